@@ -1,7 +1,8 @@
 //! The command line. Help texts are the doc comments; each verb's arguments stand in its own file.
 
 use crate::commands;
-use clap::{Parser, Subcommand};
+use clap::error::{ContextKind, ContextValue};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 /// Virtual machine disks as container images, and the VMs that boot from them
 #[derive(Debug, Parser)]
@@ -97,10 +98,27 @@ impl Command {
     }
 }
 
+/// The error of a line, with tips that help: a verb that nobody types is none, and the page is not one of `coracle virt`.
+pub(crate) fn with_tips(mut error: clap::Error) -> clap::Error {
+    if let Some(ContextValue::Strings(mut tips)) = error.remove(ContextKind::SuggestedSubcommand) {
+        let command = Cli::command();
+        tips.retain(|tip| !command.find_subcommand(tip).is_some_and(clap::Command::is_hide_set));
+        if !tips.is_empty() {
+            error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(tips));
+        }
+    }
+    // The program itself knows it: another verb was asked for it.
+    if error.get(ContextKind::InvalidSubcommand) == Some(&ContextValue::String("ui".to_owned())) {
+        error.remove(ContextKind::SuggestedSubcommand);
+        let tip = "the page of the VMs of a cluster is 'coracle ui'".into();
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
+    }
+    error
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     /// First words of questions and of references to an earlier sentence; CONTRIBUTING.md has the rules.
     const NEVER_FIRST: [&str; 13] = [
@@ -149,6 +167,31 @@ mod tests {
             }
             _ => None,
         }
+    }
+
+    #[test]
+    fn a_tip_is_a_verb_that_people_type() {
+        let tips = |line: &str| {
+            let error = with_tips(Cli::try_parse_from(line.split_whitespace()).unwrap_err());
+            assert_eq!(error.kind(), clap::error::ErrorKind::InvalidSubcommand, "{line}");
+            error.to_string()
+        };
+        let start = tips("coracle start web");
+        assert!(start.contains("unrecognized subcommand 'start'") && !start.contains("apart"), "{start}");
+        assert!(tips("coracle vert web").contains("similar subcommand"), "the others stay");
+        let ui = tips("coracle virt ui");
+        assert!(ui.contains("tip: the page of the VMs of a cluster is 'coracle ui'"), "{ui}");
+    }
+
+    #[test]
+    fn the_help_of_virt_begins_with_the_sentence_of_virtctl() {
+        let mut command = Cli::command();
+        command.build();
+        let virt = command.find_subcommand_mut("virt").expect("the verb");
+        let text = virt.render_help().to_string();
+        assert!(text.starts_with("Manage the VMs of a Kubernetes cluster"), "{text}");
+        let text = virt.render_long_help().to_string();
+        assert!(text.starts_with("Manage the VMs of a Kubernetes cluster"), "{text}");
     }
 
     #[test]

@@ -36,7 +36,7 @@ fn main() -> ExitCode {
 
 fn coracle() -> cdi::Result<()> {
     clap_complete::CompleteEnv::with_factory(cli::Cli::command).complete();
-    let cli = cli::Cli::parse();
+    let cli = cli::Cli::try_parse().unwrap_or_else(|e| cli::with_tips(e).exit());
     ui::log(cli.verbose);
     guard::confine::check_switch()
         .map_err(|e| cdi::Error::new(cdi::ErrorKind::Usage, e.to_string()))

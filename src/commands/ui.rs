@@ -40,6 +40,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             true => Scope::All,
             false => Scope::Namespace(cluster.namespace().to_owned()),
         };
+        cluster.is_there().await.map_err(|e| e.of(&format!("cannot show the VMs of {scope}")))?;
         let said = format!("coracle: the VMs of {scope}; Ctrl-C ends the page");
         let server = Server::listen(cluster, scope, args.port).await?;
         let address = server.address();

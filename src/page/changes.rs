@@ -42,6 +42,10 @@ const LATER: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs
 /// The longest object that is read. The API server takes none that is longer than 3 MiB.
 const LONGEST: usize = 16 << 20;
 
+/// The most objects of a kind that are listed, and how many are asked for at once: a server may say for ever that there are
+/// more.
+const MOST: (usize, usize) = (20_000, 1000);
+
 const KINDS: [Kind; 2] = [Kind::VirtualMachine, Kind::VirtualMachineInstance];
 
 /// How following came to its end.
@@ -170,9 +174,10 @@ async fn follow(cluster: &Cluster, scope: &Scope, sender: &Sender<Bytes>) -> Res
 
 /// Lists all objects of a kind, and says as of which version.
 async fn fill(all: &mut List, cluster: &Cluster, scope: &Scope, kind: Kind) -> Result<String, Error> {
+    let (most, limit) = MOST;
     let mut next = String::new();
-    loop {
-        let page = cluster.get(&scope.path(kind, &format!("limit=500{next}"))).await;
+    for _ in 0..most / limit {
+        let page = cluster.get(&scope.path(kind, &format!("limit={limit}{next}"))).await;
         let page = page.map_err(|failure| failure.of(&doing("list", kind, scope)))?;
         for object in super::row::list(&page, "/items") {
             all.put(kind, object);
@@ -183,6 +188,14 @@ async fn fill(all: &mut List, cluster: &Cluster, scope: &Scope, kind: Kind) -> R
             token => next = format!("&continue={}", encoded(token)),
         }
     }
+    let what =
+        format!("{}: there are more than {most}, the most that a page shows", doing("list", kind, scope));
+    let error = Error::refused(what);
+    Err(if *scope == Scope::All {
+        error.with_hint("show one namespace: 'coracle ui -n NAMESPACE'")
+    } else {
+        error
+    })
 }
 
 async fn open(cluster: &Cluster, scope: &Scope, kind: Kind, version: &str) -> Result<Stream, Failure> {

@@ -11,11 +11,12 @@
 //!                                       virt (the user's kubeconfig) ◄────────────┘
 //! ```
 //!
-//! **Guarantees.** It listens on 127.0.0.1 alone, and to programs of the same user. The address that is printed has a token
-//! which is good once; what it buys is a cookie, and without that every answer is 403. Neither another site nor a name that
-//! leads here can use the cookie: `Host` and `Origin` are looked at. Nothing but the API server is asked, as the user, who
-//! may here what he may with kubectl. Connections, streams, heads and bodies are bounded; what leaves the page is what
-//! `assets` has, and its policy lets the browser load nothing else.
+//! **Guarantees.** It listens on 127.0.0.1 alone, and to programs of the same user (under sudo, also of who called it). The
+//! address that is printed has a token which is good once; what it buys is a cookie, and without that every answer is 403, and
+//! the last of its connection. Neither another site nor a name that leads here can use the cookie: `Host` and `Origin` are
+//! looked at. Nothing but the API server is asked, as the user, who may here what he may with kubectl. Connections, streams,
+//! heads, bodies and lists are bounded; what leaves the page is what `assets` has, and its policy lets the browser load nothing
+//! else. What a guest copies comes into the clipboard of the computer by a button alone.
 //!
 //! **Absent:** state. What the page shows is what the API server said last; a new page begins anew.
 

@@ -9,6 +9,7 @@ use crate::virt::client::Cluster;
 use crate::virt::object::{Kind, encoded};
 use crate::vm::relay::is_ours;
 use cdi::{Error, Result};
+use http::header::{self, HeaderValue};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
@@ -182,7 +183,12 @@ async fn connection(stream: TcpStream, site: Arc<Site>) {
 async fn answer(site: &Site, request: Request<Incoming>) -> Response<Body> {
     let (head, body) = request.into_parts();
     let response = match site.visitors.judge(&head) {
-        Verdict::Refused(sentence) => Refusal::new(StatusCode::FORBIDDEN, sentence).answer(),
+        Verdict::Refused(sentence) => {
+            let mut response = Refusal::new(StatusCode::FORBIDDEN, sentence).answer();
+            // Another site in the user's browser could hold all connections by refusals.
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            response
+        }
         Verdict::Welcome(cookie) => answer::welcome(&cookie, &site.scope.beginning()),
         Verdict::Known => {
             let known = known(site, Request::from_parts(head, body)).await;

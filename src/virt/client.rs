@@ -62,6 +62,14 @@ impl Cluster {
         &self.address
     }
 
+    /// An error, if no API server answers, or it does not know the user. No right is needed for it.
+    pub(crate) async fn is_there(&self) -> Result<(), Failure> {
+        match self.get("/version").await {
+            Err(failure) if failure.code() == 0 || failure.code() == 401 => Err(failure),
+            _ => Ok(()),
+        }
+    }
+
     /// The object or document at this path.
     pub(crate) async fn get(&self, path: &str) -> Result<Value, Failure> {
         let bytes = self.bytes(path).await?;
@@ -117,7 +125,7 @@ impl Cluster {
             let status = response.status();
             match status.is_success() {
                 true => Ok(response.into_body()),
-                false => Err(Failure::Refused(Refusal::of(status, &self.read(response).await?))),
+                false => Err(self.refusal(status, &self.read(response).await?)),
             }
         };
         timeout(PATIENCE, answer).await.unwrap_or_else(|_| Err(self.silent()))
@@ -166,7 +174,7 @@ impl Cluster {
             let bytes = self.read(response).await?;
             match status.is_success() {
                 true => Ok(bytes),
-                false => Err(Failure::Refused(Refusal::of(status, &bytes))),
+                false => Err(self.refusal(status, &bytes)),
             }
         };
         timeout(PATIENCE, answer).await.unwrap_or_else(|_| Err(self.silent()))
@@ -182,7 +190,7 @@ impl Cluster {
             words: "this makes no address of the API server".to_owned(),
             cause: Some(e.into()),
         })?;
-        self.client.send(request).await.map_err(|e| self.unreachable(e))
+        self.client.send(request).await.map_err(|e| self.unreachable(&e))
     }
 
     /// Takes the whole body of an answer.
@@ -195,6 +203,21 @@ impl Cluster {
         })
     }
 
+    /// What an answer with this status and body says. A page for people has no words of the server.
+    pub(super) fn refusal(&self, status: StatusCode, body: &[u8]) -> Failure {
+        if !body.trim_ascii_start().starts_with(b"<") {
+            return Failure::Refused(Refusal::of(status, body));
+        }
+        let (address, code) = (&self.address, status.as_u16());
+        let (kind, why) = match code {
+            401 | 403 => (ErrorKind::Auth, "and is not an API server"),
+            400..=499 => (ErrorKind::Refused, "and is not an API server"),
+            _ => (ErrorKind::Failed, "and no API server behind it answers"),
+        };
+        let words = format!("{address} answered {code} with a web page, {why}");
+        Failure::Unreachable { kind, words, cause: None }
+    }
+
     /// The API server did not answer in time.
     pub(super) fn silent(&self) -> Failure {
         Failure::Unreachable {
@@ -204,14 +227,24 @@ impl Cluster {
         }
     }
 
-    fn unreachable(&self, e: kube::Error) -> Failure {
-        let (kind, words) = match &e {
+    fn unreachable(&self, e: &kube::Error) -> Failure {
+        let (kind, words) = match e {
             kube::Error::Auth(_) => {
                 (ErrorKind::Auth, "the login of the kubeconfig cannot be used".to_owned())
             }
             _ => (ErrorKind::Failed, format!("the API server {} cannot be reached", self.address)),
         };
-        Failure::Unreachable { kind, words, cause: Some(e.into()) }
+        Failure::Unreachable { kind, words, cause: Some(reason(e).into()) }
+    }
+}
+
+/// Why a request failed, without the names that libraries have for their own parts.
+fn reason(e: &(dyn StdError + 'static)) -> String {
+    let is_ours = |text: &str| !text.starts_with("ServiceError") && !text.starts_with("client error (");
+    let all = std::iter::once(e).chain(error_core::causes(e));
+    match all.into_iter().find(|cause| is_ours(&cause.to_string())) {
+        Some(cause) => error_core::chain(cause),
+        None => e.to_string(),
     }
 }
 
@@ -327,8 +360,34 @@ impl Refusal {
 }
 
 #[cfg(test)]
+impl Cluster {
+    /// The cluster of an API server at this address.
+    pub(crate) async fn at(server: &str) -> Cluster {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("config");
+        std::fs::write(&path, "apiVersion: v1\nkind: Config\n").expect("a kubeconfig");
+        let command = <ConnectArgs as clap::Args>::augment_args(clap::Command::new("").no_binary_name(true));
+        let line = [format!("--kubeconfig={}", path.display()), format!("--server={server}")];
+        let args = command.try_get_matches_from(line).expect("flags");
+        let args = <ConnectArgs as clap::FromArgMatches>::from_arg_matches(&args).expect("flags");
+        Cluster::of(&args).await.expect("a cluster")
+    }
+
+    /// A cluster whose API server is not there, as long as the socket is: nobody listens on it, and nobody else gets its
+    /// port.
+    pub(crate) async fn dead() -> (Cluster, tokio::net::TcpSocket) {
+        let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
+        socket.bind(([127, 0, 0, 1], 0).into()).expect("a port");
+        let address = socket.local_addr().expect("a port");
+        (Cluster::at(&format!("http://{address}")).await, socket)
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
+    use crate::virt::wait;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     fn refusal(code: u16, body: &str) -> Refusal {
         Refusal::of(StatusCode::from_u16(code).unwrap(), body.as_bytes())
@@ -381,6 +440,69 @@ mod tests {
             assert_eq!(error.kind(), kind, "{error}");
             assert!(error.to_string().contains(said), "{error}");
         }
+    }
+
+    #[test]
+    fn a_server_that_is_not_there_is_told_without_the_names_of_libraries() {
+        wait(async {
+            let (cluster, _socket) = Cluster::dead().await;
+            let said = cluster.get("/version").await.unwrap_err().of("cannot stop VM web").chain();
+            let wanted =
+                format!("cannot stop VM web: the API server {} cannot be reached: ", cluster.address());
+            assert!(said.starts_with(&wanted) && said.contains("refused"), "{said}");
+            assert!(!said.contains("ServiceError") && !said.contains("client error"), "{said}");
+            assert_eq!(cluster.is_there().await.unwrap_err().code(), 0);
+            Ok(())
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn a_server_is_there_whatever_it_permits_to_whom_it_knows() {
+        wait(async {
+            for (status, is_there) in [("200 OK", true), ("403 Forbidden", true), ("401 Unauthorized", false)]
+            {
+                let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+                let cluster = Cluster::at(&format!("http://{}", listener.local_addr().unwrap())).await;
+                let serves = async {
+                    let (mut stream, _) = listener.accept().await.unwrap();
+                    let mut request = Vec::new();
+                    while !request.ends_with(b"\r\n\r\n") {
+                        request.push(stream.read_u8().await.unwrap());
+                    }
+                    assert!(request.starts_with(b"GET /version "));
+                    let answer = format!("HTTP/1.1 {status}\r\ncontent-length: 2\r\n\r\n{{}}");
+                    stream.write_all(answer.as_bytes()).await.unwrap();
+                    stream
+                };
+                let (answer, _stream) = tokio::join!(cluster.is_there(), serves);
+                assert_eq!(answer.is_ok(), is_there, "{status}");
+            }
+            Ok(())
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn a_web_page_is_not_taken_for_words_of_the_server() {
+        let cluster = wait(async { Ok(Cluster::at("http://x.example").await) }).unwrap();
+        for (code, kind, said) in [
+            (
+                404,
+                ErrorKind::Refused,
+                "http://x.example answered 404 with a web page, and is not an API server",
+            ),
+            (403, ErrorKind::Auth, "answered 403 with a web page, and is not an API server"),
+            (502, ErrorKind::Failed, "answered 502 with a web page, and no API server behind it answers"),
+        ] {
+            let status = StatusCode::from_u16(code).unwrap();
+            let failure = cluster.refusal(status, b"\n<!DOCTYPE html><p>nothing here");
+            assert!(!matches!(&failure, Failure::Refused(_)));
+            let error = failure.of("cannot start VM web");
+            assert_eq!(error.kind(), kind, "{error}");
+            assert!(error.to_string().ends_with(said), "{error}");
+        }
+        assert!(matches!(cluster.refusal(StatusCode::NOT_FOUND, b"404 page not found"), Failure::Refused(_)));
     }
 
     #[test]

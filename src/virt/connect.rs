@@ -13,6 +13,9 @@ use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+/// The variable in place of `--token`.
+pub(crate) const TOKEN: &str = "CORACLE_TOKEN";
+
 /// The flags of kubectl by which a cluster is chosen.
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Options of the cluster")]
@@ -41,8 +44,10 @@ pub(crate) struct ConnectArgs {
     #[arg(short, long, global = true, value_name = "URL")]
     server: Option<String>,
 
-    /// Bearer token for the API server
+    /// Bearer token for the API server; given as a flag, every user of this
+    /// computer can read it
     #[arg(long, global = true, hide_short_help = true, value_name = "TOKEN")]
+    #[arg(env = TOKEN, hide_env_values = true)]
     token: Option<String>,
 
     /// User to impersonate
@@ -85,6 +90,12 @@ impl ConnectArgs {
         ConnectArgs { user: None, ..self.clone() }
     }
 
+    /// The token that is given in place of the kubeconfig's. A program that is started to ask the same cluster finds it in
+    /// the variable [`TOKEN`]: every user of the computer can read the words of its command.
+    pub(crate) fn token(&self) -> Option<&str> {
+        self.token.as_deref().filter(|token| !token.is_empty())
+    }
+
     /// How to reach the cluster.
     pub(super) async fn config(&self) -> Result<Config> {
         let mut config = self.base().await?;
@@ -97,9 +108,9 @@ impl ConnectArgs {
         config.accept_invalid_certs |= self.insecure_skip_tls_verify;
         config.tls_server_name = self.tls_server_name.clone().or(config.tls_server_name);
         let login = &mut config.auth_info;
-        if let Some(token) = &self.token {
+        if let Some(token) = self.token() {
             (login.exec, login.auth_provider, login.username, login.token_file) = (None, None, None, None);
-            login.token = Some(token.clone().into());
+            login.token = Some(token.to_owned().into());
         }
         if let (Some(certificate), Some(key)) = (&self.client_certificate, &self.client_key) {
             (login.client_certificate_data, login.client_key_data) = (None, None);
@@ -136,6 +147,7 @@ impl ConnectArgs {
                 cluster: self.cluster.clone(),
                 user: self.user.clone(),
             };
+            self.chosen(&file)?;
             return match Config::from_custom_kubeconfig(file, &options).await {
                 // kubectl asks such a server without a login, too.
                 Err(KubeconfigError::CurrentContextNotSet) if self.server.is_some() => self.bare(),
@@ -150,6 +162,30 @@ impl ConnectArgs {
                 Err(Error::new(ErrorKind::NotFound, what).with_hint("say --kubeconfig FILE"))
             }
         }
+    }
+
+    /// An error, if a flag names what the file does not have.
+    fn chosen(&self, file: &Kubeconfig) -> Result<()> {
+        let wanted = [
+            ("context", &self.context, names(&file.contexts, |context| &context.name)),
+            ("cluster", &self.cluster, names(&file.clusters, |cluster| &cluster.name)),
+            ("user", &self.user, names(&file.auth_infos, |user| &user.name)),
+        ];
+        for (what, name, known) in wanted {
+            let Some(name) = name.as_deref().filter(|name| !known.contains(name)) else { continue };
+            let has = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            let said = format!("{} has no {what} \"{name}\"; it has {has}", self.file_name());
+            return Err(Error::new(ErrorKind::Usage, said));
+        }
+        Ok(())
+    }
+
+    /// The kubeconfig, for people.
+    fn file_name(&self) -> String {
+        let of_flag = self.kubeconfig.as_ref().map(|path| path.display().to_string());
+        let of_variable = || std::env::var("KUBECONFIG").ok().filter(|paths| !paths.is_empty());
+        let path = of_flag.or_else(of_variable).unwrap_or_else(|| "~/.kube/config".to_owned());
+        format!("the kubeconfig {path}")
     }
 
     /// A server of which nothing is known but its address.
@@ -176,7 +212,7 @@ impl ConnectArgs {
         }
     }
 
-    /// The same flags again, for a program that is started to ask the same cluster.
+    /// The same flags again but the token, for a program that is started to ask the same cluster.
     pub(crate) fn again(&self) -> Vec<OsString> {
         let texts = [
             ("--kubeconfig", self.kubeconfig.as_ref().map(|path| path.clone().into_os_string())),
@@ -184,7 +220,6 @@ impl ConnectArgs {
             ("--cluster", self.cluster.clone().map(Into::into)),
             ("--user", self.user.clone().map(Into::into)),
             ("--server", self.server.clone().map(Into::into)),
-            ("--token", self.token.clone().map(Into::into)),
             ("--as", self.impersonate.clone().map(Into::into)),
             (
                 "--certificate-authority",
@@ -208,6 +243,10 @@ impl ConnectArgs {
         }
         flags
     }
+}
+
+fn names<T>(entries: &[T], name: impl Fn(&T) -> &String) -> Vec<&str> {
+    entries.iter().map(|entry| name(entry).as_str()).collect()
 }
 
 /// An address as kubectl reads it: where no scheme is said, TLS is used if anything is known about it.
@@ -282,7 +321,16 @@ contexts:
         let server = ConnectArgs { server: Some("https://x".to_owned()), ..ConnectArgs::default() };
         assert_eq!(config(&server, &file).unwrap().cluster_url.host(), Some("x"));
         let unknown = ConnectArgs { context: Some("three".to_owned()), ..ConnectArgs::default() };
-        assert!(config(&unknown, FILE).unwrap_err().chain().contains("three"));
+        let said = config(&unknown, FILE).unwrap_err();
+        assert_eq!(said.kind(), ErrorKind::Usage);
+        let said = said.chain();
+        assert!(said.starts_with("the kubeconfig /"), "{said}");
+        assert!(said.ends_with("has no context \"three\"; it has one, two"), "{said}");
+        let unknown = ConnectArgs { user: Some("me".to_owned()), ..ConnectArgs::default() };
+        assert!(config(&unknown, FILE).unwrap_err().chain().ends_with("no user \"me\"; it has u1"));
+        let empty = ConnectArgs { cluster: Some("c".to_owned()), ..ConnectArgs::default() };
+        let said = config(&empty, "apiVersion: v1\nkind: Config\n").unwrap_err().chain();
+        assert!(said.ends_with("has no cluster \"c\"; it has none"), "{said}");
         assert_eq!(config(&ConnectArgs::default(), "{").unwrap_err().kind(), ErrorKind::Refused);
         let nowhere = ConnectArgs { kubeconfig: Some("/nowhere/config".into()), ..ConnectArgs::default() };
         assert_eq!(crate::virt::wait(nowhere.config()).unwrap_err().kind(), ErrorKind::NotFound);
@@ -304,6 +352,7 @@ contexts:
             namespace: Some("left out: the target says it".to_owned()),
             kubeconfig: Some("/a b".into()),
             context: Some("c".to_owned()),
+            token: Some("left out: others could read it".to_owned()),
             impersonate_groups: vec!["g".to_owned(), "h".to_owned()],
             insecure_skip_tls_verify: true,
             ..ConnectArgs::default()

@@ -339,7 +339,7 @@ fn standing(vm: Option<&Value>, vmi: Option<&Value>) -> Standing {
         return match phase {
             "Running" => Standing::Up { uid: vmi["metadata"]["uid"].as_str().unwrap_or_default().to_owned() },
             "" => Standing::Comes("the VMI is new".to_owned()),
-            phase => Standing::Comes(format!("the VMI is {phase}")),
+            phase => Standing::Comes(format!("the VMI is {}", printable::line(phase))),
         };
     }
     let ended = if leaves { "the VMI is being stopped" } else { "there is no VMI" };
@@ -363,7 +363,10 @@ fn standing(vm: Option<&Value>, vmi: Option<&Value>) -> Standing {
     };
     match comes {
         true => Standing::Comes(format!("{ended}, and the VM starts another one")),
-        false => Standing::Gone(format!("{ended}, and the VM does not start one (run strategy {strategy})")),
+        false => {
+            let strategy = printable::line(strategy);
+            Standing::Gone(format!("{ended}, and the VM does not start one (run strategy {strategy})"))
+        }
     }
 }
 
@@ -386,6 +389,14 @@ mod tests {
         for phase in ["", "Pending", "Scheduling", "Scheduled"] {
             assert!(matches!(standing(None, Some(&vmi(phase))), Standing::Comes(_)), "{phase}");
         }
+    }
+
+    #[test]
+    fn words_of_the_cluster_do_nothing_on_a_terminal() {
+        let phase = standing(None, Some(&vmi("Sche\u{1b}[2Jduling")));
+        assert_eq!(phase, Standing::Comes("the VMI is Sche [2Jduling".to_owned()));
+        let said = "there is no VMI, and the VM does not start one (run strategy  [31mManual)";
+        assert_eq!(standing(Some(&vm("\u{1b}[31mManual")), None), Standing::Gone(said.to_owned()));
     }
 
     #[test]

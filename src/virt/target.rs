@@ -67,11 +67,17 @@ impl FromStr for Login {
         match text.split_once('@') {
             Some(("", _)) => Err("expected username before '@'".to_owned()),
             Some((_, "")) => Err("expected target after '@'".to_owned()),
-            // ssh and scp would take it for an option.
-            Some((user, _)) if user.starts_with('-') => Err(format!("'{user}' is not a username")),
-            Some((user, target)) => Ok(Login { user: Some(user.to_owned()), target: target.parse()? }),
+            Some((user, target)) => Ok(Login { user: Some(username(user)?), target: target.parse()? }),
             None => Ok(Login { user: None, target: text.parse()? }),
         }
+    }
+}
+
+/// The name of a user in a guest, which ssh and scp do not take for an option.
+pub(crate) fn username(text: &str) -> Result<String, String> {
+    match text.starts_with('-') {
+        true => Err(format!("'{text}' is not a username")),
+        false => Ok(text.to_owned()),
     }
 }
 

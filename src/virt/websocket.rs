@@ -9,7 +9,7 @@
 //! library. Bytes go as binary messages, whose borders mean nothing; virt-api takes up to 64 KiB in one. A ping each [`PING`] keeps what stands between from
 //! closing an idle stream; once the other side has answered one, its silence for [`SILENCE`] is an end.
 
-use super::client::{Cluster, Failure, Refusal};
+use super::client::{Cluster, Failure};
 use cdi::ErrorKind;
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt as _, StreamExt as _};
@@ -107,7 +107,7 @@ impl Stream {
             if response.status() != StatusCode::SWITCHING_PROTOCOLS {
                 let status = response.status();
                 let body = cluster.read(response).await?;
-                return Err(Failure::Refused(Refusal::of(status, &body)));
+                return Err(cluster.refusal(status, &body));
             }
             check(&response, &key)?;
             let upgraded =

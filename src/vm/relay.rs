@@ -5,7 +5,7 @@ use super::client::Client;
 use cdi::{Error, Result};
 use launcher_client::Access;
 use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 
 /// Listens.
 pub(crate) struct Relay {
@@ -71,40 +71,117 @@ fn pump(from: &mut impl Read, to: &mut impl Write) -> std::io::Result<()> {
 
 /// Whether the program at the other end is the user's own: the kernel notes whose each socket is.
 pub(crate) fn is_ours(viewer: &TcpStream) -> bool {
-    let (Ok(SocketAddr::V4(peer)), Ok(SocketAddr::V4(own))) = (viewer.peer_addr(), viewer.local_addr())
-    else {
-        return false;
-    };
-    let table = std::fs::read_to_string("/proc/net/tcp").unwrap_or_default();
-    let me = rustix::process::geteuid().as_raw();
-    owner(&table, peer, own).is_some_and(|uid| uid == me || me == 0)
+    let (Ok(peer), Ok(own)) = (viewer.peer_addr(), viewer.local_addr()) else { return false };
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"];
+    let owner = tables.iter().find_map(|path| owner(&std::fs::read_to_string(path).ok()?, peer, own));
+    let sudo = std::env::var("SUDO_UID").ok().and_then(|uid| uid.parse().ok());
+    owner.is_some_and(|uid| may_connect(uid, rustix::process::geteuid().as_raw(), sudo))
+}
+
+/// Whether a program of this user may connect to one of `me`. Under sudo the user's browser or viewer is not root's.
+fn may_connect(uid: u32, me: u32, sudo: Option<u32>) -> bool {
+    uid == me || me == 0 && sudo == Some(uid)
 }
 
 /// Whose socket it is that leads from `local` to `remote`.
-fn owner(table: &str, local: SocketAddrV4, remote: SocketAddrV4) -> Option<u32> {
-    let written = |address: SocketAddrV4| {
-        format!("{:08X}:{:04X}", u32::from_ne_bytes(address.ip().octets()), address.port())
-    };
-    let (local, remote) = (written(local), written(remote));
+fn owner(table: &str, local: SocketAddr, remote: SocketAddr) -> Option<u32> {
+    // A socket without a program, which has gone before it could be looked at, is written as root's.
+    const ESTABLISHED: &str = "01";
+    let wanted: Vec<_> = written(local).into_iter().zip(written(remote)).collect();
     table.lines().skip(1).find_map(|line| {
         let mut words = line.split_whitespace().skip(1);
-        let found = words.next()? == local && words.next()? == remote;
-        found.then(|| words.nth(4)?.parse().ok()).flatten()
+        let (local, remote, state) = (words.next()?, words.next()?, words.next()?);
+        let found = state == ESTABLISHED
+            && wanted.iter().any(|(from, to)| (from.as_str(), to.as_str()) == (local, remote));
+        found.then(|| words.nth(3)?.parse().ok()).flatten()
     })
+}
+
+/// An address as the kernel's tables have it: one of IPv4 also in the form in which a socket of IPv6 reaches it.
+fn written(address: SocketAddr) -> Vec<String> {
+    let words = |bytes: &[u8]| -> String {
+        let words = bytes.chunks_exact(4).filter_map(|word| word.try_into().ok());
+        words.map(|word| format!("{:08X}", u32::from_ne_bytes(word))).collect()
+    };
+    let hosts = match address.ip() {
+        IpAddr::V4(ip) => vec![words(&ip.octets()), words(&ip.to_ipv6_mapped().octets())],
+        IpAddr::V6(ip) => vec![words(&ip.octets())],
+    };
+    hosts.into_iter().map(|host| format!("{host}:{:04X}", address.port())).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ::tests::mapped::as_mapped_by_a_server;
+    use std::net::Ipv4Addr;
+    use std::sync::mpsc::channel;
+
+    /// The two ends of a connection.
+    fn joined(address: &str) -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind(address).unwrap();
+        let caller = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (listener.accept().unwrap().0, caller)
+    }
 
     #[test]
     fn our_own_programs_are_known() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let _caller = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (viewer, _) = listener.accept().unwrap();
+        let (viewer, _caller) = joined("127.0.0.1:0");
         assert!(is_ours(&viewer));
         let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
         let nobody = "127.0.0.1:1".parse().unwrap();
         assert_eq!(owner(&table, nobody, nobody), None);
+        let is_without_ipv6 = TcpListener::bind("[::1]:0").is_err();
+        if is_without_ipv6 {
+            eprintln!("skipped: this computer has no IPv6");
+            return;
+        }
+        let (viewer, _caller) = joined("[::1]:0");
+        assert!(is_ours(&viewer));
+        // A viewer in Java, say.
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let mapped = Ipv4Addr::LOCALHOST.to_ipv6_mapped();
+        let _caller = TcpStream::connect((mapped, port)).unwrap();
+        assert!(is_ours(&listener.accept().unwrap().0));
+    }
+
+    #[test]
+    fn root_is_reached_by_root_and_by_who_called_sudo() {
+        for (uid, me, sudo, may) in [
+            (1000, 1000, None, true),
+            (1001, 1000, None, false),
+            (0, 1000, None, false),
+            (0, 0, None, true),
+            (1000, 0, None, false),
+            (1000, 0, Some(1000), true),
+            (1001, 0, Some(1000), false),
+            // 'sudo -u' of somebody, who is not root.
+            (1000, 1001, Some(1000), false),
+        ] {
+            assert_eq!(may_connect(uid, me, sudo), may, "{uid} to {me}, called by {sudo:?}");
+        }
+    }
+
+    #[test]
+    fn a_program_of_another_user_is_refused_by_root_too() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: only root can make what belongs to another user");
+            return;
+        }
+        let (ends, end) = channel();
+        as_mapped_by_a_server(65534, move || ends.send(joined("127.0.0.1:0")).unwrap());
+        let (viewer, _caller) = end.recv().unwrap();
+        assert!(!is_ours(&viewer));
+    }
+
+    #[test]
+    fn a_program_that_has_gone_is_not_taken_for_root() {
+        let (viewer, caller) = joined("127.0.0.1:0");
+        let (peer, own) = (viewer.peer_addr().unwrap(), viewer.local_addr().unwrap());
+        let table = || std::fs::read_to_string("/proc/net/tcp").unwrap();
+        assert!(owner(&table(), peer, own).is_some());
+        drop(caller);
+        assert_eq!(owner(&table(), peer, own), None);
     }
 }

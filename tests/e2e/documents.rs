@@ -17,7 +17,7 @@ fn the_way_from_zero_to_a_console_is_true() {
     let start = std::fs::read_to_string(root().join("tests/e2e/run")).unwrap();
     assert!(start.lines().any(|line| line == zero), "tests/e2e/run does not say {zero:?}");
     reader.run(&root(), &format!("set -e\n{}", middle.join("\n")));
-    assert!(console.contains("virt-launcher console"), "{console}");
+    assert_eq!(console, "coracle virt console tiny");
     Serial::of(reader.shell(&root(), console)).says("tiny login:");
 }
 
@@ -58,7 +58,7 @@ fn root() -> PathBuf {
     env!("CARGO_MANIFEST_DIR").into()
 }
 
-/// Somebody who reads them: with a kubectl whose context has a namespace, unless a line names another.
+/// Somebody who reads them: with a kubectl and a coracle whose context has a namespace, unless a line names another.
 struct Reader {
     folder: tempfile::TempDir,
     path: String,
@@ -67,13 +67,21 @@ struct Reader {
 impl Reader {
     fn new(space: &Space) -> Reader {
         let folder = tempfile::tempdir().unwrap();
-        let script = format!(
-            "#!/bin/sh\ncase \" $* \" in *' -n '*) ;; *) set -- -n {} \"$@\" ;; esac\nexec {} \"$@\"\n",
-            space.name,
-            space.cluster.path("kubectl").display()
+        let (namespace, tool) = (&space.name, |name: &str| space.cluster.path(name).display().to_string());
+        let kubectl = format!(
+            "case \" $* \" in *' -n '*) ;; *) set -- -n {namespace} \"$@\" ;; esac\nexec {} \"$@\"",
+            tool("kubectl")
         );
-        std::fs::write(folder.path().join("kubectl"), script).unwrap();
-        Command::new("chmod").args(["+x", "kubectl"]).current_dir(&folder).status().unwrap();
+        // The verbs that the documents name here are those on VMs of a cluster.
+        let coracle = format!(
+            "KUBECONFIG=$({} kubeconfig) exec {} \"$@\" -n {namespace}",
+            tool("info"),
+            env!("CARGO_BIN_EXE_coracle")
+        );
+        for (name, script) in [("kubectl", kubectl), ("coracle", coracle)] {
+            std::fs::write(folder.path().join(name), format!("#!/bin/sh\n{script}\n")).unwrap();
+            Command::new("chmod").args(["+x", name]).current_dir(&folder).status().unwrap();
+        }
         let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
         Reader { folder, path }
     }

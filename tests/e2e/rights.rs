@@ -80,7 +80,7 @@ fn requests() -> Vec<Request> {
             add(part, &["get", "update", "patch"]);
         }
     }
-    for (method, resource) in subresources() {
+    for Row { method, resource, .. } in subresources() {
         let namespaced = resource.contains('/') || resource == "expand-vm-spec";
         all.push(Request {
             group: SUBRESOURCES,
@@ -98,15 +98,26 @@ fn requests() -> Vec<Request> {
     all
 }
 
-/// The methods and resources of the reference, which a test of virt-api holds against its own table.
-fn subresources() -> Vec<(String, String)> {
+/// A row of `docs/reference/subresources.md`.
+struct Row {
+    method: String,
+    resource: String,
+    /// As the document lists them.
+    roles: String,
+}
+
+/// The rows of the reference, which a test of virt-api holds against its own table.
+fn subresources() -> Vec<Row> {
     let text = fs::read_to_string(root().join("docs/reference/subresources.md")).unwrap();
-    let rows = text.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`')?.0.split_once(' '));
-    let found: Vec<_> = rows
-        .filter(|(method, _)| ["GET", "PUT"].contains(method))
-        .map(|(method, resource)| (method.to_owned(), resource.to_owned()))
-        .collect();
-    assert!(found.len() > 40, "the table is written otherwise now: {found:?}");
+    let rows = text.lines().filter_map(|line| {
+        let (request, rest) = line.strip_prefix("| `")?.split_once("` |")?;
+        let (method, resource) = request.split_once(' ')?;
+        let (roles, _) = rest.split_once('|')?;
+        Some(Row { method: method.into(), resource: resource.into(), roles: roles.trim().into() })
+    });
+    let found: Vec<Row> = rows.filter(|row| ["GET", "PUT"].contains(&row.method.as_str())).collect();
+    let names: Vec<&str> = found.iter().map(|row| row.resource.as_str()).collect();
+    assert!(found.len() > 40, "the table is written otherwise now: {names:?}");
     found
 }
 
@@ -153,6 +164,11 @@ Each row is a resource; each cell has the verbs that the user may. `view`, `edit
 the namespace of the objects, by a RoleBinding; \"admin of another namespace\" has it in another one alone. \"A pod's account\"
 is the service account that a pod has without asking. virt-handler's token and certificate are those of a node that was taken
 over; what its token may patch is bound further, to its own node ([accounts.md](accounts.md)).
+
+`all` is get, list, watch, create, update, patch, delete and deletecollection; it is not `*`. The verb `unfence` on
+`virtualmachineinstances`, which [ends fencing](../how-to/cluster.md#when-a-node-is-lost-for-good), is in no role of ours: none
+of these users has it. `virtualmachines/migrate` is in `kubevirt.io:migrate` alone, which has no column: an administrator of
+the cluster binds it.
 
 The table is made from the roles that are installed. `tests/e2e/rights.rs` sends each of these requests to a real cluster in
 the name of each of these users, and fails when one is answered otherwise. `UPDATE_GOLDEN=1 cargo test --test e2e rights`
@@ -201,6 +217,29 @@ fn the_document_is_what_the_roles_say() {
     assert!(found == wanted, "docs/reference/rights.md is not what the roles say: {other:#?}");
 }
 
+#[test]
+fn the_reference_of_subresources_names_the_roles_that_permit_each() {
+    const ROLES: [Subject; 5] = [
+        Subject { name: "view", roles: &["kubevirt.io:view"] },
+        Subject { name: "edit", roles: &["kubevirt.io:edit"] },
+        Subject { name: "admin", roles: &["kubevirt.io:admin"] },
+        Subject { name: "migrate", roles: &["kubevirt.io:migrate"] },
+        Subject { name: "default", roles: &[KNOWN] },
+    ];
+    let (roles, requests) = (rules(), requests());
+    let mut wrong = Vec::new();
+    for row in subresources() {
+        let is = |one: &&Request| one.group == SUBRESOURCES && one.resource == row.resource;
+        let request = requests.iter().find(is).unwrap();
+        let permit = ROLES.iter().filter(|role| is_permitted(&roles, role, request));
+        let permit = permit.map(|role| role.name).collect::<Vec<_>>().join(", ");
+        if permit != row.roles {
+            wrong.push(format!("{}: the document says {:?}, the roles {permit:?}", row.resource, row.roles));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
 // ── As the cluster answers ──────────────────────────────────────────────────────────────────────────────────────────
 
 impl Request {
@@ -228,8 +267,8 @@ impl Request {
         match self.verb {
             "get" => ("GET", one, None),
             "list" => ("GET", format!("{all}?limit=1"), None),
-            // A version that there cannot be: refused, but for another reason, and at once.
-            "watch" => ("GET", format!("{all}?watch=true&resourceVersion=none"), None),
+            // It ends after a second: a version that there cannot be would be refused at once, but by 500.
+            "watch" => ("GET", format!("{all}?watch=true&timeoutSeconds=1"), None),
             "create" => ("POST", format!("{all}?dryRun=All"), object()),
             "update" => ("PUT", format!("{one}?dryRun=All"), object()),
             "patch" => ("PATCH", format!("{one}?dryRun=All"), object()),

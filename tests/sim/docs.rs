@@ -24,6 +24,7 @@
 //! `docker://registry.example/…` are in an empty docker-registry behind it.
 
 use ::tests::registry::Registry;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -44,6 +45,22 @@ fn every_example_in_the_documents_runs() {
         runs.into_iter().flat_map(|run| run.join().expect("the run of a document")).collect()
     });
     assert!(faults.is_empty(), "{} examples are not true:\n\n{}", faults.len(), faults.join("\n\n"));
+}
+
+/// The tag stands there in words, and is another with each version.
+#[test]
+fn the_guide_to_a_cluster_pushes_the_images_that_the_manifests_name() {
+    let guide = fs::read_to_string(root().join("docs/how-to/cluster.md")).expect("the guide");
+    let copies = guide.lines().filter_map(|line| line.strip_prefix("$ coracle copy oci-archive:"));
+    let pushed: BTreeSet<&str> =
+        copies.filter_map(|line| line.split_once(" docker://")).map(|(_, image)| image).collect();
+    let mut program = Command::new(env!("CARGO_BIN_EXE_coracle"));
+    let printed = program.args(["manifests", "--registry", "registry.example/coracle"]).output();
+    let printed = printed.expect("the manifests").stdout;
+    let manifests = String::from_utf8_lossy(&printed);
+    let named: BTreeSet<&str> =
+        manifests.split('"').filter(|word| word.starts_with("registry.example/coracle/")).collect();
+    assert_eq!(pushed, named);
 }
 
 /// One command of a document, with what it should print.

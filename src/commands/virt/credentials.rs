@@ -10,6 +10,7 @@
 
 use super::args::{VmArg, doing};
 use super::create::unused;
+use super::public_key::{key_of, keys};
 use crate::ui;
 use crate::virt::client::Cluster;
 use crate::virt::object::Kind;
@@ -150,8 +151,9 @@ impl KeyArgs {
             }
         };
         let key = text.trim();
-        if key.is_empty() || key.contains("PRIVATE KEY") {
-            let error = Error::new(ErrorKind::Usage, "the SSH key is not a public one");
+        if key.contains("PRIVATE KEY") || keys(key).next().is_none() {
+            let error =
+                Error::new(ErrorKind::Usage, "the SSH key is not a public one: TYPE BASE64 [COMMENT]");
             return Err(error.with_hint("name the file that ends in .pub"));
         }
         Ok(key.to_owned())
@@ -172,8 +174,9 @@ async fn add(args: &AddArgs, cluster: &Cluster) -> Result<()> {
     let secret =
         one_of(user.secret.as_deref(), &wanted, &format!("no secrets specified for user: {}", user.user))?;
     let done = change(cluster, &vm, secret, args.force, &what, |data| {
-        let has = data.values().any(|text| text.lines().any(|line| line.trim_start().starts_with(&key)));
-        (!has).then(|| Ok(Map::from_iter([(unused("ssh-key-")?, json!(BASE64_STANDARD.encode(&key)))])))
+        let has = |wanted| data.values().any(|text| keys(text).any(|key| key == wanted));
+        (!keys(&key).all(has))
+            .then(|| Ok(Map::from_iter([(unused("ssh-key-")?, json!(BASE64_STANDARD.encode(&key)))])))
     });
     match done.await? {
         true => ui::out(&format!("Successfully added the key to secret \"{secret}\"\n"))?,
@@ -282,7 +285,7 @@ async fn remove(args: &RemoveArgs, cluster: &Cluster) -> Result<()> {
 fn without(data: &BTreeMap<String, String>, key: &str) -> Map<String, Value> {
     let mut changes = Map::new();
     for (file, text) in data {
-        let is_key = |line: &str| line.trim_start().starts_with(key);
+        let is_key = |line: &str| key_of(line).is_some_and(|known| keys(key).any(|key| key == known));
         if text.lines().any(is_key) {
             let rest: Vec<&str> =
                 text.lines().filter(|line| !is_key(line) && !line.trim().is_empty()).collect();
@@ -375,7 +378,8 @@ fn credentials(vm: &Value) -> &[Value] {
 }
 
 fn secret_of(credential: &Value) -> Option<&str> {
-    credential["source"]["secret"]["secretName"].as_str().filter(|name| !name.is_empty())
+    // What no Secret can be called would be printed, and become part of a path.
+    credential["source"]["secret"]["secretName"].as_str().filter(|text| name(text).is_ok())
 }
 
 /// Secrets with SSH keys that a VM names.
@@ -478,6 +482,14 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_the_name_of_a_secret_is_passed_over() {
+        let way = json!({"qemuGuestAgent": {"users": ["me"]}});
+        let all = ["a\u{1b}[2J", "..", "a/b", "", "good"].map(|secret| key(secret, &way));
+        let vm = json!({"spec": {"template": {"spec": {"accessCredentials": all}}}});
+        assert_eq!(Secrets::of(&vm, "me").wanted(true), ["good"]);
+    }
+
+    #[test]
     fn a_credential_more_leaves_the_others() {
         let changes = with_credential(&vm(), "new", "me");
         assert_eq!(changes["metadata"]["resourceVersion"], "7");
@@ -499,6 +511,32 @@ mod tests {
     }
 
     #[test]
+    fn a_key_is_its_type_and_its_base64_word() {
+        let texts =
+            [("one", "ssh-rsa AB\nssh-rsa AC me\ncommand=\"a \\\" ssh-rsa A\",no-pty ssh-rsa A\t you")];
+        let data = texts.map(|(file, text)| (file.to_owned(), text.to_owned())).into();
+        for (key, rest) in [
+            (
+                "ssh-rsa AC other words",
+                Some("ssh-rsa AB\ncommand=\"a \\\" ssh-rsa A\",no-pty ssh-rsa A\t you"),
+            ),
+            ("ssh-rsa A", Some("ssh-rsa AB\nssh-rsa AC me")),
+            ("ssh-rsa AB\nssh-rsa A\nssh-rsa AC", None),
+        ] {
+            let wanted = rest.map(|rest| BASE64_STANDARD.encode(rest));
+            assert_eq!(Value::from(without(&data, key)), json!({"one": wanted}), "{key}");
+        }
+        for other in ["ssh-ed25519 AB", "ssh-rsa", "ssh-", "s", ""] {
+            assert!(without(&data, other).is_empty(), "{other}");
+        }
+        assert_eq!(key_of("# ssh-rsa A"), None);
+        assert_eq!(
+            key_of("restrict,from=\"a b\" sk-ssh-ed25519@openssh.com A"),
+            Some(("sk-ssh-ed25519@openssh.com", "A"))
+        );
+    }
+
+    #[test]
     fn a_secret_belongs_to_the_vm_that_owns_it() {
         let owned = |kind: &str, uid: &str| {
             let owner = json!({"kind": kind, "name": "web", "uid": uid});
@@ -512,7 +550,9 @@ mod tests {
     fn a_private_key_is_not_sent() {
         let read = |value: &str| KeyArgs { file: None, value: Some(value.to_owned()) }.read();
         assert_eq!(read(" ssh-rsa A\n").unwrap(), "ssh-rsa A");
-        assert!(read("-----BEGIN OPENSSH PRIVATE KEY-----\n").unwrap_err().to_string().contains(".pub"));
+        for refused in ["-----BEGIN OPENSSH PRIVATE KEY-----\n", "ssh-rsa", "# ssh-rsa A", " "] {
+            assert!(read(refused).unwrap_err().to_string().contains(".pub"), "{refused}");
+        }
         assert!(
             KeyArgs { file: None, value: None }
                 .read()

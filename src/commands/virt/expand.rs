@@ -27,6 +27,8 @@ pub(super) struct ExpandArgs {
 }
 
 /// Print the objects that a VM depends on
+///
+/// Clusters of this version refuse this.
 #[derive(Debug, clap::Args)]
 pub(super) struct ObjectGraphArgs {
     /// Name of the VM

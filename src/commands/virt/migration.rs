@@ -8,6 +8,8 @@ use cdi::{Error, ErrorKind, Result};
 use serde_json::{Map, Value, json};
 
 /// Live-migrate a VM to another node
+///
+/// Clusters of this version refuse this.
 #[derive(Debug, clap::Args)]
 pub(super) struct MigrateArgs {
     #[command(flatten)]
@@ -24,6 +26,8 @@ pub(super) struct MigrateArgs {
 }
 
 /// Cancel the live migration of a VM
+///
+/// Clusters of this version migrate no VM: there is nothing to cancel.
 #[derive(Debug, clap::Args)]
 pub(super) struct CancelArgs {
     #[command(flatten)]

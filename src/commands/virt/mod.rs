@@ -21,6 +21,7 @@ mod migration;
 mod port_forward;
 mod power;
 mod program;
+mod public_key;
 mod ssh;
 mod top;
 mod version;
@@ -33,7 +34,7 @@ use crate::virt::client::Cluster;
 use crate::virt::connect::ConnectArgs;
 use crate::virt::wait;
 use cdi::Result;
-use clap::builder::BoolishValueParser;
+use clap::builder::{BoolishValueParser, StyledStr};
 use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory as _, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsStr;
 use std::path::Path;
@@ -43,8 +44,8 @@ use std::path::Path;
 #[derive(Debug)]
 pub(crate) struct Args(Virt);
 
-const ABOUT: &str = "Manage the VMs of a cluster, as virtctl does";
-const LONG_ABOUT: &str = "Manage the VMs of a cluster, as virtctl does\n\n\
+const ABOUT: &str = "Manage the VMs of a Kubernetes cluster, as virtctl does";
+const LONG_ABOUT: &str = "Manage the VMs of a Kubernetes cluster, as virtctl does\n\n\
     A copy of this program, or a link to it, that is named virtctl or kubectl-virt offers these verbs directly.";
 const EXAMPLES: &str = "Examples:\n  \
     coracle virt start web\n  \
@@ -54,8 +55,9 @@ const EXAMPLES: &str = "Examples:\n  \
 
 impl clap::Args for Args {
     fn augment_args(command: Command) -> Command {
-        let command = command.about(ABOUT).long_about(LONG_ABOUT).after_help(EXAMPLES);
-        command.defer(Virt::augment_args)
+        let command = command.about(ABOUT).after_help(EXAMPLES);
+        // What the flags of the cluster are would stand there.
+        command.defer(|command| Virt::augment_args(command).about(ABOUT).long_about(LONG_ABOUT))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -87,7 +89,9 @@ struct Virt {
 /// Manage the VMs of a Kubernetes cluster
 #[derive(Debug, Parser)]
 #[command(name = "virtctl", version, max_term_width = 80, arg_required_else_help = true)]
-#[command(after_help = "Examples:\n  virtctl start web\n  virtctl console web\n  virtctl why web")]
+#[command(
+    after_help = "Examples:\n  coracle virt start web\n  coracle virt console web\n  coracle virt why web"
+)]
 struct Program {
     #[command(flatten)]
     virt: Virt,
@@ -204,8 +208,12 @@ pub(crate) fn run(Args(virt): &Args) -> Result<()> {
 
 fn of(args: &Virt) -> Result<()> {
     match &args.verb.0 {
-        Verb::Version(version) if version.is_of_client() => version::client(),
-        Verb::Create(verb) => create::run(verb, args.connect.namespace()),
+        Verb::Version(version) => {
+            // Known without a cluster, and so said whatever becomes of the rest.
+            version::client()?;
+            if version.is_of_client() { Ok(()) } else { with_cluster(args) }
+        }
+        Verb::Create(verb) => create::run(verb),
         Verb::Completion(verb) => program::completion(verb),
         Verb::Options(verb) => program::options(verb),
         Verb::ImageUpload(verb) => verb.refuse(),
@@ -254,7 +262,7 @@ fn with_cluster(args: &Virt) -> Result<()> {
             Verb::ObjectGraph(args) => expand::object_graph(args, &cluster).await,
             Verb::Adm(args) => adm::run(args, &cluster).await,
             Verb::PermittedDevices(_) => version::permitted_devices(&args.connect, &cluster).await,
-            Verb::Version(_) => version::both(&cluster).await,
+            Verb::Version(_) => version::server(&cluster).await,
             // Those that ask no cluster are done.
             Verb::Create(_)
             | Verb::Completion(_)
@@ -282,9 +290,22 @@ fn prefix() -> String {
     called(std::env::args_os().next().as_deref()).unwrap_or_else(|| "coracle virt".to_owned())
 }
 
+/// The description of a verb, with the program in it as people call it.
+fn under(name: &str, command: Command) -> Command {
+    let renamed = |text: &StyledStr| text.to_string().replace("coracle virt", name);
+    let mut command = command;
+    if let Some(text) = command.get_long_about().map(renamed) {
+        command = command.long_about(text);
+    }
+    if let Some(text) = command.get_after_help().map(renamed) {
+        command = command.after_help(text);
+    }
+    command.mut_subcommands(|verb| under(name, verb))
+}
+
 /// The program under the name of virtctl.
 pub(crate) fn main(name: &str) -> Result<()> {
-    let command = || Program::command().bin_name(name);
+    let command = || under(name, Program::command().bin_name(name));
     clap_complete::CompleteEnv::with_factory(command).complete();
     let program = Program::from_arg_matches(&command().get_matches()).unwrap_or_else(|e| e.exit());
     // What klog says from 3 on is for people; from 6 on it has requests.
@@ -317,6 +338,27 @@ mod tests {
             assert_eq!(called(Some(OsStr::new(name))).as_deref(), wanted, "{name}");
         }
         assert_eq!(called(None), None);
+    }
+
+    #[test]
+    fn examples_have_the_name_of_the_program() {
+        let mut program = under("kubectl virt", Program::command().bin_name("kubectl virt"));
+        program.build();
+        let mut texts = vec![program.render_long_help().to_string()];
+        for verb in program.get_subcommands_mut() {
+            texts.push(verb.render_long_help().to_string());
+            texts.extend(verb.get_subcommands_mut().map(|verb| verb.render_long_help().to_string()));
+        }
+        let all = texts.join("\n");
+        assert!(!all.contains("coracle virt") && !all.contains("virtctl why"), "{all}");
+        for example in ["kubectl virt why web", "kubectl virt ssh me@vm/web", "kubectl virt completion bash"]
+        {
+            assert!(all.contains(example), "{example}\n{all}");
+        }
+        let mut own = <Args as clap::Args>::augment_args(Command::new("virt"));
+        own.build();
+        let completion = own.find_subcommand_mut("completion").expect("the verb");
+        assert!(completion.render_long_help().to_string().contains("<(coracle virt completion bash)"));
     }
 
     #[test]
@@ -457,6 +499,43 @@ mod tests {
         listed.sort_unstable();
         verbs.sort_unstable();
         assert_eq!(listed, verbs);
+    }
+
+    #[test]
+    fn a_verb_that_our_cluster_refuses_says_so_before_it_is_tried() {
+        let program = Program::command();
+        for (verb, words) in [
+            ("addvolume", "Clusters of this version refuse this"),
+            ("removevolume", "Clusters of this version refuse this"),
+            ("memory-dump", "Clusters of this version refuse this"),
+            ("migrate", "Clusters of this version refuse this"),
+            ("migrate-cancel", "Clusters of this version migrate no VM"),
+            ("objectgraph", "Clusters of this version refuse this"),
+        ] {
+            let about =
+                program.find_subcommand(verb).and_then(Command::get_long_about).map(ToString::to_string);
+            assert!(about.as_deref().is_some_and(|about| about.contains(words)), "{verb}: {about:?}");
+        }
+    }
+
+    #[test]
+    fn a_manifest_has_the_namespace_of_the_flag_and_none_else() {
+        for (line, wanted) in [
+            ("virtctl create vm -n blue", Some("blue")),
+            ("virtctl create -n blue vm", Some("blue")),
+            ("virtctl -n blue create vm", Some("blue")),
+            ("virtctl create vm", None),
+        ] {
+            let Verb::Create(args) = parsed(line).unwrap().virt.verb.0 else { panic!("{line}") };
+            assert_eq!(args.namespace(), wanted, "{line}");
+        }
+        let mut program = Program::command();
+        program.build();
+        for kind in ["vm", "instancetype", "preference", "clone"] {
+            let create = program.find_subcommand_mut("create").expect("the verb");
+            let help = create.find_subcommand_mut(kind).expect("a kind").render_help().to_string();
+            assert!(help.contains("Namespace of the object [default: none is written]"), "{kind}: {help}");
+        }
     }
 
     #[test]

@@ -46,6 +46,8 @@ pub(super) async fn run(args: &Args, cluster: Cluster) -> Result<()> {
             _ => Err(Error::new(ErrorKind::Usage, "--stdio joins one port: name one")),
         };
     }
+    let what = format!("cannot forward ports to {} in namespace {}", args.target, forward.namespace());
+    forward.cluster.is_there().await.map_err(|e| e.of(&what))?;
     for port in &args.ports {
         let at = forward.listen(args.address, *port).await?;
         ui::say(&format!(
@@ -57,4 +59,26 @@ pub(super) async fn run(args: &Args, cluster: Cluster) -> Result<()> {
         ));
     }
     tokio::signal::ctrl_c().await.map_err(|e| Error::io("cannot listen for Ctrl-C", e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::virt::wait;
+    use clap::{Args as _, FromArgMatches as _};
+    use std::time::Duration;
+
+    #[test]
+    fn no_port_is_forwarded_where_no_api_server_answers() {
+        let command = Args::augment_args(clap::Command::new("port-forward").no_binary_name(true));
+        let args = Args::from_arg_matches(&command.get_matches_from(["vm/web", "0:22"])).unwrap();
+        let done = wait(async {
+            let (cluster, _socket) = Cluster::dead().await;
+            let ends = tokio::time::timeout(Duration::from_secs(60), run(&args, cluster));
+            Ok(ends.await.expect("an end, without Ctrl-C"))
+        });
+        let said = done.unwrap().unwrap_err().to_string();
+        assert!(said.starts_with("cannot forward ports to VM web in namespace default: "), "{said}");
+        assert!(said.contains("cannot be reached"), "{said}");
+    }
 }

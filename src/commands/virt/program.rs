@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 /// Print a completion script for a shell
 ///
-/// For bash: source <(virtctl completion bash). What it completes are the
+/// For bash: source <(coracle virt completion bash). What it completes are the
 /// verbs of the program by which it was printed.
 #[derive(Debug, clap::Args)]
 pub(super) struct CompletionArgs {
@@ -44,7 +44,10 @@ fn text() -> String {
         let takes = argument.get_action().takes_values();
         let value = argument.get_value_names().filter(|_| takes).and_then(|names| names.first());
         let value = value.map_or(String::new(), |name| format!("={name}"));
-        let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
+        let mut help = argument.get_help().map(ToString::to_string).unwrap_or_default();
+        if long == "user" {
+            help += "; in 'create vm' and 'credentials', user of the guest";
+        }
         let _ = writeln!(text, "    {short}--{long}{value}:\n        {help}");
     }
     text
@@ -61,6 +64,7 @@ mod tests {
             "    -n, --namespace=NAME:\n",
             "        --as-group=GROUP:\n",
             "        --insecure-skip-tls-verify:\n",
+            "that of the context]; in 'create vm' and 'credentials', user of the guest\n",
         ] {
             assert!(text.contains(flag), "{flag}\n{text}");
         }

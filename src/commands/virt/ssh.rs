@@ -1,8 +1,8 @@
 //! `ssh` and `scp`: the programs of this computer, which reach the guest by `port-forward --stdio` of this program.
 
 use crate::virt::client::Cluster;
-use crate::virt::connect::ConnectArgs;
-use crate::virt::target::{Login, Target};
+use crate::virt::connect::{ConnectArgs, TOKEN};
+use crate::virt::target::{Login, Target, username};
 use cdi::{Error, ErrorKind, Result};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -54,7 +54,8 @@ pub(super) struct ScpArgs {
 /// What both tell ssh.
 #[derive(Debug, clap::Args)]
 struct Options {
-    /// User to log in as [default: that of TARGET, or your own]
+    /// User to log in as, where no USER@ stands before the VM [default: your
+    /// own]
     #[arg(short = 'l', long, value_name = "USER")]
     username: Option<String>,
 
@@ -78,9 +79,9 @@ struct Options {
 pub(super) fn ssh(args: &SshArgs, connect: &ConnectArgs, cluster: &Cluster) -> Result<()> {
     let SshArgs { login, options, command } = args;
     let mut line = options.line(login, connect, cluster)?;
-    line.push(options.at(login, cluster).into());
+    line.push(options.at(login, cluster.namespace(), own())?.into());
     line.extend(command.iter().map(OsString::from));
-    run("ssh", &line)
+    run("ssh", &line, connect)
 }
 
 pub(super) fn scp(args: &ScpArgs, connect: &ConnectArgs, cluster: &Cluster) -> Result<()> {
@@ -91,12 +92,17 @@ pub(super) fn scp(args: &ScpArgs, connect: &ConnectArgs, cluster: &Cluster) -> R
     line.extend(args.preserve.then(|| OsString::from("-p")));
     // A path that begins with a dash is no option.
     line.push("--".into());
-    let remote = OsString::from(format!("{}:{path}", options.at(&login, cluster)));
+    let remote = OsString::from(format!("{}:{path}", options.at(&login, cluster.namespace(), own())?));
     match to_guest {
         true => line.extend([OsString::from(&args.source), remote]),
         false => line.extend([remote, OsString::from(&args.destination)]),
     }
-    run("scp", &line)
+    run("scp", &line, connect)
+}
+
+/// The user's own name.
+fn own() -> Option<String> {
+    std::env::var("USER").ok().filter(|user| !user.is_empty())
 }
 
 /// The guest's side of a copy, the path there, and whether the copy goes there.
@@ -122,13 +128,20 @@ fn sides<'a>(source: &'a str, destination: &'a str) -> Result<(Login, &'a str, b
 
 impl Options {
     /// The user and the name for ssh. The name is no address: ssh only finds it among the known keys.
-    fn at(&self, login: &Login, cluster: &Cluster) -> String {
+    fn at(&self, login: &Login, namespace: &str, own: Option<String>) -> Result<String> {
         let target = &login.target;
-        let namespace = target.namespace.as_deref().unwrap_or(cluster.namespace());
+        let namespace = target.namespace.as_deref().unwrap_or(namespace);
         let host = format!("{}.{}.{namespace}", target.word(), target.name);
-        let own = || std::env::var("USER").ok().filter(|user| !user.is_empty());
-        let user = login.user.clone().or_else(|| self.username.clone()).or_else(own);
-        user.map_or(host.clone(), |user| format!("{user}@{host}"))
+        let Some(user) = login.user.clone().or_else(|| self.username.clone()).or(own) else {
+            return Ok(host);
+        };
+        match username(&user) {
+            Ok(user) => Ok(format!("{user}@{host}")),
+            Err(what) => {
+                let error = Error::new(ErrorKind::Usage, what);
+                Err(error.with_hint("say --username NAME, or USER@ before the VM"))
+            }
+        }
     }
 
     fn line(&self, login: &Login, connect: &ConnectArgs, cluster: &Cluster) -> Result<Vec<OsString>> {
@@ -210,10 +223,10 @@ fn setting(name: &str, path: &OsStr) -> OsString {
     OsString::from_vec(setting)
 }
 
-/// Becomes the program.
-fn run(program: &str, line: &[OsString]) -> Result<()> {
+/// Becomes the program, which starts this one again.
+fn run(program: &str, line: &[OsString], connect: &ConnectArgs) -> Result<()> {
     tracing::info!("{program} {line:?}");
-    let e = Command::new(program).args(line).exec();
+    let e = Command::new(program).args(line).envs(connect.token().map(|token| (TOKEN, token))).exec();
     Err(match e.kind() {
         std::io::ErrorKind::NotFound => {
             Error::new(ErrorKind::NotFound, format!("there is no {program} here"))
@@ -248,6 +261,30 @@ mod tests {
             proxy("/my dir/it's 100%/coracle"),
             "ProxyCommand='/my dir/it'\\''s 100%%/coracle' virt port-forward --stdio=true vm/web/blue 2222"
         );
+    }
+
+    #[test]
+    fn nobody_is_an_option_of_ssh() {
+        let options = |username: Option<&str>| Options {
+            username: username.map(str::to_owned),
+            identity_file: None,
+            port: 22,
+            known_hosts: None,
+            more: Vec::new(),
+        };
+        let at = |login: &str, username: Option<&str>, own: Option<&str>| {
+            options(username).at(&login.parse().unwrap(), "blue", own.map(str::to_owned))
+        };
+        assert_eq!(at("me@vm/web", Some("you"), Some("own")).unwrap(), "me@vm.web.blue");
+        assert_eq!(at("vm/web/red", Some("you"), Some("own")).unwrap(), "you@vm.web.red");
+        assert_eq!(at("vm/web", None, Some("own")).unwrap(), "own@vm.web.blue");
+        assert_eq!(at("vm/web", None, None).unwrap(), "vm.web.blue");
+        let option = Some("-oProxyCommand=x");
+        for refused in [at("vm/web", option, None), at("vm/web", None, option)] {
+            let error = refused.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Usage);
+            assert!(error.to_string().contains("'-oProxyCommand=x' is not a username"), "{error}");
+        }
     }
 
     #[test]

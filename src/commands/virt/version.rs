@@ -49,9 +49,8 @@ fn architecture() -> &'static str {
     }
 }
 
-/// Says both versions.
-pub(super) async fn both(cluster: &Cluster) -> Result<()> {
-    client()?;
+/// Says the version of the control plane.
+pub(super) async fn server(cluster: &Cluster) -> Result<()> {
     let served = cluster.get(VERSION).await.map_err(|e| e.of("cannot read the version of KubeVirt"))?;
     ui::out(&format!("Server Version: {}\n", shown(&served)))
 }

@@ -38,7 +38,9 @@ pub(super) struct Args {
     #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
     port: u16,
 
-    /// Address to listen on; other than 127.0.0.1 only with --proxy-only
+    /// Address to listen on; other than 127.0.0.1 only with --proxy-only. On a
+    /// loopback address only programs of the same user can connect, on others
+    /// everybody
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1", value_parser = address)]
     address: IpAddr,
 
@@ -150,7 +152,7 @@ async fn show(args: &Args, name: &str, cluster: &Cluster) -> Result<()> {
         Some(viewer) => Some(Running(viewer.start(port)?)),
     };
     let connection = tokio::select! {
-        connection = accept(&listener, !args.proxy_only) => connection?,
+        connection = accept(&listener, address.is_loopback()) => connection?,
         ended = ended(&mut child) => return ended,
     };
     let _ = connection.set_nodelay(true);
@@ -167,7 +169,7 @@ async fn show(args: &Args, name: &str, cluster: &Cluster) -> Result<()> {
     }
 }
 
-/// The first connection. A viewer that we start belongs to the user, as what it shows does.
+/// The first connection. On the loopback a viewer belongs to the user, as what it shows does.
 async fn accept(listener: &TcpListener, ours: bool) -> Result<TcpStream> {
     let cannot = |e| Error::io("cannot take the connection of a viewer", e);
     loop {

@@ -11,6 +11,8 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 /// Hotplug a volume into a running VM
+///
+/// Clusters of this version refuse this.
 #[derive(Debug, clap::Args)]
 pub(super) struct AddArgs {
     #[command(flatten)]
@@ -49,6 +51,8 @@ pub(super) struct AddArgs {
 }
 
 /// Unplug a hotplugged volume from a running VM
+///
+/// Clusters of this version refuse this.
 #[derive(Debug, clap::Args)]
 pub(super) struct RemoveArgs {
     #[command(flatten)]
@@ -67,6 +71,8 @@ pub(super) struct RemoveArgs {
 }
 
 /// Dump the memory of a running VM to a PVC
+///
+/// Clusters of this version refuse this.
 #[derive(Debug, clap::Args)]
 pub(super) struct MemoryDumpArgs {
     #[command(subcommand)]
@@ -76,6 +82,8 @@ pub(super) struct MemoryDumpArgs {
 #[derive(Debug, clap::Subcommand)]
 enum MemoryDump {
     /// Dump the memory of a VM to a PVC
+    ///
+    /// Clusters of this version refuse this.
     Get {
         #[command(flatten)]
         vm: VmArg,
@@ -85,6 +93,8 @@ enum MemoryDump {
         claim_name: Option<String>,
     },
     /// Detach the PVC with the memory dump from a VM
+    ///
+    /// Clusters of this version refuse this.
     Remove {
         #[command(flatten)]
         vm: VmArg,

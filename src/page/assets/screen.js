@@ -20,9 +20,11 @@ export class Screen {
   #tries = 0;
   #timer = null;
   #typing = Promise.resolve();
+  #copied = "";
   #state = element("p", { class: "state", role: "status" });
   #take = button("Take the keyboard", () => this.#open("take"), { hidden: true });
   #again = button("Connect again", () => this.#open(this.#mode), { hidden: true });
+  #copy = button("Copy the guest's text", () => this.#copyText(), { hidden: true });
   #host = element("div", { class: "screen" });
   #text = element("input", {
     type: "text", "aria-label": "Text to type", placeholder: "Text to type", autocomplete: "off", spellcheck: "false",
@@ -50,7 +52,7 @@ export class Screen {
         button("Full screen", () => this.#host.requestFullscreen?.())),
       this.#host,
       element("div", { class: "tools" }, this.#text, button("Type", send), button("Enter", () => this.#type("\n")),
-        button("Paste", () => this.#paste())),
+        button("Paste", () => this.#paste()), this.#copy),
       element("p", { class: "faint" }, "Ctrl-Shift-L leaves the screen. Text is typed key by key, as on a US keyboard"));
     // Before noVNC sees it, which has all keys while the screen has the focus.
     this.#host.addEventListener("keydown", (event) => {
@@ -89,7 +91,7 @@ export class Screen {
     clearTimeout(this.#timer);
     this.#end();
     this.#mode = mode;
-    this.#again.hidden = this.#take.hidden = true;
+    this.#again.hidden = this.#take.hidden = this.#copy.hidden = true;
     write(this.#state, "Connecting");
     const { namespace, name } = this.#place;
     this.#leave = stream(`/ws/vnc/${namespace}/${name}?mode=${mode}`, {
@@ -117,8 +119,11 @@ export class Screen {
       write(this.#state, "The screen wants a password, which VMIs do not have; it is not opened");
       this.close();
     });
-    // What the guest copies can be pasted here.
-    rfb.addEventListener("clipboard", ({ detail }) => navigator.clipboard.writeText(detail.text).catch(() => {}));
+    // What the guest copies is kept: what stands in the clipboard of this computer is the person's to say.
+    rfb.addEventListener("clipboard", ({ detail }) => {
+      this.#copied = detail.text;
+      this.#copy.hidden = detail.text === "";
+    });
   }
 
   #scale(on) {
@@ -140,6 +145,15 @@ export class Screen {
       write(this.#state, error ?? `The screen ended: ${reason}`);
     }
     this.#again.hidden = false;
+  }
+
+  async #copyText() {
+    try {
+      await navigator.clipboard.writeText(this.#copied);
+      write(this.#state, "Copied");
+    } catch {
+      write(this.#state, "The browser does not permit to copy");
+    }
   }
 
   async #paste() {

@@ -81,6 +81,10 @@ impl Browser {
     /// Asks the browser for something, and waits for what comes of it.
     #[track_caller]
     pub(crate) fn call(&mut self, method: &str, parameters: &Value) -> Value {
+        self.ask(method, parameters).unwrap_or_else(|e| panic!("{method}: {e}"))
+    }
+
+    fn ask(&mut self, method: &str, parameters: &Value) -> Result<Value, String> {
         self.next += 1;
         let mut call = json!({"id": self.next, "method": method, "params": parameters});
         if !self.session.is_empty() {
@@ -91,8 +95,10 @@ impl Browser {
             let Message::Text(text) = self.socket.read().unwrap() else { continue };
             let said: Value = serde_json::from_str(&text).unwrap();
             if said["id"] == self.next {
-                assert!(said["error"].is_null(), "{method}: {}", said["error"]);
-                return said["result"].clone();
+                return match said["error"].is_null() {
+                    true => Ok(said["result"].clone()),
+                    false => Err(said["error"].to_string()),
+                };
             }
             if said["method"].is_string() {
                 self.events.push(said);
@@ -103,10 +109,15 @@ impl Browser {
     /// The value of an expression in the page.
     #[track_caller]
     pub(crate) fn value(&mut self, expression: &str) -> Value {
+        self.evaluated(expression).unwrap_or_else(|e| panic!("{expression}: {e}"))
+    }
+
+    #[track_caller]
+    fn evaluated(&mut self, expression: &str) -> Result<Value, String> {
         let parameters = json!({"expression": expression, "returnByValue": true, "awaitPromise": true, "userGesture": true});
-        let result = self.call("Runtime.evaluate", &parameters);
+        let result = self.ask("Runtime.evaluate", &parameters)?;
         assert!(result["exceptionDetails"].is_null(), "{expression}: {}", result["exceptionDetails"]);
-        result["result"]["value"].clone()
+        Ok(result["result"]["value"].clone())
     }
 
     #[track_caller]
@@ -119,7 +130,14 @@ impl Browser {
     #[track_caller]
     pub(crate) fn until(&mut self, expression: &str) {
         let begun = Instant::now();
-        while self.value(expression) != json!(true) {
+        // A page that just goes, as the one of the token does, has no values; the next one has.
+        let is_gone = |e: &str| e.contains("navigated") || e.contains("context");
+        loop {
+            match self.evaluated(expression) {
+                Ok(Value::Bool(true)) => return,
+                Err(e) if !is_gone(&e) => panic!("{expression}: {e}"),
+                _ => {}
+            }
             if begun.elapsed() > PATIENCE {
                 let body = self.value("document.body.innerText");
                 panic!("not so within {PATIENCE:?}: {expression}\n{body}\n{:?}", self.complaints());

@@ -85,6 +85,39 @@ fn nobody_is_let_in_without_the_cookie_that_the_token_bought() {
 }
 
 #[test]
+fn whoever_is_refused_keeps_no_connection() {
+    let page = Page::of(1, &[]);
+    let cookie = page.cookie();
+    // A request that leaves the connection open, and one more by it.
+    let twice = |host: &str| {
+        let mut stream = TcpStream::connect(("127.0.0.1", page.port)).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let one = format!("GET /api/vms HTTP/1.1\r\nHost: {host}\r\n{cookie}\r\n");
+        stream.write_all(format!("{one}\r\n{one}Connection: close\r\n\r\n").as_bytes()).unwrap();
+        let mut bytes = Vec::new();
+        // What was not read is a reset at the end.
+        let _ = stream.read_to_end(&mut bytes);
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    let text = twice("evil.example");
+    assert_eq!(text.matches("HTTP/1.1 403 ").count(), 1, "{text}");
+    assert!(text.contains("connection: close\r\n"), "{text}");
+    let text = twice(&format!("127.0.0.1:{}", page.port));
+    assert_eq!(text.matches("HTTP/1.1 200 ").count(), 2, "{text}");
+}
+
+#[test]
+fn a_list_without_end_is_given_up() {
+    let page = Page::of(1, &[]);
+    let endless = r#"{"items": [], "metadata": {"continue": "again", "resourceVersion": "1"}}"#;
+    page.server.answers("GET /apis/kubevirt.io/v1/namespaces/blue/virtualmachines", 200, endless);
+    let list = page.ask("GET /api/vms", &[&page.cookie()]);
+    let said = list.json()["error"].as_str().unwrap().to_owned();
+    assert_eq!(list.code, 422, "{said}");
+    assert!(said.contains("cannot list VMs of namespace blue: there are more than 20000"), "{said}");
+}
+
+#[test]
 fn only_the_page_itself_changes_anything() {
     let page = Page::of(3, &[]);
     let cookie = page.cookie();

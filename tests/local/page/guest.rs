@@ -7,6 +7,8 @@ pub(crate) type Stream = WebSocket<TcpStream>;
 
 /// Red, green, blue of the screen.
 pub(crate) const COLOUR: [u8; 3] = [12, 130, 200];
+/// What the guest copies as soon as its screen is seen.
+pub(crate) const COPIED: &str = "copied in the guest";
 const SIZE: (u16, u16) = (160, 100);
 
 /// The next bytes; none when the client has closed or gone.
@@ -108,6 +110,8 @@ impl Rfb {
                     if !is_painted {
                         is_painted = true;
                         self.paint(shifts)?;
+                        let length = (COPIED.len() as u32).to_be_bytes();
+                        self.says(&[&[3, 0, 0, 0][..], &length, COPIED.as_bytes()].concat())?;
                     }
                 }
                 4 => {

@@ -2,7 +2,7 @@
 
 use crate::Page;
 use crate::browser::Browser;
-use crate::guest::COLOUR;
+use crate::guest::{COLOUR, COPIED};
 use serde_json::json;
 
 /// Counts what is painted anew, and how long the page was busy at most.
@@ -166,6 +166,15 @@ fn a_vm_is_seen_stopped_and_typed_to() {
     browser.click("#switches [data-panel=screen]");
     browser.says("[data-panel=screen] .state", "Connected");
     browser.until(&painted());
+
+    // What the guest copies comes into the clipboard by a person's hand alone.
+    let copy = "[data-panel=screen] .tools:last-of-type button:nth-of-type(4)";
+    browser.says(copy, "Copy the guest's text");
+    assert_eq!(browser.value("navigator.clipboard.readText()"), json!("pasted by hand"));
+    browser.click(copy);
+    browser.says("[data-panel=screen] .state", "Copied");
+    assert_eq!(browser.value("navigator.clipboard.readText()"), json!(COPIED));
+
     browser.click(".screen canvas");
     browser.types("ab");
     browser.value("document.querySelector('[data-panel=screen] input').value = 'C!'");

@@ -145,9 +145,18 @@ fn a_refusal_is_told_in_the_servers_words_with_a_code_of_its_own() {
     cluster.server.has(VM, &json!({"spec": {"runStrategy": "Halted"}}));
     cluster.run("pause vm web").refused(4, "it is not set to run");
     cluster.run("start web --server 127.0.0.1:1").refused(1, "cannot be reached");
-    cluster.run("start web --context d").refused(2, "names no cluster");
+    cluster.run("port-forward vm/web 0:22 --server 127.0.0.1:1").refused(1, "cannot forward ports to VM web");
+    let page = ["ui", "--no-open", "--server", "127.0.0.1:1"];
+    let page = Ran::of(cluster.place.command(&page).output().unwrap());
+    page.refused(
+        1,
+        "cannot show the VMs of namespace blue: the API server http://127.0.0.1:1 cannot be reached",
+    );
+    cluster.run("start web --context d").refused(2, "has no context \"d\"; it has c");
     std::fs::remove_file(cluster.place.path(".kube/config")).unwrap();
     cluster.run("start web").refused(4, "--kubeconfig FILE");
+    let ran = cluster.run("version").refused(4, "--kubeconfig FILE");
+    assert!(ran.out.starts_with(b"Client Version: version.Info{"), "the client's own is known");
 }
 
 #[test]

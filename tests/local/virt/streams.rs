@@ -10,6 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 use tests::coracle::Ran;
+use tests::mapped::as_mapped_by_a_server;
 use tests::serial::Serial;
 
 /// Longer than any step takes.
@@ -275,27 +276,58 @@ fn a_viewer_finds_the_screen_on_a_port() {
 }
 
 #[test]
+fn on_the_loopback_the_screen_is_for_viewers_of_the_same_user() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can make what belongs to another user");
+        return;
+    }
+    let cluster = Cluster::new();
+    cluster.server.streams([greets("RFB 003.008\n")]);
+    let mut vnc = Piped::start(cluster.command(&["vnc", "web", "--proxy-only"]));
+    vnc.says("}\n");
+    let port = serde_json::from_str::<Value>(&vnc.text).unwrap()["port"].as_u64().unwrap();
+    let mut greeting = [0; 12];
+    as_mapped_by_a_server(65534, || {
+        let mut stranger = TcpStream::connect(("127.0.0.1", port as u16)).unwrap();
+        stranger.set_read_timeout(Some(PATIENCE)).unwrap();
+        assert_eq!(stranger.read(&mut [0; 12]).unwrap_or(0), 0, "the screen was shown to another user");
+    });
+    let mut viewer = TcpStream::connect(("127.0.0.1", port as u16)).unwrap();
+    viewer.read_exact(&mut greeting).unwrap();
+    assert_eq!(&greeting, b"RFB 003.008\n");
+    drop(viewer);
+    vnc.ends().ok();
+}
+
+#[test]
 fn ssh_goes_through_this_program_to_the_same_cluster() {
     let cluster = Cluster::new();
     cluster.server.streams([greets("SSH-2.0-guest\n")]);
     let folder = cluster.place.path("bin");
     std::fs::create_dir(&folder).unwrap();
-    std::fs::rename(cluster.place.path(".kube/config"), cluster.place.path("other config")).unwrap();
+    let config = std::fs::read_to_string(cluster.place.path(".kube/config")).unwrap();
+    std::fs::remove_file(cluster.place.path(".kube/config")).unwrap();
+    // The server knows the token of the flag alone.
+    std::fs::write(cluster.place.path("other config"), config.replace("\"secret\"", "\"old\"")).unwrap();
     // In place of ssh: it says how it was called, and runs the command that leads to the guest.
     let script = "#!/bin/sh\necho \"$@\" >said\nfor arg; do\n  case $arg in\n    ProxyCommand=*) exec sh -c \"${arg#*=}\" <&0 ;;\n  esac\ndone\n";
     let ssh = folder.join("ssh");
     std::fs::write(&ssh, script).unwrap();
     std::fs::set_permissions(&ssh, PermissionsExt::from_mode(0o755)).unwrap();
-    let mut command =
-        cluster.command(&["--kubeconfig", "other config", "ssh", "me@vm/web", "-c", "uname -a"]);
+    let flags = ["--kubeconfig", "other config", "--token", "secret"];
+    let mut command = cluster.command(&[&flags[..], &["ssh", "me@vm/web", "-c", "uname -a"]].concat());
+    command.env("RUST_LOG", "info");
     let path = std::env::var("PATH").unwrap();
     command.env("PATH", format!("{}:{path}", folder.display()));
     let mut ran = Piped::start(command);
     ran.says("SSH-2.0-guest\n");
     drop(ran.child.stdin.take());
-    ran.ends().ok();
+    let ran = ran.ends().ok();
     let said = String::from_utf8(cluster.place.bytes("said")).unwrap();
     assert!(said.trim_end().ends_with("me@vm.web.blue uname -a"), "{said}");
+    // Everybody on this computer can read the words of a command, and the log whoever is shown it.
+    assert!(ran.err.contains("ProxyCommand"), "{}", ran.err);
+    assert!(!said.contains("secret") && !ran.err.contains("secret"), "{said}{}", ran.err);
     assert!(
         said.contains("virt '--kubeconfig=other config' port-forward --stdio=true vm/web/blue 22"),
         "{said}"

@@ -190,7 +190,8 @@ fn a_vm_that_the_cluster_refuses_gets_no_secret() {
     let field = "spec.template.spec.accessCredentials[1].sshPublicKey.propagationMethod.qemuGuestAgent";
     let refusal = status(422, &format!("{field}: not supported yet"));
     cluster.server.answers(&format!("PATCH {VM}?dryRun=All"), 422, refusal);
-    let line = "credentials add-ssh-key -u me --value=k web";
+    std::fs::write(cluster.place.path("key.pub"), "ssh-rsa C\n").unwrap();
+    let line = "credentials add-ssh-key -u me --file key.pub web";
     let ran = cluster.run(line).refused(3, field);
     assert!(ran.err.contains("say --secret c"), "{}", ran.err);
     assert!(!cluster.server.asked().iter().any(|one| one.starts_with("POST")));

@@ -1,12 +1,13 @@
 //! The settings that cloud-init finds in the guest, from their flags.
 
+use super::super::public_key::key_of;
 use super::params::fault;
 use super::usage;
 use crate::ui;
 use cdi::{Error, Result};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The first line of cloud-init's own language.
 const HEADER: &str = "#cloud-config";
@@ -27,8 +28,8 @@ pub(super) struct CloudInitArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "cloud_init_user_data")]
     password_file: Option<PathBuf>,
 
-    /// Public SSH key of the user; repeat for several, or separate them by
-    /// commas
+    /// Public SSH key itself, not its file, for the user; repeat for several,
+    /// or separate them by commas
     #[arg(long, value_name = "KEY", value_delimiter = ',', conflicts_with = "cloud_init_user_data")]
     ssh_key: Vec<String>,
 
@@ -110,6 +111,20 @@ impl CloudInitArgs {
         Ok(Some(json!({"name": DISK, field: source})))
     }
 
+    /// The flags that were given.
+    pub(super) fn given(&self) -> Vec<&'static str> {
+        let all = [
+            (self.user.is_some(), "--user"),
+            (self.password_file.is_some(), "--password-file"),
+            (!self.ssh_key.is_empty(), "--ssh-key"),
+            (self.ga_manage_ssh.is_some(), "--ga-manage-ssh"),
+            (self.cloud_init.is_some(), "--cloud-init"),
+            (self.cloud_init_user_data.is_some(), "--cloud-init-user-data"),
+            (self.cloud_init_network_data.is_some(), "--cloud-init-network-data"),
+        ];
+        all.into_iter().filter_map(|(is_given, flag)| is_given.then_some(flag)).collect()
+    }
+
     fn has_data(&self) -> bool {
         self.password_file.is_some()
             || !self.ssh_key.is_empty()
@@ -129,7 +144,7 @@ impl CloudInitArgs {
         if !self.ssh_key.is_empty() {
             text += "\nssh_authorized_keys:";
             for key in &self.ssh_key {
-                let _ = write!(text, "\n  - {}", word(key.trim()));
+                let _ = write!(text, "\n  - {}", word(public_key(key)?));
             }
         }
         if manages {
@@ -149,6 +164,20 @@ impl CloudInitArgs {
         let text = std::fs::read_to_string(path).map_err(cannot)?;
         Ok(Some(text.trim().to_owned()).filter(|text| !text.is_empty()))
     }
+}
+
+/// A public key itself: the name of its file is taken for one too easily.
+fn public_key(text: &str) -> Result<&str> {
+    let key = text.trim();
+    if key_of(key).is_some() {
+        return Ok(key);
+    }
+    // What may be a private key is not repeated.
+    let (what, file) = match Path::new(key).is_file() {
+        true => (format!("--ssh-key: {key} is a file, and not the public key itself"), key),
+        false => ("--ssh-key: this is not a public key".to_owned(), "FILE.pub"),
+    };
+    Err(usage(what).with_hint(format!("say --ssh-key=\"$(cat {file})\"")))
 }
 
 /// A word of YAML: as it is where it means nothing else, in quotes where it would.
@@ -208,6 +237,32 @@ mod tests {
         let wanted = json!({"name": DISK, "cloudInitNoCloud": {"userDataBase64": "QQ==", "networkDataBase64": "Qg=="}});
         assert_eq!(volume(&given, &none).unwrap(), Some(wanted));
         assert!(volume(&["--cloud-init=tape"], &none).unwrap_err().to_string().contains("\"tape\""));
+    }
+
+    #[test]
+    fn a_file_is_not_taken_for_the_key_in_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("ssh-keys").display().to_string();
+        let refused = |key: &str| {
+            let flag = format!("--ssh-key={key}");
+            let e = volume(&["--user=me", &flag], &Needs::default()).unwrap_err();
+            assert_eq!(e.kind(), cdi::ErrorKind::Usage, "{key}: {e}");
+            e.to_string()
+        };
+        assert!(refused(&file).contains("this is not a public key"));
+        std::fs::write(&file, "ssh-ed25519 AAA= me@x").unwrap();
+        let said = refused(&file);
+        assert!(said.contains(&format!("{file} is a file, and not the public key itself")), "{said}");
+        assert!(said.contains(&format!("--ssh-key=\"$(cat {file})\"")), "{said}");
+        let secret = "-----BEGIN OPENSSH PRIVATE KEY----- c2VjcmV0";
+        assert!(!refused(secret).contains("c2VjcmV0"));
+        refused("my ssh-key.pub");
+        refused("");
+        for key in ["ecdsa-sha2-nistp256 AAA=", "sk-ssh-ed25519@openssh.com AAA= c", "no-pty ssh-rsa AAA= c"]
+        {
+            let made = volume(&["--ssh-key", key], &Needs::default()).unwrap().unwrap();
+            assert!(made["cloudInitNoCloud"]["userData"].as_str().unwrap().contains(key), "{made}");
+        }
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod vm;
 mod volumes;
 
 use crate::ui;
+use crate::virt::target::name;
 use crate::vm::manifest;
 use cdi::{Error, ErrorKind, Result};
 use serde_json::Value;
@@ -26,6 +27,11 @@ use std::io::Read as _;
 /// Nothing is created: give what is printed to kubectl create -f -.
 #[derive(Debug, clap::Args)]
 pub(super) struct CreateArgs {
+    // The same flag as that of the cluster, which fills it; no context is read here.
+    /// Namespace of the object [default: none is written]
+    #[arg(short, long, global = true, value_name = "NAME", value_parser = name)]
+    namespace: Option<String>,
+
     #[command(subcommand)]
     kind: Kind,
 }
@@ -39,8 +45,16 @@ enum Kind {
     Clone(clone::Args),
 }
 
+impl CreateArgs {
+    /// The namespace of the flag, wherever it stands on the line.
+    pub(super) fn namespace(&self) -> Option<&str> {
+        self.namespace.as_deref()
+    }
+}
+
 /// Prints the manifest. The namespace is that of the flag, where it is set.
-pub(super) fn run(args: &CreateArgs, namespace: Option<&str>) -> Result<()> {
+pub(super) fn run(args: &CreateArgs) -> Result<()> {
+    let namespace = args.namespace();
     let object = match &args.kind {
         Kind::Vm(args) => vm::manifest(args, namespace)?,
         Kind::InstanceType(args) => types::instance_type(args, namespace)?,

@@ -11,31 +11,54 @@ use api::wire::{self, Path};
 use cdi::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
 
-/// Fields, and the flags that set them.
-const FLAGS: [(&str, &str); 8] = [
-    ("spec.instancetype", "--instancetype, --infer-instancetype"),
-    ("spec.preference", "--preference, --infer-preference"),
-    ("spec.dataVolumeTemplate", "--volume-import"),
-    ("spec.runStrategy", "--run-strategy"),
-    ("spec.template.spec.accessCredentials", "--access-cred"),
-    ("spec.template.spec.domain.memory", "--memory"),
-    ("spec.template.spec.terminationGracePeriodSeconds", "--termination-grace-period"),
-    ("spec.template.spec.volumes", "--volume-*, --cloud-init-*"),
+/// Fields, and the flags that set them; the first of several says it best where none was given.
+const FLAGS: [(&str, &[&str]); 8] = [
+    ("spec.instancetype", &["--instancetype", "--infer-instancetype", "--infer-instancetype-from"]),
+    ("spec.preference", &["--preference", "--infer-preference", "--infer-preference-from"]),
+    (
+        "spec.dataVolumeTemplate",
+        &["--volume-import", "--volume-datasource", "--volume-clone-pvc", "--volume-blank"],
+    ),
+    ("spec.runStrategy", &["--run-strategy"]),
+    ("spec.template.spec.accessCredentials", &["--access-cred"]),
+    ("spec.template.spec.domain.memory", &["--memory"]),
+    ("spec.template.spec.terminationGracePeriodSeconds", &["--termination-grace-period"]),
+    ("spec.template.spec.volumes", &VOLUMES),
+];
+const VOLUMES: [&str; 14] = [
+    "--volume-containerdisk",
+    "--volume-pvc",
+    "--volume-import",
+    "--volume-datasource",
+    "--volume-clone-pvc",
+    "--volume-blank",
+    "--volume-sysprep",
+    "--user",
+    "--password-file",
+    "--ssh-key",
+    "--ga-manage-ssh",
+    "--cloud-init",
+    "--cloud-init-user-data",
+    "--cloud-init-network-data",
 ];
 
-/// A note about a kind that clusters of this version do not have.
+/// A note about what clusters of this version do not have, or do not do alone.
 pub(super) fn note(object: &Value) -> Option<String> {
     let kind = object["kind"].as_str()?;
-    let is_served = KINDS.iter().any(|served| served.kind == kind);
-    let words = "the manifest is for a cluster that has it";
-    (!is_served).then(|| format!("coracle: clusters of this version do not serve {kind} yet; {words}"))
+    if !KINDS.iter().any(|served| served.kind == kind) {
+        let words = "the manifest is for a cluster that has it";
+        return Some(format!("coracle: clusters of this version do not serve {kind} yet; {words}"));
+    }
+    let fills = "the cluster needs CDI, or another program that fills them";
+    let note = || format!("coracle: DataVolumes are not filled by this version; {fills}");
+    object["spec"].get("dataVolumeTemplates").map(|_| note())
 }
 
-/// An error, if a cluster of this version refuses this VM, whatever its own settings are.
-pub(super) fn check(object: &Value) -> Result<()> {
-    let vm: VirtualMachine = wire::read(object.clone()).map_err(|faults| refused(&faults))?;
+/// An error, if a cluster of this version refuses this VM of these flags, whatever its own settings are.
+pub(super) fn check(object: &Value, given: &[&str]) -> Result<()> {
+    let vm: VirtualMachine = wire::read(object.clone()).map_err(|faults| refused(&faults, given))?;
     let faults = faults_of(&vm);
-    if faults.is_empty() { Ok(()) } else { Err(refused(&faults)) }
+    if faults.is_empty() { Ok(()) } else { Err(refused(&faults, given)) }
 }
 
 fn faults_of(vm: &VirtualMachine) -> Vec<Fault> {
@@ -67,9 +90,13 @@ fn faults_of(vm: &VirtualMachine) -> Vec<Fault> {
     faults
 }
 
-fn refused(faults: &[Fault]) -> Error {
+fn refused(faults: &[Fault], given: &[&str]) -> Error {
     let first = faults.first();
-    let flag = FLAGS.iter().find(|(start, _)| first.is_some_and(|fault| fault.field.starts_with(start)));
+    let flags = FLAGS.iter().find(|(start, _)| first.is_some_and(|fault| fault.field.starts_with(start)));
+    let flags = flags.map(|(_, flags)| {
+        let said: Vec<&str> = flags.iter().copied().filter(|flag| given.contains(flag)).collect();
+        if said.is_empty() { flags.iter().copied().take(1).collect() } else { said }
+    });
     let hint = first.and_then(|fault| fault.hint.clone());
     let said: Vec<String> = faults
         .iter()
@@ -80,8 +107,8 @@ fn refused(faults: &[Fault]) -> Error {
         )
         .collect();
     let said = said.join("; ");
-    let what = match flag {
-        Some((_, flag)) => format!("clusters of this version refuse what {flag} asks for: {said}"),
+    let what = match flags.map(|flags| flags.join(", ")) {
+        Some(flags) => format!("clusters of this version refuse what {flags} asks for: {said}"),
         None => format!("clusters of this version refuse such a VM: {said}"),
     };
     let error = Error::new(ErrorKind::Refused, what);
@@ -98,5 +125,20 @@ pub(super) fn memory(text: &str) -> Result<&str> {
         Err(_) => Err(usage(format!(
             "failed to parse \"--memory\" flag: {text} is not a quantity: say 512Mi or 2Gi"
         ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_cluster_of_this_version_does_not_do_alone_is_noted() {
+        let vm = |spec: Value| note(&json!({"kind": "VirtualMachine", "spec": spec}));
+        assert_eq!(vm(json!({"template": {}})), None);
+        let said = vm(json!({"dataVolumeTemplates": [{"metadata": {"name": "d"}}]})).unwrap();
+        assert!(said.contains("DataVolumes are not filled by this version; the cluster needs CDI"), "{said}");
+        let said = note(&json!({"kind": "VirtualMachineClone"})).unwrap();
+        assert!(said.contains("do not serve VirtualMachineClone yet"), "{said}");
     }
 }

@@ -17,9 +17,8 @@ use serde_json::{Value, json};
 /// refused by its name.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
-    coracle virt create vm --name=web --volume-containerdisk=src:registry.example/debian:12\n  \
-    coracle virt create vm --volume-pvc=src:root,bootorder:1 --user=me --ssh-key=\"$(cat ~/.ssh/id_ed25519.pub)\"\n  \
-    coracle virt create vm --volume-import=type:http,url:https://h/disk.qcow2,size:10Gi | kubectl create -f -")]
+    coracle virt create vm --name=web --volume-containerdisk=src:registry.example/debian:12 | kubectl create -f -\n  \
+    coracle virt create vm --volume-pvc=src:root,bootorder:1 --user=me --ssh-key=\"$(cat ~/.ssh/id_ed25519.pub)\"")]
 pub(super) struct Args {
     /// Name of the VM [default: vm- and five letters]
     #[arg(long, value_name = "NAME", value_parser = name)]
@@ -63,8 +62,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "VOLUME", conflicts_with = "infer_preference")]
     infer_preference_from: Option<String>,
 
-    /// Disk of a container image; repeat for several:
-    /// src:IMAGE[,name:NAME][,bootorder:NUMBER]
+    /// Disk of a container image of a registry; repeat for several:
+    /// src:HOST/NAME:TAG[,name:NAME][,bootorder:NUMBER]
     #[arg(long, value_name = "PARAMS")]
     volume_containerdisk: Vec<String>,
 
@@ -81,7 +80,9 @@ pub(super) struct Args {
     /// s3 url[,secretref][,certconfigmap]; gcs url[,secretref];
     /// imageio url,diskid[,secretref][,certconfigmap];
     /// vddk url,uuid,thumbprint,secretref,backingfile[,initimageurl];
-    /// pvc and snapshot src:NAMESPACE/NAME; ds src:[NAMESPACE/]NAME
+    /// pvc and snapshot src:NAMESPACE/NAME; ds src:[NAMESPACE/]NAME.
+    /// DataVolumes are not filled by this version: the cluster needs CDI, or
+    /// another program that fills them
     #[arg(long, value_name = "PARAMS")]
     volume_import: Vec<String>,
 
@@ -90,7 +91,9 @@ pub(super) struct Args {
     volume_sysprep: Option<String>,
 
     /// Credential of a Secret; repeat for several:
-    /// src:SECRET[,type:ssh|password][,method:ga|nocloud|configdrive][,user:NAME]
+    /// src:SECRET[,type:ssh|password][,method:ga|nocloud|configdrive][,user:NAME].
+    /// Default: type:ssh,method:ga. Clusters of this version refuse method:ga,
+    /// and with it type:password; say method:nocloud
     #[arg(long, value_name = "PARAMS")]
     access_cred: Vec<String>,
 
@@ -117,7 +120,7 @@ const MEMORY: &str = "512Mi";
 /// The manifest, which a cluster of this version takes.
 pub(super) fn manifest(args: &Args, namespace: Option<&str>) -> Result<Value> {
     let vm = described(args, namespace)?;
-    served::check(&vm)?;
+    served::check(&vm, &args.given())?;
     Ok(vm)
 }
 
@@ -168,6 +171,28 @@ fn fill(object: &mut Value, field: &str, list: Vec<Value>) {
 }
 
 impl Args {
+    /// The flags that were given.
+    fn given(&self) -> Vec<&'static str> {
+        let all = [
+            (self.memory.is_some(), "--memory"),
+            (self.instancetype.is_some(), "--instancetype"),
+            (self.infer_instancetype.is_some(), "--infer-instancetype"),
+            (self.infer_instancetype_from.is_some(), "--infer-instancetype-from"),
+            (self.preference.is_some(), "--preference"),
+            (self.infer_preference.is_some(), "--infer-preference"),
+            (self.infer_preference_from.is_some(), "--infer-preference-from"),
+            (!self.volume_containerdisk.is_empty(), "--volume-containerdisk"),
+            (!self.volume_pvc.is_empty(), "--volume-pvc"),
+            (!self.volume_import.is_empty(), "--volume-import"),
+            (!self.volume_datasource.is_empty(), "--volume-datasource"),
+            (!self.volume_clone_pvc.is_empty(), "--volume-clone-pvc"),
+            (!self.volume_blank.is_empty(), "--volume-blank"),
+            (self.volume_sysprep.is_some(), "--volume-sysprep"),
+        ];
+        let given = all.into_iter().filter_map(|(is_given, flag)| is_given.then_some(flag));
+        given.chain(self.cloud_init.given()).collect()
+    }
+
     fn strategy(&self) -> Result<&'static str> {
         let known = STRATEGIES.into_iter().find(|known| known.eq_ignore_ascii_case(&self.run_strategy));
         known.ok_or_else(|| {
@@ -320,7 +345,7 @@ mod tests {
         for (line, flag, field) in [
             ("--instancetype=u1", "--instancetype", "spec.instancetype"),
             ("--infer-instancetype --volume-pvc=src:a", "--infer-instancetype", "spec.instancetype"),
-            ("--infer-preference-from=a --volume-pvc=src:a", "--infer-preference", "spec.preference"),
+            ("--infer-preference-from=a --volume-pvc=src:a", "--infer-preference-from", "spec.preference"),
             ("--access-cred=src:k,user:me", "--access-cred", "qemuGuestAgent"),
             ("--access-cred=src:k,type:password", "--access-cred", "accessCredentials[0].userPassword"),
             (
@@ -328,12 +353,13 @@ mod tests {
                 "--volume-import",
                 "spec.dataVolumeTemplates[0].spec.sourceRef",
             ),
-            ("--volume-clone-pvc=src:n/p", "--volume-import", "source.pvc.namespace"),
+            ("--volume-clone-pvc=src:n/p", "--volume-clone-pvc", "source.pvc.namespace"),
         ] {
             let e = manifest(&args(line), Some("blue")).unwrap_err();
             assert_eq!(e.kind(), cdi::ErrorKind::Refused, "{line}: {e}");
             let e = e.to_string();
-            assert!(e.contains(flag) && e.contains(field), "{line}: {e}");
+            let asked = format!("refuse what {flag} asks for");
+            assert!(e.contains(&asked) && e.contains(field), "{line}: {e}");
         }
     }
 

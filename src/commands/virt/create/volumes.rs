@@ -2,7 +2,8 @@
 
 use super::params::{Params, fault};
 use super::unused;
-use cdi::Result;
+use cdi::{Error, Result};
+use container_disk::Name;
 use serde_json::{Map, Value, json};
 
 /// Parameters of a volume that is there.
@@ -24,6 +25,9 @@ impl Volumes {
     pub(super) fn container_disk(&mut self, vm: &str, number: usize, text: &str) -> Result<()> {
         let params = Params::of("volume-containerdisk", text, &PLAIN)?;
         let image = params.must("src")?;
+        if let Some(error) = elsewhere(&params, image) {
+            return Err(error);
+        }
         let name = params.get("name").map_or_else(|| format!("{vm}-containerdisk-{number}"), str::to_owned);
         self.add(&params, &name, "containerDisk", &json!({"image": image}))
     }
@@ -107,6 +111,25 @@ impl Volumes {
         let first = self.disks.iter().min_by_key(|disk| disk["bootOrder"].as_u64());
         first.or(self.volumes.first())?["name"].as_str()
     }
+}
+
+/// An error about an image that the nodes of a cluster cannot pull by this name.
+fn elsewhere(params: &Params, image: &str) -> Option<Error> {
+    // A host of such a name is known by its port.
+    let (_, rest) = image.split_once(':')?;
+    if rest.split_once('/').is_some_and(|(port, _)| port.parse::<u16>().is_ok()) {
+        return None;
+    }
+    Some(match Name::with_scheme(image)?.ok()? {
+        Name::Registry(remote) => {
+            let error = params.fault(&format!("{image}: images of a cluster are named without docker://"));
+            error.with_hint(format!("say src:{remote}"))
+        }
+        _ => {
+            let what = format!("{image} is on this computer, and the nodes of a cluster cannot pull it");
+            params.fault(&what).with_hint("push it by 'coracle push', and say src:HOST/NAME:TAG")
+        }
+    })
 }
 
 /// A label of DNS.
@@ -305,6 +328,23 @@ mod tests {
         ] {
             let e = import(text).unwrap_err().to_string();
             assert!(e.contains(wanted), "{text}: {e}");
+        }
+    }
+
+    #[test]
+    fn an_image_is_one_that_nodes_can_pull() {
+        let refused = |src: &str| {
+            let e = Volumes::default().container_disk("web", 0, &format!("src:{src}")).unwrap_err();
+            assert_eq!(e.kind(), cdi::ErrorKind::Usage, "{src}: {e}");
+            e.to_string()
+        };
+        for src in ["store:os:1", "oci:dir", "oci-archive:x.tar", "docker-archive:x.tar"] {
+            let said = refused(src);
+            assert!(said.contains(&format!("{src} is on this computer")), "{said}");
+        }
+        assert!(refused("docker://r.example/os:1").ends_with("say src:r.example/os:1"));
+        for src in ["os:1", "r.example:5000/os:1", "localhost/store:1", "store:5000/os", "docker:26"] {
+            Volumes::default().container_disk("web", 0, &format!("src:{src}")).unwrap();
         }
     }
 
