@@ -11,11 +11,13 @@
 //! has one field, and the version of the VMI that was judged. A dry run patches nothing.
 //!
 //! A review comes from whoever reaches the port. So that a flood of reviews of evictions is no flood at the API server,
-//! [`AT_ONCE`] are looked at at a time and they begin [`PAUSE`] apart; [`WAITING`] wait, and one more is put off at once, for
-//! a client of the Eviction API tries again.
+//! [`AT_ONCE`] are looked at at a time and they begin [`PAUSE`] apart. [`WAITING`] wait; of more, one of the address that has
+//! most is put off at once ([`super::waiting`]), for a client of the Eviction API tries again. What waits keeps of its review
+//! what it is judged by.
 
 use super::rules::eviction::{Evicted, is_dry, not_looked_at, pod_of, vmi_of};
 use super::rules::{AdmissionResponse, Around, Request, judge};
+use super::waiting::Waiting;
 use api::vmi::VirtualMachineInstance;
 use api_server::error::{Error, ErrorKind, Result};
 use api_server::{Server, Writer};
@@ -23,6 +25,7 @@ use kubernetes::objects::{Kept as _, Key, Kind, Pod, key};
 use kubernetes::subresources::EVACUATION;
 use kubernetes::webhooks::Webhook;
 use serde_json::{Value, json};
+use serve::transport::Peer;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -45,7 +48,7 @@ const COMPONENT: &str = "virt-api";
 pub(super) struct Evictions<S = Writer> {
     server: S,
     patience: Duration,
-    waiting: Semaphore,
+    waiting: Waiting,
     working: Semaphore,
     /// When the next may begin.
     next: Mutex<Instant>,
@@ -62,7 +65,7 @@ impl<S: Server> Evictions<S> {
         Evictions {
             server,
             patience: PATIENCE,
-            waiting: Semaphore::new(WAITING),
+            waiting: Waiting::new(WAITING),
             working: Semaphore::new(AT_ONCE),
             next: Mutex::new(Instant::now()),
         }
@@ -74,12 +77,17 @@ impl<S: Server> Evictions<S> {
         hook: &Webhook,
         request: &Request,
         around: Around,
+        peer: Peer,
     ) -> AdmissionResponse {
         let Some(pod) = pod_of(request) else { return judge(hook, request, &around) };
-        let Ok(_waits) = self.waiting.try_acquire() else {
-            return not_looked_at(request, &format!("{WAITING} other evictions are being looked at"));
+        let is_full = || not_looked_at(request, &format!("{WAITING} other evictions are being looked at"));
+        let Some(place) = self.waiting.enter(peer) else { return is_full() };
+        let decided = tokio::time::timeout(self.patience, self.decided(hook, request, around, &pod));
+        let decided = tokio::select! {
+            decided = decided => decided,
+            () = place.is_gone() => return is_full(),
         };
-        match tokio::time::timeout(self.patience, self.decided(hook, request, around, &pod)).await {
+        match decided {
             Ok(Ok(answer)) => answer,
             Ok(Err(error)) => {
                 tracing::warn!("{}: {}", hook.name, error.chain());
@@ -279,7 +287,15 @@ pub(super) mod tests {
     }
 
     async fn message(evictions: &Evictions<Played>, is_dry: bool) -> Option<String> {
-        let answer = evictions.answer(hook(), &request(is_dry), around()).await;
+        message_to(evictions, is_dry, peer(1)).await
+    }
+
+    pub(crate) fn peer(number: u8) -> Peer {
+        Peer::of([10, 0, 0, number].into())
+    }
+
+    async fn message_to(evictions: &Evictions<Played>, is_dry: bool, peer: Peer) -> Option<String> {
+        let answer = evictions.answer(hook(), &request(is_dry), around(), peer).await;
         assert_eq!(answer.faults, []);
         answer.later.map(|later| later.message)
     }
@@ -345,6 +361,31 @@ pub(super) mod tests {
         assert!(server.most.load(Ordering::SeqCst) <= AT_ONCE);
     }
 
+    /// Nothing ends here meanwhile: the API server answers nobody.
+    #[tokio::test]
+    async fn forged_reviews_do_not_put_off_those_of_the_api_server() {
+        let never = Duration::from_secs(86_400);
+        let server = Played { takes: never, ..Played::with(objects("None")) };
+        let evictions = Evictions { patience: never, ..Evictions::at(server) };
+        let asks = |number: u8| Box::pin(message_to(&evictions, false, peer(number)));
+        let mut forged: Vec<_> = (0..WAITING).map(|at| asks(2 + u8::try_from(at % 4).unwrap())).collect();
+        for review in &mut forged {
+            assert!(futures_util::poll!(review).is_pending());
+        }
+        let mut honest: Vec<_> = (0..WAITING / 5).map(|_| asks(1)).collect();
+        for review in &mut honest {
+            assert!(futures_util::poll!(review).is_pending(), "it has a place");
+        }
+        let mut put_off = 0;
+        for review in &mut forged {
+            if let std::task::Poll::Ready(why) = futures_util::poll!(review) {
+                assert!(why.unwrap().contains("other evictions are being looked at"));
+                put_off += 1;
+            }
+        }
+        assert_eq!(put_off, honest.len());
+    }
+
     #[tokio::test]
     async fn the_api_server_that_asks_has_its_answer_before_it_gives_up() {
         let server = Played { takes: Duration::from_secs(600), ..Played::with(objects("None")) };
@@ -362,7 +403,7 @@ pub(super) mod tests {
         let live = Arc::new(Live::new("kubevirt", Arc::default()));
         let routes = Routes::new(live, Health::default(), server.client.clone());
         for expected in [TRIGGERED.to_owned(), format!("Evacuation in progress: {TRIGGERED}")] {
-            let answer = routes.answer_to(hook(), eviction(false), false).await;
+            let answer = routes.answer_to(hook(), peer(1), eviction(false), false).await;
             let said: Value = serde_json::from_slice(answer.body()).unwrap();
             let status = &said["response"]["status"];
             assert_eq!((&said["response"]["allowed"], &status["code"]), (&json!(false), &json!(429)));

@@ -17,7 +17,7 @@
 //! Who may call: anybody who reaches the port. An admission review says only what the asker sent; for it nothing is written,
 //! but of an eviction: that a VMI with the strategy `External` must leave the node that it is on. Whoever makes up such a
 //! review gets no more than that, of a pod and a VMI as the API server has them; `evacuate/cancel` takes it back.
-//! What is measured is for whom the API server lets read it, and subresources are for users whom the API server names. args
+//! Of those who wait for it the address with most gives way (waiting). What is measured is for whom the API server lets read it, and subresources are for users whom the API server names. args
 //! is the command line, and joins the parts.
 //!
 //! **Absent:** the table of the webhooks, which virt-controller needs too ([`kubernetes::webhooks`]); and a World: a review
@@ -33,4 +33,5 @@ mod measures;
 mod rights;
 pub mod routes;
 pub mod rules;
+mod waiting;
 mod workloads;

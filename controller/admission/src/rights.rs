@@ -3,7 +3,7 @@
 
 #[cfg(test)]
 mod tests {
-    use crate::evictions::tests::{eviction, objects};
+    use crate::evictions::tests::{eviction, objects, peer};
     use crate::live::Live;
     use crate::routes::Routes;
     use crate::workloads::tests::deletion;
@@ -35,7 +35,7 @@ mod tests {
         for (path, review) in
             [("/kubevirt-validate-delete", deletion()), ("/pod-eviction-validate", eviction(false))]
         {
-            let answer = routes.answer_to(Webhook::at(path).unwrap(), review, false).await;
+            let answer = routes.answer_to(Webhook::at(path).unwrap(), peer(1), review, false).await;
             assert!(answer.status().is_success(), "{path}: {answer:?}");
         }
         let (all, asked) =

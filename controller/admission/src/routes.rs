@@ -12,17 +12,17 @@
 use super::evictions::Evictions;
 use super::live::Live;
 use super::measures;
+use super::rules::eviction::judged_by;
 use super::rules::{AdmissionResponse, Request, asks_what_is_left, judge, not_looked_into, review};
 use super::workloads::Workloads;
 use api_server::error::{Error, ErrorKind, Result};
-use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode, header};
 use hyper::body::Bytes;
 use kubernetes::webhooks::{Question, Webhook};
 use rustls::crypto::SecureRandom;
 use serve::authentication::Gate;
 use serve::health::Health;
-use serve::transport::{Answers, Asked, Body, HttpResponse, plain};
+use serve::transport::{Answers, Asked, HttpResponse, Peer, plain};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -49,10 +49,14 @@ impl Answers for Routes {
         }
         let path = asked.head.uri.path();
         match Webhook::at(path) {
-            Some(hook) => self.review(hook, &asked.head, asked.body).await,
+            Some(hook) => self.review(hook, asked).await,
             None if subresources::is_ours(path) => self.subresources.answer(asked).await,
             None => plain(StatusCode::NOT_FOUND, "there is nothing here"),
         }
+    }
+
+    fn without_memory(&self, path: &str) -> Option<HttpResponse> {
+        self.health.probed(path)
     }
 }
 
@@ -72,7 +76,8 @@ impl Routes {
         }
     }
 
-    async fn review(&self, hook: &'static Webhook, head: &Parts, body: Body) -> HttpResponse {
+    async fn review(&self, hook: &'static Webhook, mut asked: Asked) -> HttpResponse {
+        let head = &asked.head;
         if head.method != Method::POST {
             return plain(StatusCode::METHOD_NOT_ALLOWED, "an admission review is POSTed");
         }
@@ -81,29 +86,34 @@ impl Routes {
         if kind.split(';').next().map(str::trim) != Some("application/json") {
             return plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, "an admission review is application/json");
         }
+        asked.drop_head();
         let most = if hook.question == Question::Eviction { EVICTION } else { REVIEW };
-        let body = match body.whole(most).await {
+        let body = match asked.body.whole(most).await {
             Ok(body) => body,
             Err(answer) => return answer,
         };
         let is_large = body.is_large();
-        self.answer_to(hook, body, is_large).await
+        self.answer_to(hook, asked.peer, body, is_large).await
     }
 
     /// The answer to a review.
     pub(super) async fn answer_to(
         &self,
         hook: &'static Webhook,
+        peer: Peer,
         body: impl AsRef<[u8]> + Send + 'static,
         is_large: bool,
     ) -> HttpResponse {
         let (request, body) = match aside(is_large, move || (Request::read(body.as_ref()), body)).await {
+            Ok((Ok(request), body)) if hook.question == Question::Eviction => {
+                (Arc::new(judged_by(request)), body)
+            }
             Ok((Ok(request), body)) => (Arc::new(request), body),
             Ok((Err(why), _)) => return plain(StatusCode::BAD_REQUEST, &why),
             Err(error) => return failed(hook, &error),
         };
         let began = Instant::now();
-        let judged = self.judge(hook, &request, body, is_large).await;
+        let judged = self.judge(hook, peer, &request, body, is_large).await;
         measures::judged(hook, &request, judged.as_ref().ok(), began);
         let verdict = match judged {
             Ok(verdict) => verdict,
@@ -127,6 +137,7 @@ impl Routes {
     async fn judge(
         &self,
         hook: &'static Webhook,
+        peer: Peer,
         request: &Arc<Request>,
         body: impl Send + 'static,
         is_large: bool,
@@ -134,8 +145,9 @@ impl Routes {
         let mut around = (*self.live.around()).clone();
         around.random = (self.uuid()?, self.uuid()?);
         if hook.question == Question::Eviction {
+            // It may wait for the API server, and holds no memory meanwhile.
             drop(body);
-            return Ok(self.evictions.answer(hook, request, around).await);
+            return Ok(self.evictions.answer(hook, request, around, peer).await);
         }
         if asks_what_is_left(hook, request) {
             around.left = match self.workloads.left().await {

@@ -69,6 +69,7 @@ impl Workloads {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::evictions::tests::peer;
     use crate::live::Live;
     use crate::routes::Routes;
     use kit::Asked;
@@ -127,14 +128,14 @@ pub(super) mod tests {
         let live = Arc::new(Live::new("kubevirt", Arc::default()));
         let routes = Routes::new(live, Health::default(), server.client.clone());
         for hook in WEBHOOKS.iter().filter(|hook| hook.path != "/kubevirt-validate-delete") {
-            routes.answer_to(hook, deletion(), false).await;
+            routes.answer_to(hook, peer(1), deletion(), false).await;
             assert_eq!(server.count(), 0, "{}", hook.path);
         }
         let hook = Webhook::at("/kubevirt-validate-delete").unwrap();
         let goes = deletion().replace("BlockUninstallIfWorkloadsExist", "RemoveWorkloads");
-        routes.answer_to(hook, goes, false).await;
+        routes.answer_to(hook, peer(1), goes, false).await;
         assert_eq!(server.count(), 0);
-        routes.answer_to(hook, deletion(), false).await;
+        routes.answer_to(hook, peer(1), deletion(), false).await;
         assert_eq!(server.count(), WORKLOADS.len());
     }
 
@@ -144,7 +145,7 @@ pub(super) mod tests {
         let live = Arc::new(Live::new("kubevirt", Arc::default()));
         let routes = Routes::new(live, Health::default(), server.client.clone());
         let hook = Webhook::at("/kubevirt-validate-delete").unwrap();
-        let answers = (0..50).map(|_| routes.answer_to(hook, deletion(), false));
+        let answers = (0..50).map(|_| routes.answer_to(hook, peer(1), deletion(), false));
         let mut allowed = 0;
         for answer in futures_util::future::join_all(answers).await {
             let said: serde_json::Value = serde_json::from_slice(answer.body()).unwrap();

@@ -68,14 +68,22 @@ impl Health {
 
     /// The answer, where this path is one of ours.
     pub async fn answer(&self, head: &Parts, peer: Peer, gate: &Gate) -> Option<HttpResponse> {
-        Some(match head.uri.path() {
+        match head.uri.path() {
+            "/metrics" => Some(match gate.may_read(head, peer).await {
+                Ok(()) => self.measured().await,
+                Err(answer) => answer,
+            }),
+            path => self.probed(path),
+        }
+    }
+
+    /// The answer to the kubelet, where it asks by this path. It takes no memory, and is given even where there is none
+    /// ([`Answers::without_memory`]): a program that a flood keeps busy is not to be ended for it.
+    pub fn probed(&self, path: &str) -> Option<HttpResponse> {
+        Some(match path {
             "/healthz" => plain(StatusCode::OK, "ok"),
             "/readyz" if self.ready.load(Ordering::Relaxed) => plain(StatusCode::OK, "ok"),
             "/readyz" => plain(StatusCode::SERVICE_UNAVAILABLE, "the first lists have not come yet"),
-            "/metrics" => match gate.may_read(head, peer).await {
-                Ok(()) => self.measured().await,
-                Err(answer) => answer,
-            },
             _ => return None,
         })
     }
@@ -149,6 +157,10 @@ impl<A: Answers> Answers for All<A> {
             Some(answer) => answer,
             None => self.others.answer(asked).await,
         }
+    }
+
+    fn without_memory(&self, path: &str) -> Option<HttpResponse> {
+        self.health.probed(path)
     }
 }
 

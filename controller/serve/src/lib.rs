@@ -11,7 +11,7 @@
 //!                                   Secret ── watch
 //! ```
 //!
-//! bucket says how often something may be done.
+//! bucket says how often something may be done, and places by how many at once.
 //!
 //! **May be called** by virt-controller (`cluster`), virt-handler (`node`) and virt-api (`admission`). **Absent:** what is
 //! answered beside health, and who made the certificate: virt-controller does, and a new one takes no restart.
@@ -23,5 +23,6 @@ pub mod authentication;
 pub mod bucket;
 pub mod certificate;
 pub mod health;
+pub mod places;
 pub mod program;
 pub mod transport;

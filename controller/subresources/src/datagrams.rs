@@ -5,6 +5,7 @@
 //! says so (ICMP), and that ends the stream too. What finds no room is lost, as datagrams are.
 
 use crate::websocket::{self, Hears, MESSAGE, PACE, Pace, Speaks, close};
+use hyper::body::Bytes;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,16 +57,17 @@ struct Heard(Datagrams);
 struct Spoken(Datagrams);
 
 impl Hears for Heard {
-    const MOST: usize = MESSAGE;
-
-    async fn hear(&mut self, buffer: &mut [u8]) -> Result<usize, CloseFrame> {
+    async fn hear(&mut self) -> Result<Bytes, CloseFrame> {
         let Heard(Datagrams { guest, last, idle }) = self;
         loop {
             let until = *last.borrow() + *idle;
-            match timeout_at(until, guest.recv(buffer)).await {
-                Ok(Ok(size)) => {
+            // Of the room for the longest, only what a datagram needs is ever touched.
+            let mut room = Vec::with_capacity(MESSAGE);
+            let came = guest.recv_buf(&mut room);
+            match timeout_at(until, came).await {
+                Ok(Ok(_)) => {
                     last.send_replace(Instant::now());
-                    return Ok(size);
+                    return Ok(Bytes::copy_from_slice(&room));
                 }
                 Ok(Err(error)) => return Err(lost(&error)),
                 // One was sent meanwhile.

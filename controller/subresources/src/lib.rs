@@ -14,6 +14,7 @@
 //!               ├─ stats       what a VMI has used, by the names of its spec; pure
 //!               ├─ running     pause, console, VNC, … ─► handlers ─► virt-handler of the node ─► launcher
 //!               └─ ports       a port of the guest, of TCP or UDP
+//!                    ├ places: how many streams there may be, of a VMI and of a namespace
 //!                    └ websocket: bytes both ways, pings, an end with a reason; datagrams: one a message
 //! ```
 //!
@@ -23,7 +24,7 @@
 //!
 //! **Guarantees.** One SubjectAccessReview for each request; nothing is looked up before it has been answered. A change of a
 //! VM is guarded by the version that was looked at. A stream has small buffers of its own, so that a reader that stops
-//! holds up nobody else.
+//! holds up nobody else. Before a request waits for a guest or a launcher, it has let go of its head.
 //!
 //! **Absent:** what VMs should be (`admission`), and what becomes of a request once it is written (`cluster`).
 
@@ -39,6 +40,7 @@ mod guest;
 mod handlers;
 mod lifecycle;
 mod objects;
+mod places;
 mod ports;
 mod query;
 mod refused;

@@ -130,7 +130,8 @@ impl Objects {
     }
 }
 
-/// Writes changes, each guarded by the version that was looked at. A grace period that was written for nothing is taken back.
+/// Writes changes, each guarded by the version that was looked at. A grace period that was written for nothing is taken back,
+/// as long as nobody else has changed the VMI since: another may have asked for what it is now, or it is another VMI.
 async fn write(
     writer: &Writer,
     namespace: &str,
@@ -141,18 +142,20 @@ async fn write(
     let vm = Key::new(Kind::VirtualMachine, namespace, name);
     let vmi = Key::new(Kind::VirtualMachineInstance, namespace, name);
     let with_grace = |seconds: Option<i64>| json!({"spec": {"terminationGracePeriodSeconds": seconds}});
+    let mut written = None;
     if let (Some(grace), Some(is)) = (changes.grace, &found.vmi) {
         let change = guarded(with_grace(Some(grace.seconds)), is.metadata.resource_version.as_deref());
-        writer.patch(&vmi, &change, None).await?;
+        written = Some((grace.before, version(&writer.patch(&vmi, &change, None).await?)));
     }
-    let mut version = found.vm.metadata.resource_version.clone();
+    let mut looked_at = found.vm.metadata.resource_version.clone();
     let steps = [(changes.status, Some("status")), (changes.spec, None)];
     for (change, part) in steps.into_iter().filter_map(|(change, part)| Some((change?, part))) {
-        match writer.patch(&vm, &guarded(change, version.as_deref()), part).await {
-            Ok(answer) => version = answer["metadata"]["resourceVersion"].as_str().map(str::to_owned),
+        match writer.patch(&vm, &guarded(change, looked_at.as_deref()), part).await {
+            Ok(answer) => looked_at = version(&answer),
             Err(error) => {
-                if let Some(grace) = changes.grace
-                    && let Err(left) = writer.patch(&vmi, &with_grace(grace.before), None).await
+                if let Some((before, Some(ours))) = &written
+                    && let Err(left) =
+                        writer.patch(&vmi, &guarded(with_grace(*before), Some(ours)), None).await
                 {
                     tracing::warn!("the grace period of {vmi} stays changed: {}", left.chain());
                 }
@@ -161,6 +164,11 @@ async fn write(
         }
     }
     Ok(())
+}
+
+/// The version of an object that the API server has answered with.
+fn version(answer: &Value) -> Option<String> {
+    answer["metadata"]["resourceVersion"].as_str().map(str::to_owned)
 }
 
 fn guarded(mut change: Value, version: Option<&str>) -> Value {
@@ -189,6 +197,9 @@ mod tests {
     use crate::lifecycle::{StartOptions, StopOptions, start, stop};
     use kit::Asked;
     use std::collections::BTreeSet;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+    use tokio::task::JoinHandle;
 
     const VM: &str = "/apis/kubevirt.io/v1/namespaces/n/virtualmachines/web";
     const VMI: &str = "/apis/kubevirt.io/v1/namespaces/n/virtualmachineinstances/web";
@@ -217,6 +228,63 @@ mod tests {
         assert_eq!(objects.vm("n", "web").await.unwrap().run_strategy(), api::vm::RunStrategy::Halted);
         assert_eq!(objects.vmi("n", "web").await.unwrap().spec.termination_grace_period_seconds, Some(0));
         assert_eq!(server.rights(), BTreeSet::from(RIGHTS));
+    }
+
+    /// An API server that answers one request after the other so; and each that it is asked, with its body.
+    async fn answers(all: &[(&'static str, Value)]) -> (kube::Client, JoinHandle<Vec<(String, Value)>>) {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let all = all.to_owned();
+        let asked = tokio::spawn(async move {
+            let mut asked = Vec::new();
+            for (status, answer) in all {
+                let mut stream = listener.accept().await.unwrap().0;
+                let mut head = Vec::new();
+                while !head.ends_with(b"\r\n\r\n") {
+                    head.push(stream.read_u8().await.unwrap());
+                }
+                let head = String::from_utf8(head).unwrap().to_ascii_lowercase();
+                let size = head.split("content-length: ").nth(1).unwrap().lines().next().unwrap();
+                let mut body = vec![0; size.parse().unwrap()];
+                stream.read_exact(&mut body).await.unwrap();
+                let path = head.split([' ', '?']).nth(1).unwrap().to_owned();
+                asked.push((path, serde_json::from_slice(&body).unwrap()));
+                let answer = answer.to_string();
+                let said = format!(
+                    "HTTP/1.1 {status}\r\nconnection: close\r\ncontent-type: application/json\r\n\
+                     content-length: {}\r\n\r\n{answer}",
+                    answer.len()
+                );
+                stream.write_all(said.as_bytes()).await.unwrap();
+            }
+            asked
+        });
+        let config = kube::Config::new(format!("http://{address}").parse().unwrap());
+        (kube::Client::try_from(config).unwrap(), asked)
+    }
+
+    #[tokio::test]
+    async fn a_grace_period_is_taken_back_only_from_the_vmi_as_it_was_left() {
+        let conflict = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": "changed", "reason": "Conflict", "code": 409});
+        let written = json!({"metadata": {"resourceVersion": "8"}});
+        let no = ("409 Conflict", conflict);
+        let (client, asked) = answers(&[("200 OK", written), no.clone(), no]).await;
+        let vm = json!({"metadata": {"name": "web", "resourceVersion": "5"},
+            "spec": {"runStrategy": "Always", "template": {"spec": {"domain": {}}}}});
+        let vmi = json!({"metadata": {"name": "web", "resourceVersion": "7"},
+            "spec": {"terminationGracePeriodSeconds": 30}, "status": {"phase": "Running"}});
+        let found = Found { vm: api::wire::read(vm).unwrap(), vmi: Some(api::wire::read(vmi).unwrap()) };
+        let stops = StopOptions { grace_period: Some(0), ..StopOptions::default() };
+        let changes = stop(&found.vm, found.vmi.as_ref(), &stops).unwrap();
+        let error = write(&Writer::new(client, COMPONENT), "n", "web", &found, changes).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Conflict);
+        let asked = asked.await.unwrap();
+        let grace = |seconds: i64, version: &str| json!({"spec": {"terminationGracePeriodSeconds": seconds}, "metadata": {"resourceVersion": version}});
+        assert_eq!(asked[0], (VMI.to_owned(), grace(0, "7")));
+        assert_eq!(asked[1].0, VM);
+        assert_eq!(asked[2], (VMI.to_owned(), grace(30, "8")));
     }
 
     #[tokio::test]

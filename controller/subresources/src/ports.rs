@@ -11,6 +11,9 @@ use tokio::net::{TcpStream, UdpSocket};
 /// The time for a connection.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// The digits of a port.
+const DIGITS: usize = 5;
+
 /// The protocol of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
@@ -28,7 +31,9 @@ pub(crate) fn port(rest: &str) -> Result<(u16, Protocol)> {
             return Err(Refused::bad_request(format!("{other:?} is not a protocol: tcp and udp are")));
         }
     };
-    let number: u16 = port.parse().map_err(|_| Refused::bad_request(format!("{port:?} is not a port")))?;
+    // A path of kilobytes, zeros before the number, would be kept as long as the port is dialled.
+    let number = Some(port).filter(|port| port.len() <= DIGITS).and_then(|port| port.parse::<u16>().ok());
+    let Some(number) = number else { return Err(Refused::bad_request(format!("{port:?} is not a port"))) };
     if number == 0 { Err(Refused::bad_request("0 is not a port")) } else { Ok((number, protocol)) }
 }
 
@@ -70,7 +75,7 @@ mod tests {
         assert_eq!(port("22"), Ok((22, Protocol::Tcp)));
         assert_eq!(port("65535/tcp"), Ok((65535, Protocol::Tcp)));
         assert_eq!(port("53/udp"), Ok((53, Protocol::Udp)));
-        for rest in ["0", "0/udp", "65536", "", "22/sctp", "22/", "22/udp/x"] {
+        for rest in ["0", "0/udp", "65536", "", "22/sctp", "22/", "22/udp/x", "000022"] {
             assert_eq!(port(rest).unwrap_err().status, 400, "{rest}");
         }
     }

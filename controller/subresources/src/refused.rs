@@ -80,6 +80,11 @@ impl Refused {
         Refused::new(StatusCode::CONFLICT, "Conflict", message).about(subject)
     }
 
+    /// 429: whoever asks has as much as there is for him.
+    pub(crate) fn too_many(why: impl Into<String>) -> Refused {
+        Refused::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", why)
+    }
+
     /// 500.
     pub(crate) fn internal(why: &str) -> Refused {
         let message = format!("Internal error occurred: {why}");
@@ -128,7 +133,11 @@ impl Refused {
         if let Some((kind, name)) = &self.about {
             body["details"] = json!({"name": name, "group": "kubevirt.io", "kind": kind});
         }
-        with_json(self.status, &body)
+        let mut answer = with_json(self.status, &body);
+        if self.status == StatusCode::TOO_MANY_REQUESTS {
+            answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        answer
     }
 }
 

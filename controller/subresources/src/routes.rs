@@ -13,6 +13,7 @@ use crate::evacuation::EvacuateCancelOptions;
 use crate::handlers::Handlers;
 use crate::lifecycle::{RestartOptions, StartOptions, StopOptions, restart, start, stop};
 use crate::objects::Objects;
+use crate::places::{Opened, Streams};
 use crate::ports::Protocol;
 use crate::refused::{Refused, Result, with_json};
 use crate::requester::Aggregation;
@@ -29,7 +30,7 @@ use hyper::body::Bytes;
 use kubernetes::subresources::{Action, GROUP, Of};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use serve::transport::{Asked, HttpResponse, Upgraded};
+use serve::transport::{Asked, HttpResponse, Limits, Upgrade, Upgraded};
 use std::sync::Arc;
 
 /// The largest body: options are small.
@@ -50,6 +51,7 @@ pub struct Routes {
     access: Access,
     objects: Objects,
     handlers: Arc<Handlers>,
+    streams: Streams,
 }
 
 /// Options of a request that only says whether it is to be done.
@@ -86,7 +88,9 @@ impl FreezeOptions {
 impl Routes {
     /// Answers users whom the aggregator names.
     pub fn new(client: kube::Client, aggregation: Arc<Aggregation>, handlers: Arc<Handlers>) -> Routes {
-        Routes { aggregation, access: Access::new(client.clone()), objects: Objects::new(client), handlers }
+        let streams = Streams::new(Limits::of_server().streams);
+        let access = Access::new(client.clone());
+        Routes { aggregation, access, objects: Objects::new(client), handlers, streams }
     }
 
     /// The answer to a request.
@@ -117,8 +121,7 @@ impl Routes {
             // virtctl reads no Status here.
             return Err(Refused::not_served(&route.subject_of_api(), instead).into_text());
         }
-        let requester = self.aggregation.requester(&asked.head, asked.client.as_ref())?;
-        self.access.permits(&requester, method, &route).await?;
+        self.permits(&asked, &route).await?;
         if method.as_str() != route.subresource.method.name() {
             return Err(Refused::method(route.subresource.method.name()));
         }
@@ -134,6 +137,12 @@ impl Routes {
             }
             Of::Group => expand(body::read::<Value>(asked, LARGEST).await?, &route),
         }
+    }
+
+    /// The user may do this.
+    async fn permits(&self, asked: &Asked, route: &Route<'_>) -> Result<()> {
+        let requester = self.aggregation.requester(&asked.head, asked.client.as_ref())?;
+        self.access.permits(&requester, &asked.head.method, route).await
     }
 
     async fn of_vm(&self, mut asked: Asked, route: &Route<'_>) -> Result<HttpResponse> {
@@ -186,6 +195,13 @@ impl Routes {
         vmi: &VirtualMachineInstance,
     ) -> Result<HttpResponse> {
         let action = route.subresource.action;
+        if action == Action::PortForward {
+            return self.port_forward(&mut asked, route, vmi).await;
+        }
+        let query = asked.head.uri.query().map(str::to_owned);
+        let query = query.as_deref();
+        let wanted = Wanted::of(&asked.head);
+        asked.drop_head();
         let launcher = || self.handlers.launcher_of(vmi);
         let send = async |request| running::request(&launcher()?, vmi, request).await;
         match action {
@@ -220,20 +236,24 @@ impl Routes {
             }
             Action::Screenshot => {
                 vmi::permits(vmi, action)?;
-                let wakes = query::is(asked.head.uri.query(), "moveCursor");
+                let wakes = query::is(query, "moveCursor");
                 running::screenshot(&launcher()?, vmi, wakes).await
             }
             Action::Console | Action::Vnc => {
-                let wanted = Wanted::of(&asked.head)?;
+                let wanted = wanted?;
                 vmi::permits(vmi, action)?;
-                let way = Way::of(action, asked.head.uri.query())?;
+                let way = Way::of(action, query)?;
+                let begun = self.streams.begin(route.namespace, route.name)?;
+                let upgrade = match asked.upgrade() {
+                    Ok(upgrade) => upgrade,
+                    Err(answer) => return Ok(answer),
+                };
                 let stream = running::stream(&launcher()?, vmi, action, way).await?;
-                leave(&mut asked, &wanted, |client| async move {
+                Ok(leave(upgrade, begun.opened(), &wanted, |client| async move {
                     let ends = client.ends();
                     carry(client, stream, ends).await;
-                })
+                }))
             }
-            Action::PortForward => self.port_forward(&mut asked, route, vmi).await,
             Action::EvacuateCancel => self.cancel_evacuation(asked, route).await,
             _ => Err(Refused::no_such_path()),
         }
@@ -264,42 +284,46 @@ impl Routes {
         vmi::permits(vmi, Action::PortForward)?;
         let (port, protocol) = ports::port(route.rest)?;
         let address = vmi::address(vmi)?;
-        match protocol {
+        let begun = self.streams.begin(route.namespace, route.name)?;
+        let upgrade = match asked.upgrade() {
+            Ok(upgrade) => upgrade,
+            Err(answer) => return Ok(answer),
+        };
+        asked.drop_head();
+        Ok(match protocol {
             Protocol::Tcp => {
                 let stream = ports::dial(address, port).await?;
-                leave(asked, &wanted, |client| async move {
+                leave(upgrade, begun.opened(), &wanted, |client| async move {
                     let ends = client.ends();
                     carry(client, stream, ends).await;
                 })
             }
             Protocol::Udp => {
                 let socket = ports::dial_udp(address, port).await?;
-                leave(asked, &wanted, |client| async move {
+                leave(upgrade, begun.opened(), &wanted, |client| async move {
                     let ends = client.ends();
                     datagrams::carry(client, socket, ends).await;
                 })
             }
-        }
+        })
     }
 }
 
 /// Answers 101, and carries what the client sends and hears from then on.
 fn leave<F: Future<Output = ()> + Send>(
-    asked: &mut Asked,
+    upgrade: Upgrade,
+    place: Opened,
     wanted: &Wanted,
     carry: impl FnOnce(Upgraded) -> F + Send + 'static,
-) -> Result<HttpResponse> {
-    let upgrade = match asked.upgrade() {
-        Ok(upgrade) => upgrade,
-        Err(answer) => return Ok(answer),
-    };
+) -> HttpResponse {
     tokio::spawn(async move {
         match upgrade.begin().await {
             Ok(upgraded) => carry(upgraded).await,
             Err(error) => tracing::debug!("{}", error.chain()),
         }
+        drop(place);
     });
-    Ok(wanted.answer())
+    wanted.answer()
 }
 
 /// `expand-vm-spec`: the VM of the body, with what its instance type and preference add.

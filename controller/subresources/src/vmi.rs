@@ -107,7 +107,8 @@ fn is_running_or(vmi: &VirtualMachineInstance, refused: impl FnOnce() -> Refused
 }
 
 /// The address of the guest in the pods' network: of an interface of the spec, whose address virt-handler takes from the
-/// pod. An address of the guest agent's own telling would lead wherever the guest likes.
+/// pod. An address of the guest agent's own telling would lead wherever the guest likes; and no pod has one of those that
+/// lead to virt-api itself, to its node, or to the node's cloud.
 pub(crate) fn address(vmi: &VirtualMachineInstance) -> Result<std::net::IpAddr> {
     let interfaces = vmi.status.as_ref().map(|status| status.interfaces.as_slice()).unwrap_or_default();
     let is_of_spec = |name: &Option<String>| {
@@ -118,7 +119,13 @@ pub(crate) fn address(vmi: &VirtualMachineInstance) -> Result<std::net::IpAddr> 
     let text = text.ok_or_else(|| Refused::bad_request("no network interfaces are present"))?;
     let address: std::net::IpAddr =
         text.parse().map_err(|_| Refused::internal(&format!("dialing VM: {text:?} is not an IP address")))?;
-    if address.is_loopback() || address.is_unspecified() || address.is_multicast() {
+    // `::ffff:127.0.0.1` is 127.0.0.1 to the kernel.
+    let address = address.to_canonical();
+    let is_of_link = match address {
+        std::net::IpAddr::V4(address) => address.is_link_local() || address.is_broadcast(),
+        std::net::IpAddr::V6(address) => address.is_unicast_link_local(),
+    };
+    if is_of_link || address.is_loopback() || address.is_unspecified() || address.is_multicast() {
         return Err(Refused::internal(&format!("dialing VM: {address} is not an address of a VM")));
     }
     Ok(address)
@@ -217,7 +224,26 @@ mod tests {
         assert_eq!(of(json!([{"name": "default", "ipAddress": "10.1.0.7"}])), Ok([10, 1, 0, 7].into()));
         assert_eq!(of(json!([{"ipAddress": "10.96.0.1", "infoSource": "guest-agent"}])), Err(400));
         assert_eq!(of(json!([{"name": "default"}])), Err(400));
-        assert_eq!(of(json!([{"name": "default", "ipAddress": "127.0.0.1"}])), Err(500));
+        for refused in [
+            "127.0.0.1",
+            "0.0.0.0",
+            "169.254.169.254",
+            "224.0.0.1",
+            "255.255.255.255",
+            "::1",
+            "::",
+            "fe80::1",
+            "febf::1",
+            "ff02::1",
+            "::ffff:127.0.0.1",
+            "::ffff:169.254.169.254",
+            "::ffff:0.0.0.0",
+        ] {
+            assert_eq!(of(json!([{"name": "default", "ipAddress": refused}])), Err(500), "{refused}");
+        }
+        assert_eq!(of(json!([{"name": "default", "ipAddress": "fd00::7"}])), Ok("fd00::7".parse().unwrap()));
+        let mapped = of(json!([{"name": "default", "ipAddress": "::ffff:10.1.0.7"}]));
+        assert_eq!(mapped, Ok([10, 1, 0, 7].into()));
         assert_eq!(of(json!([{"name": "default", "ipAddress": "web"}])), Err(500));
     }
 }

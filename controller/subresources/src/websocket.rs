@@ -104,12 +104,8 @@ fn has(headers: &HeaderMap, name: &HeaderName, wanted: &str) -> bool {
 
 /// The side that a client hears.
 pub(crate) trait Hears: Send {
-    /// The most that becomes one message.
-    const MOST: usize;
-
-    /// The next message, at the beginning of the buffer; or the last words, where there is none any more. A future that is
-    /// dropped loses nothing.
-    fn hear(&mut self, buffer: &mut [u8]) -> impl Future<Output = Result<usize, CloseFrame>> + Send;
+    /// The next message; or the last words, where there is none any more. A future that is dropped loses nothing.
+    fn hear(&mut self) -> impl Future<Output = Result<Bytes, CloseFrame>> + Send;
 }
 
 /// The side that a client speaks to.
@@ -119,11 +115,10 @@ pub(crate) trait Speaks: Send {
 }
 
 impl<R: AsyncRead + Unpin + Send> Hears for R {
-    const MOST: usize = PIECE;
-
-    async fn hear(&mut self, buffer: &mut [u8]) -> Result<usize, CloseFrame> {
-        match self.read(buffer).await {
-            Ok(size @ 1..) => Ok(size),
+    async fn hear(&mut self) -> Result<Bytes, CloseFrame> {
+        let mut piece = Vec::with_capacity(PIECE);
+        match self.read_buf(&mut piece).await {
+            Ok(1..) => Ok(piece.into()),
             Ok(0) | Err(_) => Err(ended()),
         }
     }
@@ -181,15 +176,14 @@ pub(crate) async fn carry_at(
 }
 
 /// Carries messages both ways. The last words, where the client hears them.
-async fn between<S: AsyncRead + AsyncWrite + Unpin + Send, H: Hears>(
+async fn between<S: AsyncRead + AsyncWrite + Unpin + Send>(
     pace: Pace,
     socket: &mut WebSocketStream<S>,
-    mut hears: H,
+    mut hears: impl Hears,
     mut speaks: impl Speaks,
     ends: impl Future<Output = ()> + Send,
 ) -> Option<CloseFrame> {
     let (mut to_client, mut of_client) = socket.split();
-    let mut piece = vec![0; H::MOST];
     let (heard, heard_now) = tokio::sync::watch::channel(Instant::now());
     let receives = async {
         loop {
@@ -219,8 +213,8 @@ async fn between<S: AsyncRead + AsyncWrite + Unpin + Send, H: Hears>(
     let sends = async {
         let mut ping = tokio::time::interval_at(Instant::now() + pace.ping, pace.ping);
         loop {
-            let size = tokio::select! {
-                size = hears.hear(&mut piece) => size,
+            let message = tokio::select! {
+                message = hears.hear() => message,
                 _ = ping.tick() => {
                     if heard_now.borrow().elapsed() > pace.silent {
                         return None;
@@ -229,10 +223,9 @@ async fn between<S: AsyncRead + AsyncWrite + Unpin + Send, H: Hears>(
                     continue;
                 }
             };
-            match size {
+            match message {
                 Err(last_words) => return Some(last_words),
-                Ok(size) => {
-                    let bytes = Bytes::copy_from_slice(piece.get(..size).unwrap_or_default());
+                Ok(bytes) => {
                     // A client that takes nothing for so long holds a place that others want.
                     let sent =
                         tokio::time::timeout(pace.silent, to_client.send(Message::Binary(bytes))).await;

@@ -3,6 +3,7 @@
 use crate::api_server::ANN;
 use crate::client::{Client, Connection, LONG, head};
 use crate::scene::SUBRESOURCES;
+use futures_util::future::join_all;
 use futures_util::{SinkExt as _, StreamExt as _};
 use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
@@ -16,6 +17,15 @@ pub(crate) fn upgrade(vmi: &str) -> String {
     let more = "connection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n\
         sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\nsec-websocket-protocol: plain.kubevirt.io\r\n";
     head("GET", &format!("{SUBRESOURCES}/virtualmachineinstances/{vmi}/console"), ANN, more)
+}
+
+/// So many of them, ten at a time: no more of one VMI are opened at once.
+pub(crate) async fn all<T>(count: usize, open: impl AsyncFn() -> T) -> Vec<T> {
+    let mut opened = Vec::with_capacity(count);
+    while opened.len() < count {
+        opened.extend(join_all((0..10.min(count - opened.len())).map(|_| open())).await);
+    }
+    opened
 }
 
 /// A console, as bytes of a websocket.

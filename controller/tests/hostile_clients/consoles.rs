@@ -1,7 +1,7 @@
 //! Consoles: many at once, clients that do not read, clients that are only half there, and proxies that do not like silence.
 
 use crate::client::{Client, LONG, ended, say};
-use crate::console::{Console, raw, upgrade};
+use crate::console::{Console, all, raw, upgrade};
 use crate::scene::Scene;
 use futures_util::future::join_all;
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ async fn two_hundred_consoles_at_once_cost_less_than_100_mib() {
     for at in 0..CONSOLES / 20 {
         let name = format!("echo-{at}");
         scene.runs(&name);
-        consoles.extend(join_all((0..20).map(|_| Console::open(&aggregator, &name))).await);
+        consoles.extend(all(20, async || Console::open(&aggregator, &name).await).await);
     }
     scene.handler.has_open(CONSOLES).await;
     let typed = consoles.iter_mut().enumerate().map(async |(at, console)| {
@@ -46,6 +46,36 @@ async fn two_hundred_consoles_at_once_cost_less_than_100_mib() {
     }
 }
 
+/// Whoever has VMs may have launchers too that never open a stream, and heads as fat as they may be. What waits for them
+/// keeps no head, and no more waits of a VMI, and of all, than there are places for.
+#[tokio::test]
+async fn consoles_that_never_open_hold_a_few_places_each_and_no_memory() {
+    let scene = Scene::begin().await;
+    scene.runs("echo");
+    let aggregator = scene.aggregator();
+    let fat = format!("x-remote-group: {}\r\n", "g".repeat(1000)).repeat(25);
+    let mut waiting = Vec::new();
+    for at in 0..7 {
+        let name = format!("shut-{at}");
+        scene.runs(&name);
+        let text = upgrade(&name).replacen("\r\n", &format!("\r\n{fat}"), 1);
+        for _ in 0..16 {
+            let mut connection = aggregator.connect().await;
+            say(&mut connection, text.as_bytes()).await.unwrap();
+            waiting.push(connection);
+        }
+        scene.handler.has_open(16 * (at + 1)).await;
+        let (said, _) = aggregator.says(&text).await;
+        assert_eq!(said.status, 429, "{said:?}");
+        assert!(said.body.contains(&format!("16 streams of VMI n/{name} are being opened")), "{said:?}");
+        assert!(said.head.contains("retry-after: 1"), "{said:?}");
+    }
+    let mut other = Console::open(&aggregator, "echo").await;
+    other.says("login: ").await;
+    scene.start("consoles that never open").await;
+    drop(waiting);
+}
+
 /// Neither the guest, nor another reader, nor virt-api's memory.
 #[tokio::test]
 async fn a_client_that_never_reads_holds_up_nobody() {
@@ -53,7 +83,7 @@ async fn a_client_that_never_reads_holds_up_nobody() {
     scene.runs("loud");
     scene.runs("echo");
     let aggregator = scene.aggregator();
-    let mut stuck = join_all((0..20).map(|_| raw(&aggregator, "loud"))).await;
+    let mut stuck = all(20, async || raw(&aggregator, "loud").await).await;
     let (mut reader, mut other) =
         (Console::open(&aggregator, "loud").await, Console::open(&aggregator, "echo").await);
     other.says("login: ").await;
@@ -90,15 +120,16 @@ fn announced(first: u8, size: u64) -> Vec<u8> {
 async fn websockets_that_are_half_there_end_or_wait_by_themselves() {
     let scene = Scene::begin().await;
     scene.runs("quiet");
+    scene.runs("waits");
     let aggregator = scene.aggregator();
     // They say that they will say nothing more, or are gone without a word.
-    let mut half = join_all((0..20).map(|_| raw(&aggregator, "quiet"))).await;
+    let mut half = all(20, async || raw(&aggregator, "quiet").await).await;
     scene.handler.has_open(20).await;
     for connection in &mut half {
         connection.shutdown().await.unwrap();
     }
     scene.handler.has_open(0).await;
-    let gone = join_all((0..20).map(|_| raw(&aggregator, "quiet"))).await;
+    let gone = all(20, async || raw(&aggregator, "quiet").await).await;
     scene.handler.has_open(20).await;
     drop(gone);
     scene.handler.has_open(0).await;
@@ -108,11 +139,11 @@ async fn websockets_that_are_half_there_end_or_wait_by_themselves() {
         say(&mut connection, upgrade("quiet").as_bytes()).await.unwrap();
     }
     // They wait in the middle of a frame: of that they have as much as they have sent.
-    let mut waiting = join_all((0..100).map(|_| raw(&aggregator, "quiet"))).await;
+    let mut waiting = all(60, async || raw(&aggregator, "waits").await).await;
     for connection in &mut waiting {
         say(connection, &announced(0x82, 64 << 10)).await.unwrap();
     }
-    scene.handler.has_open(100).await;
+    scene.handler.has_open(60).await;
     scene.start("websockets that are half there").await;
     let memory = scene.program.most_memory();
     assert!(memory < MEMORY, "{memory} KiB");

@@ -3,7 +3,7 @@
 use crate::api_server::ANN;
 use crate::authority::Authority;
 use crate::client::{Client, LONG, answer, head, say};
-use crate::console::{Console, raw};
+use crate::console::{Console, all, raw};
 use crate::scene::{AGGREGATOR, SUBRESOURCES, Scene, believes, bundle, shows};
 use crate::virt_handler::HANDLER;
 use futures_util::future::join_all;
@@ -79,7 +79,7 @@ async fn a_program_that_ends_lets_its_consoles_go_and_waits_for_nobody_for_ever(
         scene.runs(name);
     }
     let aggregator = scene.aggregator();
-    let mut consoles = join_all((0..20).map(|_| Console::open(&aggregator, "echo"))).await;
+    let mut consoles = all(20, async || Console::open(&aggregator, "echo").await).await;
     // These take nothing, or answer nothing, or have begun what they do not end.
     let stuck = join_all((0..5).map(|_| raw(&aggregator, "loud"))).await;
     let silent = join_all((0..5).map(|_| raw(&aggregator, "quiet"))).await;

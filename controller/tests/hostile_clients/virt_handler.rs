@@ -1,5 +1,5 @@
 //! A virt-handler of one node, played: the guests of its VMIs have consoles. `echo…` says `login: ` and repeats what is
-//! typed, `loud…` writes without end, all others are silent.
+//! typed, `loud…` writes without end, `shut…` never opens, all others are silent.
 
 use crate::authority::{Authority, Identity};
 use api::launcher::STREAM;
@@ -26,7 +26,7 @@ pub(crate) struct VirtHandler {
 }
 
 struct Guests {
-    /// Consoles that are open.
+    /// Consoles that are open, or never will be.
     open: watch::Sender<usize>,
 }
 
@@ -63,6 +63,10 @@ impl Answers for For {
             return plain(StatusCode::UNAUTHORIZED, "only virt-api is answered");
         }
         let name = asked.head.uri.path().split('/').nth(5).unwrap_or_default().to_owned();
+        if name.starts_with("shut") {
+            self.0.open.send_modify(|open| *open += 1);
+            return std::future::pending().await;
+        }
         let upgrade = match asked.upgrade() {
             Ok(upgrade) => upgrade,
             Err(answer) => return answer,

@@ -7,8 +7,10 @@
 //!  freeze(), thaw() ─────────────────► no alarm
 //! ```
 //!
-//! The alarm is set on the thread that asks the guest agent, so that no client that leaves meanwhile prevents it. An alarm
-//! outlives its VM; a guest that has ended, or runs anew, has nothing frozen, and takes no harm.
+//! The alarm is set on the thread that asks the guest agent, so that no client that leaves meanwhile prevents it. One
+//! freeze or thaw is asked for at a time, with what becomes of the alarm: an alarm that rang while file systems were frozen
+//! anew looks at its time again, and leaves them frozen. An alarm outlives its VM; a guest that has ended, or runs anew, has
+//! nothing frozen, and takes no harm.
 
 use super::guest::Guest;
 use super::handle::Handle;
@@ -22,7 +24,7 @@ use std::fs;
 use std::future::pending;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
@@ -42,6 +44,8 @@ pub(crate) struct Thaw {
 struct Alarm {
     file: PathBuf,
     due: watch::Sender<Option<Due>>,
+    /// Held while the guest agent is asked to freeze or thaw, until the alarm is set. It blocks.
+    asks: Mutex<()>,
 }
 
 /// The time to thaw.
@@ -83,13 +87,14 @@ impl Thaw {
             tracing::warn!("cannot read {}: {e}; file systems that are frozen stay so", file.display());
             None
         });
-        let alarm = Arc::new(Alarm { file, due: watch::Sender::new(due) });
+        let alarm = Arc::new(Alarm { file, due: watch::Sender::new(due), asks: Mutex::default() });
         tokio::spawn(wait(again, handle, alarm.due.subscribe(), Arc::downgrade(&alarm)));
         Thaw { alarm }
     }
 
     /// Freezes the guest's file systems, for so long or until they are thawed. Returns their number. Blocks.
     pub(crate) fn freeze(&self, guest: &Guest<'_>, after: Option<Duration>) -> hypervisor::Result<u64> {
+        let _asks = self.alarm.asks();
         let done = guest.freeze();
         match &done {
             Ok(_) => self.alarm.set(after),
@@ -102,6 +107,7 @@ impl Thaw {
 
     /// Thaws the guest's file systems. Returns their number. Blocks.
     pub(crate) fn thaw(&self, guest: &Guest<'_>) -> hypervisor::Result<u64> {
+        let _asks = self.alarm.asks();
         let count = guest.thaw()?;
         self.alarm.set(None);
         Ok(count)
@@ -109,6 +115,34 @@ impl Thaw {
 }
 
 impl Alarm {
+    fn asks(&self) -> MutexGuard<'_, ()> {
+        self.asks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Thaws, and sets the alarm for the next try where that fails; nothing, where the alarm is another by now. Blocks.
+    fn rings(&self, was: Due, again: Duration, handle: &Handle) {
+        let _asks = self.asks();
+        if *self.due.borrow() != Some(was) {
+            return;
+        }
+        let next = match thaw(handle) {
+            Ok(()) => None,
+            Err(e) if was.tries < TRIES => {
+                tracing::warn!("{e}; it is tried again in {} s", again.as_secs());
+                Some(Due { at: Instant::now() + again, tries: was.tries + 1 })
+            }
+            Err(e) => {
+                tracing::error!("the guest's file systems stay frozen: {e}");
+                None
+            }
+        };
+        if next.is_none() {
+            let forgotten = self.keep(None);
+            tracing::debug!("no file systems are to be thawed: {forgotten:?}");
+        }
+        self.due.send_replace(next);
+    }
+
     fn set(&self, after: Option<Duration>) {
         if let Err(e) = self.keep(after) {
             tracing::warn!("cannot keep the time to thaw in {}: {e}", self.file.display());
@@ -157,35 +191,11 @@ async fn wait(again: Duration, handle: Handle, mut due: watch::Receiver<Option<D
             },
             () = is_over => {}
         }
-        let handle = handle.clone();
-        let tried = tokio::task::spawn_blocking(move || thaw(&handle)).await;
         let (Some(alarm), Some(was)) = (alarm.upgrade(), now) else { return };
-        let next = match tried {
-            Ok(Ok(())) => None,
-            Ok(Err(e)) if was.tries < TRIES => {
-                tracing::warn!("{e}; it is tried again in {} s", again.as_secs());
-                Some(Due { at: Instant::now() + again, tries: was.tries + 1 })
-            }
-            Ok(Err(e)) => {
-                tracing::error!("the guest's file systems stay frozen: {e}");
-                None
-            }
-            Err(e) => {
-                tracing::error!("the guest's file systems stay frozen: the launcher has a fault: {e}");
-                None
-            }
-        };
-        // They may have been frozen anew.
-        let is_ours = alarm.due.send_if_modified(|due| {
-            let is_ours = *due == now;
-            if is_ours {
-                *due = next;
-            }
-            is_ours
-        });
-        if is_ours && next.is_none() {
-            let forgotten = tokio::task::spawn_blocking(move || alarm.keep(None)).await;
-            tracing::debug!("no file systems are to be thawed: {forgotten:?}");
+        let (handle, ringing) = (handle.clone(), Arc::clone(&alarm));
+        if let Err(e) = tokio::task::spawn_blocking(move || ringing.rings(was, again, &handle)).await {
+            tracing::error!("the guest's file systems stay frozen: the launcher has a fault: {e}");
+            alarm.due.send_if_modified(|due| due.take_if(|due| *due == was).is_some());
         }
     }
 }
@@ -204,6 +214,9 @@ fn thaw(handle: &Handle) -> hypervisor::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hypervisor::fake::Fake;
+    use crate::root::Root;
+    use crate::vm::{Parts, drive};
 
     #[test]
     fn a_freeze_is_bounded() {
@@ -214,6 +227,42 @@ mod tests {
         let refused = of(Some(3_600_001)).unwrap_err();
         assert_eq!(refused.kind(), crate::error::ErrorKind::Refused);
         assert!(refused.to_string().contains("for 3600 s at most"), "{refused}");
+    }
+
+    /// As many thaws as the guest agent was asked for, of an alarm that rings when this has happened to it.
+    async fn thaws_after(happens: impl FnOnce(&Alarm)) -> usize {
+        let folder = tempfile::Builder::new().prefix("s").tempdir_in("/tmp").unwrap();
+        let root = Root::open(&folder.path().join("r"), folder.path()).unwrap();
+        let fake = Arc::new(Fake::default());
+        fake.agent_says("guest-fsfreeze-thaw", r#"{"return":1}"#);
+        let hypervisor = fake.clone();
+        let parts = Parts { hypervisor, root, lines: crate::console::lines().0, clock: crate::clock::now };
+        let (handle, _driver) = drive(parts).unwrap();
+        handle.name.set("vm".into()).unwrap();
+        let due = Due { at: Instant::now(), tries: 0 };
+        let alarm = Arc::new(Alarm {
+            file: handle.root.thaw(),
+            due: watch::Sender::new(Some(due)),
+            asks: Mutex::default(),
+        });
+        let asks = alarm.asks();
+        let ringing = Arc::clone(&alarm);
+        let rings = std::thread::spawn(move || ringing.rings(due, AGAIN, &handle));
+        happens(&alarm);
+        let set = *alarm.due.borrow();
+        drop(asks);
+        rings.join().unwrap();
+        let asked = fake.conversation().iter().filter(|said| said.ends_with("guest-fsfreeze-thaw")).count();
+        assert_eq!(*alarm.due.borrow(), set.filter(|_| asked == 0), "the alarm afterwards");
+        assert_eq!(alarm.file.exists(), asked == 0 && set.is_some(), "what a new launcher finds");
+        asked
+    }
+
+    #[tokio::test]
+    async fn an_alarm_that_rings_while_file_systems_are_frozen_anew_leaves_them_frozen() {
+        assert_eq!(thaws_after(|_| {}).await, 1);
+        assert_eq!(thaws_after(|alarm| alarm.set(Some(LONGEST_FREEZE))).await, 0);
+        assert_eq!(thaws_after(|alarm| alarm.set(None)).await, 0);
     }
 
     #[test]

@@ -44,6 +44,13 @@ pub fn vmi_of(pod: &Pod) -> Option<Key> {
     Some(Key::new(kind, pod.meta.namespace.clone()?, &owner.name))
 }
 
+/// What an eviction is judged by, of its review: the rest is not kept while it waits.
+pub fn judged_by(request: Request) -> Request {
+    let dry_run = is_dry(&request);
+    let Request { uid, operation, namespace, name, .. } = request;
+    Request { uid, operation, namespace, name, dry_run, ..Request::default() }
+}
+
 /// Nothing comes of the eviction: the API server tries out what it would answer.
 pub fn is_dry(request: &Request) -> bool {
     request.dry_run || request.object["deleteOptions"]["dryRun"][0] == "All"

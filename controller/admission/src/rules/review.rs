@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 
 const API_VERSION: &str = "admission.k8s.io/v1";
 const KIND: &str = "AdmissionReview";
+/// The longest name of a request, which is a UUID of the API server's.
+const UID: usize = 128;
 
 /// What is asked.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -70,6 +72,9 @@ impl Request {
         if uid.is_empty() {
             return Err("request.uid is missing".to_owned());
         }
+        if uid.len() > UID {
+            return Err(format!("request.uid has more than {UID} bytes"));
+        }
         let user = &request["userInfo"];
         let who = Requester {
             name: text(&user["username"]),
@@ -120,6 +125,7 @@ mod tests {
             ("/request", json!(null)),
             ("/request/operation", json!("CONNECT")),
             ("/request/uid", json!(7)),
+            ("/request/uid", json!("1".repeat(UID + 1))),
         ] {
             let mut wrong = review.clone();
             *wrong.pointer_mut(path).unwrap() = value;

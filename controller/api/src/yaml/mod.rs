@@ -6,8 +6,9 @@
 //!                                                       alone                               value: the body of a request
 //! ```
 //!
-//! A manifest, or the body of a request, may come from anywhere, so nesting and aliases are bounded before they take memory.
-//! Work grows with the text and no faster. A key that stands twice is a fault, as it is to an API server.
+//! A manifest, or the body of a request, may come from anywhere, so nesting and aliases are bounded before they take memory:
+//! an alias is as deep as what it stands for, below the place where it is written. Work grows with the text and no faster. A
+//! key that stands twice is a fault, as it is to an API server. A fault shows the beginning of a word, and no more.
 
 mod scalar;
 #[cfg(test)]
@@ -17,15 +18,20 @@ pub use scalar::plain;
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Span, StrInput, Tag};
 use serde_json::{Map, Value};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
-/// How deep a document may nest.
+/// How deep a document may nest, every alias written out.
 const DEPTH: usize = 100;
 /// How many values a text may have, every alias written out.
 const NODES: usize = 200_000;
 /// How many bytes of text its aliases may stand for: 16 MiB.
 const ALIASED: usize = 16 << 20;
+/// How many faults are looked for; one more ends the reading.
+const FAULTS: usize = 100;
+/// How many characters of a word a fault shows.
+const SHOWN: usize = 60;
 
 /// One document.
 #[derive(Debug, Clone, PartialEq)]
@@ -79,11 +85,7 @@ pub struct Wrong {
 
 /// The one document of a text, or the first thing that is wrong with it. An empty text is null.
 pub fn value(text: &str) -> Result<Value, Wrong> {
-    let mut reader = Reader::new(text);
-    let mut nodes = reader.nodes()?;
-    if let Some(wrong) = reader.wrong.into_iter().next() {
-        return Err(wrong);
-    }
+    let mut nodes = Reader::new(text, 0).nodes()?;
     let first = nodes.pop().map_or(Value::Null, |node| spread(&node, "", None));
     match nodes.pop() {
         None => Ok(first),
@@ -94,16 +96,16 @@ pub fn value(text: &str) -> Result<Value, Wrong> {
     }
 }
 
-/// The documents of a text, the empty ones left out; or everything that is wrong with it.
+/// The documents of a text, the empty ones left out; or everything that is wrong with it, up to a hundred faults.
 pub fn parse(text: &str) -> Result<Vec<Parsed>, Vec<Wrong>> {
-    let mut reader = Reader::new(text);
+    let mut reader = Reader::new(text, FAULTS);
     let read = reader.documents();
     match read {
         Ok(documents) if reader.wrong.is_empty() => Ok(documents),
         Ok(_) => Err(reader.wrong),
         Err(first) => match serde_json::from_str(text) {
             // JSON with tabs is still JSON.
-            Ok(value) if text.trim_start().starts_with('{') => {
+            Ok(value) if reader.wrong.is_empty() && text.trim_start().starts_with('{') => {
                 Ok(vec![Parsed { value, lines: Lines::default() }])
             }
             _ => {
@@ -122,6 +124,8 @@ struct Node {
     size: usize,
     /// How many bytes of text it has.
     text: usize,
+    /// How deep it nests: 0 for a scalar.
+    height: usize,
     kind: NodeKind,
 }
 
@@ -139,10 +143,13 @@ struct Reader<'t> {
     /// Bytes of text that aliases stood for so far.
     aliased: usize,
     wrong: Vec<Wrong>,
+    /// How many of them are kept.
+    most: usize,
 }
 
 impl<'t> Reader<'t> {
-    fn new(text: &'t str) -> Self {
+    /// Reads on after so many faults.
+    fn new(text: &'t str, most: usize) -> Self {
         // A byte-order mark is no part of the text.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         Reader {
@@ -151,6 +158,7 @@ impl<'t> Reader<'t> {
             nodes: 0,
             aliased: 0,
             wrong: vec![],
+            most,
         }
     }
 
@@ -199,14 +207,14 @@ impl<'t> Reader<'t> {
     }
 
     fn node(&mut self, event: Event<'t>, span: Span, depth: usize) -> Result<Rc<Node>, Wrong> {
-        if depth > DEPTH {
-            return Err(wrong(span, format!("this is nested more than {DEPTH} deep")));
-        }
+        reaches(depth, span)?;
         let line = span.start.line().max(1);
         let (kind, anchor) = match event {
             Event::Alias(anchor) => {
                 let node = self.anchors.get(&anchor).cloned();
                 let node = node.ok_or_else(|| wrong(span, "this alias stands for nothing, or for itself"))?;
+                // What is written out is walked by functions that call themselves.
+                reaches(depth.saturating_add(node.height), span)?;
                 self.count(node.size, span)?;
                 self.aliased = self.aliased.saturating_add(node.text);
                 if self.aliased > ALIASED {
@@ -220,13 +228,22 @@ impl<'t> Reader<'t> {
                     NodeKind::List(items) => NodeKind::List(items.clone()),
                     NodeKind::Map(fields) => NodeKind::Map(fields.clone()),
                 };
-                return Ok(Rc::new(Node { line, size: node.size, text: node.text, kind }));
+                return Ok(Rc::new(Node {
+                    line,
+                    size: node.size,
+                    text: node.text,
+                    height: node.height,
+                    kind,
+                }));
             }
             Event::Scalar(text, style, anchor, tag) => {
-                let value = scalar_of(&text, style, tag.as_deref()).unwrap_or_else(|what| {
-                    self.wrong.push(wrong(span, what));
-                    Value::Null
-                });
+                let value = match scalar_of(&text, style, tag.as_deref()) {
+                    Ok(value) => value,
+                    Err(what) => {
+                        self.fault(wrong(span, what))?;
+                        Value::Null
+                    }
+                };
                 (NodeKind::Scalar(value), anchor)
             }
             Event::SequenceStart(anchor, _) => (self.list(depth)?, anchor),
@@ -247,11 +264,25 @@ impl<'t> Reader<'t> {
                 sum.saturating_add(key.len()).saturating_add(value.text)
             }),
         };
-        let node = Rc::new(Node { line, size, text, kind });
+        let height = match &kind {
+            NodeKind::Scalar(_) => 0,
+            NodeKind::List(items) => 1 + items.iter().map(|item| item.height).max().unwrap_or(0),
+            NodeKind::Map(fields) => 1 + fields.iter().map(|(_, _, value)| value.height).max().unwrap_or(0),
+        };
+        let node = Rc::new(Node { line, size, text, height, kind });
         if anchor > 0 {
             self.anchors.insert(anchor, Rc::clone(&node));
         }
         Ok(node)
+    }
+
+    /// Keeps a fault, so that all are told; or ends with it, where there are enough.
+    fn fault(&mut self, fault: Wrong) -> Result<(), Wrong> {
+        if self.wrong.len() >= self.most {
+            return Err(fault);
+        }
+        self.wrong.push(fault);
+        Ok(())
     }
 
     fn count(&mut self, nodes: usize, span: Span) -> Result<(), Wrong> {
@@ -294,34 +325,35 @@ impl<'t> Reader<'t> {
                 merged.push((value, span));
                 continue;
             }
-            let key = self.key(&key, span);
+            let key = self.key(&key, span)?;
             let line = span.start.line().max(1);
             match known.get(&key) {
                 Some(first) => {
+                    let key = shown(&key);
                     let what = format!("{key:?} stands here a second time; the first is on line {first}");
-                    self.wrong.push(wrong(span, what));
+                    self.fault(wrong(span, what))?;
                 }
                 None => drop(known.insert(key.clone(), line)),
             }
             fields.push((key, line, value));
         }
         for (value, span) in merged {
-            self.merge(&value, span, &mut known, &mut fields);
+            self.merge(&value, span, &mut known, &mut fields)?;
         }
         Ok(NodeKind::Map(fields))
     }
 
     /// A key is text; numbers and truths are written as such.
-    fn key(&mut self, key: &Node, span: Span) -> String {
-        match &key.kind {
+    fn key(&mut self, key: &Node, span: Span) -> Result<String, Wrong> {
+        Ok(match &key.kind {
             NodeKind::Scalar(Value::String(text)) => text.clone(),
             NodeKind::Scalar(Value::Number(number)) => number.to_string(),
             NodeKind::Scalar(Value::Bool(truth)) => truth.to_string(),
             _ => {
-                self.wrong.push(wrong(span, "a key must be a word"));
+                self.fault(wrong(span, "a key must be a word"))?;
                 String::new()
             }
-        }
+        })
     }
 
     /// `<<`: the fields of other objects, where there is none of that name.
@@ -331,15 +363,14 @@ impl<'t> Reader<'t> {
         span: Span,
         known: &mut HashMap<String, usize>,
         fields: &mut Vec<(String, usize, Rc<Node>)>,
-    ) {
+    ) -> Result<(), Wrong> {
         let maps = match &from.kind {
             NodeKind::List(items) => items.clone(),
             _ => vec![Rc::clone(from)],
         };
         for map in maps {
             let NodeKind::Map(others) = &map.kind else {
-                self.wrong.push(wrong(span, "only objects can be merged with <<"));
-                return;
+                return self.fault(wrong(span, "only objects can be merged with <<"));
             };
             for (key, _, value) in others {
                 if !known.contains_key(key) {
@@ -349,6 +380,7 @@ impl<'t> Reader<'t> {
                 }
             }
         }
+        Ok(())
     }
 }
 
@@ -394,12 +426,18 @@ fn scalar_of(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value,
         return if style == ScalarStyle::Plain { plain(text) } else { Ok(string()) };
     };
     if !tag.is_yaml_core_schema() {
-        return if tag.suffix.is_empty() { Ok(string()) } else { Err(format!("the tag {tag} is not known")) };
+        return if tag.suffix.is_empty() {
+            Ok(string())
+        } else {
+            Err(format!("the tag {} is not known", shown(&tag.to_string())))
+        };
     }
     let value = match tag.suffix.as_str() {
         "str" => return Ok(string()),
         "int" | "float" | "bool" | "null" => plain(text)?,
-        other => return Err(format!("the tag !!{other} is not supported; write the text itself")),
+        other => {
+            return Err(format!("the tag !!{} is not supported; write the text itself", shown(other)));
+        }
     };
     let fits = match tag.suffix.as_str() {
         "int" => value.is_i64() || value.is_u64(),
@@ -407,7 +445,22 @@ fn scalar_of(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value,
         "bool" => value.is_boolean(),
         _ => value.is_null(),
     };
-    if fits { Ok(value) } else { Err(format!("{text:?} is not a value of type {}", tag.suffix)) }
+    if fits { Ok(value) } else { Err(format!("{:?} is not a value of type {}", shown(text), tag.suffix)) }
+}
+
+/// The beginning of a word, as a fault shows it.
+fn shown(word: &str) -> Cow<'_, str> {
+    match word.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", &word[..end]).into(),
+        None => word.into(),
+    }
+}
+
+fn reaches(depth: usize, span: Span) -> Result<(), Wrong> {
+    if depth > DEPTH {
+        return Err(wrong(span, format!("this is nested more than {DEPTH} deep")));
+    }
+    Ok(())
 }
 
 fn wrong(span: Span, what: impl Into<String>) -> Wrong {

@@ -135,3 +135,48 @@ fn bombs_are_refused_before_they_go_off() {
     let long = "- 1\n".repeat(200_001);
     assert!(refused(&long)[0].1.contains("values"));
 }
+
+/// On a thread with as little stack as a worker of a server has.
+#[test]
+fn an_alias_is_as_deep_as_what_it_stands_for() {
+    let lists = |each: usize, aliases: usize| {
+        let nested = |inner: &str| format!("{}{inner}{}", "[".repeat(each), "]".repeat(each));
+        let rest = (1..aliases).map(|i| format!("- &a{i} {}\n", nested(&format!("*a{}", i - 1))));
+        format!("- &a0 {}\n{}", nested("x"), rest.collect::<String>())
+    };
+    // The value of each is one deeper than that of the one before, and is merged from it.
+    let merged = |aliases: usize| {
+        let rest = (1..aliases).map(|i| format!("- &a{i} {{<<: {{x: *a{}}}}}\n", i - 1));
+        format!("- &a0 {{x: 1}}\n{}", rest.collect::<String>())
+    };
+    let thread = std::thread::Builder::new().stack_size(2 << 20);
+    let done = thread.spawn(move || {
+        for bomb in [lists(97, 60), lists(50, 2), merged(5000), merged(101)] {
+            assert!(value(&bomb).unwrap_err().what.contains("nested more than 100 deep"));
+            assert!(refused(&bomb)[0].1.contains("nested more than 100 deep"));
+        }
+        for deep in [lists(49, 2), lists(1, 99), merged(97)] {
+            assert!(value(&deep).is_ok() && parse(&deep).is_ok(), "{deep}");
+        }
+    });
+    done.unwrap().join().unwrap();
+}
+
+#[test]
+fn a_fault_shows_the_beginning_of_a_word_and_there_are_a_hundred_of_them() {
+    let long = "\u{e000}".repeat(20_000);
+    let twice = format!("? &a {long}\n: 1\n{}", "? *a\n: 1\n".repeat(500));
+    let number = format!("a: !!int {long}");
+    let tags = [format!("a: !{long} 1"), format!("a: !!{} 1", "x".repeat(60_000))];
+    for text in [&twice, &number, &tags[0], &tags[1]] {
+        let faults = refused(text);
+        let longest = faults.iter().map(|(_, what)| what.len()).max();
+        assert!(faults.len() <= FAULTS + 1 && longest < Some(1000), "{} of {longest:?} bytes", faults.len());
+        let first = value(text).unwrap_err();
+        assert_eq!((first.line, first.what), faults[0], "the first of them");
+    }
+    assert_eq!(refused(&twice).len(), FAULTS + 1);
+    // What is JSON but for the tab that YAML does not know is not let through by that.
+    let json = format!("{{{}\n\t\"b\": 1}}", "\"a\": 1, ".repeat(200));
+    assert!(refused(&json)[0].1.contains("second time"));
+}

@@ -19,7 +19,7 @@ const BODY: usize = 4 << 10;
 /// The largest picture of a screen.
 const PICTURE: usize = 16 << 20;
 /// Time limit of a picture, those before it included: a little less than virt-api waits.
-const PICTURES: Duration = Duration::from_secs(18);
+const WAITS: Duration = Duration::from_secs(18);
 
 impl ForVirtApi {
     pub(super) async fn call(
@@ -54,7 +54,7 @@ impl ForVirtApi {
     async fn screenshot(&self, vmi: &Vmi<'_>, launcher: &Launcher, wake: bool) -> Result<HttpResponse> {
         let busy = || Refused::busy(&format!("a screenshot of {vmi} is being taken already"));
         let _place = self.pictures.take(vmi.uid).ok_or_else(busy)?;
-        let taken = timeout(PICTURES, launcher.screenshot_in(wake, PICTURE, self.picture.acquire())).await;
+        let taken = timeout(WAITS, launcher.screenshot_in(wake, PICTURE, self.picture.acquire())).await;
         // As long as it goes out, it is counted by the server.
         let (picture, _room) =
             taken.map_err(|_| Refused::busy("screenshots of other VMIs of this node come first"))??;

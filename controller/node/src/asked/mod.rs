@@ -17,11 +17,10 @@
 //! keeper or virt-controller asks for.
 //!
 //! **Bounds.** A launcher is a tenant's. One that does not answer holds up requests about its own VMI alone, of which so
-//! many wait at once; so are streams counted. Pictures of screens are large: one is read at a time, and only of a launcher
-//! that has begun to answer. All that wait together leave connections free for the kubelet and for monitors.
+//! many wait at once, and fewer where a stream is to be opened; so are streams counted. Pictures of screens are large: three
+//! are read at a time, each of another VMI, and only of launchers that have begun to answer. All that wait together leave connections free for the kubelet and for monitors.
 
 mod calls;
-mod places;
 #[cfg(test)]
 mod played;
 mod refused;
@@ -36,9 +35,9 @@ use http::StatusCode;
 use http::uri::PathAndQuery;
 use kubernetes::servers;
 use launcher_client::Client;
-use places::Places;
 use refused::{Refused, Result};
 use route::{Question, route};
+use serve::places::Places;
 use serve::transport::{Answers, Asked, HttpResponse, plain};
 use tokio::sync::Semaphore;
 
@@ -46,9 +45,14 @@ use tokio::sync::Semaphore;
 const REQUESTS: usize = 8;
 /// Streams at once of one VMI.
 const STREAMS: usize = 32;
+/// Streams at once of one VMI whose launcher has not answered yet: as it may be silent, no more of [`ALL`].
+const OPENING: usize = 4;
 /// Requests at once about all VMIs, streams that have not begun among them. Each is a connection of
 /// [`Limits::of_program`](serve::transport::Limits::of_program), and those that are worked on are closed for nobody.
 const ALL: usize = 192;
+
+/// Pictures that are read at once: a launcher whose picture trickles holds one for seconds, and others have the rest.
+const PICTURES: usize = 3;
 
 /// A launcher, with time limits and errors for what is passed on.
 type Launcher = Client<Option<Process>>;
@@ -61,9 +65,10 @@ pub(crate) struct ForVirtApi {
     all: Semaphore,
     requests: Places,
     streams: Places,
+    opening: Places,
     /// One of each VMI waits …
     pictures: Places,
-    /// … until this is free.
+    /// … until there is one free here.
     picture: Semaphore,
 }
 
@@ -76,8 +81,9 @@ impl ForVirtApi {
             all: Semaphore::new(ALL),
             requests: Places::new(REQUESTS),
             streams: Places::new(STREAMS),
+            opening: Places::new(OPENING),
             pictures: Places::new(1),
-            picture: Semaphore::new(1),
+            picture: Semaphore::new(PICTURES),
         }
     }
 

@@ -5,7 +5,7 @@
 
 use super::refused::{Refused, Result};
 use super::route::{Vmi, Way};
-use super::{ForVirtApi, Launcher, STREAMS};
+use super::{ForVirtApi, Launcher, OPENING, STREAMS};
 use api::launcher::STREAM;
 use http::header::{CONNECTION, UPGRADE};
 use http::{HeaderValue, Response, StatusCode};
@@ -42,6 +42,11 @@ impl ForVirtApi {
         }
         let busy = || Refused::busy(&format!("{STREAMS} streams of {vmi} are open already; end one"));
         let place = self.streams.take(vmi.uid).ok_or_else(busy)?;
+        let waits = || {
+            let why = "wait for the launcher to answer already; try again";
+            Refused::busy(&format!("{OPENING} streams of {vmi} {why}"))
+        };
+        let opening = self.opening.take(vmi.uid).ok_or_else(waits)?;
         let upgrade = match asked.upgrade() {
             Ok(upgrade) => upgrade,
             Err(answer) => return Ok(answer),
@@ -50,6 +55,7 @@ impl ForVirtApi {
             Way::Console(how) => launcher.console(how).await?,
             Way::Vnc(how) => launcher.vnc(how).await?,
         };
+        drop(opening);
         tokio::spawn(async move {
             pass(upgrade, stream).await;
             drop(place);

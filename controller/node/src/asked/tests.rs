@@ -96,6 +96,57 @@ async fn a_stream_goes_both_ways_and_a_vmi_has_so_many() {
     tokio::time::timeout(LONG, again).await.expect("its place stays taken");
 }
 
+async fn until(what: &str, is: impl Fn() -> bool) {
+    let wait = async {
+        while !is() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(LONG, wait).await.unwrap_or_else(|_| panic!("{what}"));
+}
+
+#[tokio::test]
+async fn a_launcher_that_opens_no_stream_holds_a_few_places_of_its_own_vmi() {
+    let mut scene = Scene::begin().await;
+    scene.launcher("web", false);
+    let taken = scene.launcher("silent", true);
+    let silent = scene.virt_api("silent");
+    let mut waiting = JoinSet::new();
+    for _ in 0..OPENING {
+        let silent = silent.clone();
+        waiting.spawn(async move { silent.console(Access::Write).await.map(drop) });
+    }
+    until("not all are passed on", || taken.load(Ordering::SeqCst) == OPENING).await;
+    let said = silent.vnc(Access::Read).await.unwrap_err();
+    assert_eq!(said.status(), Some(429));
+    let why = format!("{OPENING} streams of n/silent wait for the launcher to answer already; try again");
+    assert_eq!(said.to_string(), why);
+    // Who has answered leaves the place to the next.
+    let (web, mut open) = (scene.virt_api("web"), Vec::new());
+    for _ in 0..=OPENING {
+        open.push(web.console(Access::Write).await.unwrap());
+    }
+}
+
+#[tokio::test]
+async fn pictures_that_trickle_leave_a_place_for_that_of_another_vmi() {
+    let mut scene = Scene::begin().await;
+    scene.launcher("web", false);
+    let mut asking = JoinSet::new();
+    let read = scene.trickles(&["slow", "slower"]);
+    for name in ["slow", "slower"] {
+        let slow = scene.virt_api(name);
+        // Whatever becomes of one, the next is asked for.
+        asking.spawn(async move {
+            loop {
+                drop(slow.screenshot().await);
+            }
+        });
+    }
+    until("one waits for the other", || read.load(Ordering::SeqCst) == 2).await;
+    assert_eq!(scene.virt_api("web").screenshot().await.unwrap(), b"a picture");
+}
+
 #[tokio::test]
 async fn a_launcher_that_says_nothing_holds_up_its_own_vmi_alone() {
     let mut scene = Scene::begin().await;
@@ -116,12 +167,7 @@ async fn a_launcher_that_says_nothing_holds_up_its_own_vmi_alone() {
         let silent = silent.clone();
         waiting.spawn(async move { silent.state().await.map(drop) });
     }
-    let reached = async {
-        while taken.load(Ordering::SeqCst) < REQUESTS {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(LONG, reached).await.expect("not all are passed on");
+    until("not all are passed on", || taken.load(Ordering::SeqCst) >= REQUESTS).await;
     let said = silent.state().await.unwrap_err();
     assert_eq!(said.status(), Some(429));
     assert!(

@@ -3,9 +3,12 @@
 //! | interface | addresses | `infoSource` |
 //! |---|---|---|
 //! | of the spec, behind a masquerade | the pod's: the guest's own lead nowhere from outside | `domain` |
-//! | of the spec, on a bridge | the pod's, which the guest has, and what else the guest has there | `domain` |
+//! | of the spec, on a bridge | the pod's, which the guest has, and behind them what else the guest has there | `domain` |
 //! | the same, seen by the agent (by its MAC) | as above; its name in the guest | `domain, guest-agent` |
 //! | of the guest's own making | the agent's | `guest-agent` |
+//!
+//! `ipAddress` of an interface of the spec is one of the pod's, or unset: virt-api and others dial it, and the guest agent
+//! says what the guest likes.
 
 use api::launcher::{GuestInfo, GuestInterface};
 use api::vmi::{InterfaceStatus, VirtualMachineInstance};
@@ -45,7 +48,8 @@ pub(super) fn interfaces(
             // What was known before this program began, or the pod was last seen, is true still.
             if let Some(before) = before {
                 one.mac = one.mac.or_else(|| before.mac.clone());
-                if one.ip_addresses.is_empty() && one.ip_address.is_none() {
+                let is_known = before.ip_address.is_some();
+                if one.ip_addresses.is_empty() && one.ip_address.is_none() && is_known {
                     one.ip_address.clone_from(&before.ip_address);
                     one.ip_addresses.clone_from(&before.ip_addresses);
                 }
@@ -59,7 +63,6 @@ pub(super) fn interfaces(
                         let more = found.ips.iter().filter(|ip| !one.ip_addresses.contains(ip));
                         let more: Vec<String> = more.cloned().collect();
                         one.ip_addresses.extend(more);
-                        one.ip_address = one.ip_addresses.first().cloned();
                     }
                 }
                 None => one.info_source = Some(DOMAIN.into()),
@@ -167,6 +170,27 @@ mod tests {
         assert_eq!(interfaces(&all, &spec, Some(&guest), &vmi()), all, "again, nothing changes");
         let without: Vec<String> = interfaces(&all, &spec, None, &vmi()).iter().map(line).collect();
         assert_eq!(without, ["pod - 10.1.0.7 fd00::7 [domain]", "lan - 10.1.0.8 [domain]"]);
+    }
+
+    /// A bridge in a pod that has IPv6 alone: there is no address of the pod to tell.
+    #[test]
+    fn what_the_agent_sees_is_never_the_address_that_is_dialled() {
+        let (mac, none) = ("02:00:00:00:00:02", told("lan", Some("02:00:00:00:00:02"), &[]));
+        let guest = GuestInfo {
+            interfaces: vec![seen("eth1", mac, &["169.254.169.254", "10.96.0.1"])],
+            ..GuestInfo::default()
+        };
+        let all = interfaces(&[], std::slice::from_ref(&none), Some(&guest), &vmi());
+        assert_eq!(all[0].ip_address, None);
+        assert_eq!(line(&all[0]), "lan eth1 169.254.169.254 10.96.0.1 [domain, guest-agent]");
+        assert_eq!(interfaces(&all, std::slice::from_ref(&none), Some(&guest), &vmi()), all);
+        let without = interfaces(&all, std::slice::from_ref(&none), None, &vmi());
+        assert_eq!((&without[0].ip_address, line(&without[0])), (&None, "lan -  [domain]".into()));
+        // The pod's comes first where there is one, whatever the guest says.
+        let of_pod = told("lan", Some(mac), &["10.1.0.8"]);
+        let all = interfaces(&all, &[of_pod], Some(&guest), &vmi());
+        assert_eq!(all[0].ip_address.as_deref(), Some("10.1.0.8"));
+        assert_eq!(all[0].ip_addresses, ["10.1.0.8", "169.254.169.254", "10.96.0.1"]);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Bytes, Frame, Incoming, SizeHint};
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -48,7 +48,7 @@ pub(super) struct Turn {
     admitted: Admitted,
     share: u64,
     /// What its head holds, or [`BASE`] if that is more.
-    base: usize,
+    base: AtomicUsize,
     cut: Arc<Notify>,
     phase: AtomicU8,
     /// By HTTP/1.1, the heads of its connection.
@@ -82,6 +82,7 @@ impl Turn {
         };
         let (shared, admitted) = (Arc::clone(shared), admitted.clone());
         let (phase, switched) = (AtomicU8::new(Phase::Working as u8), Arc::default());
+        let base = AtomicUsize::new(base);
         Some(Arc::new(Turn { shared, admitted, share, base, cut, phase, switched, heads }))
     }
 
@@ -101,10 +102,21 @@ impl Turn {
         fits
     }
 
+    /// What it holds beside its body.
+    fn base(&self) -> usize {
+        self.base.load(Ordering::Relaxed)
+    }
+
+    /// Its head is let go of, before its body has come.
+    pub(super) fn has_no_head(&self) {
+        self.base.store(BASE, Ordering::Relaxed);
+        self.takes(BASE);
+    }
+
     /// The answer is there, and goes out.
     pub(super) fn answers(self: Arc<Self>, answer: HttpResponse) -> http::Response<Sent> {
         let size = answer.body().len();
-        let answer = if self.takes(self.base + size) { answer } else { too_much() };
+        let answer = if self.takes(self.base() + size) { answer } else { too_much() };
         let success = answer.status().is_success();
         let leaves = answer.status() == StatusCode::SWITCHING_PROTOCOLS;
         self.switched.store(leaves, Ordering::Relaxed);
@@ -138,10 +150,10 @@ pub struct Body {
     pub(super) patience: Duration,
 }
 
-/// All of a body.
+/// All of a body; what it holds is given back when this goes, though its request may go on.
 pub struct Whole {
     bytes: Vec<u8>,
-    _turn: Arc<Turn>,
+    turn: Arc<Turn>,
     large: Option<OwnedSemaphorePermit>,
 }
 
@@ -149,6 +161,13 @@ impl Whole {
     /// It takes long to be worked on: not on a thread that others wait for.
     pub fn is_large(&self) -> bool {
         self.large.is_some()
+    }
+}
+
+impl Drop for Whole {
+    fn drop(&mut self) {
+        self.bytes = Vec::new();
+        self.turn.takes(self.turn.base());
     }
 }
 
@@ -172,7 +191,7 @@ impl Body {
         let goes_on = turn.enters(Phase::Working);
         match came {
             Ok(Ok(_)) if !goes_on => Err(too_much()),
-            Ok(Ok((bytes, large))) => Ok(Whole { bytes, _turn: turn, large }),
+            Ok(Ok((bytes, large))) => Ok(Whole { bytes, turn, large }),
             Ok(Err(answer)) => Err(answer),
             Err(_) => {
                 let why = format!("the body did not come within {:?}", self.patience);
@@ -204,7 +223,7 @@ impl Body {
             if size > bytes.capacity() {
                 // Twice as much each time, so that each byte moves but a few times; charged before it is there.
                 let next = size.next_power_of_two().min(announced.unwrap_or(most)).max(size);
-                if !self.turn.takes(self.turn.base + next) {
+                if !self.turn.takes(self.turn.base() + next) {
                     return Err(too_much());
                 }
                 bytes.reserve_exact(next - bytes.len());
@@ -230,9 +249,9 @@ pub(super) struct Sent {
 }
 
 impl Sent {
-    /// An answer to a request that there was no memory for.
-    pub(super) fn too_much() -> http::Response<Sent> {
-        too_much().map(|bytes| Sent { bytes, turn: None })
+    /// An answer to a request that there was no memory for: this one, or that it is to come again.
+    pub(super) fn without_memory(answer: Option<HttpResponse>) -> http::Response<Sent> {
+        answer.unwrap_or_else(too_much).map(|bytes| Sent { bytes, turn: None })
     }
 }
 

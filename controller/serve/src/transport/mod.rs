@@ -13,7 +13,7 @@
 //! |---|---|---|
 //! | connections | as many as there are file descriptors, at most 16,384 | `connections`: of the address with most, what proves nothing |
 //! | connections that are being closed | 128, one second each | one more is dropped without a word |
-//! | memory of requests, from the beginning of their heads | 32 MiB | `room`: who has kept most beyond the time it takes |
+//! | memory of requests, from the beginning of their heads | 32 MiB | `room`: who has kept most beyond the time it takes; [`Answers::without_memory`] stays |
 //! | streams, which have left HTTP | 4,096, or 512 where few ask | one more is refused |
 //! | requests on one HTTP/2 connection | 100 | the client waits |
 //! | large bodies in work | one | the next large one waits; small ones do not |
@@ -29,6 +29,8 @@ mod connections;
 mod files;
 mod heads;
 mod keepalive;
+#[cfg(test)]
+mod memory_tests;
 mod missed;
 mod room;
 mod server;
@@ -45,7 +47,7 @@ pub use server::{Counts, Transport, everywhere, listen};
 pub use streams::{Upgrade, Upgraded};
 
 use http::request::Parts;
-use http::{HeaderValue, Response, StatusCode, header};
+use http::{HeaderValue, Request, Response, StatusCode, header};
 use hyper::body::Bytes;
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
@@ -72,7 +74,14 @@ impl Asked {
     /// request does not ask for it, or too many streams are open. A request has one.
     #[allow(clippy::result_large_err, reason = "an answer is as large as an answer, and this is asked once")]
     pub fn upgrade(&mut self) -> Result<Upgrade, HttpResponse> {
-        self.exit.upgrade(&mut self.head)
+        self.exit.upgrade()
+    }
+
+    /// Lets go of the head, which is empty from now on: whoever makes a request wait for others keeps no more of it than
+    /// must be, for nobody can cut what is worked on.
+    pub fn drop_head(&mut self) {
+        self.head = Request::new(()).into_parts().0;
+        self.body.turn.has_no_head();
     }
 }
 
@@ -80,6 +89,12 @@ impl Asked {
 pub trait Answers: Send + Sync + 'static {
     /// The answer to one request.
     fn answer(&self, asked: Asked) -> impl Future<Output = HttpResponse> + Send;
+
+    /// The answer to a request of this path that there is no memory for: a short one, which is there at once. Nothing: it is
+    /// told to come again.
+    fn without_memory(&self, _path: &str) -> Option<HttpResponse> {
+        None
+    }
 }
 
 /// What there is for all clients together.

@@ -266,9 +266,13 @@ impl Connection {
             let (places, left) = (Arc::clone(&shared.streams), left.clone());
             // In a box: a connection keeps room for the work on a request, and is idle most of the time.
             Box::pin(async move {
-                let Some(turn) = turn else { return Ok::<_, Infallible>(Sent::too_much()) };
-                let (head, incoming) = request.into_parts();
-                let exit = Exit { places, left, switched: turn.switched() };
+                let Some(turn) = turn else {
+                    return Ok::<_, Infallible>(Sent::without_memory(
+                        answers.without_memory(request.uri().path()),
+                    ));
+                };
+                let (mut head, incoming) = request.into_parts();
+                let exit = Exit::of(&mut head, places, left, turn.switched());
                 let body = Body { incoming, turn: Arc::clone(&turn), patience };
                 let answer = answers.answer(Asked { head, body, peer, client, exit }).await;
                 Ok(turn.answers(answer))

@@ -36,22 +36,34 @@ const BEGINS: Duration = Duration::from_secs(10);
 /// The way of one request out of HTTP.
 #[derive(Debug)]
 pub(super) struct Exit {
+    /// The connection, where the request asks for it and could have it.
+    connection: Option<OnUpgrade>,
     /// Places of streams that are free.
-    pub(super) places: Arc<Semaphore>,
+    places: Arc<Semaphore>,
     /// Tells that the program ends.
-    pub(super) left: watch::Receiver<bool>,
+    left: watch::Receiver<bool>,
     /// True once the answer to the request is 101.
-    pub(super) switched: Arc<AtomicBool>,
+    switched: Arc<AtomicBool>,
 }
 
 impl Exit {
-    /// Takes the connection of this request, and a place for it; or the answer that says why not.
-    #[allow(clippy::result_large_err, reason = "an answer is as large as an answer, and this is asked once")]
-    pub(super) fn upgrade(&self, head: &mut Parts) -> std::result::Result<Upgrade, HttpResponse> {
+    /// The way out of the request with this head.
+    pub(super) fn of(
+        head: &mut Parts,
+        places: Arc<Semaphore>,
+        left: watch::Receiver<bool>,
+        switched: Arc<AtomicBool>,
+    ) -> Exit {
         // CONNECT, and extended CONNECT of HTTP/2, could leave HTTP too: nobody here is a proxy.
         let asks = head.version == Version::HTTP_11 && head.headers.contains_key(header::UPGRADE);
         let connection = head.extensions.remove::<OnUpgrade>().filter(|_| asks);
-        let Some(connection) = connection else {
+        Exit { connection, places, left, switched }
+    }
+
+    /// Takes the connection of this request, and a place for it; or the answer that says why not.
+    #[allow(clippy::result_large_err, reason = "an answer is as large as an answer, and this is asked once")]
+    pub(super) fn upgrade(&mut self) -> std::result::Result<Upgrade, HttpResponse> {
+        let Some(connection) = self.connection.take() else {
             let said = "this needs an upgrade of the connection (HTTP/1.1)";
             return Err(plain(StatusCode::BAD_REQUEST, said));
         };

@@ -20,28 +20,42 @@ use tokio::sync::{Semaphore, watch};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// Says how long a body is; `/gate` waits until it is opened, and so does `/hold`, which has its body by then.
+/// Says how long a body is; `/gate` waits until it is opened, and so do `/dropped`, which has let go of its head by then,
+/// `/hold`, which has its body, and `/done`, which has let go of it.
 #[derive(Default)]
-struct Lengths {
-    gate: Option<Semaphore>,
-    inside: AtomicUsize,
-    most_inside: AtomicUsize,
+pub(super) struct Lengths {
+    pub(super) gate: Option<Semaphore>,
+    pub(super) inside: AtomicUsize,
+    pub(super) most_inside: AtomicUsize,
 }
 
 impl Answers for Lengths {
-    async fn answer(&self, asked: Asked) -> HttpResponse {
-        if asked.head.uri.path() == "/gate" {
+    async fn answer(&self, mut asked: Asked) -> HttpResponse {
+        let path = asked.head.uri.path().to_owned();
+        if path == "/dropped" {
+            asked.drop_head();
+        }
+        if path == "/gate" || path == "/dropped" {
             self.pass().await;
         }
         match asked.body.whole(8 << 20).await {
             Ok(body) => {
-                if asked.head.uri.path() == "/hold" {
+                if path == "/hold" {
                     self.pass().await;
                 }
-                plain(StatusCode::OK, &body.as_ref().len().to_string())
+                let size = body.as_ref().len();
+                drop(body);
+                if path == "/done" {
+                    self.pass().await;
+                }
+                plain(StatusCode::OK, &size.to_string())
             }
             Err(answer) => answer,
         }
+    }
+
+    fn without_memory(&self, path: &str) -> Option<HttpResponse> {
+        (path == "/healthz").then(|| plain(StatusCode::OK, "ok"))
     }
 }
 
@@ -57,9 +71,9 @@ impl Lengths {
 }
 
 /// A server that runs, and how to reach it.
-struct Running {
+pub(super) struct Running {
     transport: Arc<Transport>,
-    answers: Arc<Lengths>,
+    pub(super) answers: Arc<Lengths>,
     address: SocketAddr,
     trusts: Arc<RootCertStore>,
     _ends: watch::Sender<bool>,
@@ -70,7 +84,7 @@ impl Running {
         Running::answering(limits, Lengths::default()).await
     }
 
-    async fn answering(limits: Limits, answers: Lengths) -> Running {
+    pub(super) async fn answering(limits: Limits, answers: Lengths) -> Running {
         raise().unwrap();
         let (shown, trusts) = certificate().unwrap();
         let listener = listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await.unwrap();
@@ -98,12 +112,12 @@ impl Running {
         TlsConnector::from(Arc::new(config)).connect(name, stream).await
     }
 
-    async fn connect(&self) -> TlsStream<TcpStream> {
+    pub(super) async fn connect(&self) -> TlsStream<TcpStream> {
         self.connect_from(1, b"http/1.1").await.unwrap()
     }
 
     /// Waits until the server has counted so.
-    async fn until(&self, so: impl Fn(Counts) -> bool) {
+    pub(super) async fn until(&self, so: impl Fn(Counts) -> bool) {
         let wait = async {
             while !so(self.transport.counts()) {
                 tokio::time::sleep(Duration::from_millis(5)).await;
@@ -140,7 +154,7 @@ async fn announce_to(stream: &mut TlsStream<TcpStream>, path: &str, size: usize)
 }
 
 /// The status of an answer, and its text.
-async fn answer(stream: &mut TlsStream<TcpStream>) -> std::io::Result<(u16, String)> {
+pub(super) async fn answer(stream: &mut TlsStream<TcpStream>) -> std::io::Result<(u16, String)> {
     let mut text = Vec::new();
     loop {
         let whole = String::from_utf8_lossy(&text).into_owned();
@@ -271,7 +285,7 @@ async fn a_client_that_does_not_say_that_it_is_there_is_closed() {
 }
 
 /// Nobody is cut off for keeping us waiting.
-fn patient() -> Limits {
+pub(super) fn patient() -> Limits {
     let hour = Duration::from_secs(3600);
     let patience = Patience { first: hour, idle: hour, taking: hour };
     Limits { body: hour, patience, ping: (hour, hour), ..Limits::of_program() }
@@ -444,7 +458,7 @@ async fn one_connection_has_so_many_requests_at_once_and_no_head_is_endless() {
     let client = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
     let (sender, connection) = client.handshake::<_, Full<Bytes>>(TokioIo::new(stream)).await.unwrap();
     tokio::spawn(connection);
-    let request = |path: &str| http::Request::post(format!("https://virt-api{path}"));
+    let request = |path: &str| Request::post(format!("https://virt-api{path}"));
     // Once it knows the server's settings, the client waits by itself.
     let mut first = sender.clone();
     let known = first.send_request(request("/").body(Full::default()).unwrap()).await.unwrap();

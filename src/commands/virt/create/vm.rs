@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 /// Disks without a boot order are tried in this order: containerDisks, PVCs,
 /// DataVolumes. A flag whose field clusters of this version do not serve is
 /// refused by its name.
+#[allow(rustdoc::broken_intra_doc_links)] // help texts, in which a part in brackets may be left out
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     coracle virt create vm --name=web --volume-containerdisk=src:registry.example/debian:12 | kubectl create -f -\n  \

@@ -1,7 +1,7 @@
 //! Evictions: which wait, with which words, and what is written of the VMI.
 
 use super::base::{around, create, with};
-use crate::rules::eviction::{Evicted, is_dry, pod_of, vmi_of};
+use crate::rules::eviction::{Evicted, is_dry, judged_by, pod_of, vmi_of};
 use crate::rules::{AdmissionResponse, Around, Operation, Request, judge};
 use kubernetes::objects::{Kept as _, Pod, names};
 use kubernetes::webhooks::Webhook;
@@ -197,4 +197,17 @@ fn a_dry_run_is_said_by_the_request_or_by_the_eviction() {
     assert!(with(true, json!({})) && with(false, json!({"deleteOptions": {"dryRun": ["All"]}})));
     assert!(!with(false, json!({})) && !with(false, json!({"deleteOptions": {"dryRun": []}})));
     assert!(!with(false, Value::Null));
+}
+
+#[test]
+fn of_a_review_that_waits_nothing_large_is_kept() {
+    let mut whole = create(json!({"deleteOptions": {"dryRun": ["All"]}, "more": "x".repeat(1000)}));
+    whole.uid = "7".into();
+    whole.who.name = "x".repeat(1000);
+    whole.old = json!(["x".repeat(1000)]);
+    whole = Request { kind: "x".repeat(1000), ..Request { namespace: "n".into(), name: name(), ..whole } };
+    let kept = judged_by(whole.clone());
+    assert!(format!("{kept:?}").len() < 500, "{kept:?}");
+    assert_eq!((pod_of(&kept), is_dry(&kept), &kept.uid), (pod_of(&whole), true, &whole.uid));
+    assert!(pod_of(&kept).is_some());
 }

@@ -33,6 +33,26 @@ pub(super) fn play(name: &str, socket: PathBuf, silent: bool) -> (Client, Arc<At
     (Client::new(&format!("n/{name}"), Arc::new(At(socket))), taken)
 }
 
+/// Plays a launcher whose pictures begin and never end; counts those whose bytes are read.
+pub(super) fn trickle(name: &str, socket: PathBuf, read: &Arc<AtomicUsize>) -> Client {
+    let listener = UnixListener::bind(&socket).unwrap();
+    let read = Arc::clone(read);
+    tokio::spawn(async move {
+        loop {
+            let mut stream = listener.accept().await.unwrap().0;
+            // More than sockets keep: whoever takes it reads.
+            let begins = [b"HTTP/1.1 200 OK\r\nContent-Length: 16000000\r\n\r\n", &[0; 4 << 20][..]].concat();
+            if stream.write_all(&begins).await.is_ok() {
+                read.fetch_add(1, Ordering::SeqCst);
+                // Until it is given up.
+                while stream.read_u8().await.is_ok() {}
+                read.fetch_sub(1, Ordering::SeqCst);
+            }
+        }
+    });
+    Client::new(&format!("n/{name}"), Arc::new(At(socket)))
+}
+
 /// The way to a launcher.
 struct At(PathBuf);
 

@@ -85,14 +85,28 @@ impl Scene {
     /// How many it has taken.
     pub(super) fn launcher(&mut self, name: &str, silent: bool) -> Arc<AtomicUsize> {
         let (client, taken) = launcher::play(name, self.place.path().join(name), silent);
+        self.list(name, &client);
+        taken
+    }
+
+    /// Lists launchers whose pictures never end. Of how many a part is read now.
+    pub(super) fn trickles(&mut self, names: &[&str]) -> Arc<AtomicUsize> {
+        let read = Arc::new(AtomicUsize::new(0));
+        for name in names {
+            let client = launcher::trickle(name, self.place.path().join(name), &read);
+            self.list(name, &client);
+        }
+        read
+    }
+
+    fn list(&mut self, name: &str, client: &crate::launcher_client::Client) {
         let meta = ObjectMeta {
             namespace: Some("n".into()),
             name: Some(name.into()),
             uid: Some(name.into()),
             ..ObjectMeta::default()
         };
-        self.listed.push(self.launchers.list(&meta, &client));
-        taken
+        self.listed.push(self.launchers.list(&meta, client));
     }
 
     /// The launcher of the VMI `n/NAME` with this uid, by a client that shows a certificate of this name, or none.

@@ -1,37 +1,43 @@
-//! Places of each VMI, so that no VMI takes those of another.
+//! Places by a name, as many for each, so that nobody who has one name takes the places of another.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Places that are taken, by the uid of the VMI.
+/// Places that are taken, by the name that has them.
 type Taken = Arc<Mutex<HashMap<String, usize>>>;
 
-/// As many places for each VMI.
+/// As many places for each name.
 #[derive(Debug)]
-pub(super) struct Places {
+pub struct Places {
     most: usize,
     taken: Taken,
 }
 
-/// A place of a VMI; it is free again when this goes.
+/// A place of a name; it is free again when this goes.
 #[derive(Debug)]
-pub(super) struct Place {
-    uid: String,
+pub struct Place {
+    name: String,
     taken: Taken,
 }
 
 impl Places {
-    pub(super) fn new(most: usize) -> Places {
+    /// So many for each.
+    pub fn new(most: usize) -> Places {
         Places { most, taken: Taken::default() }
     }
 
-    /// A place of this VMI, where one is free.
-    pub(super) fn take(&self, uid: &str) -> Option<Place> {
+    /// As many as each has.
+    pub fn most(&self) -> usize {
+        self.most
+    }
+
+    /// A place of this name, where one is free.
+    pub fn take(&self, name: &str) -> Option<Place> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = taken.entry(uid.to_owned()).or_default();
-        (*count < self.most).then(|| {
-            *count += 1;
-            Place { uid: uid.to_owned(), taken: Arc::clone(&self.taken) }
+        let count = taken.get(name).copied().unwrap_or_default();
+        (count < self.most).then(|| {
+            taken.insert(name.to_owned(), count + 1);
+            Place { name: name.to_owned(), taken: Arc::clone(&self.taken) }
         })
     }
 }
@@ -39,10 +45,10 @@ impl Places {
 impl Drop for Place {
     fn drop(&mut self) {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = taken.get_mut(&self.uid) {
+        if let Some(count) = taken.get_mut(&self.name) {
             *count -= 1;
             if *count == 0 {
-                taken.remove(&self.uid);
+                taken.remove(&self.name);
             }
         }
     }
@@ -53,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_vmi_has_so_many_places_and_takes_no_others() {
+    fn each_name_has_so_many_places_and_takes_no_others() {
         let places = Places::new(2);
         let first = places.take("a").unwrap();
         let _second = places.take("a").unwrap();

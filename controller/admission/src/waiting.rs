@@ -1,0 +1,126 @@
+//! The places of those who wait, and who gives way when there are none: the newest of the address that has most, as with
+//! connections ([`serve::transport`]).
+//!
+//! An address has no limit of its own, for behind a service all API servers may come from one; and addresses that fill all
+//! places cannot keep out one that has fewer.
+
+use serve::transport::Peer;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
+
+/// So many places.
+pub(super) struct Waiting {
+    most: usize,
+    taken: Mutex<Taken>,
+}
+
+#[derive(Default)]
+struct Taken {
+    next: u64,
+    /// By age.
+    places: BTreeMap<u64, (Peer, Arc<Notify>)>,
+}
+
+/// A place; it is free again when this goes.
+pub(super) struct Place<'w> {
+    waiting: &'w Waiting,
+    id: u64,
+    gone: Arc<Notify>,
+}
+
+impl Waiting {
+    pub(super) fn new(most: usize) -> Waiting {
+        Waiting { most, taken: Mutex::default() }
+    }
+
+    /// A place, where one is free, or where another address has at least two more than this one.
+    pub(super) fn enter(&self, peer: Peer) -> Option<Place<'_>> {
+        let mut taken = self.taken();
+        if taken.places.len() >= self.most {
+            let (_, gone) = taken.gives_way_to(peer).and_then(|id| taken.places.remove(&id))?;
+            gone.notify_one();
+        }
+        taken.next += 1;
+        let (id, gone) = (taken.next, Arc::new(Notify::new()));
+        taken.places.insert(id, (peer, Arc::clone(&gone)));
+        Some(Place { waiting: self, id, gone })
+    }
+
+    fn taken(&self) -> MutexGuard<'_, Taken> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Taken {
+    /// The place that is given to this address.
+    fn gives_way_to(&self, peer: Peer) -> Option<u64> {
+        let mut counts: HashMap<Peer, usize> = HashMap::new();
+        for (other, _) in self.places.values() {
+            *counts.entry(*other).or_default() += 1;
+        }
+        let own = counts.get(&peer).copied().unwrap_or_default();
+        let (crowd, count) = counts.into_iter().max_by_key(|(peer, count)| (*count, *peer))?;
+        // With one less they would only change places, over and over.
+        if count < own + 2 {
+            return None;
+        }
+        let newest = self.places.iter().rev().find(|(_, (other, _))| *other == crowd);
+        newest.map(|(id, _)| *id)
+    }
+}
+
+impl Place<'_> {
+    /// Waits until another has this place.
+    pub(super) async fn is_gone(&self) {
+        self.gone.notified().await;
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.waiting.taken().places.remove(&self.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt as _;
+
+    fn peer(number: u8) -> Peer {
+        Peer::of([10, 0, 0, number].into())
+    }
+
+    /// The places that others have now, by their number.
+    fn gone(places: &[Place<'_>]) -> Vec<usize> {
+        let is_gone = |(at, place): (usize, &Place<'_>)| place.is_gone().now_or_never().map(|()| at);
+        places.iter().enumerate().filter_map(is_gone).collect()
+    }
+
+    #[test]
+    fn the_address_that_has_most_gives_way_and_its_newest_first() {
+        let waiting = Waiting::new(8);
+        let all =
+            |number, count| (0..count).map(|_| waiting.enter(peer(number)).unwrap()).collect::<Vec<_>>();
+        let crowd = all(1, 8);
+        assert!(waiting.enter(peer(1)).is_none(), "nobody gives way to himself");
+        let others = all(2, 4);
+        assert_eq!(gone(&crowd), [4, 5, 6, 7]);
+        assert!(waiting.enter(peer(2)).is_none(), "half is his share of two");
+        let third = all(3, 2);
+        assert_eq!((gone(&crowd).len(), gone(&others).len()), (1, 1));
+        // What is free is anybody's.
+        drop((others, third));
+        all(1, 5);
+        drop(crowd);
+        assert!(waiting.taken().places.is_empty());
+    }
+
+    #[test]
+    fn addresses_that_have_one_each_keep_it() {
+        let waiting = Waiting::new(4);
+        let _all: Vec<_> = (0..4).map(|number| waiting.enter(peer(number)).unwrap()).collect();
+        assert!(waiting.enter(peer(9)).is_none());
+    }
+}
