@@ -54,3 +54,17 @@ export function stream(where, { opened, ended }) {
     socket.close();
   };
 }
+
+/** Waits before a stream that broke is opened again, in milliseconds. */
+const LATER = [1000, 2000, 5000, 10000];
+
+/**
+ * What follows the end of a stream that was opened in this mode: the mode of the next one, and the wait before it; nothing,
+ * where it is not opened again by itself. `runs`: the VMI does; `tries`: those since a stream was open.
+ */
+export function after({ code, again }, { mode, runs, tries }) {
+  // Another client has the keyboard, and keeps it: this one only reads.
+  if (code === 409 && mode === "write" && runs) return { mode: "read", wait: 0 };
+  if (!again || !runs || document.hidden) return null;
+  return { mode: mode === "read" ? "read" : "write", wait: LATER[Math.min(tries, LATER.length - 1)] };
+}

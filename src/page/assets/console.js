@@ -1,7 +1,7 @@
 // The serial console of a VMI, in xterm.js.
 
 import "./nonce.js";
-import { stream } from "./api.js";
+import { after, stream } from "./api.js";
 import { button, element, write } from "./dom.js";
 import { FitAddon } from "./vendor/addon-fit/lib/addon-fit.mjs";
 import { Terminal } from "./vendor/xterm/lib/xterm.mjs";
@@ -11,7 +11,6 @@ const SIZE = { cols: 80, rows: 24 };
 const FONT = { least: 9, most: 17 };
 /** What may wait to be painted; a guest that writes more, faster than anybody reads, is cut short. */
 const WAITING = 4 << 20;
-const LATER = [1000, 2000, 5000, 10000];
 
 const DARK = { background: "#10151a", foreground: "#d8dee4", cursor: "#d8dee4", selectionBackground: "#3d5a73" };
 const LIGHT = {
@@ -130,15 +129,15 @@ export class Console {
     });
   }
 
-  #ended({ error, code, reason, again }) {
+  #ended(end) {
+    const { error, code, reason } = end;
     this.#socket = null;
-    // Somebody has the keyboard: he may keep it, and we read along.
-    if (code === 409 && this.#mode === "write" && this.#row.runs) return this.#open("read");
-    if (again && this.#row.runs && !document.hidden) {
-      const wait = LATER[Math.min(this.#tries++, LATER.length - 1)];
+    const next = after(end, { mode: this.#mode, runs: this.#row.runs, tries: this.#tries });
+    if (next?.wait === 0) return this.#open(next.mode);
+    if (next) {
+      this.#tries++;
       write(this.#state, `${reason ?? error}; connecting again`);
-      const mode = this.#mode === "read" ? "read" : "write";
-      this.#timer = setTimeout(() => this.#open(mode), wait);
+      this.#timer = setTimeout(() => this.#open(next.mode), next.wait);
     } else {
       write(this.#state, error ?? `The console ended: ${reason}`);
     }

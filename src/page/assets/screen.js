@@ -1,11 +1,10 @@
 // The screen of a VMI, in noVNC.
 
-import { stream } from "./api.js";
+import { after, stream } from "./api.js";
 import { button, element, write } from "./dom.js";
 import RFB from "./vendor/novnc/core/rfb.js";
 import keysyms from "./vendor/novnc/core/input/keysymdef.js";
 
-const LATER = [1000, 2000, 5000, 10000];
 const SHIFT = 0xffe1, RETURN = 0xff0d, TAB = 0xff09;
 /** Characters that are typed with Shift on the keyboard of the United States, which QEMU takes the guest's for. */
 const SHIFTED = /[A-Z~!@#$%^&*()_+{}|:"<>?]/;
@@ -132,15 +131,15 @@ export class Screen {
     this.#rfb.dragViewport = false;
   }
 
-  #ended({ error, code, reason, again }) {
+  #ended(end) {
+    const { error, reason } = end;
     this.#rfb = null;
-    // Somebody has the keyboard: he may keep it, and we see along.
-    if (code === 409 && this.#mode === "write" && this.#row.runs) return this.#open("read");
-    if (again && this.#row.runs && !document.hidden) {
-      const wait = LATER[Math.min(this.#tries++, LATER.length - 1)];
+    const next = after(end, { mode: this.#mode, runs: this.#row.runs, tries: this.#tries });
+    if (next?.wait === 0) return this.#open(next.mode);
+    if (next) {
+      this.#tries++;
       write(this.#state, `${reason ?? error}; connecting again`);
-      const mode = this.#mode === "read" ? "read" : "write";
-      this.#timer = setTimeout(() => this.#open(mode), wait);
+      this.#timer = setTimeout(() => this.#open(next.mode), next.wait);
     } else {
       write(this.#state, error ?? `The screen ended: ${reason}`);
     }
