@@ -106,7 +106,8 @@ fn lost(error: &io::Error) -> CloseFrame {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use futures_util::{SinkExt as _, StreamExt as _};
+    use crate::websocket::tests::said;
+    use futures_util::SinkExt as _;
     use std::future::pending;
     use std::net::Ipv4Addr;
     use tokio::io::{DuplexStream, duplex};
@@ -126,15 +127,6 @@ mod tests {
         let (client, server) = duplex(1 << 20);
         let task = tokio::spawn(carry_at(PACE, idle, server, ours, pending()));
         (WebSocketStream::from_raw_socket(client, Role::Client, None).await, guest, task)
-    }
-
-    async fn said(client: &mut WebSocketStream<DuplexStream>) -> Message {
-        loop {
-            match client.next().await.unwrap().unwrap() {
-                Message::Ping(_) => {}
-                other => return other,
-            }
-        }
     }
 
     async fn last_words(

@@ -246,7 +246,7 @@ pub(crate) fn close(code: CloseCode, reason: String) -> CloseFrame {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use std::future::pending;
     use tokio::io::{DuplexStream, duplex};
@@ -263,7 +263,8 @@ mod tests {
         (WebSocketStream::from_raw_socket(client, Role::Client, None).await, guest, task)
     }
 
-    async fn said(client: &mut WebSocketStream<DuplexStream>) -> Message {
+    /// What the client hears next, but for pings.
+    pub(crate) async fn said(client: &mut WebSocketStream<DuplexStream>) -> Message {
         loop {
             match client.next().await.unwrap().unwrap() {
                 Message::Ping(_) => {}
