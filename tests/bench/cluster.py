@@ -4,7 +4,7 @@
  beside  what the API server, the scheduler, the kubelet, containerd, libvirt and QEMU take of it; or the same writes by
          a program that only writes
 
-All of it happens in a cluster of its own (tests/cluster), which is ended before and after.
+All of it happens in the cluster of cluster_place.py, which is ended before and after.
 """
 
 import collections
@@ -17,7 +17,6 @@ import tempfile
 import time
 
 import cluster_load
-import cluster_place
 import cluster_reasons
 import cluster_start
 import cluster_watch
@@ -41,20 +40,19 @@ def is_about(word):
     return any(word in name for name in NAMES)
 
 
-def measure(root, coracle, images, rounds, only, small):
+def measure(at, rounds, only, small):
     """The rows whose name holds one of these words (all, without any), and the lists below them."""
     ways = zip(NAMES, (start, writes, reasons, agent, thousand))
     chosen = [way for name, way in ways if not only or any(word in name for word in only)]
     rows, below = [], []
-    with cluster_place.place(root, coracle, images) as at:
-        at.small = small
-        # The first start of each program is not measured.
-        with at.space("warm") as space:
-            cluster_start.once(at, space, "warm")
-        for way in chosen:
-            for row in way(at, rounds, below):
-                print(f"bench: {row}", file=sys.stderr, flush=True)
-                rows.append(row)
+    at.small = small
+    # The first start of each program is not measured.
+    with at.space("warm") as space:
+        cluster_start.once(at, space, "warm")
+    for way in chosen:
+        for row in way(at, rounds, below):
+            print(f"bench: {row}", file=sys.stderr, flush=True)
+            rows.append(row)
     return rows, below
 
 

@@ -1,6 +1,7 @@
 """The tables, and the parts of docs/benchmarks.md that a run replaces. The text around them stays."""
 
 import datetime
+import math
 import os
 import pathlib
 import platform
@@ -44,6 +45,11 @@ def spread(seconds):
     if len(seconds) == 1:
         return f"{seconds[0]:.2f}"
     return f"**{statistics.median(seconds):.2f}** ({min(seconds):.2f}–{max(seconds):.2f})"
+
+
+def percent(values, part):
+    """The value that so many of a hundred do not exceed."""
+    return sorted(values)[max(0, math.ceil(len(values) * part / 100) - 1)]
 
 
 def of_vms(rows, rounds, coracle):
