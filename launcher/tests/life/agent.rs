@@ -1,6 +1,6 @@
 //! The guest agent inside a Debian guest: every request to it, in one boot.
 
-use crate::vm::{Vm, ended, vmi};
+use crate::vm::{BOOT, Vm, ended, vmi};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -25,7 +25,7 @@ fn the_agent_answers_runs_programs_and_freezes() {
     let mut vm = Vm::new();
     vm.launch();
     vm.put_resolved(&vmi, &json!({"accelerator": "emulation", "volumes": volumes}));
-    vm.until("the guest agent", |state| state["agent"] == true || ended(state));
+    vm.until_within(BOOT, "the guest agent", |state| state["agent"] == true || ended(state));
     vm.get_well("POST", "/v1/guest/ping", &Value::Null);
 
     let info = vm.get_well("GET", "/v1/guest/info", &Value::Null);

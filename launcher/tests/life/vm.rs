@@ -12,6 +12,9 @@ use tests::serial::{Serial, says};
 
 /// Long enough for any step on a busy host; only a test that fails waits so long.
 const PATIENCE: Duration = Duration::from_secs(300);
+/// The same for the boot of a whole Debian: under emulation it takes 40 s of a processor, of which a host with eighteen others
+/// at work gives a tenth.
+pub(crate) const BOOT: Duration = Duration::from_secs(1200);
 
 /// A launcher and its VM. Both end with the value.
 pub(crate) struct Vm {
@@ -267,12 +270,22 @@ impl Vm {
 
     /// Watches the state until it is as wanted.
     pub(crate) fn until(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        self.until_within(PATIENCE, what, wanted)
+    }
+
+    pub(crate) fn until_within(
+        &self,
+        patience: Duration,
+        what: &str,
+        wanted: impl Fn(&Value) -> bool,
+    ) -> Value {
         let mut stream = UnixStream::connect(self.socket()).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(patience)).unwrap();
         write!(stream, "GET /v1/state?watch HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
         for line in BufReader::new(stream).lines() {
-            let line =
-                line.unwrap_or_else(|e| panic!("waited for {what}: {e}: {}\n{}", self.state(), self.log()));
+            let line = line.unwrap_or_else(|e| {
+                panic!("waited for {what}: {e}: {}\n{}\n{}", self.state(), self.serial(), self.log())
+            });
             if let Ok(state) = serde_json::from_str::<Value>(&line)
                 && state.is_object()
                 && wanted(&state)
