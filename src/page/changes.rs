@@ -42,10 +42,6 @@ const LATER: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs
 /// The longest object that is read. The API server takes none that is longer than 3 MiB.
 const LONGEST: usize = 16 << 20;
 
-/// The most objects of a kind that are listed, and how many are asked for at once: a server may say for ever that there are
-/// more.
-const MOST: (usize, usize) = (20_000, 1000);
-
 const KINDS: [Kind; 2] = [Kind::VirtualMachine, Kind::VirtualMachineInstance];
 
 /// How following came to its end.
@@ -174,27 +170,15 @@ async fn follow(cluster: &Cluster, scope: &Scope, sender: &Sender<Bytes>) -> Res
 
 /// Lists all objects of a kind, and says as of which version.
 async fn fill(all: &mut List, cluster: &Cluster, scope: &Scope, kind: Kind) -> Result<String, Error> {
-    let (most, limit) = MOST;
-    let mut next = String::new();
-    for _ in 0..most / limit {
-        let page = cluster.get(&scope.path(kind, &format!("limit={limit}{next}"))).await;
-        let page = page.map_err(|failure| failure.of(&doing("list", kind, scope)))?;
-        for object in super::row::list(&page, "/items") {
+    let put = |objects: Vec<Value>| {
+        for object in &objects {
             all.put(kind, object);
         }
-        let says = |pointer: &str| page.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-        match says("/metadata/continue") {
-            "" => return Ok(says("/metadata/resourceVersion").to_owned()),
-            token => next = format!("&continue={}", encoded(token)),
-        }
-    }
-    let what =
-        format!("{}: there are more than {most}, the most that a page shows", doing("list", kind, scope));
-    let error = Error::refused(what);
-    Err(if *scope == Scope::All {
-        error.with_hint("show one namespace: 'coracle ui -n NAMESPACE'")
-    } else {
-        error
+    };
+    cluster.pages(&scope.path(kind, ""), put).await.map_err(|failure| {
+        let is_less = matches!(failure, Failure::TooMany) && *scope == Scope::All;
+        let error = failure.of(&doing("list", kind, scope));
+        if is_less { error.with_hint("show one namespace: 'coracle ui -n NAMESPACE'") } else { error }
     })
 }
 

@@ -4,6 +4,7 @@
 //! What the server says is shown as one line that does nothing to a terminal.
 
 use super::connect::ConnectArgs;
+use super::object::encoded;
 use cdi::{Error, ErrorKind, Result};
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Limited};
@@ -17,6 +18,10 @@ use tokio::time::timeout;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The largest answer: a list of all events of a large namespace comes in parts.
 const MOST: usize = 64 << 20;
+/// The most objects of a list, and those of a page of it: a server may say for ever that there are more.
+const MOST_LISTED: usize = 20_000;
+const PAGE: usize = 1000;
+const TOO_MANY: &str = "there are more than 20000, the most that are listed";
 
 /// A cluster, and the namespace that is meant in it.
 #[derive(Clone)]
@@ -100,21 +105,35 @@ impl Cluster {
 
     /// The objects at this path, of all pages.
     pub(crate) async fn list(&self, path: &str) -> Result<Vec<Value>, Failure> {
-        const PAGES: usize = 20;
         let mut all = Vec::new();
+        self.pages(path, |objects| all.extend(objects)).await?;
+        Ok(all)
+    }
+
+    /// Hands over the objects at this path, page by page, and says as of which version they are.
+    pub(crate) async fn pages(
+        &self,
+        path: &str,
+        mut take: impl FnMut(Vec<Value>),
+    ) -> Result<String, Failure> {
+        let sign = match path {
+            path if path.ends_with(['?', '&']) => "",
+            path if path.contains('?') => "&",
+            _ => "?",
+        };
         let mut next = String::new();
-        for _ in 0..PAGES {
-            let sign = if path.contains('?') { '&' } else { '?' };
-            let mut page = self.get(&format!("{path}{sign}limit=1000{next}")).await?;
-            if let Some(items) = page.get_mut("items").and_then(Value::as_array_mut) {
-                all.append(items);
+        for _ in 0..MOST_LISTED / PAGE {
+            let mut page = self.get(&format!("{path}{sign}limit={PAGE}{next}")).await?;
+            if let Some(objects) = page.get_mut("items").and_then(Value::as_array_mut) {
+                take(std::mem::take(objects));
             }
-            match page["metadata"]["continue"].as_str().filter(|token| !token.is_empty()) {
-                Some(token) => next = format!("&continue={}", super::object::encoded(token)),
-                None => break,
+            let says = |field: &str| page["metadata"][field].as_str().unwrap_or_default();
+            match says("continue") {
+                "" => return Ok(says("resourceVersion").to_owned()),
+                token => next = format!("&continue={}", encoded(token)),
             }
         }
-        Ok(all)
+        Err(Failure::TooMany)
     }
 
     /// Opens the stream of changes at this path. Its head comes within [`PATIENCE`]; nothing bounds its length.
@@ -255,6 +274,8 @@ pub(crate) enum Failure {
     /// It could not be asked, or not be understood.
     #[allow(missing_docs)]
     Unreachable { kind: ErrorKind, words: String, cause: Option<Box<dyn StdError + Send + Sync>> },
+    /// A list goes on behind [`MOST_LISTED`] objects.
+    TooMany,
 }
 
 impl Failure {
@@ -262,6 +283,7 @@ impl Failure {
     pub(crate) fn of(self, doing: &str) -> Error {
         match self {
             Failure::Refused(refusal) => refusal.of_doing(doing),
+            Failure::TooMany => Error::refused(format!("{doing}: {TOO_MANY}")),
             Failure::Unreachable { kind, words, cause } => {
                 let error = Error::new(kind, format!("{doing}: {words}"));
                 match cause {
@@ -276,7 +298,7 @@ impl Failure {
     pub(crate) fn code(&self) -> u16 {
         match self {
             Failure::Refused(refusal) => refusal.code,
-            Failure::Unreachable { .. } => 0,
+            Failure::Unreachable { .. } | Failure::TooMany => 0,
         }
     }
 
@@ -285,6 +307,7 @@ impl Failure {
         match self {
             Failure::Refused(refusal) => &refusal.message,
             Failure::Unreachable { words, .. } => words,
+            Failure::TooMany => TOO_MANY,
         }
     }
 }
@@ -327,7 +350,7 @@ impl Refusal {
     }
 
     /// virt-api answers 401 to whom it knows and does not permit; the API server answers 403, but so does virt-api to
-    /// what nobody may do.
+    /// what nobody may do. Of the guest it answers all refusals by text and 500, upstream's too: also that there is no VMI.
     fn kind(&self) -> ErrorKind {
         match self.code {
             401 => ErrorKind::Auth,
@@ -335,6 +358,7 @@ impl Refusal {
             404 => ErrorKind::NotFound,
             409 | 429 => ErrorKind::Failed,
             400..=499 | 501 => ErrorKind::Refused,
+            500 if self.message.ends_with("\" not found") => ErrorKind::NotFound,
             _ => ErrorKind::Failed,
         }
     }
@@ -415,6 +439,12 @@ mod tests {
             ),
             (404, "404 page not found\n".to_owned(), ErrorKind::NotFound, "is KubeVirt installed?"),
             (
+                500,
+                "virtualmachineinstance.kubevirt.io \"web\" not found".to_owned(),
+                ErrorKind::NotFound,
+                "\"web\" not found",
+            ),
+            (
                 403,
                 status("virtualmachines \"web\" is forbidden: User \"me\" cannot update it", ""),
                 ErrorKind::Auth,
@@ -477,6 +507,52 @@ mod tests {
                 };
                 let (answer, _stream) = tokio::join!(cluster.is_there(), serves);
                 assert_eq!(answer.is_ok(), is_there, "{status}");
+            }
+            Ok(())
+        })
+        .unwrap();
+    }
+
+    /// A server that says for ever that there are more, and one whose second page is the last.
+    #[test]
+    fn a_list_that_does_not_end_is_an_error_and_not_a_shorter_list() {
+        wait(async {
+            for pages in [usize::MAX, 2] {
+                let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+                let cluster = Cluster::at(&format!("http://{}", listener.local_addr().unwrap())).await;
+                let serves = async {
+                    let (mut stream, _) = listener.accept().await.unwrap();
+                    for page in 1_usize.. {
+                        let mut request = Vec::new();
+                        while !request.ends_with(b"\r\n\r\n") {
+                            request.push(stream.read_u8().await.unwrap());
+                        }
+                        let request = String::from_utf8(request).unwrap();
+                        let more = if page > 1 { "&continue=t%2Fk" } else { "" };
+                        assert!(request.starts_with(&format!("GET /pods?limit=1000{more} ")), "{request}");
+                        let token = if page < pages { "t/k" } else { "" };
+                        let metadata = serde_json::json!({"continue": token, "resourceVersion": "7"});
+                        let body =
+                            serde_json::json!({"metadata": metadata, "items": [{"at": page}]}).to_string();
+                        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
+                        stream.write_all((head + &body).as_bytes()).await.unwrap();
+                    }
+                };
+                let listed = tokio::select! {
+                    listed = cluster.list("/pods") => listed,
+                    () = serves => unreachable!("it serves for ever"),
+                };
+                match pages {
+                    2 => {
+                        assert_eq!(listed.ok(), serde_json::json!([{"at": 1}, {"at": 2}]).as_array().cloned())
+                    }
+                    _ => {
+                        let error = listed.unwrap_err().of("cannot list Pods");
+                        assert_eq!(error.kind(), ErrorKind::Refused);
+                        let wanted = format!("cannot list Pods: there are more than {MOST_LISTED}, the most");
+                        assert!(error.to_string().starts_with(&wanted), "{error}");
+                    }
+                }
             }
             Ok(())
         })

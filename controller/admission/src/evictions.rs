@@ -12,12 +12,12 @@
 //!
 //! A review comes from whoever reaches the port. So that a flood of reviews of evictions is no flood at the API server,
 //! [`AT_ONCE`] are looked at at a time and they begin [`PAUSE`] apart. [`WAITING`] wait; of more, one of the address that has
-//! most is put off at once ([`super::waiting`]), for a client of the Eviction API tries again. What waits keeps of its review
-//! what it is judged by.
+//! most is put off at once ([`super::waiting`]), for a client of the Eviction API tries again. Addresses take turns, however
+//! many reviews of one wait. What waits keeps of its review what it is judged by.
 
 use super::rules::eviction::{Evicted, is_dry, not_looked_at, pod_of, vmi_of};
 use super::rules::{AdmissionResponse, Around, Request, judge};
-use super::waiting::Waiting;
+use super::waiting::{Place, Waiting};
 use api::vmi::VirtualMachineInstance;
 use api_server::error::{Error, ErrorKind, Result};
 use api_server::{Server, Writer};
@@ -82,7 +82,7 @@ impl<S: Server> Evictions<S> {
         let Some(pod) = pod_of(request) else { return judge(hook, request, &around) };
         let is_full = || not_looked_at(request, &format!("{WAITING} other evictions are being looked at"));
         let Some(place) = self.waiting.enter(peer) else { return is_full() };
-        let decided = tokio::time::timeout(self.patience, self.decided(hook, request, around, &pod));
+        let decided = tokio::time::timeout(self.patience, self.decided(hook, request, around, &pod, &place));
         let decided = tokio::select! {
             decided = decided => decided,
             () = place.is_gone() => return is_full(),
@@ -106,8 +106,9 @@ impl<S: Server> Evictions<S> {
         request: &Request,
         mut around: Around,
         pod: &Key,
+        place: &Place<'_>,
     ) -> Result<AdmissionResponse> {
-        let _works = self.turn().await?;
+        let _works = self.turn(place).await?;
         for _ in 0..TRIES {
             let evicted = self.look(pod).await?;
             let vmi = evicted.vmi.as_ref().map(|vmi| vmi.metadata.clone());
@@ -131,7 +132,8 @@ impl<S: Server> Evictions<S> {
     }
 
     /// Waits until this one may begin.
-    async fn turn(&self) -> Result<tokio::sync::SemaphorePermit<'_>> {
+    async fn turn(&self, place: &Place<'_>) -> Result<tokio::sync::SemaphorePermit<'_>> {
+        let _first = place.is_first().await;
         let works = self.working.acquire().await;
         let works = works.map_err(|e| Error::setup("evictions are not looked at any more", e))?;
         let begins = {
@@ -384,6 +386,25 @@ pub(super) mod tests {
             }
         }
         assert_eq!(put_off, honest.len());
+    }
+
+    #[tokio::test]
+    async fn reviews_of_one_address_do_not_wait_for_all_that_another_sent_before() {
+        const FORGED: usize = 100;
+        let evictions = Evictions { patience: Duration::from_secs(600), ..Evictions::at(Played::default()) };
+        let (done, before) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let forged = futures_util::future::join_all((0..FORGED).map(|_| async {
+            message_to(&evictions, false, peer(2)).await;
+            done.fetch_add(1, Ordering::SeqCst);
+        }));
+        // They come when all of those have their places.
+        let honest = futures_util::future::join_all((0..5).map(|_| async {
+            message_to(&evictions, false, peer(1)).await;
+            before.fetch_max(done.load(Ordering::SeqCst), Ordering::SeqCst);
+        }));
+        futures_util::future::join(forged, honest).await;
+        let before = before.load(Ordering::SeqCst);
+        assert!(before <= 2 * AT_ONCE + 5, "{before} of {FORGED} forged ones were answered before");
     }
 
     #[tokio::test]

@@ -2,12 +2,13 @@
 //! connections ([`serve::transport`]).
 //!
 //! An address has no limit of its own, for behind a service all API servers may come from one; and addresses that fill all
-//! places cannot keep out one that has fewer.
+//! places cannot keep out one that has fewer. Nor do they go first: of each address one stands in line, and those behind it
+//! wait for it ([`Place::is_first`]).
 
 use serve::transport::Peer;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::sync::Notify;
+use tokio::sync::{Mutex as Line, MutexGuard as First, Notify};
 
 /// So many places.
 pub(super) struct Waiting {
@@ -19,7 +20,14 @@ pub(super) struct Waiting {
 struct Taken {
     next: u64,
     /// By age.
-    places: BTreeMap<u64, (Peer, Arc<Notify>)>,
+    places: BTreeMap<u64, Taker>,
+}
+
+struct Taker {
+    peer: Peer,
+    gone: Arc<Notify>,
+    /// That of all of this address.
+    line: Arc<Line<()>>,
 }
 
 /// A place; it is free again when this goes.
@@ -27,6 +35,7 @@ pub(super) struct Place<'w> {
     waiting: &'w Waiting,
     id: u64,
     gone: Arc<Notify>,
+    line: Arc<Line<()>>,
 }
 
 impl Waiting {
@@ -38,13 +47,14 @@ impl Waiting {
     pub(super) fn enter(&self, peer: Peer) -> Option<Place<'_>> {
         let mut taken = self.taken();
         if taken.places.len() >= self.most {
-            let (_, gone) = taken.gives_way_to(peer).and_then(|id| taken.places.remove(&id))?;
-            gone.notify_one();
+            let other = taken.gives_way_to(peer).and_then(|id| taken.places.remove(&id))?;
+            other.gone.notify_one();
         }
         taken.next += 1;
-        let (id, gone) = (taken.next, Arc::new(Notify::new()));
-        taken.places.insert(id, (peer, Arc::clone(&gone)));
-        Some(Place { waiting: self, id, gone })
+        let (id, gone, line) = (taken.next, Arc::new(Notify::new()), taken.line_of(peer));
+        let taker = Taker { peer, gone: Arc::clone(&gone), line: Arc::clone(&line) };
+        taken.places.insert(id, taker);
+        Some(Place { waiting: self, id, gone, line })
     }
 
     fn taken(&self) -> MutexGuard<'_, Taken> {
@@ -53,11 +63,17 @@ impl Waiting {
 }
 
 impl Taken {
+    /// The line of this address; it goes with the last that has a place.
+    fn line_of(&self, peer: Peer) -> Arc<Line<()>> {
+        let other = self.places.values().find(|taker| taker.peer == peer);
+        other.map_or_else(Arc::default, |taker| Arc::clone(&taker.line))
+    }
+
     /// The place that is given to this address.
     fn gives_way_to(&self, peer: Peer) -> Option<u64> {
         let mut counts: HashMap<Peer, usize> = HashMap::new();
-        for (other, _) in self.places.values() {
-            *counts.entry(*other).or_default() += 1;
+        for taker in self.places.values() {
+            *counts.entry(taker.peer).or_default() += 1;
         }
         let own = counts.get(&peer).copied().unwrap_or_default();
         let (crowd, count) = counts.into_iter().max_by_key(|(peer, count)| (*count, *peer))?;
@@ -65,7 +81,7 @@ impl Taken {
         if count < own + 2 {
             return None;
         }
-        let newest = self.places.iter().rev().find(|(_, (other, _))| *other == crowd);
+        let newest = self.places.iter().rev().find(|(_, taker)| taker.peer == crowd);
         newest.map(|(id, _)| *id)
     }
 }
@@ -74,6 +90,11 @@ impl Place<'_> {
     /// Waits until another has this place.
     pub(super) async fn is_gone(&self) {
         self.gone.notified().await;
+    }
+
+    /// Waits until this one is the first of its address, and is that until the value goes.
+    pub(super) async fn is_first(&self) -> First<'_, ()> {
+        self.line.lock().await
     }
 }
 

@@ -3,7 +3,7 @@
 
 use http::{HeaderValue, Response, StatusCode, header};
 use hyper::body::Bytes;
-use serde_json::json;
+use serde_json::{Value, json};
 use serve::transport::{HttpResponse, plain};
 
 /// The result of a request.
@@ -109,18 +109,30 @@ impl Refused {
         self
     }
 
-    /// The same as text with the status 500, as upstream answers requests about the guest.
+    /// The same as text with the status 500, as upstream answers requests about the guest. Who is to try again is told so by
+    /// the status.
     #[must_use]
     pub(crate) fn into_guest_text(mut self) -> Refused {
-        self.status = StatusCode::INTERNAL_SERVER_ERROR;
+        if self.status != StatusCode::TOO_MANY_REQUESTS {
+            self.status = StatusCode::INTERNAL_SERVER_ERROR;
+        }
         self.into_text()
     }
 
     /// As an answer.
     pub(crate) fn answer(&self) -> HttpResponse {
-        if self.is_text {
-            return plain(self.status, &self.message);
+        let mut answer = match self.is_text {
+            true => plain(self.status, &self.message),
+            false => with_json(self.status, &self.body()),
+        };
+        if self.status == StatusCode::TOO_MANY_REQUESTS {
+            answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
+        answer
+    }
+
+    /// The `Status`.
+    fn body(&self) -> Value {
         let mut body = json!({
             "kind": "Status",
             "apiVersion": "v1",
@@ -133,16 +145,12 @@ impl Refused {
         if let Some((kind, name)) = &self.about {
             body["details"] = json!({"name": name, "group": "kubevirt.io", "kind": kind});
         }
-        let mut answer = with_json(self.status, &body);
-        if self.status == StatusCode::TOO_MANY_REQUESTS {
-            answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-        }
-        answer
+        body
     }
 }
 
 /// An answer in JSON.
-pub(crate) fn with_json(status: StatusCode, body: &serde_json::Value) -> HttpResponse {
+pub(crate) fn with_json(status: StatusCode, body: &Value) -> HttpResponse {
     with_json_text(status, body.to_string().into())
 }
 
@@ -157,7 +165,6 @@ pub(crate) fn with_json_text(status: StatusCode, text: Bytes) -> HttpResponse {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::Value;
 
     const VM: Subject<'_> = Subject { kind: "virtualmachine", name: "web" };
 

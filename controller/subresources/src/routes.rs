@@ -132,7 +132,14 @@ impl Routes {
         match route.subresource.of {
             Of::VirtualMachine => self.of_vm(asked, &route).await,
             Of::VirtualMachineInstance => {
-                let vmi = self.objects.vmi(route.namespace, route.name).await?;
+                let vmi = self.objects.vmi(route.namespace, route.name).await;
+                let vmi = vmi.map_err(|refused| match route.subresource.action {
+                    // Of all that is refused, upstream's clients read here nothing but text.
+                    Action::GuestOsInfo | Action::UserList | Action::FilesystemList | Action::Screenshot => {
+                        refused.into_guest_text()
+                    }
+                    _ => refused,
+                })?;
                 self.of_vmi(asked, &route, &vmi).await
             }
             Of::Group => expand(body::read::<Value>(asked, LARGEST).await?, &route),

@@ -134,7 +134,9 @@ pub(crate) async fn stream(
 /// An error on the way to the launcher, or a refusal of it.
 fn failed(vmi: &VirtualMachineInstance, error: &Error) -> Refused {
     match (error.kind(), error.status()) {
-        (_, Some(429 | 503)) => Refused::unavailable(error.to_string()),
+        // virt-handler has no place for one more request: whoever asks may try again, as the answer says.
+        (_, Some(429)) => Refused::too_many(error.to_string()),
+        (_, Some(503)) => Refused::unavailable(error.to_string()),
         (_, Some(409)) | (ErrorKind::Refused | ErrorKind::NotFound, Some(_)) => {
             Refused::conflict(subject(vmi), &error.to_string())
         }
@@ -187,6 +189,27 @@ mod tests {
             }
         });
         (Client::at("the launcher of n/web", path), folder)
+    }
+
+    /// To requests, to streams, and to readers of the guest, whose other refusals are 500.
+    #[tokio::test]
+    async fn a_virt_handler_that_has_no_place_is_told_as_429_with_its_words_and_when_to_try_again() {
+        let vmi = api::wire::read(json!({"metadata": {"name": "web"}, "spec": {}})).unwrap();
+        let (launcher, _folder) = answers("429 Too Many Requests");
+        let way = Way::of(Action::Console, None).unwrap();
+        for refused in [
+            request(&launcher, &vmi, Request::Pause).await.unwrap_err(),
+            unfreeze(&launcher, &vmi).await.unwrap_err(),
+            stream(&launcher, &vmi, Action::Console, way).await.unwrap_err(),
+            guest(&launcher, &vmi, Action::UserList).await.unwrap_err(),
+            screenshot(&launcher, &vmi, false).await.unwrap_err(),
+        ] {
+            let answer = refused.answer();
+            let body = String::from_utf8_lossy(answer.body()).into_owned();
+            let retry = answer.headers().get(header::RETRY_AFTER);
+            assert_eq!((answer.status().as_u16(), retry.is_some()), (429, true), "{body}");
+            assert!(body.contains("taken"), "{body}");
+        }
     }
 
     #[tokio::test]

@@ -59,7 +59,18 @@ impl Client {
     }
 
     pub(crate) async fn try_connect(&self) -> io::Result<Connection> {
-        let stream = TcpSocket::new_v4()?.connect(self.to).await?;
+        self.connect_by(TcpSocket::new_v4()?).await
+    }
+
+    /// The kernel keeps little of what this one does not read.
+    pub(crate) async fn connect_narrow(&self) -> Connection {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_recv_buffer_size(8 << 10).unwrap();
+        timeout(LONG, self.connect_by(socket)).await.expect("no connection is taken").unwrap()
+    }
+
+    async fn connect_by(&self, socket: TcpSocket) -> io::Result<Connection> {
+        let stream = socket.connect(self.to).await?;
         stream.set_nodelay(true)?;
         self.connector.connect(ServerName::try_from(VIRT_API).unwrap(), stream).await
     }

@@ -106,7 +106,7 @@ async fn a_client_that_never_reads_holds_up_nobody() {
 }
 
 /// A frame of a client: its first byte, and its content.
-fn masked(first: u8, content: &[u8]) -> Vec<u8> {
+pub(crate) fn masked(first: u8, content: &[u8]) -> Vec<u8> {
     let size = u8::try_from(content.len()).unwrap();
     [&[first, 0x80 | size, 0, 0, 0, 0], content].concat()
 }

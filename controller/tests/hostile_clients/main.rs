@@ -18,6 +18,7 @@ mod client;
 mod console;
 mod consoles;
 mod crowds;
+mod datagrams;
 mod ends;
 mod framing;
 mod paths;

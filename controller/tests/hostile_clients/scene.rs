@@ -67,6 +67,19 @@ impl Scene {
         self.api.has(&format!("/apis/kubevirt.io/v1/namespaces/n/virtualmachineinstances/{name}"), vmi);
     }
 
+    /// The same, with a guest at this address.
+    pub(crate) fn runs_at(&self, name: &str, address: std::net::IpAddr) {
+        let vmi = json!({
+            "metadata": {"uid": format!("uid-of-{name}")},
+            "spec": {"domain": {"devices": {"interfaces": [{"name": "default", "masquerade": {}}]}}},
+            "status": {
+                "phase": "Running", "nodeName": "node1",
+                "interfaces": [{"name": "default", "ipAddress": address.to_string()}],
+            },
+        });
+        self.api.has(&format!("/apis/kubevirt.io/v1/namespaces/n/virtualmachineinstances/{name}"), vmi);
+    }
+
     /// There is a VM that is halted.
     pub(crate) fn halts(&self) {
         self.api.has(VM, json!({"spec": {"runStrategy": "Halted", "template": {"spec": {"domain": {}}}}}));

@@ -12,7 +12,7 @@ use super::args::{VmArg, doing};
 use super::create::unused;
 use super::public_key::{key_of, keys};
 use crate::ui;
-use crate::virt::client::Cluster;
+use crate::virt::client::{Cluster, Failure};
 use crate::virt::object::Kind;
 use crate::virt::target::name;
 use base64::Engine as _;
@@ -204,9 +204,8 @@ async fn add_secret(
         }
     }
     let secret = unused(&format!("{vm_name}-ssh-key-"))?;
-    let changes = with_credential(vm, &secret, &args.user.user);
-    let path = VM.one(namespace, vm_name);
-    let tried = cluster.patch(&format!("{path}?dryRun=All"), &changes).await;
+    let user = &args.user.user;
+    let tried = name_in(cluster, vm, "?dryRun=All", &secret, user).await;
     tried.map_err(|e| {
         let error = e.of(&what);
         match known.cloud_init.first() {
@@ -229,13 +228,34 @@ async fn add_secret(
         "data": {unused("ssh-key-")?: BASE64_STANDARD.encode(key)},
     });
     cluster.post(&Kind::Secret.list(namespace), &object).await.map_err(|e| e.of(&what))?;
-    if let Err(e) = cluster.patch(&path, &changes).await {
+    if let Err(e) = name_in(cluster, vm, "", &secret, user).await {
         // Nobody names it. Where it cannot be deleted, it goes with the VM, which owns it.
         let _ = cluster.delete(&Kind::Secret.one(namespace, &secret), &json!({})).await;
         return Err(e.of(&what));
     }
     ui::say(&format!("coracle: Secret {secret} has the key; the guest has it after its next start"));
     Ok(())
+}
+
+/// Names a Secret in a VM, which others change meanwhile: its status is part of its version.
+async fn name_in(
+    cluster: &Cluster,
+    vm: &Value,
+    query: &str,
+    secret: &str,
+    user: &str,
+) -> std::result::Result<(), Failure> {
+    let path = VM.one(cluster.namespace(), vm["metadata"]["name"].as_str().unwrap_or_default());
+    let (mut vm, mut tried) = (vm.clone(), 1);
+    loop {
+        match cluster.patch(&format!("{path}{query}"), &with_credential(&vm, secret, user)).await {
+            Err(failure) if failure.code() == 409 && tried < TRIES => {
+                tried += 1;
+                vm = cluster.get(&path).await?;
+            }
+            done => return done,
+        }
+    }
 }
 
 /// The change of a VM that names one more Secret.

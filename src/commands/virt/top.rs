@@ -148,7 +148,11 @@ async fn listed(args: &Args, cluster: &Cluster) -> Result<Vec<Vmi>> {
         Some(selector) => format!("{path}?labelSelector={}", encoded(selector)),
         None => path,
     };
-    let vmis = cluster.list(&path).await.map_err(|e| e.of(&format!("cannot list the VMIs of {place}")))?;
+    let vmis = cluster.list(&path).await.map_err(|failure| {
+        let is_less = matches!(failure, Failure::TooMany);
+        let error = failure.of(&format!("cannot list the VMIs of {place}"));
+        if is_less { error.with_hint("name a namespace, or --selector") } else { error }
+    })?;
     Ok(vmis.iter().map(Vmi::of).collect())
 }
 
