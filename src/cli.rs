@@ -1,8 +1,9 @@
 //! The command line. Help texts are the doc comments; each verb's arguments stand in its own file.
 
 use crate::commands;
+use crate::verbs::verbs;
 use clap::error::{ContextKind, ContextValue};
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{Args as _, CommandFactory as _, Parser};
 
 /// Virtual machine disks as container images, and the VMs that boot from them
 #[derive(Debug, Parser)]
@@ -13,6 +14,13 @@ pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
 
+    #[command(flatten)]
+    pub(crate) log: Log,
+}
+
+// What every verb takes. What stands here as documentation would be the help text.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Log {
     /// Increase log verbosity (-vv: maximum); RUST_LOG overrides it
     #[arg(short, long, action = clap::ArgAction::Count, global = true)]
     pub(crate) verbose: u8,
@@ -20,45 +28,57 @@ pub(crate) struct Cli {
 
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (commit ", env!("CORACLE_COMMIT"), ")");
 
-/// The verbs.
-#[derive(Debug, Subcommand)]
-pub(crate) enum Command {
-    #[command(hide = true)]
-    Apart(commands::apart::Args),
-    Build(Box<commands::build::Args>),
-    Convert(Box<commands::convert::Args>),
-    Inspect(Box<commands::inspect::Args>),
-    Push(commands::push::Args),
-    Pull(commands::pull::Args),
-    Copy(commands::copy::Args),
-    Verify(Box<commands::verify::Args>),
-    Tag(commands::store::TagArgs),
-    Images(commands::store::ImagesArgs),
-    Rmi(commands::store::RmiArgs),
-    Prune(commands::store::PruneArgs),
-    Run(Box<commands::run::Args>),
-    Test(Box<commands::test::Args>),
-    Ps(commands::ps::Args),
-    Console(commands::console::Args),
-    Logs(commands::logs::Args),
-    Vnc(commands::vnc::Args),
-    Ssh(commands::guest::SshArgs),
-    Exec(commands::guest::ExecArgs),
-    Stop(commands::power::StopArgs),
-    Kill(commands::power::KillArgs),
-    Restart(commands::power::RestartArgs),
-    Pause(commands::power::PauseArgs),
-    Unpause(commands::power::UnpauseArgs),
-    Rm(commands::power::RmArgs),
-    Status(commands::ps::StatusArgs),
-    Host(commands::host::Args),
-    Virt(Box<commands::virt::Args>),
-    Ui(Box<commands::ui::Args>),
-    Manifests(commands::manifests::Args),
-    Completions(commands::completions::Args),
+verbs! {
+    /// The verbs.
+    pub(crate) enum Command {
+        #[command(hide = true)]
+        Apart(commands::apart::Args) = "apart",
+        Build(Box<commands::build::Args>) = "build",
+        Convert(Box<commands::convert::Args>) = "convert",
+        Inspect(Box<commands::inspect::Args>) = "inspect",
+        Push(commands::push::Args) = "push",
+        Pull(commands::pull::Args) = "pull",
+        Copy(commands::copy::Args) = "copy",
+        Verify(Box<commands::verify::Args>) = "verify",
+        Tag(commands::store::TagArgs) = "tag",
+        Images(commands::store::ImagesArgs) = "images",
+        Rmi(commands::store::RmiArgs) = "rmi",
+        Prune(commands::store::PruneArgs) = "prune",
+        Run(Box<commands::run::Args>) = "run",
+        Test(Box<commands::test::Args>) = "test",
+        Ps(commands::ps::Args) = "ps",
+        Console(commands::console::Args) = "console",
+        Logs(commands::logs::Args) = "logs",
+        Vnc(commands::vnc::Args) = "vnc",
+        Ssh(commands::guest::SshArgs) = "ssh",
+        Exec(commands::guest::ExecArgs) = "exec",
+        Stop(commands::power::StopArgs) = "stop",
+        Kill(commands::power::KillArgs) = "kill",
+        Restart(commands::power::RestartArgs) = "restart",
+        Pause(commands::power::PauseArgs) = "pause",
+        Unpause(commands::power::UnpauseArgs) = "unpause",
+        Rm(commands::power::RmArgs) = "rm",
+        Status(commands::ps::StatusArgs) = "status",
+        Host(commands::host::Args) = "host",
+        Virt(Box<commands::virt::Args>) = "virt",
+        Ui(Box<commands::ui::Args>) = "ui",
+        Manifests(commands::manifests::Args) = "manifests",
+        Completions(commands::completions::Args) = "completions",
+    }
+}
+
+/// The program, with verbs that are described when they are asked for.
+pub(crate) fn by_name() -> clap::Command {
+    let command = Command::by_name(Log::augment_args(clap::Command::new("coracle")));
+    // It has verbs of its own, and clap puts off but once.
+    command.mut_subcommand("virt", |_| clap::Command::new("virt").defer(commands::virt::by_name))
 }
 
 impl Command {
+    fn described(verb: clap::Command) -> clap::Command {
+        verb
+    }
+
     /// Does what was asked.
     pub(crate) fn run(self) -> cdi::Result<()> {
         match self {
@@ -107,13 +127,31 @@ pub(crate) fn with_tips(mut error: clap::Error) -> clap::Error {
             error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(tips));
         }
     }
-    // The program itself knows it: another verb was asked for it.
-    if error.get(ContextKind::InvalidSubcommand) == Some(&ContextValue::String("ui".to_owned())) {
-        error.remove(ContextKind::SuggestedSubcommand);
-        let tip = "the page of the VMs of a cluster is 'coracle ui'".into();
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
+    let tip = match error.get(ContextKind::InvalidSubcommand) {
+        // The program itself knows it: another verb was asked for it.
+        Some(ContextValue::String(word)) if word == "ui" => {
+            error.remove(ContextKind::SuggestedSubcommand);
+            Some("the page of the VMs of a cluster is 'coracle ui'".to_owned())
+        }
+        Some(ContextValue::String(word)) if is_of_cluster(word) => {
+            Some(format!("for the VMs of a cluster it is 'coracle virt {word}'"))
+        }
+        _ => None,
+    };
+    if let Some(tip) = tip {
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     error
+}
+
+/// A verb of `coracle virt` alone.
+fn is_of_cluster(word: &str) -> bool {
+    let mut command = Cli::command();
+    // Some verbs are described only when they are asked for.
+    command.build();
+    let is_verb =
+        |within: &clap::Command| within.find_subcommand(word).is_some_and(|verb| !verb.is_hide_set());
+    !is_verb(&command) && command.find_subcommand("virt").is_some_and(is_verb)
 }
 
 #[cfg(test)]
@@ -170,6 +208,25 @@ mod tests {
     }
 
     #[test]
+    fn a_verb_that_is_asked_for_is_the_verb_of_the_list() {
+        crate::verbs::tests::agree(Cli::command(), by_name());
+        let asked = |line: &str| {
+            let words = line.split_whitespace().map(Into::into);
+            crate::verbs::parsed::<Cli>(by_name(), words).map(|cli| format!("{cli:?}"))
+        };
+        for line in [
+            "coracle virt -vv start web -n blue --dry-run",
+            "coracle -v ps",
+            "coracle virt adm x",
+            "coracle virt",
+        ] {
+            let all = Cli::try_parse_from(line.split_whitespace()).ok();
+            assert_eq!(asked(line), all.map(|cli| format!("{cli:?}")), "{line}");
+        }
+        assert!(asked("coracle virt start web").is_some() && asked("coracle virt start").is_none());
+    }
+
+    #[test]
     fn a_tip_is_a_verb_that_people_type() {
         let tips = |line: &str| {
             let error = with_tips(Cli::try_parse_from(line.split_whitespace()).unwrap_err());
@@ -177,7 +234,11 @@ mod tests {
             error.to_string()
         };
         let start = tips("coracle start web");
-        assert!(start.contains("unrecognized subcommand 'start'") && !start.contains("apart"), "{start}");
+        assert!(start.contains("unrecognized subcommand 'start'"), "{start}");
+        assert!(start.contains("tip: for the VMs of a cluster it is 'coracle virt start'"), "{start}");
+        assert!(!start.contains("apart"), "{start}");
+        assert!(!tips("coracle vert web").contains("coracle virt"), "no verb of it has this name");
+        assert!(tips("coracle virt strat web").contains("similar subcommand"), "the others stay");
         assert!(tips("coracle vert web").contains("similar subcommand"), "the others stay");
         let ui = tips("coracle virt ui");
         assert!(ui.contains("tip: the page of the VMs of a cluster is 'coracle ui'"), "{ui}");

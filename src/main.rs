@@ -6,18 +6,19 @@
 //! ```
 //!
 //! `vm/` is what the verbs on VMs of this computer share, `virt/` what those on VMs of a cluster do. Called as `virtctl` or
-//! `kubectl-virt`, the program is the verb `virt` alone. Libraries return values; [`ui`] prints them; [`error`] turns a kind
-//! into an exit code, once, here.
+//! `kubectl-virt`, the program is the verb `virt` alone; of all verbs, [`verbs`] describes the one that is asked for.
+//! Libraries return values; [`ui`] prints them; [`error`] turns a kind into an exit code, once, here.
 
 mod cli;
 mod commands;
 mod error;
 mod page;
 mod ui;
+mod verbs;
 mod virt;
 mod vm;
 
-use clap::{CommandFactory as _, Parser};
+use clap::{CommandFactory as _, Parser as _};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -36,8 +37,9 @@ fn main() -> ExitCode {
 
 fn coracle() -> cdi::Result<()> {
     clap_complete::CompleteEnv::with_factory(cli::Cli::command).complete();
-    let cli = cli::Cli::try_parse().unwrap_or_else(|e| cli::with_tips(e).exit());
-    ui::log(cli.verbose);
+    let cli = verbs::parsed(cli::by_name(), std::env::args_os());
+    let cli = cli.unwrap_or_else(|| cli::Cli::try_parse().unwrap_or_else(|e| cli::with_tips(e).exit()));
+    ui::log(cli.log.verbose);
     guard::confine::check_switch()
         .map_err(|e| cdi::Error::new(cdi::ErrorKind::Usage, e.to_string()))
         .and_then(|()| cli.command.run())

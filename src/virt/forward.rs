@@ -7,7 +7,7 @@
 use super::client::{Cluster, Failure};
 use super::keys::Keys;
 use super::target::{Port, Protocol, Target};
-use super::websocket::{End, PING, Stream};
+use super::websocket::{End, PIECE, PING, Stream};
 use crate::ui;
 use cdi::{Error, Result};
 use std::collections::HashMap;
@@ -21,8 +21,6 @@ use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout_at};
 
-/// The most that goes into one message.
-const PIECE: usize = 32 << 10;
 /// The largest datagram.
 const DATAGRAM: usize = 64 << 10;
 /// How long the guest may be quiet after this side has said all.
@@ -46,9 +44,8 @@ pub(crate) trait Writes: Send {
 
 impl Reads for OwnedReadHalf {
     async fn next(&mut self) -> Option<Vec<u8>> {
-        let mut piece = vec![0; PIECE];
-        let count = self.read(&mut piece).await.unwrap_or(0);
-        piece.truncate(count);
+        let mut piece = Vec::with_capacity(PIECE);
+        let count = self.read_buf(&mut piece).await.unwrap_or(0);
         (count > 0).then_some(piece)
     }
 }

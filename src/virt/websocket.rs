@@ -37,6 +37,11 @@ const SILENCE: Duration = Duration::from_secs(60);
 const OPENING: Duration = Duration::from_secs(30);
 /// How long the last word may take.
 const CLOSING: Duration = Duration::from_secs(1);
+/// What is read at once: a record of TLS, which is what there is at once. The library fills all that it has room for with
+/// zeros before each read.
+const READ: usize = 16 << 10;
+/// The largest message that is sent, which fills four records of TLS: eight bytes stand before it.
+pub(super) const PIECE: usize = (64 << 10) - 8;
 /// The largest message that is taken. QEMU, a screen and a port of a guest write much smaller ones.
 const LARGEST: usize = 16 << 20;
 
@@ -112,8 +117,10 @@ impl Stream {
             check(&response, &key)?;
             let upgraded =
                 hyper::upgrade::on(response).await.map_err(|e| odd("broke off", Some(e.into())))?;
-            let config =
-                WebSocketConfig::default().max_message_size(Some(LARGEST)).max_frame_size(Some(LARGEST));
+            let config = WebSocketConfig::default()
+                .max_message_size(Some(LARGEST))
+                .max_frame_size(Some(LARGEST))
+                .read_buffer_size(READ);
             Ok(Stream(
                 WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Client, Some(config)).await,
             ))

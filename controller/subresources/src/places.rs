@@ -18,7 +18,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 const OPENING_OF_VMI: usize = 16;
 /// Streams that are being opened.
 const OPENING: usize = 128;
-/// Streams of one VMI, those that are being opened among them.
+/// Streams of one VMI, those that are being opened among them. Ports may have all of them; of consoles and screens
+/// virt-handler, which passes them on, lets in 32 (`asked` of package `node`).
 const OF_VMI: usize = 64;
 /// The part of all streams that one namespace may have.
 const PART: usize = 4;

@@ -5,7 +5,7 @@
 //! themselves. Whoever answers none for ten minutes is gone (TCP keepalive finds a dead host earlier).
 //!
 //! ```text
-//!  client ◄─ websocket: messages of at most 64 KiB, one at a time ─► carry ◄─ 16 KiB ───► stream (console, VNC, port)
+//!  client ◄─ websocket: messages of at most 64 KiB, one at a time ─► carry ◄─ pieces ────► stream (console, VNC, port)
 //!                                                                          ◄─ datagrams ─► a port of UDP
 //! ```
 //!
@@ -14,14 +14,14 @@
 //! goes away (the client may dial again), 1009 and 1002 where the client breaks the rules.
 
 use crate::refused::{self, Refused};
-use futures_util::{SinkExt as _, StreamExt as _};
+use bytes::{BufMut as _, Bytes, BytesMut};
+use futures_util::{FutureExt as _, SinkExt as _, StreamExt as _};
 use http::header::{
     CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION,
     UPGRADE,
 };
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
-use hyper::body::Bytes;
 use serve::transport::HttpResponse;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
@@ -36,8 +36,13 @@ use tokio_tungstenite::tungstenite::{self, Message};
 pub(crate) const PLAIN: &str = "plain.kubevirt.io";
 /// The longest message of a client.
 pub(crate) const MESSAGE: usize = 64 << 10;
-/// The piece of a stream that becomes one message.
-const PIECE: usize = 16 << 10;
+/// What is read of a client at once, and of a stream that is waited for.
+const PIECE: usize = (16 << 10) - HEAD;
+/// What is read at once of a stream that has more than that: a message of so many bytes fills four records of TLS. A byte
+/// more would be a record of its own, here and at the API server, which passes on record by record.
+const LARGE: usize = (64 << 10) - HEAD;
+/// What stands before a message of such a size.
+const HEAD: usize = 4;
 /// How often a client is asked whether it is still there, and how long it may be silent.
 pub(crate) const PACE: Pace = Pace { ping: Duration::from_secs(10), silent: Duration::from_secs(600) };
 /// The time for the last words.
@@ -114,14 +119,53 @@ pub(crate) trait Speaks: Send {
     fn speak(&mut self, message: &[u8]) -> impl Future<Output = Result<(), CloseFrame>> + Send;
 }
 
-impl<R: AsyncRead + Unpin + Send> Hears for R {
+/// The bytes of a stream: a few at a time of a console, many of a stream that has them.
+struct Pieces<R> {
+    stream: R,
+    /// The last message's room, which is free again once that has been sent.
+    room: BytesMut,
+    /// It has had more than one piece since it was last waited for.
+    has_more: bool,
+}
+
+impl<R> Pieces<R> {
+    fn of(stream: R) -> Pieces<R> {
+        Pieces { stream, room: BytesMut::new(), has_more: false }
+    }
+}
+
+impl<R: AsyncRead + Unpin + Send> Hears for Pieces<R> {
     async fn hear(&mut self) -> Result<Bytes, CloseFrame> {
-        let mut piece = Vec::with_capacity(PIECE);
-        match self.read_buf(&mut piece).await {
-            Ok(1..) => Ok(piece.into()),
+        let mut count = None;
+        if self.has_more {
+            count = read(&mut self.stream, &mut self.room, LARGE).now_or_never();
+        }
+        if count.is_none() && std::mem::take(&mut self.has_more) {
+            // What is waited for, maybe for days, is waited for with little.
+            self.room = BytesMut::new();
+        }
+        let count = match count {
+            Some(count) => count,
+            None => read(&mut self.stream, &mut self.room, PIECE).await,
+        };
+        match count {
+            Ok(count @ 1..) => {
+                self.has_more |= count >= PIECE;
+                Ok(self.room.split().freeze())
+            }
             Ok(0) | Err(_) => Err(ended()),
         }
     }
+}
+
+/// Reads as much as is there, and no more than so much.
+async fn read(
+    stream: &mut (impl AsyncRead + Unpin),
+    room: &mut BytesMut,
+    most: usize,
+) -> std::io::Result<usize> {
+    room.reserve(most);
+    stream.read_buf(&mut room.limit(most)).await
 }
 
 impl<W: AsyncWrite + Unpin + Send> Speaks for W {
@@ -145,7 +189,7 @@ pub(crate) async fn carry(
     ends: impl Future<Output = ()> + Send,
 ) {
     let (hears, speaks) = tokio::io::split(stream);
-    carry_at(PACE, client, hears, speaks, ends).await;
+    carry_at(PACE, client, Pieces::of(hears), speaks, ends).await;
 }
 
 /// Carries messages between a client and two sides until one of them ends, or the program does.
@@ -259,7 +303,7 @@ pub(crate) mod tests {
     ) -> (WebSocketStream<DuplexStream>, DuplexStream, JoinHandle<()>) {
         let ((client, server), (stream, guest)) = (duplex(1 << 20), duplex(4 << 10));
         let (hears, speaks) = tokio::io::split(stream);
-        let task = tokio::spawn(carry_at(pace, server, hears, speaks, ends));
+        let task = tokio::spawn(carry_at(pace, server, Pieces::of(hears), speaks, ends));
         (WebSocketStream::from_raw_socket(client, Role::Client, None).await, guest, task)
     }
 
@@ -292,6 +336,27 @@ pub(crate) mod tests {
         assert_eq!(code(&said(&mut client).await), Some(CloseCode::Normal));
         drop(client);
         task.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_has_much_is_sent_in_messages_that_fill_records_of_tls_and_waited_for_with_little()
+    {
+        let much = PIECE + 2 * LARGE + 5;
+        let (mut guest, stream) = duplex(2 * much);
+        let mut pieces = Pieces::of(stream);
+        for round in 0..2 {
+            guest.write_all(&vec![7; much]).await.unwrap();
+            let mut sizes = Vec::new();
+            for _ in 0..4 {
+                sizes.push(pieces.hear().await.unwrap().len());
+            }
+            assert_eq!(sizes, [PIECE, LARGE, LARGE, 5], "round {round}");
+            assert_eq!((PIECE + HEAD) % (16 << 10) + (LARGE + HEAD) % (16 << 10), 0);
+            assert!(pieces.hear().now_or_never().is_none(), "nothing is left");
+            assert!(pieces.room.capacity() < LARGE / 2, "{} bytes wait", pieces.room.capacity());
+        }
+        drop(guest);
+        assert!(pieces.hear().await.is_err());
     }
 
     #[tokio::test]
@@ -357,7 +422,7 @@ pub(crate) mod tests {
             let ((client, of_client), (of_server, server)) = (duplex(1 << 10), duplex(1 << 10));
             let (stream, mut guest) = duplex(1 << 10);
             let (hears, speaks) = tokio::io::split(stream);
-            let task = tokio::spawn(carry_at(pace, server, hears, speaks, pending()));
+            let task = tokio::spawn(carry_at(pace, server, Pieces::of(hears), speaks, pending()));
             let (tell, mut turns) = tokio::sync::watch::channel(0);
             let proxy = tokio::spawn(cuts_silence(of_client, of_server, tell));
             let mut client = WebSocketStream::from_raw_socket(client, Role::Client, None).await;

@@ -30,12 +30,14 @@ mod volumes;
 mod why;
 
 use crate::ui;
+use crate::verbs::{parsed, verbs};
 use crate::virt::client::Cluster;
 use crate::virt::connect::ConnectArgs;
 use crate::virt::wait;
 use cdi::Result;
 use clap::builder::{BoolishValueParser, StyledStr};
-use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory as _, FromArgMatches, Parser, Subcommand};
+use clap::{Arg, ArgAction, ArgMatches, Args as _, Command, CommandFactory as _};
+use clap::{FromArgMatches, Parser, Subcommand};
 use std::ffi::OsStr;
 use std::path::Path;
 
@@ -96,63 +98,67 @@ struct Program {
     #[command(flatten)]
     virt: Virt,
 
+    #[command(flatten)]
+    log: Log,
+}
+
+#[derive(Debug, clap::Args)]
+struct Log {
     /// Log verbosity, from 0 to 9; RUST_LOG overrides it
     #[arg(short = 'v', long = "v", value_name = "LEVEL", default_value_t = 0, global = true)]
     #[arg(hide_default_value = true)]
     level: u8,
 }
 
-/// The verbs.
-#[derive(Debug, Subcommand)]
-enum Verb {
-    Start(power::StartArgs),
-    Stop(power::StopArgs),
-    Restart(power::RestartArgs),
-    Pause(power::PauseArgs),
-    Unpause(power::UnpauseArgs),
-    SoftReboot(power::SoftRebootArgs),
-    Reset(power::ResetArgs),
-    Why(why::WhyArgs),
-    Top(top::Args),
-    Events(why::EventsArgs),
-    Console(console::Args),
-    Vnc(vnc::Args),
-    Ssh(ssh::SshArgs),
-    Scp(ssh::ScpArgs),
-    PortForward(port_forward::Args),
-    Expose(expose::Args),
-    #[command(name = "guestosinfo")]
-    GuestOsInfo(guest::OsInfoArgs),
-    #[command(name = "userlist")]
-    UserList(guest::UserListArgs),
-    #[command(name = "fslist")]
-    FsList(guest::FsListArgs),
-    #[command(name = "addvolume")]
-    AddVolume(volumes::AddArgs),
-    #[command(name = "removevolume")]
-    RemoveVolume(volumes::RemoveArgs),
-    MemoryDump(volumes::MemoryDumpArgs),
-    Migrate(migration::MigrateArgs),
-    MigrateCancel(migration::CancelArgs),
-    EvacuateCancel(migration::EvacuateCancelArgs),
-    Create(Box<create::CreateArgs>),
-    Credentials(Box<credentials::Args>),
-    Expand(expand::ExpandArgs),
-    #[command(name = "objectgraph")]
-    ObjectGraph(expand::ObjectGraphArgs),
-    Adm(adm::AdmArgs),
-    PermittedDevices(version::PermittedDevicesArgs),
-    Version(version::Args),
-    Completion(program::CompletionArgs),
-    Options(program::OptionsArgs),
-    ImageUpload(absent::ImageUploadArgs),
-    #[command(name = "vmexport")]
-    VmExport(absent::VmExportArgs),
-    #[command(name = "guestfs")]
-    GuestFs(absent::GuestFsArgs),
-    #[command(name = "usbredir")]
-    UsbRedir(absent::UsbRedirArgs),
-    Template(absent::TemplateArgs),
+verbs! {
+    /// The verbs.
+    enum Verb {
+        Start(power::StartArgs) = "start",
+        Stop(power::StopArgs) = "stop",
+        Restart(power::RestartArgs) = "restart",
+        Pause(power::PauseArgs) = "pause",
+        Unpause(power::UnpauseArgs) = "unpause",
+        SoftReboot(power::SoftRebootArgs) = "soft-reboot",
+        Reset(power::ResetArgs) = "reset",
+        Why(why::WhyArgs) = "why",
+        Top(top::Args) = "top",
+        Events(why::EventsArgs) = "events",
+        Console(console::Args) = "console",
+        Vnc(vnc::Args) = "vnc",
+        Ssh(ssh::SshArgs) = "ssh",
+        Scp(ssh::ScpArgs) = "scp",
+        PortForward(port_forward::Args) = "port-forward",
+        Expose(expose::Args) = "expose",
+        GuestOsInfo(guest::OsInfoArgs) = "guestosinfo",
+        UserList(guest::UserListArgs) = "userlist",
+        FsList(guest::FsListArgs) = "fslist",
+        AddVolume(volumes::AddArgs) = "addvolume",
+        RemoveVolume(volumes::RemoveArgs) = "removevolume",
+        MemoryDump(volumes::MemoryDumpArgs) = "memory-dump",
+        Migrate(migration::MigrateArgs) = "migrate",
+        MigrateCancel(migration::CancelArgs) = "migrate-cancel",
+        EvacuateCancel(migration::EvacuateCancelArgs) = "evacuate-cancel",
+        Create(Box<create::CreateArgs>) = "create",
+        Credentials(Box<credentials::Args>) = "credentials",
+        Expand(expand::ExpandArgs) = "expand",
+        ObjectGraph(expand::ObjectGraphArgs) = "objectgraph",
+        Adm(adm::AdmArgs) = "adm",
+        PermittedDevices(version::PermittedDevicesArgs) = "permitted-devices",
+        Version(version::Args) = "version",
+        Completion(program::CompletionArgs) = "completion",
+        Options(program::OptionsArgs) = "options",
+        ImageUpload(absent::ImageUploadArgs) = "image-upload",
+        VmExport(absent::VmExportArgs) = "vmexport",
+        GuestFs(absent::GuestFsArgs) = "guestfs",
+        UsbRedir(absent::UsbRedirArgs) = "usbredir",
+        Template(absent::TemplateArgs) = "template",
+    }
+}
+
+impl Verb {
+    fn described(verb: Command) -> Command {
+        valued(verb)
+    }
 }
 
 /// The verbs, whose switches may have a value, as those of kubectl may: `--dry-run=true`.
@@ -184,7 +190,11 @@ impl Subcommand for Verbs {
 }
 
 fn with_values(command: Command) -> Command {
-    command.mut_subcommands(|verb| with_values(verb.mut_args(with_value)))
+    command.mut_subcommands(valued)
+}
+
+fn valued(verb: Command) -> Command {
+    with_values(verb.mut_args(with_value))
 }
 
 fn with_value(arg: Arg) -> Arg {
@@ -200,6 +210,11 @@ fn with_value(arg: Arg) -> Arg {
         .hide_default_value(true)
         .hide_possible_values(true)
         .value_name("BOOL")
+}
+
+/// The flags of the cluster, and the verbs, each described when it is asked for.
+pub(crate) fn by_name(command: Command) -> Command {
+    Verb::by_name(ConnectArgs::augment_args(command)).subcommand_required(true)
 }
 
 pub(crate) fn run(Args(virt): &Args) -> Result<()> {
@@ -303,13 +318,20 @@ fn under(name: &str, command: Command) -> Command {
     command.mut_subcommands(|verb| under(name, verb))
 }
 
+/// The same, with verbs that are described when they are asked for.
+fn names() -> Command {
+    Log::augment_args(by_name(Command::new("virtctl")))
+}
+
 /// The program under the name of virtctl.
 pub(crate) fn main(name: &str) -> Result<()> {
     let command = || under(name, Program::command().bin_name(name));
     clap_complete::CompleteEnv::with_factory(command).complete();
-    let program = Program::from_arg_matches(&command().get_matches()).unwrap_or_else(|e| e.exit());
+    let program: Option<Program> = parsed(names(), std::env::args_os());
+    let all = || Program::from_arg_matches(&command().get_matches()).unwrap_or_else(|e| e.exit());
+    let program = program.unwrap_or_else(all);
     // What klog says from 3 on is for people; from 6 on it has requests.
-    ui::log(match program.level {
+    ui::log(match program.log.level {
         0..=2 => 0,
         3..=5 => 1,
         _ => 2,
@@ -321,8 +343,18 @@ pub(crate) fn main(name: &str) -> Result<()> {
 mod tests {
     use super::*;
 
+    /// What a line says, to all verbs as to the one that it asks for.
     fn parsed(line: &str) -> Result<Program, clap::Error> {
-        Program::try_parse_from(line.split_whitespace())
+        let all = Program::try_parse_from(line.split_whitespace());
+        let words = line.split_whitespace().map(Into::into);
+        let one: Option<Program> = crate::verbs::parsed(names(), words);
+        assert_eq!(format!("{one:?}"), format!("{:?}", all.as_ref().ok()), "{line}");
+        all
+    }
+
+    #[test]
+    fn a_verb_that_is_asked_for_is_the_verb_of_the_list() {
+        crate::verbs::tests::agree(Program::command(), names());
     }
 
     #[test]
