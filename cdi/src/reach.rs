@@ -6,7 +6,7 @@
 //! | a source: a path | the file or device | – | – |
 //! | a source: `http://`, `docker://` | `--cacert`, the certificates of the registry | – | yes |
 //! | a source: `store:`, `oci:`, an archive | the folder or file | – | – |
-//! | a source: an empty disk | – | – | – |
+//! | a source: an empty disk, an upload | – | – | – |
 //! | a target: a file | the kernel's lists of mounts and locks | its folder: `.partial`, journal, spool | – |
 //! | a target: a device | the same | the device | – |
 //! | a target: `-`, or none | – | files without a name, made before | – |
@@ -46,7 +46,7 @@ impl Reach {
     pub fn source(self, named: &Named, options: &Options) -> Result<Reach> {
         Ok(match named {
             Named::Image(image) => return self.image(image, &options.places),
-            Named::Stdin | Named::Blank(_) => self,
+            Named::Stdin | Named::Blank(_) | Named::Upload(_) => self,
             Named::Web(_) => Reach { process: options.ca_files.iter().fold(self.process.network(), read) },
             Named::Path(path) => self.file(path),
         })

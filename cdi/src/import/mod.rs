@@ -40,7 +40,10 @@ pub fn prepare(
 
 /// The name of a job's source as it may be shown and kept: without what is secret in it.
 pub fn shown(source: &Source) -> String {
-    source.address().map_or_else(|| "nothing".to_owned(), source::shown)
+    match source {
+        Source::Upload(_) => source::upload::NAME.to_owned(),
+        _ => source.address().map_or_else(|| "nothing".to_owned(), source::shown),
+    }
 }
 
 /// The conversion that a job asks for. Its credentials are read now.
@@ -73,6 +76,7 @@ fn request(job: &Import, places: Arc<Places>, wishes: Wishes) -> Result<Request>
             format = Some(Format::Raw);
             Named::Blank(size)
         }
+        Source::Upload(upload) => Named::Upload(upload.bytes),
     };
     Ok(Request { source_format: format, ..Request::new(source, target, options, wishes) })
 }

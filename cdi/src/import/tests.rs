@@ -105,6 +105,18 @@ fn an_image_is_of_a_registry_and_of_the_architecture_that_is_wanted() {
 }
 
 #[test]
+fn an_upload_comes_through_standard_input_and_its_size_is_what_its_client_said() {
+    for bytes in [None, Some(5)] {
+        let upload = job(Source::Upload(api::job::Upload { bytes }));
+        assert_eq!(asked(&upload).unwrap().source, Named::Upload(bytes));
+        assert_eq!(shown(&upload.source), "the upload");
+    }
+    let text = r#"{"source": {"upload": {}}, "target": {"file": "/data/disk.img"}}"#;
+    let read: Import = serde_json::from_str(text).unwrap();
+    assert_eq!(read.source, Source::Upload(api::job::Upload::default()));
+}
+
+#[test]
 fn an_address_leads_to_the_web_and_nowhere_else() {
     for url in ["/etc/shadow", "file:///etc/shadow", "docker://h/os:1", "-", "s3cret", ""] {
         assert!(refused(&job(Source::Http(http(url)))).contains("http://"), "{url}");

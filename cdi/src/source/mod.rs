@@ -8,6 +8,7 @@
 //! | `http://`, `https://` | `http/` | with ranges | the full name, the size and a strong ETag |
 //! | `docker://`, `oci:`, `store:`, archives | `image.rs` | from the store, in a layer that is not compressed | digest |
 //! | (an empty disk, of jobs) | `blank.rs` | yes | its size |
+//! | (an upload, of jobs) | `upload.rs` | no | no |
 //!
 //! [`Named::of`] decides once what a name means: to ask the store whether it has that name opens files, which a program
 //! that has given up everything but its source cannot do any more. [`open`] is the one place where a name becomes a
@@ -21,6 +22,7 @@ pub mod image;
 mod once;
 pub mod options;
 mod stdin;
+pub mod upload;
 
 pub use file::{FileSource, data_map};
 pub use options::Options;
@@ -49,6 +51,8 @@ pub enum Named {
     Image(Name),
     /// An empty disk of so many bytes. Not a name of [`Named::of`]: people make an empty file.
     Blank(u64),
+    /// A stream of so many bytes, where they are known, that is handed in through standard input. Of jobs alone, too.
+    Upload(Option<u64>),
 }
 
 impl Named {
@@ -97,6 +101,7 @@ impl fmt::Debug for Named {
             Named::Web(url) => f.debug_tuple("Web").field(&http::shown(url)).finish(),
             Named::Image(image) => f.debug_tuple("Image").field(image).finish(),
             Named::Blank(size) => f.debug_tuple("Blank").field(size).finish(),
+            Named::Upload(size) => f.debug_tuple("Upload").field(size).finish(),
         }
     }
 }
@@ -109,6 +114,7 @@ pub fn open(named: &Named, options: &Options) -> Result<Arc<dyn Source>> {
         Named::Web(url) => Arc::new(http::Http::open(url, options)?),
         Named::Image(image) => Arc::new(image::ImageDisk::open(&options.places, image, &options.image)?),
         Named::Blank(size) => Arc::new(blank::Blank::new(*size)),
+        Named::Upload(size) => Arc::new(upload::Upload::new(*size)),
     })
 }
 

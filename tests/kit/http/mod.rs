@@ -16,7 +16,7 @@ pub use request::Request;
 pub use tls::Authority;
 
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -194,16 +194,26 @@ struct Shared {
 impl Server {
     /// Serves `bytes` under every path.
     pub fn start(bytes: impl Into<Vec<u8>>, behaviour: Behaviour) -> Server {
-        Server::run(bytes.into(), behaviour, None)
+        Server::run(Ipv4Addr::LOCALHOST, bytes.into(), behaviour, None)
+    }
+
+    /// The same at an address of this host that others reach, as pods of a cluster do.
+    pub fn start_at(address: Ipv4Addr, bytes: impl Into<Vec<u8>>, behaviour: Behaviour) -> Server {
+        Server::run(address, bytes.into(), behaviour, None)
     }
 
     /// The same over TLS, with a certificate for `localhost` from `authority`.
     pub fn start_tls(bytes: impl Into<Vec<u8>>, behaviour: Behaviour, authority: &Authority) -> Server {
-        Server::run(bytes.into(), behaviour, Some(authority.server_config()))
+        Server::run(Ipv4Addr::LOCALHOST, bytes.into(), behaviour, Some(authority.server_config()))
     }
 
-    fn run(bytes: Vec<u8>, behaviour: Behaviour, tls: Option<Arc<rustls::ServerConfig>>) -> Server {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a loopback port");
+    fn run(
+        at: Ipv4Addr,
+        bytes: Vec<u8>,
+        behaviour: Behaviour,
+        tls: Option<Arc<rustls::ServerConfig>>,
+    ) -> Server {
+        let listener = TcpListener::bind((at, 0)).expect("a port");
         let address = listener.local_addr().expect("its address");
         let scheme = if tls.is_some() { "https" } else { "http" };
         let shared = Arc::new(Shared::new(bytes, behaviour));
@@ -232,7 +242,8 @@ impl Server {
 
     /// The URL of a path that begins with a slash.
     pub fn url(&self, path: &str) -> String {
-        let host = if self.scheme == "https" { "localhost" } else { "127.0.0.1" };
+        let host = self.address.ip().to_string();
+        let host = if self.scheme == "https" { "localhost" } else { &host };
         format!("{}://{host}:{}{path}", self.scheme, self.address.port())
     }
 

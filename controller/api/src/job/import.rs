@@ -33,6 +33,8 @@ pub enum Source {
     Registry(Registry),
     /// Nothing: the disk is empty, and the job says its size.
     Blank,
+    /// Stream that a client sends to the worker.
+    Upload(Upload),
 }
 
 /// Target of a disk.
@@ -69,6 +71,15 @@ pub struct Http {
     /// Skip the verification of the server's TLS certificate.
     #[serde(default)]
     pub insecure: bool,
+}
+
+/// Stream that a client sends to the worker.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Upload {
+    /// Bytes of the stream. Unset: known at its end, or told by the client to the worker.
+    #[serde(default)]
+    pub bytes: Option<u64>,
 }
 
 /// Container image in a registry.
@@ -153,12 +164,12 @@ impl Import {
 }
 
 impl Source {
-    /// Address of the source, which may hold a password or a signature; nothing for an empty disk.
+    /// Address of the source, which may hold a password or a signature; nothing for an empty disk and for an upload.
     pub fn address(&self) -> Option<&str> {
         match self {
             Source::Http(http) => Some(&http.url.0),
             Source::Registry(registry) => Some(&registry.url),
-            Source::Blank => None,
+            Source::Blank | Source::Upload(_) => None,
         }
     }
 }

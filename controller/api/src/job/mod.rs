@@ -4,7 +4,7 @@
 //!  DataVolume ──check──► every fault with its field                            check.rs
 //!      │ Import::of: its Secrets and ConfigMaps become values or files         import.rs
 //!      ▼
-//!  Import { source, target, size, preallocate } ──JSON──► cdi::import
+//!  Import { source, target, size, preallocate } ──JSON──► cdi::import ──► Report            report.rs
 //! ```
 //!
 //! The DataVolume is forgiving, the [`Import`] is strict: a source that is not served, or a field of one, is refused by its
@@ -14,7 +14,9 @@
 mod check;
 mod confidential;
 mod import;
+mod report;
 
 pub use check::check;
 pub use confidential::Confidential;
-pub use import::{Files, Http, Import, References, Refusal, Registry, SecretFiles, Source, Target};
+pub use import::{Files, Http, Import, References, Refusal, Registry, SecretFiles, Source, Target, Upload};
+pub use report::{LONGEST, Report, Stage};

@@ -1,0 +1,143 @@
+//! `cdi-worker attempt`: one attempt at a job, in a process that has given up everything else.
+
+use crate::fault;
+use crate::labels;
+use crate::said::{Disk, Fault, Order, Said};
+use api::job::{Source, Target};
+use cdi::plan::Wishes;
+use cdi::run::watch::{Phase, Watch};
+use cdi::{Error, Result, import};
+use container_disk::open::Places;
+use guard::confine::{Attributes, set_attributes};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufRead as _, Read as _, Write as _};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+/// The longest order; the environment of a process takes less.
+const LONGEST: u64 = 1 << 20;
+/// How often it says how far it is.
+const PERIOD: Duration = Duration::from_millis(250);
+/// For QEMU, which has the same user, and for its group.
+const MODE: u32 = 0o660;
+
+/// Does what the order on the standard input says.
+pub(crate) fn run() -> ExitCode {
+    let said = match order() {
+        Ok(order) => work(&order),
+        Err(e) => {
+            Said::Failed(Fault { reason: fault::FAILED.to_owned(), message: e.chain(), may_retry: false })
+        }
+    };
+    let is_done = matches!(said, Said::Done(_));
+    say(&said);
+    if is_done { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// One line, and no byte of what follows it: its end is waited for elsewhere.
+fn order() -> Result<Order> {
+    let mut line = vec![];
+    let cannot = |e| Error::io("cannot read the order of this attempt", e);
+    io::stdin().lock().take(LONGEST).read_until(b'\n', &mut line).map_err(cannot)?;
+    serde_json::from_slice(&line)
+        .map_err(|e| Error::refused("this is no order; 'cdi-worker import' gives them").because(e))
+}
+
+fn work(order: &Order) -> Said {
+    let watch = Arc::new(Watch::default());
+    match moved(order, &watch) {
+        Ok(done) => done,
+        Err(e) => Said::Failed(fault::of(&e, &order.job)),
+    }
+}
+
+fn moved(order: &Order, watch: &Arc<Watch>) -> Result<Said> {
+    let job = &order.job;
+    let threads = thread::available_parallelism().map_or(2, usize::from);
+    let wishes = Wishes { memory: order.memory, ..Wishes::of_threads(threads) };
+    let places = Arc::new(Places::new(None));
+    // The end of the conversation is the end of this sender.
+    let (going_on, ended) = channel::<()>();
+    let prepared = import::prepare(job, Arc::clone(&places), wishes, watch, |reach| {
+        reach.enter();
+        // The input of an upload says itself how it ends.
+        if !matches!(job.source, Source::Upload(_)) {
+            let watch = Arc::clone(watch);
+            start("asked to end", move || end_when_asked(&watch))?;
+        }
+        start("progress", {
+            let watch = Arc::clone(watch);
+            move || tell(&watch, &ended)
+        })
+    })?;
+    for line in prepared.plan_text().lines() {
+        tracing::info!("{}", printable::line(line));
+    }
+    say(&Said::Planned);
+    let report = prepared.run(watch)?;
+    drop(going_on);
+    if let Target::File(path) = &job.target {
+        allow_group(path);
+    }
+    tracing::info!("{}", printable::line(&report.sentence()));
+    let labels = match &job.source {
+        Source::Registry(registry) => labels::of(registry, &places).unwrap_or_else(|e| {
+            tracing::warn!("the labels of the image are not known: {}", printable::line(&e.chain()));
+            BTreeMap::new()
+        }),
+        _ => BTreeMap::new(),
+    };
+    let resumed = report.resumed_at.unwrap_or(0);
+    Ok(Said::Done(Disk { size: report.virtual_size, resumed, labels }))
+}
+
+fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
+    let started = thread::Builder::new().name(name.to_owned()).spawn(work);
+    started.map(drop).map_err(|e| Error::io("cannot start a thread", e))
+}
+
+/// The run stops where it is, with a mark in the journal, when nobody wants it any more.
+fn end_when_asked(watch: &Watch) {
+    let mut rest = [0; 64];
+    while io::stdin().lock().read(&mut rest).is_ok_and(|n| n > 0) {}
+    watch.interrupt();
+}
+
+fn tell(watch: &Watch, ended: &Receiver<()>) {
+    let mut is_whole = false;
+    while ended.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
+        let phase = watch.phase();
+        if phase != Phase::Opening {
+            let (done, total) = watch.progress();
+            // What comes behind counts other bytes, and few.
+            let is_finishing = phase != Phase::Converting;
+            say(&Said::Moved { done, total, is_finishing });
+            if phase == Phase::Finishing && !std::mem::replace(&mut is_whole, true) {
+                say(&Said::Whole);
+            }
+        }
+    }
+}
+
+/// The engine makes a disk that its group can read.
+fn allow_group(path: &Path) {
+    let file = File::options().write(true).open(path);
+    if let Err(e) = file.and_then(|file| set_attributes(&file, Attributes::Mode(MODE))) {
+        // A file system that chooses the modes; the disk itself is well.
+        tracing::warn!("{} has not got the mode {MODE:04o}: {e}", path.display());
+    }
+}
+
+/// Nobody is left to tell where that does not work.
+fn say(said: &Said) {
+    if let Ok(mut line) = serde_json::to_vec(said) {
+        line.push(b'\n');
+        let mut out = io::stdout().lock();
+        let _ = out.write_all(&line).and_then(|()| out.flush());
+    }
+}

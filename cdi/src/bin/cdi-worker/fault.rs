@@ -1,0 +1,232 @@
+//! An error of the engine as a reason in one word, a sentence for the status of a DataVolume, and whether to try again.
+//!
+//! | reason | again | |
+//! |---|---|---|
+//! | `NotFound`, `Forbidden` | no | 404 and 410; 401, 403 and 407 |
+//! | `ChecksumError` | no | the checksum of the DataVolume |
+//! | `DataVolumeTooSmall` | no | with the bytes of the disk, of the volume, and those that are missing |
+//! | `MemoryLimit` | no | with the memory limit that would do |
+//! | `InvalidImage` | no | hostile, broken, or not supported |
+//! | `InvalidJob` | no | the job makes no sense |
+//! | `DevicePermission` | no | the pod's user may not write the block device |
+//! | `NoSpace` | yes | the file system is full; it may grow |
+//! | `Failed` | yes | everything else: a connection, a server |
+//!
+//! The engine speaks to people at a terminal. Its advice about flags helps nobody in a pod and is left out; what its words
+//! say of sizes and of memory is said again in those of a DataVolume. The tests here and in `cdi/tests/worker/` get these words
+//! from the engine itself.
+
+use crate::said::Fault;
+use api::job::{Import, Target};
+use cdi::{Error, ErrorKind};
+use std::io;
+
+/// The reason that says least.
+pub(crate) const FAILED: &str = "Failed";
+/// The process was asked to end.
+pub(crate) const INTERRUPTED: &str = "Interrupted";
+
+/// What gives a block device to a user who is not root.
+const DEVICES: &str =
+    "set device_ownership_from_security_context in the configuration of the container runtime";
+
+/// Memory of a pod that no plan counts: the process that listens, the kernel's own for sockets and pages.
+pub(crate) const BASE: u64 = 32 << 20;
+
+/// Why an attempt at this job failed.
+pub(crate) fn of(error: &Error, job: &Import) -> Fault {
+    let text = error.to_string();
+    let final_fault =
+        |reason: &str, message: String| Fault { reason: reason.to_owned(), message, may_retry: false };
+    match error.kind() {
+        ErrorKind::NotFound => final_fault("NotFound", sentence(error)),
+        ErrorKind::Auth => final_fault("Forbidden", sentence(error)),
+        ErrorKind::Usage | ErrorKind::Refused => {
+            if let Some(room) = Room::in_words(&text, job) {
+                return final_fault("DataVolumeTooSmall", room.sentence());
+            }
+            if let Some(limit) = memory_limit(&text) {
+                return final_fault(
+                    "MemoryLimit",
+                    format!("{}; the pod needs a memory limit of {limit} bytes", sentence(error)),
+                );
+            }
+            let reason = match error.kind() {
+                ErrorKind::Usage => "InvalidJob",
+                _ if text.contains("checksum mismatch: ") => "ChecksumError",
+                _ => "InvalidImage",
+            };
+            final_fault(reason, sentence(error))
+        }
+        ErrorKind::Failed if is_denied(&text, job) => {
+            final_fault("DevicePermission", format!("{}; {DEVICES}", sentence(error)))
+        }
+        ErrorKind::Interrupted | ErrorKind::Failed => {
+            let reason = match error.kind() {
+                ErrorKind::Interrupted => INTERRUPTED,
+                _ if is_full(error) => "NoSpace",
+                _ => FAILED,
+            };
+            Fault { reason: reason.to_owned(), message: sentence(error), may_retry: true }
+        }
+    }
+}
+
+/// Whether the pod's user may not use the block device.
+fn is_denied(text: &str, job: &Import) -> bool {
+    let Target::Device(path) = &job.target else { return false };
+    text.starts_with("no permission to ") && text.contains(&*path.to_string_lossy())
+}
+
+/// The bytes of a disk, where they are known, and of what is to hold it.
+#[derive(Debug, PartialEq, Eq)]
+struct Room {
+    disk: Option<u64>,
+    volume: u64,
+}
+
+impl Room {
+    fn in_words(text: &str, job: &Import) -> Option<Room> {
+        let size = job.size.unwrap_or(0);
+        let number_after = |words: &str| number(text.split_once(words)?.1);
+        if text.contains("--resize ") && text.contains(" is smaller than the disk") {
+            let disk =
+                number_after("is smaller than the disk (").or_else(|| number_after("turned out to have "));
+            return Some(Room { disk, volume: size });
+        }
+        if text.contains(" is too small: the disk has ") {
+            let volume = number_after(", the device ")?;
+            return Some(Room { disk: number_after("the disk has "), volume });
+        }
+        // A stream tells its size at its end, and came to that of the volume before.
+        let holds = number_after("of the disk, which has only ")?;
+        (text.contains("the image puts ") && holds == size).then_some(Room { disk: None, volume: holds })
+    }
+
+    /// The words before the colon are known to tools.
+    fn sentence(&self) -> String {
+        let Room { disk, volume } = *self;
+        let known = "DataVolume too small to contain image";
+        match disk {
+            Some(disk) => format!(
+                "{known}: the disk has {disk} bytes, the volume holds {volume}, {} are missing; request a larger volume",
+                disk.saturating_sub(volume)
+            ),
+            None => format!(
+                "{known}: the volume holds {volume} bytes and the disk has more; how many more, a compressed stream tells at \
+                 its end alone; request a larger volume"
+            ),
+        }
+    }
+}
+
+/// The memory limit with which a plan, or a decoder, would have enough.
+fn memory_limit(text: &str) -> Option<u64> {
+    let (_, rest) = text.split_once("--memory ")?;
+    number(rest)?.checked_mul(1 << 20)?.checked_add(BASE)
+}
+
+fn number(text: &str) -> Option<u64> {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    text[..end].parse().ok()
+}
+
+fn is_full(error: &Error) -> bool {
+    error_core::causes(error)
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .any(|e| matches!(e.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded))
+}
+
+/// An error and its causes, without advice for a command line.
+fn sentence(error: &Error) -> String {
+    let mut line = without_flags(&error.to_string());
+    for cause in error_core::causes(error) {
+        let text = without_flags(&cause.to_string());
+        if !line.ends_with(&text) {
+            line = format!("{line}: {text}");
+        }
+    }
+    printable::line(&line)
+}
+
+fn without_flags(text: &str) -> String {
+    let is_advice = |part: &&str| part.contains("--") || part.contains("the same command");
+    let (first, rest) = text.split_once("; ").unwrap_or((text, ""));
+    let kept = rest.split("; ").filter(|part| !part.is_empty() && !is_advice(part));
+    std::iter::once(first).chain(kept).collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use api::job::Source;
+    use cdi::plan::{Facts, Output, Way, Wishes, plan};
+    use cdi::source::SourceFacts;
+    use cdi::target::Destination;
+    use disk_format::Format;
+
+    fn job(target: Target) -> Import {
+        Import { source: Source::Blank, target, size: None, preallocate: false }
+    }
+
+    fn device() -> Target {
+        Target::Device("/dev/cdi-block-volume".into())
+    }
+
+    #[test]
+    fn a_device_that_is_too_small_is_told_with_its_missing_bytes() {
+        let source = SourceFacts {
+            name: "http://h/x".into(),
+            size: None,
+            seekable: true,
+            remote: true,
+            plain: false,
+            identity: None,
+        };
+        let facts = Facts {
+            source,
+            layers: vec![],
+            format: Format::Raw,
+            kept: None,
+            virtual_size: Some(3 << 20),
+            target: Destination::Device("/dev/cdi-block-volume".into()),
+            room: Some(1 << 20),
+            output: Output::Raw,
+        };
+        let way: Way = Way::Seek(());
+        let error = plan(facts, way, &Wishes::of_threads(1)).unwrap_err();
+        let fault = of(&error, &job(device()));
+        assert_eq!((fault.reason.as_str(), fault.may_retry), ("DataVolumeTooSmall", false));
+        let begins = "DataVolume too small to contain image: the disk has 3145728 bytes, the volume holds 1048576, \
+                      2097152 are missing";
+        assert!(fault.message.starts_with(begins), "{}", fault.message);
+    }
+
+    #[test]
+    fn a_device_of_another_user_ends_the_job_with_the_setting_that_gives_it() {
+        for text in [
+            "no permission to read /dev/cdi-block-volume",
+            "no permission to write the device /dev/cdi-block-volume",
+        ] {
+            let fault = of(&Error::failed(text), &job(device()));
+            assert_eq!((fault.reason.as_str(), fault.may_retry), ("DevicePermission", false));
+            assert!(fault.message.contains("device_ownership_from_security_context"), "{}", fault.message);
+            assert!(of(&Error::failed(text), &job(Target::File("/data/disk.img".into()))).may_retry);
+        }
+    }
+
+    #[test]
+    fn advice_for_a_command_line_is_left_out_and_causes_are_kept() {
+        let cause = io::Error::other("invalid peer certificate");
+        let error = Error::failed("https://h/x: TLS with h failed; name a file with its CA: --cacert FILE")
+            .with_hint("x.partial and its journal stay; the same command goes on from there")
+            .because(cause);
+        let fault = of(&error, &job(device()));
+        let expected =
+            "https://h/x: TLS with h failed; x.partial and its journal stay: invalid peer certificate";
+        assert_eq!(fault.message, expected);
+        let full = Error::failed("the disk is full").because(io::Error::from(io::ErrorKind::StorageFull));
+        let fault = of(&full, &job(device()));
+        assert_eq!((fault.reason.as_str(), fault.may_retry), ("NoSpace", true));
+    }
+}

@@ -1,0 +1,69 @@
+//! `cdi-worker`: the program of the pods that fill disks. One static program, a word for each kind of work.
+//!
+//! ```text
+//!  cdi-worker import     the container of an importer pod: asks for attempts until the disk is whole
+//!    │  CDI_JOB (JSON of api::job::Import), OWNER_UID, MEMORY_LIMIT, TERMINATION_LOG          import/mod.rs
+//!    │
+//!    ├─ :8443  /v1/report  /metrics  /healthz      TLS by a certificate made at start        server.rs, page.rs
+//!    │           ▲ api::job::Report, as it is now                                            progress.rs
+//!    │           │
+//!    ├─ cdi-worker attempt   one process per attempt, which gives up all but the source and the volume
+//!    │     ◄── job ──┘ lines of JSON: planned, moved, done, failed                           attempt.rs, said.rs
+//!    │     it runs cdi::import with the journal beside the disk, so that the next attempt, or the next pod, goes on
+//!    │
+//!    └─ termination message: Report::termination(); exit code 0, 1 (Failed), or 143 (asked to end)        pod.rs
+//!
+//!  cdi-worker upload     the container of an upload pod: the same, but that the bytes come to :8443      upload/mod.rs
+//!    │  moreover TLS_CERT_FILE, TLS_KEY_FILE, CLIENT_CERT_FILE, CLIENT_NAME, DEADLINE
+//!    └─ cdi-worker attempt   one process per upload, which gets its bytes through its standard input
+//! ```
+//!
+//! **Two processes**, as with `coracle run`: the one that reads foreign bytes is confined (package `guard`) and can neither
+//! listen nor start anything; the one that listens reads no foreign byte of a disk. What an attempt says has a bound and is made fit
+//! for a log. Each attempt reads the mounted Secrets anew. An attempt ends with the process that wants it, at once.
+//!
+//! **Retries** of an import. An error that another attempt may mend is followed by one after 5 s, then 10 s, up to 5 min; the pause is
+//! short again when an attempt came further than all before it. Where the same bytes are moved again and again to the same
+//! place the pauses grow, so nobody downloads in a loop. A missing source, a refused login, a wrong checksum, a hostile or
+//! too large image end the job (`fault.rs`).
+
+mod attempt;
+mod fault;
+mod import;
+mod labels;
+mod page;
+mod pod;
+mod progress;
+mod running;
+mod said;
+mod server;
+mod stop;
+mod upload;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: cdi-worker import [--listen ADDRESS:PORT] | upload [--listen ADDRESS:PORT] [--linger SECONDS] \
+     [--patience SECONDS]";
+
+fn main() -> ExitCode {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("CORACLE_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["import"] => import::run(None),
+        ["import", "--listen", address] => import::run(Some(address)),
+        [said::VERB] => attempt::run(),
+        ["upload", words @ ..] => match upload::Settings::of(words) {
+            Some(settings) => upload::run(&settings),
+            None => wrong(),
+        },
+        _ => wrong(),
+    }
+}
+
+fn wrong() -> ExitCode {
+    tracing::error!("{USAGE}");
+    ExitCode::from(2)
+}

@@ -1,0 +1,75 @@
+//! The pages that are served: what each path shows. Pure.
+
+use crate::progress::Progress;
+use std::fmt::Write as _;
+
+/// What a path shows: the type of its content, and the content; nothing where there is no such path.
+pub(crate) fn page(path: &str, progress: &Progress, owner: &str) -> Option<(&'static str, String)> {
+    match path {
+        "/v1/report" => {
+            // Texts and numbers can always be written.
+            Some(("application/json", serde_json::to_string(progress.report()).unwrap_or_default()))
+        }
+        "/metrics" => Some(("text/plain; version=0.0.4", metrics(progress, owner))),
+        "/healthz" => Some(("text/plain", "OK".to_owned())),
+        _ => None,
+    }
+}
+
+/// The uid of an object as a label; anything else is left out, so that nobody can write a line of his own.
+pub(crate) fn label(uid: &str) -> &str {
+    let is_plain = uid.len() <= 64 && uid.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    if is_plain { uid } else { "" }
+}
+
+fn metrics(progress: &Progress, owner: &str) -> String {
+    let (report, owner) = (progress.report(), label(owner));
+    let mut text = String::new();
+    let mut metric = |name: &str, kind: &str, help: &str, value: String| {
+        // A String takes any text.
+        let _ = writeln!(
+            text,
+            "# HELP {name} {help}\n# TYPE {name} {kind}\n{name}{{ownerUID=\"{owner}\"}} {value}"
+        );
+    };
+    let percent = progress.percent().to_string();
+    metric("kubevirt_cdi_import_progress_total", "counter", "The import progress in percentage", percent);
+    let (done, resumed) = (report.done.to_string(), report.resumed.to_string());
+    metric("coracle_import_done_bytes", "gauge", "Bytes of the disk that are done.", done);
+    if let Some(total) = report.total {
+        metric("coracle_import_total_bytes", "gauge", "Bytes of the disk.", total.to_string());
+    }
+    metric(
+        "coracle_import_bytes_per_second",
+        "gauge",
+        "Bytes of the disk that are done each second.",
+        report.rate.to_string(),
+    );
+    let help = "Bytes that an earlier attempt left and that were not moved again; known at the end.";
+    metric("coracle_import_resumed_bytes", "gauge", help, resumed);
+    let help = "Attempts that failed and were followed by another.";
+    metric("coracle_import_failures_total", "counter", help, report.failures.to_string());
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+
+    #[test]
+    fn the_progress_is_where_scrapers_of_upstream_look_for_it() {
+        let mut progress = Progress::new("http://h/x", false);
+        let show = |progress: &Progress, owner| page("/metrics", progress, owner).unwrap().1;
+        let line = |percent| format!("\nkubevirt_cdi_import_progress_total{{ownerUID=\"u-1\"}} {percent}\n");
+        assert!(show(&progress, "u-1").contains(&line("0")), "{}", show(&progress, "u-1"));
+        progress.moved(1, 3, false, Instant::now());
+        assert!(show(&progress, "u-1").contains(&line("33.33")), "{}", show(&progress, "u-1"));
+        progress.done(crate::said::Disk { size: 3, resumed: 2, ..crate::said::Disk::default() });
+        let text = show(&progress, "u-1");
+        assert!(text.contains(&line("100")), "{text}");
+        assert!(text.contains("\ncoracle_import_resumed_bytes{ownerUID=\"u-1\"} 2\n"), "{text}");
+        assert!(show(&progress, "u\"} 1\nevil").contains("{ownerUID=\"\"}"));
+        assert!(page("/", &progress, "u").is_none());
+    }
+}

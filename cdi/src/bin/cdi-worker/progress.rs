@@ -1,0 +1,349 @@
+//! How far the job is: what attempts say, and what comes of them, as the one report that is shown.
+
+use crate::fault::INTERRUPTED;
+use crate::said::{Disk, Fault};
+use api::job::{Report, Stage};
+use cdi::size::human;
+use jiff::Timestamp;
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// The rate is that of so much time.
+const WINDOW: Duration = Duration::from_secs(10);
+
+/// The state of the job. Nothing here looks at a clock: times are told.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    report: Report,
+    /// When the present attempt had done how much.
+    seen: VecDeque<(Instant, u64)>,
+    /// The furthest that an attempt before this one came.
+    furthest: u64,
+    /// Attempts in a row that came no further than those before.
+    in_a_row: u32,
+    words: Words,
+    preallocates: bool,
+    /// An upload whose connection broke and may go on: what is said of it stays.
+    is_held: bool,
+}
+
+/// The words for the kind of work.
+#[derive(Debug)]
+struct Words {
+    looks: String,
+    moves: String,
+    done: &'static str,
+    stops: &'static str,
+}
+
+impl Progress {
+    /// Before the first attempt. `source`: its name, without what is secret in it.
+    pub(crate) fn new(source: &str, preallocates: bool) -> Progress {
+        let words = Words {
+            looks: format!("looks at {source}"),
+            moves: format!("imports {source}"),
+            done: "Import Complete",
+            stops: "asked to end; the next pod of this volume goes on from the journal, where there is one",
+        };
+        Progress::with(words, preallocates)
+    }
+
+    /// Before the first upload.
+    pub(crate) fn of_uploads(preallocates: bool) -> Progress {
+        let words = Words {
+            looks: "waits for an upload".to_owned(),
+            moves: "receives the upload".to_owned(),
+            done: "Upload Complete",
+            stops: "asked to end; the next pod of this volume takes an upload from its first byte on",
+        };
+        Progress::with(words, preallocates)
+    }
+
+    fn with(words: Words, preallocates: bool) -> Progress {
+        let message = words.looks.clone();
+        Progress {
+            report: Report { message, ..Report::default() },
+            seen: VecDeque::new(),
+            furthest: 0,
+            in_a_row: 0,
+            words,
+            preallocates,
+            is_held: false,
+        }
+    }
+
+    /// As it is now.
+    pub(crate) fn report(&self) -> &Report {
+        &self.report
+    }
+
+    /// An attempt begins.
+    pub(crate) fn begins(&mut self) {
+        self.seen.clear();
+        let Report { resumed, failures, done, total, .. } = self.report;
+        let message = self.words.looks.clone();
+        self.report = Report { message, resumed, failures, done, total, ..Report::default() };
+    }
+
+    /// An upload begins, of so many bytes where they are known. It has nothing of those before it.
+    pub(crate) fn receives(&mut self, total: Option<u64>) {
+        self.seen.clear();
+        self.is_held = false;
+        let (message, failures) = (self.words.moves.clone(), self.report.failures);
+        self.report = Report { stage: Stage::Moving, message, failures, total, ..Report::default() };
+    }
+
+    /// The connection of an upload broke, and another may go on with it.
+    pub(crate) fn holds(&mut self, message: String) {
+        self.is_held = true;
+        self.ends(Stage::Waiting, &Fault { reason: INTERRUPTED.to_owned(), message, may_retry: true });
+    }
+
+    /// Another connection goes on with it.
+    pub(crate) fn goes_on(&mut self) {
+        self.seen.clear();
+        self.is_held = false;
+        self.report.stage = Stage::Moving;
+        (self.report.reason, self.report.message) = (String::new(), self.words.moves.clone());
+    }
+
+    /// An upload failed, and another one may be sent.
+    pub(crate) fn waits_for_another(&mut self, fault: &Fault) {
+        self.is_held = false;
+        self.report.failures = self.report.failures.saturating_add(1);
+        self.ends(Stage::Waiting, fault);
+    }
+
+    /// Nobody sent an upload in time.
+    pub(crate) fn is_late(&mut self) {
+        let message = "the deadline passed and no upload was in flight; another pod with new certificates takes its place";
+        let fault =
+            Fault { reason: "DeadlinePassed".to_owned(), message: message.to_owned(), may_retry: true };
+        self.ends(Stage::Waiting, &fault);
+        self.report.deadline_passed = true;
+    }
+
+    /// Its source is open.
+    pub(crate) fn planned(&mut self) {
+        self.report.stage = Stage::Moving;
+        self.report.message.clone_from(&self.words.moves);
+    }
+
+    /// It has done so much, of so much (0: not known).
+    pub(crate) fn moved(&mut self, done: u64, total: u64, is_finishing: bool, now: Instant) {
+        if self.is_held {
+            self.report.done = done;
+            return;
+        }
+        if is_finishing {
+            // The last phase counts nothing: what is done stays.
+            self.report.stage = Stage::Finishing;
+            self.report.message = "makes the disk durable".to_owned();
+            (self.report.rate, self.report.seconds_left) = (0, None);
+            return;
+        }
+        self.report.stage = Stage::Moving;
+        self.report.done = done;
+        self.report.total = Some(total).filter(|&total| total > 0);
+        if self.seen.back().is_some_and(|(_, before)| *before > done) {
+            // Another phase counts anew.
+            self.seen.clear();
+        }
+        self.seen.push_back((now, done));
+        while self.seen.len() > 2
+            && self.seen.front().is_some_and(|(then, _)| now.duration_since(*then) > WINDOW)
+        {
+            self.seen.pop_front();
+        }
+        self.report.rate = self.rate();
+        let left = self.report.total.map(|total| total.saturating_sub(done));
+        self.report.seconds_left = left.and_then(|left| left.checked_div(self.report.rate));
+    }
+
+    fn rate(&self) -> u64 {
+        let (Some((then, before)), Some((now, done))) = (self.seen.front(), self.seen.back()) else {
+            return 0;
+        };
+        let millis = u64::try_from(now.duration_since(*then).as_millis()).unwrap_or(u64::MAX);
+        done.saturating_sub(*before).saturating_mul(1000).checked_div(millis).unwrap_or(0)
+    }
+
+    /// The attempt failed, and there will be another: the number of failures in a row, by which it is decided when.
+    pub(crate) fn failed(&mut self) -> u32 {
+        self.report.failures = self.report.failures.saturating_add(1);
+        let is_further = self.report.done > self.furthest;
+        self.furthest = self.furthest.max(self.report.done);
+        self.in_a_row = if is_further { 1 } else { self.in_a_row.saturating_add(1) };
+        self.in_a_row
+    }
+
+    /// It waits for the next attempt.
+    pub(crate) fn waits(&mut self, fault: &Fault, until: Timestamp) {
+        self.ends(Stage::Waiting, fault);
+        self.report.retry_at = Some(until.to_string());
+    }
+
+    /// There will be no disk.
+    pub(crate) fn fails(&mut self, fault: &Fault) {
+        self.ends(Stage::Failed, fault);
+    }
+
+    /// The process was asked to end.
+    pub(crate) fn stops(&mut self) {
+        let message = self.words.stops.to_owned();
+        let fault = Fault { reason: INTERRUPTED.to_owned(), message, may_retry: true };
+        self.ends(Stage::Waiting, &fault);
+    }
+
+    fn ends(&mut self, stage: Stage, fault: &Fault) {
+        self.report.stage = stage;
+        self.report.reason.clone_from(&fault.reason);
+        self.report.message.clone_from(&fault.message);
+        (self.report.rate, self.report.seconds_left, self.report.retry_at) = (0, None, None);
+    }
+
+    /// The disk is whole.
+    pub(crate) fn done(&mut self, disk: Disk) {
+        let Disk { size, resumed, labels } = disk;
+        let failures = self.report.failures;
+        self.report = Report {
+            stage: Stage::Done,
+            message: self.words.done.to_owned(),
+            done: size,
+            total: Some(size),
+            resumed,
+            failures,
+            preallocation_applied: self.preallocates,
+            labels,
+            ..Report::default()
+        };
+    }
+
+    /// A sentence for the log.
+    pub(crate) fn sentence(&self) -> String {
+        let Report { done, total, rate, seconds_left, .. } = self.report;
+        match (total, seconds_left) {
+            (Some(total), Some(left)) => format!(
+                "{:.1} % ({} of {}), {}/s, {left} s left",
+                self.percent(),
+                human(done),
+                human(total),
+                human(rate)
+            ),
+            (Some(total), None) => format!("{:.1} % ({} of {})", self.percent(), human(done), human(total)),
+            (None, _) => format!("{} done, {}/s", human(done), human(rate)),
+        }
+    }
+
+    /// In percent, with two places.
+    pub(crate) fn percent(&self) -> f64 {
+        match (self.report.stage, self.report.total) {
+            (Stage::Done, _) => 100.0,
+            (_, Some(total)) => {
+                let hundredths = u128::from(self.report.done) * 10_000 / u128::from(total.max(1));
+                // At most 10 000.
+                hundredths.min(10_000) as f64 / 100.0
+            }
+            (_, None) => 0.0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fault() -> Fault {
+        Fault { reason: "Failed".into(), message: "the server went away".into(), may_retry: true }
+    }
+
+    #[test]
+    fn the_rate_is_of_the_last_seconds_and_the_time_left_follows_from_it() {
+        let (begin, mut progress) = (Instant::now(), Progress::new("http://h/x", false));
+        let at = |ms: u64| begin + Duration::from_millis(ms);
+        progress.begins();
+        progress.planned();
+        progress.moved(0, 1000, false, at(0));
+        assert_eq!(
+            (progress.report.rate, progress.report.seconds_left),
+            (0, None),
+            "of one look nothing follows"
+        );
+        for second in 1..=20_u64 {
+            // Twice as quick from the tenth second on.
+            let done = if second <= 10 { second } else { 10 + 2 * (second - 10) } * 10;
+            progress.moved(done, 1000, false, at(second * 1000));
+        }
+        assert_eq!((progress.report.done, progress.report.rate), (300, 20));
+        assert_eq!((progress.report.seconds_left, progress.percent()), (Some(35), 30.0));
+        progress.moved(0, 0, true, at(21_000));
+        assert_eq!(
+            (progress.report.stage, progress.report.done, progress.report.rate),
+            (Stage::Finishing, 300, 0)
+        );
+        progress.done(Disk { size: 1000, resumed: 7, ..Disk::default() });
+        assert_eq!((progress.percent(), progress.report.message.as_str()), (100.0, "Import Complete"));
+        assert_eq!((progress.report.resumed, progress.report.stage), (7, Stage::Done));
+    }
+
+    #[test]
+    fn pauses_are_short_again_for_who_came_further_and_grow_for_who_moves_the_same_bytes_again() {
+        let mut progress = Progress::new("http://h/x", false);
+        let mut attempt = |reached: &[u64]| {
+            progress.begins();
+            reached.iter().for_each(|&done| progress.moved(done, 1000, false, Instant::now()));
+            progress.failed()
+        };
+        assert_eq!([attempt(&[]), attempt(&[]), attempt(&[])], [1, 2, 3], "no connection");
+        assert_eq!(attempt(&[10]), 1, "bytes moved");
+        assert_eq!([attempt(&[10]), attempt(&[3, 9]), attempt(&[])], [2, 3, 4], "no further than before");
+        assert_eq!(attempt(&[11]), 1);
+    }
+
+    #[test]
+    fn an_upload_has_nothing_of_the_one_before_and_says_what_it_waits_for() {
+        let mut progress = Progress::of_uploads(false);
+        assert_eq!(progress.report.message, "waits for an upload");
+        progress.receives(Some(10));
+        progress.moved(4, 10, false, Instant::now());
+        progress.holds("the connection broke".into());
+        progress.moved(5, 10, false, Instant::now());
+        let report = progress.report.clone();
+        assert_eq!(
+            (report.stage, report.done, report.message.as_str()),
+            (Stage::Waiting, 5, "the connection broke")
+        );
+        assert_eq!(report.failures, 0, "it may still go on");
+        progress.goes_on();
+        progress.moved(6, 10, false, Instant::now());
+        assert_eq!((progress.report.stage, progress.report.reason.as_str()), (Stage::Moving, ""));
+        progress.waits_for_another(&fault());
+        assert_eq!((progress.report.stage, progress.report.failures), (Stage::Waiting, 1));
+        progress.receives(None);
+        assert_eq!((progress.report.done, progress.report.total, progress.report.failures), (0, None, 1));
+        progress.done(Disk { size: 10, ..Disk::default() });
+        assert_eq!((progress.report.message.as_str(), progress.report.failures), ("Upload Complete", 1));
+    }
+
+    #[test]
+    fn who_waits_says_why_and_until_when() {
+        let mut progress = Progress::new("http://h/x", true);
+        progress.begins();
+        progress.moved(5, 10, false, Instant::now());
+        progress.failed();
+        progress.waits(&fault(), Timestamp::from_second(0).unwrap());
+        let report = progress.report().clone();
+        assert_eq!((report.stage, report.failures, report.done), (Stage::Waiting, 1, 5));
+        assert_eq!(report.retry_at.as_deref(), Some("1970-01-01T00:00:00Z"));
+        assert_eq!((report.reason.as_str(), report.message.as_str()), ("Failed", "the server went away"));
+        progress.begins();
+        let report = progress.report();
+        assert_eq!(
+            (report.stage, &report.reason, &report.retry_at),
+            (Stage::Preparing, &String::new(), &None)
+        );
+        assert_eq!(report.failures, 1);
+        progress.done(Disk::default());
+        assert!(progress.report().preallocation_applied);
+    }
+}

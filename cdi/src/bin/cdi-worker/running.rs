@@ -1,0 +1,124 @@
+//! One attempt, from outside: a process of this program that is given an order and says how far it is.
+
+use crate::fault::FAILED;
+use crate::pod;
+use crate::said::{Disk, Fault, LONGEST, Order, Said, VERB};
+use crate::stop::{Running, Stop};
+use cdi::{Error, Result};
+use rustix::process::{Signal, WaitOptions, set_parent_process_death_signal};
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+
+/// How an attempt ended.
+#[derive(Debug, Clone)]
+pub(crate) enum Ended {
+    Done(Disk),
+    Failed(Fault),
+}
+
+/// An attempt that runs.
+pub(crate) struct Attempt {
+    lines: BufReader<ChildStdout>,
+    last: Option<Said>,
+    stop: Stop,
+}
+
+impl Attempt {
+    /// Starts one, which ends when the process is asked to end.
+    pub(crate) fn start(order: &Order, stop: &Stop) -> Result<Attempt> {
+        let (child, to, from) = spawn(order)?;
+        stop.runs(Running { child, wanted: Some(to) });
+        Ok(Attempt { lines: BufReader::new(from), last: None, stop: stop.clone() })
+    }
+
+    /// Starts one whose source comes through its input. The thread that calls this must live as long as the attempt.
+    pub(crate) fn start_with_input(order: &Order, stop: &Stop) -> Result<(Attempt, ChildStdin)> {
+        let (child, to, from) = spawn(order)?;
+        stop.runs(Running { child, wanted: None });
+        Ok((Attempt { lines: BufReader::new(from), last: None, stop: stop.clone() }, to))
+    }
+
+    /// What it says next; nothing at its end, or where what it says makes no sense.
+    pub(crate) fn next(&mut self) -> Option<Said> {
+        let mut line = vec![];
+        self.lines.by_ref().take(LONGEST).read_until(b'\n', &mut line).ok()?;
+        let said: Said = serde_json::from_slice(&line).ok()?;
+        if matches!(said, Said::Done(_) | Said::Failed(_)) {
+            self.last.get_or_insert_with(|| said.clone());
+        }
+        Some(said)
+    }
+
+    /// Waits for its end.
+    pub(crate) fn end(self) -> Result<Ended> {
+        let Attempt { lines, last, stop } = self;
+        // Whoever has more to say is told that nobody listens.
+        drop(lines);
+        let status = stop.ended(|running| {
+            let Some(Running { mut child, wanted }) = running else {
+                return Err(io::Error::other("it was lost"));
+            };
+            drop(wanted);
+            let status = child.wait();
+            reap();
+            status
+        });
+        let status = status.map_err(|e| Error::io("cannot wait for the process that converts", e))?;
+        Ok(match last {
+            Some(Said::Done(disk)) if status.success() => Ended::Done(disk),
+            Some(Said::Failed(fault)) => Ended::Failed(fault),
+            _ => Ended::Failed(harmed(status)),
+        })
+    }
+}
+
+/// The process, which has its order, and its pipes.
+fn spawn(order: &Order) -> Result<(Child, ChildStdin, ChildStdout)> {
+    let cannot = |e| Error::io("cannot start the process that converts", e);
+    let mut order = serde_json::to_vec(order).map_err(|e| cannot(e.into()))?;
+    order.push(b'\n');
+    // This very program.
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0("cdi-worker").arg(VERB).stdin(Stdio::piped()).stdout(Stdio::piped());
+    // It has it in its order.
+    command.env_remove(pod::JOB);
+    end_with_us(&mut command);
+    let mut child = command.spawn().map_err(cannot)?;
+    let (Some(mut to), Some(from)) = (child.stdin.take(), child.stdout.take()) else {
+        return Err(Error::failed("the process that converts has no pipes"));
+    };
+    // Where that fails it has ended, and how it did says more.
+    let _ = to.write_all(&order);
+    Ok((child, to, from))
+}
+
+/// It ended without a word. Killed, perhaps for lack of memory, it may do better; whatever else ends it would do so again.
+fn harmed(status: ExitStatus) -> Fault {
+    let is_killed = status.signal() == Some(Signal::KILL.as_raw());
+    let message = match is_killed {
+        true => {
+            "the process that converts was killed; where the pod ran out of memory, it needs a higher limit"
+                .to_owned()
+        }
+        false => {
+            format!("the process that converts ended without a word ({status}); the image may have harmed it")
+        }
+    };
+    Fault { reason: FAILED.to_owned(), message, may_retry: is_killed }
+}
+
+/// Whatever ends us, it ends too: by the one signal that nobody ignores.
+#[allow(unsafe_code)]
+fn end_with_us(command: &mut Command) {
+    let ask = || set_parent_process_death_signal(Some(Signal::KILL)).map_err(io::Error::from);
+    // SAFETY: between fork and exec only one system call is made, and no memory is taken.
+    unsafe {
+        command.pre_exec(ask);
+    }
+}
+
+/// Takes note of ended processes that an attempt left: the first process of a container inherits them, and has no others.
+fn reap() {
+    while std::process::id() == 1 && matches!(rustix::process::wait(WaitOptions::NOHANG), Ok(Some(_))) {}
+}

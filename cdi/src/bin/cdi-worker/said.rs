@@ -1,0 +1,58 @@
+//! What the two processes say to each other: an order on the standard input of an attempt, lines on its standard output.
+//! Behind the order of an upload its bytes follow (`cdi::source::upload`).
+
+use api::job::Import;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The word that starts an attempt; people do not type it.
+pub(crate) const VERB: &str = "attempt";
+
+/// The longest line that is read.
+pub(crate) const LONGEST: u64 = 64 << 10;
+
+/// One attempt. Its standard input stays open behind this line; the end of it asks the attempt to end, unless an upload comes
+/// there.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Order {
+    pub(crate) job: Import,
+    /// Bytes of memory that it may take.
+    pub(crate) memory: u64,
+}
+
+/// A line of an attempt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Said {
+    /// The source is open, and planned.
+    Planned,
+    /// Bytes are moved: so far, of so many (0: not known).
+    Moved { done: u64, total: u64, is_finishing: bool },
+    /// All bytes came and were in order; what is left is to make the disk durable.
+    Whole,
+    /// The disk is whole and durable.
+    Done(Disk),
+    /// There is no disk.
+    Failed(Fault),
+}
+
+/// A disk that is whole.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Disk {
+    pub(crate) size: u64,
+    /// Bytes that an earlier attempt had written.
+    pub(crate) resumed: u64,
+    /// Labels for the PVC.
+    pub(crate) labels: BTreeMap<String, String>,
+}
+
+/// Why an attempt failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Fault {
+    /// In one word, for conditions.
+    pub(crate) reason: String,
+    /// One sentence.
+    pub(crate) message: String,
+    /// Whether another attempt may mend it.
+    pub(crate) may_retry: bool,
+}

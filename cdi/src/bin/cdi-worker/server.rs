@@ -1,0 +1,261 @@
+//! The server of a worker pod: TLS, bounded connections, and three pages that anybody may read.
+//!
+//! Nothing secret is shown there, and nobody is asked who he is. Everything is bounded: connections, the head of a request,
+//! the time for each step. The body of a request is read by a [`Site`] that wants it (`upload/`), and by no other.
+
+use crate::page::page;
+use crate::progress::Progress;
+use cdi::{Error, ErrorKind, Result};
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use rustix::net::sockopt;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use std::convert::Infallible;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+
+/// Addresses of both families, and of one where there is no other.
+const EVERYWHERE: [&str; 2] = ["[::]:8443", "0.0.0.0:8443"];
+/// The most connections at once.
+const CONNECTIONS: usize = 32;
+/// The most bytes of the head of a request, and of a body that are read at once.
+const HEAD: usize = 64 << 10;
+/// Time for a handshake.
+const STEP: Duration = Duration::from_secs(5);
+/// Time for the head of a request, also behind another one.
+const READ_HEAD: Duration = Duration::from_secs(30);
+/// Silence of a connection before the first probe, time between probes, and probes that may go unanswered: a client that is
+/// gone without a word is found.
+const PROBES: (Duration, Duration, u32) = (Duration::from_secs(15), Duration::from_secs(5), 3);
+
+/// An answer.
+pub(crate) type Answer = Response<Full<Bytes>>;
+
+/// What is served.
+pub(crate) trait Site: Send + Sync + 'static {
+    /// Time for a whole connection; none where an upload takes its time.
+    const LONGEST: Option<Duration>;
+
+    /// The certificate that is shown now.
+    fn tls(&self) -> TlsAcceptor;
+
+    /// Answers a request.
+    fn answer(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+        client: Client,
+    ) -> impl Future<Output = Answer> + Send;
+}
+
+/// The other end of a connection.
+#[derive(Clone)]
+pub(crate) struct Client {
+    /// The certificate that it showed, and that was found good.
+    pub(crate) certificate: Option<CertificateDer<'static>>,
+    is_gone: Arc<AtomicBool>,
+}
+
+impl Client {
+    /// Whether the connection ended; a body that ended then may not be whole.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.is_gone.load(SeqCst)
+    }
+}
+
+/// Says that the connection ended.
+struct Gone(Arc<AtomicBool>);
+
+impl Drop for Gone {
+    fn drop(&mut self) {
+        self.0.store(true, SeqCst);
+    }
+}
+
+/// The places for connections.
+#[derive(Clone)]
+pub(crate) struct Places(Arc<Semaphore>);
+
+impl Places {
+    /// Connections that are open.
+    pub(crate) fn open(&self) -> usize {
+        // One place is for the next.
+        (CONNECTIONS - 1).saturating_sub(self.0.available_permits())
+    }
+}
+
+/// What the pages show.
+pub(crate) struct Shown {
+    pub(crate) progress: Mutex<Progress>,
+    /// The uid of the PVC, for metrics.
+    pub(crate) owner: String,
+}
+
+/// The pages alone, by a certificate that is made at start.
+pub(crate) struct Pages {
+    shown: Arc<Shown>,
+    acceptor: TlsAcceptor,
+}
+
+impl Pages {
+    pub(crate) fn new(shown: Arc<Shown>) -> Result<Pages> {
+        Ok(Pages { shown, acceptor: TlsAcceptor::from(Arc::new(tls()?)) })
+    }
+}
+
+impl Site for Pages {
+    const LONGEST: Option<Duration> = Some(Duration::from_secs(60));
+
+    fn tls(&self) -> TlsAcceptor {
+        self.acceptor.clone()
+    }
+
+    async fn answer(self: Arc<Self>, request: Request<Incoming>, _: Client) -> Answer {
+        pages(&self.shown, request.method(), request.uri().path())
+            .unwrap_or_else(|| text(StatusCode::NOT_FOUND, "there is nothing here\n"))
+    }
+}
+
+/// The answer to a request for a page; nothing where there is no such page.
+pub(crate) fn pages(shown: &Shown, method: &Method, path: &str) -> Option<Answer> {
+    let progress = shown.progress.lock().unwrap_or_else(PoisonError::into_inner);
+    let (kind, content) = page(path, &progress, &shown.owner)?;
+    drop(progress);
+    if method != Method::GET {
+        let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, "only GET is answered\n");
+        answer.headers_mut().insert(ALLOW, HeaderValue::from_static("GET"));
+        return Some(answer);
+    }
+    let mut answer = text(StatusCode::OK, content);
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    Some(answer)
+}
+
+/// An answer of text.
+pub(crate) fn text(status: StatusCode, text: impl Into<String>) -> Answer {
+    let mut answer = Response::new(Full::new(Bytes::from(text.into())));
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    answer
+}
+
+/// Begins to serve, at an address or at the port that a worker pod has; tells where.
+pub(crate) fn start<S: Site>(address: Option<&str>, site: Arc<S>) -> Result<(SocketAddr, Places)> {
+    let listener = bind(address)?;
+    let cannot = |e| Error::io("cannot listen", e);
+    let at = listener.local_addr().map_err(cannot)?;
+    listener.set_nonblocking(true).map_err(cannot)?;
+    let runtime = fetch::runtime()?;
+    let _inside = runtime.enter();
+    let listener = tokio::net::TcpListener::from_std(listener).map_err(cannot)?;
+    let places = Places(Arc::new(Semaphore::new(CONNECTIONS)));
+    runtime.spawn(serve(listener, site, places.clone()));
+    Ok((at, places))
+}
+
+fn bind(address: Option<&str>) -> Result<TcpListener> {
+    if let Some(address) = address {
+        return TcpListener::bind(address).map_err(|e| Error::io(format!("cannot listen on {address}"), e));
+    }
+    let [both, one] = EVERYWHERE;
+    TcpListener::bind(both)
+        .or_else(|_| TcpListener::bind(one))
+        .map_err(|e| Error::io(format!("cannot listen on {both} or {one}"), e))
+}
+
+fn tls() -> Result<rustls::ServerConfig> {
+    let cannot = |e: Box<dyn std::error::Error + Send + Sync>| {
+        Error::new(ErrorKind::Failed, "cannot make a certificate for TLS").because(e)
+    };
+    let key = rcgen::KeyPair::generate().map_err(|e| cannot(e.into()))?;
+    let params =
+        rcgen::CertificateParams::new(vec!["cdi-worker".to_owned()]).map_err(|e| cannot(e.into()))?;
+    let certificate = params.self_signed(&key).map_err(|e| cannot(e.into()))?;
+    let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|e| cannot(e.into()))?
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.der().clone()], key);
+    config.map_err(|e| cannot(e.into()))
+}
+
+async fn serve<S: Site>(listener: tokio::net::TcpListener, site: Arc<S>, places: Places) {
+    loop {
+        // The semaphore is never closed.
+        let Ok(place) = Arc::clone(&places.0).acquire_owned().await else { return };
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(e) => {
+                tracing::warn!("cannot accept a connection: {e}");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        let site = Arc::clone(&site);
+        tokio::spawn(async move {
+            match S::LONGEST {
+                None => connection(stream, site).await,
+                Some(longest) => {
+                    if timeout(longest, connection(stream, site)).await.is_err() {
+                        tracing::debug!("a connection was cut after {} s", longest.as_secs());
+                    }
+                }
+            }
+            drop(place);
+        });
+    }
+}
+
+/// A client that goes away ends its own connection.
+async fn connection<S: Site>(stream: TcpStream, site: Arc<S>) {
+    probe(&stream);
+    let stream = match timeout(STEP, site.tls().accept(stream)).await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(e)) => return tracing::debug!("a client: {e}"),
+        Err(_) => return tracing::debug!("a client: no handshake within {} s", STEP.as_secs()),
+    };
+    let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first().cloned());
+    let client = Client { certificate: certificate.map(CertificateDer::into_owned), is_gone: Arc::default() };
+    let is_gone = Arc::clone(&client.is_gone);
+    let service = service_fn(move |request| {
+        let (site, client) = (Arc::clone(&site), client.clone());
+        async move { Ok::<_, Infallible>(site.answer(request, client).await) }
+    });
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(READ_HEAD)
+        .max_buf_size(HEAD)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut served = std::pin::pin!(served);
+    // Of the two this ends first, also where the connection is cut from outside.
+    let gone = Gone(is_gone);
+    if let Err(e) = served.as_mut().await {
+        tracing::debug!("a client: {e}");
+    }
+    drop(gone);
+}
+
+/// Where the kernel does not do it, a client that is gone keeps its place for longer.
+fn probe(stream: &TcpStream) {
+    let set = || -> rustix::io::Result<()> {
+        sockopt::set_socket_keepalive(stream, true)?;
+        sockopt::set_tcp_keepidle(stream, PROBES.0)?;
+        sockopt::set_tcp_keepintvl(stream, PROBES.1)?;
+        sockopt::set_tcp_keepcnt(stream, PROBES.2)
+    };
+    if let Err(e) = set() {
+        tracing::debug!("a connection is not probed: {e}");
+    }
+}

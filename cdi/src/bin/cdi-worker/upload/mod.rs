@@ -1,0 +1,302 @@
+//! `cdi-worker upload`: the upload server of a PVC. The body of a request goes through the engine as it arrives.
+//!
+//! ```text
+//!  request ─► route.rs ─┬─ a page (server.rs)
+//!                       ├─ POST /upload …       plain.rs ─┐ body.rs, form.rs: its bytes, and whether they are all
+//!                       └─ /upload-tus/ID       tus.rs  ──┤
+//!                                                         ▼ slot.rs: one upload at a time, and none after the last
+//!                                      conversion.rs ── pipe ──► cdi-worker attempt ──► the disk
+//!  TLS_CERT_FILE TLS_KEY_FILE CLIENT_CERT_FILE ─► tls.rs: read anew when they change; client.rs: CLIENT_NAME
+//! ```
+//!
+//! **One pass.** Nothing is stored on the way: a slow volume slows the client down, through the pipe and its connection,
+//! and this process holds a few pieces of 64 KiB. The pipe says itself where the upload ends (`cdi::source::upload`).
+//!
+//! **Answers.** 200 when the disk is whole and durable under its name; of `-async` when all bytes came and were in order.
+//! 401 without the right certificate, 404 for other methods, 409 when a disk is there already, 503 while another upload runs,
+//! 400 where the disk does not fit, 500 with the sentence of the engine. Refusals come before the body where the client
+//! waits for `100 Continue`.
+//!
+//! **A connection that breaks** ends its upload within 2 s, and the next one begins anew; of `upload-tus` (tus 1.0) the pipe
+//! stays open for [`PATIENCE`], and the next PATCH goes on behind the last byte that was taken. A new pod has nothing of it:
+//! it answers `Upload-Offset: 0`. An upload that waits so gives way to a new one.
+//!
+//! **The end**: after the disk is whole, or at DEADLINE where no upload is in flight, or when asked to end.
+
+mod body;
+mod client;
+mod conversion;
+mod form;
+mod plain;
+mod route;
+mod slot;
+mod tls;
+mod tus;
+
+use crate::pod::{self, owner};
+use crate::progress::Progress;
+use crate::running::Ended;
+use crate::said::{Disk, Fault, Order};
+use crate::server::{self, Answer, Client, Places, Shown, Site, pages, text};
+use crate::stop::Stop;
+use api::job::{Import, Report, Source, Upload};
+use cdi::{Error, Result};
+use conversion::Conversion;
+use hyper::body::Incoming;
+use hyper::{Request, StatusCode};
+use jiff::Timestamp;
+use route::{Route, route};
+use slot::Slot;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tls::Tls;
+use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
+
+/// The time after which the pod makes room for one with new certificates (RFC 3339).
+const DEADLINE: &str = "DEADLINE";
+/// The name in the certificates of those who may upload.
+const CLIENT_NAME: &str = "CLIENT_NAME";
+/// How long an upload of tus waits for its next connection.
+const PATIENCE: Duration = Duration::from_secs(15 * 60);
+/// How long connections that are still open are answered after the disk is whole, at most.
+const LINGER: Duration = Duration::from_secs(2);
+/// The longest sleep: clocks may be set meanwhile.
+const NAP: Duration = Duration::from_secs(60);
+
+/// What may be said on the command line.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Settings<'a> {
+    listen: Option<&'a str>,
+    /// How long requests are answered after the disk is whole, whether anybody asks or not.
+    linger: Option<Duration>,
+    patience: Option<Duration>,
+}
+
+impl<'a> Settings<'a> {
+    /// Those of the command line; nothing where it makes no sense.
+    pub(crate) fn of(words: &[&'a str]) -> Option<Settings<'a>> {
+        let mut settings = Settings::default();
+        for pair in words.chunks(2) {
+            let &[flag, value] = pair else { return None };
+            let seconds = || value.parse().ok().map(Duration::from_secs);
+            match flag {
+                "--listen" => settings.listen = Some(value),
+                "--linger" => settings.linger = Some(seconds()?),
+                "--patience" => settings.patience = Some(seconds()?),
+                _ => return None,
+            }
+        }
+        Some(settings)
+    }
+}
+
+/// Waits for uploads until one fills the disk.
+pub(crate) fn run(settings: &Settings<'_>) -> ExitCode {
+    pod::end(work(settings))
+}
+
+fn work(settings: &Settings<'_>) -> Result<Report> {
+    let job = pod::job()?;
+    if !matches!(job.source, Source::Upload(_)) {
+        return Err(Error::refused(format!("the job in {} is not an upload", pod::JOB)));
+    }
+    let client_name = pod::setting(CLIENT_NAME)?;
+    let deadline = deadline()?;
+    let shown =
+        Arc::new(Shown { progress: Mutex::new(Progress::of_uploads(job.preallocate)), owner: owner() });
+    let stop = Stop::listen()?;
+    let site = Arc::new(Uploads {
+        memory: pod::memory()?,
+        job,
+        shown,
+        stop,
+        slot: Slot::default(),
+        tls: Tls::open()?,
+        client_name,
+        patience: settings.patience.unwrap_or(PATIENCE),
+        over: watch::Sender::default(),
+    });
+    let (at, places) = server::start(settings.listen, Arc::clone(&site))?;
+    tracing::info!("serves https://{at}/v1beta1/upload, and what it does at /v1/report and /metrics");
+    fetch::runtime()?.block_on(site.until_the_end(deadline, &places, settings.linger));
+    Ok(site.progress().report().clone())
+}
+
+fn deadline() -> Result<Option<Timestamp>> {
+    let Ok(text) = std::env::var(DEADLINE) else { return Ok(None) };
+    let time = text.parse();
+    time.map(Some).map_err(|e| {
+        Error::refused(format!("{DEADLINE} is {text:?}, not a time as 2026-01-02T03:04:05Z")).because(e)
+    })
+}
+
+/// How it all ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Over {
+    /// The disk is whole.
+    Done,
+    /// It failed when its client had been told that all is well.
+    Failed,
+}
+
+/// The upload server.
+pub(crate) struct Uploads {
+    job: Import,
+    memory: u64,
+    shown: Arc<Shown>,
+    stop: Stop,
+    slot: Slot,
+    tls: Tls,
+    client_name: String,
+    patience: Duration,
+    over: watch::Sender<Option<Over>>,
+}
+
+impl Site for Uploads {
+    const LONGEST: Option<Duration> = None;
+
+    fn tls(&self) -> TlsAcceptor {
+        self.tls.acceptor()
+    }
+
+    async fn answer(self: Arc<Self>, request: Request<Incoming>, client: Client) -> Answer {
+        let path = request.uri().path().to_owned();
+        match route(request.method(), &path) {
+            Route::Page => pages(&self.shown, request.method(), &path)
+                .unwrap_or_else(|| text(StatusCode::NOT_FOUND, "there is nothing here\n")),
+            Route::Nowhere => text(StatusCode::NOT_FOUND, "there is nothing here\n"),
+            Route::Probe => text(StatusCode::OK, ""),
+            _ if !self.knows(&client) => {
+                let what = format!("a client certificate with the name {} is needed\n", self.client_name);
+                body::refuse(request, text(StatusCode::UNAUTHORIZED, what))
+            }
+            Route::Archive => {
+                let what =
+                    "uploads of archives are not supported yet; send a disk image to /v1beta1/upload\n";
+                body::refuse(request, text(StatusCode::NOT_IMPLEMENTED, what))
+            }
+            Route::Upload(kind) => plain::upload(self, request, client, kind).await,
+            Route::Tus(id) => tus::answer(self, request, client, id).await,
+        }
+    }
+}
+
+impl Uploads {
+    fn knows(&self, client: &Client) -> bool {
+        let name = client.certificate.as_ref().and_then(|certificate| client::common_name(certificate));
+        name.is_some_and(|name| name == self.client_name)
+    }
+
+    /// Begins a conversion of so many bytes, where they are known.
+    async fn begin(&self, bytes: Option<u64>) -> Result<Conversion, Fault> {
+        self.progress().receives(bytes);
+        let job = Import { source: Source::Upload(Upload { bytes }), ..self.job.clone() };
+        let started = Conversion::start(Order { job, memory: self.memory }, &self.stop, &self.shown).await;
+        started.map_err(|e| Fault {
+            reason: crate::fault::FAILED.to_owned(),
+            message: printable::line(&e.chain()),
+            may_retry: true,
+        })
+    }
+
+    /// The upload failed, and nothing is left of it: another one may come.
+    fn fails(&self, fault: &Fault) {
+        tracing::warn!(reason = fault.reason, "{}", printable::line(&fault.message));
+        self.progress().waits_for_another(fault);
+        self.slot.free();
+    }
+
+    /// The connection broke.
+    fn breaks(&self, why: &str) {
+        let message = format!("{why}; the next upload begins anew");
+        self.fails(&Fault { reason: crate::fault::INTERRUPTED.to_owned(), message, may_retry: true });
+    }
+
+    /// The disk is whole; `answered` is called before the process may end.
+    fn done(&self, id: Option<String>, disk: Disk, answered: impl FnOnce()) {
+        self.progress().done(disk);
+        self.slot.done(id);
+        answered();
+        self.over.send_replace(Some(Over::Done));
+    }
+
+    /// What became of an upload that was answered before its disk was durable.
+    fn done_behind(&self, ended: Ended) {
+        match ended {
+            Ended::Done(disk) => self.done(None, disk, || ()),
+            Ended::Failed(fault) => {
+                self.progress().fails(&fault);
+                self.over.send_replace(Some(Over::Failed));
+            }
+        }
+    }
+
+    async fn until_the_end(&self, deadline: Option<Timestamp>, places: &Places, linger: Option<Duration>) {
+        let mut over = self.over.subscribe();
+        tokio::select! {
+            () = self.stop.asked() => self.progress().stops(),
+            () = self.late(deadline) => self.progress().is_late(),
+            // The sender is a part of this.
+            over = over.wait_for(Option::is_some) => if over.is_ok_and(|over| *over == Some(Over::Done)) {
+                tokio::select! {
+                    () = self.stop.asked() => {}
+                    () = tokio::time::sleep(linger.unwrap_or(LINGER)) => {}
+                    () = all_closed(places), if linger.is_none() => {}
+                }
+            }
+        }
+    }
+
+    /// The deadline passed, and nothing is in flight; no upload is taken any more then.
+    async fn late(&self, deadline: Option<Timestamp>) {
+        let Some(deadline) = deadline else { return std::future::pending().await };
+        loop {
+            let left = deadline.duration_since(Timestamp::now());
+            match Duration::try_from(left) {
+                Ok(left) if !left.is_zero() => tokio::time::sleep(left.min(NAP)).await,
+                _ => break,
+            }
+        }
+        self.slot.close().await;
+    }
+
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.shown.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn all_closed(places: &Places) {
+    while places.open() > 0 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// The words that tools know.
+fn failure(fault: &Fault) -> Answer {
+    let (status, more) = match fault.reason.as_str() {
+        "DataVolumeTooSmall" => {
+            (StatusCode::BAD_REQUEST, "effective image size is larger than the reported available storage: ")
+        }
+        _ => (StatusCode::INTERNAL_SERVER_ERROR, ""),
+    };
+    text(status, format!("Saving stream failed: {more}{}", printable::line(&fault.message)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_says_an_address_and_times() {
+        let seconds = |n| Some(Duration::from_secs(n));
+        let settings = Settings::of(&["--listen", "127.0.0.1:0", "--patience", "3", "--linger", "0"]);
+        let expected = Settings { listen: Some("127.0.0.1:0"), linger: seconds(0), patience: seconds(3) };
+        assert_eq!(settings, Some(expected));
+        assert_eq!(Settings::of(&[]), Some(Settings::default()));
+        for wrong in [&["--listen"][..], &["--linger", "soon"], &["x", "y"]] {
+            assert_eq!(Settings::of(wrong), None);
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! The one place for an upload: who has it, and who gets it. No I/O.
+//!
+//! ```text
+//!            take                     hold (tus)
+//!   Free ───────────► Busy ◄───────────────────────► Waiting
+//!    ▲  ◄─── free ───  │ done      resume, take (another)
+//!    │                 ▼
+//!    └─ close ─► Shut  Done
+//! ```
+
+use super::conversion::Conversion;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::{Notify, oneshot, watch};
+
+/// The place.
+#[derive(Default)]
+pub(super) struct Slot {
+    state: Mutex<State>,
+    /// Counts changes.
+    changed: watch::Sender<u64>,
+}
+
+#[derive(Default)]
+enum State {
+    #[default]
+    Free,
+    Busy {
+        id: Option<String>,
+        cut: Arc<Notify>,
+    },
+    Waiting(Held),
+    /// The disk is whole; the id of its upload, where it was one of tus.
+    Done(Option<String>),
+    /// The deadline has passed.
+    Shut,
+}
+
+/// An upload of tus between two connections.
+pub(super) struct Held {
+    pub(super) id: String,
+    /// Bytes that were handed to the conversion.
+    pub(super) offset: u64,
+    pub(super) conversion: Conversion,
+    /// Its other end hears when the wait is over.
+    pub(super) _waits: oneshot::Sender<()>,
+}
+
+/// The place is the caller's, who must give it back.
+pub(super) struct Turn {
+    /// One that waited, and that must be abandoned first.
+    pub(super) earlier: Option<Conversion>,
+    /// Another connection wants to go on with the same upload.
+    pub(super) cut: Arc<Notify>,
+}
+
+/// Why the place is not to be had.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// By another upload that runs.
+    Busy,
+    /// The disk is there already.
+    Done,
+    /// No upload is taken any more.
+    Shut,
+}
+
+/// An upload of tus, as it is found.
+pub(super) enum Found {
+    /// Nothing of it is here; the place is free for it.
+    Nothing,
+    /// So many bytes were taken, and it waits.
+    At(u64),
+    /// It is whole.
+    Whole,
+    /// The place is not to be had.
+    Not(Taken),
+}
+
+impl Slot {
+    /// For a new upload. One that waits for its connection gives way.
+    pub(super) fn take(&self, id: Option<&str>) -> Result<Turn, Taken> {
+        let mut state = self.state();
+        match &*state {
+            State::Free | State::Waiting(_) => {}
+            State::Busy { .. } => return Err(Taken::Busy),
+            State::Done(_) => return Err(Taken::Done),
+            State::Shut => return Err(Taken::Shut),
+        }
+        let cut = Arc::new(Notify::new());
+        let busy = State::Busy { id: id.map(str::to_owned), cut: Arc::clone(&cut) };
+        let earlier = match std::mem::replace(&mut *state, busy) {
+            State::Waiting(held) => Some(held.conversion),
+            _ => None,
+        };
+        drop(state);
+        self.tell();
+        Ok(Turn { earlier, cut })
+    }
+
+    /// How an upload of tus is found. A connection that still sends it is cut, and waited for.
+    pub(super) async fn find(&self, id: &str) -> Found {
+        let mut changes = self.changed.subscribe();
+        loop {
+            match &*self.state() {
+                State::Free => return Found::Nothing,
+                State::Waiting(held) if held.id == id => return Found::At(held.offset),
+                State::Waiting(_) => return Found::Nothing,
+                State::Done(Some(done)) if done == id => return Found::Whole,
+                State::Done(_) => return Found::Not(Taken::Done),
+                State::Shut => return Found::Not(Taken::Shut),
+                State::Busy { id: Some(busy), cut } if busy == id => cut.notify_one(),
+                State::Busy { .. } => return Found::Not(Taken::Busy),
+            }
+            if changes.changed().await.is_err() {
+                return Found::Not(Taken::Busy);
+            }
+        }
+    }
+
+    /// Goes on with an upload of tus that waits at this byte; nothing where it does not any more.
+    pub(super) fn resume(&self, id: &str, offset: u64) -> Option<(Conversion, Arc<Notify>)> {
+        let mut state = self.state();
+        if !matches!(&*state, State::Waiting(held) if held.id == id && held.offset == offset) {
+            return None;
+        }
+        let cut = Arc::new(Notify::new());
+        let busy = State::Busy { id: Some(id.to_owned()), cut: Arc::clone(&cut) };
+        let State::Waiting(held) = std::mem::replace(&mut *state, busy) else { return None };
+        drop(state);
+        self.tell();
+        Some((held.conversion, cut))
+    }
+
+    /// Takes the place from the upload of this id, where it waits.
+    pub(super) fn evict(&self, id: &str) -> Option<Conversion> {
+        let mut state = self.state();
+        if !matches!(&*state, State::Waiting(held) if held.id == id) {
+            return None;
+        }
+        let busy = State::Busy { id: None, cut: Arc::new(Notify::new()) };
+        let State::Waiting(held) = std::mem::replace(&mut *state, busy) else { return None };
+        Some(held.conversion)
+    }
+
+    /// The upload waits for its next connection.
+    pub(super) fn hold(&self, held: Held) {
+        *self.state() = State::Waiting(held);
+        self.tell();
+    }
+
+    /// Whether an upload could begin.
+    pub(super) fn is_taken(&self) -> Option<Taken> {
+        match &*self.state() {
+            State::Free | State::Waiting(_) => None,
+            State::Busy { .. } => Some(Taken::Busy),
+            State::Done(_) => Some(Taken::Done),
+            State::Shut => Some(Taken::Shut),
+        }
+    }
+
+    pub(super) fn free(&self) {
+        *self.state() = State::Free;
+        self.tell();
+    }
+
+    pub(super) fn done(&self, id: Option<String>) {
+        *self.state() = State::Done(id);
+        self.tell();
+    }
+
+    /// Waits until it is free, and lets nobody in any more; for ever where the disk is there.
+    pub(super) async fn close(&self) {
+        let mut changes = self.changed.subscribe();
+        loop {
+            {
+                let mut state = self.state();
+                if matches!(*state, State::Free) {
+                    *state = State::Shut;
+                    return;
+                }
+            }
+            if changes.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    fn tell(&self) {
+        self.changed.send_modify(|count| *count = count.wrapping_add(1));
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+    use tokio::time::timeout;
+
+    #[tokio::test]
+    async fn a_deadline_waits_for_the_upload_in_flight_and_lets_nobody_in_behind_it() {
+        let slot = Arc::new(Slot::default());
+        assert!(slot.take(None).is_ok());
+        let closing = tokio::spawn({
+            let slot = Arc::clone(&slot);
+            async move { slot.close().await }
+        });
+        tokio::task::yield_now().await;
+        assert_eq!(slot.is_taken(), Some(Taken::Busy));
+        assert!(!closing.is_finished());
+        slot.free();
+        closing.await.unwrap();
+        assert_eq!(slot.take(None).err(), Some(Taken::Shut));
+    }
+
+    #[tokio::test]
+    async fn who_comes_back_cuts_his_own_connection_and_no_other() {
+        let slot = Arc::new(Slot::default());
+        let turn = slot.take(Some("a")).ok().unwrap();
+        assert!(matches!(slot.find("b").await, Found::Not(Taken::Busy)));
+        assert!(timeout(Duration::ZERO, turn.cut.notified()).await.is_err());
+        let found = tokio::spawn({
+            let slot = Arc::clone(&slot);
+            async move { slot.find("a").await }
+        });
+        turn.cut.notified().await;
+        slot.done(Some("a".to_owned()));
+        assert!(matches!(found.await.unwrap(), Found::Whole));
+        assert!(matches!(slot.find("b").await, Found::Not(Taken::Done)));
+        assert_eq!(slot.take(Some("a")).err(), Some(Taken::Done));
+    }
+}

@@ -1,0 +1,76 @@
+//! Pods that end in the middle: the next one on the same volume goes on.
+
+use super::{PATIENCE, Pod, disk, job, names};
+use api::job::{Import, Stage};
+use rustix::process::Signal;
+use std::ops::Range;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use tests::http::{Behaviour, Server, pattern};
+
+const SIZE: usize = 48 << 20;
+
+/// A server that is slow until it is told to hurry, and a pod in the middle of its disk, with a mark behind it.
+fn middle(volume: &Path) -> (Server, Import, Pod) {
+    let slow = Behaviour { rate: Some(1 << 20), ..Behaviour::default() };
+    let server = Server::start(pattern(SIZE), slow);
+    let job = job(volume, &server.url("/disk.img"));
+    let pod = Pod::start(&job);
+    let until = Instant::now() + PATIENCE;
+    while mark(volume).is_none_or(|done| done < 4 << 20) {
+        assert!(Instant::now() < until, "no mark: {:?}", names(volume));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    (server, job, pod)
+}
+
+/// How far the journal says that it came: the last mark that is whole.
+fn mark(volume: &Path) -> Option<u64> {
+    let journal = std::fs::read(volume.join("disk.img.partial.journal")).ok()?;
+    let journal = String::from_utf8_lossy(&journal);
+    let (whole, _) = journal.rsplit_once('\n')?;
+    let (_, last) = whole.rsplit_once("\"done\":")?;
+    last.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+}
+
+/// The next pod finishes the disk, and asks for no byte before the mark but those by which it knows the source.
+fn goes_on(server: &Server, job: &Import, volume: &Path) {
+    let mark = mark(volume).expect("a mark stays");
+    let before = server.requests().len();
+    server.hurry();
+    let report = Pod::run(job).done();
+    assert!(report.resumed >= 4 << 20, "{report:?}");
+    assert!(std::fs::read(disk(volume)).expect("the disk") == pattern(SIZE));
+    assert_eq!(names(volume), ["disk.img"]);
+    let ranges = server.requests()[before..]
+        .iter()
+        .map(|r| r.range(SIZE as u64).expect("a range"))
+        .collect::<Vec<_>>();
+    // The server may see what the last pod asked for only now: that was ahead of the mark, too.
+    let is_look = |range: &&Range<u64>| range.start == 0 && range.end <= 256 << 10;
+    let (looks, rest): (Vec<_>, Vec<_>) = ranges.iter().partition(is_look);
+    assert_eq!(looks.len(), 1, "{ranges:?}");
+    assert!(!rest.is_empty() && rest.iter().all(|range| range.start >= mark), "from {mark}: {rest:?}");
+}
+
+#[test]
+fn a_pod_that_is_killed_is_gone_on_with_by_the_next() {
+    let volume = tempfile::tempdir().unwrap();
+    let (server, job, mut pod) = middle(volume.path());
+    pod.signal(Signal::KILL);
+    // The process that converts ends with it: nobody writes any more when all has been said.
+    pod.log();
+    goes_on(&server, &job, volume.path());
+}
+
+#[test]
+fn a_pod_that_is_asked_to_end_does_so_at_once_and_leaves_its_mark() {
+    let volume = tempfile::tempdir().unwrap();
+    let (server, job, pod) = middle(volume.path());
+    pod.signal(Signal::TERM);
+    let ended = pod.wait();
+    assert_eq!(ended.code, Some(143), "{}", ended.log);
+    let report = ended.report.expect("a termination message");
+    assert_eq!((report.stage, report.reason.as_str()), (Stage::Waiting, "Interrupted"));
+    goes_on(&server, &job, volume.path());
+}

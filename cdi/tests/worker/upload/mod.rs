@@ -1,0 +1,128 @@
+//! The program of upload pods, as the upload proxy finds it.
+
+mod client;
+mod plain;
+mod refusals;
+mod times;
+mod tus;
+
+use super::{Ended, PATIENCE, Pod, disk, names};
+use api::job::{Import, Report, Source, Stage, Target, Upload};
+use cdi::convert::{Request, prepare};
+use cdi::plan::{Output, Wishes};
+use cdi::run::watch::Watch;
+use cdi::source::{Named, Options};
+use cdi::target::Destination;
+use client::{Answer, Authority, Connection, Identity, NAME};
+use std::time::{Duration, Instant};
+use tests::http::pattern;
+
+/// An upload pod that runs, and its volume.
+struct Server {
+    pod: Pod,
+    authority: Authority,
+    proxy: Identity,
+    volume: tempfile::TempDir,
+    /// The Secret with its certificates.
+    secret: tempfile::TempDir,
+}
+
+impl Server {
+    fn start() -> Server {
+        Server::start_with(None, &[], &[])
+    }
+
+    fn of_size(size: u64) -> Server {
+        Server::start_with(Some(size), &[], &[])
+    }
+
+    fn start_with(size: Option<u64>, words: &[&str], environment: &[(&str, &str)]) -> Server {
+        let (volume, secret) =
+            (tempfile::tempdir().expect("it can be made"), tempfile::tempdir().expect("it can be made"));
+        let authority = Authority::new();
+        authority.mount(&authority.sign("server"), secret.path());
+        let proxy = authority.sign(NAME);
+        let target = Target::File(disk(volume.path()));
+        let job = Import { source: Source::Upload(Upload::default()), target, size, preallocate: false };
+        let path = |name: &str| secret.path().join(name).to_str().expect("a plain path").to_owned();
+        let (chain, key, clients) = (path("tls.crt"), path("tls.key"), path("ca.crt"));
+        let own = [
+            ("TLS_CERT_FILE", chain.as_str()),
+            ("TLS_KEY_FILE", &key),
+            ("CLIENT_CERT_FILE", &clients),
+            ("CLIENT_NAME", NAME),
+        ];
+        let pod = Pod::start_as(&[&["upload"], words].concat(), &job, &[&own, environment].concat());
+        Server { pod, authority, proxy, volume, secret }
+    }
+
+    /// A connection of the upload proxy.
+    fn connect(&mut self) -> Connection {
+        let at = self.pod.at();
+        self.authority.connect(&at, Some(&self.proxy)).expect("a connection")
+    }
+
+    fn post(&mut self, path: &str, body: &[u8]) -> Answer {
+        self.connect().post(path, body)
+    }
+
+    /// An upload of so many bytes, of which these have been sent.
+    fn begin(&mut self, path: &str, length: usize, sent: &[u8]) -> Connection {
+        let mut connection = self.connect();
+        connection.head(&format!("POST {path}"), &[("Content-Length", &length.to_string())]);
+        connection.send(sent).expect("the server takes them");
+        connection
+    }
+
+    /// Asks again while another upload has the place.
+    fn post_when_free(&mut self, path: &str, body: &[u8]) -> Answer {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let answer = self.post(path, body);
+            if answer.status != 503 {
+                return answer;
+            }
+            assert!(Instant::now() < until, "{answer:?}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn disk(&self) -> Vec<u8> {
+        std::fs::read(disk(self.volume.path())).expect("the disk")
+    }
+
+    fn names(&self) -> Vec<String> {
+        names(self.volume.path())
+    }
+
+    /// The pod ends well.
+    #[track_caller]
+    fn done(self) -> Report {
+        let report = self.pod.wait().done();
+        assert_eq!(report.message, "Upload Complete");
+        report
+    }
+}
+
+/// This disk as qcow2.
+fn qcow2(raw: &[u8]) -> Vec<u8> {
+    let folder = tempfile::tempdir().expect("it can be made");
+    let (from, to) = (folder.path().join("a.img"), folder.path().join("a.qcow2"));
+    std::fs::write(&from, raw).expect("it can be made");
+    let (watch, wishes) = (Watch::default(), Wishes::of_threads(1));
+    let output = Output::Qcow2 { cluster_bits: 16, compress: None };
+    let request = Request::new(Named::Path(from), Destination::File(to.clone()), Options::default(), wishes);
+    prepare(Request { output, ..request }, &watch)
+        .expect("it can be made")
+        .run(&watch)
+        .expect("it can be made");
+    std::fs::read(to).expect("it can be made")
+}
+
+/// A form of a browser with this part `file`.
+fn form(content: &[u8]) -> Vec<u8> {
+    let part = |name: &str| format!("--b0\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n");
+    [part("note").as_bytes(), b"hello\r\n", part("file").as_bytes(), content, b"\r\n--b0--\r\n"].concat()
+}
+
+const FORM: (&str, &str) = ("Content-Type", "multipart/form-data; boundary=b0");

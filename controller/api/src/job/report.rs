@@ -1,0 +1,111 @@
+//! What a worker pod says of its job: at `/v1/report` while it works, and as its termination message when it has ended.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// State of a job. `message`, `preallocationApplied` and `labels` are read by upstream's tools too.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Report {
+    /// Stage that the job is in.
+    pub stage: Stage,
+    /// Reason in one word, for programs; empty while all goes well.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// Message for people: one sentence, without secrets.
+    pub message: String,
+    /// Bytes of the disk that are done.
+    pub done: u64,
+    /// Bytes of the disk; unset while they are not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total: Option<u64>,
+    /// Bytes of the disk that an earlier run of the job left, and that were not moved again.
+    pub resumed: u64,
+    /// Bytes of the disk that are done each second.
+    pub rate: u64,
+    /// Seconds until the end at this rate; unset where they are not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seconds_left: Option<u64>,
+    /// Number of attempts that failed and were followed by another.
+    pub failures: u32,
+    /// Time of the next attempt (RFC 3339), in stage `Waiting`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_at: Option<String>,
+    /// All blocks of the disk are allocated.
+    pub preallocation_applied: bool,
+    /// The deadline of an upload server passed while no upload was in flight: another pod with new certificates is needed.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub deadline_passed: bool,
+    /// Labels for the PVC, from the environment of an image's configuration.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+}
+
+/// Stage of a job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Stage {
+    /// Looks at the source and plans.
+    #[default]
+    Preparing,
+    /// Moves bytes.
+    Moving,
+    /// Waits for its next attempt.
+    Waiting,
+    /// Makes the disk durable and gives it its name.
+    Finishing,
+    /// The disk is whole and durable.
+    Done,
+    /// The job ended without a disk, and another attempt cannot mend that.
+    Failed,
+}
+
+/// The most bytes of a termination message: the kubelet keeps no more.
+pub const LONGEST: usize = 4096;
+
+impl Report {
+    /// The termination message: JSON of at most [`LONGEST`] bytes, with the sentence shortened where it is longer.
+    pub fn termination(&self) -> String {
+        let mut report = self.clone();
+        loop {
+            // A report is made of texts and numbers alone.
+            let text = serde_json::to_string(&report).unwrap_or_default();
+            let over = text.len().saturating_sub(LONGEST);
+            if over == 0 {
+                return text;
+            }
+            if report.message.is_empty() {
+                report.labels.clear();
+                continue;
+            }
+            // An escaped character takes up to six bytes of JSON.
+            let keep = report.message.len().saturating_sub(over.max(6)).min(report.message.len());
+            let keep = (0..=keep).rev().find(|&at| report.message.is_char_boundary(at)).unwrap_or(0);
+            report.message.truncate(keep);
+        }
+    }
+
+    /// The report in a termination message; nothing where the message is of another program.
+    pub fn of_termination(text: &str) -> Option<Report> {
+        serde_json::from_str(text).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_termination_message_fits_what_the_kubelet_keeps() {
+        for message in ["ok", &"ä\"\u{1}".repeat(3000)] {
+            let labels = BTreeMap::from([("a.kubevirt.io/b".to_owned(), "c".to_owned())]);
+            let report =
+                Report { stage: Stage::Failed, message: message.to_owned(), labels, ..Report::default() };
+            let text = report.termination();
+            assert!(text.len() <= LONGEST, "{}", text.len());
+            let read = Report::of_termination(&text).expect("it is a report");
+            assert_eq!(read.stage, Stage::Failed);
+            assert!(message.starts_with(&read.message) && !read.message.is_empty());
+        }
+        assert_eq!(Report::of_termination("panicked at …"), None);
+    }
+}
