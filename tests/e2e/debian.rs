@@ -2,7 +2,8 @@
 //! minute, and so has the cluster for itself.
 
 use crate::virtctl::login::{self, Key};
-use crate::{from_disks, tiny, virtctl, with_disks, with_spec};
+use crate::virtctl::udp;
+use crate::{bodies, from_disks, tiny, virtctl, with_disks, with_spec};
 use tests::cluster::Space;
 
 /// Settings, by which whoever has this key logs in.
@@ -44,4 +45,6 @@ fn a_server_is_ready_when_its_own_program_says_so() {
     console.types("cat /run/told").says("by the manifest");
     virtctl::asks_the_guest_agent(&space);
     login::is_let_in(&space, &key);
+    udp::reaches(&space, &mut console);
+    bodies::thaws_by_itself(&space, &mut console);
 }

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 mod admission;
+mod bodies;
 mod boots;
 mod clients;
 mod console;
@@ -13,6 +14,7 @@ mod debian;
 mod deletion;
 mod documents;
 mod images;
+mod imports;
 mod install;
 mod installer;
 mod measures;

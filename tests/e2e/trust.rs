@@ -78,6 +78,9 @@ impl<'a> Bearer<'a> {
             Some(("vmi", name)) => {
                 format!("/apis/kubevirt.io/v1/namespaces/{}/virtualmachineinstances/{name}", self.space.name)
             }
+            Some(("pvc", name)) => {
+                format!("/api/v1/namespaces/{}/persistentvolumeclaims/{name}", self.space.name)
+            }
             _ => panic!("{object} is not patched here"),
         };
         let header = ["-H", "Content-Type: application/merge-patch+json", "-X", "PATCH", "-d", change];
@@ -309,10 +312,38 @@ fn a_stolen_token_of_virt_controller_makes_no_way_into_a_node() {
         "the kinds of volumes that launchers have",
     );
 
+    // A worker is a PVC's, and sees nothing of a node. PVCs are those of DataVolumes.
+    let worker = |name: &str, owner: &str, change: &dyn Fn(&mut serde_json::Value)| {
+        pod(name, &|pod| {
+            pod["metadata"]["labels"] = serde_json::json!({"kubevirt.io": "cdi-worker"});
+            pod["metadata"]["ownerReferences"][0]["kind"] = owner.into();
+            let version = if owner == "PersistentVolumeClaim" { "v1" } else { "kubevirt.io/v1" };
+            pod["metadata"]["ownerReferences"][0]["apiVersion"] = version.into();
+            change(pod);
+        })
+    };
+    worker("importer-a", "PersistentVolumeClaim", &|_| ()).ok();
+    refused(&worker("importer-b", "VirtualMachineInstance", &|_| ()), "worker pods, owned by their PVCs");
+    refused(&worker("other", "PersistentVolumeClaim", &|_| ()), "worker pods, owned by their PVCs");
+    refused(&worker("importer-b", "PersistentVolumeClaim", &shows), "worker pods with nothing of a node");
+    let claim = |owner: &str| {
+        format!(
+            "{{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {{name: theirs{owner}}}, spec: {{accessModes: \
+             [ReadWriteOnce], resources: {{requests: {{storage: 1Mi}}}}}}}}"
+        )
+    };
+    refused(&thief.reads(&claim(""), &["create", "-f", "-"]), "the PVCs of DataVolumes only");
+    space.apply(&claim(""));
+    let said = "only annotations of CDI of a PVC";
+    refused(&thief.patches("pvc/theirs", r#"{"metadata":{"labels":{"a":"b"}}}"#), said);
+    refused(&thief.patches("pvc/theirs", r#"{"metadata":{"annotations":{"a":"b"}}}"#), said);
+    thief.patches("pvc/theirs", r#"{"metadata":{"annotations":{"cdi.kubevirt.io/a":"b"}}}"#).ok();
+
     space.run(&["run", "theirs", "--image=registry:5000/pause:1"]);
-    refused(&thief.runs(&["delete", "pod", "theirs"]), "deletes and changes launcher pods only");
+    let said = "deletes launcher and worker pods only, and changes launcher pods only";
+    refused(&thief.runs(&["delete", "pod", "theirs"]), said);
     let ended = r#"{"status":{"phase":"Succeeded"}}"#;
-    refused(&thief.patches("pod/theirs", ended), "deletes and changes launcher pods only");
+    refused(&thief.patches("pod/theirs", ended), said);
     refused(&thief.patches("pod/virt-launcher-a", ended), "only the conditions of a pod's status");
     let revision =
         "{apiVersion: apps/v1, kind: ControllerRevision, metadata: {name: theirs}, revision: 1, data: {}}";

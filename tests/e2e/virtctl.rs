@@ -2,9 +2,11 @@
 //! (`subresources.kubevirt.io`). It judges by its exit code, and by what it prints.
 
 pub(crate) mod login;
+mod own;
 mod rfb;
 mod same;
 mod table;
+pub(crate) mod udp;
 
 use crate::{network, tiny, with_spec};
 use serde_json::Value;

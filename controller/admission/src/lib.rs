@@ -1,11 +1,11 @@
-//! virt-api: what may be written of VMs, and what is filled in first. Beside the webhooks it serves the aggregated API
+//! virt-api: what may be written of VMs and disks, and what is filled in first. Beside the webhooks it serves the aggregated API
 //! (package `subresources`).
 //!
 //! ```text
 //!  API server ── HTTPS ─► serve::transport ─► routes ─► rules: review in, review out (pure)
 //!                                               │         ▲
 //!                                               │       live: the settings, our certificate, … ◄── watch
-//!                                               ├───► workloads: whether any VM is left
+//!                                               ├───► workloads: whether any VM or DataVolume is left
 //!                                               ├───► evictions: a pod and its VMI, ─► the node that the VMI must leave
 //!                                               └───► subresources: what users ask of VMs
 //! ```

@@ -150,7 +150,7 @@ impl Routes {
             return Ok(self.evictions.answer(hook, request, around, peer).await);
         }
         if asks_what_is_left(hook, request) {
-            around.left = match self.workloads.left().await {
+            around.left = match self.workloads.left(hook.question).await {
                 Err(error) if error.kind() == ErrorKind::Unreachable => {
                     return Ok(not_looked_into(&error.chain()));
                 }

@@ -1,4 +1,5 @@
-//! Whether there still are VMs, VMIs or replica sets: a KubeVirt object that is to stay until they are gone asks for it.
+//! Whether there still are VMs, VMIs or replica sets: a KubeVirt object that is to stay until they are gone asks for it. A
+//! CDI object asks for DataVolumes.
 //!
 //! A review comes from whoever reaches the port. So that a flood of reviews of deletions is neither a flood of lists at the
 //! API server nor fills the memory with reviews that wait, the lists are made for one review at a time, [`PAUSE`] apart, and
@@ -7,6 +8,7 @@
 use api_server::error::{Error, ErrorKind, Result};
 use api_server::has_any;
 use kubernetes::objects::Kind;
+use kubernetes::webhooks::Question;
 use std::time::{Duration, Instant};
 use tokio::sync::{Mutex, Semaphore};
 
@@ -16,12 +18,18 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(100);
 /// Reviews that wait at once.
 const WAITING: usize = 8;
+/// What keeps an installation of CDI, and how people call it.
+const DISKS: &[Workload] = &[(Kind::DataVolume, "DataVolumes")];
 /// What keeps an installation, and how people call it.
-const WORKLOADS: [(Kind, &str); 3] = [
+const WORKLOADS: &[Workload] = &[
     (Kind::VirtualMachine, "Virtual Machines"),
     (Kind::VirtualMachineInstance, "Virtual Machine Instances"),
     (Kind::VirtualMachineInstanceReplicaSet, "Virtual Machine Instance Replica Sets"),
+    // The kind goes with the installation, and with each of them its PVC.
+    (Kind::DataVolume, "Data Volumes"),
 ];
+
+type Workload = (Kind, &'static str);
 
 /// Asks the API server for them.
 pub(super) struct Workloads {
@@ -36,7 +44,7 @@ impl Workloads {
     }
 
     /// A kind of which there still are objects.
-    pub(super) async fn left(&self) -> Result<Option<&'static str>> {
+    pub(super) async fn left(&self, question: Question) -> Result<Option<&'static str>> {
         let Ok(_waits) = self.waiting.try_acquire() else {
             let what = format!(
                 "cannot look for workloads: {WAITING} deletions of KubeVirt objects are being looked at already; \
@@ -53,12 +61,13 @@ impl Workloads {
             tokio::time::sleep_until((last + PAUSE).into()).await;
         }
         *last = Some(Instant::now());
-        self.list().await
+        let kinds = if question == Question::CdiRemoval { DISKS } else { WORKLOADS };
+        self.list(kinds).await
     }
 
-    async fn list(&self) -> Result<Option<&'static str>> {
-        for (kind, name) in WORKLOADS {
-            if has_any(&self.client, kind).await? {
+    async fn list(&self, kinds: &[Workload]) -> Result<Option<&'static str>> {
+        for (kind, name) in kinds {
+            if has_any(&self.client, *kind).await? {
                 return Ok(Some(name));
             }
         }
@@ -93,13 +102,14 @@ pub(super) mod tests {
     async fn a_flood_of_deletions_is_no_flood_of_lists() {
         let server = Asked::begin().await;
         let workloads = Workloads::new(server.client.clone());
-        let asked = futures_util::future::join_all((0..100).map(|_| workloads.left())).await;
+        let asked =
+            futures_util::future::join_all((0..100).map(|_| workloads.left(Question::KubeVirtRemoval))).await;
         let answered = asked.iter().filter(|left| matches!(left, Ok(None))).count();
         assert_eq!(answered, WAITING);
         let refused = asked.into_iter().filter_map(Result::err);
         assert!(refused.into_iter().all(|error| error.to_string().contains("are being looked at already")));
         assert_eq!(server.count(), WAITING * WORKLOADS.len());
-        assert_eq!(workloads.left().await.unwrap(), None);
+        assert_eq!(workloads.left(Question::KubeVirtRemoval).await.unwrap(), None);
     }
 
     #[tokio::test]
@@ -108,7 +118,9 @@ pub(super) mod tests {
         let workloads = Workloads::new(server.client.clone());
         let all = async || {
             let began = Instant::now();
-            let asked = futures_util::future::join_all((0..3).map(|_| workloads.left())).await;
+            let asked =
+                futures_util::future::join_all((0..3).map(|_| workloads.left(Question::KubeVirtRemoval)))
+                    .await;
             assert!(asked.iter().all(|left| matches!(left, Ok(None))), "{asked:?}");
             began.elapsed()
         };
@@ -137,6 +149,19 @@ pub(super) mod tests {
         assert_eq!(server.count(), 0);
         routes.answer_to(hook, peer(1), deletion(), false).await;
         assert_eq!(server.count(), WORKLOADS.len());
+    }
+
+    /// What keeps a CDI object is DataVolumes, and VMs are nothing to it.
+    #[tokio::test]
+    async fn a_cdi_object_asks_for_data_volumes_alone() {
+        let server = Asked::begin().await;
+        let live = Arc::new(Live::new("kubevirt", Arc::default()));
+        let routes = Routes::new(live, Health::default(), server.client.clone());
+        let hook = Webhook::at("/cdi-validate").unwrap();
+        let mut review: serde_json::Value = serde_json::from_str(&deletion()).unwrap();
+        review["request"]["oldObject"]["status"] = json!({"phase": "Deployed"});
+        routes.answer_to(hook, peer(1), review.to_string(), false).await;
+        assert_eq!(server.count(), DISKS.len());
     }
 
     #[tokio::test]

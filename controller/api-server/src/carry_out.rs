@@ -14,6 +14,7 @@ use jiff::Timestamp;
 use kubernetes::issue::Issue;
 use kubernetes::objects::{FOUND_BY, Key, Kind, owner};
 use kubernetes::plan::{Note, Plan, Step};
+use kubernetes::worker::WORK;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -139,19 +140,23 @@ impl<S: Server> Work<'_, S> {
 }
 
 /// A pod of that name which is not of the same owner is a stranger's, and so is one that is not found by the same labels:
-/// nobody who watches launcher pods would hear of its end. It is never taken for the one that was to be made.
+/// nobody who watches launcher pods, or workers, would hear of its end. It is never taken for the one that was to be made.
 fn strange(key: &Key, wanted: &Value, there: &Value) -> Result<()> {
     let owner = |object: &Value| {
         let meta = meta(object);
         let owner = owner::controller(&meta).cloned();
         owner.map(|owner| (owner.api_version, owner.kind, owner.uid))
     };
-    let found_by = |object: &Value| FOUND_BY.map(|label| object["metadata"]["labels"][label].clone());
+    let labels = || FOUND_BY.into_iter().chain([WORK.0]);
+    let found_by = |object: &Value| {
+        labels().map(|label| object["metadata"]["labels"][label].clone()).collect::<Vec<_>>()
+    };
     if key.kind != Kind::Pod || owner(wanted) == owner(there) && found_by(wanted) == found_by(there) {
         return Ok(());
     }
-    let what =
-        format!("{key} is there already, and somebody else made it: delete it, or give the VMI another name");
+    let what = format!(
+        "{key} is there already, and somebody else made it: delete it, or give the VMI or the DataVolume another name"
+    );
     Err(Error::new(ErrorKind::Refused, what))
 }
 

@@ -358,6 +358,7 @@ words! {
         Ready = "Ready",
         Bound = "Bound",
         Running = "Running",
+        Transferring = "Transferring",
     }
 }
 

@@ -6,6 +6,7 @@
 //!                              ▼
 //!                          machine (strict: Machine, or every fault with its field path)
 //!
+//! cdi, datavolume          imports, uploads and clones: settings, sources, requests
 //! launcher                 what virt-launcher is told and what it tells
 //! node                     what a node can do, as virt-launcher found out
 //! job                      what a program that imports a disk is told; DataVolume (forgiving) ──► Import (strict)
@@ -16,6 +17,7 @@
 //! The objects are made with [`object!`](crate::object): one description of a struct gives reading (every fault with
 //! its path), writing, and the fields that were kept without being known.
 
+pub mod cdi;
 pub mod claim;
 pub mod configmap;
 pub mod crd;

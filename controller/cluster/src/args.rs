@@ -28,6 +28,9 @@ pub struct Controller {
     /// The image of virt-launcher
     #[arg(long, env = "LAUNCHER_IMAGE")]
     launcher_image: String,
+    /// The image of the workers that move disks
+    #[arg(long, env = "WORKER_IMAGE")]
+    worker_image: String,
     /// Where /healthz, /readyz and /metrics answer, by HTTPS
     #[arg(long, default_value_t = everywhere(PORT))]
     listen: SocketAddr,
@@ -45,6 +48,8 @@ impl Controller {
         health.clone().serve(self.listen, client.clone(), &self.namespace, server, others).await?;
         let mut ends =
             signal(SignalKind::terminate()).map_err(|e| Error::setup("cannot wait for SIGTERM", e))?;
+        let reports = crate::reports::Reports::new()
+            .map_err(|e| Error::setup("cannot set up TLS for the reports of workers", e))?;
         let mut lease = Lease::new(writer.clone(), &self.namespace, LEASE, self.identity.clone());
         // A replica in waiting has nothing to do, and is ready for that.
         health.is_ready();
@@ -55,7 +60,7 @@ impl Controller {
         tracing::info!("{} acts", self.identity);
         let act = async {
             let facts = self.facts(&writer).await;
-            crate::run::run(client, writer, facts, health).await;
+            crate::run::run(client, writer, facts, health, reports).await;
         };
         let lost = tokio::select! {
             error = lease.keep() => Some(error),
@@ -75,6 +80,7 @@ impl Controller {
         ClusterFacts {
             namespace: self.namespace.clone(),
             launcher_image: self.launcher_image.clone(),
+            worker_image: self.worker_image.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             image_volumes: loop {
                 match self.keeps_images(writer).await {

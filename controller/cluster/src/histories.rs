@@ -6,6 +6,7 @@
 use super::sim::event::{Event, Fault, event, faults};
 use super::sim::history::Run;
 use super::sim::shape::{difference, shape};
+use api::job::Stage;
 use kubernetes::objects::{Key, Kind};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -161,7 +162,7 @@ fn what_is_said_of_data_is_said_though_somebody_was_quicker() {
         run.happen(&Event::Vm(1, "Always"));
         run.settle();
         run.expect(&[(tick, Fault::Meddle)]);
-        run.happen(&Event::Data("Succeeded"));
+        run.happen(&Event::Work(Some(Stage::Done)));
         run.settle();
         let said =
             run.sim.condition(&Key::new(Kind::VirtualMachineInstance, "n", "second"), "DataVolumesReady");

@@ -7,7 +7,8 @@
 //!  KubeVirt ─► its config ─┐
 //!  VirtualMachine ─► vm ───┼─► VirtualMachineInstance ─► vmi ─► pod (one Pod for each VMI) ─► virt-handler
 //!  replica set ────────────┘                              ▲
-//!        data volumes, claims, nodes: looked at ──────────┘
+//!        PVCs, nodes: looked at ──────────────────────────┘
+//!  DataVolume ─► datavolume ─► PVC, worker pod ─► reports: what the worker says of its work, each second
 //!
 //!  certificates  the API server is led to virt-api           kubevirt, node   the installation, what nodes say
 //!  rights        what each step takes                        measures         what is counted
@@ -26,6 +27,7 @@
 
 pub mod args;
 mod certificates;
+mod datavolume;
 mod decide;
 #[cfg(test)]
 mod histories;
@@ -34,6 +36,7 @@ mod measures;
 mod node;
 mod pod;
 mod replicaset;
+mod reports;
 #[cfg(test)]
 mod rights;
 mod run;

@@ -10,6 +10,7 @@
 //! a plan of it is being carried out. A plan that fails is decided anew after a pause that grows.
 
 use crate::measures::{self, Times, Work};
+use crate::reports::{Reports, Told};
 use api_server::error::ErrorKind;
 use api_server::watch::{self, Seen};
 use api_server::{Done, Writer};
@@ -50,7 +51,13 @@ pub(crate) struct ControlLoop {
 }
 
 /// Decides and applies for ever.
-pub(crate) async fn run(client: kube::Client, writer: Writer, facts: ClusterFacts, health: Health) {
+pub(crate) async fn run(
+    client: kube::Client,
+    writer: Writer,
+    facts: ClusterFacts,
+    health: Health,
+    (mut reports, mut told): (Reports, mpsc::Receiver<Told>),
+) {
     let (to, mut seen) = mpsc::channel(WAITING);
     let home = Home { namespace: facts.namespace.clone(), ..Home::default() };
     let watched = followed_by(Program::Controller, &home);
@@ -69,6 +76,7 @@ pub(crate) async fn run(client: kube::Client, writer: Writer, facts: ClusterFact
                 Some(event) => control.see(event, Timestamp::now()),
                 None => return,
             },
+            Some(report) = told.recv() => control.told(report),
             Some(done) = tasks.join_next(), if !tasks.is_empty() => match done {
                 Ok((key, done)) => control.done(key, done, Timestamp::now()),
                 Err(error) => tracing::error!("a plan broke off: {error}"),
@@ -87,6 +95,7 @@ pub(crate) async fn run(client: kube::Client, writer: Writer, facts: ClusterFact
             continue;
         }
         health.is_ready();
+        reports.follow(&control.world);
         while tasks.len() < AT_ONCE {
             let Some((key, plan)) = control.next(Timestamp::now()) else { break };
             let writer = writer.clone();
@@ -134,6 +143,19 @@ impl ControlLoop {
                 }
                 self.bury(uid);
             }
+        }
+    }
+
+    /// A worker has said what it does.
+    pub(crate) fn told(&mut self, (pod, uid, report): Told) {
+        // Another of that name may have come meanwhile.
+        if self.world.uid(&pod).is_none_or(|known| known != uid) {
+            return;
+        }
+        let at = (pod.namespace.clone(), pod.name.clone());
+        let told = (uid, report);
+        if self.world.reports.insert(at, told.clone()) != Some(told) {
+            self.touch(&pod);
         }
     }
 

@@ -1,13 +1,17 @@
 //! What users of a cluster may do with our objects: whoever is its admin, edits or views a namespace may do so with
-//! VMs too, and ask for their subresources as the table of those says ([`kubernetes::subresources`]). Whoever is known to the
-//! API server may ask for our version. And what a monitor needs, for whoever gives it to one.
+//! VMs too, and ask for their subresources as the table of those says ([`kubernetes::subresources`]); the same with
+//! DataVolumes and what belongs to them, by roles of their own, as upstream. Whoever is known to the API server may ask for our
+//! version, and read how disks are imported: `virtctl image-upload` does. And what a monitor needs, for whoever gives it to
+//! one.
 
-use api::crd::KINDS;
+use api::cdi::{self, UPLOAD_GROUP};
+use api::crd::{CustomResource, KINDS};
 use kubernetes::objects::AUTHORITY;
 use kubernetes::subresources::{Action, GROUP, Method, SUBRESOURCES, Subresource};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
+const KUBEVIRT: &str = "kubevirt.io";
 const READ: &[&str] = &["get", "list", "watch"];
 const WRITE: &[&str] = &["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
 /// Whom the API server knows. Upstream gave what these have to strangers too, until 2024.
@@ -17,35 +21,59 @@ pub(super) fn objects() -> Vec<Value> {
     let edits = || subresources(|one| one.is_for_editors);
     let migrates = subresources(|one| one.action == Action::Migrate);
     vec![
-        role("admin", true, [rules(WRITE, true), edits()].concat()),
-        role("edit", true, [rules(WRITE, false), edits()].concat()),
-        role("view", true, [rules(READ, false), subresources(|one| one.is_for_viewers)].concat()),
+        role(KUBEVIRT, "admin", true, [rules(WRITE, true), edits()].concat()),
+        role(KUBEVIRT, "edit", true, [rules(WRITE, false), edits()].concat()),
+        role(KUBEVIRT, "view", true, [rules(READ, false), subresources(|one| one.is_for_viewers)].concat()),
         // An administrator of the cluster binds it: a migration takes room on other nodes, which all namespaces share.
-        role("migrate", false, migrates),
-        role("default", false, vec![about_us()]),
-        known("default"),
-        role("metrics-reader", false, measures()),
+        role(KUBEVIRT, "migrate", false, migrates),
+        role(KUBEVIRT, "default", false, vec![about_us()]),
+        known(KUBEVIRT, "default"),
+        role(KUBEVIRT, "metrics-reader", false, measures()),
+        role(cdi::GROUP, "admin", true, disks(WRITE)),
+        role(cdi::GROUP, "edit", true, disks(WRITE)),
+        role(cdi::GROUP, "view", true, disks(READ)),
+        role(cdi::GROUP, "config-reader", false, vec![how_disks_are_made()]),
+        known(cdi::GROUP, "config-reader"),
     ]
 }
 
-/// Rights on every kind of ours; on the settings only for who may see them.
+/// Rights on every kind of VMs; on the settings only for who may see them.
 fn rules(verbs: &[&str], settings: bool) -> Vec<Value> {
-    let groups: BTreeSet<&str> = KINDS.iter().map(|kind| kind.group).collect();
-    let mut rules: Vec<Value> = Vec::new();
-    for group in groups {
-        let of_group = KINDS.iter().filter(|kind| kind.group == group && kind.kind != "KubeVirt");
-        let names: Vec<&str> = of_group.map(|kind| kind.plural).collect();
-        rules.push(json!({"apiGroups": [group], "resources": names, "verbs": verbs}));
-    }
+    let kinds = KINDS.iter().filter(|kind| kind.group == KUBEVIRT && kind.kind != "KubeVirt");
+    let names: Vec<&str> = kinds.map(|kind| kind.plural).collect();
+    let mut rules = vec![json!({"apiGroups": [KUBEVIRT], "resources": names, "verbs": verbs})];
     // A scale is what autoscalers and `kubectl scale` write.
     let scale = "virtualmachineinstancereplicasets/scale";
     let of_scale: Vec<&&str> =
         verbs.iter().filter(|verb| ["get", "update", "patch"].contains(verb)).collect();
-    rules.push(json!({"apiGroups": ["kubevirt.io"], "resources": [scale], "verbs": of_scale}));
+    rules.push(json!({"apiGroups": [KUBEVIRT], "resources": [scale], "verbs": of_scale}));
     if settings {
-        rules.push(json!({"apiGroups": ["kubevirt.io"], "resources": ["kubevirts"], "verbs": READ}));
+        rules.push(json!({"apiGroups": [KUBEVIRT], "resources": ["kubevirts"], "verbs": READ}));
     }
     rules
+}
+
+/// Rights on DataVolumes and what belongs to them. Whoever writes them may upload to a PVC, and let disks of the namespace be
+/// cloned into others; whoever reads them may see what the cluster has of them too, where the role is bound in all of it.
+fn disks(verbs: &[&str]) -> Vec<Value> {
+    let is_reader = verbs == READ;
+    // The installation is its administrator's.
+    let is_shown = |kind: &&CustomResource| !kind.is_of_cluster || is_reader && kind.kind != "CDI";
+    let kinds = KINDS.iter().filter(|kind| kind.group == cdi::GROUP).filter(is_shown);
+    let names: Vec<&str> = kinds.map(|kind| kind.plural).collect();
+    let mut rules = vec![json!({"apiGroups": [cdi::GROUP], "resources": names, "verbs": verbs})];
+    if !is_reader {
+        let creates =
+            |group: &str, name: &str| json!({"apiGroups": [group], "resources": [name], "verbs": ["create"]});
+        rules.push(creates(cdi::GROUP, "datavolumes/source"));
+        rules.push(creates(UPLOAD_GROUP, "uploadtokenrequests"));
+    }
+    rules
+}
+
+/// What clients read of the settings before they make a DataVolume or upload to it.
+fn how_disks_are_made() -> Value {
+    json!({"apiGroups": [cdi::GROUP], "resources": ["cdiconfigs", "storageprofiles"], "verbs": READ})
 }
 
 /// Rights on the subresources for which `may` is true: a rule for each method.
@@ -74,28 +102,28 @@ fn measures() -> Vec<Value> {
     ]
 }
 
-fn role(name: &str, aggregated: bool, rules: Vec<Value>) -> Value {
-    let mut labels = json!({"kubevirt.io": ""});
+fn role(group: &str, name: &str, aggregated: bool, rules: Vec<Value>) -> Value {
+    let mut labels = json!({group: ""});
     if aggregated {
         labels[format!("rbac.authorization.k8s.io/aggregate-to-{name}")] = json!("true");
     }
     json!({
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRole",
-        "metadata": {"name": format!("kubevirt.io:{name}"), "labels": labels},
+        "metadata": {"name": format!("{group}:{name}"), "labels": labels},
         "rules": rules,
     })
 }
 
 /// Whoever is known has the role of this name.
-fn known(name: &str) -> Value {
-    let name = format!("kubevirt.io:{name}");
-    let group = "rbac.authorization.k8s.io";
+fn known(group: &str, name: &str) -> Value {
+    let name = format!("{group}:{name}");
+    let rights = "rbac.authorization.k8s.io";
     json!({
-        "apiVersion": format!("{group}/v1"),
+        "apiVersion": format!("{rights}/v1"),
         "kind": "ClusterRoleBinding",
-        "metadata": {"name": name, "labels": {"kubevirt.io": ""}},
-        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name},
-        "subjects": [{"apiGroup": group, "kind": "Group", "name": KNOWN}],
+        "metadata": {"name": name, "labels": {group: ""}},
+        "roleRef": {"apiGroup": rights, "kind": "ClusterRole", "name": name},
+        "subjects": [{"apiGroup": rights, "kind": "Group", "name": KNOWN}],
     })
 }

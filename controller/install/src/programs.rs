@@ -50,6 +50,7 @@ fn controller(wishes: &Wishes) -> Value {
         of_pod("POD_NAMESPACE", "metadata.namespace"),
         of_pod("POD_NAME", "metadata.name"),
         {"name": "LAUNCHER_IMAGE", "value": wishes.image("virt-launcher")},
+        {"name": "WORKER_IMAGE", "value": wishes.image("cdi-worker")},
     ]);
     template(name, anywhere(wishes, name, Program::Controller.account(), container))
 }

@@ -46,18 +46,24 @@ fn clusters_own(binding: &Value) -> Value {
     json!({"rules": [{"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [name], "verbs": verbs}]})
 }
 
-/// The one binding of users: whoever is known to the API server may ask for our version and for the image that
-/// `virtctl guestfs` starts, which virt-api tells to anybody who reaches it. Rights to anything else are for accounts of
-/// ours, or given by whoever runs the cluster.
+/// The two bindings of users: whoever is known to the API server may ask for our version and for the image that
+/// `virtctl guestfs` starts, which virt-api tells to anybody who reaches it; and read the settings of imports and what
+/// storage can do, in which nothing is secret. Rights to anything else are for accounts of ours, or given by whoever runs
+/// the cluster.
 fn is_everybodys(binding: &Value, role: &Value) -> bool {
     let subject =
         |name: &str| json!([{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": name}]);
-    if binding["metadata"]["name"] != "kubevirt.io:default" {
-        return false;
-    }
+    let rule = match binding["metadata"]["name"].as_str() {
+        Some("kubevirt.io:default") => json!({
+            "apiGroups": ["subresources.kubevirt.io"], "resources": ["version", "guestfs"], "verbs": ["get", "list"],
+        }),
+        Some("cdi.kubevirt.io:config-reader") => json!({
+            "apiGroups": ["cdi.kubevirt.io"], "resources": ["cdiconfigs", "storageprofiles"],
+            "verbs": ["get", "list", "watch"],
+        }),
+        _ => return false,
+    };
     assert_eq!(binding["subjects"], subject("system:authenticated"), "not for whom nobody knows: {binding}");
-    let (group, names) = ("subresources.kubevirt.io", ["version", "guestfs"]);
-    let rule = json!({"apiGroups": [group], "resources": names, "verbs": ["get", "list"]});
     assert_eq!(role["rules"], json!([rule]), "{role}");
     true
 }
@@ -104,7 +110,7 @@ fn rights() -> Vec<Right> {
             }
         }
     }
-    assert_eq!((of_cluster, of_everybody), (1, 1), "bindings beside those of our accounts to our roles");
+    assert_eq!((of_cluster, of_everybody), (1, 2), "bindings beside those of our accounts to our roles");
     rights
 }
 
@@ -187,7 +193,7 @@ fn people_are_given_vms_and_nothing_else() {
             })
         })
         .collect();
-    assert_eq!(roles.len(), 3);
+    assert_eq!(roles.len(), 6);
     for role in roles {
         let name = role["metadata"]["name"].as_str().unwrap();
         for rule in role["rules"].as_array().unwrap() {
@@ -247,4 +253,40 @@ fn a_viewer_enters_no_guest_and_an_editor_migrates_none() {
     let migrates = BTreeSet::from(["virtualmachines/migrate".to_owned()]);
     assert_eq!(of("kubevirt.io:migrate", "update"), migrates);
     assert!(of("kubevirt.io:migrate", "get").is_empty());
+}
+
+/// Whoever edits a namespace makes its disks, uploads to them, and lets them be cloned elsewhere; a viewer does none of it. What
+/// is of the whole cluster nobody changes by these roles.
+#[test]
+fn an_editor_makes_disks_and_a_viewer_reads_of_them() {
+    let words = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<String>>();
+    let own = words(&[
+        "datavolumes",
+        "datasources",
+        "dataimportcrons",
+        "volumeimportsources",
+        "volumeuploadsources",
+        "volumeclonesources",
+    ]);
+    let of_cluster = words(&["storageprofiles", "cdiconfigs", "objecttransfers"]);
+    let of = |role: &str, verb: &str| permitted(&format!("cdi.kubevirt.io:{role}"), "cdi.kubevirt.io", verb);
+    let tokens =
+        |role: &str| permitted(&format!("cdi.kubevirt.io:{role}"), "upload.cdi.kubevirt.io", "create");
+    for role in ["admin", "edit"] {
+        assert_eq!(
+            of(role, "create"),
+            own.union(&words(&["datavolumes/source"])).cloned().collect(),
+            "{role}"
+        );
+        for verb in ["get", "list", "watch", "update", "patch", "delete", "deletecollection"] {
+            assert_eq!(of(role, verb), own, "{role} {verb}");
+        }
+        assert_eq!(tokens(role), words(&["uploadtokenrequests"]), "{role}");
+    }
+    assert_eq!(of("view", "list"), own.union(&of_cluster).cloned().collect());
+    assert!(of("view", "create").is_empty() && tokens("view").is_empty());
+    // Those of VMs say nothing of disks.
+    for role in ["admin", "edit", "view"] {
+        assert!(permitted(&format!("kubevirt.io:{role}"), "cdi.kubevirt.io", "get").is_empty(), "{role}");
+    }
 }

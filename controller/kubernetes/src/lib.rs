@@ -5,6 +5,7 @@
 //!  plan        what is to be done for one object, as steps; issue: the step that makes a certificate
 //!  config      the settings that a KubeVirt object says             conditions   lists of conditions
 //!  launcher    the form of a launcher pod                           metadata     labels and annotations that go on
+//!  worker      the form of a worker pod, which moves a disk
 //!  webhooks    what virt-api is asked, and when                     servers      how each program is reached
 //!  accounts    how the API server knows each program                subresources what may be asked of a VM or a VMI
 //! ```
@@ -29,3 +30,4 @@ pub mod plan;
 pub mod servers;
 pub mod subresources;
 pub mod webhooks;
+pub mod worker;

@@ -25,16 +25,16 @@ pub struct Webhook {
     pub mutates: bool,
     /// virt-api may write to another object before it answers; it writes nothing for a dry run.
     pub writes: bool,
-    /// The group of the resource; empty for the core group. The version is `v1` of all.
+    /// The group of the resources; empty for the core group.
     group: &'static str,
-    /// The resource, and the subresource where it is one, as a path of the API server has them.
-    resource: &'static str,
+    /// The resources, and the subresource where it is one, as a path of the API server has them.
+    resources: &'static [&'static str],
     operations: &'static [&'static str],
     /// When it is not asked.
     unless: &'static [Unless],
     /// Without an answer of ours, nothing is done; else it is done without one.
     strict: bool,
-    /// It must know whether any VM or VMI is left.
+    /// It must know whether anything is left that the installation is there for.
     pub counts: bool,
 }
 
@@ -59,6 +59,16 @@ pub enum Question {
     KubeVirtRemoval,
     /// Whether a launcher pod may be evicted.
     Eviction,
+    /// Whether a DataVolume may be written.
+    DataVolume,
+    /// Whether a DataImportCron may be written.
+    DataImportCron,
+    /// Whether a VolumeImportSource or a VolumeUploadSource may be written.
+    Populator,
+    /// Whether an ObjectTransfer may be written.
+    ObjectTransfer,
+    /// Whether a CDI object may be deleted.
+    CdiRemoval,
 }
 
 /// When a webhook is not asked. What virt-controller writes of objects that are there, it has judged; so VMIs run on
@@ -84,6 +94,8 @@ enum Unless {
 
 /// The group of all kinds of KubeVirt.
 const KUBEVIRT: &str = "kubevirt.io";
+/// The group of all kinds of CDI.
+const CDI: &str = api::cdi::GROUP;
 const VMS: &str = "virtualmachines";
 const VMIS: &str = "virtualmachineinstances";
 const SETS: &str = "virtualmachineinstancereplicasets";
@@ -102,7 +114,7 @@ pub const WEBHOOKS: &[Webhook] = &[
         mutates: true,
         writes: false,
         group: KUBEVIRT,
-        resource: VMS,
+        resources: &[VMS],
         operations: BOTH,
         unless: &[Unless::Controller, Unless::Api, Unless::Leaving],
         strict: true,
@@ -115,7 +127,7 @@ pub const WEBHOOKS: &[Webhook] = &[
         mutates: true,
         writes: false,
         group: KUBEVIRT,
-        resource: VMIS,
+        resources: &[VMIS],
         operations: BOTH,
         unless: &[Unless::Controller, Unless::Handler, Unless::Api],
         strict: true,
@@ -128,7 +140,7 @@ pub const WEBHOOKS: &[Webhook] = &[
         mutates: false,
         writes: false,
         group: KUBEVIRT,
-        resource: VMS,
+        resources: &[VMS],
         operations: BOTH,
         unless: &[Unless::Controller, Unless::Leaving],
         strict: true,
@@ -141,7 +153,7 @@ pub const WEBHOOKS: &[Webhook] = &[
         mutates: false,
         writes: false,
         group: KUBEVIRT,
-        resource: VMIS,
+        resources: &[VMIS],
         operations: CREATE,
         unless: &[],
         strict: true,
@@ -154,7 +166,7 @@ pub const WEBHOOKS: &[Webhook] = &[
         mutates: false,
         writes: false,
         group: KUBEVIRT,
-        resource: VMIS,
+        resources: &[VMIS],
         operations: UPDATE,
         unless: &[Unless::Controller, Unless::HandlerAtHome],
         strict: true,
@@ -167,7 +179,7 @@ pub const WEBHOOKS: &[Webhook] = &[
         mutates: false,
         writes: false,
         group: KUBEVIRT,
-        resource: SETS,
+        resources: &[SETS],
         operations: BOTH,
         unless: &[Unless::Controller, Unless::Leaving],
         strict: true,
@@ -180,7 +192,7 @@ pub const WEBHOOKS: &[Webhook] = &[
         mutates: false,
         writes: false,
         group: KUBEVIRT,
-        resource: INSTALLATIONS,
+        resources: &[INSTALLATIONS],
         operations: CREATE,
         unless: &[Unless::ControllerAlways],
         strict: true,
@@ -193,7 +205,7 @@ pub const WEBHOOKS: &[Webhook] = &[
         mutates: false,
         writes: false,
         group: KUBEVIRT,
-        resource: INSTALLATIONS,
+        resources: &[INSTALLATIONS],
         operations: UPDATE,
         unless: &[Unless::ControllerAlways, Unless::Leaving],
         strict: true,
@@ -206,7 +218,7 @@ pub const WEBHOOKS: &[Webhook] = &[
         mutates: false,
         writes: false,
         group: KUBEVIRT,
-        resource: INSTALLATIONS,
+        resources: &[INSTALLATIONS],
         operations: &["DELETE"],
         unless: &[],
         // An installation whose virt-api is gone must be able to go too; its finalizer looks once more.
@@ -220,11 +232,77 @@ pub const WEBHOOKS: &[Webhook] = &[
         mutates: false,
         writes: true,
         group: "",
-        resource: EVICTIONS,
+        resources: &[EVICTIONS],
         operations: CREATE,
         unless: &[Unless::OtherPod],
         strict: true,
         counts: false,
+    },
+    Webhook {
+        question: Question::DataVolume,
+        name: "datavolume-validate.cdi.kubevirt.io",
+        path: "/datavolume-validate",
+        mutates: false,
+        writes: false,
+        group: CDI,
+        resources: &["datavolumes"],
+        operations: BOTH,
+        unless: &[Unless::Controller, Unless::Leaving],
+        strict: true,
+        counts: false,
+    },
+    Webhook {
+        question: Question::DataImportCron,
+        name: "dataimportcron-validate.cdi.kubevirt.io",
+        path: "/dataimportcron-validate",
+        mutates: false,
+        writes: false,
+        group: CDI,
+        resources: &["dataimportcrons"],
+        operations: BOTH,
+        unless: &[Unless::Controller, Unless::Leaving],
+        strict: true,
+        counts: false,
+    },
+    Webhook {
+        question: Question::Populator,
+        name: "populator-validate.cdi.kubevirt.io",
+        path: "/populator-validate",
+        mutates: false,
+        writes: false,
+        group: CDI,
+        resources: &["volumeimportsources", "volumeuploadsources"],
+        operations: BOTH,
+        unless: &[Unless::Controller, Unless::Leaving],
+        strict: true,
+        counts: false,
+    },
+    Webhook {
+        question: Question::ObjectTransfer,
+        name: "objecttransfer-validate.cdi.kubevirt.io",
+        path: "/objecttransfer-validate",
+        mutates: false,
+        writes: false,
+        group: CDI,
+        resources: &["objecttransfers"],
+        operations: BOTH,
+        unless: &[Unless::Controller, Unless::Leaving],
+        strict: true,
+        counts: false,
+    },
+    Webhook {
+        question: Question::CdiRemoval,
+        name: "cdi-validate.cdi.kubevirt.io",
+        path: "/cdi-validate",
+        mutates: false,
+        writes: false,
+        group: CDI,
+        resources: &["cdis"],
+        operations: &["DELETE"],
+        unless: &[],
+        // As with the KubeVirt object.
+        strict: false,
+        counts: true,
     },
 ];
 
@@ -232,6 +310,11 @@ impl Webhook {
     /// The one that answers at a path.
     pub fn at(path: &str) -> Option<&'static Webhook> {
         WEBHOOKS.iter().find(|webhook| webhook.path == path)
+    }
+
+    /// The version of the resources, in which they are shown to it.
+    fn version(&self) -> &'static str {
+        if self.group == CDI { api::cdi::VERSION } else { "v1" }
     }
 
     /// As it stands in a webhook configuration. What the API server would fill in is written out, so that what it keeps
@@ -246,7 +329,7 @@ impl Webhook {
                 "service": {"namespace": namespace, "name": SERVICE.0, "port": SERVICE.1, "path": self.path},
             },
             "rules": [{
-                "apiGroups": [self.group], "apiVersions": ["v1"], "resources": [self.resource],
+                "apiGroups": [self.group], "apiVersions": [self.version()], "resources": self.resources,
                 "operations": self.operations, "scope": "*",
             }],
             "failurePolicy": if self.strict { "Fail" } else { "Ignore" },
@@ -339,6 +422,33 @@ mod tests {
              'system:serviceaccount:here:kubevirt-controller')"
         );
         assert_eq!(configuration(true, "here", "").as_array().unwrap().len(), 2);
+    }
+
+    /// Whoever writes a disk waits for virt-api; virt-controller, which keeps its status and its finalizers, does not.
+    #[test]
+    fn kinds_of_cdi_are_asked_about_in_their_own_version() {
+        let all = configuration(false, "here", "");
+        let is_of_cdi = |hook: &&Value| hook["rules"][0]["apiGroups"] == json!(["cdi.kubevirt.io"]);
+        let mut resources = Vec::new();
+        for hook in all.as_array().unwrap().iter().filter(is_of_cdi) {
+            let rule = &hook["rules"][0];
+            assert_eq!(rule["apiVersions"], json!(["v1beta1"]), "{hook}");
+            let removes = rule["operations"] == json!(["DELETE"]);
+            let policy = if removes { "Ignore" } else { "Fail" };
+            assert_eq!(hook["failurePolicy"], policy, "{hook}");
+            let conditions = hook["matchConditions"].as_array().map_or(0, Vec::len);
+            assert_eq!(conditions, if removes { 0 } else { 2 }, "{hook}");
+            resources.extend(rule["resources"].as_array().unwrap().iter().filter_map(Value::as_str));
+        }
+        let expected = [
+            "datavolumes",
+            "dataimportcrons",
+            "volumeimportsources",
+            "volumeuploadsources",
+            "objecttransfers",
+            "cdis",
+        ];
+        assert_eq!(resources, expected);
     }
 
     /// Of what virt-api writes for a user nothing is filled in; the validators are asked all the same.

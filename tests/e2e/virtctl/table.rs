@@ -16,8 +16,25 @@ use tests::coracle::Ran;
 
 /// All the stories that have rows.
 const STORIES: &[&str] = &[
-    "version", "rights", "start", "force", "manual", "pause", "reboot", "console", "screen", "ports",
-    "waiting", "expand", "refused", "agent", "login", "same",
+    "version",
+    "rights",
+    "start",
+    "force",
+    "manual",
+    "pause",
+    "reboot",
+    "console",
+    "screen",
+    "ports",
+    "waiting",
+    "expand",
+    "refused",
+    "agent",
+    "login",
+    "same",
+    "udp",
+    "top",
+    "credentials",
 ];
 
 /// Beside docs/reference/virtctl.md, which is about our own verbs.

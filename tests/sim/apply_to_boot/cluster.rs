@@ -31,6 +31,7 @@ impl Cluster {
         let facts = ClusterFacts {
             namespace: "kubevirt".into(),
             launcher_image: "registry.example/virt-launcher:1".into(),
+            worker_image: "registry.example/cdi-worker:1".into(),
             version: "1.0.0".into(),
             image_volumes: true,
         };

@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-/// The group of all that is judged here.
+/// The group of what is judged here, unless it is of CDI.
 const GROUP: &str = "kubevirt.io";
 /// The most causes that are listed.
 const CAUSES: usize = 10;
@@ -76,12 +76,13 @@ impl AdmissionResponse {
                 // Who shows the causes does not show the message.
                 warnings.insert(0, more);
             }
+            let group = if request.group == api::cdi::GROUP { api::cdi::GROUP } else { GROUP };
             response["status"] = json!({
                 "metadata": {},
                 "status": "Failure",
                 "message": message,
                 "reason": "Invalid",
-                "details": {"name": short(&request.name, FIELD), "group": GROUP, "kind": request.kind, "causes": told},
+                "details": {"name": short(&request.name, FIELD), "group": group, "kind": request.kind, "causes": told},
                 "code": 422,
             });
         } else if let Some(later) = &self.later {

@@ -1,6 +1,8 @@
 //! Who judges what a webhook asks.
 
-use super::{AdmissionResponse, Around, Operation, Request, eviction, kubevirt, replicaset, size, vm, vmi};
+use super::{
+    AdmissionResponse, Around, Operation, Request, cdi, eviction, kubevirt, replicaset, size, vm, vmi,
+};
 use kubernetes::webhooks::{Question, Webhook};
 
 /// The answer to a request that came to this webhook.
@@ -19,10 +21,19 @@ pub fn judge(webhook: &Webhook, request: &Request, around: &Around) -> Admission
         (Question::KubeVirt, _) => kubevirt::judge(request, around),
         (Question::KubeVirtRemoval, _) => kubevirt::deletion(request, around),
         (Question::Eviction, _) => eviction::judge(request, around),
+        (Question::DataVolume, _) => cdi::data_volume(request),
+        (Question::DataImportCron, _) => cdi::import_cron(request),
+        (Question::Populator, _) => cdi::populator(request),
+        (Question::ObjectTransfer, _) => cdi::object_transfer(request),
+        (Question::CdiRemoval, _) => cdi::deletion(request, around),
     }
 }
 
 /// It has to be known what is left before this can be answered.
 pub fn asks_what_is_left(webhook: &Webhook, request: &Request) -> bool {
-    webhook.counts && kubevirt::blocks(request)
+    let stays = match webhook.question {
+        Question::CdiRemoval => cdi::blocks(request),
+        _ => kubevirt::blocks(request),
+    };
+    webhook.counts && stays
 }

@@ -10,10 +10,12 @@
 //! The table of the webhooks is [`kubernetes::webhooks`]; [`judge()`] says who judges for each. A judge gets the
 //! request and what surrounds it ([`Around`]) and returns an [`AdmissionResponse`]; `dryRun` changes nothing, since nothing is
 //! written but the node that an evicted VMI must leave, by who asked ([`Later::evacuates`]). What is being deleted is never
-//! refused: whoever holds it must be able to let go. An eviction is not refused but put off.
+//! refused: whoever holds it must be able to let go. An eviction is not refused but put off. The kinds of CDI have a folder of
+//! their own (cdi).
 
 mod answer;
 mod around;
+mod cdi;
 pub mod eviction;
 mod judge;
 mod kubevirt;

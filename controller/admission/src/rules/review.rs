@@ -20,6 +20,8 @@ pub struct Request {
     pub namespace: String,
     /// The object's name, once it has one.
     pub name: String,
+    /// The group of its kind.
+    pub group: String,
     /// Its kind.
     pub kind: String,
     /// As it would be then.
@@ -68,7 +70,7 @@ impl Request {
         };
         let (uid, name) = (text(&request["uid"]), text(&request["name"]));
         let (namespace, dry_run) = (text(&request["namespace"]), request["dryRun"] == true);
-        let kind = text(&request["kind"]["kind"]);
+        let (group, kind) = (text(&request["kind"]["group"]), text(&request["kind"]["kind"]));
         if uid.is_empty() {
             return Err("request.uid is missing".to_owned());
         }
@@ -81,7 +83,7 @@ impl Request {
             node: user["extra"][NODE_CLAIM][0].as_str().map(str::to_owned),
         };
         let (object, old) = (request["object"].take(), request["oldObject"].take());
-        Ok(Request { uid, operation, namespace, name, kind, object, old, who, dry_run })
+        Ok(Request { uid, operation, namespace, name, group, kind, object, old, who, dry_run })
     }
 
     /// The object is being deleted, and only waits for those who hold it.

@@ -1,5 +1,6 @@
 //! The DataVolumes that are made with a VM: each is used by it, has a place to go and one source.
 
+use super::cdi;
 use api::datavolume::{self, Source, UNASKED};
 use api::fault::{Fault, Reason};
 use api::vm::DataVolumeTemplate;
@@ -35,6 +36,7 @@ pub(super) fn templates(
         }
         faults.extend(target(&template.spec, &at));
         faults.extend(source(&template.spec, &at));
+        faults.extend(cdi::unserved(&template.spec, &at));
         // virt-controller makes it, and what fills claims would ask whether virt-controller may read there.
         if let Some((field, why)) = template.spec.reaches_out(namespace) {
             let message = format!("{at}.{field} is not supported yet: {why}, and {UNASKED}");

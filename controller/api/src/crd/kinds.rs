@@ -1,5 +1,9 @@
 //! The kinds: what they are called, what is shown of them, what is written beside them.
 
+use crate::cdi::{
+    CDI, CDIConfig, DataImportCron, DataSource, GROUP, ObjectTransfer, StorageProfile, VERSION,
+    VolumeCloneSource, VolumeImportSource, VolumeUploadSource,
+};
 use crate::crd::{Column, CustomResource, Subresources};
 use crate::datavolume::DataVolume;
 use crate::kubevirt::KubeVirt;
@@ -13,6 +17,8 @@ pub const KINDS: &[CustomResource] = &[
     CustomResource {
         group: "kubevirt.io",
         kind: "VirtualMachine",
+        is_of_cluster: false,
+        is_in_all: true,
         plural: "virtualmachines",
         singular: "virtualmachine",
         short: &["vm", "vms"],
@@ -33,6 +39,8 @@ pub const KINDS: &[CustomResource] = &[
     CustomResource {
         group: "kubevirt.io",
         kind: "VirtualMachineInstance",
+        is_of_cluster: false,
+        is_in_all: true,
         plural: "virtualmachineinstances",
         singular: "virtualmachineinstance",
         short: &["vmi", "vmis"],
@@ -54,6 +62,8 @@ pub const KINDS: &[CustomResource] = &[
     CustomResource {
         group: "kubevirt.io",
         kind: "VirtualMachineInstanceReplicaSet",
+        is_of_cluster: false,
+        is_in_all: true,
         plural: "virtualmachineinstancereplicasets",
         singular: "virtualmachineinstancereplicaset",
         short: &["vmirs", "vmirss"],
@@ -72,6 +82,8 @@ pub const KINDS: &[CustomResource] = &[
     CustomResource {
         group: "kubevirt.io",
         kind: "KubeVirt",
+        is_of_cluster: false,
+        is_in_all: true,
         plural: "kubevirts",
         singular: "kubevirt",
         short: &["kv", "kvs"],
@@ -84,14 +96,11 @@ pub const KINDS: &[CustomResource] = &[
         schema: KubeVirt::schema,
     },
     CustomResource {
-        group: "cdi.kubevirt.io",
         kind: "DataVolume",
+        is_in_all: true,
         plural: "datavolumes",
         singular: "datavolume",
         short: &["dv", "dvs"],
-        label: "cdi.kubevirt.io",
-        version: "v1beta1",
-        old_version: None,
         subresources: Subresources::Status,
         columns: &[
             Column { description: "Phase of the import, clone or upload", ..text("Phase", ".status.phase") },
@@ -103,8 +112,110 @@ pub const KINDS: &[CustomResource] = &[
             AGE,
         ],
         schema: DataVolume::schema,
+        ..OF_CDI
+    },
+    CustomResource {
+        kind: "DataSource",
+        is_in_all: true,
+        plural: "datasources",
+        singular: "datasource",
+        short: &["das"],
+        schema: DataSource::schema,
+        ..OF_CDI
+    },
+    CustomResource {
+        kind: "DataImportCron",
+        is_in_all: true,
+        plural: "dataimportcrons",
+        singular: "dataimportcron",
+        short: &["dic", "dics"],
+        columns: &[Column {
+            description: "Format of the kept images: PVC or VolumeSnapshot",
+            ..text("Format", ".status.sourceFormat")
+        }],
+        schema: DataImportCron::schema,
+        ..OF_CDI
+    },
+    CustomResource {
+        kind: "VolumeImportSource",
+        plural: "volumeimportsources",
+        singular: "volumeimportsource",
+        schema: VolumeImportSource::schema,
+        ..OF_CDI
+    },
+    CustomResource {
+        kind: "VolumeUploadSource",
+        plural: "volumeuploadsources",
+        singular: "volumeuploadsource",
+        schema: VolumeUploadSource::schema,
+        ..OF_CDI
+    },
+    CustomResource {
+        kind: "VolumeCloneSource",
+        plural: "volumeclonesources",
+        singular: "volumeclonesource",
+        schema: VolumeCloneSource::schema,
+        ..OF_CDI
+    },
+    CustomResource {
+        kind: "StorageProfile",
+        is_of_cluster: true,
+        plural: "storageprofiles",
+        singular: "storageprofile",
+        subresources: Subresources::Status,
+        schema: StorageProfile::schema,
+        ..OF_CDI
+    },
+    CustomResource {
+        kind: "CDIConfig",
+        is_of_cluster: true,
+        plural: "cdiconfigs",
+        singular: "cdiconfig",
+        schema: CDIConfig::schema,
+        ..OF_CDI
+    },
+    CustomResource {
+        kind: "CDI",
+        is_of_cluster: true,
+        plural: "cdis",
+        singular: "cdi",
+        short: &["cdi", "cdis"],
+        // As with the KubeVirt object: whoever deletes the definitions by their label keeps the installation.
+        label: "operator.cdi.kubevirt.io",
+        columns: &[AGE, text("Phase", ".status.phase")],
+        schema: CDI::schema,
+        ..OF_CDI
+    },
+    CustomResource {
+        kind: "ObjectTransfer",
+        is_of_cluster: true,
+        plural: "objecttransfers",
+        singular: "objecttransfer",
+        short: &["ot", "ots"],
+        subresources: Subresources::Status,
+        columns: &[AGE, Column { description: "Phase of the transfer", ..text("Phase", ".status.phase") }],
+        schema: ObjectTransfer::schema,
+        ..OF_CDI
     },
 ];
+
+/// What most kinds of CDI have in common. Subresources and columns are those of upstream: programs that write a whole
+/// DataSource with its status are answered as they are there.
+const OF_CDI: CustomResource = CustomResource {
+    group: GROUP,
+    kind: "",
+    is_of_cluster: false,
+    is_in_all: false,
+    plural: "",
+    singular: "",
+    short: &[],
+    label: GROUP,
+    version: VERSION,
+    old_version: None,
+    subresources: Subresources::None,
+    columns: &[AGE],
+    schema: DataVolume::schema,
+};
 
 const AGE: Column = Column { form: "date", ..text("Age", ".metadata.creationTimestamp") };
 

@@ -23,6 +23,10 @@ pub struct CustomResource {
     pub group: &'static str,
     /// Its name.
     pub kind: &'static str,
+    /// Its objects are in no namespace.
+    pub is_of_cluster: bool,
+    /// `kubectl get all` shows it.
+    pub is_in_all: bool,
     /// The name of many, as it stands in paths.
     pub plural: &'static str,
     /// The name of one, for people.
@@ -90,24 +94,31 @@ impl CustomResource {
                 json!(format!("{}/{old} is deprecated: use {}/{}", self.group, self.group, self.version));
             versions.push(version);
         }
-        json!({
+        let mut definition = json!({
             "apiVersion": "apiextensions.k8s.io/v1",
             "kind": "CustomResourceDefinition",
             "metadata": {"name": self.name(), "labels": {self.label: ""}},
             "spec": {
                 "group": self.group,
-                "scope": "Namespaced",
+                "scope": if self.is_of_cluster { "Cluster" } else { "Namespaced" },
                 "names": {
                     "kind": self.kind,
                     "listKind": format!("{}List", self.kind),
                     "plural": self.plural,
                     "singular": self.singular,
-                    "shortNames": self.short,
-                    "categories": ["all"],
                 },
                 "versions": versions,
             },
-        })
+        });
+        // The API server drops what is empty, and what was written is to be what it keeps.
+        let names = &mut definition["spec"]["names"];
+        if !self.short.is_empty() {
+            names["shortNames"] = json!(self.short);
+        }
+        if self.is_in_all {
+            names["categories"] = json!(["all"]);
+        }
+        definition
     }
 
     fn served(&self, name: &str, stored: bool) -> Value {

@@ -54,6 +54,42 @@ fn one_version_is_stored_and_the_old_one_keeps_all_it_is_given() {
     }
 }
 
+/// Programs and people use these of upstream: what an object is in, what it is called for short, which columns are
+/// shown, and whether its status is written beside it.
+#[test]
+fn the_kinds_of_cdi_are_called_and_shown_as_upstream() {
+    let mut told = String::new();
+    for definition in crd::all().iter().filter(|one| one["spec"]["group"] == "cdi.kubevirt.io") {
+        let names = &definition["spec"]["names"];
+        let list = |list: &Value| {
+            let words = list.as_array().into_iter().flatten().filter_map(Value::as_str);
+            words.collect::<Vec<_>>().join(",")
+        };
+        let version = &definition["spec"]["versions"][0];
+        let columns = version["additionalPrinterColumns"].as_array().unwrap().iter();
+        let columns: Vec<&str> = columns.map(|column| column["name"].as_str().unwrap()).collect();
+        let status = if version["subresources"]["status"].is_object() { "status" } else { "-" };
+        let (plural, scope) =
+            (names["plural"].as_str().unwrap(), definition["spec"]["scope"].as_str().unwrap());
+        let (short, all) = (list(&names["shortNames"]), list(&names["categories"]));
+        told += &format!("{plural} {scope} [{short}] [{all}] {status} {}\n", columns.join(","));
+        assert_eq!(version["name"], "v1beta1");
+    }
+    assert_eq!(
+        told,
+        "datavolumes Namespaced [dv,dvs] [all] status Phase,Progress,Restarts,Age\n\
+         datasources Namespaced [das] [all] - Age\n\
+         dataimportcrons Namespaced [dic,dics] [all] - Format\n\
+         volumeimportsources Namespaced [] [] - Age\n\
+         volumeuploadsources Namespaced [] [] - Age\n\
+         volumeclonesources Namespaced [] [] - Age\n\
+         storageprofiles Cluster [] [] status Age\n\
+         cdiconfigs Cluster [] [] - Age\n\
+         cdis Cluster [cdi,cdis] [] - Age,Phase\n\
+         objecttransfers Cluster [ot,ots] [] status Age,Phase\n"
+    );
+}
+
 #[test]
 fn every_schema_is_structural_and_tells_what_each_field_is_for() {
     let mut faults = Vec::new();

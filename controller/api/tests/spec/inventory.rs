@@ -65,6 +65,7 @@ impl Inventory {
                 "number" => json!(1.5),
                 "duration" => json!("5m0s"),
                 "quantity" => json!("1Gi"),
+                "percent" => json!("0.06"),
                 "objectMeta" => json!({"name": "one", "labels": {FREE: "one"}}),
                 "labelSelector" => json!({"matchLabels": {FREE: "one"}}),
                 "k8s.ResourceList" => json!({FREE: "1Gi"}),
@@ -72,7 +73,9 @@ impl Inventory {
                 "k8s.PersistentVolumeClaimSpec" => {
                     json!({"accessModes": ["ReadWriteOnce"], "volumeName": "one"})
                 }
-                "k8s.VolumeResourceRequirements" => json!({"requests": {FREE: "1Gi"}}),
+                "k8s.VolumeResourceRequirements" | "k8s.ResourceRequirements" => {
+                    json!({"requests": {FREE: "1Gi"}})
+                }
                 "k8s.TypedLocalObjectReference" | "k8s.TypedObjectReference" => {
                     json!({"apiGroup": "one", "kind": "One", "name": "one"})
                 }

@@ -34,6 +34,7 @@ mod tests;
 mod volumes;
 
 pub(crate) use log::NAME as LOG;
+pub(crate) use placement::placement;
 pub(crate) use resources::overhead;
 
 use api::machine::Machine;
@@ -69,7 +70,7 @@ pub(crate) fn pod(vmi: &VirtualMachineInstance, machine: &Machine, around: &Surr
     let meta = &vmi.metadata;
     let uid = meta.uid.clone().unwrap_or_default();
     let volumes = volumes::volumes(vmi, machine, around);
-    let mut spec = placement::placement(vmi, machine, around.config);
+    let mut spec = placement(vmi, machine, around.config);
     spec.extend(host(vmi, machine));
     let mut containers = vec![compute(vmi, machine, around, &volumes)];
     let log = log::container(vmi, machine, around, &volumes.private);

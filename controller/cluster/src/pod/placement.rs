@@ -8,7 +8,7 @@ use kubernetes::config::Config;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-pub(super) fn placement(
+pub(crate) fn placement(
     vmi: &VirtualMachineInstance,
     machine: &Machine,
     config: &Config,

@@ -3,7 +3,9 @@
 
 use super::*;
 use crate::decide;
+use crate::sim::others::worker_ends;
 use crate::sim::{Sim, vm, vmi};
+use api::job::Stage;
 use api::meta::ObjectMeta;
 use api_server::Writer;
 use api_server::certificate;
@@ -32,14 +34,17 @@ fn history() -> Sim {
     let schedulable = json!({"kubevirt.io/schedulable": "true"});
     sim.put(Kind::Node, json!({"metadata": {"name": "node1", "labels": schedulable, "annotations": beat}}));
     let mut web = vm("web", "Always");
+    let storage = json!({"resources": {"requests": {"storage": "1Gi"}}});
     web["spec"]["dataVolumeTemplates"] =
-        json!([{"metadata": {"name": "data"}, "spec": {"source": {"blank": {}}}}]);
+        json!([{"metadata": {"name": "data"}, "spec": {"source": {"blank": {}}, "storage": storage}}]);
     web["spec"]["template"]["spec"]["volumes"] = json!([{"name": "root", "dataVolume": {"name": "data"}}]);
     let web = sim.put(Kind::VirtualMachine, web);
     sim.settle();
-    let claim = json!({"metadata": {"namespace": "n", "name": "data"}, "status": {"phase": "Bound"}});
-    sim.put(Kind::PersistentVolumeClaim, claim);
-    sim.change(&Key::new(Kind::DataVolume, "n", "data"), json!({"status": {"phase": "Succeeded"}}));
+    sim.change(&Key::new(Kind::PersistentVolumeClaim, "n", "data"), json!({"status": {"phase": "Bound"}}));
+    sim.settle();
+    let worker = Key::new(Kind::Pod, "n", "importer-data");
+    worker_ends(&mut sim, &worker, Some(Stage::Done));
+    sim.settle();
     let run = Key::new(Kind::VirtualMachineInstance, "n", "web");
     sim.boot(&run);
     // A set that is scaled to nothing.

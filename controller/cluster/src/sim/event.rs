@@ -1,8 +1,9 @@
 //! What people want and what happens, and what goes wrong.
 
 use super::door::admitted;
-use super::others::Others;
-use super::{Sim, is_going, replica_set, vm, vmi};
+use super::others::{Others, is_worker, worker_ends};
+use super::{Sim, is_going, is_over, replica_set, vm, vmi};
+use api::job::Stage;
 use api::launcher::Life;
 use kubernetes::objects::{Key, Kind};
 use proptest::prelude::*;
@@ -24,8 +25,10 @@ pub(crate) enum Event {
     Ask(usize, &'static [&'static str]),
     /// Its template is another.
     Template(usize, &'static str),
-    /// The disk of the second VM comes so far.
-    Data(&'static str),
+    /// The work of those who fill disks ends so, or does not end.
+    Work(Option<Stage>),
+    /// The pod that fills a disk is killed, or taken away.
+    Worker(bool),
     /// The VMI without a VM is made.
     Alone,
     /// Its claim is there, or not.
@@ -78,13 +81,14 @@ pub(crate) enum Fault {
 pub(crate) fn event() -> impl Strategy<Value = Event> {
     let strategies = prop::sample::select(vec!["Always", "Halted", "Manual", "RerunOnFailure", "Once"]);
     const ASKED: [&[&str]; 3] = [&["Start"], &["Stop"], &["Stop", "Start"]];
-    let data = vec!["ImportInProgress", "Succeeded", "Succeeded", "Failed"];
+    let work = vec![None, Some(Stage::Done), Some(Stage::Done), Some(Stage::Failed)];
     prop_oneof![
         6 => (0..2_usize, strategies).prop_map(|(which, strategy)| Event::Vm(which, strategy)),
         3 => (0..2_usize, prop::sample::select(ASKED.to_vec())).prop_map(|(which, ask)| Event::Ask(which, ask)),
         1 => (0..2_usize, prop::sample::select(vec!["128Mi", "256Mi"]))
             .prop_map(|(which, size)| Event::Template(which, size)),
-        3 => prop::sample::select(data).prop_map(Event::Data),
+        3 => prop::sample::select(work).prop_map(Event::Work),
+        2 => any::<bool>().prop_map(Event::Worker),
         1 => Just(Event::Alone),
         2 => any::<bool>().prop_map(Event::Claim),
         3 => (0..4_u8).prop_map(Event::Scale),
@@ -151,11 +155,17 @@ impl Event {
                     sim.change(&key, json!({"spec": {"template": {"spec": {"domain": domain}}}}));
                 }
             }
-            Event::Data(phase) => {
-                let key = Key::new(Kind::DataVolume, "n", "data");
-                if sim.objects.contains_key(&key) {
-                    sim.change(&key, json!({"status": {"phase": phase}}));
-                    sim.put(Kind::PersistentVolumeClaim, claim("data"));
+            Event::Work(stage) => others.work = stage,
+            Event::Worker(is_killed) => {
+                let pods = sim.keys(Kind::Pod);
+                let pod = pods.into_iter().find(|key| {
+                    let pod = sim.get(key);
+                    is_worker(pod) && !is_over(pod) && !is_going(pod)
+                });
+                match pod {
+                    Some(pod) if is_killed => worker_ends(sim, &pod, None),
+                    Some(pod) => sim.vanish(&pod),
+                    None => {}
                 }
             }
             Event::Alone => {
@@ -233,8 +243,9 @@ fn complete(which: usize, strategy: &str) -> Value {
     let uuid = api::uuid::of_vm(name);
     object["spec"]["template"]["spec"]["domain"]["firmware"] = json!({"uuid": uuid});
     if which == 1 {
+        let storage = json!({"resources": {"requests": {"storage": "1Gi"}}});
         object["spec"]["dataVolumeTemplates"] =
-            json!([{"metadata": {"name": "data"}, "spec": {"source": {"blank": {}}}}]);
+            json!([{"metadata": {"name": "data"}, "spec": {"source": {"blank": {}}, "storage": storage}}]);
         object["spec"]["template"]["spec"]["volumes"] =
             json!([{"name": "root", "dataVolume": {"name": "data"}}]);
     }

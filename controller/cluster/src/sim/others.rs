@@ -5,12 +5,14 @@ use super::{Sim, is_going, is_over};
 use ::node::now::Now;
 use ::node::vmi::patch::patch;
 use ::node::vmi::{Launcher, Seen, decide};
+use api::job::{Report, Stage};
 use api::launcher::{Life, Request, State};
 use api::vmi::VirtualMachineInstance;
 use jiff::{SignedDuration, Timestamp};
 use kit::patched;
 use kubernetes::conditions::stamp;
 use kubernetes::objects::{Key, Kind};
+use kubernetes::worker::{CONTAINER, WORKER};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,6 +29,8 @@ pub(crate) struct Others {
     pub(crate) no_images: bool,
     /// virt-handler looks at what was the last time.
     pub(crate) late: bool,
+    /// How the work of workers ends: not at all, with a disk, or without one.
+    pub(crate) work: Option<Stage>,
     /// How many of the next starts fail, by the beginning of a VMI's name.
     pub(crate) fails: BTreeMap<String, u8>,
     /// Launchers, by the uid of their pod.
@@ -41,6 +45,7 @@ impl Others {
     /// Each takes a step. Whether anything moved.
     pub(crate) fn act(&mut self, sim: &mut Sim) -> bool {
         let before = (sim.version, self.lives.clone());
+        bind(sim);
         for pod in sim.keys(Kind::Pod) {
             schedule(sim, &pod);
             if !self.silent && sim.get(&pod)["spec"]["nodeName"] == NODE {
@@ -115,6 +120,9 @@ impl Others {
 
     fn kubelet(&mut self, sim: &mut Sim, key: &Key) {
         let pod = sim.get(key);
+        if is_worker(pod) {
+            return self.worker(sim, key);
+        }
         let (uid, going) = (uid(pod), is_going(pod));
         if is_over(pod) {
             return;
@@ -137,6 +145,29 @@ impl Others {
             // The launcher is asked to end, and asks its guest.
             Some(_) if going => drop(self.lives.insert(uid, Life::Succeeded)),
             Some(_) => {}
+        }
+    }
+
+    /// The kubelet and what runs in a worker's pod.
+    fn worker(&self, sim: &mut Sim, key: &Key) {
+        let pod = sim.get(key);
+        if is_going(pod) {
+            return sim.vanish(key);
+        }
+        let is_running = pod["status"]["containerStatuses"][0]["state"]["running"].is_object();
+        match self.work {
+            _ if is_over(pod) => {}
+            _ if self.no_images && !is_running => {
+                let waiting = json!({"reason": "ErrImagePull", "message": "manifest unknown"});
+                let status = json!([{"name": CONTAINER, "state": {"waiting": waiting}}]);
+                sim.change(key, json!({"status": {"containerStatuses": status}}));
+            }
+            _ if !is_running => {
+                let status = json!([{"name": CONTAINER, "state": {"running": {}, "waiting": null}}]);
+                sim.change(key, json!({"status": {"phase": "Running", "containerStatuses": status}}));
+            }
+            Some(stage) => worker_ends(sim, key, Some(stage)),
+            None => {}
         }
     }
 
@@ -198,6 +229,38 @@ impl Others {
         let fails = *left.1 > 0;
         *left.1 = left.1.saturating_sub(1);
         fails
+    }
+}
+
+/// A pod moves a disk.
+pub(crate) fn is_worker(pod: &Value) -> bool {
+    pod["metadata"]["labels"][WORKER.0] == WORKER.1
+}
+
+/// A worker ends: with this report, or killed before it could say anything.
+pub(crate) fn worker_ends(sim: &mut Sim, key: &Key, stage: Option<Stage>) {
+    let report = stage.map(|stage| Report { stage, message: "So it ended".to_owned(), ..Report::default() });
+    let code = match stage {
+        Some(Stage::Done) => 0,
+        Some(_) => 1,
+        None => 137,
+    };
+    let ended = json!({
+        "exitCode": code, "reason": "Error", "finishedAt": sim.now.to_string(),
+        "message": report.map(|report| report.termination()),
+    });
+    let status = json!([{"name": CONTAINER, "state": {"terminated": ended, "running": null}}]);
+    let phase = if code == 0 { "Succeeded" } else { "Failed" };
+    sim.change(key, json!({"status": {"phase": phase, "containerStatuses": status}}));
+}
+
+/// What makes volumes: a PVC of a DataVolume is bound.
+fn bind(sim: &mut Sim) {
+    for key in sim.keys(Kind::PersistentVolumeClaim) {
+        let claim = sim.get(&key);
+        if claim["metadata"]["ownerReferences"].is_array() && claim["status"]["phase"].is_null() {
+            sim.change(&key, json!({"status": {"phase": "Bound"}}));
+        }
     }
 }
 

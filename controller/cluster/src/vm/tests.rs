@@ -203,8 +203,9 @@ fn a_vm_goes_after_its_vmi_and_an_orphan_stays() {
 fn disks_are_made_and_waited_for() {
     let mut sim = Sim::new();
     let mut object = vm("web", "Always");
+    let storage = json!({"resources": {"requests": {"storage": "1Gi"}}});
     object["spec"]["dataVolumeTemplates"] =
-        json!([{"metadata": {"name": "data"}, "spec": {"source": {"blank": {}}}}]);
+        json!([{"metadata": {"name": "data"}, "spec": {"source": {"blank": {}}, "storage": storage}}]);
     object["spec"]["template"]["spec"]["volumes"] = json!([{"name": "root", "dataVolume": {"name": "data"}}]);
     let vm = sim.put(Kind::VirtualMachine, object);
     sim.settle();
@@ -213,10 +214,7 @@ fn disks_are_made_and_waited_for() {
     assert_eq!(sim.get(&data)["metadata"]["ownerReferences"][0]["name"], "web");
     assert_eq!(word(&sim, &vm), "Provisioning");
     assert!(!sim.objects.contains_key(&vmi));
-    sim.put(
-        Kind::PersistentVolumeClaim,
-        json!({"metadata": {"namespace": "n", "name": "data"}, "status": {"phase": "Bound"}}),
-    );
+    sim.change(&Key::new(Kind::PersistentVolumeClaim, "n", "data"), json!({"status": {"phase": "Bound"}}));
     sim.change(&data, json!({"status": {"phase": "Failed"}}));
     sim.settle();
     assert_eq!(word(&sim, &vm), "DataVolumeError");

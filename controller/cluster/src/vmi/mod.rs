@@ -52,6 +52,14 @@ pub(crate) fn phase(vmi: &VirtualMachineInstance) -> Phase {
     vmi.status.as_ref().and_then(|status| status.phase.clone()).unwrap_or_default()
 }
 
+/// A VMI with all its defaults. The webhook has filled them in; where there is none they are the same, in memory only.
+pub(crate) fn whole(vmi: &VirtualMachineInstance, config: &Config) -> VirtualMachineInstance {
+    let mut whole = vmi.clone();
+    let name = whole.metadata.name.clone().unwrap_or_default();
+    api::defaults::apply(&mut whole, &config.given(api::uuid::of_vm(&name)));
+    whole
+}
+
 /// The VM that a VMI is a run of is there, and has to look at it before it may go.
 fn is_looked_after(world: &World, vmi: &VirtualMachineInstance) -> bool {
     owner::controller(&vmi.metadata).filter(|owner| owner.kind == "VirtualMachine").is_some_and(|owner| {
@@ -225,10 +233,7 @@ impl Round<'_> {
         config: &Config,
         claims: &std::collections::BTreeMap<String, kubernetes::objects::PersistentVolumeClaim>,
     ) {
-        // The webhook has filled the defaults in; where there is none they are the same, in memory only.
-        let mut whole = self.vmi.clone();
-        let name = whole.metadata.name.clone().unwrap_or_default();
-        api::defaults::apply(&mut whole, &config.given(api::uuid::of_vm(&name)));
+        let whole = whole(self.vmi, config);
         // Webhooks have asked the same; but they do not always stand, and the settings may be others by now.
         let Some(permitted) = kubernetes::config::permitted(self.world) else {
             let home = &self.world.facts.namespace;

@@ -1,6 +1,6 @@
 //! What a VMI needs before its pod is made: its PVCs, and the bytes in them.
 
-use api::datavolume::Phase;
+use api::datavolume::{ConditionType, Phase};
 use api::vmi::VirtualMachineInstance;
 use kubernetes::objects::{PersistentVolumeClaim, World, claim_of};
 use std::collections::BTreeMap;
@@ -35,15 +35,17 @@ pub(super) fn look(world: &World, vmi: &VirtualMachineInstance) -> Needs {
                 Phase::Succeeded => {}
                 Phase::Failed => {
                     let said = status.and_then(|status| {
-                        status.conditions.iter().find_map(|condition| condition.message.clone())
+                        let running = ConditionType::Running;
+                        let said = status.conditions.iter().find(|condition| condition.r#type == running);
+                        said.and_then(|said| said.message.clone())
                     });
                     let message = said.unwrap_or_else(|| format!("DataVolume {name} has failed"));
                     return Needs::Failed { volume: name.to_owned(), message };
                 }
                 Phase::WaitForFirstConsumer | Phase::PendingPopulation => {
-                    filling.get_or_insert_with(|| format!(
-                        "DataVolume {name} waits for its first consumer ({phase}); a pod that only binds it is not made yet"
-                    ));
+                    filling.get_or_insert_with(|| {
+                        format!("DataVolume {name} waits for its first consumer ({phase}), which is this VMI")
+                    });
                 }
                 phase => {
                     let progress =
@@ -56,6 +58,13 @@ pub(super) fn look(world: &World, vmi: &VirtualMachineInstance) -> Needs {
             }
         }
         match world.pvcs.get(namespace, name) {
+            Some(claim) if claim.meta.deletion_timestamp.is_some() => {
+                filling.get_or_insert_with(|| format!("PVC {namespace}/{name} is being deleted"));
+            }
+            // Also where its DataVolume is gone.
+            Some(claim) if world.worker_of(claim).is_some_and(|pod| !pod.has_ended()) => {
+                filling.get_or_insert_with(|| format!("a pod still writes to PVC {namespace}/{name}"));
+            }
             Some(claim) => {
                 claims.insert(name.to_owned(), claim.clone());
             }

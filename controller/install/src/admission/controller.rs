@@ -2,8 +2,9 @@
 //!
 //! | right | bound |
 //! |---|---|
-//! | create `pods` | launchers: owned by a VMI, off the node's namespaces, in the form of [`kubernetes::launcher`] |
-//! | delete `pods`, patch `pods/status` | launchers by label and name, owned or left behind; of the status only the conditions |
+//! | create `pods` | launchers: owned by a VMI, off the node's namespaces, in the form of [`kubernetes::launcher`]; workers: owned by a PVC, in that form, with nothing of the node's ([`kubernetes::worker`]) |
+//! | delete `pods`, patch `pods/status` | launchers by label and name, owned or left behind, and workers; of a launcher's status only the conditions |
+//! | create, patch `persistentvolumeclaims` | those of DataVolumes; afterwards only annotations of CDI |
 //! | patch `nodes` | the label that VMIs may be scheduled there |
 //! | create, delete `controllerrevisions` | those of VMs, by their names |
 //! | create `secrets`, `configmaps`, `leases` | the names that it declares ([`names`]); certificates only |
@@ -35,6 +36,7 @@ use kubernetes::launcher::{CAPABILITIES, USER, VOLUMES};
 use kubernetes::objects::rights::names;
 use kubernetes::objects::{Kind, LAUNCHER, Program, REVISION, SCHEDULABLE};
 use kubernetes::servers::SERVICE;
+use kubernetes::worker::{IMPORTER, WORKER};
 
 /// Capabilities of a sidecar, which reach no further than the pod's own network.
 const OF_THE_NETWORK: [&str; 2] = ["NET_ADMIN", "NET_RAW"];
@@ -43,7 +45,7 @@ const OF_OTHERS: [&str; 2] = ["downwardAPI", "projected"];
 /// For whom a token in a pod may be: the certificate authorities of meshes.
 pub(super) const AUDIENCES: [&str; 2] = ["istio-ca", "identity.l5d.io"];
 
-pub(super) fn policies(wishes: &Wishes) -> [Policy; 6] {
+pub(super) fn policies(wishes: &Wishes) -> [Policy; 7] {
     let base = |name, rules, validations: Vec<(String, &str)>| Policy {
         name,
         rules,
@@ -61,10 +63,37 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 6] {
         "kubevirt-controller-own-pods",
         vec![rule("", &["pods"], &["DELETE"]), rule("", &["pods/status"], &["UPDATE"])],
         vec![
-            (is_launcher("oldObject"), "deletes and changes launcher pods only"),
+            (
+                format!(
+                    "{} || request.operation == 'DELETE' && {}",
+                    is_launcher("oldObject"),
+                    is_worker("oldObject")
+                ),
+                "deletes launcher and worker pods only, and changes launcher pods only",
+            ),
             (
                 format!("request.operation == 'DELETE' || {}", differ_only("?status", "key == 'conditions'")),
                 "changes only the conditions of a pod's status",
+            ),
+        ],
+    );
+    let claims = base(
+        "kubevirt-controller-claims",
+        vec![rule("", &["persistentvolumeclaims"], &["CREATE", "UPDATE"])],
+        vec![
+            (
+                format!("request.operation == 'UPDATE' || {}", is_owned("object", Kind::DataVolume)),
+                "makes the PVCs of DataVolumes only",
+            ),
+            (
+                format!(
+                    "request.operation == 'CREATE' || {} && {}",
+                    ["spec", "metadata.labels", "metadata.finalizers", "metadata.ownerReferences"]
+                        .map(same)
+                        .join(" && "),
+                    differ_only("metadata.?annotations", "key.startsWith('cdi.kubevirt.io/')")
+                ),
+                "changes only annotations of CDI of a PVC",
             ),
         ],
     );
@@ -142,7 +171,7 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 6] {
             ),
         ],
     );
-    [made, touched, nodes, revisions, objects, services]
+    [made, touched, claims, nodes, revisions, objects, services]
 }
 
 /// An object of which it is true is a launcher pod: it has the label that virt-controller alone gives, and a name as
@@ -158,11 +187,24 @@ fn is_launcher(object: &str) -> String {
     )
 }
 
-/// An object of which it is true is owned by a VMI.
-fn is_owned(object: &str) -> String {
+/// An object of which it is true is a worker pod: by its label, and by a name as virt-controller makes them.
+fn is_worker(object: &str) -> String {
+    let (label, value) = WORKER;
     format!(
-        "{object}.metadata.?ownerReferences.orValue([]).exists(owner, owner.kind == 'VirtualMachineInstance' && \
-         owner.apiVersion.startsWith('kubevirt.io/'))"
+        "{object}.metadata.?labels[?{}].orValue('') == {} && {object}.metadata.name.startsWith({})",
+        literal(label),
+        literal(value),
+        literal(IMPORTER)
+    )
+}
+
+/// An object of which it is true is owned by one of a kind.
+fn is_owned(object: &str, kind: Kind) -> String {
+    format!(
+        "{object}.metadata.?ownerReferences.orValue([]).exists(owner, owner.kind == {} && \
+         owner.apiVersion == {})",
+        literal(kind.name()),
+        literal(kind.api_version())
     )
 }
 
@@ -202,8 +244,21 @@ fn launcher(wishes: &Wishes) -> Vec<(String, &'static str)> {
     let kinds = [&["name"][..], &VOLUMES[..], &OF_OTHERS[..]].concat();
     vec![
         (
-            format!("{} && {}", is_launcher("object"), is_owned("object")),
-            "makes launcher pods only, owned by their VMIs",
+            format!(
+                "{} && {} || {} && {}",
+                is_launcher("object"),
+                is_owned("object", Kind::VirtualMachineInstance),
+                is_worker("object"),
+                is_owned("object", Kind::PersistentVolumeClaim)
+            ),
+            "makes launcher pods only, owned by their VMIs, and worker pods, owned by their PVCs",
+        ),
+        (
+            format!(
+                "!({}) || object.spec.?volumes.orValue([]).all(volume, !has(volume.hostPath) && !has(volume.image))",
+                is_worker("object")
+            ),
+            "makes worker pods with nothing of a node",
         ),
         (
             "!object.spec.?hostNetwork.orValue(false) && !object.spec.?hostPID.orValue(false) && \

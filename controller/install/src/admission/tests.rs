@@ -89,10 +89,18 @@ fn every_right_to_write_is_bound_or_it_is_said_why_not() {
         unbound.extend(["create", "delete", "patch"].map(|verb| ((kind, None, verb), named)));
     }
     unbound.push(((Kind::APIService, None, "delete"), "bound by resourceNames"));
-    for kind in [Kind::VirtualMachine, Kind::VirtualMachineInstanceReplicaSet, Kind::KubeVirt] {
+    for kind in
+        [Kind::VirtualMachine, Kind::VirtualMachineInstanceReplicaSet, Kind::KubeVirt, Kind::DataVolume]
+    {
         unbound.push(((kind, Some("status"), "patch"), whole));
     }
-    for kind in [Kind::VirtualMachine, Kind::VirtualMachineInstance, Kind::VirtualMachineInstanceReplicaSet] {
+    for kind in [
+        Kind::VirtualMachine,
+        Kind::VirtualMachineInstance,
+        Kind::VirtualMachineInstanceReplicaSet,
+        Kind::DataVolume,
+        Kind::PersistentVolumeClaim,
+    ] {
         unbound.push((
             (kind, Some("finalizers"), "update"),
             "it is no path: only who makes an owner wait is asked for it",

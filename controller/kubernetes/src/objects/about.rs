@@ -62,7 +62,8 @@ impl Program {
 /// What one program does with objects of a kind.
 #[derive(Clone, Copy, Debug)]
 pub struct Use {
-    /// Selections of objects that the program lists and watches; each takes `list` and `watch`.
+    /// Selections of objects that the program lists and watches; each takes `list` and `watch`. A list without a name is
+    /// taken for all objects of the kind, so that there is at most one such selection.
     pub follows: &'static [Selector],
     /// Verbs beside these two, of the object or of a subresource.
     pub verbs: &'static [(Option<&'static str>, &'static [&'static str])],

@@ -37,6 +37,7 @@ kinds! {
     ControllerRevision: controller_revision,
     Pod: pod,
     PersistentVolumeClaim: persistent_volume_claim,
+    StorageClass: storage_class,
     Node: node,
     Event: event,
     Lease: lease,
@@ -158,6 +159,17 @@ impl fmt::Display for Key {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A second list of a kind would say of the objects of the first that they are gone.
+    #[test]
+    fn a_program_follows_a_kind_by_one_selection() {
+        for program in Program::ALL {
+            for kind in Kind::ALL {
+                let follows = kind.about().of(program).follows.len();
+                assert!(follows <= 1, "{program:?} follows {kind:?} by {follows} selections");
+            }
+        }
+    }
 
     #[test]
     fn objects_are_where_the_server_has_them() {

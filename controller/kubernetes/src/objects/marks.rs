@@ -16,6 +16,8 @@ pub enum Mark {
     LauncherPod(String, String),
     /// The VMI has not been handed over to a node yet.
     Waiting,
+    /// The pod moves the bytes of a disk.
+    Worker,
 }
 
 /// Which objects have which marks.

@@ -54,6 +54,18 @@ pub fn dns_label(name: &str) -> String {
     format!("{}-{}", start.trim_matches('-'), letters(name, 8))
 }
 
+/// The name of an object that is named after another, with a word before it: cut where it is too long, and then with a sum.
+pub fn prefixed(prefix: &str, name: &str) -> String {
+    /// The longest name of an object.
+    const LONGEST: usize = 253;
+    let whole = format!("{prefix}{name}");
+    if whole.len() <= LONGEST {
+        return whole;
+    }
+    let start: String = whole.chars().take(LONGEST - 9).collect();
+    format!("{}-{}", start.trim_end_matches(['-', '.']), letters(name, 8))
+}
+
 /// So many letters and digits that stand for a text.
 fn letters(text: &str, count: usize) -> String {
     // What the API server uses for generated names: no vowels, so no words.
@@ -99,6 +111,14 @@ mod tests {
         {
             assert!(!is_name(odd), "{odd}");
         }
+    }
+
+    #[test]
+    fn a_name_with_a_word_before_it_fits() {
+        assert_eq!(prefixed("importer-", "web.disk"), "importer-web.disk");
+        let (one, two) = ("x".repeat(253), format!("{}y", "x".repeat(252)));
+        let (one, two) = (prefixed("importer-", &one), prefixed("importer-", &two));
+        assert!(one.len() <= 253 && two.len() <= 253 && one != two && is_name(&one));
     }
 
     #[test]

@@ -10,8 +10,11 @@
 //! of them alone: a cluster has many of those that are none of our business. Objects find each other by their marks ([`Mark`]).
 
 use super::marks::Marks;
-use super::{Component, Key, Kind, LauncherPods, Mark, Node, PersistentVolumeClaim, Pod, Secret, Store};
+use super::{
+    Component, Key, Kind, LauncherPods, Mark, Node, PersistentVolumeClaim, Pod, Secret, StorageClass, Store,
+};
 use api::datavolume::DataVolume;
+use api::job::Report;
 use api::meta::ObjectMeta;
 use api::vm::VirtualMachine;
 use api::vmi::VirtualMachineInstance;
@@ -32,6 +35,7 @@ pub struct World {
     pub data_volumes: Store<DataVolume>,
     pub pods: Store<Pod>,
     pub pvcs: Store<PersistentVolumeClaim>,
+    pub storage_classes: Store<StorageClass>,
     pub nodes: Store<Node>,
     /// In the namespace of the installation.
     pub deployments: Store<Component>,
@@ -48,6 +52,8 @@ pub struct World {
     /// What a kubelet last warned of, by the namespace and the name of a launcher pod: some things (a secret that is
     /// missing, a volume that cannot be mounted) are said in events alone.
     pub warnings: BTreeMap<(String, String), Warning>,
+    /// What the worker pods that run say of their work, by their namespaces and names: the uid, and the last report.
+    pub reports: BTreeMap<(String, String), (String, Report)>,
     /// The last heartbeat of each node's virt-handler, and since when we know it.
     pub heard: BTreeMap<String, (String, Timestamp)>,
     /// What could not be done for an object, until it can.
@@ -97,6 +103,8 @@ pub struct ClusterFacts {
     pub namespace: String,
     /// The image of the launcher.
     pub launcher_image: String,
+    /// The image of the workers that move disks.
+    pub worker_image: String,
     /// Our version.
     pub version: String,
     /// The server keeps image volumes of pods.

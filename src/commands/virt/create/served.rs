@@ -2,6 +2,7 @@
 
 use super::usage;
 use api::crd::KINDS;
+use api::datavolume::DataVolume;
 use api::defaults::{self, Given};
 use api::fault::{Fault, Reason};
 use api::machine::{Machine, Settings};
@@ -49,9 +50,16 @@ pub(super) fn note(object: &Value) -> Option<String> {
         let words = "the manifest is for a cluster that has it";
         return Some(format!("coracle: clusters of this version do not serve {kind} yet; {words}"));
     }
-    let fills = "the cluster needs CDI, or another program that fills them";
-    let note = || format!("coracle: DataVolumes are not filled by this version; {fills}");
-    object["spec"].get("dataVolumeTemplates").map(|_| note())
+    let vm: VirtualMachine = wire::read(object.clone()).ok()?;
+    let unfilled = vm.spec.data_volume_templates.into_iter().find_map(|template| {
+        let metadata = template.metadata.unwrap_or_default();
+        let name = metadata.name.clone().unwrap_or_default();
+        let volume = DataVolume { metadata, spec: template.spec, ..DataVolume::default() };
+        let faults: Vec<String> = api::job::check(&volume).iter().map(ToString::to_string).collect();
+        (!faults.is_empty()).then(|| (name, faults.join("; ")))
+    });
+    let (name, faults) = unfilled?;
+    Some(format!("coracle: clusters of this version do not fill the DataVolume {name}: {faults}"))
 }
 
 /// An error, if a cluster of this version refuses this VM of these flags, whatever its own settings are.
@@ -136,8 +144,14 @@ mod tests {
     fn what_a_cluster_of_this_version_does_not_do_alone_is_noted() {
         let vm = |spec: Value| note(&json!({"kind": "VirtualMachine", "spec": spec}));
         assert_eq!(vm(json!({"template": {}})), None);
-        let said = vm(json!({"dataVolumeTemplates": [{"metadata": {"name": "d"}}]})).unwrap();
-        assert!(said.contains("DataVolumes are not filled by this version; the cluster needs CDI"), "{said}");
+        let disk = |source: Value| {
+            let storage = json!({"resources": {"requests": {"storage": "1Gi"}}});
+            let spec = json!({"source": source, "storage": storage});
+            vm(json!({"template": {}, "dataVolumeTemplates": [{"metadata": {"name": "d"}, "spec": spec}]}))
+        };
+        assert_eq!(disk(json!({"http": {"url": "https://a.example/disk"}})), None);
+        let said = disk(json!({"vddk": {}})).unwrap();
+        assert!(said.contains("do not fill the DataVolume d: spec.source.vddk"), "{said}");
         let said = note(&json!({"kind": "VirtualMachineClone"})).unwrap();
         assert!(said.contains("do not serve VirtualMachineClone yet"), "{said}");
     }

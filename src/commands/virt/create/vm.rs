@@ -82,8 +82,7 @@ pub(super) struct Args {
     /// imageio url,diskid[,secretref][,certconfigmap];
     /// vddk url,uuid,thumbprint,secretref,backingfile[,initimageurl];
     /// pvc and snapshot src:NAMESPACE/NAME; ds src:[NAMESPACE/]NAME.
-    /// DataVolumes are not filled by this version: the cluster needs CDI, or
-    /// another program that fills them
+    /// Clusters of this version fill those of blank, http and registry
     #[arg(long, value_name = "PARAMS")]
     volume_import: Vec<String>,
 

@@ -49,7 +49,7 @@ fn cases(table: &'static str) -> Vec<Case> {
     blocks.map(case).collect()
 }
 
-fn cause(reason: &str, field: &str, message: &str) -> Value {
+pub(super) fn cause(reason: &str, field: &str, message: &str) -> Value {
     json!({"reason": reason, "field": field, "message": message})
 }
 
@@ -65,16 +65,17 @@ fn replica_set() -> Value {
 }
 
 /// The request of a review: somebody makes `object`, or changes `old` into it.
-fn request(old: Option<&Value>, object: &Value) -> Value {
+pub(super) fn request(old: Option<&Value>, object: &Value) -> Value {
+    let group = object["apiVersion"].as_str().and_then(|text| text.split_once('/')).map(|(group, _)| group);
     json!({
         "uid": "1", "operation": if old.is_some() { "UPDATE" } else { "CREATE" }, "name": "web",
-        "kind": {"kind": object["kind"]}, "object": object, "oldObject": old,
+        "kind": {"group": group, "kind": object["kind"]}, "object": object, "oldObject": old,
         "userInfo": {"username": "kubernetes-admin"},
     })
 }
 
 /// What is answered, whether it is to be done or only tried.
-fn response(path: &str, request: &Value, around: &Around) -> Value {
+pub(super) fn response(path: &str, request: &Value, around: &Around) -> Value {
     let ask = |dry_run: bool| {
         let mut request = request.clone();
         request["dryRun"] = json!(dry_run);
@@ -91,7 +92,7 @@ fn response(path: &str, request: &Value, around: &Around) -> Value {
 
 /// It is refused for these causes, and for no other.
 #[track_caller]
-fn refuses(path: &str, request: &Value, around: &Around, causes: &[Value]) {
+pub(super) fn refuses(path: &str, request: &Value, around: &Around, causes: &[Value]) {
     let response = response(path, request, around);
     let status = &response["status"];
     assert_eq!(status["details"]["causes"], json!(causes), "{path}");
@@ -102,7 +103,7 @@ fn refuses(path: &str, request: &Value, around: &Around, causes: &[Value]) {
 }
 
 /// As [`refuses`], for every case of a table. Where the object stands in another, so does what is changed in it.
-fn all_refused(table: &'static str, path: &str, object: &Value, in_template: bool) -> usize {
+pub(super) fn all_refused(table: &'static str, path: &str, object: &Value, in_template: bool) -> usize {
     let place = |pointer: &str| match in_template {
         true => format!("/spec/template{pointer}"),
         false => pointer.to_owned(),

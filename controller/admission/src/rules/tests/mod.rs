@@ -1,6 +1,7 @@
 //! What is answered: tables of what is asked.
 
 mod base;
+mod cdi;
 mod eviction;
 mod messages;
 mod others;

@@ -16,6 +16,7 @@ pub(super) mod persistent_volume_claim;
 pub(super) mod pod;
 pub(super) mod replica_set;
 pub(super) mod secret;
+pub(super) mod storage_class;
 pub(super) mod subject_access_review;
 pub(super) mod token_review;
 pub(super) mod validating_webhooks;
@@ -35,6 +36,7 @@ pub use pod::{Condition, Container, FOUND_BY, LAUNCHER, Pod, PodPhase};
 pub use secret::{
     API_CERTIFICATE, AUTHORITY, CONTROLLER_CERTIFICATE, HANDLER_CERTIFICATE, Secret, certificates,
 };
+pub use storage_class::StorageClass;
 pub use validating_webhooks::NAME as VALIDATOR;
 pub use virtual_machine_instance::{FINALIZER, OF_VM, TOLD_BY_HANDLER, claim_of, is_waiting};
 pub use workload::Component;

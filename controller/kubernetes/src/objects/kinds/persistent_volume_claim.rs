@@ -2,7 +2,7 @@
 
 use crate::objects::about::kept;
 use crate::objects::store::{Kept, meta};
-use crate::objects::{About, Key, Mark, Selector, Use, World};
+use crate::objects::{About, Key, Kind, Mark, Selector, Use, World};
 use api::claim::{ClaimSpec, ClaimStatus};
 use api::meta::ObjectMeta;
 use api::wire;
@@ -10,8 +10,15 @@ use serde_json::Value;
 
 pub(crate) const ABOUT: About = About {
     kept: kept!(pvcs),
-    controller: Use { follows: &[Selector::ALL], ..Use::NONE },
-    touches: users,
+    controller: Use {
+        follows: &[Selector::ALL],
+        verbs: &[(None, &["create", "get", "patch"]), (Some("finalizers"), &["update"])],
+        ..Use::NONE
+    },
+    touches: |world, key| {
+        let filled = Key::new(Kind::DataVolume, &key.namespace, &key.name);
+        users(world, key).into_iter().chain([filled]).collect()
+    },
     ..About::named("v1", "PersistentVolumeClaim", "persistentvolumeclaims")
 };
 

@@ -1,8 +1,9 @@
-//! Pod: launcher pods.
+//! Pod: launcher pods, and worker pods that move disks.
 
 use crate::objects::about::kept;
 use crate::objects::store::{Kept, meta};
-use crate::objects::{About, Key, Kind, Mark, Selector, Use, World, owner};
+use crate::objects::{About, Key, Kind, Mark, PersistentVolumeClaim, Selector, Use, World, names, owner};
+use crate::worker::{IMPORTER, WORK, WORKER};
 use api::meta::ObjectMeta;
 use serde_json::Value;
 
@@ -12,11 +13,13 @@ pub const LAUNCHER: (&str, &str) = ("kubevirt.io", "virt-launcher");
 pub const FOUND_BY: [&str; 4] =
     [LAUNCHER.0, "kubevirt.io/created-by", "vmi.kubevirt.io/id", "vm.kubevirt.io/name"];
 const LAUNCHERS: &str = "kubevirt.io=virt-launcher";
+/// Launchers and workers, in one selector: see [`Use::follows`].
+const OURS: &str = "kubevirt.io in (virt-launcher,cdi-worker)";
 
 pub(crate) const ABOUT: About = About {
     kept: kept!(pods),
     controller: Use {
-        follows: &[Selector { labels: Some(LAUNCHERS), ..Selector::ALL }],
+        follows: &[Selector { labels: Some(OURS), ..Selector::ALL }],
         verbs: &[(None, &["create", "delete", "get"]), (Some("status"), &["patch"])],
         ..Use::NONE
     },
@@ -31,7 +34,10 @@ pub(crate) const ABOUT: About = About {
         ..Use::NONE
     },
     touches: touched,
-    removed: |world, key| drop(world.warnings.remove(&(key.namespace.clone(), key.name.clone()))),
+    removed: |world, key| {
+        world.warnings.remove(&(key.namespace.clone(), key.name.clone()));
+        world.reports.remove(&(key.namespace.clone(), key.name.clone()));
+    },
     ..About::named("v1", "Pod", "pods")
 };
 
@@ -41,6 +47,10 @@ pub(super) fn touched(world: &World, key: &Key) -> Vec<Key> {
     match world.pods.get(namespace, name).and_then(|pod| owner::controller(&pod.meta)) {
         Some(owner) if owner.kind == Kind::VirtualMachineInstance.name() => {
             vec![Key::new(Kind::VirtualMachineInstance, namespace, &owner.name)]
+        }
+        // A disk has the name of its PVC.
+        Some(owner) if owner.kind == Kind::PersistentVolumeClaim.name() => {
+            vec![Key::new(Kind::DataVolume, namespace, &owner.name)]
         }
         Some(_) => Vec::new(),
         None => world.marked(&Mark::LauncherPod(namespace.clone(), name.clone())).cloned().collect(),
@@ -53,6 +63,8 @@ pub(super) fn touched(world: &World, key: &Key) -> Vec<Key> {
 pub struct Pod {
     pub meta: ObjectMeta,
     pub node: Option<String>,
+    /// Its address, once it has one.
+    pub ip: Option<String>,
     pub phase: PodPhase,
     /// A word for why it ended (`Evicted`, …).
     pub reason: Option<String>,
@@ -130,6 +142,18 @@ impl Pod {
     }
 }
 
+impl World {
+    /// The worker pod of a PVC; one that a stranger gave the name of one is none.
+    pub fn worker_of(&self, claim: &PersistentVolumeClaim) -> Option<&Pod> {
+        let meta = &claim.meta;
+        let name = names::prefixed(IMPORTER, meta.name.as_deref().unwrap_or_default());
+        let pod = self.pods.get(meta.namespace.as_deref().unwrap_or_default(), &name)?;
+        let is_owned = owner::controller(&pod.meta).map(|owner| owner.uid.as_str()) == meta.uid.as_deref();
+        let works = pod.meta.labels.get(WORK.0).is_some_and(|work| work == WORK.1);
+        (is_owned && meta.uid.is_some() && works).then_some(pod)
+    }
+}
+
 impl Kept for Pod {
     fn take(object: Value) -> Option<Self> {
         let meta = meta(&object)?;
@@ -137,6 +161,7 @@ impl Kept for Pod {
         Some(Pod {
             meta,
             node: text("/spec/nodeName").filter(|name| !name.is_empty()),
+            ip: text("/status/podIP").filter(|address| !address.is_empty()),
             phase: match text("/status/phase").as_deref() {
                 Some("Running") => PodPhase::Running,
                 Some("Succeeded") => PodPhase::Succeeded,
@@ -160,6 +185,11 @@ impl Kept for Pod {
 
     fn meta(&self) -> &ObjectMeta {
         &self.meta
+    }
+
+    fn marks(&self) -> Vec<Mark> {
+        let is_worker = self.meta.labels.get(WORKER.0).is_some_and(|label| label == WORKER.1);
+        owner::mark(&self.meta).into_iter().chain(is_worker.then_some(Mark::Worker)).collect()
     }
 }
 

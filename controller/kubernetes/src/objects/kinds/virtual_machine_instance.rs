@@ -100,6 +100,11 @@ fn touched(world: &World, found: &Key) -> Vec<Key> {
     let Key { namespace, name, .. } = found;
     let mut keys = vec![found.clone(), Key::new(Kind::VirtualMachine, namespace, name)];
     keys.extend(removed_with(world));
+    // A volume of a disk may be made where the VMI can run, and not before.
+    let disks =
+        world.vmis.get(namespace, name).into_iter().flat_map(|vmi| &vmi.spec.volumes).filter_map(claim_of);
+    let disks = disks.filter(|disk| world.data_volumes.get(namespace, disk).is_some());
+    keys.extend(disks.map(|disk| Key::new(Kind::DataVolume, namespace, disk)));
     match world.vmis.get(namespace, name).and_then(|vmi| owner::controller(&vmi.metadata)) {
         Some(owner) if owner.kind == Kind::VirtualMachineInstanceReplicaSet.name() => {
             keys.push(Key::new(Kind::VirtualMachineInstanceReplicaSet, namespace, &owner.name));

@@ -1,0 +1,51 @@
+//! DataImportCrons: what they import, when, and what they keep.
+
+use super::{LABEL, judged, name_fits, volume, wrong};
+use crate::rules::{AdmissionResponse, Request};
+use api::cdi::{DataImportCron, DataImportCronSpec, GarbageCollect, Schedule};
+use api::fault::Fault;
+
+/// Whether a DataImportCron may be made or changed.
+pub(crate) fn judge(request: &Request) -> AdmissionResponse {
+    let refusal = ("spec", "Cannot update DataImportCron Spec");
+    judged::<DataImportCron>(
+        request,
+        |old, new| old.spec == new.spec,
+        refusal,
+        |cron| {
+            name_fits(cron.metadata.name.as_deref(), LABEL)?;
+            spec(&cron.spec)
+        },
+    )
+}
+
+fn spec(spec: &DataImportCronSpec) -> Result<(), Vec<Fault>> {
+    let template = &spec.template.spec;
+    let source = template.source.as_ref();
+    if !source.is_some_and(|source| source.registry.is_some() || source.pvc.is_some()) {
+        return Err(wrong("spec.Template", "Missing source"));
+    }
+    if template.source_ref.is_some()
+        || template.content_type.as_ref().is_some_and(|word| !word.as_str().is_empty())
+        || !template.checkpoints.is_empty()
+        || template.final_checkpoint == Some(true)
+    {
+        let message = "Unsettable fields: SourceRef, ContentType, Checkpoints, FinalCheckpoint";
+        return Err(wrong("spec.Template", message));
+    }
+    volume::spec(template, "Template")?;
+    let illegal = |field: &str, what: &str| Err(wrong(format!("spec.{field}"), format!("Illegal {what}")));
+    if !spec.schedule.is_empty() && Schedule::parse(&spec.schedule).is_none() {
+        return illegal("Schedule", "cron schedule");
+    }
+    if spec.imports_to_keep.is_some_and(|count| count < 0) {
+        return illegal("ImportsToKeep", "ImportsToKeep value");
+    }
+    if matches!(spec.garbage_collect, Some(GarbageCollect::Other(_))) {
+        return illegal("GarbageCollect", "GarbageCollect value");
+    }
+    if spec.managed_data_source.is_empty() {
+        return illegal("ManagedDataSource", "ManagedDataSource value");
+    }
+    name_fits(Some(&spec.managed_data_source), LABEL)
+}

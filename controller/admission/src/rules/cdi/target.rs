@@ -1,0 +1,122 @@
+//! The PVC of a DataVolume: its size, its access modes, its class, and who else fills it.
+
+use super::{NAME, name_fits, wrong};
+use api::claim::DataReference;
+use api::datavolume::Spec;
+use api::fault::Fault;
+
+/// The smallest disk.
+const LEAST: u64 = 1 << 20;
+const MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+
+/// What is wrong with `pvc` or `storage`.
+pub(super) fn check(spec: &Spec, at: &str) -> Result<(), Vec<Fault>> {
+    let class = match (&spec.pvc, &spec.storage) {
+        (None, None) => return Err(wrong(format!("{at}.PVC"), "Missing Data volume PVC")),
+        (Some(_), Some(_)) => {
+            let message = "Duplicate storage definition, both target storage and target pvc defined";
+            return Err(wrong(format!("{at}.PVC.Storage"), message));
+        }
+        (Some(pvc), None) => &pvc.storage_class_name,
+        (None, Some(storage)) => &storage.storage_class_name,
+    };
+    size(spec, at)?;
+    name_fits(class.as_deref(), NAME)?;
+    access_modes(spec, at)
+}
+
+/// The size; a clone may leave it to its source.
+fn size(spec: &Spec, at: &str) -> Result<(), Vec<Fault>> {
+    let noun = if spec.pvc.is_some() { "PVC" } else { "Storage" };
+    let refused =
+        |why: &str| wrong(format!("{at}.{noun}.resources.requests.size"), format!("{noun} size {why}"));
+    let is_clone = spec.source_ref.is_some()
+        || spec.source.as_ref().is_some_and(|source| source.pvc.is_some() || source.snapshot.is_some());
+    match spec.size() {
+        Some(size) if size.nanos() <= 0 => Err(refused("can't be equal or less than zero")),
+        Some(size) if size.bytes().is_some_and(|bytes| bytes < LEAST) => {
+            Err(refused("should be at least 1MiB"))
+        }
+        None if spec.pvc.is_some() || !is_clone => Err(refused("is missing")),
+        _ => Ok(()),
+    }
+}
+
+fn access_modes(spec: &Spec, at: &str) -> Result<(), Vec<Fault>> {
+    let refused = |why: String| Err(wrong(format!("{at}.PVC.accessModes"), why));
+    let modes = match (&spec.pvc, &spec.storage) {
+        (Some(pvc), _) if pvc.access_modes.is_empty() => {
+            return refused("Required value: at least 1 access mode is required".to_owned());
+        }
+        (Some(pvc), _) if pvc.access_modes.len() > 1 => {
+            return refused("PVC multiple accessModes".to_owned());
+        }
+        (Some(pvc), _) => &pvc.access_modes,
+        (None, Some(storage)) => &storage.access_modes,
+        (None, None) => return Ok(()),
+    };
+    match modes.iter().find(|mode| !MODES.contains(&mode.as_str())) {
+        Some(mode) => {
+            let known = MODES.map(|mode| format!("{mode:?}")).join(", ");
+            refused(format!("Unsupported value: \"{mode}\": supported values: {known}"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// What fills the PVC is said in the PVC itself.
+pub(super) fn is_filled_otherwise(spec: &Spec) -> bool {
+    let [source, reference] = references(spec);
+    source.is_some() || reference.is_some()
+}
+
+/// `dataSource` and `dataSourceRef` of the PVC.
+fn references(spec: &Spec) -> [Option<&DataReference>; 2] {
+    let of_pvc = spec.pvc.as_ref().map(|pvc| [&pvc.data_source, &pvc.data_source_ref]);
+    let of_storage = || spec.storage.as_ref().map(|pvc| [&pvc.data_source, &pvc.data_source_ref]);
+    of_pvc.or_else(of_storage).map_or([None, None], |both| both.map(Option::as_ref))
+}
+
+/// What is wrong with a PVC that is filled otherwise.
+pub(super) fn check_population(spec: &Spec, at: &str) -> Result<(), Vec<Fault>> {
+    let mut faults = Vec::new();
+    if spec.source.is_some() || spec.source_ref.is_some() {
+        let message = "External population is incompatible with Source and SourceRef";
+        faults.extend(wrong(format!("{at}.source"), message));
+    }
+    let [source, reference] = references(spec);
+    let named =
+        |one: &DataReference| (one.api_group.clone().unwrap_or_default(), one.kind.clone(), one.name.clone());
+    if let (Some(source), Some(reference)) = (source, reference)
+        && named(source) != named(reference)
+    {
+        faults.extend(wrong("", "DataSourceRef and DataSource must match"));
+    }
+    for (one, field, noun) in
+        [(source, "dataSource", "DataSource"), (reference, "dataSourceRef", "DataSourceRef")]
+    {
+        if let Some(one) = one {
+            complete(one, &format!("{at}.{field}"), noun, &mut faults);
+        }
+    }
+    if faults.is_empty() { Ok(()) } else { Err(faults) }
+}
+
+fn complete(one: &DataReference, at: &str, noun: &str, faults: &mut Vec<Fault>) {
+    if one.namespace.as_deref().is_some_and(|other| !other.is_empty()) {
+        faults.extend(wrong(
+            format!("{at}.namespace"),
+            format!("Invalid value: {noun} namespace not supported"),
+        ));
+    }
+    if one.name.is_empty() {
+        faults.extend(wrong(format!("{at}.name"), format!("Required value: {noun} name")));
+    }
+    if one.kind.is_empty() {
+        faults.extend(wrong(format!("{at}.kind"), format!("Required value: {noun} kind")));
+    }
+    if one.api_group.as_deref().unwrap_or_default().is_empty() && one.kind != "PersistentVolumeClaim" {
+        let message = format!("Required value: {noun} apiGroup when kind is not 'PersistentVolumeClaim'");
+        faults.extend(wrong(format!("{at}.apiGroup"), message));
+    }
+}

@@ -1,0 +1,35 @@
+//! DataVolumes.
+
+use super::{NAME, judged, name_fits, source, target};
+use crate::rules::{AdmissionResponse, Request};
+use api::datavolume::{DataVolume, Spec};
+use api::fault::Fault;
+
+/// Whether a DataVolume may be made or changed.
+pub(crate) fn judge(request: &Request) -> AdmissionResponse {
+    let refusal = ("spec", "Cannot update DataVolume Spec");
+    judged::<DataVolume>(request, stays, refusal, |volume| {
+        name_fits(volume.metadata.name.as_deref(), NAME)?;
+        spec(&volume.spec, "spec")
+    })
+}
+
+/// Checkpoints of a multi-stage import may follow one another; nothing else changes.
+fn stays(old: &DataVolume, new: &DataVolume) -> bool {
+    let source = new.spec.source.as_ref();
+    let is_staged = source.is_some_and(|source| source.vddk.is_some() || source.imageio.is_some());
+    if !is_staged || new.spec.checkpoints.is_empty() {
+        return old.spec == new.spec;
+    }
+    let bare = |spec: &Spec| Spec { checkpoints: Vec::new(), final_checkpoint: None, ..spec.clone() };
+    bare(&old.spec) == bare(&new.spec)
+}
+
+/// What is wrong with a spec that stands at `at`.
+pub(super) fn spec(spec: &Spec, at: &str) -> Result<(), Vec<Fault>> {
+    target::check(spec, at)?;
+    if target::is_filled_otherwise(spec) {
+        return target::check_population(spec, at);
+    }
+    source::check(spec, at)
+}

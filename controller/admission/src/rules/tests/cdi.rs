@@ -1,0 +1,256 @@
+//! DataVolumes, DataImportCrons, populator sources, ObjectTransfers and the CDI object: the tables in `messages/`, and what a
+//! table cannot say.
+
+use super::base::*;
+use super::messages::{all_refused, cause, refuses, request, response};
+use crate::rules::{Around, Operation, Request, asks_what_is_left};
+use kubernetes::webhooks::Webhook;
+use serde_json::{Value, json};
+
+const VOLUME: &str = "/datavolume-validate";
+const CRON: &str = "/dataimportcron-validate";
+const POPULATOR: &str = "/populator-validate";
+const TRANSFER: &str = "/objecttransfer-validate";
+const REMOVED: &str = "/cdi-validate";
+
+fn object(kind: &str, spec: &Value) -> Value {
+    json!({
+        "apiVersion": "cdi.kubevirt.io/v1beta1", "kind": kind, "metadata": {"namespace": "n", "name": "disk"},
+        "spec": spec,
+    })
+}
+
+fn volume() -> Value {
+    object(
+        "DataVolume",
+        &json!({
+            "source": {"http": {"url": "https://files.example/a.qcow2"}},
+            "pvc": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+        }),
+    )
+}
+
+fn cron() -> Value {
+    let template = json!({"spec": {
+        "source": {"registry": {"url": "docker://registry.example/os:1"}},
+        "storage": {"resources": {"requests": {"storage": "5Gi"}}},
+    }});
+    object(
+        "DataImportCron",
+        &json!({"template": template, "schedule": "0 */12 * * *", "managedDataSource": "os"}),
+    )
+}
+
+fn import() -> Value {
+    object("VolumeImportSource", &json!({"source": {"http": {"url": "https://files.example/a.img"}}}))
+}
+
+fn transfer() -> Value {
+    let source = json!({"kind": "DataVolume", "namespace": "n", "name": "disk"});
+    object("ObjectTransfer", &json!({"source": source, "target": {"namespace": "other"}}))
+}
+
+/// An object with a change.
+fn with_change(mut object: Value, pointer: &str, value: Value) -> Value {
+    set(&mut object, pointer, value);
+    object
+}
+
+#[track_caller]
+fn accepts(path: &str, request: &Value) -> Value {
+    let response = response(path, request, &around());
+    assert_eq!(response["allowed"], true, "{response}");
+    response
+}
+
+#[test]
+fn kinds_of_cdi_are_refused_in_the_words_of_upstream() {
+    for (path, object, table, least) in [
+        (VOLUME, volume(), include_str!("messages/datavolume.txt"), 39),
+        (CRON, cron(), include_str!("messages/dataimportcron.txt"), 7),
+        (POPULATOR, import(), include_str!("messages/volumeimportsource.txt"), 4),
+    ] {
+        accepts(path, &request(None, &object));
+        assert!(all_refused(table, path, &object, false) > least, "{table}");
+    }
+}
+
+#[test]
+fn every_source_of_a_data_volume_that_is_or_will_be_served_is_accepted() {
+    let claim = json!({"namespace": "n", "name": "a"});
+    for source in [
+        json!({"http": {"url": "http://h/a", "checksum": format!("SHA256: {}", "0a".repeat(32))}}),
+        json!({"s3": {"url": "https://s3.example/bucket/a"}}),
+        json!({"gcs": {"url": "gs://bucket/a"}}),
+        json!({"registry": {"url": "docker://registry.example/os:1", "pullMethod": "node"}}),
+        json!({"registry": {"url": "docker://registry.example/os:1", "pullMethod": ""}}),
+        json!({"registry": {"imageStream": "os", "pullMethod": "node"}}),
+        json!({"pvc": claim}),
+        json!({"snapshot": claim}),
+        json!({"upload": {}}),
+        json!({"blank": {}}),
+    ] {
+        accepts(VOLUME, &request(None, &with_change(volume(), "/spec/source", source)));
+    }
+    for spec in [
+        json!({"source": {"pvc": claim}, "storage": {}}),
+        json!({"sourceRef": {"kind": "DataSource", "name": "os"}, "storage": {}}),
+        json!({
+            "storage": {
+                "resources": {"requests": {"storage": "1Mi"}},
+                "accessModes": ["ReadWriteMany", "ReadWriteOnce"],
+                "dataSource": {"kind": "PersistentVolumeClaim", "name": "a"},
+                "dataSourceRef": {"kind": "PersistentVolumeClaim", "name": "a"},
+            },
+        }),
+        json!({"source": {"upload": {}}, "contentType": "archive", "storage": {"resources": {"requests": {"storage": "1Gi"}}}}),
+    ] {
+        accepts(VOLUME, &request(None, &object("DataVolume", &spec)));
+    }
+}
+
+#[test]
+fn a_refusal_without_a_field_and_the_group_of_the_object() {
+    let invalid = |message: &str| cause("FieldValueInvalid", "", message);
+    let pvc = |name: &str| json!({"kind": "PersistentVolumeClaim", "name": name});
+    let mut other = with_change(volume(), "/spec/source", Value::Null);
+    set(&mut other, "/spec/pvc/dataSource", pvc("a"));
+    set(&mut other, "/spec/pvc/dataSourceRef", pvc("b"));
+    let causes = [invalid("DataSourceRef and DataSource must match")];
+    refuses(VOLUME, &request(None, &other), &around(), &causes);
+    let details = &response(VOLUME, &request(None, &other), &around())["status"]["details"];
+    assert_eq!((&details["group"], &details["kind"]), (&json!("cdi.kubevirt.io"), &json!("DataVolume")));
+
+    let upload = object("VolumeUploadSource", &json!({}));
+    for (path, object, most) in
+        [(VOLUME, volume(), 253), (CRON, cron(), 63), (POPULATOR, import(), 63), (POPULATOR, upload, 63)]
+    {
+        let named = |length: usize| with_change(object.clone(), "/metadata/name", json!("a".repeat(length)));
+        accepts(path, &request(None, &named(most)));
+        let message = format!("Name cannot be longer than {most} characters");
+        refuses(path, &request(None, &named(most + 1)), &around(), &[invalid(&message)]);
+    }
+    let long = with_change(cron(), "/spec/managedDataSource", json!("a".repeat(64)));
+    refuses(CRON, &request(None, &long), &around(), &[invalid("Name cannot be longer than 63 characters")]);
+    let class = with_change(volume(), "/spec/pvc/storageClassName", json!("a".repeat(254)));
+    refuses(
+        VOLUME,
+        &request(None, &class),
+        &around(),
+        &[invalid("Name cannot be longer than 253 characters")],
+    );
+}
+
+#[test]
+fn a_spec_stays_and_everything_around_it_may_change() {
+    let upload = object("VolumeUploadSource", &json!({"contentType": "kubevirt"}));
+    for (path, old, pointer, value, message) in [
+        (VOLUME, volume(), "/spec/preallocation", json!(true), "Cannot update DataVolume Spec"),
+        (CRON, cron(), "/spec/schedule", json!("0 1 * * *"), "Cannot update DataImportCron Spec"),
+        (POPULATOR, import(), "/spec/preallocation", json!(true), "Cannot update VolumeImportSource Spec"),
+        (POPULATOR, upload, "/spec/contentType", json!("archive"), "Cannot update VolumeUploadSource Spec"),
+        (TRANSFER, transfer(), "/spec/target/name", json!("b"), "ObjectTransfer spec is immutable"),
+    ] {
+        let new = with_change(old.clone(), pointer, value);
+        let causes = [cause("FieldValueDuplicate", "spec", message)];
+        refuses(path, &request(Some(&old), &new), &around(), &causes);
+        let going = with_change(new, "/metadata/deletionTimestamp", json!("2026-01-01T00:00:00Z"));
+        accepts(path, &request(Some(&old), &going));
+
+        // One that would be refused today may be labelled.
+        let bad = with_change(old, "/spec/contentType", json!("zip"));
+        let labelled = with_change(bad.clone(), "/metadata/labels", json!({"a": "b"}));
+        accepts(path, &request(Some(&bad), &labelled));
+    }
+    // What is absent is what is null, or an empty list.
+    let mut same = with_change(volume(), "/spec/checkpoints", json!([]));
+    set(&mut same, "/spec/preallocation", Value::Null);
+    accepts(VOLUME, &request(Some(&volume()), &same));
+}
+
+/// A DataVolume of an older installation goes on from stage to stage, and changes nothing else.
+#[test]
+fn checkpoints_of_a_staged_import_may_follow_one_another() {
+    let vddk = json!({"vddk": {"url": "https://vcenter.example", "uuid": "1"}});
+    let stage = |n: &str| json!([{"previous": "", "current": n}]);
+    for (path, object, refused) in [
+        (VOLUME, volume(), "Cannot update DataVolume Spec"),
+        (POPULATOR, import(), "Cannot update VolumeImportSource Spec"),
+    ] {
+        let mut old = with_change(object, "/spec/source", vddk.clone());
+        set(&mut old, "/spec/checkpoints", stage("a"));
+        let mut next = with_change(old.clone(), "/spec/checkpoints", stage("b"));
+        set(&mut next, "/spec/finalCheckpoint", json!(true));
+        accepts(path, &request(Some(&old), &next));
+        let other = with_change(next, "/spec/source/vddk/uuid", json!("2"));
+        let causes = [cause("FieldValueDuplicate", "spec", refused)];
+        refuses(path, &request(Some(&old), &other), &around(), &causes);
+    }
+}
+
+#[test]
+fn an_object_transfer_is_accepted_with_a_warning() {
+    let warning = "ObjectTransfer feature is deprecated, and will be deleted soon";
+    assert_eq!(accepts(TRANSFER, &request(None, &transfer()))["warnings"], json!([warning]));
+    let labelled = with_change(transfer(), "/metadata/labels", json!({"a": "b"}));
+    assert!(accepts(TRANSFER, &request(Some(&transfer()), &labelled))["warnings"].is_null());
+    for (pointer, value, field, message) in [
+        ("/spec/target", json!({}), "spec.target", "Target namespace and/or target name must be supplied"),
+        ("/spec/source/kind", json!("Pod"), "spec.source.kind", "Unsupported kind \"Pod\""),
+    ] {
+        let other = with_change(transfer(), pointer, value);
+        refuses(TRANSFER, &request(None, &other), &around(), &[cause("FieldValueInvalid", field, message)]);
+    }
+}
+
+#[test]
+fn a_field_that_is_not_known_is_warned_of() {
+    let other = with_change(volume(), "/spec/source/http/chekcsum", json!("a"));
+    let warnings = accepts(VOLUME, &request(None, &other))["warnings"].to_string();
+    assert!(warnings.contains("spec.source.http.chekcsum") && warnings.contains("checksum"), "{warnings}");
+    let unread = with_change(volume(), "/spec/source/http/url", json!(7));
+    let said = told(&ask(VOLUME, &create(unread), &around()));
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(said[0].1.starts_with("spec.source.http.url must be a text"), "{said:?}");
+}
+
+#[test]
+fn a_vm_is_refused_for_a_disk_that_no_version_will_import() {
+    let mut vm = vm();
+    let pointer = "/spec/template/spec/volumes/0";
+    set(&mut vm, pointer, json!({"name": "root", "dataVolume": {"name": "disk"}}));
+    let mut spec = volume()["spec"].clone();
+    spec["source"] = json!({"vddk": {"url": "https://vcenter.example"}});
+    set(&mut vm, "/spec/dataVolumeTemplates", json!([{"metadata": {"name": "disk"}, "spec": spec}]));
+    let said = told(&ask("/virtualmachines-validate", &create(vm), &around()));
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert_eq!(said[0].0, "spec.dataVolumeTemplate[0].source.vddk");
+}
+
+#[test]
+fn a_cdi_object_goes_when_it_may() {
+    let request = |strategy: &str, phase: &str| Request {
+        operation: Operation::Delete,
+        old: json!({"spec": {"uninstallStrategy": strategy}, "status": {"phase": phase}}),
+        ..create(Value::Null)
+    };
+    let left = Around { left: Some("DataVolumes"), ..around() };
+    let blocks = "BlockUninstallIfWorkloadsExist";
+    let hook = Webhook::at(REMOVED).unwrap();
+    for (strategy, phase, stays) in [
+        (blocks, "Deployed", true),
+        (blocks, "Deploying", true),
+        (blocks, "", false),
+        (blocks, "Error", false),
+        ("RemoveWorkloads", "Deployed", false),
+    ] {
+        let request = request(strategy, phase);
+        assert_eq!(asks_what_is_left(hook, &request), stays, "{strategy} {phase}");
+        let said = told(&ask(REMOVED, &request, &left));
+        let expected = "rejecting the uninstall request, since there are still DataVolumes present. Either delete all \
+                        DataVolumes or change the uninstall strategy before uninstalling CDI";
+        let expected = stays.then(|| ("spec.uninstallStrategy".to_owned(), expected.to_owned()));
+        assert_eq!(said, expected.into_iter().collect::<Vec<_>>(), "{strategy} {phase}");
+        assert!(ask(REMOVED, &request, &around()).is_yes());
+    }
+}

@@ -1,0 +1,44 @@
+//! The kinds of `cdi.kubevirt.io/v1beta1` beside the DataVolume ([`crate::datavolume`]): settings of imports, what storage
+//! can do, where images come from, and requests to fill a PVC.
+//!
+//! ```text
+//!  CDI ── spec.config ──► CDIConfig `config`   settings; its status has them resolved          (installation, config)
+//!  StorageClass ────────► StorageProfile       modes and ways to clone that the class can do   (storage_profile)
+//!  DataImportCron ──────► DataVolume ────────► DataSource ◄── sourceRef of a DataVolume        (data_import_cron, data_source)
+//!  PVC ── dataSourceRef ► VolumeImportSource, VolumeUploadSource, VolumeCloneSource            (populator)
+//!  ObjectTransfer                              accepted, deprecated upstream                   (object_transfer)
+//!  UploadTokenRequest                          of `upload.cdi.kubevirt.io`; never stored       (upload_token)
+//! ```
+//!
+//! Each is read forgivingly: a word that is not known is kept. virt-api's webhooks say what may be written; [`crate::crd`]
+//! has names, columns and subresources. `schedule` reads the schedule of a DataImportCron, `percent` a filesystem overhead.
+//! **Absent:** whoever acts on them.
+
+mod condition;
+mod config;
+mod data_import_cron;
+mod data_source;
+mod installation;
+mod object_transfer;
+mod percent;
+mod populator;
+mod schedule;
+mod storage_profile;
+mod upload_token;
+
+pub use condition::*;
+pub use config::*;
+pub use data_import_cron::*;
+pub use data_source::*;
+pub use installation::*;
+pub use object_transfer::*;
+pub use percent::*;
+pub use populator::*;
+pub use schedule::*;
+pub use storage_profile::*;
+pub use upload_token::*;
+
+/// The group of these kinds, and of the DataVolume.
+pub const GROUP: &str = "cdi.kubevirt.io";
+/// The version of these kinds.
+pub const VERSION: &str = "v1beta1";

@@ -1,0 +1,210 @@
+//! When something is done again and again, in the writing of cron.
+//!
+//! ```text
+//! [TZ=zone] minute hour day month weekday      each: * ? N N-M, with /step, several after commas
+//! @yearly @annually @monthly @weekly @daily @midnight @hourly, @every 1h30m
+//! ```
+
+use crate::duration::Duration;
+
+/// When something is done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Schedule {
+    /// At these times.
+    At(Times),
+    /// This long after the last time.
+    Every(Duration),
+}
+
+/// The minutes at which something is done: a bit for each number that is meant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Times {
+    /// The name of the time zone; nothing: UTC.
+    pub zone: Option<String>,
+    minutes: u64,
+    hours: u64,
+    days: Field,
+    months: u64,
+    weekdays: Field,
+}
+
+/// The numbers of a field, and whether it says all of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Field {
+    bits: u64,
+    is_any: bool,
+}
+
+const MONTHS: &[&str] = &["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+const WEEKDAYS: &[&str] = &["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
+/// The longest text that is looked at.
+const LENGTH: usize = 1024;
+
+impl Schedule {
+    /// Reads what somebody wrote; nothing for what is no schedule.
+    pub fn parse(text: &str) -> Option<Schedule> {
+        let text = Some(text).filter(|text| text.len() <= LENGTH)?;
+        let zoned = text.strip_prefix("TZ=").or_else(|| text.strip_prefix("CRON_TZ="));
+        let (zone, text) = match zoned {
+            Some(zoned) => {
+                let (zone, text) = zoned.split_once(' ')?;
+                (Some(zone.to_owned()).filter(|zone| !zone.is_empty()), text.trim())
+            }
+            None => (None, text.trim()),
+        };
+        if let Some(span) = text.strip_prefix("@every ") {
+            let span = Duration::parse(span.trim()).filter(|span| span.nanos() > 0)?;
+            return Some(Schedule::Every(span));
+        }
+        let text = match text {
+            "@yearly" | "@annually" => "0 0 1 1 *",
+            "@monthly" => "0 0 1 * *",
+            "@weekly" => "0 0 * * 0",
+            "@daily" | "@midnight" => "0 0 * * *",
+            "@hourly" => "0 * * * *",
+            text => text,
+        };
+        let fields: Vec<&str> = text.split_whitespace().collect();
+        let [minutes, hours, days, months, weekdays] = fields[..] else { return None };
+        Some(Schedule::At(Times {
+            zone,
+            minutes: field(minutes, 0, 59, &[])?.bits,
+            hours: field(hours, 0, 23, &[])?.bits,
+            days: field(days, 1, 31, &[])?,
+            months: field(months, 1, 12, MONTHS)?.bits,
+            weekdays: field(weekdays, 0, 6, WEEKDAYS)?,
+        }))
+    }
+}
+
+impl Times {
+    /// A minute is one of them. Where both days of the month and weekdays are said, a day that is one of either counts.
+    pub fn holds(&self, minute: u32, hour: u32, day: u32, month: u32, weekday: u32) -> bool {
+        let (day, weekday) = (has(self.days.bits, day), has(self.weekdays.bits, weekday));
+        let is_day = match self.days.is_any || self.weekdays.is_any {
+            true => day && weekday,
+            false => day || weekday,
+        };
+        is_day && has(self.minutes, minute) && has(self.hours, hour) && has(self.months, month)
+    }
+}
+
+fn has(bits: u64, number: u32) -> bool {
+    bits.checked_shr(number).is_some_and(|bits| bits & 1 == 1)
+}
+
+/// The numbers that a field means, from `least` to `most`; the first of `names` is `least`.
+fn field(text: &str, least: u32, most: u32, names: &[&str]) -> Option<Field> {
+    let mut all = Field::default();
+    for part in text.split(',').filter(|part| !part.is_empty()) {
+        let (range, step) = part.split_once('/').map_or((part, None), |(range, step)| (range, Some(step)));
+        let step: u32 = step.map_or(Some(1), number).filter(|step| *step > 0)?;
+        let is_any = ["*", "?"].contains(&range);
+        let (first, last) = match range.split_once('-') {
+            _ if is_any => (least, most),
+            Some((first, last)) => (named(first, least, names)?, named(last, least, names)?),
+            None => {
+                let first = named(range, least, names)?;
+                // `N/step` goes on to the end.
+                (first, if part.contains('/') { most } else { first })
+            }
+        };
+        if first < least || last > most || first > last {
+            return None;
+        }
+        // A step leaves some out, and then the field says something.
+        all.is_any |= is_any && step == 1;
+        let mut number = Some(first);
+        while let Some(at) = number.filter(|at| *at <= last) {
+            all.bits |= 1 << at;
+            number = at.checked_add(step);
+        }
+    }
+    (all.bits != 0).then_some(all)
+}
+
+fn named(text: &str, least: u32, names: &[&str]) -> Option<u32> {
+    let place = names.iter().position(|name| text.eq_ignore_ascii_case(name));
+    place.map_or_else(|| number(text), |place| u32::try_from(place).ok()?.checked_add(least))
+}
+
+/// A number without a sign.
+fn number(text: &str) -> Option<u32> {
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn times(text: &str) -> Times {
+        match Schedule::parse(text) {
+            Some(Schedule::At(times)) => times,
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_schedule_holds_at_its_times_and_at_no_other() {
+        // Minute, hour, day, month, weekday.
+        for (text, yes, no) in [
+            ("* * * * *", (59, 23, 31, 12, 6), None),
+            ("30 1 * * *", (30, 1, 5, 6, 0), Some((30, 2, 5, 6, 0))),
+            ("*/15 */12 * * *", (45, 12, 1, 1, 1), Some((50, 12, 1, 1, 1))),
+            ("5/20 * * * *", (45, 0, 1, 1, 1), Some((4, 0, 1, 1, 1))),
+            ("0 9-17/4 * * mon-FRI", (0, 13, 1, 1, 5), Some((0, 13, 1, 1, 6))),
+            ("0 0 1,15 jan *", (0, 0, 15, 1, 3), Some((0, 0, 15, 2, 3))),
+            // Either day counts where both are said.
+            ("0 0 13 * 5", (0, 0, 2, 1, 5), Some((0, 0, 2, 1, 4))),
+            ("0 0 13 * 5", (0, 0, 13, 1, 1), Some((0, 0, 14, 1, 1))),
+            ("0 0 ? * 0", (0, 0, 2, 1, 0), Some((0, 0, 2, 1, 1))),
+            ("@weekly", (0, 0, 9, 9, 0), Some((0, 0, 9, 9, 1))),
+            ("@yearly", (0, 0, 1, 1, 4), Some((0, 0, 1, 2, 4))),
+        ] {
+            let times = times(text);
+            let holds = |(minute, hour, day, month, weekday)| times.holds(minute, hour, day, month, weekday);
+            assert!(holds(yes), "{text} {yes:?}");
+            assert!(!no.is_some_and(holds), "{text} {no:?}");
+        }
+        assert_eq!(times("CRON_TZ=Europe/Berlin 0 6 * * *").zone.as_deref(), Some("Europe/Berlin"));
+        assert!(
+            matches!(Schedule::parse("@every 1h30m"), Some(Schedule::Every(span)) if span.as_str() == "1h30m")
+        );
+    }
+
+    #[test]
+    fn what_is_no_schedule_is_none() {
+        let long = format!("{} * * * *", vec!["1"; 2000].join(","));
+        for text in [
+            "",
+            "* * * *",
+            "* * * * * *",
+            "60 * * * *",
+            "* 24 * * *",
+            "* * 0 * *",
+            "* * 32 * *",
+            "* * * 13 *",
+            "* * * * 7",
+            "*/0 * * * *",
+            "5-1 * * * *",
+            "-1 * * * *",
+            "+1 * * * *",
+            "1/ * * * *",
+            "a * * * *",
+            ", * * * *",
+            "* * * mon *",
+            "@often",
+            "@every",
+            "@every 0s",
+            "@every -1h",
+            "@every soon",
+            "TZ=a",
+            "4294967296 * * * *",
+            "*/4294967296 * * * *",
+            &long,
+        ] {
+            assert_eq!(Schedule::parse(text), None, "{text}");
+        }
+        assert!(times("0 0 * * *").holds(0, 0, 1, 1, 1) && !times("0 0 * * *").holds(64, 0, 1, 1, 1));
+    }
+}

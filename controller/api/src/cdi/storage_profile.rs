@@ -1,0 +1,100 @@
+//! `StorageProfile`: what the volumes of a StorageClass can do. It has the name of the class.
+
+use crate::cdi::Condition;
+use crate::meta::ObjectMeta;
+use crate::{object, words};
+
+object! {
+    /// StorageProfile: access modes, volume modes and clone strategy of the StorageClass with the same name.
+    pub struct StorageProfile {
+        /// API version of this object: `cdi.kubevirt.io/v1beta1`.
+        pub api_version: Option<String> = "apiVersion",
+        /// Kind of this object: `StorageProfile`.
+        pub kind: Option<String> = "kind",
+        /// Standard Kubernetes metadata of the StorageProfile. The StorageClass has the same name.
+        pub metadata: ObjectMeta = "metadata",
+        /// Properties set by the administrator of the cluster; each overrides the detected one.
+        pub spec: StorageProfileSpec = "spec",
+        /// Properties in use, written by the control plane.
+        pub status: Option<StorageProfileStatus> = "status",
+    }
+}
+
+object! {
+    /// Properties set by the administrator of the cluster; each overrides the detected one.
+    pub struct StorageProfileSpec {
+        /// Preferred strategy for clones. Unset: the one known for the provisioner.
+        pub clone_strategy: Option<CloneStrategy> = "cloneStrategy",
+        /// Combinations of access modes and volume mode in order of preference; at most 8. Unset: those known
+        /// for the provisioner.
+        pub claim_property_sets: Vec<ClaimPropertySet> = "claimPropertySets",
+        /// Format of the images that a DataImportCron keeps. Unset: the one known for the provisioner.
+        pub data_import_cron_source_format: Option<SourceFormat> = "dataImportCronSourceFormat",
+        /// Name of the VolumeSnapshotClass for clones by snapshot. Unset: one with the same driver.
+        pub snapshot_class: Option<String> = "snapshotClass",
+    }
+}
+
+object! {
+    /// Properties in use: those of the spec, else those known for the provisioner.
+    pub struct StorageProfileStatus {
+        /// Name of the StorageClass that the properties are of.
+        pub storage_class: Option<String> = "storageClass",
+        /// Provisioner of the StorageClass, for example `ebs.csi.aws.com`.
+        pub provisioner: Option<String> = "provisioner",
+        /// Preferred strategy for clones of PVCs.
+        pub clone_strategy: Option<CloneStrategy> = "cloneStrategy",
+        /// Combinations of access modes and volume mode in order of preference.
+        pub claim_property_sets: Vec<ClaimPropertySet> = "claimPropertySets",
+        /// Format of the images that a DataImportCron keeps.
+        pub data_import_cron_source_format: Option<SourceFormat> = "dataImportCronSourceFormat",
+        /// Name of the VolumeSnapshotClass for clones by snapshot.
+        pub snapshot_class: Option<String> = "snapshotClass",
+        /// Conditions of the StorageProfile: `Recognized`.
+        pub conditions: Vec<Condition> = "conditions",
+    }
+}
+
+object! {
+    /// Combination of access modes and a volume mode that the StorageClass can provide.
+    pub struct ClaimPropertySet {
+        /// Access modes: `ReadWriteOnce`, `ReadOnlyMany`, `ReadWriteMany`, `ReadWriteOncePod`; at most 4.
+        pub access_modes: Vec<String> = "accessModes",
+        /// Volume mode of the combination: `Filesystem` or `Block`.
+        pub volume_mode: String = "volumeMode",
+    }
+}
+
+words! {
+    /// Strategy for clones of PVCs.
+    pub enum CloneStrategy {
+        /// Copy of the bytes between two pods.
+        Copy = "copy",
+        /// Snapshot of the source, restored into the new PVC.
+        Snapshot = "snapshot",
+        /// Clone by the CSI driver.
+        CsiClone = "csi-clone",
+    }
+}
+
+words! {
+    /// Format of the images that a DataImportCron keeps.
+    pub enum SourceFormat {
+        /// VolumeSnapshot of the imported PVC.
+        Snapshot = "snapshot",
+        /// Imported PVC itself.
+        Pvc = "pvc",
+    }
+}
+
+words! {
+    /// Reason of the condition `Recognized`.
+    pub enum RecognizedReason {
+        /// Capabilities of the provisioner are known.
+        RecognizedProvisioner = "RecognizedProvisioner",
+        /// Capabilities of the provisioner are unknown.
+        UnrecognizedProvisioner = "UnrecognizedProvisioner",
+        /// Capabilities depend on parameters of the StorageClass that are unknown.
+        UnrecognizedStorageClassParameters = "UnrecognizedStorageClassParameters",
+    }
+}

@@ -1,0 +1,249 @@
+//! The PVC of a DataVolume.
+
+use super::size::Overhead;
+use api::claim::ClaimSpec;
+use api::datavolume::{ContentType, DataVolume, Spec, Storage};
+use api::wire::Wire;
+use kubernetes::objects::{Kind, PersistentVolumeClaim, StorageClass, World, owner};
+use serde_json::{Map, Value, json};
+
+/// Where it says of a DataVolume that its volume is to be made at once, whoever uses it first. Any value says so.
+pub(super) const AT_ONCE: &str = "cdi.kubevirt.io/storage.bind.immediate.requested";
+/// Labels of a DataVolume with this in their prefix are also its PVC's.
+const PASSED_ON: &str = "kubevirt.io/";
+/// Less than a disk can have.
+const LEAST: u64 = 1 << 20;
+
+/// The storage that a DataVolume asks for, with everything filled in.
+#[derive(Debug)]
+pub(super) struct Wanted<'a> {
+    /// Its spec, as the PVC will have it.
+    pub(super) spec: ClaimSpec,
+    /// The class it will be of, if one is known.
+    pub(super) class: Option<&'a StorageClass>,
+    /// Bytes of the disk: of a device, unset.
+    pub(super) disk: Option<u64>,
+}
+
+impl<'a> Wanted<'a> {
+    /// What a DataVolume asks for; or why that is no PVC.
+    pub(super) fn of(
+        volume: &DataVolume,
+        world: &'a World,
+        overhead: Overhead,
+    ) -> Result<Wanted<'a>, String> {
+        let Spec { pvc, storage, .. } = &volume.spec;
+        let is_archive = volume.spec.content_type == Some(ContentType::Archive);
+        let wanted = match (pvc, storage) {
+            (Some(spec), _) => as_it_stands(spec, world, is_archive, overhead)?,
+            (None, Some(storage)) => filled_in(storage, world, is_archive, overhead)?,
+            (None, None) => return Err("it has neither spec.storage nor spec.pvc".to_owned()),
+        };
+        if is_archive && is_block(&wanted.spec) {
+            return Err("ContentType Archive cannot have block volumeMode".to_owned());
+        }
+        Ok(wanted)
+    }
+}
+
+impl Wanted<'_> {
+    /// The same of the PVC that was made of it: what is the default class may have changed since.
+    pub(super) fn of_claim<'a>(self, claim: &PersistentVolumeClaim, world: &'a World) -> Wanted<'a> {
+        let name = claim.spec.storage_class_name.clone();
+        let class = name.as_deref().and_then(|name| world.storage_classes.get("", name));
+        Wanted { spec: ClaimSpec { storage_class_name: name, ..self.spec }, class, disk: self.disk }
+    }
+}
+
+/// The PVC of a DataVolume as an object.
+pub(super) fn object(volume: &DataVolume, wanted: &Wanted<'_>) -> Value {
+    let meta = &volume.metadata;
+    let is_passed_on = |name: &str| {
+        name.split_once('/').is_some_and(|(prefix, _)| {
+            prefix == "kubevirt.io"
+                || prefix.strip_suffix("kubevirt.io").is_some_and(|head| head.ends_with('.'))
+        }) && name.contains(PASSED_ON)
+    };
+    let mut labels: Map<String, Value> = (meta.labels.iter())
+        .filter(|(name, _)| is_passed_on(name))
+        .map(|(name, value)| (name.clone(), json!(value)))
+        .collect();
+    labels.insert("app".to_owned(), json!("containerized-data-importer"));
+    labels.insert("app.kubernetes.io/managed-by".to_owned(), json!("cdi-controller"));
+    labels.insert("app.kubernetes.io/component".to_owned(), json!("storage"));
+    labels.insert("alerts.k8s.io/KubePersistentVolumeFillingUp".to_owned(), json!("disabled"));
+    let content = match &volume.spec.content_type {
+        Some(ContentType::Archive) => "archive",
+        _ => "kubevirt",
+    };
+    let mut annotations = Map::new();
+    annotations.insert("cdi.kubevirt.io/storage.contentType".to_owned(), json!(content));
+    annotations.insert("cdi.kubevirt.io/createdForDataVolume".to_owned(), json!(meta.uid));
+    if meta.annotations.contains_key(AT_ONCE) {
+        annotations.insert(AT_ONCE.to_owned(), json!(""));
+    }
+    json!({
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {
+            "name": meta.name,
+            "namespace": meta.namespace,
+            "labels": labels,
+            "annotations": annotations,
+            "ownerReferences": [owner::reference(Kind::DataVolume, meta)],
+        },
+        "spec": wanted.spec.write(),
+    })
+}
+
+/// A PVC is a device.
+pub(super) fn is_block(spec: &ClaimSpec) -> bool {
+    spec.volume_mode.as_deref() == Some("Block")
+}
+
+fn as_it_stands<'a>(
+    spec: &ClaimSpec,
+    world: &'a World,
+    is_archive: bool,
+    overhead: Overhead,
+) -> Result<Wanted<'a>, String> {
+    let bytes = spec.storage().and_then(api::quantity::Quantity::bytes);
+    let bytes = bytes.ok_or("PVC size is missing: spec.pvc.resources.requests.storage")?;
+    if spec.access_modes.is_empty() {
+        return Err("Required value: at least 1 access mode is required: spec.pvc.accessModes".to_owned());
+    }
+    let mut spec = spec.clone();
+    let class = class(&mut spec, world, is_archive);
+    let disk = (!is_block(&spec)).then(|| overhead.disk_in(bytes));
+    if disk.is_some_and(|disk| disk < LEAST) {
+        return Err(format!("a PVC of {bytes} bytes has no room for a disk of 1 MiB"));
+    }
+    Ok(Wanted { spec, class, disk })
+}
+
+fn filled_in<'a>(
+    storage: &Storage,
+    world: &'a World,
+    is_archive: bool,
+    overhead: Overhead,
+) -> Result<Wanted<'a>, String> {
+    let requests = storage.resources.as_ref().and_then(|resources| resources.requests.get("storage"));
+    let disk = requests.and_then(api::quantity::Quantity::bytes);
+    let disk = disk.ok_or("Storage size is missing: spec.storage.resources.requests.storage")?;
+    if disk < LEAST {
+        return Err("Storage size should be at least 1MiB".to_owned());
+    }
+    let said = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+    let mut spec = ClaimSpec {
+        access_modes: storage.access_modes.clone(),
+        selector: storage.selector.clone(),
+        resources: storage.resources.clone(),
+        volume_name: said(&storage.volume_name),
+        storage_class_name: storage.storage_class_name.clone(),
+        volume_mode: said(&storage.volume_mode).filter(|mode| mode != "FromStorageProfile"),
+        data_source: storage.data_source.clone(),
+        data_source_ref: storage.data_source_ref.clone(),
+        ..ClaimSpec::default()
+    };
+    if spec.access_modes.is_empty() {
+        // What every provisioner can do.
+        spec.access_modes = vec!["ReadWriteOnce".to_owned()];
+    }
+    let class = class(&mut spec, world, is_archive);
+    if !is_block(&spec) {
+        let bytes = overhead.claim_for(disk).ok_or("the size is beyond 16 EiB")?;
+        let resources = spec.resources.get_or_insert_default();
+        resources.requests.insert("storage".to_owned(), api::quantity::Quantity::of_bytes(bytes));
+        if let Some(limit) = resources.limits.get("storage").and_then(api::quantity::Quantity::bytes)
+            && limit < bytes
+        {
+            resources.limits.insert("storage".to_owned(), api::quantity::Quantity::of_bytes(bytes));
+        }
+    }
+    let disk = (!is_block(&spec)).then_some(disk);
+    Ok(Wanted { spec, class, disk })
+}
+
+/// The class of the PVC, by its name from now on: what is the default one may change.
+fn class<'a>(spec: &mut ClaimSpec, world: &'a World, is_archive: bool) -> Option<&'a StorageClass> {
+    if spec.storage_class_name.as_deref() == Some("") {
+        return None;
+    }
+    let class = world.storage_class(spec.storage_class_name.as_deref(), !is_archive)?;
+    spec.storage_class_name = class.meta.name.clone();
+    Some(class)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jiff::Timestamp;
+
+    fn volume(spec: &Value) -> DataVolume {
+        let labels = json!({"instancetype.kubevirt.io/default-preference": "f", "app": "mine", "notkubevirt.io/a": "b"});
+        let meta = json!({"name": "disk", "namespace": "n", "uid": "1", "labels": labels, "annotations": {AT_ONCE: ""}});
+        api::wire::read(json!({"metadata": meta, "spec": spec})).unwrap()
+    }
+
+    fn world() -> World {
+        let mut world = World::default();
+        let annotations = json!({"storageclass.kubernetes.io/is-default-class": "true"});
+        let class = json!({"metadata": {"name": "fast", "annotations": annotations}, "provisioner": "p"});
+        world.put(Kind::StorageClass, class, Timestamp::UNIX_EPOCH);
+        world
+    }
+
+    fn storage(mode: Option<&str>) -> Value {
+        json!({"source": {"blank": {}}, "storage": {"resources": {"requests": {"storage": "1Gi"}}, "volumeMode": mode}})
+    }
+
+    #[test]
+    fn storage_is_filled_in_and_has_room_for_its_file_system() {
+        let world = world();
+        let volume = volume(&storage(None));
+        let wanted = Wanted::of(&volume, &world, Overhead::default()).unwrap();
+        assert_eq!(wanted.disk, Some(1 << 30));
+        let object = object(&volume, &wanted);
+        assert_eq!(
+            object["spec"],
+            json!({
+                "accessModes": ["ReadWriteOnce"],
+                "storageClassName": "fast",
+                "resources": {"requests": {"storage": "1138166334"}},
+            })
+        );
+        let labels = &object["metadata"]["labels"];
+        assert_eq!(labels["instancetype.kubevirt.io/default-preference"], "f");
+        assert_eq!(
+            (&labels["app"], &labels["notkubevirt.io/a"]),
+            (&json!("containerized-data-importer"), &Value::Null)
+        );
+        assert_eq!(object["metadata"]["annotations"][AT_ONCE], "");
+    }
+
+    #[test]
+    fn a_device_is_as_large_as_the_disk_and_a_pvc_is_taken_as_it_stands() {
+        let world = world();
+        let wanted = |spec| {
+            Wanted::of(&volume(&spec), &world, Overhead::default()).map(|wanted| (wanted.spec, wanted.disk))
+        };
+        let (spec, disk) = wanted(storage(Some("Block"))).unwrap();
+        assert_eq!((spec.storage().unwrap().as_str(), disk), ("1Gi", None));
+        let pvc = json!({"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}});
+        let (spec, disk) = wanted(json!({"source": {"blank": {}}, "pvc": pvc})).unwrap();
+        assert_eq!((spec.storage().unwrap().as_str(), disk), ("1Gi", Some(966 << 20)));
+    }
+
+    #[test]
+    fn what_is_no_pvc_is_refused_by_name() {
+        let world = world();
+        let refused = |spec| Wanted::of(&volume(&spec), &world, Overhead::default()).unwrap_err();
+        let pvc = json!({"resources": {"requests": {"storage": "1Gi"}}});
+        assert!(refused(json!({"pvc": pvc})).contains("access mode"));
+        let small = json!({"resources": {"requests": {"storage": "1Ki"}}});
+        assert!(refused(json!({"storage": small})).contains("1MiB"));
+        let mut archive = storage(Some("Block"));
+        archive["contentType"] = json!("archive");
+        assert_eq!(refused(archive), "ContentType Archive cannot have block volumeMode");
+    }
+}

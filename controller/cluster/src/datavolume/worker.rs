@@ -1,0 +1,112 @@
+//! How it is with the worker pod of a DataVolume.
+
+use api::job::{Report, Stage};
+use jiff::{SignedDuration, Timestamp};
+use kubernetes::objects::{Pod, World};
+use kubernetes::worker::{ATTEMPT, CONTAINER};
+
+/// Pauses before the pod after one that did not end its work, in seconds: the first and the longest.
+pub(super) const PAUSE: (i64, i64) = (5, 300);
+
+/// Where the work stands.
+#[derive(Debug, PartialEq)]
+pub(super) enum Worker<'a> {
+    /// There is no pod.
+    None,
+    /// The pod does not run yet: a word and a sentence.
+    Waits(String, String),
+    /// It runs, and said this last.
+    Runs(Option<&'a Report>),
+    /// The disk is whole.
+    Done(Report),
+    /// It failed, and another pod cannot mend that.
+    Failed(Report),
+    /// It did not end its work: a word, a sentence, and when the next pod begins.
+    Broke(String, String, Timestamp),
+}
+
+/// Looks at the pod of a DataVolume.
+///
+/// `seen`: since when the DataVolume says that it does not run.
+pub(super) fn look<'a>(
+    world: &'a World,
+    pod: Option<&Pod>,
+    seen: Option<Timestamp>,
+    now: Timestamp,
+) -> Worker<'a> {
+    let Some(pod) = pod else { return Worker::None };
+    if pod.is_going() && !pod.has_ended() {
+        return Worker::Waits("Terminating".to_owned(), "the pod is being deleted".to_owned());
+    }
+    let container = pod.container(CONTAINER);
+    if let Some((code, word, message, finished)) = container.and_then(|container| container.ended.as_ref()) {
+        let report = Report::of_termination(message);
+        return match report {
+            Some(report) if *code == 0 && report.stage == Stage::Done => Worker::Done(report),
+            Some(report) if report.stage == Stage::Failed => Worker::Failed(report),
+            report => {
+                let said = report.map(|report| report.message).filter(|message| !message.is_empty());
+                let said = said.or_else(|| Some(message.clone()).filter(|message| !message.is_empty()));
+                let message = said.unwrap_or_else(|| format!("the worker ended with exit code {code}"));
+                // A node that began anew does not know when; one whose clock is ahead knows it wrong.
+                let ended = finished.parse().ok().filter(|ended| *ended <= now).or(seen).unwrap_or(now);
+                let word = if word.is_empty() { "Error" } else { word };
+                Worker::Broke(word.to_owned(), message, after(ended, attempt(pod)))
+            }
+        };
+    }
+    if pod.has_ended() {
+        // Evicted, or its node is gone: no container says how it ended.
+        let word = pod.reason.clone().unwrap_or_else(|| "Error".to_owned());
+        let message = pod.message.clone().unwrap_or_else(|| "the pod has ended".to_owned());
+        return Worker::Broke(word, message, after(seen.unwrap_or(now), attempt(pod)));
+    }
+    if container.is_some_and(|container| container.running) {
+        let meta = &pod.meta;
+        let at = (meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default());
+        let told = world.reports.get(&at).filter(|(of, _)| Some(of) == meta.uid.as_ref());
+        return Worker::Runs(told.map(|(_, report)| report));
+    }
+    let (word, message) = why(world, pod);
+    Worker::Waits(word, message)
+}
+
+/// How many pods before this one did not end their work.
+pub(super) fn attempt(pod: &Pod) -> i64 {
+    pod.meta.annotations.get(ATTEMPT).and_then(|text| text.parse().ok()).unwrap_or(0).max(0)
+}
+
+fn after(ended: Timestamp, attempt: i64) -> Timestamp {
+    let pause = PAUSE.0.saturating_mul(1 << attempt.min(10)).min(PAUSE.1);
+    ended.checked_add(SignedDuration::from_secs(pause)).unwrap_or(ended)
+}
+
+/// Why a pod does not run, in the scheduler's or the kubelet's words.
+fn why(world: &World, pod: &Pod) -> (String, String) {
+    let scheduled = pod.condition("PodScheduled");
+    if let Some(condition) = scheduled.filter(|condition| condition.status == "False") {
+        let said = condition.message.clone().unwrap_or_default();
+        let reason = condition.reason.clone().unwrap_or_else(|| "Unschedulable".to_owned());
+        return (reason, format!("Importer pod cannot be scheduled: {said}"));
+    }
+    let waiting = pod.container(CONTAINER).and_then(|container| container.waiting.clone());
+    let meta = &pod.meta;
+    let at = (meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default());
+    let warning = world.warnings.get(&at).filter(|warning| Some(&warning.pod) == meta.uid.as_ref());
+    match waiting {
+        Some((word, message))
+            if matches!(word.as_str(), "ErrImagePull" | "ImagePullBackOff" | "InvalidImageName") =>
+        {
+            let image = &world.facts.worker_image;
+            ("ImagePullFailed".to_owned(), format!("{message}: {image}"))
+        }
+        Some((word, message)) => match warning {
+            Some(warning) if message.is_empty() => (warning.reason.clone(), warning.message.clone()),
+            _ => (word, message),
+        },
+        None => match warning {
+            Some(warning) => (warning.reason.clone(), warning.message.clone()),
+            None => ("Pending".to_owned(), "the pod waits for its node".to_owned()),
+        },
+    }
+}

@@ -1,0 +1,95 @@
+//! StorageClass: how volumes of a class are made, and when.
+
+use crate::objects::about::kept;
+use crate::objects::store::{Kept, meta};
+use crate::objects::{About, Kind, Selector, Use, World};
+use api::meta::ObjectMeta;
+use serde_json::Value;
+
+/// The annotation of the class that PVCs without a class get.
+const DEFAULT: &str = "storageclass.kubernetes.io/is-default-class";
+/// The annotation of the class that disks of VMs without a class get.
+const DEFAULT_OF_VMS: &str = "storageclass.kubevirt.io/is-default-virt-class";
+
+pub(crate) const ABOUT: About = About {
+    kept: kept!(storage_classes),
+    controller: Use { follows: &[Selector::ALL], ..Use::NONE },
+    // A disk may wait for a class, or for what it says. There are few classes, and they hardly change.
+    touches: |world, _| world.keys(Kind::DataVolume),
+    ..About::named("storage.k8s.io/v1", "StorageClass", "storageclasses")
+};
+
+/// The part of a StorageClass that is kept.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StorageClass {
+    /// Its name and annotations.
+    pub meta: ObjectMeta,
+    /// The program that makes volumes.
+    pub provisioner: String,
+    /// A volume is made only when a pod needs it, on the pod's node.
+    pub waits_for_consumer: bool,
+    /// Volumes may grow.
+    pub may_grow: bool,
+}
+
+impl Kept for StorageClass {
+    fn take(object: Value) -> Option<Self> {
+        Some(StorageClass {
+            meta: meta(&object)?,
+            provisioner: object["provisioner"].as_str().unwrap_or_default().to_owned(),
+            waits_for_consumer: object["volumeBindingMode"] == "WaitForFirstConsumer",
+            may_grow: object["allowVolumeExpansion"] == true,
+        })
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.meta
+    }
+}
+
+impl World {
+    /// The class of a PVC: the one it names, or the default one. `of_vms`: the default one for disks of VMs comes first.
+    pub fn storage_class(&self, named: Option<&str>, of_vms: bool) -> Option<&StorageClass> {
+        if let Some(name) = named {
+            return self.storage_classes.get("", name);
+        }
+        let default = |annotation: &str| {
+            let said = |class: &&StorageClass| {
+                class.meta.annotations.get(annotation).is_some_and(|value| value == "true")
+            };
+            // Of several the newest, and of these the first by name: as the API server chooses.
+            let age = |class: &&StorageClass| {
+                (class.meta.creation_timestamp.clone(), std::cmp::Reverse(class.meta.name.clone()))
+            };
+            self.storage_classes.all().filter(said).max_by_key(age)
+        };
+        of_vms.then(|| default(DEFAULT_OF_VMS)).flatten().or_else(|| default(DEFAULT))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jiff::Timestamp;
+    use serde_json::json;
+
+    #[test]
+    fn the_default_for_disks_comes_first_and_the_newest_of_several() {
+        let mut world = World::default();
+        let mut class = |name: &str, made: &str, annotation: &str| {
+            let meta = json!({"name": name, "creationTimestamp": made, "annotations": {annotation: "true"}});
+            let object = json!({"metadata": meta, "provisioner": "p"});
+            world.put(Kind::StorageClass, object, Timestamp::UNIX_EPOCH);
+        };
+        class("old", "2025-01-01T00:00:00Z", DEFAULT);
+        class("new", "2026-01-01T00:00:00Z", DEFAULT);
+        class("other-new", "2026-01-01T00:00:00Z", DEFAULT);
+        class("disks", "2024-01-01T00:00:00Z", DEFAULT_OF_VMS);
+        let name =
+            |named, of_vms| world.storage_class(named, of_vms).and_then(|class| class.meta.name.clone());
+        assert_eq!(name(None, true).as_deref(), Some("disks"));
+        assert_eq!(name(None, false).as_deref(), Some("new"));
+        assert_eq!(name(Some("old"), true).as_deref(), Some("old"));
+        assert_eq!(name(Some("none"), true), None);
+    }
+}
