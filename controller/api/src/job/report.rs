@@ -74,11 +74,16 @@ impl Report {
                 return text;
             }
             if report.message.is_empty() {
+                // Nothing else of a report is long.
+                if report.labels.is_empty() && report.reason.is_empty() {
+                    return text;
+                }
                 report.labels.clear();
+                report.reason.clear();
                 continue;
             }
-            // An escaped character takes up to six bytes of JSON.
-            let keep = report.message.len().saturating_sub(over.max(6)).min(report.message.len());
+            // An escaped character takes up to six bytes of JSON: not more is cut than has to be.
+            let keep = report.message.len().saturating_sub((over / 6).max(1));
             let keep = (0..=keep).rev().find(|&at| report.message.is_char_boundary(at)).unwrap_or(0);
             report.message.truncate(keep);
         }

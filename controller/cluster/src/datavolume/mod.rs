@@ -28,7 +28,6 @@ mod worker;
 use api::datavolume::{ConditionType, DataVolume, Phase, Status};
 use api::fault::Fault;
 use api::job::{Refusal, Report};
-use api::machine::Machine;
 use api::vmi::VirtualMachineInstance;
 use api::wire::Wire;
 use claim::{AT_ONCE, Wanted};
@@ -311,12 +310,9 @@ impl<'a> Round<'a> {
             return self.go(Phase::Pending, Some((true, "ErrClaimNotValid", message)));
         }
         let config = Config::read(self.world);
-        let consumer = self.consumer(claim).map(|vmi| crate::vmi::whole(vmi, &config));
         // One that no pod is made of needs no volume.
-        let settings = kubernetes::config::permitted(self.world);
-        let machine = consumer.as_ref().zip(settings);
-        let machine = machine.and_then(|(vmi, settings)| Machine::check(vmi, &settings).ok());
-        let consumer = consumer.as_ref().zip(machine.as_ref());
+        let consumer = self.consumer(claim).and_then(|vmi| crate::vmi::checked(self.world, vmi, &config));
+        let consumer = consumer.as_ref().map(|(vmi, machine)| (vmi, machine));
         let is_wanted = self.volume.metadata.annotations.contains_key(AT_ONCE) || consumer.is_some();
         let name = claim_name(claim);
         if !claim.is_bound() {

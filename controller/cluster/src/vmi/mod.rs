@@ -53,11 +53,22 @@ pub(crate) fn phase(vmi: &VirtualMachineInstance) -> Phase {
 }
 
 /// A VMI with all its defaults. The webhook has filled them in; where there is none they are the same, in memory only.
-pub(crate) fn whole(vmi: &VirtualMachineInstance, config: &Config) -> VirtualMachineInstance {
+fn whole(vmi: &VirtualMachineInstance, config: &Config) -> VirtualMachineInstance {
     let mut whole = vmi.clone();
     let name = whole.metadata.name.clone().unwrap_or_default();
     api::defaults::apply(&mut whole, &config.given(api::uuid::of_vm(&name)));
     whole
+}
+
+/// A VMI with all its defaults, and what the check makes of it by the cluster's own settings; nothing where no pod is made of it.
+pub(crate) fn checked(
+    world: &World,
+    vmi: &VirtualMachineInstance,
+    config: &Config,
+) -> Option<(VirtualMachineInstance, Machine)> {
+    let whole = whole(vmi, config);
+    let machine = Machine::check(&whole, &kubernetes::config::permitted(world)?).ok()?;
+    Some((whole, machine))
 }
 
 /// The VM that a VMI is a run of is there, and has to look at it before it may go.
