@@ -85,6 +85,11 @@ object! {
 }
 
 impl ClaimSpec {
+    /// The volume is a device, not a file system.
+    pub fn is_block(&self) -> bool {
+        self.volume_mode.as_deref() == Some("Block")
+    }
+
     /// How much storage is asked for.
     pub fn storage(&self) -> Option<&Quantity> {
         self.resources.as_ref()?.requests.get("storage")

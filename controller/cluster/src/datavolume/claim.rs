@@ -9,8 +9,6 @@ use serde_json::{Map, Value, json};
 
 /// Where it says of a DataVolume that its volume is to be made at once, whoever uses it first. Any value says so.
 pub(super) const AT_ONCE: &str = "cdi.kubevirt.io/storage.bind.immediate.requested";
-/// Labels of a DataVolume with this in their prefix are also its PVC's.
-const PASSED_ON: &str = "kubevirt.io/";
 /// Less than a disk can have.
 const LEAST: u64 = 1 << 20;
 
@@ -39,16 +37,14 @@ impl<'a> Wanted<'a> {
             (None, Some(storage)) => filled_in(storage, world, is_archive, overhead)?,
             (None, None) => return Err("it has neither spec.storage nor spec.pvc".to_owned()),
         };
-        if is_archive && is_block(&wanted.spec) {
+        if is_archive && wanted.spec.is_block() {
             return Err("ContentType Archive cannot have block volumeMode".to_owned());
         }
         Ok(wanted)
     }
-}
 
-impl Wanted<'_> {
     /// The same of the PVC that was made of it: what is the default class may have changed since.
-    pub(super) fn of_claim<'a>(self, claim: &PersistentVolumeClaim, world: &'a World) -> Wanted<'a> {
+    pub(super) fn of_claim(self, claim: &PersistentVolumeClaim, world: &'a World) -> Wanted<'a> {
         let name = claim.spec.storage_class_name.clone();
         let class = name.as_deref().and_then(|name| world.storage_classes.get("", name));
         Wanted { spec: ClaimSpec { storage_class_name: name, ..self.spec }, class, disk: self.disk }
@@ -59,10 +55,8 @@ impl Wanted<'_> {
 pub(super) fn object(volume: &DataVolume, wanted: &Wanted<'_>) -> Value {
     let meta = &volume.metadata;
     let is_passed_on = |name: &str| {
-        name.split_once('/').is_some_and(|(prefix, _)| {
-            prefix == "kubevirt.io"
-                || prefix.strip_suffix("kubevirt.io").is_some_and(|head| head.ends_with('.'))
-        }) && name.contains(PASSED_ON)
+        name.split_once('/')
+            .is_some_and(|(prefix, _)| prefix == "kubevirt.io" || prefix.ends_with(".kubevirt.io"))
     };
     let mut labels: Map<String, Value> = (meta.labels.iter())
         .filter(|(name, _)| is_passed_on(name))
@@ -96,11 +90,6 @@ pub(super) fn object(volume: &DataVolume, wanted: &Wanted<'_>) -> Value {
     })
 }
 
-/// A PVC is a device.
-pub(super) fn is_block(spec: &ClaimSpec) -> bool {
-    spec.volume_mode.as_deref() == Some("Block")
-}
-
 fn as_it_stands<'a>(
     spec: &ClaimSpec,
     world: &'a World,
@@ -114,7 +103,7 @@ fn as_it_stands<'a>(
     }
     let mut spec = spec.clone();
     let class = class(&mut spec, world, is_archive);
-    let disk = (!is_block(&spec)).then(|| overhead.disk_in(bytes));
+    let disk = (!spec.is_block()).then(|| overhead.disk_in(bytes));
     if disk.is_some_and(|disk| disk < LEAST) {
         return Err(format!("a PVC of {bytes} bytes has no room for a disk of 1 MiB"));
     }
@@ -150,7 +139,7 @@ fn filled_in<'a>(
         spec.access_modes = vec!["ReadWriteOnce".to_owned()];
     }
     let class = class(&mut spec, world, is_archive);
-    if !is_block(&spec) {
+    if !spec.is_block() {
         let bytes = overhead.claim_for(disk).ok_or("the size is beyond 16 EiB")?;
         let resources = spec.resources.get_or_insert_default();
         resources.requests.insert("storage".to_owned(), api::quantity::Quantity::of_bytes(bytes));
@@ -160,7 +149,7 @@ fn filled_in<'a>(
             resources.limits.insert("storage".to_owned(), api::quantity::Quantity::of_bytes(bytes));
         }
     }
-    let disk = (!is_block(&spec)).then_some(disk);
+    let disk = (!spec.is_block()).then_some(disk);
     Ok(Wanted { spec, class, disk })
 }
 

@@ -33,13 +33,17 @@ use api::wire::Wire;
 use claim::{AT_ONCE, Wanted};
 use jiff::{SignedDuration, Timestamp};
 use kubernetes::config::Config;
-use kubernetes::objects::{Key, Kind, Mark, PersistentVolumeClaim, Pod, World, key, owner};
+use kubernetes::objects::{Key, Kind, Mark, PersistentVolumeClaim, Pod, World, key, names, owner};
 use kubernetes::plan::Plan;
 use size::Overhead;
 use worker::Worker;
 
 /// Where the PVC says what its pod does.
 const NOTED: &str = "cdi.kubevirt.io/storage.pod.phase";
+/// Where the PVC says how often the pod was made anew.
+const RESTARTS: &str = "cdi.kubevirt.io/storage.pod.restarts";
+/// What is said of a pod that broke off, before the time of the next one.
+const NEXT: &str = "the next pod begins at";
 
 /// What is to be done for a DataVolume.
 pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp) -> Plan {
@@ -265,21 +269,19 @@ impl<'a> Round<'a> {
         let last: Timestamp = said.last_heartbeat_time.as_ref()?.parse().ok()?;
         let until = last.checked_add(SignedDuration::from_secs(worker::PAUSE.0)).ok()?;
         // What a broken pod says of the next one has its own pause.
-        let is_said =
-            said.message.as_deref().is_some_and(|message| message.contains("the next pod begins at"));
+        let is_said = said.message.as_deref().is_some_and(|message| message.contains(NEXT));
         (until > self.now && last <= self.now && !is_said).then_some(until)
     }
 
     // ── The worker ──────────────────────────────────────────────────────────────────────────────────────────────
 
     fn fill(&mut self, wanted: &Wanted<'_>, claim: &'a PersistentVolumeClaim) {
-        let pod_name = pod::name(claim.meta.name.as_deref().unwrap_or_default());
         let pod = self.world.worker_of(claim);
         let running = self.next.conditions.iter().find(|said| said.r#type == ConditionType::Running);
         let seen = running.filter(|said| said.status == "False");
         let seen = seen.and_then(|said| said.last_transition_time.as_ref()?.parse().ok());
         match worker::look(self.world, pod, seen, self.now) {
-            Worker::None => self.begin(wanted, claim, &pod_name),
+            Worker::None => self.begin(wanted, claim),
             Worker::Waits(reason, message) => {
                 self.waits(&reason, &message);
                 let told = format!("Import into {} scheduled", claim_name(claim));
@@ -289,14 +291,14 @@ impl<'a> Round<'a> {
             Worker::Done(report) => self.done(claim, pod, &report),
             Worker::Failed(report) => {
                 let reason = if report.reason.is_empty() { "Error" } else { report.reason.as_str() };
-                self.note(claim, "Failed");
+                note(claim, "Failed", self.next.restart_count, &mut self.after);
                 self.fail(reason, &report.message);
             }
             Worker::Broke(reason, message, next) => self.broke(pod, &reason, &message, next),
         }
     }
 
-    fn begin(&mut self, wanted: &Wanted<'_>, claim: &'a PersistentVolumeClaim, pod_name: &str) {
+    fn begin(&mut self, wanted: &Wanted<'_>, claim: &'a PersistentVolumeClaim) {
         if claim.meta.annotations.get(NOTED).is_some_and(|noted| noted == "Succeeded") {
             // It was written, and the status was not: nobody writes over a disk that is whole.
             return self.done(claim, None, &Report::default());
@@ -325,20 +327,7 @@ impl<'a> Round<'a> {
                 return self.go(Phase::WaitForFirstConsumer, Some((false, "WaitForFirstConsumer", message)));
             }
             if !waits {
-                let message = match (&wanted.class, wanted.spec.storage_class_name.as_deref()) {
-                    (None, None) => format!(
-                        "PVC {name} waits for a volume: it names no StorageClass, and the cluster has no default one"
-                    ),
-                    (None, Some(class)) if !class.is_empty() => {
-                        format!("PVC {name} waits for a volume: there is no StorageClass {class}")
-                    }
-                    (Some(class), _) => format!(
-                        "PVC {name} waits for a volume of the StorageClass {} ({})",
-                        class.meta.name.as_deref().unwrap_or_default(),
-                        class.provisioner
-                    ),
-                    _ => format!("PVC {name} waits for a volume"),
-                };
+                let message = why_unbound(wanted, name);
                 self.waits("Pending", &message);
                 return self.go(Phase::Pending, Some((false, "Pending", message)));
             }
@@ -355,6 +344,7 @@ impl<'a> Round<'a> {
         match pod::pod(self.volume, wanted, &around) {
             Ok(object) => {
                 let namespace = claim.meta.namespace.clone().unwrap_or_default();
+                let pod_name = names::importer(name);
                 let told = format!("Import into {name} scheduled");
                 self.waits("Pending", &format!("pod {pod_name} is being made"));
                 self.go(Phase::ImportScheduled, Some((false, "ImportScheduled", told)));
@@ -368,7 +358,7 @@ impl<'a> Round<'a> {
     fn runs(&mut self, claim: &PersistentVolumeClaim, report: Option<&Report>) {
         self.say(ConditionType::Running, "True", "Pod is running", "");
         self.say(ConditionType::Ready, "False", "TransferRunning", "Import is running");
-        self.note(claim, "Running");
+        note(claim, "Running", self.next.restart_count, &mut self.after);
         match report {
             Some(report) => {
                 let (word, message) = status::transfer(report);
@@ -389,9 +379,7 @@ impl<'a> Round<'a> {
         self.say(ConditionType::Transferring, "False", "Completed", &message);
         self.next.progress = Some("100.0%".to_owned());
         // First: whoever looks at the PVC alone must not take the disk for one that is to be written.
-        self.note(claim, "Succeeded");
-        let noted = std::mem::take(&mut self.after.steps);
-        self.before.steps.extend(noted);
+        note(claim, "Succeeded", self.next.restart_count, &mut self.before);
         let told = format!("Successfully imported into PVC {}", claim_name(claim));
         self.go(Phase::Succeeded, Some((false, "ImportSucceeded", told)));
         if let Some(pod) = pod {
@@ -410,7 +398,7 @@ impl<'a> Round<'a> {
         if is_new {
             self.tell(true, "ImportFailed", format!("the importer pod broke off ({reason}): {message}"));
         }
-        let message = format!("{message}; the next pod begins at {}", kubernetes::conditions::stamp(next));
+        let message = format!("{message}; {NEXT} {}", kubernetes::conditions::stamp(next));
         self.waits(reason, &message);
         self.say(ConditionType::Transferring, "False", "Waiting", &message);
         self.go(Phase::ImportInProgress, None);
@@ -433,31 +421,40 @@ impl<'a> Round<'a> {
         };
         self.say_bound(claim);
         if self.phase == Phase::Succeeded {
-            self.note(claim, "Succeeded");
+            note(claim, "Succeeded", self.next.restart_count, &mut self.after);
             // The plan that wrote so may have broken off behind that; and one that was made late must not write.
             if let Some(pod) = self.world.worker_of(claim).filter(|pod| !pod.is_going()) {
                 self.after.delete(key(Kind::Pod, &pod.meta), &pod.meta);
             }
         }
     }
+}
 
-    /// Notes on the PVC what its pod does: upstream's clients look there.
-    fn note(&mut self, claim: &PersistentVolumeClaim, phase: &str) {
-        let mut should = claim.meta.clone();
-        let mut put = |name: &str, value: String| {
-            should.annotations.insert(format!("cdi.kubevirt.io/{name}"), value);
-        };
-        put(NOTED.trim_start_matches("cdi.kubevirt.io/"), phase.to_owned());
-        put("storage.pod.restarts", self.next.restart_count.unwrap_or(0).to_string());
-        let whole =
-            |meta: &api::meta::ObjectMeta| serde_json::json!({"metadata": {"annotations": meta.annotations}});
-        self.after.update(
-            Kind::PersistentVolumeClaim,
-            &claim.meta,
-            &whole(&claim.meta),
-            &whole(&should),
-            false,
-        );
+/// Notes on the PVC what its pod does: upstream's clients look there.
+fn note(claim: &PersistentVolumeClaim, phase: &str, restarts: Option<i64>, plan: &mut Plan) {
+    let whole = |annotations| serde_json::json!({"metadata": {"annotations": annotations}});
+    let mut should = claim.meta.annotations.clone();
+    should.insert(NOTED.to_owned(), phase.to_owned());
+    should.insert(RESTARTS.to_owned(), restarts.unwrap_or(0).to_string());
+    let (is, should) = (whole(&claim.meta.annotations), whole(&should));
+    plan.update(Kind::PersistentVolumeClaim, &claim.meta, &is, &should, false);
+}
+
+/// What a PVC waits for that is not made for the pod that fills it.
+fn why_unbound(wanted: &Wanted<'_>, name: &str) -> String {
+    match (&wanted.class, wanted.spec.storage_class_name.as_deref()) {
+        (None, None) => format!(
+            "PVC {name} waits for a volume: it names no StorageClass, and the cluster has no default one"
+        ),
+        (None, Some(class)) if !class.is_empty() => {
+            format!("PVC {name} waits for a volume: there is no StorageClass {class}")
+        }
+        (Some(class), _) => format!(
+            "PVC {name} waits for a volume of the StorageClass {} ({})",
+            class.meta.name.as_deref().unwrap_or_default(),
+            class.provisioner
+        ),
+        _ => format!("PVC {name} waits for a volume"),
     }
 }
 

@@ -9,7 +9,7 @@
 //!       /tmp                               an emptyDir
 //! ```
 
-use super::claim::{Wanted, is_block};
+use super::claim::Wanted;
 use api::datavolume::DataVolume;
 use api::job::{Files, Import, References, Refusal, Target};
 use api::machine::Machine;
@@ -18,7 +18,7 @@ use kubernetes::config::Config;
 use kubernetes::launcher::USER;
 use kubernetes::objects::{ClusterFacts, Kind, PersistentVolumeClaim, names, owner};
 use kubernetes::worker::{
-    APP, ATTEMPT, CERTIFICATES, CONTAINER, DEVICE, DISK, FOLDER, IMPORTER, PORT, SECRETS, WORK, WORKER,
+    APP, ATTEMPT, CERTIFICATES, CONTAINER, DEVICE, DISK, FOLDER, PORT, SECRETS, WORK, WORKER,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -45,18 +45,13 @@ pub(super) struct Around<'a> {
     pub(super) attempt: i64,
 }
 
-/// The name of the pod that imports into a PVC.
-pub(super) fn name(claim: &str) -> String {
-    names::prefixed(IMPORTER, claim)
-}
-
 /// The pod.
 pub(super) fn pod(
     volume: &DataVolume,
     wanted: &Wanted<'_>,
     around: &Around<'_>,
 ) -> Result<Value, Refusal<Infallible>> {
-    let is_block = is_block(&wanted.spec);
+    let is_block = wanted.spec.is_block();
     let target = PathBuf::from(if is_block { DEVICE } else { DISK });
     let target = if is_block { Target::Device(target) } else { Target::File(target) };
     let mut mounted = Mounted::default();
@@ -141,7 +136,7 @@ pub(super) fn pod(
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
-            "name": name(claim),
+            "name": names::importer(claim),
             "namespace": meta.namespace,
             "labels": {
                 WORKER.0: WORKER.1,

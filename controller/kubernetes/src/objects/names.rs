@@ -1,5 +1,7 @@
 //! Names that are made from names: always the same from the same, and short enough.
 
+use crate::worker::IMPORTER;
+
 /// The longest name that a label's value or a host's name may have.
 const LABEL: usize = 63;
 
@@ -54,8 +56,13 @@ pub fn dns_label(name: &str) -> String {
     format!("{}-{}", start.trim_matches('-'), letters(name, 8))
 }
 
+/// The worker pod that imports into the PVC of a name.
+pub fn importer(claim: &str) -> String {
+    prefixed(IMPORTER, claim)
+}
+
 /// The name of an object that is named after another, with a word before it: cut where it is too long, and then with a sum.
-pub fn prefixed(prefix: &str, name: &str) -> String {
+fn prefixed(prefix: &str, name: &str) -> String {
     /// The longest name of an object.
     const LONGEST: usize = 253;
     let whole = format!("{prefix}{name}");

@@ -46,7 +46,7 @@ impl PersistentVolumeClaim {
 
     /// It is a device, not a file system.
     pub fn is_block(&self) -> bool {
-        self.spec.volume_mode.as_deref() == Some("Block")
+        self.spec.is_block()
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::objects::about::kept;
 use crate::objects::store::{Kept, meta};
 use crate::objects::{About, Key, Kind, Mark, PersistentVolumeClaim, Selector, Use, World, names, owner};
-use crate::worker::{IMPORTER, WORK, WORKER};
+use crate::worker::{WORK, WORKER};
 use api::meta::ObjectMeta;
 use serde_json::Value;
 
@@ -146,7 +146,7 @@ impl World {
     /// The worker pod of a PVC; one that a stranger gave the name of one is none.
     pub fn worker_of(&self, claim: &PersistentVolumeClaim) -> Option<&Pod> {
         let meta = &claim.meta;
-        let name = names::prefixed(IMPORTER, meta.name.as_deref().unwrap_or_default());
+        let name = names::importer(meta.name.as_deref().unwrap_or_default());
         let pod = self.pods.get(meta.namespace.as_deref().unwrap_or_default(), &name)?;
         let is_owned = owner::controller(&pod.meta).map(|owner| owner.uid.as_str()) == meta.uid.as_deref();
         let works = pod.meta.labels.get(WORK.0).is_some_and(|work| work == WORK.1);
