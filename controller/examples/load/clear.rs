@@ -28,10 +28,11 @@ pub(crate) async fn run(space: &str) -> Result<Value> {
     })
     .await?;
     let pods = core(space, "pods");
-    let now = json!({"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0});
+    // By force no launcher pod is deleted, by a policy of the installation; kwok ends its pods at once.
+    let options = json!({"apiVersion": "v1", "kind": "DeleteOptions"});
     let begin = Instant::now();
     for path in [&path, &pods] {
-        administrator.send(Method::DELETE, path, JSON, &now).await?;
+        administrator.send(Method::DELETE, path, JSON, &options).await?;
         while !is_empty(&administrator, path).await? {
             if begin.elapsed() > PATIENCE {
                 return Err(format!("{path} is not empty after {PATIENCE:?}").into());
