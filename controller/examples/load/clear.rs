@@ -4,6 +4,7 @@ use crate::speaker::{JSON, MERGE, Speaker, core, vmis};
 use crate::{AT_ONCE, Fault, Result};
 use futures_util::{TryStreamExt as _, stream};
 use http::Method;
+use kubernetes::metadata::FENCING;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -17,22 +18,18 @@ pub(crate) async fn run(space: &str) -> Result<Value> {
     let all = administrator.get(&path).await?;
     let names =
         all["items"].as_array().into_iter().flatten().filter_map(|one| one["metadata"]["name"].as_str());
-    let each = stream::iter(names.map(Ok::<_, Fault>));
-    each.try_for_each_concurrent(AT_ONCE, |name| {
-        let path = format!("{path}/{name}");
-        let controller = &controller;
-        async move {
-            let free = json!({"metadata": {"finalizers": null}});
-            controller.send(Method::PATCH, &path, MERGE, &free).await.map(drop)
-        }
-    })
-    .await?;
+    patched(&controller, &path, names, &json!({"metadata": {"finalizers": null}})).await?;
     let pods = core(space, "pods");
-    // By force no launcher pod is deleted, by a policy of the installation; kwok ends its pods at once.
-    let options = json!({"apiVersion": "v1", "kind": "DeleteOptions"});
+    let found = administrator.get(&pods).await?;
+    let names = found["items"].as_array().into_iter().flatten();
+    let names = names.filter_map(|one| one["metadata"]["name"].as_str());
+    // Without this word nobody deletes a launcher pod by force, which is how kwok deletes any.
+    let word = json!({"metadata": {"annotations": {FENCING: "off"}}});
+    patched(&administrator, &pods, names, &word).await?;
+    let now = json!({"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0});
     let begin = Instant::now();
     for path in [&path, &pods] {
-        administrator.send(Method::DELETE, path, JSON, &options).await?;
+        administrator.send(Method::DELETE, path, JSON, &now).await?;
         while !is_empty(&administrator, path).await? {
             if begin.elapsed() > PATIENCE {
                 return Err(format!("{path} is not empty after {PATIENCE:?}").into());
@@ -41,6 +38,20 @@ pub(crate) async fn run(space: &str) -> Result<Value> {
         }
     }
     Ok(json!({"seconds": begin.elapsed().as_secs_f64()}))
+}
+
+/// Changes objects of a path.
+async fn patched<'a>(
+    speaker: &Speaker,
+    path: &str,
+    names: impl Iterator<Item = &'a str>,
+    change: &Value,
+) -> Result<()> {
+    let each = stream::iter(names.map(Ok::<_, Fault>));
+    each.try_for_each_concurrent(AT_ONCE, |name| async move {
+        speaker.send(Method::PATCH, &format!("{path}/{name}"), MERGE, change).await.map(drop)
+    })
+    .await
 }
 
 async fn is_empty(administrator: &Speaker, path: &str) -> Result<bool> {
