@@ -14,18 +14,12 @@ const PATIENCE: Duration = Duration::from_secs(300);
 pub(crate) async fn run(space: &str) -> Result<Value> {
     // It may let go of what it holds, and no webhook is asked of that.
     let (administrator, controller) = (Speaker::administrator().await?, Speaker::controller().await?);
-    let path = vmis(space);
-    let all = administrator.get(&path).await?;
-    let names =
-        all["items"].as_array().into_iter().flatten().filter_map(|one| one["metadata"]["name"].as_str());
-    patched(&controller, &path, names, &json!({"metadata": {"finalizers": null}})).await?;
-    let pods = core(space, "pods");
-    let found = administrator.get(&pods).await?;
-    let names = found["items"].as_array().into_iter().flatten();
-    let names = names.filter_map(|one| one["metadata"]["name"].as_str());
+    let (path, pods) = (vmis(space), core(space, "pods"));
+    let free = json!({"metadata": {"finalizers": null}});
+    patch_all(&administrator.get(&path).await?, &controller, &path, &free).await?;
     // Without this word nobody deletes a launcher pod by force, which is how kwok deletes any.
     let word = json!({"metadata": {"annotations": {FENCING: "off"}}});
-    patched(&administrator, &pods, names, &word).await?;
+    patch_all(&administrator.get(&pods).await?, &administrator, &pods, &word).await?;
     let now = json!({"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0});
     let begin = Instant::now();
     for path in [&path, &pods] {
@@ -40,13 +34,10 @@ pub(crate) async fn run(space: &str) -> Result<Value> {
     Ok(json!({"seconds": begin.elapsed().as_secs_f64()}))
 }
 
-/// Changes objects of a path.
-async fn patched<'a>(
-    speaker: &Speaker,
-    path: &str,
-    names: impl Iterator<Item = &'a str>,
-    change: &Value,
-) -> Result<()> {
+/// Changes each object of a list, which is at this path.
+async fn patch_all(list: &Value, speaker: &Speaker, path: &str, change: &Value) -> Result<()> {
+    let items = list["items"].as_array().into_iter().flatten();
+    let names = items.filter_map(|one| one["metadata"]["name"].as_str());
     let each = stream::iter(names.map(Ok::<_, Fault>));
     each.try_for_each_concurrent(AT_ONCE, |name| async move {
         speaker.send(Method::PATCH, &format!("{path}/{name}"), MERGE, change).await.map(drop)
