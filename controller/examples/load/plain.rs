@@ -131,12 +131,17 @@ impl Scene {
             self.controller.send(Method::PATCH, &path, STRATEGIC, &change).await?;
         }
         let tellers = [
-            (&self.controller, OUR_EVENTS, "virt-controller"),
-            (&self.handler, THEIR_EVENTS, "virt-handler"),
+            (&self.controller, OUR_EVENTS, "virt-controller", None),
+            (&self.handler, THEIR_EVENTS, "virt-handler", Some(&status["nodeName"])),
         ];
-        for (speaker, kind, component) in tellers {
+        for (speaker, kind, component, node) in tellers {
             for step in 0..self.share(number, kind) {
-                let event = self.event(&name, &uid, component, step);
+                let mut event = self.event(&name, &uid, component, step);
+                // A policy takes from virt-handler only what is said in the name of its own node.
+                if let Some(node) = node {
+                    event["source"]["host"] = node.clone();
+                    event["reportingInstance"] = node.clone();
+                }
                 speaker.send(Method::POST, &core(&self.space, "events"), JSON, &event).await?;
             }
         }
