@@ -52,10 +52,10 @@ test: setup ## everything that proves the product, on this machine alone
 	PROFILE=dev tests/e2e/run
 
 # Linked statically (images/rustc-static), so that they run in an image with nothing else in it.
-IMAGED := virt-controller virt-api virt-handler container-disk cdi-worker
+IMAGED := virt-controller virt-api virt-handler cdi-uploadproxy container-disk cdi-worker
 
 # Prints the paths; what is packed already is not packed again.
-PACK = images/build "$(BUILT)" virt-controller virt-api virt-handler virt-launcher cdi-worker
+PACK = images/build "$(BUILT)" virt-controller virt-api virt-handler cdi-uploadproxy virt-launcher cdi-worker
 
 images: build ## the images of the control plane, as archives: their paths are printed
 ifneq ($(PROFILE),dev)

@@ -91,6 +91,12 @@ impl Error {
         self
     }
 
+    /// The same error, and what is to be known beside it.
+    pub(crate) fn and(mut self, what: &str) -> Self {
+        self.0.sentence = format!("{}; {what}", self.0.sentence);
+        self
+    }
+
     /// The same error, after which nothing of this run may be gone on with: the source was replaced.
     pub(crate) fn of_another_version(mut self) -> Self {
         self.0.details.is_spoilt = true;

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! facts → [`plan`] (pure) → [`run`] → report. The plan says before a byte moves how the bytes flow, what memory and
-//! extra disk they can need, and why. [`import`] makes a conversion of a DataVolume's job. Nothing here prints, and nothing
-//! here speaks to Kubernetes.
+//! extra disk they can need, and why. [`import`] makes a conversion of a DataVolume's job, or, for an archive of files,
+//! an [`unpack`]ing. Nothing here prints, and nothing here speaks to Kubernetes.
 
 pub mod build;
 pub mod convert;
@@ -25,6 +25,7 @@ pub mod source;
 pub mod spool;
 mod sys;
 pub mod target;
+pub mod unpack;
 pub mod zeros;
 
 pub use error::{Error, ErrorKind, Result};

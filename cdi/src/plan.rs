@@ -81,6 +81,9 @@ pub struct Wishes {
     pub resume: Mode,
     /// Requests in flight to a remote source, at most.
     pub connections: usize,
+    /// Whose the place is that is written to, where places change hands: what an earlier run left there for somebody else is
+    /// not gone on with.
+    pub owner: Option<String>,
 }
 
 impl Wishes {
@@ -97,6 +100,7 @@ impl Wishes {
             resize: None,
             resume: Mode::Auto,
             connections: 8,
+            owner: None,
         }
     }
 }
@@ -220,10 +224,16 @@ pub fn plan<S, T>(facts: Facts, way: Way<S, T>, wishes: &Wishes) -> Result<Plan<
              the store's folder, at most {}",
             human(most)
         )),
-        (_, Some(most)) => reasons.push(format!(
-            "clusters that arrive before their table wait in a spool beside the target: usually none, at most {}",
-            human(most)
-        )),
+        (_, Some(most)) => {
+            let place = match facts.target {
+                Destination::Device(_) => "among the temporary files",
+                _ => "beside the target",
+            };
+            reasons.push(format!(
+                "clusters that arrive before their table wait in a spool {place}: usually none, at most {}",
+                human(most)
+            ));
+        }
         _ => {}
     }
     if let (Some(bytes), Some(size), None) = (facts.virtual_size, size, wishes.resize)

@@ -9,6 +9,7 @@
 //! | a source: an empty disk, an upload | – | – | – |
 //! | a target: a file | the kernel's lists of mounts and locks | its folder: `.partial`, journal, spool | – |
 //! | a target: a device | the same | the device | – |
+//! | a folder that an archive is unpacked into | – | the folder and what is below it | – |
 //! | a target: `-`, or none | – | files without a name, made before | – |
 //! | an image that is written | – | the store's folder, the layout, or the archive's folder | a registry: yes |
 //!
@@ -76,10 +77,17 @@ impl Reach {
         let process = match place {
             Target::Stdout | Target::Nowhere => return self.spool(),
             Target::Image(_) => self.process,
-            Target::Device(path) => lists(self.process).uses(path, Use::Device),
+            Target::Device(path) => {
+                return Reach { process: lists(self.process).uses(path, Use::Device) }.spool();
+            }
             Target::File(path) => lists(self.process).uses(folder_of(path), Use::Write).replaces(path),
         };
         Reach { process }
+    }
+
+    /// A folder that files are unpacked into.
+    pub fn folder(self, path: &Path) -> Reach {
+        Reach { process: self.process.uses(path, Use::Write) }
     }
 
     /// Files without a name in the temporary folder. They are made now: other programs keep theirs there too.

@@ -1,8 +1,8 @@
-//! The commands of `README.md` and `docs/how-to/cluster.md` that say so are run here, in order, as they stand.
+//! The commands of `README.md`, `docs/how-to/cluster.md` and `docs/how-to/upload.md` that say so are run here, in order, as they stand.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use tests::cluster::Space;
+use tests::cluster::{Space, until};
 use tests::serial::Serial;
 
 const MARK: &str = "```console no-run: needs a cluster, make e2e runs it\n";
@@ -43,6 +43,38 @@ fn the_way_to_a_vm_is_true() {
     space.console("web").says("tiny login:");
 }
 
+/// An ISO is uploaded by the real virtctl, and a VM boots it beside an empty disk.
+#[test]
+fn the_way_of_an_iso_is_true() {
+    let Some(space) = Space::new("upload") else { return };
+    let reader = Reader::new(&space);
+    let at = reader.folder.path();
+    let document = std::fs::read_to_string(root().join("docs/how-to/upload.md")).unwrap();
+    let manifest = document.split("```yaml\n").nth(1).unwrap().split("```").next().unwrap();
+    std::fs::write(at.join("vm.yaml"), manifest).unwrap();
+    let iso = Command::new(root().join("images/guests/installer/build")).output().unwrap();
+    let iso = String::from_utf8(iso.stdout).unwrap();
+    std::os::unix::fs::symlink(iso.trim(), at.join("installer.iso")).unwrap();
+    let commands = commands("docs/how-to/upload.md");
+    let [forward, middle @ .., console] = &commands[..] else { panic!("the document has no commands") };
+    assert!(forward.ends_with('&') && middle.len() == 3, "the document has other commands now: {commands:?}");
+    // The port is forwarded as long as the shell runs, and nobody waits for its words.
+    let forward = forward.replace('&', ">/dev/null 2>&1 &");
+    reader.run(at, &format!("set -e\ntrap 'kill $!' EXIT\n{forward}\n{}", middle.join("\n")));
+    Serial::of(reader.shell(at, console)).says("Select a language");
+    let screen = || {
+        reader.run(at, "virtctl vnc screenshot installer --file screen.png");
+        std::fs::read(at.join("screen.png")).unwrap()
+    };
+    // The question is drawn on the screen a moment later; one that is empty but for a line has 3 KB.
+    until(|| screen().len() > 8_000, || format!("{} bytes", screen().len()));
+    let screen = screen();
+    assert!(screen.starts_with(b"\x89PNG"));
+    if let Some(kept) = std::env::var_os("E2E_KEPT") {
+        std::fs::write(Path::new(&kept).join("installer.png"), screen).unwrap();
+    }
+}
+
 /// The commands of a document that are marked.
 fn commands(document: &str) -> Vec<String> {
     let text = std::fs::read_to_string(root().join(document)).unwrap();
@@ -58,7 +90,7 @@ fn root() -> PathBuf {
     env!("CARGO_MANIFEST_DIR").into()
 }
 
-/// Somebody who reads them: with a kubectl and a coracle whose context has a namespace, unless a line names another.
+/// Somebody who reads them: with a kubectl, a virtctl and a coracle whose context has a namespace, unless a line names another.
 struct Reader {
     folder: tempfile::TempDir,
     path: String,
@@ -78,7 +110,11 @@ impl Reader {
             tool("info"),
             env!("CARGO_BIN_EXE_coracle")
         );
-        for (name, script) in [("kubectl", kubectl), ("coracle", coracle)] {
+        let virtctl = format!(
+            "info={}\nKUBECONFIG=$($info kubeconfig) exec $($info virtctl) \"$@\" -n {namespace}",
+            tool("info")
+        );
+        for (name, script) in [("kubectl", kubectl), ("virtctl", virtctl), ("coracle", coracle)] {
             std::fs::write(folder.path().join(name), format!("#!/bin/sh\n{script}\n")).unwrap();
             Command::new("chmod").args(["+x", name]).current_dir(&folder).status().unwrap();
         }

@@ -6,6 +6,7 @@ use std::path::Path;
 use tests::cluster::{Space, until};
 use tests::disk::{qemu_convert, raw_disk};
 use tests::http::{Behaviour, Fail, Server};
+use tests::layout::Tar;
 
 const MIB: u64 = 1 << 20;
 
@@ -158,6 +159,24 @@ fn what_cannot_be_mended_ends_at_once() {
     }
     assert_eq!(space.get("dv/missing", ".status.restartCount"), "");
     assert!(missing.requests().len() <= 2, "{:?}", missing.requests());
+}
+
+/// Files instead of a disk: an archive is unpacked, and one with a link ends with the name of that.
+#[test]
+fn an_archive_is_unpacked_or_refused() {
+    let Some(space) = Space::new("imports") else { return };
+    let files = Tar::default().other(b'5', "d", "").file("d/notes", b"notes");
+    let good = serve(&space, files.clone().end(), Behaviour::default());
+    let bad = serve(&space, files.other(b'2', "d/link", "/etc").end(), Behaviour::default());
+    for (name, server) in [("good", &good), ("bad", &bad)] {
+        let source = format!("{}\n  contentType: archive", http(server, ""));
+        space.apply(&disk(name, &source, "64Mi", ""));
+    }
+    phase(&space, "good", "Succeeded");
+    phase(&space, "bad", "Failed");
+    assert_eq!(reason(&space, "bad", "Running"), "InvalidArchive");
+    let message = message(&space, "bad", "Running");
+    assert!(message.contains("\"d/link\" is a symbolic link to \"/etc\""), "{message}");
 }
 
 /// A volume that waits for its consumer waits, and says for what.

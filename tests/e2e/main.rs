@@ -28,6 +28,7 @@ mod rights;
 mod settings;
 mod strategies;
 mod trust;
+mod uploads;
 mod virtctl;
 mod volumes;
 

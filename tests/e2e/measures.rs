@@ -57,7 +57,7 @@ fn measures_are_for_monitors_and_health_is_for_all() {
         // Nothing is left where it was plain HTTP.
         assert_eq!(asks(address, 8080, "/metrics", &monitor).0, 7, "{program}: somebody listens on 8080");
     }
-    assert_eq!(Vec::from_iter(programs), ["virt-api", "virt-controller", "virt-handler"]);
+    assert_eq!(Vec::from_iter(programs), ["cdi-uploadproxy", "virt-api", "virt-controller", "virt-handler"]);
     // Monitors find the same pods by the service.
     let service = "kubernetes.io/service-name=kubevirt-prometheus-metrics";
     let to = "jsonpath={.items[*].endpoints[*].addresses[0]}";

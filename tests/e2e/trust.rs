@@ -81,6 +81,7 @@ impl<'a> Bearer<'a> {
             Some(("pvc", name)) => {
                 format!("/api/v1/namespaces/{}/persistentvolumeclaims/{name}", self.space.name)
             }
+            Some(("secret", name)) => format!("/api/v1/namespaces/{}/secrets/{name}", self.space.name),
             _ => panic!("{object} is not patched here"),
         };
         let header = ["-H", "Content-Type: application/merge-patch+json", "-X", "PATCH", "-d", change];
@@ -285,7 +286,7 @@ fn a_stolen_token_of_virt_controller_makes_no_way_into_a_node() {
     refused(&token("https://kubernetes.default.svc", "virt-launcher-d"), "no token of a service account");
     token("istio-ca", "virt-launcher-e").ok();
     // An account of ours, where they are: a program in the pod would reach it without any volume.
-    for account in ["kubevirt-controller", "kubevirt-apiserver", "kubevirt-handler"] {
+    for account in ["kubevirt-controller", "kubevirt-apiserver", "kubevirt-handler", "cdi-uploadproxy"] {
         let home = made("virt-launcher-d", &|pod| pod["spec"]["serviceAccountName"] = account.into());
         let ran = thief.reads(&home, &["-n", "kubevirt", "create", "-f", "-"]);
         refused(&ran, "gives the accounts of KubeVirt to no pod");
@@ -380,6 +381,77 @@ fn a_stolen_token_of_virt_controller_makes_no_way_into_a_node() {
     refused(&secret(made, &["create", "-f", "-"]), "only objects with the names of its own");
     let hook = ["delete", "validatingwebhookconfiguration", "another"];
     assert!(secret("", &hook).err.contains("Forbidden"));
+    of_upload_pods(&thief);
+}
+
+/// In other namespaces virt-controller writes secrets and services of upload pods alone, and reads no secret.
+fn of_upload_pods(thief: &Bearer<'_>) {
+    let space = thief.space;
+    let uid = space.run(&["get", "pvc", "theirs", "-o", "jsonpath={.metadata.uid}"]);
+    let object = |kind: &str, name: &str, label: &str, owner: &str, rest: serde_json::Value| {
+        let mut object = serde_json::json!({
+            "apiVersion": "v1", "kind": kind,
+            "metadata": {
+                "name": name, "labels": {"cdi.kubevirt.io": label},
+                "ownerReferences": [{"apiVersion": "v1", "kind": owner, "name": "theirs", "uid": uid}],
+            },
+        });
+        object.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+        object.to_string()
+    };
+    let create = ["create", "-f", "-"];
+    let (label, pvc) = ("cdi-upload-server", "PersistentVolumeClaim");
+    let secret = |name: &str, label: &str, owner: &str, kind: &str| {
+        object("Secret", name, label, owner, serde_json::json!({"type": kind}))
+    };
+    thief.reads(&secret("cdi-upload-a", label, pvc, "Opaque"), &create).ok();
+    let said = "and secrets of upload pods";
+    for other in [
+        secret("theirs", label, pvc, "Opaque"),
+        secret("cdi-upload-b", "importer", pvc, "Opaque"),
+        secret("cdi-upload-b", label, pvc, "example.com/other"),
+        // A name of its own is one in its own namespace.
+        secret("kubevirt-ca", label, pvc, "Opaque"),
+    ] {
+        refused(&thief.reads(&other, &create), said);
+    }
+    refused(&thief.reads(&secret("cdi-upload-b", label, "Pod", "Opaque"), &create), "for PVCs only");
+    assert!(thief.runs(&["get", "secret", "cdi-upload-a"]).err.contains("Forbidden"));
+    let data = r#"{"data":{"tls.key":"QQ=="}}"#;
+    thief.patches("secret/cdi-upload-a", data).ok();
+    // What is a tenant's becomes none of ours, whatever it is called, and is not deleted.
+    let theirs = |name: &str| {
+        format!("{{apiVersion: v1, kind: Secret, metadata: {{name: {name}}}, stringData: {{a: b}}}}")
+    };
+    let takes = r#"{"metadata":{"labels":{"cdi.kubevirt.io":"cdi-upload-server"}}}"#;
+    for name in ["theirs", "cdi-upload-theirs"] {
+        space.apply(&theirs(name));
+        for change in [data, takes, "{}"] {
+            refused(&thief.patches(&format!("secret/{name}"), change), said);
+        }
+        refused(&thief.runs(&["delete", "secret", name, "--wait=false"]), said);
+    }
+    thief.runs(&["delete", "secret", "cdi-upload-a", "--wait=false"]).ok();
+
+    let service = |name: &str, address: &str, selector: serde_json::Value| {
+        let spec = serde_json::json!({"clusterIP": address, "selector": selector, "ports": [{"port": 8443}]});
+        object("Service", name, label, pvc, serde_json::json!({"spec": spec}))
+    };
+    let selects = |name: &str| serde_json::json!({"service": name});
+    thief.reads(&service("cdi-upload-a", "None", selects("cdi-upload-a")), &create).ok();
+    refused(&thief.reads(&service("theirs", "None", selects("theirs")), &create), "of upload pods only");
+    let said = "headless services only";
+    for (address, selector) in [
+        ("", selects("cdi-upload-b")),
+        ("None", selects("cdi-upload-a")),
+        ("None", serde_json::json!({"service": "cdi-upload-b", "app": "web"})),
+        ("None", serde_json::json!({"app": "web"})),
+    ] {
+        refused(&thief.reads(&service("cdi-upload-b", address, selector), &create), said);
+    }
+    space.apply("{apiVersion: v1, kind: Service, metadata: {name: theirs}, spec: {ports: [{port: 80}]}}");
+    refused(&thief.runs(&["delete", "service", "theirs", "--wait=false"]), "of upload pods only");
+    thief.runs(&["delete", "service", "cdi-upload-a", "--wait=false"]).ok();
 }
 
 #[test]

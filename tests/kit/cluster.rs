@@ -237,7 +237,7 @@ impl Space {
             let file = format!("{}.log", pod.trim_start_matches("pod/"));
             keep(&file, self.try_run(&["logs", pod, "--all-containers", "--tail=2000"]));
         }
-        for part in ["virt-controller", "virt-handler", "virt-api"] {
+        for part in ["virt-controller", "virt-handler", "virt-api", "cdi-uploadproxy"] {
             let label = format!("kubevirt.io={part}");
             keep(
                 part,

@@ -16,3 +16,4 @@ pub mod seeds;
 pub mod serial;
 pub mod thief;
 pub mod token;
+pub mod upload_proxy;

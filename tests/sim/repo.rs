@@ -37,8 +37,9 @@ const ARROWS: &[(&str, &[&str])] = &[
         "node",
         &["api", "api-server", "container-disk", "error-core", "kubernetes", "launcher-client", "serve"],
     ),
+    ("uploadproxy", &["api-server", "kubernetes", "serve"]),
     ("install", &["api", "kubernetes"]),
-    ("controller", &["admission", "api-server", "cluster", "node", "serve"]),
+    ("controller", &["admission", "api-server", "cluster", "node", "serve", "uploadproxy"]),
     ("kit", &["kubernetes"]),
     (
         "coracle",
@@ -87,6 +88,7 @@ const IN_TESTS: &[(&str, &[&str])] = &[
     ("node", &["kit"]),
     ("serve", &["kit"]),
     ("subresources", &["kit"]),
+    ("uploadproxy", &["kit"]),
 ];
 
 /// Crates of others that a package of ours must not use itself, and why.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   send ─► request ─┬─ an answer that is fine ──► Fetched
-//!             ▲      ├─ 401 of the server itself ─► the authorizer has more to say ─┐
+//!             ▲      ├─ 401 and the like of the server itself ─► the authorizer has more to say ─┐
 //!             │      ├─ a redirect ──► the policy allows it ────────────────────────┤
 //!             │      └─ anything else ──► Fault                                     │
 //!             └─────────────────────────────────────────────────────────────────────┘
@@ -10,7 +10,7 @@
 //!
 //! Nothing is repeated here but what a challenge asks for, and that only where it can be sent again.
 
-use crate::authorize::{Authorizer, Server};
+use crate::authorize::{Answer, Authorizer, Server};
 use crate::body::{self, Wait};
 use crate::redirect::{self, Trail};
 use crate::resolved::{Led, Resolved};
@@ -198,10 +198,16 @@ impl<A: Authorizer> Client<A> {
             if request.fine.contains(&status.as_u16()) {
                 return Ok(Fetched { response, location: place, redirected: hops > 0, trail });
             }
-            if status == StatusCode::UNAUTHORIZED && own && !challenged {
+            if own && !challenged && self.authorizer.is_challenge(status) {
                 challenged = true;
-                let more =
-                    self.authorizer.challenged(&server, response.headers(), &said, request.scope).await?;
+                let (most, all) = (self.authorizer.excerpt(), request.idle.min(EXCERPT));
+                let headers = response.headers().clone();
+                let excerpt = match most > 0 && request.method != Method::HEAD {
+                    true => body::short(&mut response, most, Wait { idle: all, all }, "").await.ok(),
+                    false => None,
+                };
+                let answer = Answer { headers: &headers, excerpt: &excerpt.unwrap_or_default() };
+                let more = self.authorizer.challenged(&server, &answer, &said, request.scope).await?;
                 if more.is_some() {
                     if matches!(request.payload, Payload::Once(_)) {
                         // Like a connection that broke: the upload goes on, with the new one.

@@ -28,6 +28,9 @@ use disk_format::{Image, ReadAt};
 use std::path::Path;
 use std::time::Instant;
 
+/// A device is told to zero so much by one call, which cannot be stopped.
+const ZEROED_AT_ONCE: u64 = 1 << 30;
+
 /// A run under way.
 pub(super) struct Run<'a> {
     pub(super) request: &'a Request,
@@ -69,7 +72,7 @@ pub(super) fn carry(
             Err(Error::failed(format!("nothing was made ready to write {name}")))
         }
         (Destination::File(path), _) => run.to_file(path, flow),
-        (Destination::Device(path), _) => run.to_block(path, flow),
+        (Destination::Device(path), _) => run.to_block(path, flow, &temp),
         (Destination::Nowhere, _) => {
             run.through(Box::new(Nowhere), flow, None, Around { spool: &temp, written: None })
         }
@@ -124,7 +127,7 @@ struct Around<'a> {
 }
 
 impl<'a> Around<'a> {
-    /// A file or a device: temporary files lie beside it.
+    /// A file: temporary files lie beside it.
     fn file(path: &'a Path) -> Around<'a> {
         Around { spool: path.parent().unwrap_or(path), written: Some(path) }
     }
@@ -154,6 +157,7 @@ impl Run<'_> {
             source: self.plan.facts.source.name.clone(),
             identity: self.plan.facts.source.identity.clone(),
             plan: self.plan.fingerprint(),
+            owner: self.request.wishes.owner.clone(),
         };
         let Started { target, journal, mark, anew } = claim.start(options, &conversion, mode)?;
         self.partial.taken(mark.is_some(), self.watch);
@@ -175,14 +179,15 @@ impl Run<'_> {
         self.through(Box::new(target), flow, Some((journal, mark)), Around::file(&partial))
     }
 
-    fn to_block(&self, path: &Path, flow: Flow<Seek, Stream>) -> Result<(Moved, Finished)> {
+    /// A device: nothing lies beside it but other devices, so temporary files have their own folder.
+    fn to_block(&self, path: &Path, flow: Flow<Seek, Stream>, temp: &Path) -> Result<(Moved, Finished)> {
         let raw = self.plan.facts.output == Output::Raw;
         let target = BlockTarget::open(path, self.plan.size.filter(|_| raw))?;
         if let Some(source) = self.request.source.path().filter(|source| target.overlaps(source)) {
             let (path, source) = (path.display(), source.display());
             return Err(Error::refused(format!("{path} lies on the device that is to be read, {source}")));
         }
-        self.through(Box::new(target), flow, None, Around::file(path))
+        self.through(Box::new(target), flow, None, Around { spool: temp, written: Some(path) })
     }
 
     /// Moves the bytes, compares, finishes.
@@ -260,7 +265,7 @@ impl Run<'_> {
         let marks = journal.is_some().then(|| self.marks(from, &mut write));
         let engine = self.engine(Some(bytes), EngineSink::Any(target), marks);
         let end = engine.run(|feed| tables::any_order(feed, image, cut, from))?;
-        target.zero(image.virtual_size(), size - image.virtual_size())?;
+        self.zero_rest(target, image.virtual_size(), size)?;
         target.set_size(size)?;
         let resumed_at = mark.map(|m| m.written);
         let disk = image.virtual_size();
@@ -308,7 +313,7 @@ impl Run<'_> {
         let disk =
             image.virtual_size().ok_or_else(|| Error::failed("the stream ended and its disk has no size"))?;
         let size = self.final_size(disk)?;
-        target.zero(disk, size - disk)?;
+        self.zero_rest(target, disk, size)?;
         target.set_size(size)?;
         let resumed_at = mark.flatten().map(|m| m.written);
         Ok(Moved { size, disk, sum: end.sum.join(placed.sum), spool_peak: spool.peak(), resumed_at })
@@ -414,6 +419,18 @@ impl Run<'_> {
     fn mark(&self, position: Position, sum: DiskSum) -> Mark {
         let sum = self.request.wishes.verify.then(|| sum.to_string());
         Mark { position, written: self.watch.written(), sum }
+    }
+
+    /// Zeros behind the disk: on a device it may be long until they are there, and a run may be stopped meanwhile.
+    fn zero_rest(&self, target: &dyn Target, disk: u64, size: u64) -> Result<()> {
+        let mut at = disk;
+        while at < size {
+            self.watch.check()?;
+            let len = (size - at).min(ZEROED_AT_ONCE);
+            target.zero(at, len)?;
+            at += len;
+        }
+        Ok(())
     }
 
     /// The size the target gets for a disk of this size: whole sectors, and no less than was wished for.

@@ -27,6 +27,7 @@ use crate::source::{self, FileSource, Named, Options, Source};
 use crate::target::{Destination, Target};
 use crate::{Error, ErrorKind, Result};
 use again::Again;
+use container_disk::open::Places;
 use disk_format::Format;
 use facts::{Seek, Stream};
 use std::path::Path;
@@ -132,6 +133,11 @@ fn planned(request: Request, source: &Arc<dyn Source>) -> Result<Prepared> {
 }
 
 impl Prepared {
+    /// Where images are, with all that was looked up of them.
+    pub fn places(&self) -> &Arc<Places> {
+        &self.request.options.places
+    }
+
     /// The plan for people.
     pub fn plan_text(&self) -> String {
         shown::text(&self.plan)

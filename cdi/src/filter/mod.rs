@@ -45,6 +45,7 @@ mod xz;
 mod zstd;
 
 pub use detect::{detect, refused_layer};
+pub(crate) use tar::looks_like_tar;
 
 use crate::{Error, Result};
 use std::fmt;

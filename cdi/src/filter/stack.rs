@@ -41,6 +41,15 @@ pub struct Stack {
 
 /// Peels `input`, which stands at the beginning of the source.
 pub fn stack(input: Box<dyn Read + Send>, options: &Options) -> Result<Stack> {
+    peel(input, options, detect)
+}
+
+/// The same for an archive that is wanted as it is: compressions alone are layers.
+pub fn stack_of_archive(input: Box<dyn Read + Send>, options: &Options) -> Result<Stack> {
+    peel(input, options, |head| detect(head).filter(|&layer| layer != Layer::Tar))
+}
+
+fn peel(input: Box<dyn Read + Send>, options: &Options, detect: fn(&[u8]) -> Option<Layer>) -> Result<Stack> {
     let mut reader = Peeked::new(input, HEAD)?;
     let (mut layers, mut needs, mut growing) = (Vec::new(), Vec::new(), Vec::new());
     let mut budget = options.budget;

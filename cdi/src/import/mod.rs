@@ -4,6 +4,8 @@
 //!  api::job::Import ──request──► Request ──(ready: give up the rest)──► convert::prepare ──► Prepared ──run──► Report
 //!                       │
 //!                       └─ files of Secrets and of certificates are read or listed here     secrets.rs
+//!
+//!  the same with a folder for its target ──────────────────────────► unpack::prepare ──► Prepared ──run──► Unpacked
 //! ```
 //!
 //! Which sources are served was decided when the job was made (`api::job::check`). Here a job is what another process wrote:
@@ -15,13 +17,15 @@ use crate::convert::{self, Prepared, Request};
 use crate::plan::Wishes;
 use crate::reach::Reach;
 use crate::run::watch::Watch;
-use crate::source::{self, Named, Options, image};
+use crate::source::{self, FileSource, Named, Options, Source as _, Store, image};
 use crate::target::Destination;
-use crate::{Error, Result};
-use api::job::{Http, Import, Registry, Source, Target};
+use crate::{Error, Result, unpack};
+use api::job::{self, Http, Import, Registry, Target};
 use container_disk::Name;
 use container_disk::open::Places;
+use container_disk::registry::config::Own;
 use disk_format::Format;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Opens the source of a job and plans its conversion. `wishes`: what the job does not say. `ready` is called when all that
@@ -38,10 +42,29 @@ pub fn prepare(
     convert::prepare(request, watch)
 }
 
+/// The same for a job whose target is a folder.
+pub fn unpack(
+    job: &Import,
+    places: Arc<Places>,
+    wishes: Wishes,
+    watch: &Watch,
+    ready: impl FnOnce(&Reach) -> Result<()>,
+) -> Result<unpack::Prepared> {
+    let Target::Folder(folder) = &job.target else {
+        return Err(Error::refused(
+            "an archive is unpacked into a folder, and the target of this job is a disk",
+        ));
+    };
+    let Wanted { named, options, wishes, .. } = wanted(job, places, wishes)?;
+    let request = unpack::Request { source: named, folder: folder.clone(), options, wishes };
+    ready(&request.reach()?)?;
+    unpack::prepare(&request, watch)
+}
+
 /// The name of a job's source as it may be shown and kept: without what is secret in it.
-pub fn shown(source: &Source) -> String {
+pub fn shown(source: &job::Source) -> String {
     match source {
-        Source::Upload(_) => source::upload::NAME.to_owned(),
+        job::Source::Upload(_) => source::upload::NAME.to_owned(),
         _ => source.address().map_or_else(|| "nothing".to_owned(), source::shown),
     }
 }
@@ -51,24 +74,66 @@ fn request(job: &Import, places: Arc<Places>, wishes: Wishes) -> Result<Request>
     let target = match &job.target {
         Target::File(path) => Destination::File(path.clone()),
         Target::Device(path) => Destination::Device(path.clone()),
+        Target::Folder(path) => {
+            let what =
+                format!("the target {} is a folder, which takes an archive and no disk", path.display());
+            return Err(Error::refused(what));
+        }
     };
+    let Wanted { named, options, mut wishes, format } = wanted(job, places, wishes)?;
+    if let Target::Device(path) = &job.target {
+        // What somebody else has left behind the end of the disk must not be read: it is zeroed up to the device's end.
+        let size = FileSource::open(path)?.facts().size;
+        wishes.resize = wishes.resize.max(size);
+    }
+    Ok(Request { source_format: format, ..Request::new(named, target, options, wishes) })
+}
+
+/// Where the bytes of a job come from, and what is wished of them.
+struct Wanted {
+    named: Named,
+    options: Options,
+    wishes: Wishes,
+    format: Option<Format>,
+}
+
+fn wanted(job: &Import, places: Arc<Places>, wishes: Wishes) -> Result<Wanted> {
     let mut options = Options { places, max_connections: wishes.connections, ..Options::default() };
     let mut wishes = Wishes { preallocate: job.preallocate, resize: job.size, ..wishes };
     let mut format = None;
-    let source = match &job.source {
-        Source::Http(http) => {
+    let named = match &job.source {
+        job::Source::Http(http) => {
             let checksum = http.checksum.as_ref().map(|text| text.parse()).transpose()?;
             wishes.checksum = checksum;
             options = web(http, options)?;
-            address(http)?
+            address(&http.url.0)?
         }
-        Source::Registry(registry) => {
+        job::Source::S3(s3) => {
+            if let Some(secret) = &s3.login {
+                let (id, key) = secrets::login(secret)?;
+                options.store = Some(Store::S3 { id, key });
+            }
+            options.ca_files = certificates(s3.ca.as_deref())?;
+            address(&s3.url.0)?
+        }
+        job::Source::Gcs(gcs) => {
+            let key_file = gcs.login.as_ref().map(secrets::key_file).transpose()?;
+            options.store = key_file.map(|key_file| Store::Account { key_file });
+            address(&object(&gcs.url.0)?)?
+        }
+        job::Source::Registry(registry) => {
             if let Some(arch) = registry.architecture.clone() {
                 options.image = image::Options { arch, ..image::Options::default() };
             }
-            Named::Image(in_registry(registry)?)
+            let name = in_registry(registry)?;
+            let login = registry.login.as_ref().map(secrets::registry).transpose()?;
+            let own = Own { login, ca: certificates(registry.ca.as_deref())? };
+            if let (Name::Registry(remote), true) = (&name, own != Own::default()) {
+                options.places = Arc::new(options.places.for_user_of(&remote.host, own));
+            }
+            Named::Image(name)
         }
-        Source::Blank => {
+        job::Source::Blank => {
             let size = job.size.filter(|&size| size > 0);
             let size = size.ok_or_else(|| Error::refused("an empty disk must say its size"))?;
             // The bound is for what others made.
@@ -76,9 +141,9 @@ fn request(job: &Import, places: Arc<Places>, wishes: Wishes) -> Result<Request>
             format = Some(Format::Raw);
             Named::Blank(size)
         }
-        Source::Upload(upload) => Named::Upload(upload.bytes),
+        job::Source::Upload(upload) => Named::Upload(upload.bytes),
     };
-    Ok(Request { source_format: format, ..Request::new(source, target, options, wishes) })
+    Ok(Wanted { named, options, wishes, format })
 }
 
 /// How a web server is asked, and how it is believed.
@@ -93,17 +158,41 @@ fn web(http: &Http, options: Options) -> Result<Options> {
         headers.extend(secrets::headers(secret)?);
     }
     let (user, password) = http.login.as_ref().map(secrets::login).transpose()?.unzip();
-    let ca_files = http.ca.as_deref().map(secrets::certificates).transpose()?.unwrap_or_default();
+    let ca_files = certificates(http.ca.as_deref())?;
     Ok(Options { headers, user, password, ca_files, insecure_tls: http.insecure, ..options })
 }
 
 /// The address, of a web server alone: a path would be a file of this host.
-fn address(http: &Http) -> Result<Named> {
-    let url = &http.url.0;
+fn address(url: &str) -> Result<Named> {
     match url.split_once("://") {
-        Some(("http" | "https", _)) => Ok(Named::Web(url.clone())),
+        Some(("http" | "https", _)) => Ok(Named::Web(url.to_owned())),
         _ => Err(Error::refused("the address of a web server begins with http:// or https://")),
     }
+}
+
+/// Where an object of Google Cloud Storage is served: `gs://BUCKET/OBJECT` is its short name.
+fn object(url: &str) -> Result<String> {
+    let Some(rest) = url.strip_prefix("gs://") else { return Ok(url.to_owned()) };
+    let wrong = || Error::refused("an object of Google Cloud Storage is named gs://BUCKET/OBJECT");
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let (bucket, object) = rest.split_once('/').ok_or_else(wrong)?;
+    if bucket.trim_matches('.').is_empty() || !bucket.chars().all(is_plain) || object.is_empty() {
+        return Err(wrong());
+    }
+    // An address has no place for these: another object would be asked for.
+    if object.split('/').any(|part| matches!(part, "." | "..")) || object.contains(['\t', '\n', '\r']) {
+        return Err(Error::refused(
+            "an object whose name has a part '.' or '..', a tab or a line break cannot be asked for; rename it",
+        ));
+    }
+    let mut url = reqwest::Url::parse("https://storage.googleapis.com/").map_err(|_| wrong())?;
+    // What means something in an address is a letter of a name here.
+    url.path_segments_mut().map_err(|()| wrong())?.clear().push(bucket).extend(object.split('/'));
+    Ok(url.into())
+}
+
+fn certificates(folder: Option<&Path>) -> Result<Vec<PathBuf>> {
+    Ok(folder.map(secrets::certificates).transpose()?.unwrap_or_default())
 }
 
 /// The image, in a registry alone: the names of other places are files of this host.

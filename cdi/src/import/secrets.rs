@@ -6,10 +6,16 @@ pub(super) use crate::source::options::header;
 
 use crate::{Error, Result};
 use api::job::{Files, SecretFiles};
+use container_disk::registry::config::Login;
+use fetch::Secret;
 use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+/// The key of a Secret with a docker `config.json`.
+const DOCKER: &str = ".dockerconfigjson";
+/// The key of a Secret with the key file of a service account.
+const KEY_FILE: &str = "credentials.json";
 /// The most bytes of a file of a Secret; an API server takes a Secret of 1 MiB.
 const LARGEST: u64 = 1 << 20;
 /// The most files of a folder.
@@ -36,12 +42,40 @@ pub(super) fn login(secret: &SecretFiles) -> Result<(String, String)> {
     let mut files = read(secret)?;
     let mut text = |key: &str| {
         let bytes = files.remove(key).ok_or_else(|| {
-            Error::refused(format!("the Secret {name} has no key {key}, which logins to web servers need"))
+            Error::refused(format!("the Secret {name} has no key {key}, which a login needs"))
         })?;
         String::from_utf8(bytes)
             .map_err(|_| Error::refused(format!("the key {key} of the Secret {name} is not text in UTF-8")))
     };
     Ok((text("accessKeyId")?, text("secretKey")?))
+}
+
+/// Who asks a registry: a user, or what is in a Secret of the type `kubernetes.io/dockerconfigjson`.
+pub(super) fn registry(secret: &SecretFiles) -> Result<Login> {
+    let name = &secret.secret;
+    match read(secret)?.remove(DOCKER) {
+        None => login(secret).map(|(user, password)| Login::Basic(user, Secret::new(password))),
+        Some(bytes) => {
+            let text = String::from_utf8(bytes).map_err(|_| {
+                Error::refused(format!("the key {DOCKER} of the Secret {name} is not text in UTF-8"))
+            })?;
+            Ok(Login::Config(Secret::new(text)))
+        }
+    }
+}
+
+/// The key file of a service account: by its usual name, or the only file there is.
+pub(super) fn key_file(secret: &SecretFiles) -> Result<Vec<u8>> {
+    let mut files = read(secret)?;
+    let usual = files.remove(KEY_FILE);
+    usual.or_else(|| files.pop_first().filter(|_| files.is_empty()).map(|(_, bytes)| bytes)).ok_or_else(
+        || {
+            let name = &secret.secret;
+            Error::refused(format!(
+                "the Secret {name} has no key {KEY_FILE} with the key file of a service account"
+            ))
+        },
+    )
 }
 
 /// The files in a folder of certificates, by name.

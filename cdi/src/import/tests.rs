@@ -4,7 +4,7 @@ use super::*;
 use crate::ErrorKind;
 use crate::filter::verify::Digest;
 use crate::journal::Mode;
-use api::job::{Confidential, Files, SecretFiles};
+use api::job::{Confidential, Files, SecretFiles, Source};
 use std::path::Path;
 
 fn job(source: Source) -> Import {
@@ -88,9 +88,66 @@ fn a_web_server_is_asked_as_the_job_says() {
 }
 
 #[test]
+fn an_object_of_a_store_is_asked_for_with_the_key_of_its_secret() {
+    let s3 =
+        |login| job(Source::S3(job::S3 { url: "https://s3.example/b/x?v=s3cret".into(), login, ca: None }));
+    let key = [("accessKeyId", &b"AKID"[..]), ("secretKey", b"s3cret")];
+    let request = asked(&s3(Some(values("keys", &key)))).unwrap();
+    assert_eq!(request.source, Named::Web("https://s3.example/b/x?v=s3cret".into()));
+    assert!(matches!(&request.options.store, Some(Store::S3 { id, key }) if id == "AKID" && key == "s3cret"));
+    assert!(!format!("{request:?}").contains("s3cret"), "{request:?}");
+    assert!(asked(&s3(None)).unwrap().options.store.is_none(), "a public object");
+    assert!(refused(&s3(Some(values("keys", &key[..1])))).contains("Secret keys has no key secretKey"));
+
+    let gcs = |url: &str, login| job(Source::Gcs(job::Gcs { url: url.into(), login }));
+    for (url, address) in [
+        ("gs://bucket/a/b c?#%2F.img", "https://storage.googleapis.com/bucket/a/b%20c%3F%23%252F.img"),
+        ("https://storage.googleapis.com/bucket/x", "https://storage.googleapis.com/bucket/x"),
+    ] {
+        assert_eq!(asked(&gcs(url, None)).unwrap().source, Named::Web(address.into()));
+    }
+    for url in ["gs://bucket", "gs:///x", "gs://a b/x", "/etc/shadow", "s3://b/x"] {
+        refused(&gcs(url, None));
+    }
+    for url in ["gs://../x", "gs://./x", "gs://.../x"] {
+        assert!(refused(&gcs(url, None)).contains("gs://BUCKET/OBJECT"), "{url}");
+    }
+    for object in ["a/../c", "a/./c", "..", "a/.", "a/.\t./c", "a/.\n./c", "a\rb"] {
+        assert!(
+            refused(&gcs(&format!("gs://b/{object}"), None)).contains("cannot be asked for"),
+            "{object:?}"
+        );
+    }
+    let dots = asked(&gcs("gs://b.c/a/..b/%2e%2e/c..", None)).unwrap().source;
+    assert_eq!(dots, Named::Web("https://storage.googleapis.com/b.c/a/..b/%252e%252e/c..".into()));
+    for files in [&[("credentials.json", &b"{}"[..]), ("other", b"x")][..], &[("any", b"{}")]] {
+        let request = asked(&gcs("gs://b/x", Some(values("account", files)))).unwrap();
+        assert!(matches!(&request.options.store, Some(Store::Account { key_file }) if key_file == b"{}"));
+    }
+    let two = values("account", &[("a", b"{}"), ("b", b"{}")]);
+    assert!(refused(&gcs("gs://b/x", Some(two))).contains("Secret account has no key credentials.json"));
+}
+
+#[test]
+fn a_folder_takes_an_archive_and_no_disk() {
+    let import = Import { target: Target::Folder("/data".into()), ..job(Source::Http(http("http://h/x"))) };
+    assert!(refused(&import).contains("takes an archive and no disk"));
+    let (watch, places) = (Watch::default(), Arc::new(Places::new(None)));
+    let mut seen = None;
+    let ready = |reach: &Reach| {
+        seen = Some((reach.process().has_network(), reach.process().use_of(Path::new("/data"))));
+        Err(Error::failed("stopped here"))
+    };
+    let ended = unpack(&import, places, Wishes::of_threads(1), &watch, ready);
+    assert_eq!(ended.err().unwrap().to_string(), "stopped here");
+    assert_eq!(seen, Some((true, Some(guard::confine::Use::Write))));
+}
+
+#[test]
 fn an_image_is_of_a_registry_and_of_the_architecture_that_is_wanted() {
     let registry = |url: &str, architecture: Option<&str>| {
-        job(Source::Registry(Registry { url: url.into(), architecture: architecture.map(str::to_owned) }))
+        let architecture = architecture.map(str::to_owned);
+        job(Source::Registry(Registry { url: url.into(), architecture, login: None, ca: None }))
     };
     let request = asked(&registry("docker://h.example/os:1", Some("arm64"))).unwrap();
     assert_eq!(request.source.image().unwrap().to_string(), "docker://h.example/os:1");
@@ -107,13 +164,13 @@ fn an_image_is_of_a_registry_and_of_the_architecture_that_is_wanted() {
 #[test]
 fn an_upload_comes_through_standard_input_and_its_size_is_what_its_client_said() {
     for bytes in [None, Some(5)] {
-        let upload = job(Source::Upload(api::job::Upload { bytes }));
+        let upload = job(Source::Upload(job::Upload { bytes }));
         assert_eq!(asked(&upload).unwrap().source, Named::Upload(bytes));
         assert_eq!(shown(&upload.source), "the upload");
     }
     let text = r#"{"source": {"upload": {}}, "target": {"file": "/data/disk.img"}}"#;
     let read: Import = serde_json::from_str(text).unwrap();
-    assert_eq!(read.source, Source::Upload(api::job::Upload::default()));
+    assert_eq!(read.source, Source::Upload(job::Upload::default()));
 }
 
 #[test]
@@ -181,7 +238,7 @@ fn a_checksum_that_a_datavolume_may_have_is_one_that_is_computed_and_no_other() 
             "metadata": {"name": "d"},
             "spec": {"storage": {}, "source": {"http": {"url": "http://h/x", "checksum": text}}},
         });
-        let faults = api::job::check(&serde_json::from_value(volume).unwrap());
+        let faults = job::check(&serde_json::from_value(volume).unwrap());
         assert_eq!(faults.is_empty(), text.parse::<Digest>().is_ok(), "{text}: {faults:?}");
     }
 }

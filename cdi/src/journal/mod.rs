@@ -44,6 +44,9 @@ pub struct Conversion {
     pub identity: Option<Identity>,
     /// Everything else that decides which bytes land where: format, size, flow, options. Compared as a whole.
     pub plan: String,
+    /// Whose the target is, where targets change hands: whoever had it before may have written any journal there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -43,6 +43,9 @@ pub fn may_resume(before: &Before, now: &Conversion, mode: Mode, doubt: Option<&
         Before::Useless(why) => return anew(mode, why.clone()),
         Before::Run(then, mark) => (then, mark),
     };
+    if then.owner != now.owner {
+        return anew(mode, "the earlier run was for another owner of this place".to_owned());
+    }
     // Another source is named before other options: it is the larger mistake.
     if let Err(why) = same_name(then, now, mode) {
         return anew(mode, why);
@@ -130,14 +133,19 @@ mod tests {
             let name = if says == Says::Content { String::new() } else { format!("digest of {source}") };
             Identity { value: value.to_owned(), size: Some(7), name, says }
         });
-        Conversion { source: source.to_owned(), identity, plan: plan.to_owned() }
+        Conversion { source: source.to_owned(), identity, plan: plan.to_owned(), owner: None }
     }
 
     /// The same, with a query of which only the digest is known.
     fn asked(source: &str, query: &str, value: &str, says: Says, size: u64) -> Conversion {
         let name = format!("digest of {source}?{query}");
         let identity = Identity { value: value.to_owned(), size: Some(size), name, says };
-        Conversion { source: format!("{source}?…"), identity: Some(identity), plan: "p".to_owned() }
+        Conversion {
+            source: format!("{source}?…"),
+            identity: Some(identity),
+            plan: "p".to_owned(),
+            owner: None,
+        }
     }
 
     type Case = (&'static str, Before, Conversion, Mode, Result<Resume, &'static str>);
@@ -181,6 +189,20 @@ mod tests {
                 job("a", "p", digest),
                 Mode::Auto,
                 Ok(go()),
+            ),
+            (
+                "for another owner of the volume, always",
+                run(&Conversion { owner: Some("one".to_owned()), ..same.clone() }),
+                Conversion { owner: Some("other".to_owned()), ..same.clone() },
+                Mode::Always,
+                Err("was for another owner"),
+            ),
+            (
+                "for nobody, where there is an owner now",
+                run(&same),
+                Conversion { owner: Some("other".to_owned()), ..same.clone() },
+                Mode::Auto,
+                Err("was for another owner"),
             ),
             (
                 "other content by another name",

@@ -25,7 +25,7 @@ mod stdin;
 pub mod upload;
 
 pub use file::{FileSource, data_map};
-pub use options::Options;
+pub use options::{Options, Store};
 pub use stdin::StdinSource;
 
 use crate::{Error, ErrorKind, Result};

@@ -17,6 +17,8 @@ pub struct Options {
     pub password: Option<String>,
     /// Bearer token; stands before basic authentication.
     pub bearer: Option<String>,
+    /// Who asks an object store; stands before all of the above.
+    pub store: Option<Store>,
     /// Files with certificates (PEM) to trust beside the system's.
     pub ca_files: Vec<PathBuf>,
     /// Accept any TLS certificate, and redirects from TLS to plain HTTP.
@@ -37,6 +39,23 @@ pub struct Options {
     pub image: super::image::Options,
 }
 
+/// Who asks an object store for an object.
+#[derive(Clone)]
+pub enum Store {
+    /// The user of an access key: requests are signed (S3).
+    S3 {
+        /// Id of the key.
+        id: String,
+        /// The key itself, which is never sent.
+        key: String,
+    },
+    /// A service account (Google Cloud Storage).
+    Account {
+        /// Its key file, JSON.
+        key_file: Vec<u8>,
+    },
+}
+
 impl Default for Options {
     fn default() -> Self {
         Options {
@@ -44,6 +63,7 @@ impl Default for Options {
             user: None,
             password: None,
             bearer: None,
+            store: None,
             ca_files: vec![],
             insecure_tls: false,
             idle_timeout: Duration::from_secs(60),
@@ -72,6 +92,7 @@ impl fmt::Debug for Options {
             .field("user", &hidden(self.user.is_some()))
             .field("password", &hidden(self.password.is_some()))
             .field("bearer", &hidden(self.bearer.is_some()))
+            .field("store", &hidden(self.store.is_some()))
             .field("ca_files", &self.ca_files)
             .field("insecure_tls", &self.insecure_tls)
             .field("idle_timeout", &self.idle_timeout)
@@ -95,6 +116,7 @@ mod tests {
             user: Some("s3cret-b".into()),
             password: Some("s3cret-c".into()),
             bearer: Some("s3cret-d".into()),
+            store: Some(Store::S3 { id: "s3cret-e".into(), key: "s3cret-f".into() }),
             ..Options::default()
         };
         let shown = format!("{options:?}");

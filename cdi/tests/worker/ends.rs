@@ -64,6 +64,19 @@ fn a_pod_that_is_killed_is_gone_on_with_by_the_next() {
 }
 
 #[test]
+fn what_the_pod_of_another_pvc_left_on_the_same_volume_is_not_gone_on_with() {
+    let volume = tempfile::tempdir().unwrap();
+    let (server, job, mut pod) = middle(volume.path());
+    pod.signal(Signal::KILL);
+    pod.log();
+    server.hurry();
+    let ended = Pod::start_with(&job, &[("OWNER_UID", "another-uid")]).wait();
+    assert!(ended.log.contains("the earlier run was for another owner of this place"), "{}", ended.log);
+    assert_eq!(ended.done().resumed, 0);
+    assert!(std::fs::read(disk(volume.path())).expect("the disk") == pattern(SIZE));
+}
+
+#[test]
 fn a_pod_that_is_asked_to_end_does_so_at_once_and_leaves_its_mark() {
     let volume = tempfile::tempdir().unwrap();
     let (server, job, pod) = middle(volume.path());

@@ -1,8 +1,12 @@
 //! The program of worker pods, as a pod runs it: what it leaves on the volume, and what it says.
 
+mod archives;
+mod devices;
 mod ends;
 mod failures;
 mod imports;
+mod registry;
+mod stores;
 mod upload;
 
 use api::job::{Http, Import, Report, Source, Stage, Target};

@@ -6,11 +6,14 @@ use super::routes::Routes;
 use api_server::error::{Error, Result};
 use clap::Parser;
 use kubernetes::servers::{self, PORT};
+use kubernetes::uploads::PRIVATE_KEY;
 use serve::health::Health;
+use serve::mounted;
 use serve::program::client;
 use serve::transport::tls::{self, Shown};
 use serve::transport::{Limits, Transport, everywhere, listen};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
@@ -29,6 +32,9 @@ pub struct Api {
     /// Where the API server asks, and where /healthz, /readyz and /metrics answer, by HTTPS
     #[arg(long, default_value_t = everywhere(PORT))]
     listen: SocketAddr,
+    /// Folder of the mounted Secret with the key that signs upload tokens; without it no token is given
+    #[arg(long, value_name = "FOLDER", default_value = "/etc/virt-api/signing-key")]
+    signing_key: PathBuf,
 }
 
 impl Api {
@@ -43,6 +49,9 @@ impl Api {
         let transport = Arc::new(Transport::new(Limits::of_server()));
         tokio::spawn(measures::tell(Arc::clone(&live), Arc::clone(&transport), health.measures()));
         tokio::spawn(Arc::clone(&live).keep(client.clone()));
+        let signer = Arc::clone(&live.signer);
+        let key = self.signing_key.join(PRIVATE_KEY);
+        tokio::spawn(mounted::follow([key], move |[pem]| signer.take(pem)));
         tokio::spawn(tell(Arc::clone(&live), health.clone()));
         let (end, ended) = watch::channel(false);
         let routes = Routes::new(Arc::clone(&live), health.clone(), client);

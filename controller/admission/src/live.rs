@@ -6,6 +6,7 @@ use api_server::watch::{Seen, follow};
 use kubernetes::objects::{Kind, Plain, Store, Which};
 use kubernetes::servers::API;
 use serve::certificate;
+use serve::token::Signer;
 use serve::transport::tls::Shown;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -26,6 +27,8 @@ pub struct Live {
     pub aggregation: Arc<Aggregation>,
     /// The virt-handlers.
     pub handlers: Arc<Handlers>,
+    /// The key of upload tokens; none, until its Secret is mounted.
+    pub signer: Arc<Signer>,
 }
 
 impl Live {
@@ -37,6 +40,7 @@ impl Live {
             listed: AtomicBool::new(false),
             handlers: Arc::new(Handlers::new(namespace, Arc::clone(&shown))),
             aggregation: Arc::default(),
+            signer: Arc::default(),
             shown,
         }
     }

@@ -65,13 +65,14 @@ impl Routes {
     pub fn new(live: Arc<Live>, health: Health, client: kube::Client) -> Routes {
         let random = rustls::crypto::ring::default_provider().secure_random;
         let (aggregation, handlers) = (Arc::clone(&live.aggregation), Arc::clone(&live.handlers));
+        let signer = Arc::clone(&live.signer);
         Routes {
             live,
             health,
             gate: Gate::new(client.clone()),
             workloads: Workloads::new(client.clone()),
             evictions: Evictions::new(client.clone()),
-            subresources: subresources::Routes::new(client, aggregation, handlers),
+            subresources: subresources::Routes::new(client, aggregation, handlers, signer),
             random,
         }
     }

@@ -8,10 +8,11 @@
 use super::certificate;
 use super::event::{Source, event};
 use super::server::Server;
+use super::signing_key;
 use crate::error::{Error, ErrorKind, Result};
 use api::meta::ObjectMeta;
 use jiff::Timestamp;
-use kubernetes::issue::Issue;
+use kubernetes::issue::{ForPod, Issue, IssueKey, KeyChange};
 use kubernetes::objects::{FOUND_BY, Key, Kind, owner};
 use kubernetes::plan::{Note, Plan, Step};
 use kubernetes::worker::WORK;
@@ -35,7 +36,7 @@ pub struct Done {
 pub async fn carry_out(server: &impl Server, source: Source<'_>, plan: Plan) -> Done {
     let mut work = Work { server, source, versions: BTreeMap::new(), done: Done::default() };
     for step in plan.steps {
-        let about = if let Step::Create { key, .. } = &step { Some(key.kind) } else { None };
+        let about = step.makes();
         if let Err(error) = work.step(step).await {
             work.done.failed = Some((about, error));
             break;
@@ -106,6 +107,16 @@ impl<S: Server> Work<'_, S> {
                 self.done.writes += 1;
                 self.done.answers.push((issue.key.kind, made));
             }
+            Step::IssueForPod(issue) => {
+                // The answer is a tenant's Secret: nobody keeps it.
+                drop(self.issue_for_pod(&issue).await?);
+                self.done.writes += 1;
+            }
+            Step::IssueKey(issue) => {
+                let made = self.issue_key(&issue).await?;
+                self.done.writes += 1;
+                self.done.answers.push((issue.key.kind, made));
+            }
             Step::Tell(note) => self.tell(&note).await,
         }
         Ok(())
@@ -130,6 +141,35 @@ impl<S: Server> Work<'_, S> {
         }
     }
 
+    /// Makes the certificate of an upload pod and its Secret. One that is there already gets another certificate, unread.
+    async fn issue_for_pod(&self, issue: &ForPod) -> Result<Value> {
+        let authority = self.server.get(&issue.signer()).await?;
+        let clients = self.server.get(&issue.clients()).await?;
+        let secret = certificate::for_pod(issue, &authority, &clients)?;
+        match self.server.create(&issue.key, &secret).await {
+            Err(error) if error.kind() == ErrorKind::Exists => {
+                self.server.patch(&issue.key, &secret, None).await
+            }
+            other => other,
+        }
+    }
+
+    /// Makes or promotes a key that signs upload tokens; that there is one by now is as good.
+    async fn issue_key(&self, issue: &IssueKey) -> Result<Value> {
+        let change = match issue.change {
+            KeyChange::First => signing_key::first(issue, &self.server.signing_key().await?),
+            KeyChange::Next => signing_key::next(issue, &self.server.signing_key().await?),
+            KeyChange::Promote => signing_key::promoted(issue, &self.server.get(&issue.key).await?)?,
+        };
+        match &issue.version {
+            Some(_) => self.server.patch(&issue.key, &change, None).await,
+            None => match self.server.create(&issue.key, &change).await {
+                Err(error) if error.kind() == ErrorKind::Exists => self.server.get(&issue.key).await,
+                other => other,
+            },
+        }
+    }
+
     /// Tells people; that nobody could be told is no reason to stop.
     async fn tell(&self, note: &Note) {
         let (object, key) = event(note, self.source, Timestamp::now());
@@ -140,7 +180,8 @@ impl<S: Server> Work<'_, S> {
 }
 
 /// A pod of that name which is not of the same owner is a stranger's, and so is one that is not found by the same labels:
-/// nobody who watches launcher pods, or workers, would hear of its end. It is never taken for the one that was to be made.
+/// nobody who watches launcher pods, or workers, would hear of its end. It is never taken for the one that was to be made. Nor is
+/// the Service of a PVC that is gone, which the garbage collector takes away later than the PVC.
 fn strange(key: &Key, wanted: &Value, there: &Value) -> Result<()> {
     let owner = |object: &Value| {
         let meta = meta(object);
@@ -151,7 +192,9 @@ fn strange(key: &Key, wanted: &Value, there: &Value) -> Result<()> {
     let found_by = |object: &Value| {
         labels().map(|label| object["metadata"]["labels"][label].clone()).collect::<Vec<_>>()
     };
-    if key.kind != Kind::Pod || owner(wanted) == owner(there) && found_by(wanted) == found_by(there) {
+    if !matches!(key.kind, Kind::Pod | Kind::Service)
+        || owner(wanted) == owner(there) && found_by(wanted) == found_by(there)
+    {
         return Ok(());
     }
     let what = format!(

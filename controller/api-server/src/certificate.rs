@@ -1,12 +1,13 @@
-//! Makes a certificate with a new key. This is where chance comes in: it belongs to what is carried out, not to what is
+//! Makes a certificate with a new key, and the Secret that takes both. This is where chance comes in: it belongs to what is carried out, not to what is
 //! decided. Called by [`carry_out()`](super::carry_out()) alone.
 
 use crate::error::{Error, ErrorKind, Result};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
-use kubernetes::issue::{Issue, LABEL};
-use kubernetes::objects::{Certificate, Kind};
+use kubernetes::issue::{ForPod, Issue, LABEL, OPAQUE};
+use kubernetes::objects::{Certificate, Key, Kind, certificate};
+use kubernetes::uploads::BUNDLE;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
     KeyPair, KeyUsagePurpose,
@@ -16,14 +17,10 @@ use std::time::{Duration, SystemTime};
 
 /// The secret with the certificate. `authority` is the signer's secret as it is now.
 pub fn secret(issue: &Issue, authority: Option<&Value>) -> Result<Value> {
-    let cannot =
-        |e: rcgen::Error| Error::setup(format!("a certificate for {} cannot be made", issue.name), e);
+    let cannot = |e: rcgen::Error| cannot(&issue.name, e);
     let key = KeyPair::generate().map_err(cannot)?;
-    let mut params = CertificateParams::new(hosts(issue)).map_err(cannot)?;
-    params.distinguished_name = name(&issue.name);
-    params.not_before = clock(issue.from).into();
-    params.not_after = clock(issue.until).into();
-    params.use_authority_key_identifier_extension = true;
+    let hosts = issue.signer.as_ref().map(|signer| signer.hosts.clone()).unwrap_or_default();
+    let mut params = params(&issue.name, hosts, issue.from, issue.until).map_err(cannot)?;
     let certificate = match (&issue.signer, authority) {
         (None, _) => {
             params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
@@ -31,20 +28,17 @@ pub fn secret(issue: &Issue, authority: Option<&Value>) -> Result<Value> {
             params.self_signed(&key)
         }
         (Some(signer), Some(secret)) => {
-            params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-            params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-            if signer.is_client {
-                params.extended_key_usages.push(ExtendedKeyUsagePurpose::ClientAuth);
-            }
+            let usages = [
+                (signer.usage.is_server(), ExtendedKeyUsagePurpose::ServerAuth),
+                (signer.usage.is_client(), ExtendedKeyUsagePurpose::ClientAuth),
+            ];
+            params.extended_key_usages =
+                usages.into_iter().filter(|(is_used, _)| *is_used).map(|(_, usage)| usage).collect();
             let is = Certificate::first(&file(secret, "tls.crt")).and_then(|found| found.name);
             if is.as_deref() != Some(signer.name.as_str()) {
-                let what = format!("{} holds another authority by now", signer.key);
-                return Err(Error::new(ErrorKind::Conflict, what));
+                return Err(replaced(&signer.key));
             }
-            let mut issuer = CertificateParams::default();
-            issuer.distinguished_name = name(&signer.name);
-            let signing = KeyPair::from_pem(&file(secret, "tls.key")).map_err(cannot)?;
-            params.signed_by(&key, &Issuer::new(issuer, signing))
+            signed(&params, &key, &signer.name, secret)
         }
         (Some(signer), None) => {
             return Err(Error::new(ErrorKind::Gone, format!("{} is not there to sign", signer.key)));
@@ -67,8 +61,77 @@ pub fn secret(issue: &Issue, authority: Option<&Value>) -> Result<Value> {
     }))
 }
 
-fn hosts(issue: &Issue) -> Vec<String> {
-    issue.signer.as_ref().map(|signer| signer.hosts.clone()).unwrap_or_default()
+/// The Secret of an upload pod. `authority` is the signer's Secret, and `clients` the ConfigMap with the authorities of the pod's
+/// clients, as they are now.
+pub fn for_pod(issue: &ForPod, authority: &Value, clients: &Value) -> Result<Value> {
+    let subject = issue.hosts.first().map(String::as_str).unwrap_or_default();
+    let cannot = |e: rcgen::Error| cannot(subject, e);
+    let signer = Certificate::first(&file(authority, "tls.crt"))
+        .filter(|signer| signer.from <= issue.from && issue.until <= signer.until)
+        .ok_or_else(|| replaced(&issue.signer()))?;
+    let bundle = clients["data"][BUNDLE].as_str().unwrap_or_default();
+    if certificate::all(bundle).is_empty() {
+        let what = format!("{} has no certificate of an authority", issue.clients());
+        return Err(Error::new(ErrorKind::Conflict, what));
+    }
+    let key = KeyPair::generate().map_err(cannot)?;
+    let mut params = params(subject, issue.hosts.clone(), issue.from, issue.until).map_err(cannot)?;
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    let name = signer.name.unwrap_or_default();
+    let certificate = signed(&params, &key, &name, authority).map_err(cannot)?;
+    Ok(json!({
+        "apiVersion": Kind::Secret.api_version(),
+        "kind": Kind::Secret.name(),
+        "metadata": {
+            "name": issue.key.name,
+            "namespace": issue.key.namespace,
+            "labels": issue.labels,
+            "ownerReferences": [issue.owner],
+        },
+        "type": OPAQUE,
+        "data": {
+            "tls.crt": STANDARD.encode(certificate.pem()),
+            "tls.key": STANDARD.encode(key.serialize_pem()),
+            "ca.crt": STANDARD.encode(bundle),
+        },
+    }))
+}
+
+/// A certificate of this name, for a server of these names; whom it is for is not said yet.
+fn params(
+    subject: &str,
+    hosts: Vec<String>,
+    from: Timestamp,
+    until: Timestamp,
+) -> std::result::Result<CertificateParams, rcgen::Error> {
+    let mut params = CertificateParams::new(hosts)?;
+    params.distinguished_name = name(subject);
+    params.not_before = clock(from).into();
+    params.not_after = clock(until).into();
+    params.use_authority_key_identifier_extension = true;
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    Ok(params)
+}
+
+/// Signs by the key in the secret of an authority of this name.
+fn signed(
+    params: &CertificateParams,
+    key: &KeyPair,
+    authority: &str,
+    secret: &Value,
+) -> std::result::Result<rcgen::Certificate, rcgen::Error> {
+    let mut issuer = CertificateParams::default();
+    issuer.distinguished_name = name(authority);
+    let signing = KeyPair::from_pem(&file(secret, "tls.key"))?;
+    params.signed_by(key, &Issuer::new(issuer, signing))
+}
+
+fn cannot(subject: &str, why: rcgen::Error) -> Error {
+    Error::setup(format!("a certificate for {subject} cannot be made"), why)
+}
+
+fn replaced(signer: &Key) -> Error {
+    Error::new(ErrorKind::Conflict, format!("{signer} holds another authority by now"))
 }
 
 fn name(text: &str) -> DistinguishedName {

@@ -25,6 +25,7 @@ pub mod lease;
 pub mod metrics;
 mod request;
 mod server;
+pub mod signing_key;
 pub mod watch;
 mod writer;
 

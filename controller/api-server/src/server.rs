@@ -1,6 +1,7 @@
 //! What a plan is carried out by: the API server itself, or one in memory.
 
 use crate::error::Result;
+use crate::signing_key::{self, Pair};
 use kubernetes::objects::Key;
 use serde_json::Value;
 
@@ -23,4 +24,9 @@ pub trait Server: Sync {
 
     /// Deletes an object, if it has this uid; where that is empty, whichever it is.
     fn delete(&self, key: &Key, uid: &str) -> impl Future<Output = Result<Value>> + Send;
+
+    /// A new key pair that signs upload tokens. It takes a while, and holds up nobody else.
+    fn signing_key(&self) -> impl Future<Output = Result<Pair>> + Send {
+        signing_key::make_aside()
+    }
 }

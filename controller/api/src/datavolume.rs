@@ -60,7 +60,9 @@ impl Source {
     /// Address of the file or the image, which may hold a password or a signature; nothing for other sources.
     pub fn address(&self) -> Option<&str> {
         let web = self.http.as_ref().map(|http| http.url.as_str());
-        web.or_else(|| self.registry.as_ref()?.url.as_deref())
+        let object = || self.s3.as_ref().map(|s3| s3.url.as_str());
+        let object = || object().or_else(|| self.gcs.as_ref().map(|gcs| gcs.url.as_str()));
+        web.or_else(object).or_else(|| self.registry.as_ref()?.url.as_deref())
     }
 }
 

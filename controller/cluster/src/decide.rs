@@ -1,6 +1,6 @@
 //! Which reconciler decides on an object.
 
-use crate::{certificates, datavolume, kubevirt, node, replicaset, vm, vmi};
+use crate::{certificates, datasource, datavolume, kubevirt, node, replicaset, storageprofile, vm, vmi};
 use jiff::Timestamp;
 use kubernetes::objects::{Key, Kind, World};
 use kubernetes::plan::Plan;
@@ -12,7 +12,10 @@ pub fn decide(world: &World, key: &Key, now: Timestamp) -> Plan {
         Kind::VirtualMachine => vm::decide(world, namespace, name, now),
         Kind::VirtualMachineInstance => vmi::decide(world, namespace, name, now),
         Kind::VirtualMachineInstanceReplicaSet => replicaset::decide(world, namespace, name, now),
-        Kind::DataVolume => datavolume::decide(world, namespace, name, now),
+        // A PVC has the name of its DataVolume: both are one disk. What touches a PVC touches that key.
+        Kind::DataVolume | Kind::PersistentVolumeClaim => datavolume::decide(world, namespace, name, now),
+        Kind::DataSource => datasource::decide(world, namespace, name, now),
+        Kind::StorageProfile | Kind::StorageClass => storageprofile::decide(world, name, now),
         Kind::KubeVirt => kubevirt::decide(world, namespace, name, now),
         Kind::Node => node::decide(world, name, now),
         Kind::Secret => certificates::decide(world, now),

@@ -8,7 +8,8 @@
 //!  VirtualMachine ─► vm ───┼─► VirtualMachineInstance ─► vmi ─► pod (one Pod for each VMI) ─► virt-handler
 //!  replica set ────────────┘                              ▲
 //!        PVCs, nodes: looked at ──────────────────────────┘
-//!  DataVolume ─► datavolume ─► PVC, worker pod ─► reports: what the worker says of its work, each second
+//!  StorageClass ─► storageprofile ─► StorageProfile          DataSource ─► datasource ─► its status
+//!  DataVolume, PVC ─► datavolume ─► PVC, worker pod ─► reports: what the worker says of its work, each second
 //!
 //!  certificates  the API server is led to virt-api           kubevirt, node   the installation, what nodes say
 //!  rights        what each step takes                        measures         what is counted
@@ -27,6 +28,7 @@
 
 pub mod args;
 mod certificates;
+mod datasource;
 mod datavolume;
 mod decide;
 #[cfg(test)]
@@ -44,6 +46,7 @@ mod run;
 mod sim;
 #[cfg(test)]
 mod steady;
+mod storageprofile;
 mod vm;
 mod vmi;
 

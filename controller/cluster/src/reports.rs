@@ -1,4 +1,5 @@
-//! What worker pods say of their work: each that runs is asked once a second, by its own address.
+//! What worker pods say of their work: each that runs is asked once a second, by its own address; one that says nothing new for a
+//! minute, as an upload that nobody sends, less often.
 //!
 //! ```text
 //!  World: worker pods that run ──follow──► a task each ──GET /v1/report──► pod:8443
@@ -7,9 +8,9 @@
 //!
 //! **Guarantees.** A worker that is silent, or says too much, holds up nobody: each request has a time limit, each answer a size
 //! limit, and only that task waits.
-//! **Assumptions.** Whoever answers at a pod's address is somebody of the tenant's: the certificate is the worker's own, made
-//! when it began, and proves nothing. So nothing is sent that is secret, and what is read becomes words and numbers of the
-//! DataVolume alone.
+//! **Assumptions.** Whoever answers at a pod's address is somebody of the tenant's: the certificate of an import is the worker's
+//! own, made when it began, and proves nothing; that of an upload is for its Service's name, and its key is in the tenant's
+//! namespace. So nothing is sent that is secret, and what is read becomes words and numbers of the DataVolume or the PVC alone.
 
 use api::datavolume::Phase;
 use api::job::Report;
@@ -18,8 +19,8 @@ use hyper::body::Bytes;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper::{Request, header};
 use hyper_util::rt::TokioIo;
-use kubernetes::objects::{Key, Kind, Mark, Pod, World, owner};
-use kubernetes::worker::{CONTAINER, PORT, REPORT};
+use kubernetes::objects::{Key, Kind, Mark, Pod, Work, World, owner};
+use kubernetes::worker::{PORT, REPORT};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
@@ -36,6 +37,9 @@ use tokio_rustls::TlsConnector;
 /// Between two questions, and the longest wait for an answer.
 const PACE: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Answers in a row that say the same, after which a worker is asked more seldom; and the time between two questions then.
+const STILL: u32 = 60;
+const SELDOM: Duration = Duration::from_secs(5);
 /// The largest report. A worker's own is a few hundred bytes.
 const LARGEST: usize = 8 << 10;
 /// The most that is read ahead of a connection.
@@ -91,17 +95,23 @@ impl Reports {
     }
 }
 
-/// A worker pod that runs for a DataVolume which is being filled, and where it answers. Nobody else is asked, whatever its labels
-/// are.
+/// A worker pod that runs for a DataVolume, or for a PVC without one, which is being filled, and where it answers. Nobody else is
+/// asked, whatever its labels are.
 fn worker(world: &World, pod: &Pod) -> Option<(Key, SocketAddr)> {
     let owner = owner::controller(&pod.meta)?;
     let namespace = pod.meta.namespace.as_deref()?;
     let claim = world.pvcs.get(namespace, &owner.name)?;
     let is_its = world.worker_of(claim).is_some_and(|worker| worker.meta.uid == pod.meta.uid);
-    let volume = world.data_volumes.get(namespace, &owner.name)?;
-    let phase = volume.status.as_ref()?.phase.clone()?;
-    let is_filled = matches!(phase, Phase::ImportScheduled | Phase::ImportInProgress);
-    let runs = pod.container(CONTAINER).is_some_and(|container| container.running);
+    let of_volume = || world.data_volumes.get(namespace, &owner.name)?.status.as_ref()?.phase.clone();
+    let is_filled = match claim.is_upload_target() {
+        true => !claim.is_filled(),
+        false => of_volume().is_some_and(|phase| {
+            use Phase::{ImportInProgress, ImportScheduled, UploadReady, UploadScheduled};
+            matches!(phase, ImportScheduled | ImportInProgress | UploadScheduled | UploadReady)
+        }),
+    };
+    let container = Work::of(&pod.meta)?.container();
+    let runs = pod.container(container).is_some_and(|container| container.running);
     let address: IpAddr = pod.ip.as_deref()?.parse().ok()?;
     let at = || (kubernetes::objects::key(Kind::Pod, &pod.meta), SocketAddr::new(address, PORT));
     (is_its && is_filled && runs).then(at)
@@ -111,14 +121,17 @@ fn worker(world: &World, pod: &Pod) -> Option<(Key, SocketAddr)> {
 async fn ask(connector: TlsConnector, address: SocketAddr, key: Key, uid: String, to: mpsc::Sender<Told>) {
     let mut connection = None;
     let mut pause = PACE;
+    let (mut last, mut same) = (None, 0_u32);
     loop {
         let began = tokio::time::Instant::now();
         match tokio::time::timeout(PATIENCE, once(&connector, address, &mut connection)).await {
             Ok(Ok(report)) => {
+                same = if last.as_ref() == Some(&report) { same.saturating_add(1) } else { 0 };
+                last = Some(report.clone());
                 if to.send((key.clone(), uid.clone(), report)).await.is_err() {
                     return;
                 }
-                pause = PACE;
+                pause = if same < STILL { PACE } else { SELDOM };
             }
             Ok(Err(why)) => {
                 tracing::debug!("{key} does not report: {why}");
@@ -205,5 +218,60 @@ impl ServerCertVerifier for Whoever {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kubernetes::uploads::{POD_PHASE, TARGET};
+    use serde_json::{Value, json};
+
+    /// A PVC with these notes, and its pod of this work, which runs.
+    fn world(notes: &Value, owner: &Value, work: Work) -> World {
+        let mut world = World::default();
+        let now = jiff::Timestamp::UNIX_EPOCH;
+        let meta = json!({"namespace": "n", "name": "disk", "uid": "1", "resourceVersion": "1", "annotations": notes, "ownerReferences": owner});
+        world.put(Kind::PersistentVolumeClaim, json!({"metadata": meta}), now);
+        let labels = json!({"kubevirt.io": "cdi-worker", "cdi.kubevirt.io": work.label()});
+        let claim = json!([{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "name": "disk", "uid": "1", "controller": true}]);
+        let meta = json!({"namespace": "n", "name": work.pod("disk"), "uid": "2", "resourceVersion": "1", "labels": labels, "ownerReferences": claim});
+        let runs = json!([{"name": work.container(), "state": {"running": {}}}]);
+        let status = json!({"phase": "Running", "podIP": "10.0.0.1", "containerStatuses": runs});
+        world.put(Kind::Pod, json!({"metadata": meta, "status": status}), now);
+        world
+    }
+
+    fn is_asked(world: &World) -> bool {
+        let mut pods =
+            world.marked(&Mark::Worker).filter_map(|key| world.pods.get(&key.namespace, &key.name));
+        pods.next().and_then(|pod| worker(world, pod)).is_some()
+    }
+
+    #[test]
+    fn a_worker_is_asked_while_it_fills_a_disk() {
+        let owner = json!([{"apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "DataVolume", "name": "disk", "uid": "3", "controller": true}]);
+        for (work, phase, asked) in [
+            (Work::Import, "ImportInProgress", true),
+            (Work::Upload, "UploadScheduled", true),
+            (Work::Upload, "UploadReady", true),
+            (Work::Upload, "Succeeded", false),
+            (Work::Import, "Failed", false),
+        ] {
+            let mut world = world(&json!({TARGET: ""}), &owner, work);
+            assert!(!is_asked(&world), "there is no DataVolume");
+            let meta = json!({"namespace": "n", "name": "disk", "uid": "3", "resourceVersion": "1"});
+            let volume = json!({"metadata": meta, "spec": {}, "status": {"phase": phase}});
+            world.put(Kind::DataVolume, volume, jiff::Timestamp::UNIX_EPOCH);
+            assert_eq!(is_asked(&world), asked, "{phase}");
+        }
+    }
+
+    #[test]
+    fn a_pvc_without_a_data_volume_is_followed_while_it_takes_an_upload() {
+        let asked = |notes| is_asked(&world(&notes, &json!([]), Work::Upload));
+        assert!(asked(json!({TARGET: "", POD_PHASE: "Running"})));
+        assert!(!asked(json!({TARGET: "", POD_PHASE: "Succeeded"})), "it is whole");
+        assert!(!asked(json!({})), "nobody asked for an upload");
     }
 }

@@ -1,8 +1,10 @@
 //! The rights that each step of virt-controller takes. Every step of every test is compared with the declared ones.
 
+use kubernetes::issue::KeyChange;
 use kubernetes::objects::rights::{Right, each, permits_name};
 use kubernetes::objects::{Key, Kind, Program, owner};
 use kubernetes::plan::Step;
+use serde_json::json;
 
 /// A step may be done.
 pub(crate) fn permits(step: &Step) -> bool {
@@ -22,13 +24,17 @@ fn touched(step: &Step) -> Vec<Key> {
         Step::Issue(issue) => {
             issue.signer.iter().map(|signer| &signer.key).chain([&issue.key]).cloned().collect()
         }
+        Step::IssueForPod(issue) => vec![issue.key.clone(), issue.signer(), issue.clients()],
+        Step::IssueKey(issue) => vec![issue.key.clone()],
         Step::Tell(_) => Vec::new(),
     }
 }
 
 /// What it takes to do a step. (One that makes what is there already reads it.)
 pub(crate) fn needs(step: &Step) -> Vec<Right> {
-    let all = |kind: Kind, verbs: &[&'static str]| verbs.iter().map(|verb| (kind, None, *verb)).collect();
+    let all = |kind: Kind, verbs: &[&'static str]| -> Vec<Right> {
+        verbs.iter().map(|verb| (kind, None, *verb)).collect()
+    };
     match step {
         Step::Create { key, object } => [(key.kind, None, "create"), (key.kind, None, "get")]
             .into_iter()
@@ -44,6 +50,20 @@ pub(crate) fn needs(step: &Step) -> Vec<Right> {
             (None, _) => all(issue.key.kind, &["create", "get"]),
             (Some(_), None) => all(issue.key.kind, &["patch"]),
             (Some(_), Some(_)) => all(issue.key.kind, &["get", "patch"]),
+        },
+        // Where there is one already, it is changed.
+        Step::IssueForPod(issue) => {
+            let written = json!({"metadata": {"ownerReferences": [issue.owner]}});
+            let mut needs: Vec<Right> = owner::rights(&written).collect();
+            needs.extend(all(issue.key.kind, &["create", "get", "patch"]));
+            needs.extend(all(issue.clients().kind, &["get"]));
+            needs
+        }
+        Step::IssueKey(issue) => match (&issue.version, issue.change) {
+            (None, _) => all(issue.key.kind, &["create", "get"]),
+            // What was made before is there, and is moved.
+            (Some(_), KeyChange::Promote) => all(issue.key.kind, &["get", "patch"]),
+            (Some(_), KeyChange::First | KeyChange::Next) => all(issue.key.kind, &["patch"]),
         },
         Step::Tell(_) => all(Kind::Event, &["create"]),
     }

@@ -231,7 +231,7 @@ impl ControlLoop {
                 self.later.insert(key.clone(), again);
             }
             if let Some((about, _)) = failure {
-                let makes = |step: &Step| matches!(step, Step::Create { key, .. } if key.kind == about);
+                let makes = |step: &Step| step.makes() == Some(about);
                 match (waits, plan.steps.iter().any(makes)) {
                     // Whatever a reconciler forgets: what has failed to be made is not tried again before its time.
                     (Some(_), true) => continue,

@@ -344,7 +344,13 @@ impl Sim {
 
 /// What a generation counts: the spec, and of a kind whose status has no path of its own, that too.
 fn is_another(kind: Kind, old: &Value, new: &Value) -> bool {
-    old["spec"] != new["spec"] || kind == Kind::VirtualMachineInstance && old["status"] != new["status"]
+    old["spec"] != new["spec"] || has_one_path(kind) && old["status"] != new["status"]
+}
+
+/// The status of a kind has no path of its own, by the definition of the kind.
+fn has_one_path(kind: Kind) -> bool {
+    let mut ours = api::crd::KINDS.iter().filter(|one| one.kind == kind.name());
+    ours.any(|one| one.subresources == api::crd::Subresources::None)
 }
 
 /// An object is being deleted.

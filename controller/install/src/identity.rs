@@ -26,7 +26,8 @@ pub(super) fn objects(wishes: &Wishes) -> Vec<Value> {
 /// The rules of a role: of what is in the namespace of the installation, or of all else.
 fn rules(program: Program, own: bool) -> Vec<Value> {
     let grants = rights::of(program).into_iter().filter(|grant| grant.kind.is_of_installation() == own);
-    grants.flat_map(|grant| rule(&grant, rights::names(program, grant.kind))).collect()
+    let beyond = rights::beyond(program).filter(|_| !own).flat_map(|grant| rule(&grant, None));
+    grants.flat_map(|grant| rule(&grant, rights::names(program, grant.kind))).chain(beyond).collect()
 }
 
 /// What is made has no name yet for the API server: the rule that lets it be made can carry none.

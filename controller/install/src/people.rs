@@ -63,10 +63,10 @@ fn disks(verbs: &[&str]) -> Vec<Value> {
     let names: Vec<&str> = kinds.map(|kind| kind.plural).collect();
     let mut rules = vec![json!({"apiGroups": [cdi::GROUP], "resources": names, "verbs": verbs})];
     if !is_reader {
-        let creates =
-            |group: &str, name: &str| json!({"apiGroups": [group], "resources": [name], "verbs": ["create"]});
-        rules.push(creates(cdi::GROUP, "datavolumes/source"));
-        rules.push(creates(UPLOAD_GROUP, "uploadtokenrequests"));
+        let may = |verbs: &[&str], group: &str, name: &str| json!({"apiGroups": [group], "resources": [name], "verbs": verbs});
+        rules.push(may(&["create"], cdi::GROUP, "datavolumes/source"));
+        // `kubectl apply` looks first whether there is one, which is never so.
+        rules.push(may(&["create", "get"], UPLOAD_GROUP, "uploadtokenrequests"));
     }
     rules
 }

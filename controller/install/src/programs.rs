@@ -1,15 +1,29 @@
-//! The programs: virt-controller twice, one of which acts; virt-api twice, both of which answer; virt-handler on every
-//! node. The certificates of virt-api, and the webhooks and APIServices that lead to it, are virt-controller's to make.
+//! The programs: virt-controller twice, one of which acts; virt-api and cdi-uploadproxy twice, both of which answer;
+//! virt-handler on every node. Their certificates, the key of upload tokens, and the webhooks and APIServices that lead to
+//! virt-api, are virt-controller's to make.
+//!
+//! ```text
+//!  Secret cdi-api-signing-key ───────► virt-api, where it is there          ConfigMap cdi-api-signing-key ─► cdi-uploadproxy
+//!  Secret cdi-uploadserver-client-cert, ConfigMap cdi-uploadserver-signer-bundle ──────────────────────────► cdi-uploadproxy
+//! ```
+//!
+//! cdi-uploadproxy cannot work without the three that it mounts: its pod begins when they are there.
 
 use super::{PRIORITY, Wishes};
 use kubernetes::objects::Program;
-use kubernetes::servers::{HANDLER, HANDLERS, MEASURES, PORT, SERVICE};
+use kubernetes::servers::{HANDLER, HANDLERS, MEASURES, PORT, PROXY, SERVICE};
+use kubernetes::uploads::{CLIENT_CERTIFICATE, SERVER_SIGNER, SIGNING_KEY};
 use serde_json::{Value, json};
 
 /// Where `virt-launcher node-info` leaves what it finds out, for virt-handler.
 const FINDINGS: &str = "/var/lib/kubevirt-node-labeller";
 /// By this label monitors find our pods; with the port `metrics` it is what they look for.
 const MEASURED: (&str, &str) = ("prometheus.kubevirt.io", "true");
+/// Where virt-api finds the key that signs upload tokens, and cdi-uploadproxy all that it mounts.
+const KEY_OF_TOKENS: &str = "/etc/virt-api/signing-key";
+const OF_PROXY: &str = "/etc/cdi-uploadproxy";
+/// Seconds that uploads may go on when a cdi-uploadproxy is to end; and those until it has told its clients, and has ended.
+const UPLOADS_END: (u64, u64) = (600, 30);
 /// The kubelet's folder.
 const KUBELET: &str = "/var/lib/kubelet";
 
@@ -22,12 +36,16 @@ pub(super) fn objects(wishes: &Wishes) -> Vec<Value> {
     };
     let [controllers, some_controller] = two("virt-controller", controller(wishes));
     let [apis, some_api] = two("virt-api", api(wishes));
+    let [proxies, some_proxy] = two(PROXY.program, proxy(wishes));
     vec![
         controllers,
         some_controller,
         apis,
         some_api,
-        service(wishes),
+        service(wishes, SERVICE),
+        proxies,
+        some_proxy,
+        service(wishes, (PROXY.program, SERVICE.1)),
         handlers(wishes),
         measures(wishes),
         workload(
@@ -59,12 +77,44 @@ fn api(wishes: &Wishes) -> Value {
     let name = "virt-api";
     let mut container = container(wishes, name, "50m", "32Mi");
     container["env"] = json!([of_pod("POD_NAMESPACE", "metadata.namespace")]);
-    template(name, anywhere(wishes, name, Program::Api.account(), container))
+    container["volumeMounts"] = json!([mounted("signing-key", KEY_OF_TOKENS)]);
+    let mut spec = anywhere(wishes, name, Program::Api.account(), container);
+    // VMs do not wait for uploads.
+    let key = json!({"secretName": SIGNING_KEY, "optional": true});
+    spec["volumes"] = json!([{"name": "signing-key", "secret": key}]);
+    template(name, spec)
 }
 
-/// The API server finds virt-api by this.
-fn service(wishes: &Wishes) -> Value {
-    let (name, port) = SERVICE;
+fn proxy(wishes: &Wishes) -> Value {
+    let name = PROXY.program;
+    let mut container = container(wishes, name, "50m", "32Mi");
+    container["env"] = json!([of_pod("POD_NAMESPACE", "metadata.namespace")]);
+    container["args"] = json!(["--grace-period", UPLOADS_END.0.to_string()]);
+    let volumes = [
+        ("keys", json!({"configMap": {"name": SIGNING_KEY}})),
+        ("client", json!({"secret": {"secretName": CLIENT_CERTIFICATE}})),
+        ("authorities", json!({"configMap": {"name": SERVER_SIGNER.1}})),
+    ];
+    let mounts = volumes.each_ref().map(|(name, _)| mounted(name, &format!("{OF_PROXY}/{name}")));
+    container["volumeMounts"] = json!(mounts);
+    let mut spec = anywhere(wishes, name, Program::Proxy.account(), container);
+    spec["terminationGracePeriodSeconds"] = json!(UPLOADS_END.0 + UPLOADS_END.1);
+    spec["volumes"] = volumes
+        .into_iter()
+        .map(|(name, mut volume)| {
+            volume["name"] = json!(name);
+            volume
+        })
+        .collect();
+    template(name, spec)
+}
+
+fn mounted(name: &str, path: &str) -> Value {
+    json!({"name": name, "mountPath": path, "readOnly": true})
+}
+
+/// The API server finds virt-api by this, and clients find cdi-uploadproxy.
+fn service(wishes: &Wishes, (name, port): (&str, u16)) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Service",

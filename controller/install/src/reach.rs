@@ -119,7 +119,10 @@ fn no_account_reads_the_secrets_of_the_cluster() {
     let rights = rights();
     assert!(rights.len() > 10, "the rules were not found");
     for right in rights.iter().filter(|right| right.has("secrets")) {
-        assert!(!right.everywhere, "{}", right.told());
+        // virt-controller writes those of upload pods, which a policy binds, and reads none.
+        let reads = ["get", "list", "watch"].iter().any(|verb| right.may(verb));
+        let is_written = right.account == "kubevirt-controller" && !reads;
+        assert!(!right.everywhere || is_written, "{}", right.told());
         // virt-handler runs on every node: its own certificate, and nothing else that is secret.
         let is_agent = right.account == "kubevirt-handler";
         assert!(!is_agent || right.names.len() == 1 && !right.may("create"), "{}", right.told());

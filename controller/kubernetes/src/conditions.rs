@@ -52,6 +52,38 @@ pub fn say(
     }
 }
 
+/// Says a condition of an object of CDI. What says so already stays as it is, with its times.
+pub fn say_of_cdi(
+    list: &mut Vec<api::cdi::Condition>,
+    kind: &str,
+    status: &str,
+    reason: &str,
+    message: &str,
+    now: Timestamp,
+) {
+    let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    let (reason, message, time) = (text(reason), text(message), Some(stamp(now)));
+    match list.iter_mut().find(|condition| condition.r#type == kind) {
+        Some(old) if old.status == status && old.reason == reason && old.message == message => {}
+        Some(old) => {
+            if old.status != status {
+                status.clone_into(&mut old.status);
+                old.last_transition_time.clone_from(&time);
+            }
+            (old.reason, old.message, old.last_heartbeat_time) = (reason, message, time);
+        }
+        None => list.push(api::cdi::Condition {
+            r#type: kind.to_owned(),
+            status: status.to_owned(),
+            reason,
+            message,
+            last_transition_time: time.clone(),
+            last_heartbeat_time: time,
+            ..api::cdi::Condition::default()
+        }),
+    }
+}
+
 /// It is said of a VMI that nothing is heard of its node: by us, who take that back.
 pub fn is_unheard(list: &[Condition]) -> bool {
     let said = of(list, &ConditionType::Synchronized);
@@ -80,5 +112,19 @@ mod tests {
         say(&mut list, ConditionType::Ready, "True", None, None, at(4));
         assert_eq!(list[0].last_transition_time.as_deref(), Some("1970-01-01T00:00:04Z"));
         assert!(is(&list, &ConditionType::Ready));
+    }
+
+    #[test]
+    fn what_is_said_of_cdis_objects_has_two_times() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let time = |second| Some(stamp(at(second)));
+        let mut list = Vec::new();
+        for (second, status, reason) in [(1, "False", "A"), (2, "False", "A"), (3, "False", "B")] {
+            say_of_cdi(&mut list, "Ready", status, reason, "", at(second));
+        }
+        assert_eq!(list.len(), 1);
+        assert_eq!((&list[0].last_transition_time, &list[0].last_heartbeat_time), (&time(1), &time(3)));
+        say_of_cdi(&mut list, "Ready", "True", "B", "", at(4));
+        assert_eq!((&list[0].last_transition_time, &list[0].message), (&time(4), &None));
     }
 }

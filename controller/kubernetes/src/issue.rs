@@ -1,10 +1,23 @@
-//! A certificate that is to be made, as virt-controller decides it: a step of a [`Plan`](crate::plan::Plan).
+//! Certificates and keys that are to be made, as virt-controller decides them: steps of a [`Plan`](crate::plan::Plan).
+//!
+//! ```text
+//!  Issue     an authority, or a certificate that one of our authorities signs ──► a Secret of the installation
+//!  ForPod    the server certificate of an upload pod ─────────────────────────► a Secret in the namespace of its PVC, written
+//!                                                                                and never read
+//!  IssueKey  the key that signs upload tokens ──────────────────────────────► a Secret of the installation
+//! ```
+//!
+//! Whoever carries out such a step makes the key: no plan has one, and neither has the picture that a plan is decided on.
 
-use crate::objects::Key;
+use crate::objects::{Key, Kind};
+use crate::uploads::{CLIENT_SIGNER, SERVER_SIGNER};
 use jiff::Timestamp;
+use serde_json::{Map, Value};
 
 /// What is ours has this label.
 pub const LABEL: (&str, &str) = ("app.kubernetes.io/managed-by", "virt-controller");
+/// The type of the Secret of an upload pod.
+pub const OPAQUE: &str = "Opaque";
 
 /// A certificate that is to be made, with a new key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +36,7 @@ pub struct Issue {
     pub signer: Option<Signer>,
 }
 
-/// Who signs a server's certificate.
+/// Who signs a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signer {
     /// The secret with the authority.
@@ -32,6 +45,86 @@ pub struct Signer {
     pub name: String,
     /// The names of the server.
     pub hosts: Vec<String>,
-    /// Whether the server shows its certificate as a client too.
-    pub is_client: bool,
+    /// Who may show the certificate.
+    pub usage: Usage,
+}
+
+/// Who may show a certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Usage {
+    /// A server.
+    Server,
+    /// A client.
+    Client,
+    /// A server, and the same program as a client.
+    Both,
+}
+
+impl Usage {
+    /// A server may show it.
+    pub const fn is_server(self) -> bool {
+        matches!(self, Usage::Server | Usage::Both)
+    }
+
+    /// A client may show it.
+    pub const fn is_client(self) -> bool {
+        matches!(self, Usage::Client | Usage::Both)
+    }
+}
+
+/// The server certificate of an upload pod, with a new key, signed by [`SERVER_SIGNER`]. The
+/// Secret that takes it has the authorities of the pod's clients beside. A Secret of that name that is there already gets new
+/// data, and nobody reads what it had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ForPod {
+    /// The Secret that takes the certificate, in the namespace of the PVC.
+    pub key: Key,
+    /// The namespace of the installation, which has the authorities.
+    pub installation: String,
+    /// The owner reference of the Secret: the PVC.
+    pub owner: Value,
+    /// The labels of the Secret.
+    pub labels: Map<String, Value>,
+    /// The DNS names of the pod; the first one is the common name too.
+    pub hosts: Vec<String>,
+    /// The time from which on the certificate is valid.
+    pub from: Timestamp,
+    /// The time until which the certificate is valid.
+    pub until: Timestamp,
+}
+
+impl ForPod {
+    /// The Secret with the authority that signs the certificate.
+    pub fn signer(&self) -> Key {
+        Key::new(Kind::Secret, &*self.installation, SERVER_SIGNER.0)
+    }
+
+    /// The ConfigMap with the authorities of the pod's clients.
+    pub fn clients(&self) -> Key {
+        Key::new(Kind::ConfigMap, &*self.installation, CLIENT_SIGNER.1)
+    }
+}
+
+/// A change of the key pair that signs upload tokens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IssueKey {
+    /// The Secret that keeps the key pair.
+    pub key: Key,
+    /// The version of the Secret that was looked at; nothing where there is none yet.
+    pub version: Option<String>,
+    /// What is done.
+    pub change: KeyChange,
+    /// The time that the Secret says of the change.
+    pub at: Timestamp,
+}
+
+/// A change of the key pair that signs upload tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyChange {
+    /// A new key pair, which signs at once: there is none to go on with.
+    First,
+    /// A new key pair beside the present one, which signs later.
+    Next,
+    /// The key pair that was made beside takes the place of the present one.
+    Promote,
 }

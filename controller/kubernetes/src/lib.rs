@@ -29,5 +29,6 @@ pub mod objects;
 pub mod plan;
 pub mod servers;
 pub mod subresources;
+pub mod uploads;
 pub mod webhooks;
 pub mod worker;

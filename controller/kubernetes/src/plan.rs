@@ -10,7 +10,7 @@
 //! as it should be. Steps are done in order, and the first that fails ends the plan: what was decided on the rest is
 //! decided again on the next picture.
 
-use crate::issue::Issue;
+use crate::issue::{ForPod, Issue, IssueKey};
 use crate::objects::{Key, Kind, LauncherPods, key};
 use api::meta::ObjectMeta;
 use jiff::Timestamp;
@@ -62,6 +62,10 @@ pub enum Step {
     },
     /// Make a certificate with a new key, and put both into a secret.
     Issue(Issue),
+    /// Make the server certificate of an upload pod with a new key, and put both into a Secret that is not read.
+    IssueForPod(ForPod),
+    /// Make or promote a key that signs upload tokens.
+    IssueKey(IssueKey),
     /// Tell what happened.
     Tell(Note),
 }
@@ -81,6 +85,16 @@ pub struct Note {
     pub message: String,
 }
 
+impl Step {
+    /// The kind of what it makes for the object that is decided on: that it cannot be made is said there.
+    pub fn makes(&self) -> Option<Kind> {
+        match self {
+            Step::Create { key, .. } | Step::IssueForPod(ForPod { key, .. }) => Some(key.kind),
+            _ => None,
+        }
+    }
+}
+
 impl Plan {
     /// Nothing is to be done now (something may be later).
     pub fn is_empty(&self) -> bool {
@@ -95,6 +109,16 @@ impl Plan {
     /// Makes a certificate.
     pub fn issue(&mut self, issue: Issue) {
         self.steps.push(Step::Issue(issue));
+    }
+
+    /// Makes the server certificate of an upload pod.
+    pub fn issue_for_pod(&mut self, issue: ForPod) {
+        self.steps.push(Step::IssueForPod(issue));
+    }
+
+    /// Makes or promotes a key that signs upload tokens.
+    pub fn issue_key(&mut self, issue: IssueKey) {
+        self.steps.push(Step::IssueKey(issue));
     }
 
     /// Deletes an object.

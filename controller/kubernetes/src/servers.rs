@@ -4,7 +4,7 @@
 //! [`webhooks`](crate::webhooks)), each program shows its own certificate, and what is installed leads to them.
 
 use crate::objects::{API_CERTIFICATE, CONTROLLER_CERTIFICATE, HANDLER_CERTIFICATE};
-use crate::subresources::GROUP;
+use crate::uploads;
 use serde_json::{Value, json};
 
 /// Where each program listens: one port for whoever asks, the API server, the kubelet and monitors.
@@ -40,16 +40,23 @@ pub const CONTROLLER: Server = Server {
 /// virt-handler: the same on every node, so that its certificate must open no door to another node's.
 pub const HANDLER: Server =
     Server { program: "virt-handler", secret: HANDLER_CERTIFICATE, is_client: false, is_asked_by_us: true };
+/// cdi-uploadproxy. As a client of upload pods it shows another certificate, of another authority.
+pub const PROXY: Server = Server {
+    program: uploads::PROXY,
+    secret: uploads::PROXY_CERTIFICATE,
+    is_client: false,
+    is_asked_by_us: false,
+};
 /// All of them.
-pub const SERVERS: [Server; 3] = [API, CONTROLLER, HANDLER];
+pub const SERVERS: [Server; 4] = [API, CONTROLLER, HANDLER, PROXY];
 /// The service by which monitors find all programs.
 pub const MEASURES: &str = "kubevirt-prometheus-metrics";
 
-/// The spec of the APIService for a version of [`GROUP`], of an installation in `namespace` whose certificate `bundle`
+/// The spec of the APIService for a version of a group, of an installation in `namespace` whose certificate `bundle`
 /// vouches for. What the API server would fill in is written out, so that what it keeps is what was written.
-pub fn api_service(version: &str, namespace: &str, bundle: &str) -> Value {
+pub fn api_service(group: &str, version: &str, namespace: &str, bundle: &str) -> Value {
     json!({
-        "group": GROUP,
+        "group": group,
         "version": version,
         "service": {"namespace": namespace, "name": SERVICE.0, "port": SERVICE.1},
         "caBundle": bundle,
@@ -64,7 +71,8 @@ mod tests {
 
     #[test]
     fn an_api_service_leads_to_virt_api_and_believes_nobody_else() {
-        let spec = api_service("v1", "here", "QQ==");
+        let spec = api_service("subresources.kubevirt.io", "v1", "here", "QQ==");
+        assert_eq!((&spec["group"], &spec["version"]), (&json!("subresources.kubevirt.io"), &json!("v1")));
         assert_eq!(spec["service"], json!({"namespace": "here", "name": "virt-api", "port": 443}));
         assert_eq!((&spec["caBundle"], &spec["insecureSkipTLSVerify"]), (&json!("QQ=="), &Value::Null));
         assert_eq!(

@@ -11,9 +11,11 @@
 //!                                   Secret ── watch
 //! ```
 //!
-//! bucket says how often something may be done, and places by how many at once.
+//! bucket says how often something may be done, and places by how many at once. token signs and verifies upload tokens;
+//! mounted follows the files of mounted Secrets and ConfigMaps.
 //!
-//! **May be called** by virt-controller (`cluster`), virt-handler (`node`) and virt-api (`admission`). **Absent:** what is
+//! **May be called** by virt-controller (`cluster`), virt-handler (`node`), virt-api (`admission`, `subresources`) and
+//! cdi-uploadproxy (`uploadproxy`). **Absent:** what is
 //! answered beside health, and who made the certificate: virt-controller does, and a new one takes no restart.
 
 // Tests wait for nobody but themselves.
@@ -23,6 +25,8 @@ pub mod authentication;
 pub mod bucket;
 pub mod certificate;
 pub mod health;
+pub mod mounted;
 pub mod places;
 pub mod program;
+pub mod token;
 pub mod transport;

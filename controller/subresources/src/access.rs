@@ -9,7 +9,7 @@ use crate::route::Route;
 use http::Method;
 use kubernetes::objects::Kind;
 use kubernetes::subresources::GROUP;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
@@ -36,18 +36,8 @@ impl Access {
         method: &Method,
         route: &Route<'_>,
     ) -> Result<()> {
-        let verb = verb(method, route)?;
-        let turn = tokio::time::timeout(PATIENCE, self.reviews.acquire()).await;
-        let Ok(Ok(_turn)) = turn else {
-            return Err(Refused::unavailable(format!(
-                "cannot ask the API server whether user {:?} may {verb} {}: {AT_ONCE} other questions had no answer \
-                 within 5 s; try again",
-                requester.user,
-                route.resource()
-            )));
-        };
-        let mut spec = requester.spec();
-        spec["resourceAttributes"] = json!({
+        let verb = verb(method, route.name)?;
+        let attributes = json!({
             "group": GROUP,
             "version": route.version,
             "verb": verb,
@@ -56,6 +46,28 @@ impl Access {
             "subresource": route.of_subresource(),
             "name": route.name,
         });
+        self.reviewed(requester, &route.resource(), attributes).await
+    }
+
+    /// The user may do what these attributes of a SubjectAccessReview say, to a resource that people call so.
+    pub(crate) async fn reviewed(
+        &self,
+        requester: &Requester,
+        resource: &str,
+        attributes: Value,
+    ) -> Result<()> {
+        let text = |name: &str| attributes[name].as_str().unwrap_or_default().to_owned();
+        let (verb, group, namespace) = (text("verb"), text("group"), text("namespace"));
+        let turn = tokio::time::timeout(PATIENCE, self.reviews.acquire()).await;
+        let Ok(Ok(_turn)) = turn else {
+            return Err(Refused::unavailable(format!(
+                "cannot ask the API server whether user {:?} may {verb} {resource}: {AT_ONCE} other questions had no answer \
+                 within 5 s; try again",
+                requester.user,
+            )));
+        };
+        let mut spec = requester.spec();
+        spec["resourceAttributes"] = attributes;
         let is =
             api_server::review(&self.client, Kind::SubjectAccessReview, &spec).await.map_err(|error| {
                 tracing::warn!("whether {:?} may cannot be told: {}", requester.user, error.chain());
@@ -65,10 +77,8 @@ impl Access {
             return Ok(());
         }
         let mut said = format!(
-            "User {:?} cannot {verb} resource {:?} in API group {GROUP:?} in the namespace {:?}",
+            "User {:?} cannot {verb} resource {resource:?} in API group {group:?} in the namespace {namespace:?}",
             requester.user,
-            route.resource(),
-            route.namespace
         );
         if let Some(reason) = is["reason"].as_str().filter(|reason| !reason.is_empty()) {
             said = format!("{said}: {reason}");
@@ -78,14 +88,14 @@ impl Access {
 }
 
 /// The verb of a request, as roles name it.
-fn verb(method: &Method, route: &Route<'_>) -> Result<&'static str> {
+pub(crate) fn verb(method: &Method, name: &str) -> Result<&'static str> {
     Ok(match *method {
-        Method::GET if route.name.is_empty() => "list",
+        Method::GET if name.is_empty() => "list",
         Method::GET => "get",
         Method::PUT => "update",
         Method::POST => "create",
         Method::PATCH => "patch",
-        Method::DELETE if route.name.is_empty() => "deletecollection",
+        Method::DELETE if name.is_empty() => "deletecollection",
         Method::DELETE => "delete",
         _ => return Err(Refused::method("GET and PUT")),
     })

@@ -7,8 +7,11 @@
 //! | `/apis/GROUP/VERSION` | APIResourceList |
 //! | `/apis/GROUP/VERSION/version`, `…/guestfs`, `…/healthz` | of this program |
 //! | `/openapi/v2`, `/openapi/v3`, `/openapi/v3/apis/GROUP/VERSION` | OpenAPI |
+//!
+//! Those of `upload.cdi.kubevirt.io` are [`uploadtoken`]'s.
 
 use crate::refused::with_json_text;
+use crate::uploadtoken;
 use http::StatusCode;
 use hyper::body::Bytes;
 use kubernetes::subresources::{Action, GROUP, Method, Of, SUBRESOURCES, Subresource, VERSIONS};
@@ -23,7 +26,10 @@ static DOCUMENTS: LazyLock<BTreeMap<String, Bytes>> = LazyLock::new(|| {
     let root = format!("/apis/{GROUP}");
     let mut all = vec![
         ("/".to_owned(), root_paths()),
-        ("/apis".to_owned(), json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": [group()]})),
+        (
+            "/apis".to_owned(),
+            json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": [group(), uploadtoken::group()]}),
+        ),
         (root.clone(), group()),
         ("/openapi/v2".to_owned(), swagger()),
         ("/openapi/v3".to_owned(), index()),
@@ -32,6 +38,7 @@ static DOCUMENTS: LazyLock<BTreeMap<String, Bytes>> = LazyLock::new(|| {
         all.push((format!("{root}/{version}"), resources(version)));
         all.push((format!("/openapi/v3{root}/{version}"), openapi(version)));
     }
+    all.extend(uploadtoken::documents());
     all.into_iter().map(|(path, document)| (path, document.to_string().into())).collect()
 });
 
@@ -65,6 +72,7 @@ fn arch() -> &'static str {
 fn root_paths() -> Value {
     let mut paths = vec!["/apis".to_owned(), format!("/apis/{GROUP}")];
     paths.extend(VERSIONS.iter().map(|version| format!("/apis/{GROUP}/{version}")));
+    paths.extend(uploadtoken::root_paths());
     paths.extend(["/healthz", "/openapi/v2", "/openapi/v3"].map(str::to_owned));
     json!({"paths": paths})
 }
@@ -121,6 +129,7 @@ fn index() -> Value {
             let url = format!("/openapi/v3/{path}");
             (path, json!({"serverRelativeURL": url}))
         })
+        .chain(uploadtoken::openapi_index())
         .collect();
     json!({"paths": paths})
 }
@@ -135,7 +144,8 @@ fn openapi(version: &str) -> Value {
 
 fn swagger() -> Value {
     let parameter = |name: &str| json!({"name": name, "in": "path", "required": true, "type": "string"});
-    let all = VERSIONS.iter().flat_map(|version| paths(version, &parameter));
+    let all =
+        VERSIONS.iter().flat_map(|version| paths(version, &parameter)).chain(uploadtoken::swagger_paths());
     json!({
         "swagger": "2.0",
         "info": {"title": "KubeVirt subresources", "version": VERSIONS[0]},

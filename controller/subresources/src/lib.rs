@@ -1,5 +1,6 @@
 //! The aggregated API `subresources.kubevirt.io`: requests about one VM or VMI that no field of an object can express, from
-//! `start` to `console`. virt-api serves it beside its webhooks (package `admission`).
+//! `start` to `console`; and `upload.cdi.kubevirt.io`, by which users get tokens for uploads. virt-api serves both beside its
+//! webhooks (package `admission`).
 //!
 //! ```text
 //!  request ─► routes ─► discovery                       documents that anybody may read
@@ -13,7 +14,8 @@
 //!               ├─ guest       words of the guest agent, in the fields of the API
 //!               ├─ stats       what a VMI has used, by the names of its spec; pure
 //!               ├─ running     pause, console, VNC, … ─► handlers ─► virt-handler of the node ─► launcher
-//!               └─ ports       a port of the guest, of TCP or UDP
+//!               ├─ ports       a port of the guest, of TCP or UDP
+//!               └─ uploadtoken UploadTokenRequest ─► a token, by serve::token; nothing is stored
 //!                    ├ places: how many streams there may be, of a VMI and of a namespace
 //!                    └ websocket: bytes both ways, pings, an end with a reason; datagrams: one a message
 //! ```
@@ -50,6 +52,7 @@ mod routes;
 mod running;
 mod stats;
 mod unserved;
+mod uploadtoken;
 mod vmi;
 mod websocket;
 

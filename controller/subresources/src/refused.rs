@@ -6,6 +6,9 @@ use hyper::body::Bytes;
 use serde_json::{Value, json};
 use serve::transport::{HttpResponse, plain};
 
+/// The group of VMs and VMIs.
+const KUBEVIRT: &str = "kubevirt.io";
+
 /// The result of a request.
 pub(crate) type Result<T> = std::result::Result<T, Refused>;
 
@@ -15,8 +18,8 @@ pub(crate) struct Refused {
     pub(crate) status: StatusCode,
     reason: &'static str,
     pub(crate) message: String,
-    /// The object that it is about: a kind in upstream's singular, a name.
-    about: Option<(&'static str, String)>,
+    /// The object that it is about: a group, a kind in upstream's singular, a name.
+    about: Option<(&'static str, &'static str, String)>,
     is_text: bool,
 }
 
@@ -34,7 +37,7 @@ impl Refused {
     }
 
     fn about(mut self, subject: Subject<'_>) -> Refused {
-        self.about = Some((subject.kind, subject.name.to_owned()));
+        self.about = Some((KUBEVIRT, subject.kind, subject.name.to_owned()));
         self
     }
 
@@ -58,6 +61,13 @@ impl Refused {
     pub(crate) fn not_found(subject: Subject<'_>) -> Refused {
         let message = format!("{}.kubevirt.io {:?} not found", subject.kind, subject.name);
         Refused::new(StatusCode::NOT_FOUND, "NotFound", message).about(subject)
+    }
+
+    /// 404 of an object of another group, which nobody keeps.
+    pub(crate) fn not_kept(group: &'static str, plural: &'static str, name: &str) -> Refused {
+        let message = format!("{plural}.{group} {name:?} not found");
+        let refused = Refused::new(StatusCode::NOT_FOUND, "NotFound", message);
+        Refused { about: Some((group, plural, name.to_owned())), ..refused }
     }
 
     /// 404 of a path.
@@ -142,8 +152,8 @@ impl Refused {
             "reason": self.reason,
             "code": self.status.as_u16(),
         });
-        if let Some((kind, name)) = &self.about {
-            body["details"] = json!({"name": name, "group": "kubevirt.io", "kind": kind});
+        if let Some((group, kind, name)) = &self.about {
+            body["details"] = json!({"name": name, "group": group, "kind": kind});
         }
         body
     }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  path ─► document                                                          (anybody)
+//!   ├─► uploadtoken ─► requester ─► access ─► a token
 //!   └─► Route ─► requester ─► access ─► the action
 //!                                        ├─ of a VM: Objects::change(lifecycle::…)
 //!                                        ├─ of a VMI: its object ─► vmi::permits ─► running, ports
@@ -19,8 +20,9 @@ use crate::refused::{Refused, Result, with_json};
 use crate::requester::Aggregation;
 use crate::route::Route;
 use crate::running::Way;
+use crate::uploadtoken::Tokens;
 use crate::websocket::{Wanted, carry};
-use crate::{body, datagrams, discovery, ports, query, running, unserved, vmi};
+use crate::{body, datagrams, discovery, ports, query, running, unserved, uploadtoken, vmi};
 use api::duration::Duration;
 use api::launcher::{Freeze, LONGEST_FREEZE, Request};
 use api::vm::VirtualMachine;
@@ -30,6 +32,7 @@ use hyper::body::Bytes;
 use kubernetes::subresources::{Action, GROUP, Of};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use serve::token::Signer;
 use serve::transport::{Asked, HttpResponse, Limits, Upgrade, Upgraded};
 use std::sync::Arc;
 
@@ -43,6 +46,7 @@ pub fn is_ours(path: &str) -> bool {
     matches!(path, "/" | "/apis" | "/openapi/v2" | "/openapi/v3")
         || path.starts_with("/openapi/v3/apis/")
         || path.strip_prefix("/apis/").is_some_and(|path| path.starts_with(GROUP))
+        || uploadtoken::is_ours(path)
 }
 
 /// Answers requests of the aggregated API.
@@ -52,6 +56,7 @@ pub struct Routes {
     objects: Objects,
     handlers: Arc<Handlers>,
     streams: Streams,
+    tokens: Tokens,
 }
 
 /// Options of a request that only says whether it is to be done.
@@ -86,11 +91,17 @@ impl FreezeOptions {
 }
 
 impl Routes {
-    /// Answers users whom the aggregator names.
-    pub fn new(client: kube::Client, aggregation: Arc<Aggregation>, handlers: Arc<Handlers>) -> Routes {
+    /// Answers users whom the aggregator names; `signer` signs their tokens for uploads.
+    pub fn new(
+        client: kube::Client,
+        aggregation: Arc<Aggregation>,
+        handlers: Arc<Handlers>,
+        signer: Arc<Signer>,
+    ) -> Routes {
         let streams = Streams::new(Limits::of_server().streams);
         let access = Access::new(client.clone());
-        Routes { aggregation, access, objects: Objects::new(client), handlers, streams }
+        let tokens = Tokens::new(signer);
+        Routes { aggregation, access, objects: Objects::new(client), handlers, streams, tokens }
     }
 
     /// The answer to a request.
@@ -105,6 +116,13 @@ impl Routes {
                 Method::GET | Method::HEAD => Ok(document),
                 _ => Err(Refused::method("GET")),
             };
+        }
+        if uploadtoken::is_ours(&path) {
+            let place = uploadtoken::Place::of(&path)?;
+            let requester = self.aggregation.requester(&asked.head, asked.client.as_ref())?;
+            let attributes = place.attributes(&asked.head.method)?;
+            self.access.reviewed(&requester, uploadtoken::PLURAL, attributes).await?;
+            return self.tokens.answer(asked, &place).await;
         }
         let route = Route::of(&path)?;
         let method = &asked.head.method;

@@ -25,5 +25,6 @@ mod paths;
 mod program;
 mod scene;
 mod slow;
+mod tokens;
 mod users;
 mod virt_handler;

@@ -1,6 +1,7 @@
 //! The program virt-api, and its memory as the kernel tells it.
 
 use crate::client::{Client, LONG, answer, say};
+use kubernetes::uploads::PRIVATE_KEY;
 use rustls::RootCertStore;
 use std::net::{SocketAddr, TcpListener};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -27,6 +28,7 @@ impl Program {
             "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
         });
         std::fs::write(folder.path().join("kubeconfig"), kubeconfig.to_string()).unwrap();
+        std::fs::create_dir(folder.path().join("signing-key")).unwrap();
         let address = free();
         let child = spawn(&folder, address);
         let mut program = Program { child, address, folder };
@@ -38,6 +40,13 @@ impl Program {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         program
+    }
+
+    /// The Secret with the key of upload tokens is there from now on.
+    pub(crate) fn signs_by(&self, key: &[u8]) {
+        let folder = self.folder.path().join("signing-key");
+        std::fs::write(folder.join("new"), key).unwrap();
+        std::fs::rename(folder.join("new"), folder.join(PRIVATE_KEY)).unwrap();
     }
 
     /// The most memory that it had so far, in KiB.
@@ -105,7 +114,8 @@ fn free() -> SocketAddr {
 fn spawn(folder: &tempfile::TempDir, address: SocketAddr) -> Child {
     let log = std::fs::File::create(folder.path().join("log")).unwrap();
     Command::new(env!("CARGO_BIN_EXE_virt-api"))
-        .args(["--namespace", "kubevirt", "--listen", &address.to_string()])
+        .args(["--namespace", "kubevirt", "--listen", &address.to_string(), "--signing-key"])
+        .arg(folder.path().join("signing-key"))
         .env("KUBECONFIG", folder.path().join("kubeconfig"))
         .env("CORACLE_LOG", "info")
         .stdin(Stdio::null())

@@ -36,6 +36,7 @@ fn listens(program: &str) -> BTreeSet<u64> {
         "virt-controller" => cluster::args::Controller::command(),
         "virt-api" => admission::args::Api::command(),
         "virt-handler" => node::args::Args::command(),
+        "cdi-uploadproxy" => uploadproxy::args::Proxy::command(),
         other => panic!("{other} is new here"),
     };
     let defaults = command.get_arguments().flat_map(|argument| argument.get_default_values());
@@ -69,7 +70,7 @@ fn doors(labels: &Value) -> Option<Doors> {
 #[test]
 fn what_listens_can_be_reached_and_nothing_else() {
     let all = pods();
-    assert_eq!(all.len(), 3);
+    assert_eq!(all.len(), 4);
     for (name, labels, spec) in all {
         assert!(spec["hostNetwork"].is_null(), "{name}: no policy holds what is on its node's network");
         let containers = spec["containers"].as_array().unwrap();
@@ -79,8 +80,8 @@ fn what_listens_can_be_reached_and_nothing_else() {
         let doors = doors(&labels).unwrap_or_else(|| panic!("{name}: no policy is about it"));
         assert_eq!(doors.keys().copied().collect::<BTreeSet<_>>(), said, "{name}");
         let open: Vec<u64> = doors.into_iter().filter(|(_, all)| *all).map(|(port, _)| port).collect();
-        let webhooks: &[u64] = if name == "virt-api" { &[8443] } else { &[] };
-        assert_eq!(open, webhooks, "{name}: all may come there");
+        let of_all: &[u64] = if ["virt-api", "cdi-uploadproxy"].contains(&&*name) { &[8443] } else { &[] };
+        assert_eq!(open, of_all, "{name}: all may come there");
     }
     let launcher = json!({"kubevirt.io": "virt-launcher"});
     assert_eq!(doors(&launcher), None, "launchers are their owners'");
@@ -114,7 +115,8 @@ fn monitors_find_every_program() {
     assert_eq!((&port["name"], &port["port"]), (&json!("metrics"), &json!(443)));
     let found: Vec<(String, u64)> =
         behind(&service).into_iter().map(|(name, _, port)| (name, port)).collect();
-    let all = ["virt-controller", "virt-api", "virt-handler"].map(|name| (name.to_owned(), 8443));
+    let all = ["virt-controller", "virt-api", "cdi-uploadproxy", "virt-handler"]
+        .map(|name| (name.to_owned(), 8443));
     assert_eq!(found, all);
 }
 

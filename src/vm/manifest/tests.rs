@@ -67,29 +67,44 @@ fn a_vm_is_what_its_template_says() {
 }
 
 #[test]
+fn what_a_cluster_alone_can_fill_is_refused() {
+    let http = "http: {url: 'http://server/disk.qcow2'}";
+    let archive = VM.replace("      source:", "      contentType: archive\n      source:");
+    for (text, fault) in [
+        (VM.replace(http, "upload: {}"), "25: spec.source.upload: not supported yet"),
+        (archive, "24: spec.contentType: not supported yet"),
+    ] {
+        let faults = told(&read_text(&text).faults);
+        assert!(faults.len() == 1 && faults[0].starts_with(fault), "{faults:#?}");
+    }
+}
+
+#[test]
 fn every_fault_is_told_with_its_line_and_what_is_not_known_is_only_a_warning() {
     let text = VM
         .replace("{guest: 1Gi}", "{guest: much}")
         .replace("{bus: virtio}", "{bus: virtio, colour: red}")
-        .replace("http: {url: 'http://server/disk.qcow2'}", "s3: {url: 'http://server/disk.qcow2'}")
+        .replace("http: {url: 'http://server/disk.qcow2'}", "vddk: {url: 'http://server/disk.qcow2'}")
         .replace("metadata: {name: keys}", "metadata: {name: Keys}")
         + "---\nkind: Service\napiVersion: v1\n---\nkind: Pod\n";
     let objects = read_text(&text);
     let faults = told(&objects.faults);
     assert_eq!(faults.len(), 4, "{faults:#?}");
     assert!(faults[0].starts_with("12: spec.template.spec.domain.memory.guest: must be"), "{faults:#?}");
-    assert!(faults[1].starts_with("25: spec.source.s3: not supported yet"), "{faults:#?}");
+    assert!(faults[1].starts_with("25: spec.source.vddk: not supported yet"), "{faults:#?}");
     assert!(faults[2].starts_with("29: metadata.name: \"Keys\" is not a valid name"), "{faults:#?}");
     assert!(faults[3].starts_with("35: apiVersion: "), "{faults:#?}");
     let unknown = "16: spec.template.spec.domain.devices.disks[0].disk.colour: this field is not known, and has no effect";
     let kind = "32: kind: Service of v1 is not used here, and was left out";
     assert_eq!(told(&objects.warnings), [unknown, kind]);
 
-    let text = VM.replace("{bus: virtio}", "{bus: virtio, colour: red}").replace("http: {", "s3: {");
+    let text = VM.replace("{bus: virtio}", "{bus: virtio, colour: red}").replace("http: {", "vddk: {");
     let objects = read_text(&text);
     assert_eq!(
         told(&objects.faults),
-        ["25: spec.source.s3: not supported yet\n    on a laptop a disk comes from http, registry or blank"]
+        [
+            "25: spec.source.vddk: not supported yet\n    on a laptop a disk comes from http, s3, gcs, registry or blank"
+        ]
     );
     assert_eq!(told(&objects.warnings), [unknown]);
     let e = refusal("vm.yaml", objects.faults);

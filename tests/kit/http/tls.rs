@@ -39,7 +39,7 @@ impl Authority {
         (params.signed_by(&key, &self.issuer).expect("a certificate"), key)
     }
 
-    pub(super) fn server_config(&self) -> Arc<rustls::ServerConfig> {
+    pub(crate) fn server_config(&self) -> Arc<rustls::ServerConfig> {
         let (certificate, key) = self.certificate();
         let chain: Vec<CertificateDer<'static>> = vec![certificate.der().clone()];
         let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));

@@ -37,9 +37,9 @@ fn every_fault_is_told_with_file_line_and_field() {
         .replace("{bus: virtio}", "{bus: floppy}")
         .replace("{guest: 128Mi}", "{guest: 128Mi, colour: red}")
         .replace("capacity: 1Gi", "capacity: much")
-        + "---\napiVersion: cdi.kubevirt.io/v1beta1\nkind: DataVolume\nmetadata: {name: d}\nspec:\n  storage: {}\n  source:\n    s3: {url: x}\n";
+        + "---\napiVersion: cdi.kubevirt.io/v1beta1\nkind: DataVolume\nmetadata: {name: d}\nspec:\n  storage: {}\n  source:\n    vddk: {url: x}\n";
     let ran = dry(&laptop, &text).refused(3, "vm.yaml:17: spec.template.spec.volumes[0].emptyDisk.capacity");
-    assert!(ran.err.contains("vm.yaml:25: spec.source.s3: not supported yet"), "{}", ran.err);
+    assert!(ran.err.contains("vm.yaml:25: spec.source.vddk: not supported yet"), "{}", ran.err);
     assert!(
         ran.err.contains("vm.yaml:14: spec.template.spec.domain.devices.disks[0].disk.bus"),
         "{}",

@@ -1,6 +1,6 @@
 //! The same with each request: headers of the user's, basic authentication, a bearer token.
 
-use super::{Authorizer, Server, basic, secret};
+use super::{Answer, Authorizer, Server, basic, secret};
 use crate::{Error, Fault, Result, Secret};
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName};
 
@@ -63,7 +63,7 @@ impl Authorizer for Headers {
     async fn challenged(
         &self,
         _: &Server<'_>,
-        _: &HeaderMap,
+        _: &Answer<'_>,
         _: &HeaderMap,
         (): &(),
     ) -> Result<Option<HeaderMap>, Fault> {

@@ -4,18 +4,25 @@
 //! |---|---|
 //! | [`Headers`] | nothing, or the same with each request: headers of the user's, basic authentication, a bearer token |
 //! | [`RegistryToken`] | nothing until it is challenged, then user and password, or a token of the registry's token server |
+//! | [`S3`] | a signature of each request for one object (SigV4) |
+//! | [`ServiceAccount`] | a token that Google's token server gives for a signed word of the account |
 //!
 //! What an authorizer says goes to the server it is for and to no other origin; that is kept by [`crate::Client`].
 
 mod challenge;
 mod headers;
+mod s3;
+mod service_account;
 mod token;
 
 pub use headers::{Headers, Login};
+pub use s3::S3;
+pub use service_account::ServiceAccount;
 pub use token::{Credential, Credentials, RegistryToken, Scopes};
 
 use crate::{Connector, Error, Fault, Location, Result, Secret};
 use base64::Engine;
+use reqwest::StatusCode;
 use reqwest::header::{HeaderMap, HeaderValue};
 use std::time::Duration;
 
@@ -31,15 +38,34 @@ pub trait Authorizer: Send + Sync {
         scope: &Self::Scope,
     ) -> impl Future<Output = Result<HeaderMap, Fault>> + Send;
 
-    /// The server answered 401, with these headers, to a request that carried `used`: what is to go with the next try;
-    /// nothing, where there is nothing else to say.
+    /// Whether an answer of the server may want to be told something else; an answer that is none stays what it is. As a rule
+    /// that is 401.
+    fn is_challenge(&self, status: StatusCode) -> bool {
+        status == StatusCode::UNAUTHORIZED
+    }
+
+    /// Bytes of the text of such an answer that are read for it.
+    fn excerpt(&self) -> usize {
+        0
+    }
+
+    /// The server gave such an answer to a request that carried `used`: what is to go with the next try; nothing, where there
+    /// is nothing else to say.
     fn challenged(
         &self,
         server: &Server<'_>,
-        answer: &HeaderMap,
+        answer: &Answer<'_>,
         used: &HeaderMap,
         scope: &Self::Scope,
     ) -> impl Future<Output = Result<Option<HeaderMap>, Fault>> + Send;
+}
+
+/// An answer that may want to be told something else of who asks.
+pub struct Answer<'a> {
+    /// Its headers.
+    pub headers: &'a HeaderMap,
+    /// The beginning of its text.
+    pub excerpt: &'a [u8],
 }
 
 /// The server that is told who asks, and the way to it.

@@ -13,7 +13,7 @@
 //! as a registry that is itself spoken to in plain.
 
 use super::challenge::{self, Bearer, Challenge};
-use super::{Authorizer, Server, basic, secret};
+use super::{Answer, Authorizer, Server, basic, secret};
 use crate::body::{self, Wait};
 use crate::host::is_inside;
 use crate::retry::{self, within};
@@ -348,11 +348,13 @@ impl Authorizer for RegistryToken {
     async fn challenged(
         &self,
         to: &Server<'_>,
-        answer: &HeaderMap,
+        answer: &Answer<'_>,
         used: &HeaderMap,
         scopes: &Scopes,
     ) -> Result<Option<HeaderMap>, Fault> {
-        self.answer_to(to, answer, used.get(AUTHORIZATION), scopes).await.map(|value| Some(carried(value)))
+        self.answer_to(to, answer.headers, used.get(AUTHORIZATION), scopes)
+            .await
+            .map(|value| Some(carried(value)))
     }
 }
 
@@ -386,7 +388,7 @@ fn with_port(host: &str, url: &reqwest::Url) -> String {
 }
 
 /// `a=1&b=2`, escaped.
-fn form(fields: impl Iterator<Item = (&'static str, String)>) -> String {
+pub(super) fn form(fields: impl Iterator<Item = (&'static str, String)>) -> String {
     let Ok(mut url) = reqwest::Url::parse("http://form/") else { return String::new() };
     url.query_pairs_mut().extend_pairs(fields);
     url.query().unwrap_or_default().to_owned()

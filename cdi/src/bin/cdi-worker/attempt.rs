@@ -5,6 +5,7 @@ use crate::labels;
 use crate::said::{Disk, Fault, Order, Said};
 use api::job::{Source, Target};
 use cdi::plan::Wishes;
+use cdi::reach::Reach;
 use cdi::run::watch::{Phase, Watch};
 use cdi::{Error, Result, import};
 use container_disk::open::Places;
@@ -59,11 +60,12 @@ fn work(order: &Order) -> Said {
 fn moved(order: &Order, watch: &Arc<Watch>) -> Result<Said> {
     let job = &order.job;
     let threads = thread::available_parallelism().map_or(2, usize::from);
-    let wishes = Wishes { memory: order.memory, ..Wishes::of_threads(threads) };
+    let owner = Some(order.owner.clone()).filter(|owner| !owner.is_empty());
+    let wishes = Wishes { memory: order.memory, owner, ..Wishes::of_threads(threads) };
     let places = Arc::new(Places::new(None));
     // The end of the conversation is the end of this sender.
     let (going_on, ended) = channel::<()>();
-    let prepared = import::prepare(job, Arc::clone(&places), wishes, watch, |reach| {
+    let ready = |reach: &Reach| {
         reach.enter();
         // The input of an upload says itself how it ends.
         if !matches!(job.source, Source::Upload(_)) {
@@ -74,11 +76,18 @@ fn moved(order: &Order, watch: &Arc<Watch>) -> Result<Said> {
             let watch = Arc::clone(watch);
             move || tell(&watch, &ended)
         })
-    })?;
-    for line in prepared.plan_text().lines() {
-        tracing::info!("{}", printable::line(line));
+    };
+    if let Target::Folder(_) = &job.target {
+        let prepared = import::unpack(job, places, wishes, watch, ready)?;
+        planned(&prepared.plan_text());
+        let unpacked = prepared.run(watch)?;
+        drop(going_on);
+        tracing::info!("{}", printable::line(&unpacked.sentence()));
+        return Ok(Said::Done(Disk { size: unpacked.bytes, ..Disk::default() }));
     }
-    say(&Said::Planned);
+    let prepared = import::prepare(job, places, wishes, watch, ready)?;
+    let places = Arc::clone(prepared.places());
+    planned(&prepared.plan_text());
     let report = prepared.run(watch)?;
     drop(going_on);
     if let Target::File(path) = &job.target {
@@ -94,6 +103,14 @@ fn moved(order: &Order, watch: &Arc<Watch>) -> Result<Said> {
     };
     let resumed = report.resumed_at.unwrap_or(0);
     Ok(Said::Done(Disk { size: report.virtual_size, resumed, labels }))
+}
+
+/// Says what will be done, and that it begins.
+fn planned(text: &str) {
+    for line in text.lines() {
+        tracing::info!("{}", printable::line(line));
+    }
+    say(&Said::Planned);
 }
 
 fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {

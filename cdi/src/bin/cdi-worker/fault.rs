@@ -6,7 +6,7 @@
 //! | `ChecksumError` | no | the checksum of the DataVolume |
 //! | `DataVolumeTooSmall` | no | with the bytes of the disk, of the volume, and those that are missing |
 //! | `MemoryLimit` | no | with the memory limit that would do |
-//! | `InvalidImage` | no | hostile, broken, or not supported |
+//! | `InvalidImage`, `InvalidArchive` | no | hostile, broken, or not supported |
 //! | `InvalidJob` | no | the job makes no sense |
 //! | `DevicePermission` | no | the pod's user may not write the block device |
 //! | `NoSpace` | yes | the file system is full; it may grow |
@@ -18,6 +18,7 @@
 
 use crate::said::Fault;
 use api::job::{Import, Target};
+use cdi::source::{FileSource, Source as _};
 use cdi::{Error, ErrorKind};
 use std::io;
 
@@ -45,6 +46,11 @@ pub(crate) fn of(error: &Error, job: &Import) -> Fault {
             if let Some(room) = Room::in_words(&text, job) {
                 return final_fault("DataVolumeTooSmall", room.sentence());
             }
+            if let Some((_, rest)) = text.split_once("the archive is larger than its volume: ") {
+                let what =
+                    format!("DataVolume too small to contain archive: {rest}; request a larger volume");
+                return final_fault("DataVolumeTooSmall", printable::line(&what));
+            }
             if let Some(limit) = memory_limit(&text) {
                 return final_fault(
                     "MemoryLimit",
@@ -54,6 +60,7 @@ pub(crate) fn of(error: &Error, job: &Import) -> Fault {
             let reason = match error.kind() {
                 ErrorKind::Usage => "InvalidJob",
                 _ if text.contains("checksum mismatch: ") => "ChecksumError",
+                _ if matches!(job.target, Target::Folder(_)) => "InvalidArchive",
                 _ => "InvalidImage",
             };
             final_fault(reason, sentence(error))
@@ -87,7 +94,7 @@ struct Room {
 
 impl Room {
     fn in_words(text: &str, job: &Import) -> Option<Room> {
-        let size = job.size.unwrap_or(0);
+        let size = volume(job).unwrap_or(0);
         let number_after = |words: &str| number(text.split_once(words)?.1);
         if text.contains("--resize ") && text.contains(" is smaller than the disk") {
             let disk =
@@ -118,6 +125,15 @@ impl Room {
             ),
         }
     }
+}
+
+/// Bytes of the volume: what was asked for, and what a device has.
+fn volume(job: &Import) -> Option<u64> {
+    let device = match &job.target {
+        Target::Device(path) => FileSource::open(path).ok().and_then(|device| device.facts().size),
+        Target::File(_) | Target::Folder(_) => None,
+    };
+    device.max(job.size)
 }
 
 /// The memory limit with which a plan, or a decoder, would have enough.

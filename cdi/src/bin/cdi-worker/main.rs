@@ -4,12 +4,13 @@
 //!  cdi-worker import     the container of an importer pod: asks for attempts until the disk is whole
 //!    │  CDI_JOB (JSON of api::job::Import), OWNER_UID, MEMORY_LIMIT, TERMINATION_LOG          import/mod.rs
 //!    │
-//!    ├─ :8443  /v1/report  /metrics  /healthz      TLS by a certificate made at start        server.rs, page.rs
+//!    ├─ :8443  /v1/report  /metrics  /healthz      TLS by a certificate made at start        server.rs, places.rs, page.rs
 //!    │           ▲ api::job::Report, as it is now                                            progress.rs
 //!    │           │
 //!    ├─ cdi-worker attempt   one process per attempt, which gives up all but the source and the volume
 //!    │     ◄── job ──┘ lines of JSON: planned, moved, done, failed                           attempt.rs, said.rs
-//!    │     it runs cdi::import with the journal beside the disk, so that the next attempt, or the next pod, goes on
+//!    │     it runs cdi::import with the journal beside the disk, so that the next attempt, or the next pod, goes on;
+//!    │     where the target is a folder, it unpacks an archive into it (cdi::unpack)
 //!    │
 //!    └─ termination message: Report::termination(); exit code 0, 1 (Failed), or 143 (asked to end)        pod.rs
 //!
@@ -32,6 +33,7 @@ mod fault;
 mod import;
 mod labels;
 mod page;
+mod places;
 mod pod;
 mod progress;
 mod running;

@@ -18,6 +18,8 @@ pub(crate) struct Order {
     pub(crate) job: Import,
     /// Bytes of memory that it may take.
     pub(crate) memory: u64,
+    /// The uid of the PVC: what another one's attempt left on the volume is not gone on with.
+    pub(crate) owner: String,
 }
 
 /// A line of an attempt.

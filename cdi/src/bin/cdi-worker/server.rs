@@ -1,9 +1,11 @@
 //! The server of a worker pod: TLS, bounded connections, and three pages that anybody may read.
 //!
 //! Nothing secret is shown there, and nobody is asked who he is. Everything is bounded: connections, the head of a request,
-//! the time for each step. The body of a request is read by a [`Site`] that wants it (`upload/`), and by no other.
+//! the time for each step, and for a whole connection of a stranger (`places.rs`). The body of a request is read by a [`Site`]
+//! that wants it (`upload/`), and by no other.
 
 use crate::page::page;
+use crate::places::{Kind, Place, Places};
 use crate::progress::Progress;
 use cdi::{Error, ErrorKind, Result};
 use http_body_util::Full;
@@ -21,20 +23,19 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::TcpStream;
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 /// Addresses of both families, and of one where there is no other.
 const EVERYWHERE: [&str; 2] = ["[::]:8443", "0.0.0.0:8443"];
-/// The most connections at once.
-const CONNECTIONS: usize = 32;
 /// The most bytes of the head of a request, and of a body that are read at once.
 const HEAD: usize = 64 << 10;
 /// Time for a handshake.
 const STEP: Duration = Duration::from_secs(5);
 /// Time for the head of a request, also behind another one.
 const READ_HEAD: Duration = Duration::from_secs(30);
+/// Time for a whole connection of a stranger.
+const LONGEST: Duration = Duration::from_secs(60);
 /// Silence of a connection before the first probe, time between probes, and probes that may go unanswered: a client that is
 /// gone without a word is found.
 const PROBES: (Duration, Duration, u32) = (Duration::from_secs(15), Duration::from_secs(5), 3);
@@ -44,11 +45,11 @@ pub(crate) type Answer = Response<Full<Bytes>>;
 
 /// What is served.
 pub(crate) trait Site: Send + Sync + 'static {
-    /// Time for a whole connection; none where an upload takes its time.
-    const LONGEST: Option<Duration>;
-
     /// The certificate that is shown now.
     fn tls(&self) -> TlsAcceptor;
+
+    /// Whether this client has a place that no stranger takes, for as long as an upload takes.
+    fn knows(&self, client: &Client) -> bool;
 
     /// Answers a request.
     fn answer(
@@ -82,18 +83,6 @@ impl Drop for Gone {
     }
 }
 
-/// The places for connections.
-#[derive(Clone)]
-pub(crate) struct Places(Arc<Semaphore>);
-
-impl Places {
-    /// Connections that are open.
-    pub(crate) fn open(&self) -> usize {
-        // One place is for the next.
-        (CONNECTIONS - 1).saturating_sub(self.0.available_permits())
-    }
-}
-
 /// What the pages show.
 pub(crate) struct Shown {
     pub(crate) progress: Mutex<Progress>,
@@ -114,10 +103,12 @@ impl Pages {
 }
 
 impl Site for Pages {
-    const LONGEST: Option<Duration> = Some(Duration::from_secs(60));
-
     fn tls(&self) -> TlsAcceptor {
         self.acceptor.clone()
+    }
+
+    fn knows(&self, _: &Client) -> bool {
+        false
     }
 
     async fn answer(self: Arc<Self>, request: Request<Incoming>, _: Client) -> Answer {
@@ -158,7 +149,7 @@ pub(crate) fn start<S: Site>(address: Option<&str>, site: Arc<S>) -> Result<(Soc
     let runtime = fetch::runtime()?;
     let _inside = runtime.enter();
     let listener = tokio::net::TcpListener::from_std(listener).map_err(cannot)?;
-    let places = Places(Arc::new(Semaphore::new(CONNECTIONS)));
+    let places = Places::default();
     runtime.spawn(serve(listener, site, places.clone()));
     Ok((at, places))
 }
@@ -193,8 +184,6 @@ fn tls() -> Result<rustls::ServerConfig> {
 
 async fn serve<S: Site>(listener: tokio::net::TcpListener, site: Arc<S>, places: Places) {
     loop {
-        // The semaphore is never closed.
-        let Ok(place) = Arc::clone(&places.0).acquire_owned().await else { return };
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(e) => {
@@ -204,22 +193,18 @@ async fn serve<S: Site>(listener: tokio::net::TcpListener, site: Arc<S>, places:
             }
         };
         let site = Arc::clone(&site);
+        let (place, gives_way) = places.enter();
         tokio::spawn(async move {
-            match S::LONGEST {
-                None => connection(stream, site).await,
-                Some(longest) => {
-                    if timeout(longest, connection(stream, site)).await.is_err() {
-                        tracing::debug!("a connection was cut after {} s", longest.as_secs());
-                    }
-                }
+            tokio::select! {
+                () = connection(stream, site, place) => {}
+                _ = gives_way => tracing::debug!("a connection gave way to a new one"),
             }
-            drop(place);
         });
     }
 }
 
 /// A client that goes away ends its own connection.
-async fn connection<S: Site>(stream: TcpStream, site: Arc<S>) {
+async fn connection<S: Site>(stream: TcpStream, site: Arc<S>, mut place: Place) {
     probe(&stream);
     let stream = match timeout(STEP, site.tls().accept(stream)).await {
         Ok(Ok(stream)) => stream,
@@ -228,6 +213,10 @@ async fn connection<S: Site>(stream: TcpStream, site: Arc<S>) {
     };
     let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first().cloned());
     let client = Client { certificate: certificate.map(CertificateDer::into_owned), is_gone: Arc::default() };
+    let is_known = site.knows(&client);
+    if !place.becomes(if is_known { Kind::Known } else { Kind::Stranger }) {
+        return tracing::warn!("a connection was closed: there is no place for it");
+    }
     let is_gone = Arc::clone(&client.is_gone);
     let service = service_fn(move |request| {
         let (site, client) = (Arc::clone(&site), client.clone());
@@ -241,8 +230,14 @@ async fn connection<S: Site>(stream: TcpStream, site: Arc<S>) {
     let mut served = std::pin::pin!(served);
     // Of the two this ends first, also where the connection is cut from outside.
     let gone = Gone(is_gone);
-    if let Err(e) = served.as_mut().await {
-        tracing::debug!("a client: {e}");
+    let ended = match is_known {
+        true => Ok(served.as_mut().await),
+        false => timeout(LONGEST, served.as_mut()).await,
+    };
+    match ended {
+        Ok(Ok(())) => {}
+        Ok(Err(e)) => tracing::debug!("a client: {e}"),
+        Err(_) => tracing::debug!("a connection was cut after {} s", LONGEST.as_secs()),
     }
     drop(gone);
 }

@@ -17,7 +17,7 @@ mod image;
 #[cfg(test)]
 mod tests;
 
-pub(super) use container_disk::tar::looks_like_tar;
+pub(crate) use container_disk::tar::looks_like_tar;
 
 use super::{Layer, refused, truncated};
 use candidate::Worth;

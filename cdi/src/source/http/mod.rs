@@ -15,7 +15,7 @@
 //!      ReadAt                        Read
 //! ```
 //!
-//! Below all of it: `remote_file.rs` (the requests, and what is said about the server), and the package `fetch`: redirects,
+//! Below all of it: `remote_file.rs` (the requests, and what is said about the server), `who.rs` (who asks), and the package `fetch`: redirects,
 //! time-outs and pauses, how many requests at once, whether it is still the same file, TLS, the one runtime.
 //!
 //! What never happens: bytes of two versions in one result; credentials or the user's headers at another origin; a
@@ -27,6 +27,7 @@ mod encoding;
 mod probe;
 mod remote;
 mod remote_file;
+mod who;
 mod whole;
 
 use crate::source::options::Options;

@@ -1,13 +1,13 @@
 //! One file on one server: a GET with the ranges of the file, and what is said about the server when it does
 //! not answer.
 
+use super::who::Who;
 use crate::source::options::Options;
 use bytes::Bytes;
 use container_disk::Digest;
-use fetch::authorize::{Headers, Login};
 use fetch::{
     Attempts, Came, Client, Concurrency, Connect, Error, Fault, Location, Lost, Messages, Payload, Rejected,
-    Request, Resolved, Result, Retry, Secret, Silence, Unchecked, UserInfo, Why, redirect, retry,
+    Request, Resolved, Result, Retry, Silence, Unchecked, Why, redirect, retry,
 };
 use reqwest::header::{self, HeaderMap, HeaderValue};
 use reqwest::{Method, Response, StatusCode};
@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// A way to one file on one server.
 pub(super) struct RemoteFile {
-    client: Client<Headers>,
+    client: Client<Who>,
     origin: Location,
     resolved: Resolved,
     pub(super) options: Options,
@@ -26,16 +26,12 @@ pub(super) struct RemoteFile {
 impl RemoteFile {
     pub(super) fn new(url: &str, options: &Options) -> Result<RemoteFile> {
         let (origin, user_info) = Location::parse(url)?;
-        let login = login(options, user_info);
-        let headers = Headers::new(&options.headers, login.as_ref())?;
-        let words = Words {
-            name: origin.shown().to_owned(),
-            is_private: login.is_some() || !options.headers.is_empty(),
-        };
+        let (who, is_private) = Who::of(options, &origin, user_info)?;
+        let words = Words { name: origin.shown().to_owned(), is_private, is_store: options.store.is_some() };
         // A user in the address is not used: who we are is the user's word, not the server's.
         let policy = redirect::Policy { may_leave_tls: options.insecure_tls, may_name_users: true };
         Ok(RemoteFile {
-            client: Client::new(connect(options), policy, headers, words),
+            client: Client::new(connect(options), policy, who, words),
             origin,
             resolved: Resolved::default(),
             options: options.clone(),
@@ -117,6 +113,8 @@ struct Words {
     name: String,
     /// It is told who asks.
     is_private: bool,
+    /// By a key of an object store.
+    is_store: bool,
 }
 
 impl Messages for Words {
@@ -151,6 +149,9 @@ impl Messages for Words {
             (Why::Denied, true, false) => {
                 "credentials are not sent on to another server; use its address directly"
             }
+            (Why::Denied, true, true) if self.is_store => {
+                "check the key, whether it may read the object, and this host's clock"
+            }
             (Why::Denied, true, true) => "check the user, password, token or headers that were given",
             (Why::Denied, false, _) => "give a user and password, or a token",
             (Why::Missing, ..) => "check the link",
@@ -166,6 +167,9 @@ impl Messages for Words {
                 "; use an address that keeps to https, or allow it with --insecure"
             }
             Lost::TooMany(_) => "; check the link",
+            Lost::Nowhere(_) if self.is_store => {
+                "; where the bucket is of another region, use the address of that one: https://s3.REGION.…"
+            }
             Lost::Refused(_) | Lost::Nowhere(_) => "",
         };
         Error::failed(format!("{}{hint}", lost.sentence(&self.name)))
@@ -185,21 +189,6 @@ fn ranged(range: Option<&Range<u64>>, if_range: Option<&HeaderValue>) -> Result<
         }
     }
     Ok(headers)
-}
-
-/// Who asks: a token, or a user; what is given stands before what the address says.
-fn login(options: &Options, from_url: Option<UserInfo>) -> Option<Login> {
-    if let Some(token) = &options.bearer {
-        return Some(Login::Bearer(Secret::new(token)));
-    }
-    match (&options.user, from_url) {
-        (Some(user), _) => {
-            let password = options.password.as_deref().unwrap_or_default();
-            Some(Login::Basic(user.clone(), Secret::new(password)))
-        }
-        (None, Some(UserInfo { user, password })) => Some(Login::Basic(user, Secret::new(password))),
-        (None, None) => None,
-    }
 }
 
 fn connect(options: &Options) -> Connect {
@@ -231,7 +220,7 @@ mod tests {
     fn a_redirect_out_of_tls_says_what_allows_it() {
         let parse = |url: &str| Location::parse(url).unwrap().0;
         let strict = redirect::Policy { may_name_users: true, ..redirect::Policy::default() };
-        let words = Words { name: "https://h/".into(), is_private: false };
+        let words = Words { name: "https://h/".into(), is_private: false, is_store: false };
         let refused = |to: &str| {
             let refused = strict.follow(&parse("https://h/x"), to, redirect::Trail::default()).unwrap_err();
             words.lost(&parse("https://h/x"), Lost::Refused(refused))
@@ -245,16 +234,5 @@ mod tests {
         assert!(e.to_string().ends_with("--insecure"), "{e}");
         let e = refused("ftp://h/y");
         assert!(e.kind() == ErrorKind::Failed && !e.to_string().contains("--insecure"), "{e}");
-    }
-
-    #[test]
-    fn a_token_stands_before_a_user_and_what_is_given_before_the_address() {
-        let user = || Some(UserInfo { user: "u".into(), password: "p".into() });
-        let given = Options { user: Some("me".into()), ..Options::default() };
-        let bearer = Options { bearer: Some("t".into()), ..given.clone() };
-        assert!(matches!(login(&bearer, user()), Some(Login::Bearer(_))));
-        assert!(matches!(login(&given, user()), Some(Login::Basic(me, _)) if me == "me"));
-        assert!(matches!(login(&Options::default(), user()), Some(Login::Basic(u, _)) if u == "u"));
-        assert!(login(&Options::default(), None).is_none());
     }
 }

@@ -25,7 +25,7 @@ fn disk(seed: u64) -> Vec<u8> {
 
 fn job(seed: u64) -> Conversion {
     let identity = Some(Identity::of_content(format!("etag:{seed}"), None));
-    Conversion { source: "source".into(), identity, plan: "raw".into() }
+    Conversion { source: "source".into(), identity, plan: "raw".into(), owner: None }
 }
 
 /// How a run differs from others.

@@ -18,7 +18,7 @@ pub(super) fn sized(size: u64) -> FileOptions {
 
 pub(super) fn job() -> Conversion {
     let identity = Some(Identity::of_content("etag:\"1\"".into(), Some(1 << 20)));
-    Conversion { source: "http://x/disk".into(), identity, plan: "raw 1 MiB".into() }
+    Conversion { source: "http://x/disk".into(), identity, plan: "raw 1 MiB".into(), owner: None }
 }
 
 pub(super) fn names(folder: &Path) -> Vec<String> {

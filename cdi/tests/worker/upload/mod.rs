@@ -1,8 +1,10 @@
 //! The program of upload pods, as the upload proxy finds it.
 
+mod archives;
 mod client;
 mod plain;
 mod refusals;
+mod strangers;
 mod times;
 mod tus;
 
@@ -36,13 +38,30 @@ impl Server {
         Server::start_with(Some(size), &[], &[])
     }
 
+    /// One whose volume takes the files of an archive.
+    fn of_archives() -> Server {
+        let volume = tempfile::tempdir().expect("it can be made");
+        let target = Target::Folder(volume.path().to_owned());
+        Server::start_on(volume, target, None, &[], &[])
+    }
+
     fn start_with(size: Option<u64>, words: &[&str], environment: &[(&str, &str)]) -> Server {
-        let (volume, secret) =
-            (tempfile::tempdir().expect("it can be made"), tempfile::tempdir().expect("it can be made"));
+        let volume = tempfile::tempdir().expect("it can be made");
+        let target = Target::File(disk(volume.path()));
+        Server::start_on(volume, target, size, words, environment)
+    }
+
+    fn start_on(
+        volume: tempfile::TempDir,
+        target: Target,
+        size: Option<u64>,
+        words: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Server {
+        let secret = tempfile::tempdir().expect("it can be made");
         let authority = Authority::new();
         authority.mount(&authority.sign("server"), secret.path());
         let proxy = authority.sign(NAME);
-        let target = Target::File(disk(volume.path()));
         let job = Import { source: Source::Upload(Upload::default()), target, size, preallocate: false };
         let path = |name: &str| secret.path().join(name).to_str().expect("a plain path").to_owned();
         let (chain, key, clients) = (path("tls.crt"), path("tls.key"), path("ca.crt"));

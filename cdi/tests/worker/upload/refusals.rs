@@ -50,7 +50,7 @@ fn a_probe_consumes_nothing_and_other_methods_find_nothing() {
     ] {
         connection.ask(request, &[], b"").is(404);
     }
-    connection.post("/v1beta1/upload-archive", b"a tar").is(501).says("archives");
+    connection.post("/v1beta1/upload-archive", b"a tar").is(400).says("this PVC takes a disk image");
     connection.ask("POST /v1beta1/upload-form", &[], b"no form").is(400).says("multipart/form-data");
     server.connect().post("/v1beta1/upload-async", &pattern(1 << 20)).is(200);
     server.done();

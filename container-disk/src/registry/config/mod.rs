@@ -25,6 +25,7 @@ pub use places::Places;
 pub(crate) use places::read as read_file;
 
 use crate::{Error, Result};
+use fetch::Secret;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -35,6 +36,26 @@ pub struct Config {
     hosts: BTreeMap<String, Host>,
     theirs: conf::Conf,
     certs_d: Vec<PathBuf>,
+    /// A host, and what its user says of it beside all files.
+    own: Option<(String, Own)>,
+}
+
+/// What the user of one host says of it, for one piece of work: it stands before what files say.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Own {
+    /// Who asks. Unset: as files say.
+    pub login: Option<Login>,
+    /// Files with certificates (PEM) to trust beside the system's.
+    pub ca: Vec<PathBuf>,
+}
+
+/// Who asks a registry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Login {
+    /// A user and a password.
+    Basic(String, Secret),
+    /// The text of a docker `config.json`. Programs that it names are not started.
+    Config(Secret),
 }
 
 /// What is set for one host.
@@ -97,6 +118,10 @@ pub(crate) enum Source {
     File(PathBuf),
     /// The program `docker-credential-NAME`.
     Helper(String),
+    /// This user.
+    Given(Secret, Secret),
+    /// The text of a file in the form of docker's `config.json`.
+    Text(Secret),
 }
 
 /// What a mirror is asked for.
@@ -184,7 +209,13 @@ impl Config {
             })?;
             hosts.extend(file::parse(path, &text)?);
         }
-        Ok(Config { hosts, theirs: conf::Conf::read(places)?, certs_d: places.certs_d.clone() })
+        let (theirs, certs_d) = (conf::Conf::read(places)?, places.certs_d.clone());
+        Ok(Config { hosts, theirs, certs_d, own: None })
+    }
+
+    /// The same with what the user of a host says of it. A mirror is another host, and hears nothing of it.
+    pub fn with_own(self, host: &str, own: Own) -> Config {
+        Config { own: Some((host.to_owned(), own)), ..self }
     }
 
     /// Who is asked for `repository` of `host`.
@@ -196,6 +227,9 @@ impl Config {
         };
         for endpoint in &mut route.endpoints {
             endpoint.at_docker_hub();
+            if let Some((_, own)) = self.own.as_ref().filter(|(known, _)| endpoint.origin && known == host) {
+                own.apply(&mut endpoint.access);
+            }
             if endpoint.access.ca.is_empty() && endpoint.access.client.is_none() {
                 let found = certs_d::find(&self.certs_d, &endpoint.address)?;
                 (endpoint.access.ca, endpoint.access.client) = (found.ca, found.client);
@@ -206,6 +240,19 @@ impl Config {
             return Err(Error::usage(format!("docker://{host}/{repository}: {what}")));
         }
         Ok(route)
+    }
+}
+
+impl Own {
+    fn apply(&self, access: &mut Access) {
+        access.ca.extend(self.ca.iter().cloned());
+        match &self.login {
+            None => {}
+            Some(Login::Basic(user, password)) => {
+                access.credentials = Source::Given(Secret::new(user), password.clone());
+            }
+            Some(Login::Config(text)) => access.credentials = Source::Text(text.clone()),
+        }
     }
 }
 

@@ -41,6 +41,13 @@ impl File {
         Ok(File { path: path.to_owned(), known })
     }
 
+    /// What stands in the file itself: somebody else wrote it, and starts nothing here.
+    pub(super) fn without_programs(mut self) -> File {
+        self.known.cred_helpers.clear();
+        self.known.creds_store.clear();
+        self
+    }
+
     pub(super) fn find(&self, address: &str, repository: &str) -> Result<Option<Credential>> {
         let server = server_name(address);
         let helper = self.known.cred_helpers.iter().find(|(key, _)| same_server(key, address));

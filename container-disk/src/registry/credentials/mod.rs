@@ -9,6 +9,8 @@
 //!        └── auths.HOST[/GROUP]           ──► user and password, or an identity token
 //! ```
 //!
+//! A login that is given for one piece of work stands before all of them (`config::Own`).
+//!
 //! Nothing of it is in a log, in an error or in the `Debug` of anything.
 
 mod file;
@@ -43,6 +45,13 @@ fn find(source: &Source, address: &str, repository: &str) -> Result<Option<Crede
     match source {
         Source::Nothing => Ok(None),
         Source::Helper(name) => helper::ask(name, server_name(address)),
+        Source::Given(user, password) => {
+            Ok(Some(Credential::Basic(user.reveal().to_owned(), password.clone())))
+        }
+        Source::Text(text) => {
+            let file = file::File::parse(Path::new("the login"), text.reveal())?;
+            file.without_programs().find(address, repository)
+        }
         Source::File(path) => match read(path)? {
             Some(file) => file.find(address, repository),
             None => Err(Error::usage(format!("{}: there is no such file of credentials", path.display()))),

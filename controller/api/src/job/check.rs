@@ -22,7 +22,10 @@ pub fn check(volume: &DataVolume) -> Vec<Fault> {
     check_size(volume, &mut faults);
     match &spec.content_type {
         None | Some(ContentType::Kubevirt) => {}
-        Some(ContentType::Archive) => faults.push(Fault::not_yet("spec.contentType")),
+        Some(ContentType::Archive) => {
+            let why = not_of_files(volume);
+            faults.extend(why.map(|why| Fault::new("spec.contentType", Reason::Invalid, why)));
+        }
         Some(ContentType::Other(word)) if word.is_empty() => {}
         Some(ContentType::Other(word)) => {
             let what = format!("must be kubevirt or archive, not {word:?}");
@@ -36,6 +39,26 @@ pub fn check(volume: &DataVolume) -> Vec<Fault> {
         faults.push(Fault::not_yet("spec.finalCheckpoint"));
     }
     faults
+}
+
+/// An archive is files, and a block device takes none.
+pub(super) const ON_BLOCK: &str = "ContentType Archive cannot have block volumeMode";
+
+/// Why an archive cannot be the content.
+fn not_of_files(volume: &DataVolume) -> Option<&'static str> {
+    let spec = &volume.spec;
+    let modes = [
+        spec.pvc.as_ref().and_then(|claim| claim.volume_mode.as_deref()),
+        spec.storage.as_ref().and_then(|claim| claim.volume_mode.as_deref()),
+    ];
+    let source = spec.source.as_ref();
+    if source.is_some_and(|source| source.blank.is_some()) {
+        Some("SourceType cannot be blank and the contentType be archive")
+    } else if source.is_some_and(|source| source.registry.is_some()) {
+        Some("ContentType must be kubevirt when Source is Registry")
+    } else {
+        modes.contains(&Some("Block")).then_some(ON_BLOCK)
+    }
 }
 
 fn check_size(volume: &DataVolume, faults: &mut Vec<Fault>) {
@@ -74,7 +97,7 @@ fn check_source(source: &Source, faults: &mut Vec<Fault>) {
     ];
     let named: Vec<&str> = named.iter().filter(|(_, is)| *is).map(|(name, _)| *name).collect();
     match named[..] {
-        ["http" | "registry" | "blank"] => {}
+        ["http" | "s3" | "gcs" | "registry" | "blank" | "upload"] => {}
         [other] => faults.push(Fault::not_yet(format!("spec.source.{other}"))),
         [] => faults.push(Fault::new("spec.source", Reason::Required, "Missing Data volume source")),
         _ => {
@@ -87,6 +110,18 @@ fn check_source(source: &Source, faults: &mut Vec<Fault>) {
     }
     if let Some(http) = &source.http {
         check_http(http, faults);
+    }
+    if let Some(s3) = &source.s3 {
+        check_address("spec.source.s3.url", &s3.url, &["https://", "http://"], faults);
+    }
+    if let Some(gcs) = &source.gcs {
+        let at = "spec.source.gcs.url";
+        if said(&gcs.secret_ref).is_some() && gcs.url.starts_with("http://") {
+            let what = "with secretRef it must begin with gs:// or https://: the token of an account goes by TLS alone";
+            faults.push(Fault::new(at, Reason::Invalid, what));
+        } else {
+            check_address(at, &gcs.url, &["gs://", "https://", "http://"], faults);
+        }
     }
 }
 
@@ -119,23 +154,19 @@ fn check_registry(registry: &Registry, faults: &mut Vec<Fault>) {
             faults.push(Fault::new(at("pullMethod"), Reason::Invalid, what));
         }
     }
-    if said(&registry.secret_ref).is_some() {
-        let hint = "write the login into registries.toml, or log in with docker or podman";
-        faults.push(Fault::not_yet(at("secretRef")).hint(hint));
-    }
-    if said(&registry.cert_config_map).is_some() {
-        let hint = "write the certificate's file into registries.toml";
-        faults.push(Fault::not_yet(at("certConfigMap")).hint(hint));
+}
+
+/// An address may hold a password or a signature, and is not repeated.
+fn check_address(at: &str, url: &str, schemes: &[&str], faults: &mut Vec<Fault>) {
+    if !schemes.iter().any(|scheme| url.starts_with(scheme)) {
+        let what = format!("must begin with {}", schemes.join(" or "));
+        faults.push(Fault::new(at, Reason::Invalid, what));
     }
 }
 
 fn check_http(http: &Http, faults: &mut Vec<Fault>) {
     let at = |field: &str| format!("spec.source.http.{field}");
-    let is_web = http.url.starts_with("http://") || http.url.starts_with("https://");
-    if !is_web {
-        // It may hold a password, and is not repeated.
-        faults.push(Fault::new(at("url"), Reason::Invalid, "must begin with http:// or https://"));
-    }
+    check_address(&at("url"), &http.url, &["http://", "https://"], faults);
     for (i, line) in http.extra_headers.iter().enumerate() {
         // The line may hold a secret, and is not repeated.
         if !line.contains(':') {

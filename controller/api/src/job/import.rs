@@ -1,7 +1,8 @@
 //! The import of a disk: its source, its target, and its credentials as values or files.
 
+use super::check::ON_BLOCK;
 use super::{Confidential, check};
-use crate::datavolume::{self, DataVolume};
+use crate::datavolume::{self, ContentType, DataVolume};
 use crate::fault::{Fault, Reason};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -15,7 +16,8 @@ pub struct Import {
     pub source: Source,
     /// Target of the disk, which is raw there.
     pub target: Target,
-    /// Bytes of the disk in the target, at least; a larger source is refused. Unset: those of the source.
+    /// Bytes of the disk in the target, at least; a larger source is refused. Unset: those of the source. For a folder: the
+    /// most bytes of all files.
     #[serde(default)]
     pub size: Option<u64>,
     /// Allocate all blocks of the target.
@@ -29,6 +31,10 @@ pub struct Import {
 pub enum Source {
     /// File on a web server.
     Http(Http),
+    /// Object in an S3 store.
+    S3(S3),
+    /// Object in Google Cloud Storage.
+    Gcs(Gcs),
     /// Container image in a registry.
     Registry(Registry),
     /// Nothing: the disk is empty, and the job says its size.
@@ -45,6 +51,8 @@ pub enum Target {
     File(PathBuf),
     /// Block device of this path.
     Device(PathBuf),
+    /// Folder of this path: the source is a tar archive, whose files are unpacked into it.
+    Folder(PathBuf),
 }
 
 /// File on a web server.
@@ -73,6 +81,32 @@ pub struct Http {
     pub insecure: bool,
 }
 
+/// Object in an S3 store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct S3 {
+    /// Address of the object, `https://HOST/BUCKET/KEY` or `https://BUCKET.HOST/KEY`; it may hold a signature.
+    pub url: Confidential<String>,
+    /// Secret with the access key under the keys `accessKeyId` and `secretKey`. Unset: the object is public.
+    #[serde(default)]
+    pub login: Option<SecretFiles>,
+    /// Folder whose files hold certificates (PEM) to trust beside the system's.
+    #[serde(default)]
+    pub ca: Option<PathBuf>,
+}
+
+/// Object in Google Cloud Storage.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Gcs {
+    /// Address of the object, `gs://BUCKET/OBJECT` or `https://storage.googleapis.com/BUCKET/OBJECT`; it may hold a
+    /// signature.
+    pub url: Confidential<String>,
+    /// Secret with the key file of a service account under the key `credentials.json`. Unset: the object is public.
+    #[serde(default)]
+    pub login: Option<SecretFiles>,
+}
+
 /// Stream that a client sends to the worker.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
@@ -91,6 +125,13 @@ pub struct Registry {
     /// Architecture to choose from a multi-platform image. Unset: that of this computer.
     #[serde(default)]
     pub architecture: Option<String>,
+    /// Secret with the login: under the keys `accessKeyId` and `secretKey`, or a docker `config.json` under the key
+    /// `.dockerconfigjson`. Unset: anonymous access.
+    #[serde(default)]
+    pub login: Option<SecretFiles>,
+    /// Folder whose files hold certificates (PEM) to trust beside the system's.
+    #[serde(default)]
+    pub ca: Option<PathBuf>,
 }
 
 /// Files of a Secret.
@@ -135,31 +176,39 @@ pub enum Refusal<E> {
 }
 
 impl Import {
-    /// The job that fills the disk of a DataVolume. All faults of the DataVolume are told before any reference is followed.
+    /// The job that fills the disk of a DataVolume; where its content is an archive, the folder of that disk. All faults of the
+    /// DataVolume are told before any reference is followed.
     pub fn of<R: References>(
         volume: &DataVolume,
         target: Target,
         references: &mut R,
     ) -> Result<Import, Refusal<R::Error>> {
-        let faults = check(volume);
+        let mut faults = check(volume);
+        let spec = &volume.spec;
+        let is_archive = spec.content_type == Some(ContentType::Archive);
+        let target = match (is_archive, target) {
+            (true, Target::File(disk)) => Target::Folder(disk.parent().unwrap_or(&disk).to_owned()),
+            (true, Target::Device(device)) => {
+                faults.extend(Some(Fault::new("spec.contentType", Reason::Invalid, ON_BLOCK)));
+                Target::Device(device)
+            }
+            (_, target) => target,
+        };
         if !faults.is_empty() {
             return Err(Refusal::Faults(faults));
         }
-        let spec = &volume.spec;
         let source = spec.source.as_ref();
-        let source = match source.map(|source| (&source.http, &source.registry, &source.blank)) {
-            Some((Some(http), None, None)) => {
-                Source::Http(web(http, references).map_err(Refusal::Reference)?)
-            }
-            Some((None, Some(registry), None)) => Source::Registry(image(registry)),
-            Some((None, None, Some(_))) => Source::Blank,
-            _ => {
+        let source = match source.map(|source| of_source(source, references)) {
+            Some(Ok(Some(source))) => source,
+            Some(Err(e)) => return Err(Refusal::Reference(e)),
+            Some(Ok(None)) | None => {
                 let fault = Fault::new("spec.source", Reason::Required, "Missing Data volume source");
                 return Err(Refusal::Faults(vec![fault]));
             }
         };
         let size = spec.size().and_then(|size| size.bytes());
-        Ok(Import { source, target, size, preallocate: spec.preallocation == Some(true) })
+        let preallocate = spec.preallocation == Some(true) && !is_archive;
+        Ok(Import { source, target, size, preallocate })
     }
 }
 
@@ -168,10 +217,41 @@ impl Source {
     pub fn address(&self) -> Option<&str> {
         match self {
             Source::Http(http) => Some(&http.url.0),
+            Source::S3(s3) => Some(&s3.url.0),
+            Source::Gcs(gcs) => Some(&gcs.url.0),
             Source::Registry(registry) => Some(&registry.url),
             Source::Blank | Source::Upload(_) => None,
         }
     }
+}
+
+/// The source of a job; nothing where a DataVolume has none that is served.
+fn of_source<R: References>(
+    source: &datavolume::Source,
+    references: &mut R,
+) -> Result<Option<Source>, R::Error> {
+    Ok(if let Some(http) = &source.http {
+        Some(Source::Http(web(http, references)?))
+    } else if let Some(s3) = &source.s3 {
+        let login = login(&s3.secret_ref, references)?;
+        let ca = said(&s3.cert_config_map).map(|name| references.config_map(name)).transpose()?;
+        Some(Source::S3(S3 { url: Confidential(s3.url.clone()), login, ca }))
+    } else if let Some(gcs) = &source.gcs {
+        let login = login(&gcs.secret_ref, references)?;
+        Some(Source::Gcs(Gcs { url: Confidential(gcs.url.clone()), login }))
+    } else if let Some(registry) = &source.registry {
+        Some(Source::Registry(image(registry, references)?))
+    } else if source.blank.is_some() {
+        Some(Source::Blank)
+    } else {
+        source.upload.as_ref().map(|_| Source::Upload(Upload::default()))
+    })
+}
+
+/// The Secret of this name, where one is named.
+fn login<R: References>(name: &Option<String>, references: &mut R) -> Result<Option<SecretFiles>, R::Error> {
+    let files = |name: &String| Ok(SecretFiles { secret: name.clone(), files: references.secret(name)? });
+    said(name).map(files).transpose()
 }
 
 fn web<R: References>(http: &datavolume::Http, references: &mut R) -> Result<Http, R::Error> {
@@ -190,12 +270,14 @@ fn web<R: References>(http: &datavolume::Http, references: &mut R) -> Result<Htt
     })
 }
 
-fn image(registry: &datavolume::Registry) -> Registry {
+fn image<R: References>(registry: &datavolume::Registry, references: &mut R) -> Result<Registry, R::Error> {
     let platform = registry.platform.as_ref();
-    Registry {
+    Ok(Registry {
         url: registry.url.clone().unwrap_or_default(),
         architecture: platform.and_then(|platform| said(&platform.architecture)).cloned(),
-    }
+        login: login(&registry.secret_ref, references)?,
+        ca: said(&registry.cert_config_map).map(|name| references.config_map(name)).transpose()?,
+    })
 }
 
 /// A text that is set and not empty: an empty one is as good as none.

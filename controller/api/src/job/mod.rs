@@ -18,5 +18,7 @@ mod report;
 
 pub use check::check;
 pub use confidential::Confidential;
-pub use import::{Files, Http, Import, References, Refusal, Registry, SecretFiles, Source, Target, Upload};
+pub use import::{
+    Files, Gcs, Http, Import, References, Refusal, Registry, S3, SecretFiles, Source, Target, Upload,
+};
 pub use report::{LONGEST, Report, Stage};

@@ -2,7 +2,9 @@
 
 use api::datavolume::DataVolume;
 use api::fault::Reason;
-use api::job::{Confidential, Files, Import, References, Refusal, Registry, Source, Target, check};
+use api::job::{
+    Confidential, Files, Import, References, Refusal, Registry, SecretFiles, Source, Target, check,
+};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -52,10 +54,7 @@ fn import(volume: &DataVolume) -> Import {
 #[test]
 fn every_source_that_is_not_served_is_refused_by_its_name() {
     let sources = json!({
-        "s3": {"url": "x"},
-        "gcs": {"url": "x"},
         "pvc": {"namespace": "n", "name": "x"},
-        "upload": {},
         "imageio": {"url": "x", "diskId": "x"},
         "vddk": {"url": "x"},
         "snapshot": {"namespace": "n", "name": "x"},
@@ -69,7 +68,11 @@ fn every_source_that_is_not_served_is_refused_by_its_name() {
     for source in [
         json!({"http": {"url": "http://h/x"}}),
         json!({"registry": {"url": "docker://h/x"}}),
+        json!({"s3": {"url": "https://h/b/x"}}),
+        json!({"gcs": {"url": "gs://b/x"}}),
+        json!({"gcs": {"url": "http://h/b/x"}}),
         json!({"blank": {}}),
+        json!({"upload": {}}),
     ] {
         assert_eq!(faults(&of_source(&source)), [], "{source}");
     }
@@ -79,16 +82,6 @@ fn every_source_that_is_not_served_is_refused_by_its_name() {
 fn every_field_of_a_source_that_is_not_served_is_refused_by_its_name() {
     let digest = "a".repeat(64);
     let table = [
-        (
-            json!({"registry": {"url": "docker://h/x", "secretRef": "s"}}),
-            "registry.secretRef",
-            Reason::NotSupported,
-        ),
-        (
-            json!({"registry": {"url": "docker://h/x", "certConfigMap": "m"}}),
-            "registry.certConfigMap",
-            Reason::NotSupported,
-        ),
         (json!({"registry": {"imageStream": "i"}}), "registry.imageStream", Reason::NotSupported),
         (
             json!({"registry": {"url": "docker://h/x", "pullMethod": "node"}}),
@@ -103,6 +96,9 @@ fn every_field_of_a_source_that_is_not_served_is_refused_by_its_name() {
         (json!({"registry": {"url": "oci-archive:x"}}), "registry.url", Reason::Invalid),
         (json!({"registry": {}}), "registry.url", Reason::Required),
         (json!({"http": {"url": "ftp://h/x"}}), "http.url", Reason::Invalid),
+        (json!({"s3": {"url": "s3://b/x"}}), "s3.url", Reason::Invalid),
+        (json!({"gcs": {"url": "s3://b/x"}}), "gcs.url", Reason::Invalid),
+        (json!({"gcs": {"url": "http://h/b/x", "secretRef": "account"}}), "gcs.url", Reason::Invalid),
         (
             json!({"http": {"url": "http://h/x", "extraHeaders": ["A: b", "none"]}}),
             "http.extraHeaders[1]",
@@ -163,9 +159,23 @@ fn what_is_around_the_source_is_checked_too() {
             Reason::Invalid,
         ),
         (
-            json!({"storage": size, "source": http, "contentType": "archive"}),
+            json!({"storage": size, "source": blank, "contentType": "archive"}),
             "spec.contentType",
-            Reason::NotSupported,
+            Reason::Invalid,
+        ),
+        (
+            json!({"storage": size, "source": {"registry": {"url": "docker://h/x"}}, "contentType": "archive"}),
+            "spec.contentType",
+            Reason::Invalid,
+        ),
+        (
+            json!({
+                "storage": {"volumeMode": "Block", "resources": size["resources"]},
+                "source": http,
+                "contentType": "archive",
+            }),
+            "spec.contentType",
+            Reason::Invalid,
         ),
         (json!({"storage": size, "source": http, "contentType": "tar"}), "spec.contentType", Reason::Invalid),
         (
@@ -220,11 +230,39 @@ fn a_web_server_is_told_headers_a_login_and_certificates() {
 }
 
 #[test]
+fn an_object_of_a_store_has_its_login_and_an_archive_goes_into_the_folder_of_the_disk() {
+    let of = |volume: &DataVolume, target: Target| Import::of(volume, target, &mut Mounts::default());
+    let s3 = of_source(&json!({"s3": {"url": "https://h/b/x", "secretRef": "keys", "certConfigMap": "ca"}}));
+    let Source::S3(object) = import(&s3).source else { panic!("it is of S3") };
+    assert_eq!((object.url.0.as_str(), object.ca), ("https://h/b/x", Some("/maps/ca".into())));
+    assert_eq!(object.login.unwrap().files, Files::Folder("/secrets/keys".into()));
+    let mut gcs = of_source(&json!({"gcs": {"url": "gs://b/x", "secretRef": "account"}}));
+    gcs.spec.content_type = Some(api::datavolume::ContentType::Archive);
+    gcs.spec.preallocation = Some(true);
+    let archive = of(&gcs, Target::File("/data/disk.img".into())).unwrap();
+    let Source::Gcs(object) = &archive.source else { panic!("it is of Google") };
+    assert_eq!(object.login.as_ref().unwrap().secret, "account");
+    assert_eq!((archive.target.clone(), archive.preallocate), (Target::Folder("/data".into()), false));
+    assert_eq!((archive.size, archive.source.address()), (Some(1 << 30), Some("gs://b/x")));
+    let text = serde_json::to_string(&archive).unwrap();
+    assert_eq!(serde_json::from_str::<Import>(&text).unwrap(), archive);
+    let refused = of(&gcs, Target::Device("/dev/x".into()));
+    let Err(Refusal::Faults(faults)) = refused else { panic!("a device takes no files") };
+    assert_eq!(faults[0].message, "ContentType Archive cannot have block volumeMode");
+}
+
+#[test]
 fn an_image_and_nothing_become_jobs() {
     let image = import(&of_source(
-        &json!({"registry": {"url": "docker://h/x:1", "pullMethod": "pod", "platform": {"architecture": "arm64"}}}),
+        &json!({"registry": {"url": "docker://h/x:1", "pullMethod": "pod", "platform": {"architecture": "arm64"},
+            "secretRef": "login", "certConfigMap": "ca"}}),
     ));
-    let registry = Registry { url: "docker://h/x:1".into(), architecture: Some("arm64".into()) };
+    let registry = Registry {
+        url: "docker://h/x:1".into(),
+        architecture: Some("arm64".into()),
+        login: Some(SecretFiles { secret: "login".into(), files: Files::Folder("/secrets/login".into()) }),
+        ca: Some("/maps/ca".into()),
+    };
     assert_eq!(image.source, Source::Registry(registry));
     assert_eq!(image.source.address(), Some("docker://h/x:1"));
 

@@ -39,6 +39,13 @@ impl Terms {
 }
 
 impl Term {
+    /// An authority of uploads, as in CDI.
+    pub(super) const SIGNER: Term =
+        Term { length: SignedDuration::from_hours(48), before: SignedDuration::from_hours(24) };
+    /// A certificate that such an authority signs, as in CDI.
+    pub(super) const LEAF: Term =
+        Term { length: SignedDuration::from_hours(24), before: SignedDuration::from_hours(12) };
+
     fn of(said: &Value, old_length: &Value, old_before: &Value, usual: SignedDuration) -> Term {
         let span = |new: &Value, old: &Value| {
             let text = new.as_str().or(old.as_str())?;

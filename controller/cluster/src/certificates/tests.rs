@@ -1,8 +1,13 @@
 //! The life of certificates, with real ones: every step is carried out by a small server in memory.
 
+mod config;
+mod signing;
+mod uploads;
+
 use super::*;
 use crate::sim::Sim;
-use kubernetes::objects::{Key, Kind};
+use kubernetes::issue::{Issue, Signer};
+use kubernetes::objects::{AUTHORITY, Key, Kind, certificate, certificates};
 use kubernetes::plan::Step;
 use kubernetes::servers::CONTROLLER;
 use serde_json::{Value, json};
@@ -42,7 +47,7 @@ fn of(sim: &Sim, name: &str) -> Option<Certificate> {
 }
 
 fn trusted(sim: &Sim) -> Vec<Certificate> {
-    known(&sim.world, sim.now)
+    KUBEVIRT.known(&sim.world, sim.now)
 }
 
 /// What must be so at any time: where the API server is led, it is shown a certificate that it trusts.
@@ -66,10 +71,15 @@ fn check(sim: &Sim) {
     }
 }
 
-/// The APIServices of the subresources.
-fn api_services() -> [Key; 2] {
-    ["v1.subresources.kubevirt.io", "v1alpha3.subresources.kubevirt.io"]
-        .map(|name| Key::new(Kind::APIService, "", name))
+/// The APIServices, of the subresources and of upload tokens.
+fn api_services() -> [Key; 4] {
+    [
+        "v1.subresources.kubevirt.io",
+        "v1alpha3.subresources.kubevirt.io",
+        "v1beta1.upload.cdi.kubevirt.io",
+        "v1alpha1.upload.cdi.kubevirt.io",
+    ]
+    .map(|name| Key::new(Kind::APIService, "", name))
 }
 
 #[test]
@@ -84,9 +94,10 @@ fn an_installation_gets_them_in_order_and_then_there_is_silence() {
     assert_eq!(trusted(&sim), [of(&sim, AUTHORITY).unwrap()]);
     let hooks = sim.get(&Key::new(Kind::ValidatingWebhookConfiguration, "", "virt-api-validator"));
     assert!(hooks["webhooks"].as_array().unwrap().len() >= 6);
-    for (key, version) in api_services().iter().zip(["v1", "v1alpha3"]) {
-        let spec = &sim.get(key)["spec"];
-        assert_eq!((&spec["group"], &spec["version"]), (&json!("subresources.kubevirt.io"), &json!(version)));
+    for key in api_services() {
+        let spec = &sim.get(&key)["spec"];
+        let (version, group) = key.name.split_once('.').unwrap();
+        assert_eq!((&spec["group"], &spec["version"]), (&json!(group), &json!(version)));
         assert_eq!(spec["service"], json!({"namespace": "kubevirt", "name": "virt-api", "port": 443}));
     }
     let writes = sim.writes;
@@ -170,7 +181,7 @@ fn made_for_servers_alone(sim: &mut Sim) -> Certificate {
             key: certificates(&sim.world),
             name: of(sim, AUTHORITY).unwrap().name.unwrap(),
             hosts: hosts(&API, "kubevirt"),
-            is_client: false,
+            usage: Usage::Server,
         }),
     };
     let authority = sim.get(&certificates(&sim.world)).clone();
@@ -254,9 +265,9 @@ fn the_webhooks_go_when_the_installation_goes_and_nothing_is_left() {
     assert!(!webhooks_gone(&sim.world), "a VM is left");
     sim.vanish(&vm);
     let steps = decide(&sim.world, sim.now).steps;
-    assert!(steps.len() == 4 && steps.iter().all(|step| matches!(step, Step::Delete { .. })), "{steps:?}");
+    assert!(steps.len() == 6 && steps.iter().all(|step| matches!(step, Step::Delete { .. })), "{steps:?}");
     // The removal waits for the APIServices as well: while one is left that nobody answers, no namespace can be deleted.
-    for step in steps.iter().take(3) {
+    for step in steps.iter().take(5) {
         let Step::Delete { key, .. } = step else { panic!("{step:?}") };
         sim.vanish(key);
         assert!(!webhooks_gone(&sim.world), "{key} is not the last");

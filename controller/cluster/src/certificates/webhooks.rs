@@ -1,13 +1,14 @@
 //! What leads the API server to virt-api: the webhook configurations, made from the table that virt-api answers by, and the
-//! APIServices of the subresources. All are taken away when nobody answers any more.
+//! APIServices of the subresources and of upload tokens. All are taken away when nobody answers any more.
 
+use api::cdi::{UPLOAD_GROUP, UPLOAD_VERSIONS};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kubernetes::issue::LABEL;
 use kubernetes::objects::{API_SERVICES, Key, Kind, MUTATOR, Plain, Store, VALIDATOR, World, key};
 use kubernetes::plan::Plan;
 use kubernetes::servers::api_service;
-use kubernetes::subresources::VERSIONS;
+use kubernetes::subresources::{GROUP, VERSIONS};
 use kubernetes::webhooks;
 use serde_json::{Value, json};
 
@@ -22,7 +23,7 @@ struct Configuration {
 }
 
 /// All of them.
-const CONFIGURATIONS: [Configuration; 4] = [
+const CONFIGURATIONS: [Configuration; 6] = [
     Configuration {
         kind: Kind::MutatingWebhookConfiguration,
         name: MUTATOR,
@@ -39,13 +40,25 @@ const CONFIGURATIONS: [Configuration; 4] = [
         kind: Kind::APIService,
         name: API_SERVICES[0],
         field: "spec",
-        content: |namespace, bundle| api_service(VERSIONS[0], namespace, bundle),
+        content: |namespace, bundle| api_service(GROUP, VERSIONS[0], namespace, bundle),
     },
     Configuration {
         kind: Kind::APIService,
         name: API_SERVICES[1],
         field: "spec",
-        content: |namespace, bundle| api_service(VERSIONS[1], namespace, bundle),
+        content: |namespace, bundle| api_service(GROUP, VERSIONS[1], namespace, bundle),
+    },
+    Configuration {
+        kind: Kind::APIService,
+        name: API_SERVICES[2],
+        field: "spec",
+        content: |namespace, bundle| api_service(UPLOAD_GROUP, UPLOAD_VERSIONS[0], namespace, bundle),
+    },
+    Configuration {
+        kind: Kind::APIService,
+        name: API_SERVICES[3],
+        field: "spec",
+        content: |namespace, bundle| api_service(UPLOAD_GROUP, UPLOAD_VERSIONS[1], namespace, bundle),
     },
 ];
 

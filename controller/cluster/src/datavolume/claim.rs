@@ -1,16 +1,29 @@
 //! The PVC of a DataVolume.
+//!
+//! ```text
+//!  spec.pvc ──────────────────────────────────────────────► as it stands
+//!  spec.storage ─► class ─► modes that are left out ─► size, with room for the file system ─► not below the smallest
+//!                             │
+//!                             ├─ the PVC is there: its own        a StorageProfile may change meanwhile
+//!                             └─ else: of the sets of its StorageProfile the first, or the first that fits
+//! ```
 
 use super::size::Overhead;
+use crate::storageprofile;
 use api::claim::ClaimSpec;
 use api::datavolume::{ContentType, DataVolume, Spec, Storage};
 use api::wire::Wire;
 use kubernetes::objects::{Kind, PersistentVolumeClaim, StorageClass, World, owner};
+use kubernetes::uploads::{CONTENT_TYPE, TARGET};
 use serde_json::{Map, Value, json};
 
 /// Where it says of a DataVolume that its volume is to be made at once, whoever uses it first. Any value says so.
 pub(super) const AT_ONCE: &str = "cdi.kubevirt.io/storage.bind.immediate.requested";
 /// Less than a disk can have.
 const LEAST: u64 = 1 << 20;
+/// The access mode and the volume mode that every provisioner can do.
+const ONE: &str = "ReadWriteOnce";
+const FILE_SYSTEM: &str = "Filesystem";
 
 /// The storage that a DataVolume asks for, with everything filled in.
 #[derive(Debug)]
@@ -34,7 +47,7 @@ impl<'a> Wanted<'a> {
         let is_archive = volume.spec.content_type == Some(ContentType::Archive);
         let wanted = match (pvc, storage) {
             (Some(spec), _) => as_it_stands(spec, world, is_archive, overhead)?,
-            (None, Some(storage)) => filled_in(storage, world, is_archive, overhead)?,
+            (None, Some(storage)) => filled_in(volume, storage, world, overhead)?,
             (None, None) => return Err("it has neither spec.storage nor spec.pvc".to_owned()),
         };
         if is_archive && wanted.spec.is_block() {
@@ -71,8 +84,11 @@ pub(super) fn object(volume: &DataVolume, wanted: &Wanted<'_>) -> Value {
         _ => "kubevirt",
     };
     let mut annotations = Map::new();
-    annotations.insert("cdi.kubevirt.io/storage.contentType".to_owned(), json!(content));
+    annotations.insert(CONTENT_TYPE.to_owned(), json!(content));
     annotations.insert("cdi.kubevirt.io/createdForDataVolume".to_owned(), json!(meta.uid));
+    if volume.spec.source.as_ref().is_some_and(|source| source.upload.is_some()) {
+        annotations.insert(TARGET.to_owned(), json!(""));
+    }
     if meta.annotations.contains_key(AT_ONCE) {
         annotations.insert(AT_ONCE.to_owned(), json!(""));
     }
@@ -111,11 +127,12 @@ fn as_it_stands<'a>(
 }
 
 fn filled_in<'a>(
+    volume: &DataVolume,
     storage: &Storage,
     world: &'a World,
-    is_archive: bool,
     overhead: Overhead,
 ) -> Result<Wanted<'a>, String> {
+    let is_archive = volume.spec.content_type == Some(ContentType::Archive);
     let requests = storage.resources.as_ref().and_then(|resources| resources.requests.get("storage"));
     let disk = requests.and_then(api::quantity::Quantity::bytes);
     let disk = disk.ok_or("Storage size is missing: spec.storage.resources.requests.storage")?;
@@ -134,13 +151,22 @@ fn filled_in<'a>(
         data_source_ref: storage.data_source_ref.clone(),
         ..ClaimSpec::default()
     };
-    if spec.access_modes.is_empty() {
-        // What every provisioner can do.
-        spec.access_modes = vec!["ReadWriteOnce".to_owned()];
-    }
     let class = class(&mut spec, world, is_archive);
-    if !spec.is_block() {
-        let bytes = overhead.claim_for(disk).ok_or("the size is beyond 16 EiB")?;
+    let meta = &volume.metadata;
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    match world.pvcs.get(&text(&meta.namespace), &text(&meta.name)) {
+        Some(claim) => {
+            spec.access_modes.clone_from(&claim.spec.access_modes);
+            spec.volume_mode.clone_from(&claim.spec.volume_mode);
+        }
+        None => take_modes(&mut spec, class, world, is_archive)?,
+    }
+    let bytes = match spec.is_block() {
+        true => disk,
+        false => overhead.claim_for(disk).ok_or("the size is beyond 16 EiB")?,
+    };
+    let bytes = bytes.max(class.map_or(0, storageprofile::smallest));
+    if bytes > disk {
         let resources = spec.resources.get_or_insert_default();
         resources.requests.insert("storage".to_owned(), api::quantity::Quantity::of_bytes(bytes));
         if let Some(limit) = resources.limits.get("storage").and_then(api::quantity::Quantity::bytes)
@@ -151,6 +177,49 @@ fn filled_in<'a>(
     }
     let disk = (!spec.is_block()).then_some(disk);
     Ok(Wanted { spec, class, disk })
+}
+
+/// Takes access modes and the volume mode that are left out from the StorageProfile of the class. What it says of neither
+/// is what every provisioner can do; and so it is without a class.
+fn take_modes(
+    spec: &mut ClaimSpec,
+    class: Option<&StorageClass>,
+    world: &World,
+    is_archive: bool,
+) -> Result<(), String> {
+    if is_archive && spec.volume_mode.is_none() {
+        spec.volume_mode = Some(FILE_SYSTEM.to_owned());
+    }
+    let sets = class.map(|class| storageprofile::sets(world, class));
+    let sets = sets.as_deref().unwrap_or_default();
+    match (spec.access_modes.is_empty(), spec.volume_mode.as_deref()) {
+        (false, Some(_)) => {}
+        (false, None) => {
+            let mut sets = sets.iter();
+            let fits = sets.find(|set| set.access_modes.iter().any(|mode| spec.access_modes.contains(mode)));
+            spec.volume_mode = fits.map(|set| set.volume_mode.clone());
+        }
+        (true, Some(wanted)) => {
+            let fits = sets.iter().find(|set| set.volume_mode == wanted);
+            spec.access_modes = fits.map_or_else(|| vec![ONE.to_owned()], |set| set.access_modes.clone());
+        }
+        (true, None) => match (sets.first(), class) {
+            (Some(first), _) => {
+                spec.access_modes.clone_from(&first.access_modes);
+                spec.volume_mode = Some(first.volume_mode.clone());
+            }
+            (None, None) => spec.access_modes = vec![ONE.to_owned()],
+            (None, Some(class)) => {
+                let name = class.meta.name.as_deref().unwrap_or_default();
+                return Err(format!(
+                    "Spec is missing accessMode and volumeMode, cannot get access mode from StorageProfile {name}: \
+                     its provisioner {} makes no volumes; set spec.storage.storageClassName to another StorageClass",
+                    class.provisioner
+                ));
+            }
+        },
+    }
+    Ok(())
 }
 
 /// The class of the PVC, by its name from now on: what is the default one may change.
@@ -197,6 +266,7 @@ mod tests {
             object["spec"],
             json!({
                 "accessModes": ["ReadWriteOnce"],
+                "volumeMode": "Filesystem",
                 "storageClassName": "fast",
                 "resources": {"requests": {"storage": "1138166334"}},
             })
@@ -221,6 +291,125 @@ mod tests {
         let pvc = json!({"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}});
         let (spec, disk) = wanted(json!({"source": {"blank": {}}, "pvc": pvc})).unwrap();
         assert_eq!((spec.storage().unwrap().as_str(), disk), ("1Gi", Some(966 << 20)));
+    }
+
+    /// A cluster whose default class can do what `sets` says.
+    fn profiled(sets: &Value) -> World {
+        let mut world = world();
+        let profile = json!({"metadata": {"name": "fast"}, "spec": {"claimPropertySets": sets}});
+        world.put(Kind::StorageProfile, profile, Timestamp::UNIX_EPOCH);
+        world
+    }
+
+    fn sets() -> Value {
+        json!([
+            {"accessModes": ["ReadWriteMany"], "volumeMode": "Block"},
+            {"accessModes": ["ReadWriteOnce", "ReadOnlyMany"], "volumeMode": "Filesystem"},
+        ])
+    }
+
+    /// Access modes and volume mode that a DataVolume gets whose `storage` says these.
+    fn modes(world: &World, said: &Value) -> (Vec<String>, Option<String>) {
+        let mut spec = storage(None);
+        kubernetes::plan::merge(&mut spec["storage"], said);
+        let spec = Wanted::of(&volume(&spec), world, Overhead::default()).unwrap().spec;
+        (spec.access_modes, spec.volume_mode)
+    }
+
+    #[test]
+    fn modes_that_are_left_out_are_those_of_the_storage_profile() {
+        let world = profiled(&sets());
+        let of = |said: Value| {
+            let (access, volume) = modes(&world, &said);
+            (access.join(" "), volume.unwrap_or_default())
+        };
+        let is = |access: &str, volume: &str| (access.to_owned(), volume.to_owned());
+        assert_eq!(of(json!({})), is("ReadWriteMany", "Block"));
+        assert_eq!(of(json!({"volumeMode": "FromStorageProfile"})), is("ReadWriteMany", "Block"));
+        let filesystem = of(json!({"volumeMode": "Filesystem"}));
+        assert_eq!(filesystem, is("ReadWriteOnce ReadOnlyMany", "Filesystem"));
+        let read_by_many = of(json!({"accessModes": ["ReadOnlyMany"], "volumeMode": "FromStorageProfile"}));
+        assert_eq!(read_by_many, is("ReadOnlyMany", "Filesystem"));
+        assert_eq!(of(json!({"accessModes": ["ReadWriteMany"]})), is("ReadWriteMany", "Block"));
+        // In no set: Kubernetes' own default.
+        assert_eq!(of(json!({"accessModes": ["ReadWriteOncePod"]})), is("ReadWriteOncePod", ""));
+        let both = of(json!({"accessModes": ["ReadWriteOnce"], "volumeMode": "Block"}));
+        assert_eq!(both, is("ReadWriteOnce", "Block"));
+        // Without a class there is no profile.
+        assert_eq!(of(json!({"storageClassName": ""})), is("ReadWriteOnce", ""));
+    }
+
+    #[test]
+    fn a_volume_mode_that_is_in_no_set_gets_what_every_provisioner_can_do() {
+        let world = profiled(&json!([{"accessModes": ["ReadWriteMany"], "volumeMode": "Block"}]));
+        let (access, volume) = modes(&world, &json!({"volumeMode": "Filesystem"}));
+        assert_eq!((access.join(" ").as_str(), volume.as_deref()), ("ReadWriteOnce", Some("Filesystem")));
+    }
+
+    #[test]
+    fn an_archive_is_in_a_file_system_though_devices_are_preferred() {
+        let world = profiled(&sets());
+        let mut spec = storage(None);
+        spec["contentType"] = json!("archive");
+        let volume = volume(&spec);
+        let wanted = Wanted::of(&volume, &world, Overhead::default()).unwrap();
+        assert_eq!(wanted.spec.volume_mode.as_deref(), Some("Filesystem"));
+        assert_eq!(wanted.spec.access_modes, ["ReadWriteOnce", "ReadOnlyMany"]);
+    }
+
+    /// The PVC is what it is, whatever the StorageProfile has become; a size is of that PVC.
+    #[test]
+    fn a_pvc_that_is_there_keeps_its_modes() {
+        let mut world = profiled(&sets());
+        let spec = json!({"accessModes": ["ReadWriteOnce"], "volumeMode": "Filesystem"});
+        let claim = json!({"metadata": {"name": "disk", "namespace": "n", "uid": "2"}, "spec": spec});
+        world.put(Kind::PersistentVolumeClaim, claim, Timestamp::UNIX_EPOCH);
+        let volume = volume(&storage(None));
+        let wanted = Wanted::of(&volume, &world, Overhead::default()).unwrap();
+        assert_eq!(wanted.spec.access_modes, ["ReadWriteOnce"]);
+        assert_eq!((wanted.spec.is_block(), wanted.disk), (false, Some(1 << 30)));
+    }
+
+    #[test]
+    fn small_requests_grow_to_the_smallest_volume_of_the_class() {
+        let mut world = profiled(&sets());
+        let annotations = json!({
+            "storageclass.kubernetes.io/is-default-class": "true",
+            "cdi.kubevirt.io/minimumSupportedPvcSize": "4Gi",
+        });
+        let class = json!({"metadata": {"name": "fast", "annotations": annotations}, "provisioner": "p"});
+        world.put(Kind::StorageClass, class, Timestamp::UNIX_EPOCH);
+        let asked = |mode: &str, size: &str| {
+            let mut spec = storage(Some(mode));
+            spec["storage"]["resources"] =
+                json!({"requests": {"storage": size}, "limits": {"storage": size}});
+            let wanted = Wanted::of(&volume(&spec), &world, Overhead::default()).unwrap();
+            let resources = wanted.spec.resources.unwrap();
+            let bytes = |sizes: &std::collections::BTreeMap<String, api::quantity::Quantity>| {
+                sizes["storage"].bytes().unwrap()
+            };
+            (bytes(&resources.requests), bytes(&resources.limits), wanted.disk)
+        };
+        let gib = |count: u64| count << 30;
+        assert_eq!(asked("Block", "1Gi"), (gib(4), gib(4), None));
+        assert_eq!(asked("Block", "5Gi"), (gib(5), gib(5), None));
+        assert_eq!(asked("Filesystem", "1Gi"), (gib(4), gib(4), Some(gib(1))));
+        assert_eq!(asked("Filesystem", "5Gi").2, Some(gib(5)));
+        assert!(asked("Filesystem", "5Gi").0 > gib(5));
+    }
+
+    #[test]
+    fn a_class_that_makes_no_volumes_is_refused_by_name() {
+        let mut world = world();
+        let class = json!({"metadata": {"name": "buckets"}, "provisioner": "rook-ceph.ceph.rook.io/bucket"});
+        world.put(Kind::StorageClass, class, Timestamp::UNIX_EPOCH);
+        let mut spec = storage(None);
+        spec["storage"]["storageClassName"] = json!("buckets");
+        let why = Wanted::of(&volume(&spec), &world, Overhead::default()).unwrap_err();
+        assert!(
+            why.starts_with("Spec is missing accessMode and volumeMode, cannot get access mode from StorageProfile buckets"),
+            "{why}"
+        );
     }
 
     #[test]

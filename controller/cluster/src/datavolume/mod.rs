@@ -1,95 +1,106 @@
-//! DataVolumes: a PVC each, and the worker pod that fills it.
+//! Disks: a PVC each, and the worker pod that fills it, from a source or from a client that sends it.
 //!
 //! ```text
-//!  DataVolume ─► PVC ──(bound, or made for this pod)──► pod importer-NAME ─► status ─► Succeeded, Failed
-//!                 │                                        │ ▲
-//!                 └─ WaitForFirstConsumer: until a VMI     │ └─ the next pod, after a pause: it goes on where the
-//!                    uses it, or somebody wants it at once │    last one stopped, by the journal beside the disk
-//!                                                          └─ report: each second from the pod, then its termination message
+//!  DataVolume ─► PVC ──(bound, or made for this pod)──► pod importer-NAME, cdi-upload-NAME ─► status ─► Succeeded, Failed
+//!                 │ ▲                                      │ ▲
+//!                 │ └ a PVC alone, annotated as            │ └─ the next pod, after a pause: an import goes on where the
+//!                 │   the target of an upload              │    last one stopped, an upload begins anew
+//!                 └─ WaitForFirstConsumer: until a VMI     └─ report: each second from the pod, then its termination message
+//!                    uses it, or somebody wants it at once
+//!
+//!  claim  the PVC of a DataVolume       fill    the pod, and the next one     worker  how it is with the pod     pod  the object
+//!  size   overhead of file systems      upload  certificate, Service, client  status  conditions of a DataVolume
+//!  users  VMIs that use the disk        alone   a PVC without a DataVolume    notes   annotations of the PVC     words
 //! ```
 //!
 //! **Flow.** Each round looks at the PVC and at the pod, makes a copy of the status as it should be, and writes the
-//! difference.
+//! difference. A PVC without a DataVolume is looked at as the DataVolume that would have made it; both are decided on under
+//! the key of the DataVolume of that name.
 //! **Guarantees.** No PVC and no pod that somebody else made is taken for ours. One pod at a time: its name follows from the
 //! PVC's, and the next is made when the last is gone. Pods are counted by what each says of itself ([`worker::attempt`]), so
 //! a plan that breaks off counts none twice. A DataVolume that has succeeded or failed stays so, whatever becomes of the pod.
+//! A disk that is whole is never written again, nor one under a VMI that runs.
 //! **Assumptions.** What a worker says is said by somebody in the tenant's namespace: it becomes words and numbers of this
 //! DataVolume, and nothing else.
 //! **Caveats.** The pod of an import that failed stays, so that its log can be read; it goes with the PVC.
 
+mod alone;
 mod claim;
+mod fill;
+mod notes;
 mod pod;
 mod size;
 mod status;
 #[cfg(test)]
 mod tests;
+mod upload;
+#[cfg(test)]
+mod upload_tests;
+mod users;
+mod words;
 mod worker;
 
 use api::datavolume::{ConditionType, DataVolume, Phase, Status};
 use api::fault::Fault;
-use api::job::{Refusal, Report};
-use api::vmi::VirtualMachineInstance;
+use api::meta::ObjectMeta;
 use api::wire::Wire;
-use claim::{AT_ONCE, Wanted};
-use jiff::{SignedDuration, Timestamp};
-use kubernetes::config::Config;
-use kubernetes::objects::{Key, Kind, Mark, PersistentVolumeClaim, Pod, World, key, names, owner};
+use claim::Wanted;
+use jiff::Timestamp;
+use kubernetes::objects::{Key, Kind, PersistentVolumeClaim, Work, World, key, owner};
 use kubernetes::plan::Plan;
 use size::Overhead;
-use worker::Worker;
 
-/// Where the PVC says what its pod does.
-const NOTED: &str = "cdi.kubevirt.io/storage.pod.phase";
-/// Where the PVC says how often the pod was made anew.
-const RESTARTS: &str = "cdi.kubevirt.io/storage.pod.restarts";
 /// What is said of a pod that broke off, before the time of the next one.
 const NEXT: &str = "the next pod begins at";
+/// The reason of what no time mends.
+const NOT_SERVED: &str = "Unsupported";
+/// The reason of a PVC that is made when a VM uses it.
+const WAITS: &str = "WaitForFirstConsumer";
 
-/// What is to be done for a DataVolume.
+/// What is to be done for the disk of a name.
 pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp) -> Plan {
     let mut plan = Plan::default();
     let claim = world.pvcs.get(namespace, name);
     let volume = world.data_volumes.get(namespace, name);
-    let is_there = |meta: &api::meta::ObjectMeta| meta.deletion_timestamp.is_none();
-    if !volume.is_some_and(|volume| is_there(&volume.metadata))
-        || claim.is_some_and(|claim| !is_there(&claim.meta))
-    {
+    let target = claim.filter(|claim| claim.is_upload_target());
+    let is_there = |meta: &ObjectMeta| meta.deletion_timestamp.is_none();
+    let is_wanted = target.is_some() || volume.is_some_and(|volume| is_there(&volume.metadata));
+    if !is_wanted || claim.is_some_and(|claim| !is_there(&claim.meta)) {
         // A PVC goes when no pod names it any more, and the pod goes with the PVC: somebody has to begin.
         if let Some(pod) = claim.and_then(|claim| world.worker_of(claim)).filter(|pod| !pod.is_going()) {
             plan.delete(key(Kind::Pod, &pod.meta), &pod.meta);
         }
     }
-    let Some(volume) = volume else { return plan };
-    let status = volume.status.clone().unwrap_or_default();
-    let mut round = Round {
-        world,
-        volume,
-        phase: status.phase.clone().unwrap_or_default(),
-        next: status,
-        now,
-        before: Plan::default(),
-        after: Plan::default(),
-    };
-    // Without a KubeVirt object nothing is made; and its PVC goes with a DataVolume that is deleted.
-    if volume.metadata.deletion_timestamp.is_none() && kubernetes::config::permitted(world).is_some() {
-        round.look();
+    if let Some(volume) = volume {
+        let source = volume.spec.source.as_ref();
+        let takes = source.is_some_and(|source| source.upload.is_some());
+        let work = if takes { Work::Upload } else { Work::Import };
+        let round = Round::of(world, volume, Kind::DataVolume, work, now).looks();
+        plan.steps.extend(round.before.steps);
+        let mut should = volume.clone();
+        should.status = Some(round.next);
+        if should.status != Some(Status::default()) {
+            plan.update(Kind::DataVolume, &volume.metadata, &volume.write(), &should.write(), true);
+        }
+        plan.steps.extend(round.after.steps);
+        plan.again = round.after.again;
     }
-    let Round { next, before, after, .. } = round;
-    plan.steps.extend(before.steps);
-    let mut should = volume.clone();
-    should.status = Some(next);
-    if should.status != Some(Status::default()) {
-        plan.update(Kind::DataVolume, &volume.metadata, &volume.write(), &should.write(), true);
+    if let Some(claim) = target {
+        let volume = alone::volume(claim);
+        let round = Round::of(world, &volume, Kind::PersistentVolumeClaim, Work::Upload, now).looks();
+        plan.steps.extend(round.before.steps.into_iter().chain(round.after.steps));
+        round.after.again.into_iter().for_each(|time| plan.look_again(time));
     }
-    plan.steps.extend(after.steps);
-    plan.again = after.again;
     plan
 }
 
-/// One look at one DataVolume.
+/// One look at one disk.
 struct Round<'a> {
     world: &'a World,
     volume: &'a DataVolume,
+    /// What the volume is: a DataVolume, or a PVC without one.
+    kind: Kind,
+    work: Work,
     phase: Phase,
     /// Its status as it should be.
     next: Status,
@@ -100,12 +111,46 @@ struct Round<'a> {
 }
 
 impl<'a> Round<'a> {
-    fn look(&mut self) {
+    fn of(world: &'a World, volume: &'a DataVolume, kind: Kind, work: Work, now: Timestamp) -> Round<'a> {
+        let status = volume.status.clone().unwrap_or_default();
+        Round {
+            world,
+            volume,
+            kind,
+            work,
+            phase: status.phase.clone().unwrap_or_default(),
+            next: status,
+            now,
+            before: Plan::default(),
+            after: Plan::default(),
+        }
+    }
+
+    /// Without a KubeVirt object nothing is made; and its PVC goes with a DataVolume that is deleted.
+    fn looks(mut self) -> Round<'a> {
+        if self.volume.metadata.deletion_timestamp.is_some()
+            || kubernetes::config::permitted(self.world).is_none()
+        {
+            return self;
+        }
         let meta = &self.volume.metadata;
         let (namespace, name) =
             (meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default());
         let claim = self.world.pvcs.get(namespace, name);
-        if matches!(self.phase, Phase::Succeeded | Phase::Failed) {
+        self.look(claim, name);
+        let noted = claim.filter(|claim| self.is_ours(claim) && claim.meta.deletion_timestamp.is_none());
+        if let (Work::Upload, Some(claim)) = (self.work, noted) {
+            let pod = self.world.worker_for(claim, self.work);
+            // First: a DataVolume says that it is ready when cdi-uploadproxy sees it, too.
+            notes::upload(claim, &self.next, pod, self.is_alone(), &mut self.before);
+        }
+        self
+    }
+
+    fn look(&mut self, claim: Option<&'a PersistentVolumeClaim>, name: &str) {
+        // The annotations of a PVC may be put right.
+        let is_over = self.phase == Phase::Succeeded || self.phase == Phase::Failed && !self.is_alone();
+        if is_over {
             return self.ended(claim);
         }
         let faults = api::job::check(self.volume);
@@ -137,6 +182,28 @@ impl<'a> Round<'a> {
         }
     }
 
+    /// It is a PVC without a DataVolume.
+    fn is_alone(&self) -> bool {
+        self.kind == Kind::PersistentVolumeClaim
+    }
+
+    fn is_ours(&self, claim: &PersistentVolumeClaim) -> bool {
+        let uid = self.volume.metadata.uid.as_deref();
+        match self.is_alone() {
+            true => claim.meta.uid.as_deref() == uid,
+            false => owner::controller(&claim.meta).is_some_and(|owner| Some(owner.uid.as_str()) == uid),
+        }
+    }
+
+    fn words(&self) -> &'static words::Words {
+        words::of(self.work)
+    }
+
+    /// The key under which the disk is decided on.
+    fn key(&self) -> Key {
+        key(Kind::DataVolume, &self.volume.metadata)
+    }
+
     // ── Words ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     fn say(&mut self, kind: ConditionType, is: &str, reason: &str, message: &str) {
@@ -144,7 +211,7 @@ impl<'a> Round<'a> {
     }
 
     fn tell(&mut self, warning: bool, reason: &'static str, message: impl Into<String>) {
-        self.after.tell(Kind::DataVolume, &self.volume.metadata, warning, reason, message);
+        self.after.tell(self.kind, &self.volume.metadata, warning, reason, message);
     }
 
     /// Goes to a phase; what people are told of it, they are told once.
@@ -180,13 +247,13 @@ impl<'a> Round<'a> {
     /// Its spec asks for what is not served: no time mends that.
     fn refused(&mut self, faults: &[Fault]) {
         let said: Vec<String> = faults.iter().map(ToString::to_string).collect();
-        self.fail("Unsupported", &said.join("; "));
+        self.fail(NOT_SERVED, &said.join("; "));
     }
 
     fn fail(&mut self, reason: &str, message: &str) {
         self.waits(reason, message);
         self.say(ConditionType::Transferring, "False", reason, message);
-        self.go(Phase::Failed, Some((true, "ImportFailed", message.to_owned())));
+        self.go(Phase::Failed, Some((true, self.words().failed, message.to_owned())));
     }
 
     /// No PVC can be made of it, as the cluster is: a StorageClass may come.
@@ -204,17 +271,12 @@ impl<'a> Round<'a> {
         self.go(Phase::Pending, Some((true, "ErrResourceExists", why)));
     }
 
-    fn is_ours(&self, claim: &PersistentVolumeClaim) -> bool {
-        owner::controller(&claim.meta)
-            .is_some_and(|owner| Some(owner.uid.as_str()) == self.volume.metadata.uid.as_deref())
-    }
-
     // ── The PVC ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     fn make_claim(&mut self, wanted: &Wanted<'_>) {
         self.say(ConditionType::Bound, "False", "NotFound", "No PVC found");
         let meta = &self.volume.metadata;
-        let failed = self.world.failures.get(&key(Kind::DataVolume, meta));
+        let failed = self.world.failures.get(&self.key());
         if let Some(failed) =
             failed.filter(|failed| failed.about == Kind::PersistentVolumeClaim && failed.retry > self.now)
         {
@@ -234,182 +296,6 @@ impl<'a> Round<'a> {
         self.after.create(key, claim::object(self.volume, wanted));
     }
 
-    /// The VMI that waits for the disk, where there is one.
-    fn consumer(&self, claim: &PersistentVolumeClaim) -> Option<&'a VirtualMachineInstance> {
-        self.vmis(claim)
-            .find(|vmi| vmi.metadata.deletion_timestamp.is_none() && kubernetes::objects::is_waiting(vmi))
-    }
-
-    /// The VMIs that use a PVC.
-    fn vmis(
-        &self,
-        claim: &PersistentVolumeClaim,
-    ) -> impl Iterator<Item = &'a VirtualMachineInstance> + use<'a> {
-        let text = |text: &Option<String>| text.clone().unwrap_or_default();
-        let mark = Mark::PersistentVolumeClaim(text(&claim.meta.namespace), text(&claim.meta.name));
-        let world = self.world;
-        let vmis = world.marked(&mark).filter(|key| key.kind == Kind::VirtualMachineInstance);
-        vmis.filter_map(move |key| world.vmis.get(&key.namespace, &key.name))
-    }
-
-    /// A VMI that is beyond waiting, and may write to the disk.
-    fn user(&self, claim: &PersistentVolumeClaim) -> Option<String> {
-        let vmi = self
-            .vmis(claim)
-            .find(|vmi| !kubernetes::objects::is_waiting(vmi) && !crate::vmi::phase(vmi).is_final())?;
-        vmi.metadata.name.clone()
-    }
-
-    /// Until when no other pod is made: the last one was made just now, and is gone.
-    fn made_until(&self) -> Option<Timestamp> {
-        if !matches!(self.phase, Phase::ImportScheduled | Phase::ImportInProgress) {
-            return None;
-        }
-        let said = self.next.conditions.iter().find(|said| said.r#type == ConditionType::Running)?;
-        let last: Timestamp = said.last_heartbeat_time.as_ref()?.parse().ok()?;
-        let until = last.checked_add(SignedDuration::from_secs(worker::PAUSE.0)).ok()?;
-        // What a broken pod says of the next one has its own pause.
-        let is_said = said.message.as_deref().is_some_and(|message| message.contains(NEXT));
-        (until > self.now && last <= self.now && !is_said).then_some(until)
-    }
-
-    // ── The worker ──────────────────────────────────────────────────────────────────────────────────────────────
-
-    fn fill(&mut self, wanted: &Wanted<'_>, claim: &'a PersistentVolumeClaim) {
-        let pod = self.world.worker_of(claim);
-        let running = self.next.conditions.iter().find(|said| said.r#type == ConditionType::Running);
-        let seen = running.filter(|said| said.status == "False");
-        let seen = seen.and_then(|said| said.last_transition_time.as_ref()?.parse().ok());
-        match worker::look(self.world, pod, seen, self.now) {
-            Worker::None => self.begin(wanted, claim),
-            Worker::Waits(reason, message) => {
-                self.waits(&reason, &message);
-                let told = format!("Import into {} scheduled", claim_name(claim));
-                self.go(Phase::ImportScheduled, Some((false, "ImportScheduled", told)));
-            }
-            Worker::Runs(report) => self.runs(claim, report),
-            Worker::Done(report) => self.done(claim, pod, &report),
-            Worker::Failed(report) => {
-                let reason = if report.reason.is_empty() { "Error" } else { report.reason.as_str() };
-                note(claim, "Failed", self.next.restart_count, &mut self.after);
-                self.fail(reason, &report.message);
-            }
-            Worker::Broke(reason, message, next) => self.broke(pod, &reason, &message, next),
-        }
-    }
-
-    fn begin(&mut self, wanted: &Wanted<'_>, claim: &'a PersistentVolumeClaim) {
-        if claim.meta.annotations.get(NOTED).is_some_and(|noted| noted == "Succeeded") {
-            // It was written, and the status was not: nobody writes over a disk that is whole.
-            return self.done(claim, None, &Report::default());
-        }
-        if let Some(until) = self.made_until() {
-            return self.after.look_again(until);
-        }
-        if let Some(vmi) = self.user(claim) {
-            let message = format!("VMI {vmi} uses PVC {}: nothing is written to it", claim_name(claim));
-            self.waits("CloneSourceInUse", &message);
-            return self.go(Phase::Pending, Some((true, "ErrClaimNotValid", message)));
-        }
-        let config = Config::read(self.world);
-        // One that no pod is made of needs no volume.
-        let consumer = self.consumer(claim).and_then(|vmi| crate::vmi::checked(self.world, vmi, &config));
-        let consumer = consumer.as_ref().map(|(vmi, machine)| (vmi, machine));
-        let is_wanted = self.volume.metadata.annotations.contains_key(AT_ONCE) || consumer.is_some();
-        let name = claim_name(claim);
-        if !claim.is_bound() {
-            let waits = wanted.class.is_some_and(|class| class.waits_for_consumer);
-            if waits && !is_wanted {
-                let message = format!(
-                    "PVC {name} is made when a VM uses it; {AT_ONCE} on the DataVolume makes it at once"
-                );
-                self.waits("WaitForFirstConsumer", &message);
-                return self.go(Phase::WaitForFirstConsumer, Some((false, "WaitForFirstConsumer", message)));
-            }
-            if !waits {
-                let message = why_unbound(wanted, name);
-                self.waits("Pending", &message);
-                return self.go(Phase::Pending, Some((false, "Pending", message)));
-            }
-        }
-        let failed = self.world.failures.get(&key(Kind::DataVolume, &self.volume.metadata));
-        if let Some(failed) = failed.filter(|failed| failed.about == Kind::Pod && failed.retry > self.now) {
-            let message = format!("the importer pod cannot be made: {}", failed.message);
-            self.waits("ErrStartingPod", &message);
-            self.go(Phase::ImportScheduled, Some((true, "ErrStartingPod", message)));
-            return self.after.look_again(failed.retry);
-        }
-        let attempt = self.next.restart_count.unwrap_or(0);
-        let around = pod::Around { config: &config, facts: &self.world.facts, claim, consumer, attempt };
-        match pod::pod(self.volume, wanted, &around) {
-            Ok(object) => {
-                let namespace = claim.meta.namespace.clone().unwrap_or_default();
-                let pod_name = names::importer(name);
-                let told = format!("Import into {name} scheduled");
-                self.waits("Pending", &format!("pod {pod_name} is being made"));
-                self.go(Phase::ImportScheduled, Some((false, "ImportScheduled", told)));
-                self.after.create(Key::new(Kind::Pod, namespace, pod_name), object);
-            }
-            Err(Refusal::Faults(faults)) => self.refused(&faults),
-            Err(Refusal::Reference(never)) => match never {},
-        }
-    }
-
-    fn runs(&mut self, claim: &PersistentVolumeClaim, report: Option<&Report>) {
-        self.say(ConditionType::Running, "True", "Pod is running", "");
-        self.say(ConditionType::Ready, "False", "TransferRunning", "Import is running");
-        note(claim, "Running", self.next.restart_count, &mut self.after);
-        match report {
-            Some(report) => {
-                let (word, message) = status::transfer(report);
-                let moves = if word == "Waiting" { "False" } else { "True" };
-                self.say(ConditionType::Transferring, moves, word, &message);
-                self.next.progress = Some(status::progress(report));
-            }
-            None => self.say(ConditionType::Transferring, "Unknown", "Starting", "the worker begins"),
-        }
-        let told = format!("Import into {} in progress", claim_name(claim));
-        self.go(Phase::ImportInProgress, Some((false, "ImportInProgress", told)));
-    }
-
-    fn done(&mut self, claim: &PersistentVolumeClaim, pod: Option<&Pod>, report: &Report) {
-        self.say(ConditionType::Running, "False", "Completed", "Import Complete");
-        self.say(ConditionType::Ready, "True", "", "");
-        let (_, message) = status::transfer(report);
-        self.say(ConditionType::Transferring, "False", "Completed", &message);
-        self.next.progress = Some("100.0%".to_owned());
-        // First: whoever looks at the PVC alone must not take the disk for one that is to be written.
-        note(claim, "Succeeded", self.next.restart_count, &mut self.before);
-        let told = format!("Successfully imported into PVC {}", claim_name(claim));
-        self.go(Phase::Succeeded, Some((false, "ImportSucceeded", told)));
-        if let Some(pod) = pod {
-            self.after.delete(key(Kind::Pod, &pod.meta), &pod.meta);
-        }
-    }
-
-    /// The pod ended without an end of its work. It goes, and the next one goes on where it stopped.
-    fn broke(&mut self, pod: Option<&Pod>, reason: &str, message: &str, next: Timestamp) {
-        let Some(pod) = pod else { return };
-        // The pod's word counts no further than what was counted here.
-        let counted = self.next.restart_count.unwrap_or(0).max(0);
-        let count = worker::attempt(pod).min(counted).saturating_add(1).max(counted);
-        let is_new = self.next.restart_count.unwrap_or(0) < count;
-        self.next.restart_count = Some(count);
-        if is_new {
-            self.tell(true, "ImportFailed", format!("the importer pod broke off ({reason}): {message}"));
-        }
-        let message = format!("{message}; {NEXT} {}", kubernetes::conditions::stamp(next));
-        self.waits(reason, &message);
-        self.say(ConditionType::Transferring, "False", "Waiting", &message);
-        self.go(Phase::ImportInProgress, None);
-        if next > self.now {
-            return self.after.look_again(next);
-        }
-        if !pod.is_going() {
-            self.after.delete(key(Kind::Pod, &pod.meta), &pod.meta);
-        }
-    }
-
     /// It has succeeded or failed, and stays so.
     fn ended(&mut self, claim: Option<&PersistentVolumeClaim>) {
         let Some(claim) = claim.filter(|claim| self.is_ours(claim)) else {
@@ -421,40 +307,14 @@ impl<'a> Round<'a> {
         };
         self.say_bound(claim);
         if self.phase == Phase::Succeeded {
-            note(claim, "Succeeded", self.next.restart_count, &mut self.after);
+            if self.work == Work::Import {
+                notes::import(claim, "Succeeded", self.next.restart_count, &mut self.after);
+            }
             // The plan that wrote so may have broken off behind that; and one that was made late must not write.
-            if let Some(pod) = self.world.worker_of(claim).filter(|pod| !pod.is_going()) {
-                self.after.delete(key(Kind::Pod, &pod.meta), &pod.meta);
+            if let Some(pod) = self.world.worker_for(claim, self.work).filter(|pod| !pod.is_going()) {
+                self.clears(claim, Some(pod));
             }
         }
-    }
-}
-
-/// Notes on the PVC what its pod does: upstream's clients look there.
-fn note(claim: &PersistentVolumeClaim, phase: &str, restarts: Option<i64>, plan: &mut Plan) {
-    let whole = |annotations| serde_json::json!({"metadata": {"annotations": annotations}});
-    let mut should = claim.meta.annotations.clone();
-    should.insert(NOTED.to_owned(), phase.to_owned());
-    should.insert(RESTARTS.to_owned(), restarts.unwrap_or(0).to_string());
-    let (is, should) = (whole(&claim.meta.annotations), whole(&should));
-    plan.update(Kind::PersistentVolumeClaim, &claim.meta, &is, &should, false);
-}
-
-/// What a PVC waits for that is not made for the pod that fills it.
-fn why_unbound(wanted: &Wanted<'_>, name: &str) -> String {
-    match (&wanted.class, wanted.spec.storage_class_name.as_deref()) {
-        (None, None) => format!(
-            "PVC {name} waits for a volume: it names no StorageClass, and the cluster has no default one"
-        ),
-        (None, Some(class)) if !class.is_empty() => {
-            format!("PVC {name} waits for a volume: there is no StorageClass {class}")
-        }
-        (Some(class), _) => format!(
-            "PVC {name} waits for a volume of the StorageClass {} ({})",
-            class.meta.name.as_deref().unwrap_or_default(),
-            class.provisioner
-        ),
-        _ => format!("PVC {name} waits for a volume"),
     }
 }
 

@@ -1,11 +1,12 @@
 //! The worker pod of a DataVolume. Pure: the same DataVolume gives the same pod, byte for byte.
 //!
 //! ```text
-//!  pod importer-NAME, owned by the PVC, restartPolicy Never: virt-controller makes the next one
-//!  └─ container importer: cdi-worker import, uid 107, CDI_JOB says what
+//!  pod importer-NAME or cdi-upload-NAME, owned by the PVC, restartPolicy Never: virt-controller makes the next one
+//!  └─ container: cdi-worker import or upload, uid 107, CDI_JOB says what
 //!       /data or /dev/cdi-block-volume     the PVC
 //!       /etc/cdi/secrets/NAME              Secrets that the source names
 //!       /etc/cdi/certs/NAME                ConfigMaps with certificates
+//!       /etc/tls                           of an upload: its certificate, and the authorities of its clients
 //!       /tmp                               an emptyDir
 //! ```
 
@@ -14,12 +15,13 @@ use api::datavolume::DataVolume;
 use api::job::{Files, Import, References, Refusal, Target};
 use api::machine::Machine;
 use api::vmi::VirtualMachineInstance;
+use jiff::Timestamp;
+use kubernetes::conditions::stamp;
 use kubernetes::config::Config;
 use kubernetes::launcher::USER;
-use kubernetes::objects::{ClusterFacts, Kind, PersistentVolumeClaim, names, owner};
-use kubernetes::worker::{
-    APP, ATTEMPT, CERTIFICATES, CONTAINER, DEVICE, DISK, FOLDER, PORT, SECRETS, WORK, WORKER,
-};
+use kubernetes::objects::{ClusterFacts, Kind, PersistentVolumeClaim, Work, owner};
+use kubernetes::uploads::{CLIENT_NAME, TLS_FOLDER};
+use kubernetes::worker::{APP, ATTEMPT, CERTIFICATES, DEVICE, DISK, FOLDER, PORT, SECRETS, WORK, WORKER};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -27,6 +29,8 @@ use std::path::PathBuf;
 
 /// The volume of the PVC.
 const DATA: &str = "cdi-data-vol";
+/// Room for clusters of a qcow2 that arrive before their tables: usually none. In a file system they wait beside the disk.
+const SPOOL: &str = "1Gi";
 /// Memory that a worker holds for every input but one that itself demands more.
 const MEMORY: &str = "128Mi";
 
@@ -43,6 +47,9 @@ pub(super) struct Around<'a> {
     pub(super) consumer: Option<(&'a VirtualMachineInstance, &'a Machine)>,
     /// Pods before this one that did not end their work.
     pub(super) attempt: i64,
+    /// What the pod does. Of an upload: until when it waits for one, before its certificate ends.
+    pub(super) work: Work,
+    pub(super) deadline: Option<Timestamp>,
 }
 
 /// The pod.
@@ -62,9 +69,10 @@ pub(super) fn pod(
         job.size = None;
     }
     let meta = &around.claim.meta;
+    let name = around.work.pod(meta.name.as_deref().unwrap_or_default());
     let mut volumes = vec![
         json!({"name": DATA, "persistentVolumeClaim": {"claimName": meta.name}}),
-        json!({"name": "tmp", "emptyDir": {"sizeLimit": "16Mi"}}),
+        json!({"name": "tmp", "emptyDir": {"sizeLimit": if is_block { SPOOL } else { "16Mi" }}}),
     ];
     let mut mounts = vec![json!({"name": "tmp", "mountPath": "/tmp"})];
     if !is_block {
@@ -72,15 +80,15 @@ pub(super) fn pod(
     }
     mounted.add(&mut volumes, &mut mounts);
     let mut container = json!({
-        "name": CONTAINER,
+        "name": around.work.container(),
         "image": around.facts.worker_image,
-        "args": ["import"],
+        "args": [around.work.verb()],
         "env": [
             // A job is made of texts and numbers alone.
             {"name": "CDI_JOB", "value": serde_json::to_string(&job).unwrap_or_default()},
             {"name": "OWNER_UID", "value": meta.uid},
             {"name": "MEMORY_LIMIT", "valueFrom": {"resourceFieldRef": {
-                "containerName": CONTAINER, "resource": "limits.memory"}}},
+                "containerName": around.work.container(), "resource": "limits.memory"}}},
         ],
         "ports": [{"name": "metrics", "containerPort": PORT, "protocol": "TCP"}],
         "resources": {"requests": {"cpu": "100m", "memory": "60M"}, "limits": {"memory": MEMORY}},
@@ -98,6 +106,9 @@ pub(super) fn pod(
     });
     if let Some(policy) = &around.config.image_pull_policy {
         container["imagePullPolicy"] = json!(policy);
+    }
+    if around.work == Work::Upload {
+        serve(&mut container, &mut volumes, &name, around.deadline);
     }
     if is_block {
         container["volumeDevices"] = json!([{"name": DATA, "devicePath": DEVICE}]);
@@ -131,21 +142,26 @@ pub(super) fn pod(
         spec["imagePullSecrets"] = json!(around.config.image_pull_secrets);
     }
     place(&mut spec, around);
-    let claim = meta.name.as_deref().unwrap_or_default();
+    let mut labels = match around.work {
+        Work::Import => json!({"prometheus.cdi.kubevirt.io": "true"}),
+        Work::Upload => json!(super::upload::labels(meta)),
+    };
+    for (label, value) in [
+        WORKER,
+        APP,
+        (WORK.0, around.work.label()),
+        ("app.kubernetes.io/managed-by", "cdi-controller"),
+        ("app.kubernetes.io/component", "storage"),
+    ] {
+        labels[label] = json!(value);
+    }
     Ok(json!({
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
-            "name": names::importer(claim),
+            "name": name,
             "namespace": meta.namespace,
-            "labels": {
-                WORKER.0: WORKER.1,
-                APP.0: APP.1,
-                WORK.0: WORK.1,
-                "app.kubernetes.io/managed-by": "cdi-controller",
-                "app.kubernetes.io/component": "storage",
-                "prometheus.cdi.kubevirt.io": "true",
-            },
+            "labels": labels,
             "annotations": {
                 ATTEMPT: around.attempt.to_string(),
                 // A mesh's sidecar outlives the work, and the pod would never end.
@@ -156,6 +172,33 @@ pub(super) fn pod(
         },
         "spec": spec,
     }))
+}
+
+/// What an upload server needs beside: its certificate, in the Secret of its own name, and whom it serves until when. It is ready
+/// when it answers.
+fn serve(container: &mut Value, volumes: &mut Vec<Value>, name: &str, deadline: Option<Timestamp>) {
+    const VOLUME: &str = "tls-config";
+    volumes.push(json!({"name": VOLUME, "secret": {"secretName": name}}));
+    container["readinessProbe"] = json!({
+        "httpGet": {"scheme": "HTTPS", "path": "/healthz", "port": PORT},
+        "periodSeconds": 2,
+    });
+    let file = |name: &str| format!("{TLS_FOLDER}/{name}");
+    let mut env = vec![
+        json!({"name": "TLS_KEY_FILE", "value": file("tls.key")}),
+        json!({"name": "TLS_CERT_FILE", "value": file("tls.crt")}),
+        json!({"name": "CLIENT_CERT_FILE", "value": file("ca.crt")}),
+        json!({"name": "CLIENT_NAME", "value": CLIENT_NAME}),
+    ];
+    env.extend(deadline.map(|time| json!({"name": "DEADLINE", "value": stamp(time)})));
+    for (list, more) in [
+        ("env", env),
+        ("volumeMounts", vec![json!({"name": VOLUME, "mountPath": TLS_FOLDER, "readOnly": true})]),
+    ] {
+        if let Some(list) = container[list].as_array_mut() {
+            list.extend(more);
+        }
+    }
 }
 
 /// Where the consumer can run, its volume is made.

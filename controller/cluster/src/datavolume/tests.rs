@@ -4,6 +4,7 @@ use crate::sim::Sim;
 use crate::sim::others::worker_ends;
 use api::job::{Report, Stage};
 use kubernetes::objects::{Key, Kind};
+use kubernetes::plan::Step;
 use kubernetes::worker::ATTEMPT;
 use serde_json::{Value, json};
 
@@ -30,7 +31,7 @@ fn http() -> Value {
     json!({"http": {"url": "https://images.example/a.qcow2", "secretRef": "login", "certConfigMap": "ca"}})
 }
 
-fn class(sim: &mut Sim, mode: &str) {
+pub(super) fn class(sim: &mut Sim, mode: &str) {
     let annotations = json!({"storageclass.kubernetes.io/is-default-class": "true"});
     sim.put(
         Kind::StorageClass,
@@ -38,7 +39,7 @@ fn class(sim: &mut Sim, mode: &str) {
     );
 }
 
-fn bound(sim: &mut Sim) {
+pub(super) fn bound(sim: &mut Sim) {
     sim.change(&claim(), json!({"status": {"phase": "Bound"}}));
 }
 
@@ -64,7 +65,7 @@ fn phase(sim: &Sim) -> &str {
     sim.get(&disk())["status"]["phase"].as_str().unwrap_or_default()
 }
 
-fn said(sim: &Sim, kind: &str) -> (String, String, String) {
+pub(super) fn said(sim: &Sim, kind: &str) -> (String, String, String) {
     sim.condition(&disk(), kind).unwrap_or_else(|| panic!("no condition {kind}: {:#}", sim.get(&disk())))
 }
 
@@ -311,4 +312,51 @@ fn a_disk_whose_pvc_is_gone_is_not_ready() {
     sim.vanish(&claim());
     sim.settle();
     assert_eq!((said(&sim, "Bound").0.as_str(), said(&sim, "Ready").0.as_str()), ("False", "False"));
+}
+
+/// The plan of a VMI makes its launcher pod first, and writes its phase afterwards.
+#[test]
+fn under_a_launcher_pod_nothing_is_written_whatever_the_phase_of_its_vmi() {
+    for mode in ["Immediate", "WaitForFirstConsumer"] {
+        let mut sim = Sim::new();
+        let vmi = sim.put(Kind::VirtualMachineInstance, crate::sim::vmi("web"));
+        for _ in 0..3 {
+            let mut plan = crate::decide(&sim.world, &vmi, sim.now);
+            let is_pod = |step: &Step| matches!(step, Step::Create { key, .. } if key.kind == Kind::Pod);
+            if let Some(at) = plan.steps.iter().position(is_pod) {
+                // Whoever carries it out is killed behind this step.
+                plan.steps.truncate(at + 1);
+            }
+            if sim.pod_of(&vmi).is_none() {
+                sim.apply(plan);
+            }
+        }
+        let launcher = sim.pod_of(&vmi).expect("a launcher pod");
+        assert!(kubernetes::objects::is_waiting(sim.world.vmis.get("n", "web").unwrap()));
+        sim.pod_runs(&launcher, "node1");
+        let volumes = json!([{"name": "root", "dataVolume": {"name": "disk"}}]);
+        sim.change(&vmi, json!({"spec": {"volumes": volumes}}));
+        class(&mut sim, mode);
+        sim.put(Kind::DataVolume, with(&json!({"blank": {}})));
+        let decide = |sim: &mut Sim| {
+            let plan = crate::decide(&sim.world, &disk(), sim.now);
+            let again = plan.again;
+            sim.apply(plan);
+            again
+        };
+        decide(&mut sim);
+        bound(&mut sim);
+        for phase in ["Pending", "Scheduling", "Failed"] {
+            sim.change(&vmi, json!({"status": {"phase": phase}}));
+            decide(&mut sim);
+            assert!(decide(&mut sim).is_some_and(|again| again > sim.now), "it looks again");
+            assert!(!sim.objects.contains_key(&pod()), "{mode}, {phase}");
+            let (is, reason, message) = said(&sim, "Running");
+            assert_eq!((is.as_str(), reason.as_str()), ("False", "CloneSourceInUse"), "{mode}, {phase}");
+            assert!(message.contains("VMI web uses PVC disk"), "{message}");
+        }
+        sim.pod_ends(&launcher, "Failed", 1);
+        decide(&mut sim);
+        assert!(sim.objects.contains_key(&pod()), "{mode}: the launcher has ended");
+    }
 }

@@ -1,9 +1,9 @@
-//! How it is with the worker pod of a DataVolume.
+//! How it is with the worker pod of a disk.
 
 use api::job::{Report, Stage};
 use jiff::{SignedDuration, Timestamp};
-use kubernetes::objects::{Pod, World};
-use kubernetes::worker::{ATTEMPT, CONTAINER};
+use kubernetes::objects::{Pod, Work, World};
+use kubernetes::worker::ATTEMPT;
 
 /// Pauses before the pod after one that did not end its work, in seconds: the first and the longest.
 pub(super) const PAUSE: (i64, i64) = (5, 300);
@@ -23,14 +23,18 @@ pub(super) enum Worker<'a> {
     Failed(Report),
     /// It did not end its work: a word, a sentence, and when the next pod begins.
     Broke(String, String, Timestamp),
+    /// Its certificate is about to end, and nobody sends it anything: a sentence. The next pod begins at once.
+    Late(String),
 }
 
-/// Looks at the pod of a DataVolume.
+/// Looks at the pod that does this work.
 ///
-/// `seen`: since when the DataVolume says that it does not run.
+/// An upload that failed for good is no end: the next pod takes another one. `seen`: since when it is said that the pod does not
+/// run.
 pub(super) fn look<'a>(
     world: &'a World,
     pod: Option<&Pod>,
+    work: Work,
     seen: Option<Timestamp>,
     now: Timestamp,
 ) -> Worker<'a> {
@@ -38,20 +42,24 @@ pub(super) fn look<'a>(
     if pod.is_going() && !pod.has_ended() {
         return Worker::Waits("Terminating".to_owned(), "the pod is being deleted".to_owned());
     }
-    let container = pod.container(CONTAINER);
+    let container = pod.container(work.container());
     if let Some((code, word, message, finished)) = container.and_then(|container| container.ended.as_ref()) {
         let report = Report::of_termination(message);
         return match report {
             Some(report) if *code == 0 && report.stage == Stage::Done => Worker::Done(report),
-            Some(report) if report.stage == Stage::Failed => Worker::Failed(report),
+            Some(report) if report.stage == Stage::Failed && work == Work::Import => Worker::Failed(report),
+            Some(report) if report.deadline_passed && work == Work::Upload => Worker::Late(report.message),
             report => {
+                let own = report.as_ref().filter(|report| report.stage == Stage::Failed);
+                let own = own.map(|report| report.reason.clone()).filter(|reason| !reason.is_empty());
                 let said = report.map(|report| report.message).filter(|message| !message.is_empty());
                 let said = said.or_else(|| Some(message.clone()).filter(|message| !message.is_empty()));
                 let message = said.unwrap_or_else(|| format!("the worker ended with exit code {code}"));
                 // A node that began anew does not know when; one whose clock is ahead knows it wrong.
                 let ended = finished.parse().ok().filter(|ended| *ended <= now).or(seen).unwrap_or(now);
-                let word = if word.is_empty() { "Error" } else { word };
-                Worker::Broke(word.to_owned(), message, after(ended, attempt(pod)))
+                let word = own.unwrap_or_else(|| word.clone());
+                let word = if word.is_empty() { "Error".to_owned() } else { word };
+                Worker::Broke(word, message, after(ended, attempt(pod)))
             }
         };
     }
@@ -67,7 +75,7 @@ pub(super) fn look<'a>(
         let told = world.reports.get(&at).filter(|(of, _)| Some(of) == meta.uid.as_ref());
         return Worker::Runs(told.map(|(_, report)| report));
     }
-    let (word, message) = why(world, pod);
+    let (word, message) = why(world, pod, work);
     Worker::Waits(word, message)
 }
 
@@ -82,14 +90,18 @@ fn after(ended: Timestamp, attempt: i64) -> Timestamp {
 }
 
 /// Why a pod does not run, in the scheduler's or the kubelet's words.
-fn why(world: &World, pod: &Pod) -> (String, String) {
+fn why(world: &World, pod: &Pod, work: Work) -> (String, String) {
     let scheduled = pod.condition("PodScheduled");
     if let Some(condition) = scheduled.filter(|condition| condition.status == "False") {
         let said = condition.message.clone().unwrap_or_default();
         let reason = condition.reason.clone().unwrap_or_else(|| "Unschedulable".to_owned());
-        return (reason, format!("Importer pod cannot be scheduled: {said}"));
+        let whose = match work {
+            Work::Import => "Importer",
+            Work::Upload => "Upload",
+        };
+        return (reason, format!("{whose} pod cannot be scheduled: {said}"));
     }
-    let waiting = pod.container(CONTAINER).and_then(|container| container.waiting.clone());
+    let waiting = pod.container(work.container()).and_then(|container| container.waiting.clone());
     let meta = &pod.meta;
     let at = (meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default());
     let warning = world.warnings.get(&at).filter(|warning| Some(&warning.pod) == meta.uid.as_ref());

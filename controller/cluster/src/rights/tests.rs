@@ -11,13 +11,15 @@ use api_server::Writer;
 use api_server::certificate;
 use api_server::lease::Lease;
 use api_server::watch;
+use base64::Engine as _;
 use jiff::Timestamp;
 use kit::Asked;
-use kubernetes::issue::{Issue, Signer};
+use kubernetes::issue::{ForPod, Issue, IssueKey, KeyChange, Signer, Usage};
 use kubernetes::objects::rights::{follow, names};
 use kubernetes::objects::{API_CERTIFICATE, Home, LEASE, followed_by};
 use kubernetes::plan::{Note, Plan};
-use serde_json::json;
+use kubernetes::uploads::{BUNDLE, SIGNING_KEY};
+use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
 /// An installation from its first object to its end, and what it looks after meanwhile.
@@ -47,6 +49,32 @@ fn history() -> Sim {
     sim.settle();
     let run = Key::new(Kind::VirtualMachineInstance, "n", "web");
     sim.boot(&run);
+    // A disk that a client sends, once the authorities of its certificate are known.
+    let spec = json!({"source": {"upload": {}}, "storage": storage});
+    sim.put(Kind::DataVolume, json!({"metadata": {"namespace": "n", "name": "sent"}, "spec": spec}));
+    sim.settle();
+    sim.change(&Key::new(Kind::PersistentVolumeClaim, "n", "sent"), json!({"status": {"phase": "Bound"}}));
+    let server = Key::new(Kind::Pod, "n", "cdi-upload-sent");
+    for _ in 0..20 {
+        sim.settle();
+        if sim.objects.contains_key(&server) {
+            break;
+        }
+        sim.later(30);
+    }
+    worker_ends(&mut sim, &server, Some(Stage::Done));
+    sim.settle();
+    assert!(!sim.objects.contains_key(&server));
+    // A name for a disk.
+    let gold = json!({"source": {"pvc": {"namespace": "n", "name": "data"}}});
+    sim.put(Kind::DataSource, json!({"metadata": {"namespace": "n", "name": "gold"}, "spec": gold}));
+    // A StorageClass that comes and goes, and its StorageProfile with it.
+    let class = json!({"metadata": {"name": "fast"}, "provisioner": "rancher.io/local-path"});
+    let class = sim.put(Kind::StorageClass, class);
+    sim.settle();
+    sim.delete(&class);
+    sim.settle();
+    assert_eq!(sim.keys(Kind::StorageProfile), []);
     // A set that is scaled to nothing.
     let template = json!({"metadata": {"labels": {"app": "many"}}, "spec": vmi("many")["spec"]});
     let selector = json!({"matchLabels": {"app": "many"}});
@@ -167,7 +195,7 @@ fn a_step_may_be_done_only_with_the_names_that_are_declared() {
     stranger.key.name = API_CERTIFICATE.into();
     assert!(permits(&Step::Issue(stranger.clone())));
     let key = Key::new(Kind::Secret, "kubevirt", "another");
-    stranger.signer = Some(Signer { key, name: "authority".into(), hosts: Vec::new(), is_client: false });
+    stranger.signer = Some(Signer { key, name: "authority".into(), hosts: Vec::new(), usage: Usage::Server });
     assert!(!permits(&Step::Issue(stranger)), "who signs is read");
 }
 
@@ -182,6 +210,12 @@ fn issue(name: &str, version: Option<&str>, signer: Option<Signer>) -> Issue {
     }
 }
 
+/// A file of a Secret.
+fn text(file: &Value) -> String {
+    let bytes = base64::engine::general_purpose::STANDARD.decode(file.as_str().unwrap()).unwrap();
+    String::from_utf8(bytes).unwrap()
+}
+
 #[tokio::test]
 async fn the_writer_asks_for_a_step_what_it_is_said_to_need() {
     let (pod, authority) = (Key::new(Kind::Pod, "n", "web"), issue("authority", None, None));
@@ -191,12 +225,30 @@ async fn the_writer_asks_for_a_step_what_it_is_said_to_need() {
             key: authority.key.clone(),
             name: "authority".into(),
             hosts: vec!["a".into()],
-            is_client: false,
+            usage: Usage::Server,
         })
     };
     let patch = |part| Step::Patch { key: pod.clone(), version: "1".into(), change: json!({}), part };
     let owner = ObjectMeta { name: Some("web".into()), uid: Some("1".into()), ..ObjectMeta::default() };
     let owned = json!({"metadata": {"name": "web", "ownerReferences": [owner::reference(Kind::VirtualMachineInstance, &owner)]}});
+    let for_pod = ForPod {
+        key: Key::new(Kind::Secret, "n", "cdi-upload-web"),
+        installation: "kubevirt".into(),
+        owner: owner::reference(Kind::PersistentVolumeClaim, &owner),
+        labels: Map::new(),
+        hosts: vec!["a".into()],
+        from: authority.from,
+        until: authority.until,
+    };
+    let bundle = json!({"data": {BUNDLE: text(&signed["data"]["tls.crt"])}});
+    let signing = |version: Option<&str>, change| {
+        let key = Key::new(Kind::Secret, "kubevirt", SIGNING_KEY);
+        Step::IssueKey(IssueKey { key, version: version.map(str::to_owned), change, at: authority.from })
+    };
+    let next = json!({
+        "metadata": {"name": SIGNING_KEY, "resourceVersion": "1"},
+        "data": {"next.id_rsa": "QQ==", "next.id_rsa.pub": "QQ=="},
+    });
     let message = "A sentence.".to_owned();
     let note = Note { key: pod.clone(), uid: "1".into(), warning: false, reason: "Word", message };
     for step in [
@@ -211,6 +263,10 @@ async fn the_writer_asks_for_a_step_what_it_is_said_to_need() {
         Step::Issue(issue("authority", Some("1"), None)),
         Step::Issue(issue("server", None, signer())),
         Step::Issue(issue("server", Some("1"), signer())),
+        Step::IssueForPod(for_pod.clone()),
+        signing(None, KeyChange::First),
+        signing(Some("1"), KeyChange::Next),
+        signing(Some("1"), KeyChange::Promote),
         Step::Tell(note),
     ] {
         let server = Asked::begin().await;
@@ -219,6 +275,10 @@ async fn the_writer_asks_for_a_step_what_it_is_said_to_need() {
         server.has(&pod.path(), if let Step::Create { object, .. } = &step { object.clone() } else { there });
         server.has(&authority.key.path(), signed.clone());
         server.has(&issue("server", None, None).key.path(), json!({"metadata": {"name": "server"}}));
+        server.has(&for_pod.signer().path(), signed.clone());
+        server.has(&for_pod.clients().path(), bundle.clone());
+        server.has(&for_pod.key.path(), json!({"metadata": {"name": "cdi-upload-web"}}));
+        server.has(&Key::new(Kind::Secret, "kubevirt", SIGNING_KEY).path(), next.clone());
         let writer = Writer::new(server.client.clone(), "virt-controller");
         let done = writer.carry_out(Plan { steps: vec![step.clone()], again: None }).await;
         assert!(done.failed.is_none(), "{step:?}: {:?}", done.failed);

@@ -1,11 +1,12 @@
 //! What people want and what happens, and what goes wrong.
 
 use super::door::admitted;
-use super::others::{Others, is_worker, worker_ends};
+use super::others::{Others, is_worker, worker_ends, worker_is_late};
 use super::{Sim, is_going, is_over, replica_set, vm, vmi};
 use api::job::Stage;
 use api::launcher::Life;
 use kubernetes::objects::{Key, Kind};
+use kubernetes::uploads::{TARGET, UPLOADER};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -29,6 +30,12 @@ pub(crate) enum Event {
     Work(Option<Stage>),
     /// The pod that fills a disk is killed, or taken away.
     Worker(bool),
+    /// A DataVolume that takes an upload is made, or a PVC without one.
+    Takes(bool),
+    /// That is deleted.
+    Drop(bool),
+    /// The certificates of the upload pods are about to end.
+    Late,
     /// The VMI without a VM is made.
     Alone,
     /// Its claim is there, or not.
@@ -106,6 +113,20 @@ pub(crate) fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
+/// What people want of uploads, and what happens to those. (No upload fails for good: its pods would follow each other for ever.)
+pub(crate) fn upload_event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        6 => any::<bool>().prop_map(Event::Takes),
+        3 => prop::sample::select(vec![None, Some(Stage::Done)]).prop_map(Event::Work),
+        3 => any::<bool>().prop_map(Event::Worker),
+        2 => Just(Event::Late),
+        2 => any::<bool>().prop_map(Event::Drop),
+        1 => any::<bool>().prop_map(Event::Images),
+        1 => any::<bool>().prop_map(Event::Silence),
+        1 => any::<bool>().prop_map(Event::Settings),
+    ]
+}
+
 /// What goes wrong after an event, and how many ticks after it.
 pub(crate) fn faults() -> impl Strategy<Value = Vec<(usize, Fault)>> {
     let kinds = vec![
@@ -166,6 +187,22 @@ impl Event {
                     Some(pod) if is_killed => worker_ends(sim, &pod, None),
                     Some(pod) => sim.vanish(&pod),
                     None => {}
+                }
+            }
+            Event::Takes(is_alone) => {
+                let object = upload(is_alone);
+                if !sim.objects.contains_key(&uploaded(is_alone)) {
+                    sim.put(uploaded(is_alone).kind, object);
+                }
+            }
+            Event::Drop(is_alone) => sim.delete(&uploaded(is_alone)),
+            Event::Late => {
+                for key in sim.keys(Kind::Pod) {
+                    let pod = sim.get(&key);
+                    let runs = pod["status"]["containerStatuses"][0]["state"]["running"].is_object();
+                    if is_worker(pod) && key.name.starts_with(UPLOADER) && runs && !is_going(pod) {
+                        worker_is_late(sim, &key);
+                    }
                 }
             }
             Event::Alone => {
@@ -248,6 +285,29 @@ fn complete(which: usize, strategy: &str) -> Value {
             json!([{"metadata": {"name": "data"}, "spec": {"source": {"blank": {}}, "storage": storage}}]);
         object["spec"]["template"]["spec"]["volumes"] =
             json!([{"name": "root", "dataVolume": {"name": "data"}}]);
+    }
+    object
+}
+
+/// What takes an upload.
+fn uploaded(is_alone: bool) -> Key {
+    match is_alone {
+        true => Key::new(Kind::PersistentVolumeClaim, "n", "bare"),
+        false => Key::new(Kind::DataVolume, "n", "sent"),
+    }
+}
+
+fn upload(is_alone: bool) -> Value {
+    let Key { namespace, name, .. } = uploaded(is_alone);
+    let resources = json!({"requests": {"storage": "1Gi"}});
+    let mut object = json!({"metadata": {"namespace": namespace, "name": name}});
+    match is_alone {
+        true => {
+            object["metadata"]["annotations"] = json!({TARGET: ""});
+            object["spec"] = json!({"accessModes": ["ReadWriteOnce"], "resources": resources});
+            object["status"] = json!({"phase": "Bound"});
+        }
+        false => object["spec"] = json!({"source": {"upload": {}}, "storage": {"resources": resources}}),
     }
     object
 }

@@ -15,6 +15,7 @@ use super::others::Others;
 use super::{Sim, is_going};
 use jiff::{SignedDuration, Timestamp};
 use kubernetes::objects::{Key, Kind};
+use kubernetes::uploads::TARGET;
 use serde_json::Value;
 
 /// Nobody waits longer, but for the next start after some that failed.
@@ -87,6 +88,12 @@ impl Run {
             Kind::DataVolume,
         ] {
             for key in self.sim.keys(kind) {
+                self.sim.delete(&key);
+            }
+        }
+        let claims = self.sim.keys(Kind::PersistentVolumeClaim);
+        for key in claims {
+            if !self.sim.get(&key)["metadata"]["annotations"][TARGET].is_null() {
                 self.sim.delete(&key);
             }
         }

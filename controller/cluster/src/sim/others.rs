@@ -11,8 +11,8 @@ use api::vmi::VirtualMachineInstance;
 use jiff::{SignedDuration, Timestamp};
 use kit::patched;
 use kubernetes::conditions::stamp;
-use kubernetes::objects::{Key, Kind};
-use kubernetes::worker::{CONTAINER, WORKER};
+use kubernetes::objects::{Key, Kind, Work};
+use kubernetes::worker::{WORK, WORKER};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -159,11 +159,12 @@ impl Others {
             _ if is_over(pod) => {}
             _ if self.no_images && !is_running => {
                 let waiting = json!({"reason": "ErrImagePull", "message": "manifest unknown"});
-                let status = json!([{"name": CONTAINER, "state": {"waiting": waiting}}]);
+                let status = json!([{"name": container(pod), "state": {"waiting": waiting}}]);
                 sim.change(key, json!({"status": {"containerStatuses": status}}));
             }
             _ if !is_running => {
-                let status = json!([{"name": CONTAINER, "state": {"running": {}, "waiting": null}}]);
+                let state = json!({"running": {}, "waiting": null});
+                let status = json!([{"name": container(pod), "ready": true, "state": state}]);
                 sim.change(key, json!({"status": {"phase": "Running", "containerStatuses": status}}));
             }
             Some(stage) => worker_ends(sim, key, Some(stage)),
@@ -237,6 +238,12 @@ pub(crate) fn is_worker(pod: &Value) -> bool {
     pod["metadata"]["labels"][WORKER.0] == WORKER.1
 }
 
+/// The container of a worker's pod.
+pub(crate) fn container(pod: &Value) -> &'static str {
+    let label = &pod["metadata"]["labels"][WORK.0];
+    Work::ALL.into_iter().find(|work| label == work.label()).unwrap_or(Work::Import).container()
+}
+
 /// A worker ends: with this report, or killed before it could say anything.
 pub(crate) fn worker_ends(sim: &mut Sim, key: &Key, stage: Option<Stage>) {
     let report = stage.map(|stage| Report { stage, message: "So it ended".to_owned(), ..Report::default() });
@@ -245,11 +252,24 @@ pub(crate) fn worker_ends(sim: &mut Sim, key: &Key, stage: Option<Stage>) {
         Some(_) => 1,
         None => 137,
     };
+    ends(sim, key, code, report.as_ref());
+}
+
+/// An upload server makes room for one with another certificate.
+pub(crate) fn worker_is_late(sim: &mut Sim, key: &Key) {
+    let (reason, message) = ("DeadlinePassed".to_owned(), "the deadline passed".to_owned());
+    let report =
+        Report { stage: Stage::Waiting, reason, message, deadline_passed: true, ..Report::default() };
+    ends(sim, key, 0, Some(&report));
+}
+
+fn ends(sim: &mut Sim, key: &Key, code: i32, report: Option<&Report>) {
     let ended = json!({
         "exitCode": code, "reason": "Error", "finishedAt": sim.now.to_string(),
-        "message": report.map(|report| report.termination()),
+        "message": report.map(Report::termination),
     });
-    let status = json!([{"name": CONTAINER, "state": {"terminated": ended, "running": null}}]);
+    let state = json!({"terminated": ended, "running": null});
+    let status = json!([{"name": container(sim.get(key)), "ready": false, "state": state}]);
     let phase = if code == 0 { "Succeeded" } else { "Failed" };
     sim.change(key, json!({"status": {"phase": phase, "containerStatuses": status}}));
 }

@@ -28,6 +28,7 @@ pub(crate) fn shape(sim: &Sim) -> Shape {
             // Keys and certificates are others each time.
             Kind::Secret
             | Kind::ConfigMap
+            | Kind::CDIConfig
             | Kind::MutatingWebhookConfiguration
             | Kind::ValidatingWebhookConfiguration
             | Kind::APIService => Value::Null,

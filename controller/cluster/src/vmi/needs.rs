@@ -61,6 +61,9 @@ pub(super) fn look(world: &World, vmi: &VirtualMachineInstance) -> Needs {
             Some(claim) if claim.meta.deletion_timestamp.is_some() => {
                 filling.get_or_insert_with(|| format!("PVC {namespace}/{name} is being deleted"));
             }
+            Some(claim) if claim.is_upload_target() && !claim.is_filled() => {
+                filling.get_or_insert_with(|| format!("PVC {namespace}/{name} waits for an upload"));
+            }
             // Also where its DataVolume is gone.
             Some(claim) if world.worker_of(claim).is_some_and(|pod| !pod.has_ended()) => {
                 filling.get_or_insert_with(|| format!("a pod still writes to PVC {namespace}/{name}"));

@@ -5,9 +5,11 @@
 //! | create `pods` | launchers: owned by a VMI, off the node's namespaces, in the form of [`kubernetes::launcher`]; workers: owned by a PVC, in that form, with nothing of the node's ([`kubernetes::worker`]) |
 //! | delete `pods`, patch `pods/status` | launchers by label and name, owned or left behind, and workers; of a launcher's status only the conditions |
 //! | create, patch `persistentvolumeclaims` | those of DataVolumes; afterwards only annotations of CDI |
+//! | patch `datasources` | their status, which has no path of its own |
 //! | patch `nodes` | the label that VMIs may be scheduled there |
 //! | create, delete `controllerrevisions` | those of VMs, by their names |
-//! | create `secrets`, `configmaps`, `leases` | the names that it declares ([`names`]); certificates only |
+//! | create `configmaps`, `leases` | the names that it declares ([`names`]) |
+//! | write `secrets`, `services` | see [`super::uploads`] |
 //! | create, patch `apiservices` | the names that it declares; they lead to virt-api, whose certificate is looked at |
 //!
 //! **The form of a launcher's pod** is said by the constants that virt-controller writes by ([`kubernetes::launcher`]): user and group 107, no
@@ -29,13 +31,14 @@
 //! lead the API server's questions about anything to any server (webhook configurations are exempt from policies, by the API
 //! server's own rule): it is as much as a cluster's administrator.
 
-use super::{Policy, differ_only, is_user, literal, rule, same};
+use super::{Policy, Rule, differ_only, is_user, literal, rule, same};
 use crate::Wishes;
 use kubernetes::accounts::Accounts;
 use kubernetes::launcher::{CAPABILITIES, USER, VOLUMES};
 use kubernetes::objects::rights::names;
 use kubernetes::objects::{Kind, LAUNCHER, Program, REVISION, SCHEDULABLE};
 use kubernetes::servers::SERVICE;
+use kubernetes::uploads::UPLOADER;
 use kubernetes::worker::{IMPORTER, WORKER};
 
 /// Capabilities of a sidecar, which reach no further than the pod's own network.
@@ -45,16 +48,8 @@ const OF_OTHERS: [&str; 2] = ["downwardAPI", "projected"];
 /// For whom a token in a pod may be: the certificate authorities of meshes.
 pub(super) const AUDIENCES: [&str; 2] = ["istio-ca", "identity.l5d.io"];
 
-pub(super) fn policies(wishes: &Wishes) -> [Policy; 7] {
-    let base = |name, rules, validations: Vec<(String, &str)>| Policy {
-        name,
-        rules,
-        when: vec![("virt-controller", is_user(&Accounts::of(&wishes.namespace).user(Program::Controller)))],
-        validations: (validations.into_iter())
-            .map(|(expression, message)| (expression, format!("virt-controller {message}")))
-            .collect(),
-        ..Policy::default()
-    };
+pub(super) fn policies(wishes: &Wishes) -> [Policy; 8] {
+    let base = |name, rules, validations| base(wishes, name, rules, validations);
     let mut made = base("kubevirt-controller-pods", vec![rule("", &["pods"], &["CREATE"])], launcher(wishes));
     // It tries out once what the server keeps of a pod, and nothing comes of that.
     made.variables = of_a_pod();
@@ -97,6 +92,22 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 7] {
             ),
         ],
     );
+    let sources = base(
+        "kubevirt-controller-datasources",
+        vec![rule("cdi.kubevirt.io", &["datasources"], &["UPDATE"])],
+        vec![(
+            [
+                "spec",
+                "metadata.labels",
+                "metadata.annotations",
+                "metadata.finalizers",
+                "metadata.ownerReferences",
+            ]
+            .map(same)
+            .join(" && "),
+            "changes only the status of a DataSource",
+        )],
+    );
     let nodes = base(
         "kubevirt-controller-nodes",
         vec![rule("", &["nodes"], &["UPDATE"])],
@@ -128,27 +139,17 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 7] {
     let objects = base(
         "kubevirt-controller-objects",
         vec![
-            rule("", &["secrets", "configmaps"], &["CREATE", "UPDATE"]),
+            rule("", &["configmaps"], &["CREATE", "UPDATE"]),
             rule("coordination.k8s.io", &["leases"], &["CREATE", "UPDATE"]),
         ],
-        vec![
-            (
-                format!(
-                    "object.metadata.name in (request.resource.resource == 'secrets' ? {} : \
-                     request.resource.resource == 'configmaps' ? {} : {})",
-                    of(Kind::Secret),
-                    of(Kind::ConfigMap),
-                    of(Kind::Lease)
-                ),
-                "makes and changes only objects with the names of its own",
+        vec![(
+            format!(
+                "object.metadata.name in (request.resource.resource == 'configmaps' ? {} : {})",
+                of(Kind::ConfigMap),
+                of(Kind::Lease)
             ),
-            // A secret can also ask for the token of an account.
-            (
-                "request.resource.resource != 'secrets' || object.?type.orValue('') == 'kubernetes.io/tls'"
-                    .to_owned(),
-                "keeps certificates in secrets, and nothing else",
-            ),
-        ],
+            "makes and changes only objects with the names of its own",
+        )],
     );
     // Another APIService would take the requests of everybody for a part of the API.
     let service = "object.spec.?service";
@@ -158,7 +159,7 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 7] {
         vec![
             (
                 format!("object.metadata.name in {}", of(Kind::APIService)),
-                "makes and changes only the APIServices of subresources",
+                "makes and changes only the APIServices of subresources and of upload tokens",
             ),
             (
                 format!(
@@ -171,7 +172,25 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 7] {
             ),
         ],
     );
-    [made, touched, claims, nodes, revisions, objects, services]
+    [made, touched, claims, sources, nodes, revisions, objects, services]
+}
+
+/// A policy that binds virt-controller alone.
+pub(super) fn base(
+    wishes: &Wishes,
+    name: &'static str,
+    rules: Vec<Rule>,
+    validations: Vec<(String, &str)>,
+) -> Policy {
+    Policy {
+        name,
+        rules,
+        when: vec![("virt-controller", is_user(&Accounts::of(&wishes.namespace).user(Program::Controller)))],
+        validations: (validations.into_iter())
+            .map(|(expression, message)| (expression, format!("virt-controller {message}")))
+            .collect(),
+        ..Policy::default()
+    }
 }
 
 /// An object of which it is true is a launcher pod: it has the label that virt-controller alone gives, and a name as
@@ -187,19 +206,22 @@ fn is_launcher(object: &str) -> String {
     )
 }
 
-/// An object of which it is true is a worker pod: by its label, and by a name as virt-controller makes them.
+/// An object of which it is true is a worker pod: by its label, and by a name as virt-controller makes them, for imports and
+/// for uploads.
 fn is_worker(object: &str) -> String {
     let (label, value) = WORKER;
+    let of_work = |prefix: &str| format!("{object}.metadata.name.startsWith({})", literal(prefix));
     format!(
-        "{object}.metadata.?labels[?{}].orValue('') == {} && {object}.metadata.name.startsWith({})",
+        "{object}.metadata.?labels[?{}].orValue('') == {} && ({} || {})",
         literal(label),
         literal(value),
-        literal(IMPORTER)
+        of_work(IMPORTER),
+        of_work(UPLOADER)
     )
 }
 
 /// An object of which it is true is owned by one of a kind.
-fn is_owned(object: &str, kind: Kind) -> String {
+pub(super) fn is_owned(object: &str, kind: Kind) -> String {
     format!(
         "{object}.metadata.?ownerReferences.orValue([]).exists(owner, owner.kind == {} && \
          owner.apiVersion == {})",

@@ -5,6 +5,7 @@
 //! |---|---|---|
 //! | [`handler`] | virt-handler | its own node's labels and heartbeat, the status of its own node's VMIs, events about those |
 //! | [`controller`] | virt-controller | launcher pods, one label of nodes, objects with the names it declares |
+//! | [`uploads`] | virt-controller | secrets with the names it declares, secrets and services of upload pods |
 //! | [`api`] | virt-api | the few fields of VMs and VMIs that subresources and evictions change |
 //! | [`fencing`] | everybody else | what keeps a second QEMU from a disk: finalizers, launcher pods, the status of VMIs |
 //!
@@ -25,6 +26,7 @@ mod fencing;
 mod handler;
 #[cfg(test)]
 mod tests;
+mod uploads;
 
 use super::Wishes;
 use serde_json::{Value, json};
@@ -32,7 +34,7 @@ use serde_json::{Value, json};
 pub(super) fn objects(wishes: &Wishes) -> Vec<Value> {
     let all = handler::policies(wishes).into_iter();
     let all = all.chain(controller::policies(wishes)).chain(api::policies(wishes));
-    let all = all.chain(fencing::policies(wishes));
+    let all = all.chain(uploads::policies(wishes)).chain(fencing::policies(wishes));
     all.flat_map(Policy::objects).collect()
 }
 

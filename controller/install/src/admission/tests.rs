@@ -71,6 +71,7 @@ fn every_right_to_write_is_bound_or_it_is_said_why_not() {
     let rights = |program| each(program).collect::<Vec<_>>();
     bound("kubevirt-handler", &rights(Program::Handler), &[]);
     bound("kubevirt-apiserver", &rights(Program::Api), &[]);
+    bound("cdi-uploadproxy", &rights(Program::Proxy), &[]);
     let whole = "it is what virt-controller is there for";
     let named = "bound by resourceNames; the API server asks no policy about webhooks";
     let mut unbound: Vec<Unbound> = Vec::new();
@@ -80,6 +81,8 @@ fn every_right_to_write_is_bound_or_it_is_said_why_not() {
         (Kind::VirtualMachineInstanceReplicaSet, &["delete"]),
         (Kind::KubeVirt, &["create", "patch"]),
         (Kind::DataVolume, &["create"]),
+        (Kind::StorageProfile, &["create", "delete"]),
+        (Kind::CDIConfig, &["create", "patch"]),
         (Kind::Event, &["create"]),
         (Kind::ConfigMap, &["delete"]),
     ] {
@@ -89,9 +92,13 @@ fn every_right_to_write_is_bound_or_it_is_said_why_not() {
         unbound.extend(["create", "delete", "patch"].map(|verb| ((kind, None, verb), named)));
     }
     unbound.push(((Kind::APIService, None, "delete"), "bound by resourceNames"));
-    for kind in
-        [Kind::VirtualMachine, Kind::VirtualMachineInstanceReplicaSet, Kind::KubeVirt, Kind::DataVolume]
-    {
+    for kind in [
+        Kind::VirtualMachine,
+        Kind::VirtualMachineInstanceReplicaSet,
+        Kind::KubeVirt,
+        Kind::DataVolume,
+        Kind::StorageProfile,
+    ] {
         unbound.push(((kind, Some("status"), "patch"), whole));
     }
     for kind in [
@@ -213,10 +220,61 @@ fn virt_controller_leads_subresources_to_virt_api_and_no_other_request_anywhere(
     assert_eq!(rule["operations"], json!(["CREATE", "UPDATE"]));
     let said = expressions(&policy);
     for words in [
-        "object.metadata.name in [\"v1.subresources.kubevirt.io\",\"v1alpha3.subresources.kubevirt.io\"]",
+        "object.metadata.name in [\"v1.subresources.kubevirt.io\",\"v1alpha3.subresources.kubevirt.io\",\
+         \"v1beta1.upload.cdi.kubevirt.io\",\"v1alpha1.upload.cdi.kubevirt.io\"]",
         "object.spec.?service.?name.orValue('') == \"virt-api\"",
         "object.spec.?service.?namespace.orValue('') == \"kubevirt\"",
         "!object.spec.?insecureSkipTLSVerify.orValue(false)",
+    ] {
+        assert!(said.contains(words), "{words} is not in {said}");
+    }
+}
+
+/// virt-controller may write secrets in all namespaces, by its role: elsewhere only those of upload pods, judged as they were
+/// where they are deleted, and as they were and as they are to be where they are changed.
+#[test]
+fn virt_controller_writes_no_secret_of_a_tenant() {
+    let policy = policy("kubevirt-controller-secrets");
+    let rule = &policy["spec"]["matchConstraints"]["resourceRules"][0];
+    assert_eq!(rule["resources"], json!(["secrets"]));
+    assert_eq!(rule["operations"], json!(["CREATE", "UPDATE", "DELETE"]));
+    let form = |object: &str| {
+        format!(
+            "{object}.metadata.name.startsWith(\"cdi-upload-\") && \
+             {object}.metadata.?labels[?\"cdi.kubevirt.io\"].orValue('') == \"cdi-upload-server\" && \
+             {object}.?type.orValue('') == \"Opaque\""
+        )
+    };
+    let upload = format!(
+        "(request.operation == 'DELETE' || {}) && (request.operation == 'CREATE' || {})",
+        form("object"),
+        form("oldObject")
+    );
+    assert_eq!(policy["spec"]["variables"], json!([{"name": "upload", "expression": upload}]));
+    let validations = policy["spec"]["validations"].as_array().unwrap();
+    let names = validations[0]["expression"].as_str().unwrap();
+    assert!(names.starts_with("variables.upload || request.operation != 'DELETE' && "), "{names}");
+    for own in ["request.namespace == \"kubevirt\"", "\"kubevirt-ca\"", "\"cdi-api-signing-key\""] {
+        assert!(names.contains(own), "{own} is not in {names}");
+    }
+    // By a secret of another type the token of an account is asked for.
+    let types = validations[1]["expression"].as_str().unwrap();
+    assert!(types.contains("== \"cdi-api-signing-key\" ? \"Opaque\" : 'kubernetes.io/tls'"), "{types}");
+    // No other policy about virt-controller lets a secret pass by its name alone.
+    assert!(!expressions(&self::policy("kubevirt-controller-objects")).contains("secrets"));
+}
+
+/// A service could take the traffic of any pods, or of addresses outside.
+#[test]
+fn virt_controller_makes_services_of_upload_pods_only() {
+    let said = expressions(&policy("kubevirt-controller-services"));
+    for words in [
+        "object.metadata.name.startsWith(\"cdi-upload-\")",
+        "oldObject.metadata.name.startsWith(\"cdi-upload-\")",
+        "object.spec.?clusterIP.orValue('') == 'None'",
+        "object.spec.?selector.orValue({}).all(key, key == \"service\")",
+        "object.spec.?selector[?\"service\"].orValue('') == object.metadata.name",
+        "owner.kind == \"PersistentVolumeClaim\"",
     ] {
         assert!(said.contains(words), "{words} is not in {said}");
     }

@@ -22,6 +22,8 @@ pub struct About {
     pub api: Use,
     /// What virt-handler does with them.
     pub handler: Use,
+    /// What cdi-uploadproxy does with them.
+    pub proxy: Use,
     /// The store of the World that keeps them.
     pub kept: Option<StoreOf>,
     /// Reads an object of a kind without a store; whether that changed the World.
@@ -43,11 +45,12 @@ pub enum Program {
     Controller,
     Api,
     Handler,
+    Proxy,
 }
 
 impl Program {
     /// All programs.
-    pub const ALL: [Program; 3] = [Program::Controller, Program::Api, Program::Handler];
+    pub const ALL: [Program; 4] = [Program::Controller, Program::Api, Program::Handler, Program::Proxy];
 
     /// The name of the program's service account.
     pub const fn account(self) -> &'static str {
@@ -55,6 +58,7 @@ impl Program {
             Program::Controller => "kubevirt-controller",
             Program::Api => "kubevirt-apiserver",
             Program::Handler => "kubevirt-handler",
+            Program::Proxy => "cdi-uploadproxy",
         }
     }
 }
@@ -74,6 +78,19 @@ pub struct Use {
     /// Objects of the cluster's own that the program follows too, each by its name. They are no part of the derived rights:
     /// the cluster has a role for each, to which `install` binds the program.
     pub elsewhere: &'static [Elsewhere],
+    /// Objects that the program writes in every namespace, of a kind that is else of the installation.
+    pub beyond: Option<Beyond>,
+}
+
+/// Objects outside of the installation, of a kind that is else of the installation, by the beginning of their names. RBAC
+/// knows no beginnings: the role permits the verbs on all objects, and `install`'s admission policies bind what is written.
+/// Nothing is read there.
+#[derive(Clone, Copy, Debug)]
+pub struct Beyond {
+    /// How the names of the objects begin.
+    pub prefix: &'static str,
+    /// The verbs, of the object.
+    pub verbs: &'static [&'static str],
 }
 
 /// An object of the cluster's own, outside of the installation.
@@ -116,7 +133,7 @@ pub struct StoreOf {
 
 impl Use {
     /// The program never asks for objects of the kind.
-    pub const NONE: Use = Use { follows: &[], verbs: &[], names: &[], elsewhere: &[] };
+    pub const NONE: Use = Use { follows: &[], verbs: &[], names: &[], elsewhere: &[], beyond: None };
 
     /// The program creates objects that are questions: the API server answers, and keeps nothing.
     pub const ASKS: Use = Use { verbs: &[(None, &["create"])], ..Use::NONE };
@@ -140,6 +157,7 @@ impl About {
             controller: Use::NONE,
             api: Use::NONE,
             handler: Use::NONE,
+            proxy: Use::NONE,
             kept: None,
             read: |_, _| false,
             put: |_, _, _| {},
@@ -155,6 +173,7 @@ impl About {
             controller: Use::ASKS,
             api: Use::ASKS,
             handler: Use::ASKS,
+            proxy: Use::ASKS,
             ..About::named(api_version, name, plural)
         }
     }
@@ -170,6 +189,7 @@ impl About {
             Program::Controller => &self.controller,
             Program::Api => &self.api,
             Program::Handler => &self.handler,
+            Program::Proxy => &self.proxy,
         }
     }
 }

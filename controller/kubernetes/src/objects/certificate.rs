@@ -82,8 +82,13 @@ pub fn all(pem: &str) -> Vec<Certificate> {
 
 /// A certificate as text.
 pub fn pem(certificate: &Certificate) -> String {
-    let text = STANDARD.encode(&certificate.der);
-    let mut pem = "-----BEGIN CERTIFICATE-----\n".to_owned();
+    armoured("CERTIFICATE", &certificate.der)
+}
+
+/// DER as text (RFC 7468).
+pub(super) fn armoured(label: &str, der: &[u8]) -> String {
+    let text = STANDARD.encode(der);
+    let mut pem = format!("-----BEGIN {label}-----\n");
     let mut rest = text.as_str();
     while !rest.is_empty() {
         let (line, more) = rest.split_at(rest.len().min(64));
@@ -91,7 +96,7 @@ pub fn pem(certificate: &Certificate) -> String {
         pem.push('\n');
         rest = more;
     }
-    pem.push_str("-----END CERTIFICATE-----\n");
+    pem.push_str(&format!("-----END {label}-----\n"));
     pem
 }
 

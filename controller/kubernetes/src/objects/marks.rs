@@ -10,6 +10,8 @@ pub enum Mark {
     Owner(String),
     /// The object uses the PersistentVolumeClaim (or the DataVolume that makes it) of this namespace and name.
     PersistentVolumeClaim(String, String),
+    /// The object names the DataSource of this namespace and name.
+    DataSource(String, String),
     /// The VMI runs on the node of this name.
     Node(String),
     /// A launcher pod of the VMI has, or would have, this namespace and name.

@@ -1,5 +1,6 @@
 //! Names that are made from names: always the same from the same, and short enough.
 
+use crate::uploads::UPLOADER;
 use crate::worker::IMPORTER;
 
 /// The longest name that a label's value or a host's name may have.
@@ -59,6 +60,11 @@ pub fn dns_label(name: &str) -> String {
 /// The worker pod that imports into the PVC of a name.
 pub fn importer(claim: &str) -> String {
     prefixed(IMPORTER, claim)
+}
+
+/// The pod that takes the upload into the PVC of a name, and its Service and its Secret. A Service's name is a DNS label.
+pub fn uploader(claim: &str) -> String {
+    dns_label(&format!("{UPLOADER}{claim}"))
 }
 
 /// The name of an object that is named after another, with a word before it: cut where it is too long, and then with a sum.
@@ -126,6 +132,17 @@ mod tests {
         let (one, two) = ("x".repeat(253), format!("{}y", "x".repeat(252)));
         let (one, two) = (prefixed("importer-", &one), prefixed("importer-", &two));
         assert!(one.len() <= 253 && two.len() <= 253 && one != two && is_name(&one));
+    }
+
+    #[test]
+    fn an_upload_pod_is_reached_by_its_name() {
+        assert_eq!(uploader("disk"), "cdi-upload-disk");
+        let odd = ["web.disk", "web-disk", &"x".repeat(253), &format!("{}y", "x".repeat(252))].map(uploader);
+        for name in &odd {
+            assert!(name.len() <= LABEL && !name.contains('.') && is_name(name), "{name}");
+            assert!(name.starts_with(UPLOADER), "{name}");
+        }
+        assert_eq!(odd.iter().collect::<std::collections::BTreeSet<_>>().len(), odd.len(), "{odd:?}");
     }
 
     #[test]

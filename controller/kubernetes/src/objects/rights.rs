@@ -42,10 +42,20 @@ fn of_kind(program: Program, kind: Kind) -> Vec<Grant> {
     grants
 }
 
+/// What a program may do in every namespace with a kind that is else of the installation ([`super::Beyond`]).
+pub fn beyond(program: Program) -> impl Iterator<Item = Grant> {
+    Kind::ALL.iter().filter_map(move |&kind| {
+        let mut verbs = kind.about().of(program).beyond?.verbs.to_vec();
+        verbs.sort_unstable();
+        Some(Grant { kind, part: None, verbs })
+    })
+}
+
 /// All rights of a program, each by itself.
 pub fn each(program: Program) -> impl Iterator<Item = Right> {
     of(program)
         .into_iter()
+        .chain(beyond(program))
         .flat_map(|grant| grant.verbs.into_iter().map(move |verb| (grant.kind, grant.part, verb)))
 }
 
@@ -54,10 +64,12 @@ pub fn names(program: Program, kind: Kind) -> Option<&'static [&'static str]> {
     Some(kind.about().of(program).names).filter(|names| !names.is_empty())
 }
 
-/// A program may touch the object of this name; elsewhere it may follow the object.
+/// A program may touch the object of this name; elsewhere it may follow the object, or write it.
 pub fn permits_name(program: Program, kind: Kind, name: &str) -> bool {
-    let is_elsewhere = kind.about().of(program).elsewhere.iter().any(|object| object.name == name);
-    is_elsewhere || names(program, kind).is_none_or(|names| names.contains(&name))
+    let used = kind.about().of(program);
+    let is_elsewhere = used.elsewhere.iter().any(|object| object.name == name);
+    let is_beyond = used.beyond.is_some_and(|beyond| name.starts_with(beyond.prefix));
+    is_elsewhere || is_beyond || names(program, kind).is_none_or(|names| names.contains(&name))
 }
 
 /// Objects of the cluster's own that a program follows, each by a role that every cluster has.

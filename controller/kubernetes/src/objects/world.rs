@@ -13,6 +13,7 @@ use super::marks::Marks;
 use super::{
     Component, Key, Kind, LauncherPods, Mark, Node, PersistentVolumeClaim, Pod, Secret, StorageClass, Store,
 };
+use api::cdi::{DataSource, StorageProfile};
 use api::datavolume::DataVolume;
 use api::job::Report;
 use api::meta::ObjectMeta;
@@ -33,9 +34,13 @@ pub struct World {
     /// As they stand; there is one.
     pub kubevirts: Store<Plain>,
     pub data_volumes: Store<DataVolume>,
+    /// As they stand; there is one.
+    pub cdi_configs: Store<Plain>,
+    pub data_sources: Store<DataSource>,
     pub pods: Store<Pod>,
     pub pvcs: Store<PersistentVolumeClaim>,
     pub storage_classes: Store<StorageClass>,
+    pub storage_profiles: Store<StorageProfile>,
     pub nodes: Store<Node>,
     /// In the namespace of the installation.
     pub deployments: Store<Component>,

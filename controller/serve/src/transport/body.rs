@@ -2,6 +2,7 @@
 
 use super::connections::{Admitted, Connections};
 use super::heads::Heads;
+use super::pieces::Pieces;
 use super::room::{BASE, Phase, Room};
 use super::server::Counters;
 use super::{HttpResponse, Peer, busy, plain};
@@ -178,6 +179,12 @@ impl AsRef<[u8]> for Whole {
 }
 
 impl Body {
+    /// Hands it on as it comes, however long it is; a client that sends nothing for so long has broken off. While it comes,
+    /// its connection counts as worked on: it is not closed for others.
+    pub fn pieces(self, waits_for_continue: bool, silence: Duration) -> Pieces {
+        Pieces::new(self.incoming, waits_for_continue, silence)
+    }
+
     /// Waits for all of it, at most so many bytes; or the answer that says why it is not waited for.
     pub async fn whole(mut self, most: usize) -> Result<Whole, HttpResponse> {
         let turn = Arc::clone(&self.turn);

@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 const PROBES: (Duration, Duration, u32) = (Duration::from_secs(30), Duration::from_secs(10), 3);
 
 /// Has the kernel probe this connection. Where it does not, a client that is gone keeps its place for longer.
-pub(super) fn probe(stream: &TcpStream) {
+pub fn probe(stream: &TcpStream) {
     let set = || -> rustix::io::Result<()> {
         sockopt::set_socket_keepalive(stream, true)?;
         sockopt::set_tcp_keepidle(stream, PROBES.0)?;

@@ -1,11 +1,12 @@
 //! How our programs are reached: TLS, HTTP/1.1 and HTTP/2, and limits that nobody's flood turns against the others. All
-//! three programs stand on it; it knows nothing of Kubernetes.
+//! our programs stand on it; it knows nothing of Kubernetes.
 //!
 //! ```text
 //!  accept ─► connections: a place among the connections ─► tls ─► HTTP ─► room: a share of the memory ─► Answers
 //!                │ too many: one is closed                             │ too little: one is cut       │
 //!                └── patience: who keeps us waiting is closed          ├── heads: charged as they come │
 //!                                                                      └── body: charged as it comes ◄┤
+//!                                                                          pieces: handed on at once ◄┤
 //!                                                                      streams: HTTP is left, by 101 ◄┘
 //! ```
 //!
@@ -32,6 +33,7 @@ mod keepalive;
 #[cfg(test)]
 mod memory_tests;
 mod missed;
+mod pieces;
 mod room;
 mod server;
 mod streams;
@@ -43,6 +45,8 @@ pub use body::{Body, Whole};
 pub use clients::{Authorities, Client};
 pub use connections::Patience;
 pub use files::raise;
+pub use keepalive::probe;
+pub use pieces::Pieces;
 pub use server::{Counts, Transport, everywhere, listen};
 pub use streams::{Upgrade, Upgraded};
 
@@ -118,6 +122,8 @@ pub struct Limits {
     pub farewell: Duration,
     /// How long work is taken on after the end was asked for: until the last client knows that we go.
     pub linger: Duration,
+    /// How long what is worked on then may take to end.
+    pub goodbye: Duration,
 }
 
 impl Limits {
@@ -141,6 +147,7 @@ impl Limits {
             ping: (seconds(30), seconds(10)),
             farewell: seconds(1),
             linger: seconds(5),
+            goodbye: seconds(10),
         }
     }
 }

@@ -48,8 +48,6 @@ const RESETS: usize = 32;
 const WINDOWS: (u32, u32) = (1 << 20, 256 << 10);
 /// What waits in a connection to be sent.
 const UNSENT: usize = 64 << 10;
-/// How long the connections may take to end when the program does.
-const GOODBYE: Duration = Duration::from_secs(10);
 
 /// A port of every address of this host, of both families where it has both.
 #[expect(clippy::disallowed_methods, reason = "asked of the kernel while the command line is read")]
@@ -201,7 +199,7 @@ impl Transport {
         drop((listener, left));
         let _ = leave.send(true);
         // Each connection, and each stream, hears of it until it has ended.
-        let _ = tokio::time::timeout(GOODBYE, leave.closed()).await;
+        let _ = tokio::time::timeout(self.limits.goodbye, leave.closed()).await;
     }
 
     /// A place for a connection that has come.
@@ -331,7 +329,7 @@ impl Connection {
         shared.connections().left(id);
         let farewell = shared.farewells.try_acquire().ok();
         let time = match farewell {
-            _ if program_ends => GOODBYE,
+            _ if program_ends => self.limits.goodbye,
             Some(_) => self.limits.farewell,
             None => return,
         };

@@ -48,9 +48,13 @@ impl Shown {
             let text = secret["data"][name].as_str().unwrap_or_default();
             STANDARD.decode(text).map_err(|e| Error::setup(format!("{name} of the secret is no base64"), e))
         };
-        let chain = file("tls.crt")?;
-        let key = Arc::new(certified(&chain, &file("tls.key")?)?);
-        let first = Certificate::first(&String::from_utf8_lossy(&chain));
+        self.take_pem(&file("tls.crt")?, &file("tls.key")?)
+    }
+
+    /// Shows this certificate, with its chain, and its key, in PEM.
+    pub fn take_pem(&self, chain: &[u8], key: &[u8]) -> Result<()> {
+        let key = Arc::new(certified(chain, key)?);
+        let first = Certificate::first(&String::from_utf8_lossy(chain));
         let until = first.map(|certificate| certificate.until);
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(Now { key, until, is_signed: true });
         Ok(())

@@ -14,7 +14,7 @@ use crate::running::{Attempt, Ended};
 use crate::said::{Fault, Order, Said};
 use crate::server::{self, Pages, Shown};
 use crate::stop::Stop;
-use api::job::{Import, Report};
+use api::job::{Import, Report, Target};
 use cdi::Result;
 use fetch::retry::{Backoff, jitter};
 use jiff::{SignedDuration, Timestamp};
@@ -34,11 +34,11 @@ pub(crate) fn run(listen: Option<&str>) -> ExitCode {
 
 fn work(listen: Option<&str>) -> Result<Report> {
     let job = pod::job()?;
-    let order = Order { memory: pod::memory()?, job };
+    let order = Order { memory: pod::memory()?, job, owner: owner() };
     let source = line(&cdi::import::shown(&order.job.source));
     tracing::info!("imports {source} to {}", target(&order.job));
     let progress = Mutex::new(Progress::new(&source, order.job.preallocate));
-    let shown = Arc::new(Shown { progress, owner: owner() });
+    let shown = Arc::new(Shown { progress, owner: order.owner.clone() });
     let stop = Stop::listen()?;
     let (at, _) = server::start(listen, Arc::new(Pages::new(Arc::clone(&shown))?))?;
     tracing::info!("serves https://{at}/v1/report, /metrics and /healthz");
@@ -47,7 +47,7 @@ fn work(listen: Option<&str>) -> Result<Report> {
 
 fn target(job: &Import) -> std::path::Display<'_> {
     match &job.target {
-        api::job::Target::File(path) | api::job::Target::Device(path) => path.display(),
+        Target::File(path) | Target::Device(path) | Target::Folder(path) => path.display(),
     }
 }
 

@@ -17,6 +17,9 @@
 //! 400 where the disk does not fit, 500 with the sentence of the engine. Refusals come before the body where the client
 //! waits for `100 Continue`.
 //!
+//! **Archives.** A job whose target is a folder (contentType `archive`) takes a tar archive at `/upload-archive`, or by
+//! `/upload-tus`, and no disk; any other job takes a disk, and no archive. Whoever mixes them up is told with 400.
+//!
 //! **A connection that breaks** ends its upload within 2 s, and the next one begins anew; of `upload-tus` (tus 1.0) the pipe
 //! stays open for [`PATIENCE`], and the next PATCH goes on behind the last byte that was taken. A new pod has nothing of it:
 //! it answers `Upload-Offset: 0`. An upload that waits so gives way to a new one.
@@ -33,19 +36,20 @@ mod slot;
 mod tls;
 mod tus;
 
+use crate::places::Places;
 use crate::pod::{self, owner};
 use crate::progress::Progress;
 use crate::running::Ended;
 use crate::said::{Disk, Fault, Order};
-use crate::server::{self, Answer, Client, Places, Shown, Site, pages, text};
+use crate::server::{self, Answer, Client, Shown, Site, pages, text};
 use crate::stop::Stop;
-use api::job::{Import, Report, Source, Upload};
+use api::job::{Import, Report, Source, Target, Upload};
 use cdi::{Error, Result};
 use conversion::Conversion;
 use hyper::body::Incoming;
 use hyper::{Request, StatusCode};
 use jiff::Timestamp;
-use route::{Route, route};
+use route::{Kind, Route, route};
 use slot::Slot;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -155,10 +159,13 @@ pub(crate) struct Uploads {
 }
 
 impl Site for Uploads {
-    const LONGEST: Option<Duration> = None;
-
     fn tls(&self) -> TlsAcceptor {
         self.tls.acceptor()
+    }
+
+    fn knows(&self, client: &Client) -> bool {
+        let name = client.certificate.as_ref().and_then(|certificate| client::common_name(certificate));
+        name.is_some_and(|name| name == self.client_name)
     }
 
     async fn answer(self: Arc<Self>, request: Request<Incoming>, client: Client) -> Answer {
@@ -172,10 +179,17 @@ impl Site for Uploads {
                 let what = format!("a client certificate with the name {} is needed\n", self.client_name);
                 body::refuse(request, text(StatusCode::UNAUTHORIZED, what))
             }
+            Route::Archive if !self.takes_archives() => {
+                let what = "this PVC takes a disk image; an archive wants contentType archive\n";
+                body::refuse(request, text(StatusCode::BAD_REQUEST, what))
+            }
+            Route::Upload(_) if self.takes_archives() => {
+                let what = "this PVC takes an archive, at /v1beta1/upload-archive\n";
+                body::refuse(request, text(StatusCode::BAD_REQUEST, what))
+            }
             Route::Archive => {
-                let what =
-                    "uploads of archives are not supported yet; send a disk image to /v1beta1/upload\n";
-                body::refuse(request, text(StatusCode::NOT_IMPLEMENTED, what))
+                let kind = Kind { is_form: false, is_async: false };
+                plain::upload(self, request, client, kind).await
             }
             Route::Upload(kind) => plain::upload(self, request, client, kind).await,
             Route::Tus(id) => tus::answer(self, request, client, id).await,
@@ -184,16 +198,17 @@ impl Site for Uploads {
 }
 
 impl Uploads {
-    fn knows(&self, client: &Client) -> bool {
-        let name = client.certificate.as_ref().and_then(|certificate| client::common_name(certificate));
-        name.is_some_and(|name| name == self.client_name)
+    /// Its content is a tar archive, and its files go into a folder.
+    fn takes_archives(&self) -> bool {
+        matches!(self.job.target, Target::Folder(_))
     }
 
     /// Begins a conversion of so many bytes, where they are known.
     async fn begin(&self, bytes: Option<u64>) -> Result<Conversion, Fault> {
         self.progress().receives(bytes);
         let job = Import { source: Source::Upload(Upload { bytes }), ..self.job.clone() };
-        let started = Conversion::start(Order { job, memory: self.memory }, &self.stop, &self.shown).await;
+        let order = Order { job, memory: self.memory, owner: self.shown.owner.clone() };
+        let started = Conversion::start(order, &self.stop, &self.shown).await;
         started.map_err(|e| Fault {
             reason: crate::fault::FAILED.to_owned(),
             message: printable::line(&e.chain()),
@@ -201,7 +216,8 @@ impl Uploads {
         })
     }
 
-    /// The upload failed, and nothing is left of it: another one may come.
+    /// The upload failed, and another one may come. Nothing is left of it, unless the names of an archive were being given
+    /// already: that is in the fault's sentence, and another one is refused for these names.
     fn fails(&self, fault: &Fault) {
         tracing::warn!(reason = fault.reason, "{}", printable::line(&fault.message));
         self.progress().waits_for_another(fault);

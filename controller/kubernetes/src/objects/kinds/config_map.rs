@@ -1,9 +1,10 @@
-//! ConfigMap: the bundle of authorities, the note that the installation was removed, and how the API server shows itself to
+//! ConfigMap: the bundles of authorities, the public keys of upload tokens, the note that the installation was removed, and how the API server shows itself to
 //! the servers of aggregated APIs.
 
 use super::secret::{AUTHORITY, certificates};
 use crate::objects::about::kept;
 use crate::objects::{About, Elsewhere, Selector, Use};
+use crate::uploads::{CLIENT_SIGNER, SERVER_SIGNER, SIGNING_KEY};
 
 /// The key of the ConfigMap [`AUTHORITY`] that holds the authorities.
 pub const BUNDLE: &str = "ca-bundle";
@@ -21,7 +22,7 @@ pub(crate) const ABOUT: About = About {
     controller: Use {
         follows: &[Selector::ALL],
         verbs: &[(None, &["create", "delete", "get", "patch"])],
-        names: &[AUTHORITY, REMOVED],
+        names: &[AUTHORITY, REMOVED, SERVER_SIGNER.1, CLIENT_SIGNER.1, SIGNING_KEY],
         ..Use::NONE
     },
     // The authorities by which it knows virt-handler, and those by which it knows the API server.

@@ -1,6 +1,7 @@
 //! KubeVirt: the settings of the installation. There is one object; it is kept as it is.
 
 use super::secret::certificates;
+use super::storage_profile;
 use crate::objects::about::kept;
 use crate::objects::{About, Kept as _, Key, Kind, Mark, Selector, Use, World, key};
 
@@ -17,10 +18,11 @@ pub(crate) const ABOUT: About = About {
     api: Use { follows: &[Selector::ALL], ..Use::NONE },
     // virt-handler looks itself at what is permitted, whether or not a webhook was asked before.
     handler: Use { follows: &[Selector::HOME], ..Use::NONE },
-    // Settings count for VMIs that are started from now on.
+    // Settings count for VMIs that are started from now on; and StorageProfiles are written while there are any.
     touches: |world, key| {
         let waiting = world.marked(&Mark::Waiting).filter(|key| key.kind == Kind::VirtualMachineInstance);
-        [key.clone(), certificates(world)].into_iter().chain(waiting.cloned()).collect()
+        let first = [key.clone(), certificates(world)].into_iter();
+        first.chain(waiting.cloned()).chain(storage_profile::all(world)).collect()
     },
     // One is made where there is none.
     listed: |world| vec![Key::new(Kind::KubeVirt, world.facts.namespace.clone(), NAME)],

@@ -1,9 +1,11 @@
 //! One file for each kind of objects: its declaration, and the part of an object that is kept.
 
 pub(super) mod api_service;
+pub(super) mod cdi_config;
 pub(super) mod config_map;
 pub(super) mod controller_revision;
 pub(super) mod daemon_set;
+pub(super) mod data_source;
 pub(super) mod data_volume;
 pub(super) mod deployment;
 pub(super) mod endpoint_slice;
@@ -16,7 +18,9 @@ pub(super) mod persistent_volume_claim;
 pub(super) mod pod;
 pub(super) mod replica_set;
 pub(super) mod secret;
+pub(super) mod service;
 pub(super) mod storage_class;
+pub(super) mod storage_profile;
 pub(super) mod subject_access_review;
 pub(super) mod token_review;
 pub(super) mod validating_webhooks;

@@ -1,8 +1,9 @@
-//! PersistentVolumeClaim (PVC).
+//! PersistentVolumeClaim (PVC). One is filled under the key of the DataVolume of its name, whether there is a DataVolume or not.
 
 use crate::objects::about::kept;
 use crate::objects::store::{Kept, meta};
-use crate::objects::{About, Key, Kind, Mark, Selector, Use, World};
+use crate::objects::{About, Key, Kind, Mark, Selector, Use, World, owner};
+use crate::uploads::{POD_PHASE, TARGET};
 use api::claim::{ClaimSpec, ClaimStatus};
 use api::meta::ObjectMeta;
 use api::wire;
@@ -15,6 +16,8 @@ pub(crate) const ABOUT: About = About {
         verbs: &[(None, &["create", "get", "patch"]), (Some("finalizers"), &["update"])],
         ..Use::NONE
     },
+    // An upload is for one PVC, whose annotations say whether its pod takes it.
+    proxy: Use { verbs: &[(None, &["get"])], ..Use::NONE },
     touches: |world, key| {
         let filled = Key::new(Kind::DataVolume, &key.namespace, &key.name);
         users(world, key).into_iter().chain([filled]).collect()
@@ -42,6 +45,18 @@ impl PersistentVolumeClaim {
     /// It has a volume.
     pub fn is_bound(&self) -> bool {
         self.status.phase.as_deref() == Some("Bound")
+    }
+
+    /// It takes an upload, and no DataVolume speaks for it.
+    pub fn is_upload_target(&self) -> bool {
+        let is_of_volume =
+            owner::controller(&self.meta).is_some_and(|owner| owner.kind == Kind::DataVolume.name());
+        self.meta.annotations.contains_key(TARGET) && !is_of_volume
+    }
+
+    /// Its disk was written to the end.
+    pub fn is_filled(&self) -> bool {
+        self.meta.annotations.get(POD_PHASE).is_some_and(|phase| phase == "Succeeded")
     }
 
     /// It is a device, not a file system.

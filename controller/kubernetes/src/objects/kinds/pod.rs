@@ -2,8 +2,8 @@
 
 use crate::objects::about::kept;
 use crate::objects::store::{Kept, meta};
-use crate::objects::{About, Key, Kind, Mark, PersistentVolumeClaim, Selector, Use, World, names, owner};
-use crate::worker::{WORK, WORKER};
+use crate::objects::{About, Key, Kind, Mark, PersistentVolumeClaim, Selector, Use, Work, World, owner};
+use crate::worker::WORKER;
 use api::meta::ObjectMeta;
 use serde_json::Value;
 
@@ -48,7 +48,7 @@ pub(super) fn touched(world: &World, key: &Key) -> Vec<Key> {
         Some(owner) if owner.kind == Kind::VirtualMachineInstance.name() => {
             vec![Key::new(Kind::VirtualMachineInstance, namespace, &owner.name)]
         }
-        // A disk has the name of its PVC.
+        // A DataVolume has the name of its PVC; where there is none, the PVC is decided on by that name all the same.
         Some(owner) if owner.kind == Kind::PersistentVolumeClaim.name() => {
             vec![Key::new(Kind::DataVolume, namespace, &owner.name)]
         }
@@ -145,12 +145,16 @@ impl Pod {
 impl World {
     /// The worker pod of a PVC; one that a stranger gave the name of one is none.
     pub fn worker_of(&self, claim: &PersistentVolumeClaim) -> Option<&Pod> {
+        Work::ALL.into_iter().find_map(|work| self.worker_for(claim, work))
+    }
+
+    /// The pod that does this work for a PVC.
+    pub fn worker_for(&self, claim: &PersistentVolumeClaim, work: Work) -> Option<&Pod> {
         let meta = &claim.meta;
-        let name = names::importer(meta.name.as_deref().unwrap_or_default());
+        let name = work.pod(meta.name.as_deref().unwrap_or_default());
         let pod = self.pods.get(meta.namespace.as_deref().unwrap_or_default(), &name)?;
         let is_owned = owner::controller(&pod.meta).map(|owner| owner.uid.as_str()) == meta.uid.as_deref();
-        let works = pod.meta.labels.get(WORK.0).is_some_and(|work| work == WORK.1);
-        (is_owned && meta.uid.is_some() && works).then_some(pod)
+        (is_owned && meta.uid.is_some() && Work::of(&pod.meta) == Some(work)).then_some(pod)
     }
 }
 

@@ -1,8 +1,13 @@
-//! Secret: the certificates of the installation. No private key is kept.
+//! Secret: the certificates of the installation, and the keys that sign upload tokens. No private key is kept. Those of upload
+//! pods are written, and never read.
 
 use crate::objects::about::kept;
 use crate::objects::store::{Kept, meta};
-use crate::objects::{About, Certificate, Key, Kind, Selector, Use, World};
+use crate::objects::{About, Beyond, Certificate, Key, Kind, Selector, Use, World, public_keys};
+use crate::uploads::{
+    CLIENT_CERTIFICATE, CLIENT_SIGNER, NEXT, PRIVATE_KEY, PROXY_CERTIFICATE, PUBLIC_KEY, SERVER_SIGNER,
+    SIGNING_KEY, UPLOADER,
+};
 use api::meta::ObjectMeta;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -23,12 +28,25 @@ pub(crate) const ABOUT: About = About {
     controller: Use {
         follows: &[Selector::ALL],
         verbs: &[(None, &["create", "get", "patch"])],
-        names: &[AUTHORITY, API_CERTIFICATE, CONTROLLER_CERTIFICATE, HANDLER_CERTIFICATE],
+        names: &[
+            AUTHORITY,
+            API_CERTIFICATE,
+            CONTROLLER_CERTIFICATE,
+            HANDLER_CERTIFICATE,
+            PROXY_CERTIFICATE,
+            SERVER_SIGNER.0,
+            CLIENT_SIGNER.0,
+            CLIENT_CERTIFICATE,
+            SIGNING_KEY,
+        ],
+        // The certificate of an upload pod, in the namespace of its PVC.
+        beyond: Some(Beyond { prefix: UPLOADER, verbs: &["create", "delete", "patch"] }),
         ..Use::NONE
     },
     // The program's own certificate, and no other secret of the namespace: the authority's key is among them.
     api: Use { follows: &[Selector::ALL], names: &[API_CERTIFICATE], ..Use::NONE },
     handler: Use { follows: &[Selector::ALL], names: &[HANDLER_CERTIFICATE], ..Use::NONE },
+    proxy: Use { follows: &[Selector::ALL], names: &[PROXY_CERTIFICATE], ..Use::NONE },
     touches: |world, _| vec![certificates(world)],
     // They are made where there are none.
     listed: |world| vec![certificates(world)],
@@ -49,16 +67,29 @@ pub struct Secret {
     pub certificate: Option<Certificate>,
     /// There is something where its key should be.
     pub has_key: bool,
+    /// The public key, in PEM, of the key pair that signs upload tokens.
+    pub signs: Option<String>,
+    /// The public key, in PEM, of the key pair that signs them next.
+    pub signs_next: Option<String>,
 }
 
 impl Kept for Secret {
     fn take(object: Value) -> Option<Self> {
         let text = |name: &str| object["data"][name].as_str().unwrap_or_default();
-        let pem = STANDARD.decode(text("tls.crt")).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+        let file =
+            |name: &str| STANDARD.decode(text(name)).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+        let pem = file("tls.crt");
+        let public = |prefix: &str| {
+            let is_whole = !text(&format!("{prefix}{PRIVATE_KEY}")).is_empty();
+            let keys = file(&format!("{prefix}{PUBLIC_KEY}")).filter(|_| is_whole);
+            keys.and_then(|keys| public_keys::all(&keys).into_iter().next())
+        };
         Some(Secret {
             meta: meta(&object)?,
             certificate: pem.and_then(|pem| Certificate::first(&pem)),
             has_key: !text("tls.key").is_empty(),
+            signs: public(""),
+            signs_next: public(NEXT),
         })
     }
 

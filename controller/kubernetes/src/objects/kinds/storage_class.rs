@@ -1,10 +1,12 @@
 //! StorageClass: how volumes of a class are made, and when.
 
+use super::storage_profile;
 use crate::objects::about::kept;
 use crate::objects::store::{Kept, meta};
 use crate::objects::{About, Kind, Selector, Use, World};
 use api::meta::ObjectMeta;
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// The annotation of the class that PVCs without a class get.
 const DEFAULT: &str = "storageclass.kubernetes.io/is-default-class";
@@ -15,7 +17,9 @@ pub(crate) const ABOUT: About = About {
     kept: kept!(storage_classes),
     controller: Use { follows: &[Selector::ALL], ..Use::NONE },
     // A disk may wait for a class, or for what it says. There are few classes, and they hardly change.
-    touches: |world, _| world.keys(Kind::DataVolume),
+    touches: |world, key| {
+        world.keys(Kind::DataVolume).into_iter().chain([storage_profile::of(&key.name)]).collect()
+    },
     ..About::named("storage.k8s.io/v1", "StorageClass", "storageclasses")
 };
 
@@ -26,6 +30,8 @@ pub struct StorageClass {
     pub meta: ObjectMeta,
     /// The program that makes volumes.
     pub provisioner: String,
+    /// What the program is told of the volumes; each provisioner knows others.
+    pub parameters: BTreeMap<String, String>,
     /// A volume is made only when a pod needs it, on the pod's node.
     pub waits_for_consumer: bool,
     /// Volumes may grow.
@@ -37,6 +43,9 @@ impl Kept for StorageClass {
         Some(StorageClass {
             meta: meta(&object)?,
             provisioner: object["provisioner"].as_str().unwrap_or_default().to_owned(),
+            parameters: (object["parameters"].as_object().into_iter().flatten())
+                .filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())))
+                .collect(),
             waits_for_consumer: object["volumeBindingMode"] == "WaitForFirstConsumer",
             may_grow: object["allowVolumeExpansion"] == true,
         })

@@ -1,0 +1,172 @@
+//! Who asks a web server for a file: a user, a signature for an object store, or a service account.
+
+use crate::source::options::{Options, Store};
+use fetch::authorize::{Answer, Authorizer, Headers, Login, S3, Server, ServiceAccount};
+use fetch::{Error, Fault, Location, Result, Secret, UserInfo};
+use reqwest::StatusCode;
+use reqwest::header::HeaderMap;
+
+/// The host that serves the objects of Google Cloud Storage; names below it are those of buckets.
+const GOOGLE: &str = "storage.googleapis.com";
+
+/// Who asks.
+pub(super) enum Who {
+    /// Nobody, or somebody whose headers go with each request.
+    Headers(Headers),
+    /// The user of an access key.
+    S3(Box<S3>),
+    /// An account of Google Cloud.
+    Account(Box<ServiceAccount>),
+}
+
+impl Who {
+    /// Who asks for the file at this address, and whether that is anybody.
+    pub(super) fn of(options: &Options, file: &Location, user_info: Option<UserInfo>) -> Result<(Who, bool)> {
+        match &options.store {
+            Some(Store::S3 { id, key }) => {
+                let s3 = S3::new(id, Secret::new(key), file.clone())?;
+                Ok((Who::S3(Box::new(s3)), true))
+            }
+            Some(Store::Account { key_file }) => {
+                takes_tokens(file)?;
+                Ok((Who::Account(Box::new(ServiceAccount::of_key_file(key_file)?)), true))
+            }
+            None => {
+                let login = login(options, user_info);
+                let is_somebody = login.is_some() || !options.headers.is_empty();
+                Ok((Who::Headers(Headers::new(&options.headers, login.as_ref())?), is_somebody))
+            }
+        }
+    }
+}
+
+impl Authorizer for Who {
+    type Scope = ();
+
+    async fn headers(&self, server: &Server<'_>, (): &()) -> Result<HeaderMap, Fault> {
+        match self {
+            Who::Headers(who) => who.headers(server, &()).await,
+            Who::S3(who) => who.headers(server, &()).await,
+            Who::Account(who) => who.headers(server, &()).await,
+        }
+    }
+
+    fn is_challenge(&self, status: StatusCode) -> bool {
+        match self {
+            Who::Headers(who) => who.is_challenge(status),
+            Who::S3(who) => who.is_challenge(status),
+            Who::Account(who) => who.is_challenge(status),
+        }
+    }
+
+    fn excerpt(&self) -> usize {
+        match self {
+            Who::Headers(who) => who.excerpt(),
+            Who::S3(who) => who.excerpt(),
+            Who::Account(who) => who.excerpt(),
+        }
+    }
+
+    async fn challenged(
+        &self,
+        server: &Server<'_>,
+        answer: &Answer<'_>,
+        used: &HeaderMap,
+        (): &(),
+    ) -> Result<Option<HeaderMap>, Fault> {
+        match self {
+            Who::Headers(who) => who.challenged(server, answer, used, &()).await,
+            Who::S3(who) => who.challenged(server, answer, used, &()).await,
+            Who::Account(who) => who.challenged(server, answer, used, &()).await,
+        }
+    }
+}
+
+/// Refuses a place that gets no token of an account: by it whoever hears it may read all that the account may.
+fn takes_tokens(file: &Location) -> Result<()> {
+    if file.is_loopback() {
+        return Ok(());
+    }
+    let below = file.host().strip_suffix(GOOGLE);
+    if file.is_tls() && below.is_some_and(|below| below.is_empty() || below.ends_with('.')) {
+        return Ok(());
+    }
+    let what = format!(
+        "{}: the token of a service account goes to {GOOGLE} by https alone; write gs://BUCKET/OBJECT, or leave the \
+         Secret of the account out",
+        file.shown()
+    );
+    Err(Error::usage(what))
+}
+
+/// A token, or a user; what is given stands before what the address says.
+fn login(options: &Options, from_url: Option<UserInfo>) -> Option<Login> {
+    if let Some(token) = &options.bearer {
+        return Some(Login::Bearer(Secret::new(token)));
+    }
+    match (&options.user, from_url) {
+        (Some(user), _) => {
+            let password = options.password.as_deref().unwrap_or_default();
+            Some(Login::Basic(user.clone(), Secret::new(password)))
+        }
+        (None, Some(UserInfo { user, password })) => Some(Login::Basic(user, Secret::new(password))),
+        (None, None) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_stands_before_a_user_and_what_is_given_before_the_address() {
+        let user = || Some(UserInfo { user: "u".into(), password: "p".into() });
+        let given = Options { user: Some("me".into()), ..Options::default() };
+        let bearer = Options { bearer: Some("t".into()), ..given.clone() };
+        assert!(matches!(login(&bearer, user()), Some(Login::Bearer(_))));
+        assert!(matches!(login(&given, user()), Some(Login::Basic(me, _)) if me == "me"));
+        assert!(matches!(login(&Options::default(), user()), Some(Login::Basic(u, _)) if u == "u"));
+        assert!(login(&Options::default(), None).is_none());
+    }
+
+    #[test]
+    fn the_token_of_an_account_goes_to_google_by_tls_and_to_this_host() {
+        let of = |address: &str| {
+            let file = Location::parse(address).unwrap().0;
+            let store = Some(Store::Account { key_file: b"{}".to_vec() });
+            let told = Who::of(&Options { store, ..Options::default() }, &file, None).err();
+            told.expect("its key file is empty").to_string()
+        };
+        for address in [
+            "https://storage.googleapis.com/b/x",
+            "https://STORAGE.googleapis.com:443/b/x",
+            "https://b.storage.googleapis.com/x",
+            "http://127.0.0.1:8080/b/x",
+            "http://[::1]/b/x",
+            "http://localhost/b/x",
+        ] {
+            assert!(of(address).contains("key file"), "{address}: {}", of(address));
+        }
+        for address in [
+            "http://storage.googleapis.com/b/x",
+            "http://b.storage.googleapis.com/x",
+            "https://images.example/b/x",
+            "https://notstorage.googleapis.com/b/x",
+            "https://storage.googleapis.com.images.example/b/x",
+            "https://storage.googleapis.com@images.example/b/x",
+            "http://10.0.0.1/b/x",
+        ] {
+            let told = of(address);
+            assert!(told.contains("goes to storage.googleapis.com by https alone"), "{address}: {told}");
+        }
+    }
+
+    #[test]
+    fn a_store_is_asked_as_itself_and_by_no_user() {
+        let file = Location::parse("https://me:pw@s3.example/bucket/x").unwrap().0;
+        let store = Some(Store::S3 { id: "AKID".into(), key: "s3cret".into() });
+        let options = Options { store, user: Some("me".into()), ..Options::default() };
+        assert!(matches!(Who::of(&options, &file, None), Ok((Who::S3(_), true))));
+        assert!(matches!(Who::of(&Options::default(), &file, None), Ok((Who::Headers(_), false))));
+    }
+}

@@ -1,0 +1,143 @@
+//! What an archive asks for, member by member, and what of it is refused. Opens nothing, and touches no file.
+
+use crate::run::watch::Watch;
+use crate::{Error, Result};
+use container_disk::tar::{self, Archive, Fault, Map, Member, Rules, Streamed, What, quoted};
+use std::io::Read;
+use std::sync::mpsc::SyncSender;
+
+/// Bytes of a file that are handed on at once.
+pub(super) const PIECE: usize = 256 << 10;
+/// Folders in folders: each is opened on the way to a file.
+pub(super) const DEEPEST: usize = 128;
+/// Without its end mark an archive may have been cut short. Each header costs time and an inode, and no memory.
+const RULES: Rules = Rules { end: tar::End::Mark, headers: 10_000_000 };
+
+/// One thing to be done in the folder.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// A folder is there, with these permissions where it is new.
+    Folder {
+        /// Its parts, joined by single slashes.
+        name: String,
+        mode: u32,
+    },
+    /// A new file; its bytes follow, and end with the next step that has none.
+    File { name: String, mode: u32, size: u64 },
+    /// Bytes of the file.
+    Data { at: u64, bytes: Vec<u8> },
+}
+
+/// How the reading ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// The archive is whole, and every step was handed on.
+    Whole,
+    /// Nobody takes steps any more.
+    Stopped,
+}
+
+/// Reads an archive to its end. `room`: bytes that all files together may have.
+pub(super) fn read(
+    input: Box<dyn Read + Send>,
+    room: u64,
+    watch: &Watch,
+    steps: &SyncSender<Step>,
+) -> Result<End> {
+    let mut archive = Archive::new(Streamed::new(input), RULES);
+    let mut used = 0_u64;
+    while let Some(member) = archive.next_member().map_err(error)? {
+        watch.check()?;
+        let refused = |what| error(Fault::Refused { at: member.at, what });
+        let Some(step) = step(&member).map_err(refused)? else { continue };
+        let is_file = matches!(step, Step::File { .. });
+        if is_file {
+            used = used.saturating_add(stored(&member));
+            if used > room {
+                let name = quoted(&member.name);
+                let what = format!(
+                    "the archive is larger than its volume: with {name} its files have {used} bytes, the volume holds \
+                     {room}, {} are missing",
+                    used - room
+                );
+                return Err(Error::of_bytes(what));
+            }
+        }
+        if steps.send(step).is_err() || (is_file && !hand_on(&mut archive, &member, watch, steps)?) {
+            return Ok(End::Stopped);
+        }
+    }
+    archive.drain().map_err(error)?;
+    Ok(End::Whole)
+}
+
+/// What a member asks for; nothing where it is only a note, or the root.
+fn step(member: &Member) -> Result<Option<Step>, String> {
+    let name = &member.name;
+    // Nine bits are left, which fit.
+    let mode = u32::try_from(member.mode & 0o777).unwrap_or(0);
+    if name.split('/').count() > DEEPEST {
+        return Err(format!("{} lies more than {DEEPEST} folders deep", quoted(name)));
+    }
+    let refused = |what: String| Err(format!("{} is {what}", quoted(name)));
+    match &member.what {
+        What::Note(_) => Ok(None),
+        What::Folder if name.is_empty() => Ok(None),
+        What::Folder => Ok(Some(Step::Folder { name: name.clone(), mode })),
+        What::File => Ok(Some(Step::File { name: name.clone(), mode, size: member.size })),
+        What::HardLink(to) => refused(format!("a hard link to {}, and links are not unpacked", quoted(to))),
+        What::Symlink(to) => refused(format!(
+            "a symbolic link to {}, and links are not unpacked; tar -h packs what a link leads to",
+            quoted(to)
+        )),
+        What::Special(kind) => refused(format!("a {kind}, and none is made on the volume")),
+    }
+}
+
+/// Bytes that a file takes, holes aside.
+fn stored(member: &Member) -> u64 {
+    let lengths =
+        |map: &Map| map.segments().iter().fold(0, |sum: u64, part| sum.saturating_add(part.end - part.start));
+    member.map.as_ref().map_or(member.size, lengths)
+}
+
+/// The data of the present member. Whether somebody took it.
+fn hand_on(archive: &mut Archive, member: &Member, watch: &Watch, steps: &SyncSender<Step>) -> Result<bool> {
+    let whole;
+    let map = match &member.map {
+        Some(map) => map,
+        None => {
+            whole = Map::whole(member.size);
+            &whole
+        }
+    };
+    for segment in map.segments() {
+        let mut at = segment.start;
+        while at < segment.end {
+            watch.check()?;
+            let most = usize::try_from(segment.end - at).unwrap_or(usize::MAX).min(PIECE);
+            let bytes = archive.look(most).map_err(error)?;
+            if bytes.is_empty() {
+                return Err(error(Fault::Truncated { at: archive.offset(), inside: "a file" }));
+            }
+            let next = at.saturating_add(bytes.len() as u64);
+            if steps.send(Step::Data { at, bytes }).is_err() {
+                return Ok(false);
+            }
+            at = next;
+        }
+    }
+    Ok(true)
+}
+
+fn error(fault: Fault) -> Error {
+    let placed =
+        |at: u64, what: String| Error::of_bytes(format!("tar: {what} (at offset {at} of the archive)"));
+    match fault {
+        Fault::Io(e) => Error::reading("cannot read the archive", e),
+        Fault::Truncated { at, inside } => {
+            placed(at, format!("the input ends inside {inside}; it is truncated"))
+        }
+        Fault::Refused { at, what } => placed(at, what),
+    }
+}

@@ -1,0 +1,256 @@
+//! Archives of GNU tar come out as they went in; hostile ones leave nothing, inside of the folder and outside.
+
+use super::*;
+use crate::ErrorKind;
+use ::tests::layout::Tar;
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::path::Path;
+use std::process::Command;
+
+/// A volume, an archive beside it, and a place that nothing may reach.
+struct Place {
+    at: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Place {
+        let at = tempfile::tempdir().unwrap();
+        for folder in ["volume", "packed", "outside"] {
+            fs::create_dir(at.path().join(folder)).unwrap();
+        }
+        fs::create_dir(at.path().join("volume/lost+found")).unwrap();
+        Place { at }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.at.path().join(name)
+    }
+
+    /// Packs the folder `packed`.
+    fn tar(&self, args: &[&str]) -> Vec<u8> {
+        let made =
+            Command::new("tar").args(["-c", "-C"]).arg(self.path("packed")).args(args).arg(".").output();
+        let made = made.unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        made.stdout
+    }
+
+    fn request(&self, archive: &[u8]) -> Request {
+        let source = self.path("archive");
+        fs::write(&source, archive).unwrap();
+        Request {
+            source: Named::Path(source),
+            folder: self.path("volume"),
+            options: Options::default(),
+            wishes: Wishes { owner: Some("0b5c-uid".into()), ..Wishes::of_threads(2) },
+        }
+    }
+
+    fn unpack(&self, archive: &[u8]) -> Result<Unpacked> {
+        run(&self.request(archive))
+    }
+
+    #[track_caller]
+    fn refuses(&self, archive: &[u8], needle: &str) {
+        let e = self.unpack(archive).expect_err("it was taken");
+        assert_eq!(e.kind(), ErrorKind::Refused, "{e}");
+        assert!(e.to_string().contains(needle) && !e.to_string().contains("--"), "{e}");
+        assert_eq!(self.names("volume"), ["lost+found"], "{e}");
+        assert!(self.names("outside").is_empty(), "{e}");
+    }
+
+    fn names(&self, folder: &str) -> Vec<String> {
+        let entries = fs::read_dir(self.path(folder)).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+fn run(request: &Request) -> Result<Unpacked> {
+    let watch = Watch::default();
+    prepare(request, &watch)?.run(&watch)
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o7777
+}
+
+#[test]
+fn files_come_out_as_they_went_in_whatever_is_around_the_archive() {
+    let place = Place::new();
+    let long = format!("{}/{}", "l".repeat(120), "o".repeat(200));
+    let packed = place.path("packed");
+    fs::create_dir_all(packed.join("a/b")).unwrap();
+    fs::create_dir_all(packed.join(&long)).unwrap();
+    let content = |n: usize| (0..n).map(|i| ((i * i) >> 3) as u8).collect::<Vec<_>>();
+    let far = format!("{long}/x");
+    for (name, size) in [("a/empty", 0), ("a/b/größe 日本.bin", 700_000), ("top", 1), (far.as_str(), 3)] {
+        fs::write(packed.join(name), content(size)).unwrap();
+    }
+    let holey = fs::File::create(packed.join("a/holey")).unwrap();
+    holey.set_len(40 << 20).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&holey, b"data", 20 << 20).unwrap();
+    for (name, mode) in [("top", 0o4751), ("a/b", 0o500), ("a/empty", 0o400)] {
+        fs::set_permissions(packed.join(name), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let plain = place.tar(&["-S"]);
+    for args in [
+        &["-S"][..],
+        &["-S", "--format=gnu"],
+        &["-S", "--format=posix"],
+        &["--format=posix"],
+        &["-S", "-z"],
+        &["-S", "-J"],
+    ] {
+        let volume = place.path("volume");
+        fs::remove_dir_all(&volume).unwrap();
+        fs::create_dir_all(volume.join("lost+found")).unwrap();
+        let unpacked = place.unpack(&place.tar(args)).unwrap();
+        assert_eq!(unpacked.files, 5, "{args:?}");
+        assert_eq!(place.names("volume"), ["a", "l".repeat(120).as_str(), "lost+found", "top"], "{args:?}");
+        let same =
+            Command::new("diff").arg("-r").args([&packed, &volume]).args(["-x", "lost+found"]).output();
+        assert!(same.unwrap().status.success(), "{args:?}");
+        assert_eq!(mode(&volume.join("top")), 0o751, "never setuid");
+        assert_eq!(mode(&volume.join("a/b")), 0o700, "its owner can make files in it");
+        assert_eq!(mode(&volume.join("a/empty")), 0o400);
+        if args.contains(&"-S") {
+            assert!(fs::metadata(volume.join("a/holey")).unwrap().blocks() < 2048, "{args:?}");
+        }
+    }
+    let zst = zstd::encode_all(&plain[..], 1).unwrap();
+    let place = Place::new();
+    assert_eq!(place.unpack(&zst).unwrap().files, 5);
+}
+
+#[test]
+fn links_devices_and_names_that_lead_out_are_refused_and_leave_nothing() {
+    let place = Place::new();
+    let begin = || Tar::default().other(b'5', "d", "").file("d/first", b"bytes");
+    let outside = place.path("outside");
+    let out = outside.to_str().unwrap();
+    place.refuses(&begin().other(b'2', "link", out).file("link/x", b"x").end(), "a symbolic link to");
+    place.refuses(&begin().other(b'1', "d/hard", "d/first").end(), "a hard link to \"d/first\"");
+    for (kind, word) in [(b'3', "character device"), (b'4', "block device"), (b'6', "pipe")] {
+        place.refuses(&begin().other(kind, "d/special", "").end(), word);
+    }
+    place.refuses(&begin().file("d/../../outside/x", b"x").end(), "leads outside");
+    place.refuses(&begin().file("/outside/x", b"x").end(), "absolute");
+    place.refuses(&begin().file("d/first", b"other").end(), "comes twice");
+    place.refuses(&begin().file("d/first/x", b"x").end(), "is a file in the archive, too");
+    place.refuses(&begin().file("d", b"x").end(), "comes twice");
+    let deep = "d/".repeat(49) + "x";
+    assert!(place.unpack(&begin().file(&deep, b"x").end()).is_ok());
+    let place = Place::new();
+    let deep = Tar::default().pax(&format!("path={}x", "e/".repeat(members::DEEPEST))).file("short", b"x");
+    place.refuses(&deep.end(), "folders deep");
+}
+
+#[test]
+fn what_is_on_the_volume_stays_and_is_not_followed() {
+    let place = Place::new();
+    fs::write(place.path("volume/mine"), "mine").unwrap();
+    symlink(place.path("outside"), place.path("volume/out")).unwrap();
+    for (archive, name) in [
+        (Tar::default().file("mine", b"theirs"), "mine"),
+        (Tar::default().file("out/x", b"x"), "out"),
+        (Tar::default().other(b'5', "out", ""), "out"),
+        (Tar::default().other(b'5', "lost+found", ""), "lost+found"),
+    ] {
+        let e = place.unpack(&archive.file("z", b"z").end()).unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::Refused, "{e}");
+        assert!(e.to_string().contains(&format!("{name:?} is in the archive, and on the volume")), "{e}");
+        assert_eq!(place.names("volume"), ["lost+found", "mine", "out"], "{e}");
+    }
+    assert_eq!(fs::read(place.path("volume/mine")).unwrap(), b"mine");
+    assert!(place.names("outside").is_empty());
+}
+
+#[test]
+fn an_archive_that_is_cut_too_large_or_none_leaves_nothing() {
+    let place = Place::new();
+    let whole = Tar::default().file("a", &[7; 3000]).file("b", &[7; 3000]).end();
+    for cut in [600, 4000, whole.len() - 1024] {
+        place.refuses(&whole[..cut], "truncated");
+    }
+    for no_tar in [&b"QFI\xfb and more"[..], b"", &[1; 4096]] {
+        place.refuses(no_tar, "not a tar archive");
+    }
+    place.refuses(&[&whole[..], b"more"].concat(), "after the archive's end mark");
+    let mut request = place.request(&whole);
+    request.wishes.resize = Some(5000);
+    let e = run(&request).unwrap_err();
+    let expected = "the archive is larger than its volume: with \"b\" its files have 6000 bytes, the volume holds 5000, \
+                    1000 are missing";
+    assert!(e.to_string().ends_with(expected), "{e}");
+    let mut request = place.request(&whole);
+    request.wishes.checksum = Some(format!("sha256:{}", "0".repeat(64)).parse().unwrap());
+    assert!(run(&request).unwrap_err().to_string().contains("checksum mismatch"));
+    assert_eq!(place.names("volume"), ["lost+found"]);
+    // Nothing is in an archive of nothing.
+    assert_eq!(place.unpack(&[0; 10_240]).unwrap(), Unpacked::default());
+}
+
+#[test]
+fn a_run_that_broke_off_is_begun_anew_and_one_that_was_whole_is_not_read_again() {
+    let place = Place::new();
+    let left = place.path("volume/.cdi-0b5c-uid.partial/d/e");
+    fs::create_dir_all(&left).unwrap();
+    fs::write(left.join("old"), "old").unwrap();
+    symlink(place.path("outside"), left.join("link")).unwrap();
+    fs::write(place.path("outside/kept"), "kept").unwrap();
+    let archive = Tar::default().file("d/new", b"new").end();
+    place.unpack(&archive).unwrap();
+    assert_eq!(
+        (place.names("volume/d"), place.names("volume")),
+        (vec!["new".into()], vec!["d".into(), "lost+found".into()])
+    );
+    assert_eq!(place.names("outside"), ["kept"], "a link is removed and not followed");
+
+    let whole = place.path("volume/.cdi-0b5c-uid.whole");
+    fs::create_dir_all(whole.join("later/x")).unwrap();
+    fs::write(whole.join("file"), "whole").unwrap();
+    // What another PVC's run left on the same volume is not believed.
+    fs::create_dir_all(place.path("volume/.cdi-other.whole/planted")).unwrap();
+    let mut request = place.request(b"");
+    request.source = Named::Path(place.path("gone"));
+    run(&request).unwrap();
+    assert_eq!(place.names("volume"), [".cdi-other.whole", "d", "file", "later", "lost+found"]);
+    assert!(run(&request).is_err(), "the next one wants its source");
+}
+
+#[test]
+fn a_run_that_is_stopped_leaves_nothing() {
+    let place = Place::new();
+    let request = place.request(&Tar::default().file("a", &[7; 3000]).end());
+    let watch = Watch::default();
+    let prepared = prepare(&request, &watch).unwrap();
+    assert!(prepared.plan_text().contains("is unpacked into"), "{}", prepared.plan_text());
+    watch.interrupt();
+    assert_eq!(prepared.run(&watch).unwrap_err().kind(), ErrorKind::Interrupted);
+    assert_eq!(place.names("volume"), ["lost+found"]);
+}
+
+#[test]
+fn names_that_were_given_before_one_was_refused_are_told_of() {
+    let mut given = 0;
+    for taken in ["n0", "n1"] {
+        let place = Place::new();
+        let whole = place.path("volume/.cdi-0b5c-uid.whole");
+        fs::create_dir_all(&whole).unwrap();
+        for i in 0..20 {
+            fs::write(whole.join(format!("n{i}")), "new").unwrap();
+        }
+        fs::write(place.path("volume").join(taken), "old").unwrap();
+        let told = run(&place.request(b"")).unwrap_err().to_string();
+        assert!(told.contains("on the volume already"), "{told}");
+        let is_new = |name: &String| name.starts_with('n') && name != taken;
+        let count = place.names("volume").iter().filter(|name| is_new(name)).count();
+        assert_eq!(told.contains("delete the DataVolume or the PVC"), count > 0, "{count}: {told}");
+        given += count;
+    }
+    assert!(given > 0, "the name that is taken cannot be the first one twice");
+}

@@ -1,0 +1,259 @@
+//! How a PVC is filled: looks at the pod that does it, and makes the next one.
+//!
+//! ```text
+//!  no pod ── may it be made? ──► made ──► waits ──► works ──► done: the disk is whole
+//!    ▲          │ no: says why                        │  └──► failed: no other pod mends it (imports)
+//!    │          ▼                                     ▼
+//!    └── after a pause that grows ◄─────────────── broke off
+//! ```
+
+use super::claim::{AT_ONCE, Wanted};
+use super::{NEXT, Round, WAITS, claim_name, notes, pod, status, upload, worker};
+use api::datavolume::{ConditionType, Phase};
+use api::job::{Refusal, Report};
+use jiff::{SignedDuration, Timestamp};
+use kubernetes::config::Config;
+use kubernetes::objects::{Key, Kind, PersistentVolumeClaim, Pod, Work, key};
+use worker::Worker;
+
+impl<'a> Round<'a> {
+    pub(super) fn fill(&mut self, wanted: &Wanted<'_>, claim: &'a PersistentVolumeClaim) {
+        let pod = self.world.worker_for(claim, self.work);
+        let seen = notes::running(&self.next).filter(|said| said.status == "False");
+        let seen = seen.and_then(|said| said.last_transition_time.as_ref()?.parse().ok());
+        match worker::look(self.world, pod, self.work, seen, self.now) {
+            Worker::None => self.begin(wanted, claim),
+            Worker::Waits(reason, message) => {
+                self.stands(&reason, &message);
+                self.scheduled(claim);
+            }
+            Worker::Runs(report) => match self.work {
+                Work::Import => self.imports(claim, report),
+                Work::Upload => self.receives(claim, pod, report),
+            },
+            Worker::Done(report) => self.done(claim, pod, &report),
+            Worker::Failed(report) => {
+                let reason = if report.reason.is_empty() { "Error" } else { report.reason.as_str() };
+                notes::import(claim, "Failed", self.next.restart_count, &mut self.after);
+                self.fail(reason, &report.message);
+            }
+            Worker::Broke(reason, message, next) => self.broke(pod, &reason, &message, next),
+            Worker::Late(message) => {
+                self.waits("DeadlinePassed", &message);
+                self.go(self.words().broke.clone(), None);
+                self.deletes(pod);
+            }
+        }
+    }
+
+    /// No pod works. What an earlier one said of the transfer is not so any more.
+    fn stands(&mut self, reason: &str, message: &str) {
+        self.waits(reason, message);
+        if self.next.conditions.iter().any(|said| said.r#type == ConditionType::Transferring) {
+            self.say(ConditionType::Transferring, "False", reason, message);
+        }
+    }
+
+    /// The pod is made, or is there and does not work yet.
+    pub(super) fn scheduled(&mut self, claim: &PersistentVolumeClaim) {
+        let words = self.words();
+        let told = format!("{} into {} scheduled", words.noun, claim_name(claim));
+        let (phase, event) = words.scheduled.clone();
+        self.go(phase, Some((false, event, told)));
+    }
+
+    fn begin(&mut self, wanted: &Wanted<'_>, claim: &'a PersistentVolumeClaim) {
+        if claim.is_filled() {
+            // It was written, and the status was not: nobody writes over a disk that is whole.
+            return self.done(claim, None, &Report::default());
+        }
+        if let Some(until) = self.made_until() {
+            return self.after.look_again(until);
+        }
+        if let Some(vmi) = self.user(claim) {
+            let message = format!("VMI {vmi} uses PVC {}: nothing is written to it", claim_name(claim));
+            self.waits("CloneSourceInUse", &message);
+            // Nobody says here that a launcher pod has ended.
+            if let Ok(next) = self.now.checked_add(SignedDuration::from_secs(worker::PAUSE.0)) {
+                self.after.look_again(next);
+            }
+            return self.go(Phase::Pending, Some((true, "ErrClaimNotValid", message)));
+        }
+        let config = Config::read(self.world);
+        // One that no pod is made of needs no volume.
+        let consumer = self.consumer(claim).and_then(|vmi| crate::vmi::checked(self.world, vmi, &config));
+        let consumer = consumer.as_ref().map(|(vmi, machine)| (vmi, machine));
+        let is_wanted = self.volume.metadata.annotations.contains_key(AT_ONCE) || consumer.is_some();
+        if !claim.is_bound() && !self.may_be_bound(wanted, claim, is_wanted) {
+            return;
+        }
+        let pod_name = self.work.pod(claim_name(claim));
+        let namespace = claim.meta.namespace.clone().unwrap_or_default();
+        if self.world.pods.get(&namespace, &pod_name).is_some() {
+            // That of a PVC which is gone, on a node that is silent: nobody can have two pods of a name.
+            let message = format!(
+                "pod {pod_name} is there already, and not of this PVC: wait until it is gone, or delete it"
+            );
+            self.stands("ErrStartingPod", &message);
+            let phase = self.words().scheduled.0.clone();
+            return self.go(phase, Some((true, "ErrStartingPod", message)));
+        }
+        if let Some(failed) = self.world.failures.get(&self.key())
+            && matches!(failed.about, Kind::Pod | Kind::Service | Kind::Secret)
+            && failed.retry > self.now
+        {
+            let message = format!("the {} cannot be made: {}", self.words().pod, failed.message);
+            self.stands("ErrStartingPod", &message);
+            let phase = self.words().scheduled.0.clone();
+            self.go(phase, Some((true, "ErrStartingPod", message)));
+            return self.after.look_again(failed.retry);
+        }
+        let span = match self.work {
+            Work::Import => None,
+            Work::Upload => match self.certified(claim) {
+                Some(span) => Some(span),
+                None => return,
+            },
+        };
+        let around = pod::Around {
+            config: &config,
+            facts: &self.world.facts,
+            claim,
+            consumer,
+            attempt: self.next.restart_count.unwrap_or(0),
+            work: self.work,
+            deadline: span.as_ref().map(|span| upload::deadline(span, self.now)),
+        };
+        match pod::pod(self.volume, wanted, &around) {
+            Ok(object) => {
+                self.stands("Pending", &format!("pod {pod_name} is being made"));
+                self.scheduled(claim);
+                if let Some(span) = &span {
+                    upload::reach(claim, span, &self.world.facts.namespace, &mut self.after);
+                }
+                self.after.create(Key::new(Kind::Pod, namespace, pod_name), object);
+            }
+            Err(Refusal::Faults(faults)) => self.refused(&faults),
+            Err(Refusal::Reference(never)) => match never {},
+        }
+    }
+
+    /// A PVC without a volume may get one by the pod that is made for it; where it may not, it is said why.
+    fn may_be_bound(&mut self, wanted: &Wanted<'_>, claim: &PersistentVolumeClaim, is_wanted: bool) -> bool {
+        let name = claim_name(claim);
+        let waits = wanted.class.is_some_and(|class| class.waits_for_consumer);
+        if waits && !is_wanted {
+            let whose = if self.is_alone() { "PVC" } else { "DataVolume" };
+            let message =
+                format!("PVC {name} is made when a VM uses it; {AT_ONCE} on the {whose} makes it at once");
+            self.waits(WAITS, &message);
+            self.go(Phase::WaitForFirstConsumer, Some((false, WAITS, message)));
+        } else if !waits {
+            let message = why_unbound(wanted, name);
+            self.waits("Pending", &message);
+            self.go(Phase::Pending, Some((false, "Pending", message)));
+        }
+        waits && is_wanted
+    }
+
+    /// Until when no other pod is made: the last one was made just now, and is gone.
+    fn made_until(&self) -> Option<Timestamp> {
+        let words = self.words();
+        if self.phase != words.scheduled.0 && self.phase != words.works.0 {
+            return None;
+        }
+        let said = notes::running(&self.next)?;
+        let last: Timestamp = said.last_heartbeat_time.as_ref()?.parse().ok()?;
+        let until = last.checked_add(SignedDuration::from_secs(worker::PAUSE.0)).ok()?;
+        // What a broken pod says of the next one has its own pause.
+        let is_said = said.message.as_deref().is_some_and(|message| message.contains(NEXT));
+        (until > self.now && last <= self.now && !is_said).then_some(until)
+    }
+
+    fn imports(&mut self, claim: &PersistentVolumeClaim, report: Option<&Report>) {
+        self.say(ConditionType::Running, "True", "Pod is running", "");
+        self.say(ConditionType::Ready, "False", "TransferRunning", "Import is running");
+        notes::import(claim, "Running", self.next.restart_count, &mut self.after);
+        match report {
+            Some(report) => {
+                let (word, message) = status::transfer(report);
+                let moves = if word == "Waiting" { "False" } else { "True" };
+                self.say(ConditionType::Transferring, moves, word, &message);
+                self.next.progress = Some(status::progress(report));
+            }
+            None => self.say(ConditionType::Transferring, "Unknown", "Starting", "the worker begins"),
+        }
+        let told = format!("Import into {} in progress", claim_name(claim));
+        self.go(Phase::ImportInProgress, Some((false, "ImportInProgress", told)));
+    }
+
+    fn done(&mut self, claim: &PersistentVolumeClaim, pod: Option<&Pod>, report: &Report) {
+        let words = self.words();
+        self.say(ConditionType::Running, "False", "Completed", &format!("{} Complete", words.noun));
+        self.say(ConditionType::Ready, "True", "", "");
+        let (_, message) = status::transfer(report);
+        self.say(ConditionType::Transferring, "False", "Completed", &message);
+        self.next.progress = Some("100.0%".to_owned());
+        // First: whoever looks at the PVC alone must not take the disk for one that is to be written.
+        if self.work == Work::Import {
+            notes::import(claim, "Succeeded", self.next.restart_count, &mut self.before);
+        }
+        let told = format!("Successfully {} into PVC {}", words.done, claim_name(claim));
+        self.go(Phase::Succeeded, Some((false, words.succeeded, told)));
+        self.clears(claim, pod);
+    }
+
+    /// The pod ended without an end of its work. It goes, and the next one goes on where it stopped, or takes an upload anew.
+    fn broke(&mut self, pod: Option<&Pod>, reason: &str, message: &str, next: Timestamp) {
+        let Some(broken) = pod else { return };
+        let words = self.words();
+        // The pod's word counts no further than what was counted here.
+        let counted = self.next.restart_count.unwrap_or(0).max(0);
+        let count = worker::attempt(broken).min(counted).saturating_add(1).max(counted);
+        let is_new = self.next.restart_count.unwrap_or(0) < count;
+        self.next.restart_count = Some(count);
+        if is_new {
+            self.tell(true, words.failed, format!("the {} broke off ({reason}): {message}", words.pod));
+        }
+        let message = format!("{message}; {NEXT} {}", kubernetes::conditions::stamp(next));
+        self.waits(reason, &message);
+        self.say(ConditionType::Transferring, "False", "Waiting", &message);
+        self.go(words.broke.clone(), None);
+        if next > self.now {
+            return self.after.look_again(next);
+        }
+        self.deletes(pod);
+    }
+
+    /// The work is done: the pod goes, and what leads to it.
+    pub(super) fn clears(&mut self, claim: &PersistentVolumeClaim, pod: Option<&Pod>) {
+        if self.work == Work::Upload {
+            upload::take_away(claim, &mut self.after);
+        }
+        self.deletes(pod);
+    }
+
+    fn deletes(&mut self, pod: Option<&Pod>) {
+        if let Some(pod) = pod.filter(|pod| !pod.is_going()) {
+            self.after.delete(key(Kind::Pod, &pod.meta), &pod.meta);
+        }
+    }
+}
+
+/// What a PVC waits for that is not made for the pod that fills it.
+fn why_unbound(wanted: &Wanted<'_>, name: &str) -> String {
+    match (&wanted.class, wanted.spec.storage_class_name.as_deref()) {
+        (None, None) => format!(
+            "PVC {name} waits for a volume: it names no StorageClass, and the cluster has no default one"
+        ),
+        (None, Some(class)) if !class.is_empty() => {
+            format!("PVC {name} waits for a volume: there is no StorageClass {class}")
+        }
+        (Some(class), _) => format!(
+            "PVC {name} waits for a volume of the StorageClass {} ({})",
+            class.meta.name.as_deref().unwrap_or_default(),
+            class.provisioner
+        ),
+        _ => format!("PVC {name} waits for a volume"),
+    }
+}

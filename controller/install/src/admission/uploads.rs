@@ -1,0 +1,107 @@
+//! virt-controller: its rights to write secrets and services, which it has in all namespaces, bound to its own and to those of
+//! upload pods.
+//!
+//! | right | bound |
+//! |---|---|
+//! | create, patch `secrets` in its namespace | the names that it declares ([`names`]): certificates, and the key that signs upload tokens |
+//! | create, patch, delete `secrets` anywhere | those of upload pods: by name, label and type, before and after; made for a PVC |
+//! | create, delete `services` | those of upload pods: by name and label; headless, and they select the pods of their name only |
+//!
+//! RBAC cannot say how a name begins. What is deleted is judged as it was, what is changed both as it was and as it is to be: no
+//! secret of a tenant becomes one of ours, and none of ours one of another type, by which tokens of accounts are asked for.
+//! **Caveats.** The answer to a patch is the whole secret; so virt-controller, which may not read secrets of tenants, could read
+//! those that have the form of an upload pod's.
+
+use super::controller::{base, is_owned};
+use super::{Policy, literal, rule};
+use crate::Wishes;
+use kubernetes::issue::OPAQUE;
+use kubernetes::objects::rights::names;
+use kubernetes::objects::{Kind, Program};
+use kubernetes::uploads::{self, SERVICE_LABEL, SIGNING_KEY, UPLOADER};
+use kubernetes::worker::WORK;
+
+pub(super) fn policies(wishes: &Wishes) -> [Policy; 2] {
+    let mut secrets = base(
+        wishes,
+        "kubevirt-controller-secrets",
+        vec![rule("", &["secrets"], &["CREATE", "UPDATE", "DELETE"])],
+        vec![
+            (
+                format!(
+                    "variables.upload || request.operation != 'DELETE' && request.namespace == {} && \
+                     object.metadata.name in {}",
+                    literal(&wishes.namespace),
+                    literal(names(Program::Controller, Kind::Secret).unwrap_or_default())
+                ),
+                "makes and changes only objects with the names of its own, and secrets of upload pods",
+            ),
+            // A secret can also ask for the token of an account.
+            (
+                format!(
+                    "variables.upload || request.operation == 'DELETE' || object.?type.orValue('') == \
+                     (object.metadata.name == {} ? {} : 'kubernetes.io/tls')",
+                    literal(SIGNING_KEY),
+                    literal(OPAQUE)
+                ),
+                "keeps certificates in secrets, and the key that signs upload tokens, and nothing else",
+            ),
+            (
+                format!(
+                    "!variables.upload || request.operation == 'DELETE' || {}",
+                    is_owned("object", Kind::PersistentVolumeClaim)
+                ),
+                "makes secrets of upload pods for PVCs only",
+            ),
+        ],
+    );
+    let is_upload =
+        |object: &str| format!("{} && {object}.?type.orValue('') == {}", form(object), literal(OPAQUE));
+    secrets.variables = vec![(
+        "upload",
+        format!(
+            "(request.operation == 'DELETE' || {}) && (request.operation == 'CREATE' || {})",
+            is_upload("object"),
+            is_upload("oldObject")
+        ),
+    )];
+    let spec = "object.spec";
+    let services = base(
+        wishes,
+        "kubevirt-controller-services",
+        vec![rule("", &["services"], &["CREATE", "DELETE"])],
+        vec![
+            (
+                format!(
+                    "request.operation == 'CREATE' ? {} && {} : {}",
+                    form("object"),
+                    is_owned("object", Kind::PersistentVolumeClaim),
+                    form("oldObject")
+                ),
+                "makes and deletes the services of upload pods only",
+            ),
+            (
+                format!(
+                    "request.operation == 'DELETE' || {spec}.?clusterIP.orValue('') == 'None' && \
+                     {spec}.?type.orValue('ClusterIP') == 'ClusterIP' && \
+                     {spec}.?externalIPs.orValue([]).size() == 0 && \
+                     {spec}.?selector.orValue({{}}).all(key, key == {label}) && \
+                     {spec}.?selector[?{label}].orValue('') == object.metadata.name",
+                    label = literal(SERVICE_LABEL)
+                ),
+                "makes headless services only, which select the upload pods of their name",
+            ),
+        ],
+    );
+    [secrets, services]
+}
+
+/// An object of which it is true has the name and the label of what belongs to an upload pod.
+fn form(object: &str) -> String {
+    format!(
+        "{object}.metadata.name.startsWith({}) && {object}.metadata.?labels[?{}].orValue('') == {}",
+        literal(UPLOADER),
+        literal(WORK.0),
+        literal(uploads::WORK)
+    )
+}

@@ -1,0 +1,20 @@
+//! CDIConfig: the settings of imports and uploads, and where clients find cdi-uploadproxy. There is one; it is kept as it is.
+
+use super::secret::certificates;
+use crate::objects::about::kept;
+use crate::objects::{About, Selector, Use};
+use api::cdi::CONFIG;
+
+pub(crate) const ABOUT: About = About {
+    kept: kept!(cdi_configs),
+    controller: Use {
+        follows: &[Selector::ALL],
+        // The status has no path of its own.
+        verbs: &[(None, &["create", "get", "patch"])],
+        names: &[CONFIG],
+        ..Use::NONE
+    },
+    // It says by whom the certificate of cdi-uploadproxy is signed.
+    touches: |world, _| vec![certificates(world)],
+    ..About::named("cdi.kubevirt.io/v1beta1", "CDIConfig", "cdiconfigs")
+};

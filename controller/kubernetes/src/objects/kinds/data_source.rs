@@ -1,0 +1,42 @@
+//! DataSource (CDI): a lasting name for a PVC that DataVolumes are cloned from.
+
+use crate::objects::about::kept;
+use crate::objects::store::{Kept, read};
+use crate::objects::{About, Key, Mark, Selector, Use, World};
+use api::cdi::DataSource;
+use api::meta::ObjectMeta;
+use serde_json::Value;
+
+pub(crate) const ABOUT: About = About {
+    kept: kept!(data_sources),
+    // The status has no path of its own.
+    controller: Use { follows: &[Selector::ALL], verbs: &[(None, &["patch"])], ..Use::NONE },
+    touches: |world, key| namers(world, key).chain([key.clone()]).collect(),
+    ..About::named("cdi.kubevirt.io/v1beta1", "DataSource", "datasources")
+};
+
+/// The DataSources that name one.
+fn namers(world: &World, key: &Key) -> impl Iterator<Item = Key> {
+    world.marked(&Mark::DataSource(key.namespace.clone(), key.name.clone())).cloned()
+}
+
+impl Kept for DataSource {
+    fn take(object: Value) -> Option<Self> {
+        read(object)
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn marks(&self) -> Vec<Mark> {
+        let own = self.metadata.namespace.clone().unwrap_or_default();
+        let source = &self.spec.source;
+        let pvc = source.pvc.as_ref().map(|pvc| {
+            let namespace = if pvc.namespace.is_empty() { own.clone() } else { pvc.namespace.clone() };
+            Mark::PersistentVolumeClaim(namespace, pvc.name.clone())
+        });
+        let named = source.data_source.as_ref().map(|named| Mark::DataSource(own, named.name.clone()));
+        pvc.into_iter().chain(named).collect()
+    }
+}

@@ -1,0 +1,41 @@
+//! StorageProfile (CDI): what the volumes of a StorageClass can do. It has the name of the class.
+
+use crate::objects::about::kept;
+use crate::objects::store::{Kept, read};
+use crate::objects::{About, Key, Kind, Selector, Use, World};
+use api::cdi::StorageProfile;
+use api::meta::ObjectMeta;
+use serde_json::Value;
+
+pub(crate) const ABOUT: About = About {
+    kept: kept!(storage_profiles),
+    controller: Use {
+        follows: &[Selector::ALL],
+        verbs: &[(None, &["create", "delete", "get"]), (Some("status"), &["patch"])],
+        ..Use::NONE
+    },
+    // A disk takes from it what it does not say itself.
+    touches: |world, key| world.keys(Kind::DataVolume).into_iter().chain([key.clone()]).collect(),
+    ..About::named("cdi.kubevirt.io/v1beta1", "StorageProfile", "storageprofiles")
+};
+
+/// The key of the profile of a class.
+pub(super) fn of(class: &str) -> Key {
+    Key::new(Kind::StorageProfile, "", class)
+}
+
+/// The keys of all profiles that there are or should be.
+pub(super) fn all(world: &World) -> impl Iterator<Item = Key> {
+    let classes = world.storage_classes.names().into_iter();
+    classes.chain(world.storage_profiles.names()).map(|(_, name)| of(&name))
+}
+
+impl Kept for StorageProfile {
+    fn take(object: Value) -> Option<Self> {
+        read(object)
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+}

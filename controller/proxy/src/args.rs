@@ -1,0 +1,203 @@
+//! The command line of `cdi-uploadproxy`, and what it puts together.
+
+use crate::measures::{self, Measures};
+use crate::pod::Pods;
+use crate::upload::Uploads;
+use api_server::Writer;
+use api_server::error::{Error, Result};
+use clap::Parser;
+use http::StatusCode;
+use kubernetes::servers::{PORT, PROXY};
+use kubernetes::uploads::{BUNDLE, PUBLIC_KEY};
+use serve::authentication::Gate;
+use serve::health::Health;
+use serve::program::client;
+use serve::token::Verifier;
+use serve::transport::tls::{self, Shown};
+use serve::transport::{
+    Answers, Asked, Authorities, HttpResponse, Limits, Transport, everywhere, listen, plain,
+};
+use serve::{certificate, mounted};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+/// How often is looked whether it has become ready.
+const LOOK: Duration = Duration::from_millis(100);
+/// The name of this program in its requests.
+const COMPONENT: &str = PROXY.program;
+
+/// Passes uploads on to the pods that fill PVCs, for clients with a token.
+#[derive(Debug, Parser)]
+#[command(name = "cdi-uploadproxy", version)]
+pub struct Proxy {
+    /// The namespace it runs in
+    #[arg(long, env = "POD_NAMESPACE", default_value = "kubevirt")]
+    namespace: String,
+    /// Where clients upload, and where /healthz, /readyz and /metrics answer, by HTTPS
+    #[arg(long, default_value_t = everywhere(PORT))]
+    listen: SocketAddr,
+    /// Folder of the mounted ConfigMap with the public keys of upload tokens
+    #[arg(long, value_name = "FOLDER", default_value = "/etc/cdi-uploadproxy/keys")]
+    keys: PathBuf,
+    /// Folder of the mounted Secret with the certificate that is shown to upload pods, and its key
+    #[arg(long, value_name = "FOLDER", default_value = "/etc/cdi-uploadproxy/client")]
+    client: PathBuf,
+    /// Folder of the mounted ConfigMap with the authorities that sign the certificates of upload pods
+    #[arg(long, value_name = "FOLDER", default_value = "/etc/cdi-uploadproxy/authorities")]
+    authorities: PathBuf,
+    /// Seconds that uploads may go on after the end was asked for
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    grace_period: u64,
+    /// The address of every upload pod, instead of those that DNS has: for tests
+    #[arg(long, hide = true)]
+    pods_at: Option<SocketAddr>,
+    /// Seconds for a pod to answer behind the last byte of an upload: shorter in tests
+    #[arg(long, value_name = "SECONDS", default_value_t = 600, hide = true)]
+    patience: u64,
+}
+
+/// What is followed while the program runs.
+struct Live {
+    shown: Arc<Shown>,
+    verifier: Arc<Verifier>,
+    pods: Arc<Pods>,
+}
+
+impl Live {
+    fn new(pods_at: Option<SocketAddr>) -> Result<Live> {
+        let pods = Pods { shown: Arc::default(), authorities: Arc::default(), at: pods_at };
+        let shown = Arc::new(Shown::own(PROXY.program)?);
+        Ok(Live { shown, verifier: Arc::default(), pods: Arc::new(pods) })
+    }
+
+    fn is_ready(&self) -> bool {
+        self.shown.is_signed() && self.verifier.is_known() && self.pods.are_known()
+    }
+}
+
+impl Proxy {
+    /// Runs until it is asked to end.
+    pub async fn run(self) -> Result<()> {
+        let client = client().await?;
+        let health = Health::default();
+        let ends = |kind| signal(kind).map_err(|e| Error::setup("cannot wait for signals", e));
+        let (mut term, mut interrupt) = (ends(SignalKind::terminate())?, ends(SignalKind::interrupt())?);
+        let listener = listen(self.listen).await?;
+        let live = Arc::new(Live::new(self.pods_at)?);
+        let goodbye = Duration::from_secs(self.grace_period);
+        let transport = Arc::new(Transport::new(Limits { goodbye, ..Limits::of_server() }));
+        let measures = Arc::<Measures>::default();
+        let patience = Duration::from_secs(self.patience);
+        tokio::spawn(self.keep(client.clone(), Arc::clone(&live)));
+        let (told, counts) = (Arc::clone(&live), Arc::clone(&measures));
+        let is_ready = move || told.is_ready();
+        tokio::spawn(measures::tell(counts, Arc::clone(&transport), is_ready, health.measures()));
+        tokio::spawn(become_ready(Arc::clone(&live), health.clone()));
+        let api = Writer::new(client.clone(), COMPONENT);
+        let (verifier, pods) = (Arc::clone(&live.verifier), Arc::clone(&live.pods));
+        let uploads = Uploads::new(verifier, api, pods, patience, measures);
+        let routes = Arc::new(Routes { health: health.clone(), gate: Gate::new(client), uploads });
+        let (end, ended) = watch::channel(false);
+        tokio::spawn(async move {
+            tokio::select! {
+                _ = term.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            health.is_not_ready();
+            let _ = end.send(true);
+        });
+        let config = tls::config(Arc::clone(&live.shown), None)?;
+        tracing::info!("answering on {}", self.listen);
+        transport.serve(listener, config, routes, ended).await;
+        Ok(())
+    }
+
+    /// Follows keys and certificates, for ever.
+    fn keep(&self, client: kube::Client, live: Arc<Live>) -> impl Future<Output = ()> + Send + use<> {
+        let (keys, authority) = (self.keys.join(PUBLIC_KEY), self.authorities.join(BUNDLE));
+        let shows = ["tls.crt", "tls.key"].map(|name| self.client.join(name));
+        let namespace = self.namespace.clone();
+        async move {
+            let Live { shown, verifier, pods } = &*live;
+            tokio::join!(
+                certificate::follow(client, &namespace, PROXY.secret, Arc::clone(shown)),
+                mounted::follow([keys], |[keys]| verifier.take(keys)),
+                mounted::follow(shows, |[chain, key]| pods.shown.take_pem(chain, key)),
+                mounted::follow([authority], |[authority]| believe(&pods.authorities, authority)),
+            );
+        }
+    }
+}
+
+fn believe(authorities: &Authorities, pem: &[u8]) -> Result<()> {
+    authorities.take(&String::from_utf8_lossy(pem))
+}
+
+/// Says when it is ready.
+async fn become_ready(live: Arc<Live>, health: Health) {
+    while !live.is_ready() {
+        tokio::time::sleep(LOOK).await;
+    }
+    tracing::info!("ready");
+    health.is_ready();
+}
+
+/// What is answered where.
+struct Routes {
+    health: Health,
+    gate: Gate,
+    uploads: Uploads,
+}
+
+impl Answers for Routes {
+    async fn answer(&self, asked: Asked) -> HttpResponse {
+        if let Some(answer) = self.health.answer(&asked.head, asked.peer, &self.gate).await {
+            return answer;
+        }
+        match asked.head.uri.path() {
+            "/" => plain(
+                StatusCode::OK,
+                "uploads: POST /v1beta1/upload with the header Authorization: Bearer TOKEN",
+            ),
+            _ => self.uploads.answer(asked).await,
+        }
+    }
+
+    fn without_memory(&self, path: &str) -> Option<HttpResponse> {
+        self.health.probed(path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claim;
+    use kit::Asked as Server;
+    use kubernetes::objects::Program;
+    use kubernetes::objects::rights::each;
+    use serve::transport::Peer;
+    use std::collections::BTreeSet;
+    use std::net::Ipv4Addr;
+
+    #[tokio::test]
+    async fn every_right_is_used_and_no_other() {
+        let server = Server::begin().await;
+        let proxy = Proxy::parse_from(["cdi-uploadproxy"]);
+        let live = Arc::new(Live::new(None).unwrap());
+        let task = tokio::spawn(proxy.keep(server.client.clone(), live));
+        let gate = Gate::new(server.client.clone());
+        let peer = Peer::of(Ipv4Addr::LOCALHOST.into());
+        assert!(gate.may_read(&kit::monitors_request(), peer).await.is_ok());
+        let api = Writer::new(server.client.clone(), COMPONENT);
+        assert!(claim::ready(&api, "n", "disk").await.is_err(), "there is none");
+        let all: BTreeSet<_> = each(Program::Proxy).collect();
+        server.until(&all).await;
+        task.abort();
+        server.kept_to(Program::Proxy);
+        assert_eq!(server.rights(), all);
+    }
+}

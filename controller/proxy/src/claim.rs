@@ -1,0 +1,146 @@
+//! The PVC of a token: whether its upload pod takes an upload now. virt-controller says so in annotations of the PVC.
+//!
+//! ```text
+//!  no PVC, filled already, of an unknown content type ─► refused: 503, as CDI answers
+//!  storage.pod.ready is not "true" ────────────────────► waits: asked again for 10 s
+//!  else ───────────────────────────────────────────────► ready
+//! ```
+
+use crate::route::Content;
+use api_server::error::ErrorKind;
+use api_server::{Server as _, Writer};
+use kubernetes::objects::{Key, Kind};
+use kubernetes::uploads::{CONTENT_TYPE, POD_PHASE, POD_READY, TARGET};
+use serde_json::Value;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// The time for the pod to become ready.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Time between two questions.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// What is known of a PVC.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum State {
+    Ready(Content),
+    /// It may become ready: why it is not.
+    Waits(String),
+    /// Waiting does not help.
+    Refused(String),
+}
+
+/// Waits until the pod of a PVC takes an upload; else why it does not.
+pub(crate) async fn ready(api: &Writer, namespace: &str, name: &str) -> Result<Content, String> {
+    let key = Key::new(Kind::PersistentVolumeClaim, namespace, name);
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let state = match api.get(&key).await {
+            Ok(pvc) => look(name, &pvc),
+            Err(error) if error.kind() == ErrorKind::Gone => {
+                State::Refused(format!("rejecting Upload Request for PVC {name} that doesn't exist"))
+            }
+            Err(error) => {
+                tracing::warn!("an upload to PVC {namespace}/{name} has to wait: {}", error.chain());
+                State::Refused(format!("the API server does not tell about PVC {name}; try again"))
+            }
+        };
+        match state {
+            State::Ready(content) => return Ok(content),
+            State::Refused(why) => return Err(why),
+            State::Waits(why) if Instant::now() + PERIOD > end => {
+                let seconds = PATIENCE.as_secs();
+                return Err(format!("timed out waiting for the condition: within {seconds} s {why}"));
+            }
+            State::Waits(_) => sleep(PERIOD).await,
+        }
+    }
+}
+
+/// What the annotations of a PVC say.
+fn look(name: &str, pvc: &Value) -> State {
+    let annotations = &pvc["metadata"]["annotations"];
+    let is = |key: &str| annotations[key].as_str().unwrap_or_default();
+    if is(POD_PHASE) == "Succeeded" {
+        return State::Refused(format!(
+            "rejecting Upload Request for PVC {name} that already finished uploading"
+        ));
+    }
+    let content = match is(CONTENT_TYPE) {
+        "" | "kubevirt" => Content::Disk,
+        "archive" => Content::Archive,
+        other => {
+            return State::Refused(format!(
+                "rejecting upload request for PVC {name} - upload content-type {other} is invalid"
+            ));
+        }
+    };
+    if annotations[TARGET].is_null() {
+        return State::Waits(format!(
+            "PVC {name} has not become the target of an upload (annotation {TARGET})"
+        ));
+    }
+    match (is(POD_READY), is(POD_PHASE)) {
+        ("true", _) => State::Ready(content),
+        (_, "") => State::Waits(format!("the upload pod of PVC {name} was not created")),
+        (_, phase) => State::Waits(format!("the upload pod of PVC {name} was not ready (phase {phase})")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kit::Asked;
+    use kubernetes::objects::Program;
+    use serde_json::json;
+    use std::collections::BTreeSet;
+
+    fn pvc(annotations: &[(&str, &str)]) -> Value {
+        let all: serde_json::Map<_, _> =
+            annotations.iter().map(|(key, value)| ((*key).to_owned(), json!(value))).collect();
+        json!({"metadata": {"annotations": all}})
+    }
+
+    #[test]
+    fn the_annotations_say_whether_an_upload_is_taken() {
+        let (target, ready) = ((TARGET, ""), (POD_READY, "true"));
+        let archive = (CONTENT_TYPE, "archive");
+        assert_eq!(look("a", &pvc(&[target, ready])), State::Ready(Content::Disk));
+        assert_eq!(look("a", &pvc(&[target, ready, archive])), State::Ready(Content::Archive));
+        for (all, why) in [
+            (vec![target, ready, (POD_PHASE, "Succeeded")], "PVC a that already finished uploading"),
+            (vec![target, ready, (CONTENT_TYPE, "x")], "PVC a - upload content-type x is invalid"),
+        ] {
+            let State::Refused(said) = look("a", &pvc(&all)) else { panic!("{all:?}") };
+            assert!(said.ends_with(why), "{said}");
+        }
+        for (all, why) in [
+            (vec![], "annotation cdi.kubevirt.io/storage.upload.target"),
+            (vec![ready], "annotation cdi.kubevirt.io/storage.upload.target"),
+            (vec![target], "was not created"),
+            (vec![target, (POD_READY, "false"), (POD_PHASE, "Pending")], "was not ready (phase Pending)"),
+            (vec![target, (POD_READY, "True"), (POD_PHASE, "Running")], "was not ready (phase Running)"),
+        ] {
+            let State::Waits(said) = look("a", &pvc(&all)) else { panic!("{all:?}") };
+            assert!(said.contains(why), "{said}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_pvc_that_is_not_there_is_refused_at_once_and_its_name_is_told() {
+        let server = Asked::begin().await;
+        let api = Writer::new(server.client.clone(), "cdi-uploadproxy");
+        let why = ready(&api, "n", "gone").await.unwrap_err();
+        assert_eq!(why, "rejecting Upload Request for PVC gone that doesn't exist");
+        assert_eq!(server.count(), 1);
+        server.has(
+            "/api/v1/namespaces/n/persistentvolumeclaims/disk",
+            pvc(&[(TARGET, ""), (POD_READY, "true")]),
+        );
+        assert_eq!(ready(&api, "n", "disk").await, Ok(Content::Disk));
+        // One that is looked at needs no other right.
+        server.kept_to(Program::Proxy);
+        let used = [(Kind::PersistentVolumeClaim, None, "get")];
+        assert_eq!(server.rights(), BTreeSet::from(used));
+    }
+}

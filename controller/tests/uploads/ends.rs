@@ -1,0 +1,35 @@
+//! The end of the program: what is under way goes on, and nothing new is begun.
+
+use crate::pod::Manner;
+use crate::scene::Scene;
+
+#[tokio::test]
+async fn an_upload_under_way_goes_on_when_the_program_is_to_end() {
+    let mut scene = Scene::begin().await;
+    scene.pod.does(Manner::Waits(5));
+    let mut connection = scene.client.connect().await;
+    connection.says(scene.head("POST", "/v1beta1/upload", "content-length: 11\r\n") + "hello").await;
+    scene.pod.until(|seen| seen.bytes == 5).await;
+    scene.program.terminate();
+    // It answers for a few seconds more, until every client knows; then nobody is taken.
+    while scene.client.try_connect().await.is_ok() {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    assert!(!scene.program.has_ended(), "an upload is under way: {}", scene.program.log());
+    scene.pod.lets(1);
+    connection.says(" world").await;
+    let answer = connection.answer().await;
+    assert_eq!(answer.status, 200);
+    assert_eq!(scene.pod.seen().last, b"hello world");
+    assert!(scene.program.ended().await.success(), "{}", scene.program.log());
+}
+
+/// What the kubelet asks, anybody may; what is measured, only whom the API server lets.
+#[tokio::test]
+async fn it_says_that_it_lives_and_tells_nobody_what_it_measures() {
+    let scene = Scene::begin().await;
+    for (path, status) in [("/healthz", 200), ("/readyz", 200), ("/metrics", 401), ("/", 200), ("/x", 404)] {
+        let text = format!("GET {path} HTTP/1.1\r\nhost: a\r\n\r\n");
+        assert_eq!(scene.client.says(text.as_bytes()).await.status, status, "{path}");
+    }
+}
