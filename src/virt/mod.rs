@@ -7,7 +7,8 @@
 //!     target   vm/NAME/NAMESPACE     │   ├─ console ◄── keys: the terminal's bytes, and Ctrl-]
 //!                                    │   └─ forward: ports of this computer, standard input and output
 //!                                    ├ why: what a VM waits for; facts are fetched, the page is pure
-//!                                    └ usage: what VMIs use, of two readings; pure
+//!                                    ├ usage: what VMIs use, of two readings; pure
+//!                                    └ upload: from bytes of this computer to the disk of a DataVolume
 //! ```
 //!
 //! Nothing is asked before the arguments are known to make sense. **Absent:** what VMs on this computer need (`vm`), and
@@ -20,6 +21,7 @@ pub(crate) mod forward;
 mod keys;
 pub(crate) mod object;
 pub(crate) mod target;
+pub(crate) mod upload;
 pub(crate) mod usage;
 pub(crate) mod websocket;
 pub(crate) mod why;

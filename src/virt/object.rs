@@ -18,11 +18,17 @@ pub(crate) enum Kind {
     Secret,
     Event,
     Node,
+    DataSource,
+    CdiConfig,
+    StorageClass,
+    UploadTokenRequest,
 }
 
 const KUBEVIRT: &str = "/apis/kubevirt.io/v1";
 const SUBRESOURCES: &str = "/apis/subresources.kubevirt.io/v1";
 const CDI: &str = "/apis/cdi.kubevirt.io/v1beta1";
+const UPLOADS: &str = "/apis/upload.cdi.kubevirt.io/v1beta1";
+const STORAGE: &str = "/apis/storage.k8s.io/v1";
 const CORE: &str = "/api/v1";
 
 /// The document about the version of the control plane.
@@ -56,6 +62,12 @@ impl Kind {
             Kind::Secret => (CORE, "secrets", "Secret", "Secret"),
             Kind::Event => (CORE, "events", "Event", "Event"),
             Kind::Node => (CORE, "nodes", "Node", "Node"),
+            Kind::DataSource => (CDI, "datasources", "DataSource", "DataSource"),
+            Kind::CdiConfig => (CDI, "cdiconfigs", "CDIConfig", "CDIConfig"),
+            Kind::StorageClass => (STORAGE, "storageclasses", "StorageClass", "StorageClass"),
+            Kind::UploadTokenRequest => {
+                (UPLOADS, "uploadtokenrequests", "UploadTokenRequest", "UploadTokenRequest")
+            }
         }
     }
 
@@ -97,7 +109,10 @@ impl Kind {
 
     /// One object.
     pub(crate) fn one(self, namespace: &str, name: &str) -> String {
-        let within = if self == Kind::Node { self.everywhere() } else { self.list(namespace) };
+        let within = match self {
+            Kind::Node | Kind::CdiConfig | Kind::StorageClass => self.everywhere(),
+            _ => self.list(namespace),
+        };
         format!("{within}/{}", encoded(name))
     }
 
@@ -141,6 +156,12 @@ mod tests {
             ),
             (Kind::Pod.list("ns"), "/api/v1/namespaces/ns/pods"),
             (Kind::Node.one("", "n1"), "/api/v1/nodes/n1"),
+            (Kind::CdiConfig.one("", "config"), "/apis/cdi.kubevirt.io/v1beta1/cdiconfigs/config"),
+            (Kind::StorageClass.one("", "fast"), "/apis/storage.k8s.io/v1/storageclasses/fast"),
+            (
+                Kind::UploadTokenRequest.list("ns"),
+                "/apis/upload.cdi.kubevirt.io/v1beta1/namespaces/ns/uploadtokenrequests",
+            ),
             (Kind::KubeVirt.everywhere(), "/apis/kubevirt.io/v1/kubevirts"),
             (vm.one("ns", "a/../b?c"), "/apis/kubevirt.io/v1/namespaces/ns/virtualmachines/a%2F..%2Fb%3Fc"),
         ] {

@@ -17,13 +17,6 @@ pub(super) struct VmExportArgs {
     given: Given,
 }
 
-/// Not supported yet: upload a disk image to a DataVolume or a PVC
-#[derive(Debug, clap::Args)]
-pub(super) struct ImageUploadArgs {
-    #[command(flatten)]
-    given: Given,
-}
-
 /// Not supported yet: open a shell with libguestfs on a PVC
 #[derive(Debug, clap::Args)]
 pub(super) struct GuestFsArgs {
@@ -53,13 +46,6 @@ impl VmExportArgs {
     pub(super) const ABSENT: Absent = Absent(
         "vmexport: volumes of VMs cannot be exported by this version",
         "stop the VM, and copy its PVC with a pod of your own",
-    );
-}
-
-impl ImageUploadArgs {
-    pub(super) const ABSENT: Absent = Absent(
-        "image-upload: images cannot be uploaded to DataVolumes by this version",
-        "put the disk into an image by 'coracle build --push', and use it as a containerDisk",
     );
 }
 
@@ -99,4 +85,4 @@ macro_rules! refusals {
         })+
     };
 }
-refusals!(VmExportArgs, ImageUploadArgs, GuestFsArgs, UsbRedirArgs, TemplateArgs);
+refusals!(VmExportArgs, GuestFsArgs, UsbRedirArgs, TemplateArgs);

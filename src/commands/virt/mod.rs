@@ -17,6 +17,7 @@ mod credentials;
 mod expand;
 mod expose;
 mod guest;
+mod image_upload;
 mod migration;
 mod port_forward;
 mod power;
@@ -147,7 +148,7 @@ verbs! {
         Version(version::Args) = "version",
         Completion(program::CompletionArgs) = "completion",
         Options(program::OptionsArgs) = "options",
-        ImageUpload(absent::ImageUploadArgs) = "image-upload",
+        ImageUpload(Box<image_upload::Args>) = "image-upload",
         VmExport(absent::VmExportArgs) = "vmexport",
         GuestFs(absent::GuestFsArgs) = "guestfs",
         UsbRedir(absent::UsbRedirArgs) = "usbredir",
@@ -231,7 +232,6 @@ fn of(args: &Virt) -> Result<()> {
         Verb::Create(verb) => create::run(verb),
         Verb::Completion(verb) => program::completion(verb),
         Verb::Options(verb) => program::options(verb),
-        Verb::ImageUpload(verb) => verb.refuse(),
         Verb::VmExport(verb) => verb.refuse(),
         Verb::GuestFs(verb) => verb.refuse(),
         Verb::UsbRedir(verb) => verb.refuse(),
@@ -277,12 +277,12 @@ fn with_cluster(args: &Virt) -> Result<()> {
             Verb::ObjectGraph(args) => expand::object_graph(args, &cluster).await,
             Verb::Adm(args) => adm::run(args, &cluster).await,
             Verb::PermittedDevices(_) => version::permitted_devices(&args.connect, &cluster).await,
+            Verb::ImageUpload(args) => image_upload::run(args, &cluster).await,
             Verb::Version(_) => version::server(&cluster).await,
             // Those that ask no cluster are done.
             Verb::Create(_)
             | Verb::Completion(_)
             | Verb::Options(_)
-            | Verb::ImageUpload(_)
             | Verb::VmExport(_)
             | Verb::GuestFs(_)
             | Verb::UsbRedir(_)
@@ -464,6 +464,10 @@ mod tests {
             "virtctl completion powershell",
             "virtctl options",
             "virtctl image-upload dv d --size=1Gi --image-path=/d.img --insecure",
+            "virtctl image-upload DV d --no-create --archive-path /d.tar --wait-secs 10 --retry=0 --datasource=true",
+            "virtctl image-upload pvc d --size 1Gi --image-path - --storage-class=c --access-mode ReadWriteMany",
+            "virtctl image-upload pvc d --volume-mode=block --force-bind --uploadproxy-url h --image-path=http://h/d",
+            "virtctl image-upload --pvc-name d --pvc-size=1Gi --block-volume --image-path d.img -n blue",
             "virtctl vmexport download e --vm=web --output=d.gz",
             "virtctl guestfs pvc --kvm=false",
             "virtctl usbredir 1-2 web",
@@ -508,6 +512,9 @@ mod tests {
             "virtctl expand --vm=a --file=b",
             "virtctl adm log-verbosity --all=3 --reset",
             "virtctl completion csh",
+            "virtctl image-upload dv d e --image-path=d.img",
+            "virtctl image-upload dv ../d --image-path=d.img",
+            "virtctl image-upload dv d --image-path=d.img --retry=-1",
         ] {
             assert!(parsed(line).is_err(), "{line}");
         }

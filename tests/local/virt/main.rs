@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod image_upload;
 mod server;
 mod streams;
 mod verbs;

@@ -28,10 +28,12 @@ pub(crate) fn open(does: impl FnOnce(Stream) + Send + 'static) -> Answer {
 #[derive(Default)]
 struct State {
     answers: Mutex<BTreeMap<String, (u16, String)>>,
+    once: Mutex<Vec<(String, u16, String)>>,
     streams: Mutex<VecDeque<Answer>>,
     asked: Mutex<Vec<String>>,
 }
 
+#[derive(Clone)]
 pub(crate) struct ApiServer {
     pub(crate) address: SocketAddr,
     state: Arc<State>,
@@ -56,6 +58,11 @@ impl ApiServer {
     /// What a request like `GET /path` is answered from now on.
     pub(crate) fn answers(&self, request: &str, status: u16, body: impl Into<String>) {
         self.state.answers.lock().unwrap().insert(request.to_owned(), (status, body.into()));
+    }
+
+    /// What the next request like this is answered, once; several are answered in their order.
+    pub(crate) fn answers_once(&self, request: &str, status: u16, body: impl Into<String>) {
+        self.state.once.lock().unwrap().push((request.to_owned(), status, body.into()));
     }
 
     /// There is this object.
@@ -104,10 +111,18 @@ impl State {
         self.asked.lock().unwrap().push(format!("{asked} {body}").trim_end().to_owned());
         let without_query = asked.split('?').next().unwrap().to_owned();
         let answers = self.answers.lock().unwrap();
-        let found = answers.get(&asked).or(answers.get(&without_query)).cloned();
+        let found =
+            self.once(&without_query).or(answers.get(&asked).or(answers.get(&without_query)).cloned());
         drop(answers);
         let (code, text) = found.unwrap_or_else(|| (404, status(404, &format!("{without_query} not found"))));
         respond(&mut stream, code, &text);
+    }
+
+    fn once(&self, request: &str) -> Option<(u16, String)> {
+        let mut once = self.once.lock().unwrap();
+        let at = once.iter().position(|(told, ..)| told == request)?;
+        let (_, status, body) = once.remove(at);
+        Some((status, body))
     }
 
     fn open(&self, mut stream: TcpStream, head: &str) {

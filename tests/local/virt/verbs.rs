@@ -292,7 +292,6 @@ fn the_log_verbosity_is_shown_and_set_where_it_has_an_effect() {
 fn verbs_that_are_not_there_say_so_and_what_to_do_instead() {
     let cluster = Cluster::new();
     for (line, wanted) in [
-        ("image-upload dv d --size=1Gi --image-path=/d.img", "coracle build --push"),
         ("vmexport download e --vm=web --output=d.gz", "copy its PVC"),
         ("guestfs data --kvm=false", "mount the PVC in a pod of your own"),
         ("usbredir 1-2 web", "USB devices cannot be redirected"),

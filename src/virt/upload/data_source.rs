@@ -1,0 +1,53 @@
+//! A DataSource of the name of the PVC, which VMs can name in its place.
+
+use super::{Wish, bodies};
+use crate::ui;
+use crate::virt::client::{Cluster, Failure};
+use crate::virt::object::Kind;
+use cdi::Result;
+use http::{Request, header};
+use kube::client::Body;
+use serde_json::Value;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// The longest that an answer may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Makes one, or leads the one that is there to the PVC.
+pub(crate) async fn lead(cluster: &Cluster, wish: &Wish) -> Result<()> {
+    let (namespace, name) = (cluster.namespace(), &wish.name);
+    let what = format!("cannot make DataSource {name} in namespace {namespace}");
+    let path = Kind::DataSource.one(namespace, name);
+    match cluster.find(&path).await.map_err(|e| e.of(&what))? {
+        Some(there) => {
+            let change = bodies::change_of_data_source(wish, namespace, &there);
+            patch(cluster, &path, &change).await.map_err(|e| e.of(&what))?;
+            ui::out(&format!("Updated an existing DataSource {namespace}/{name}\n"))
+        }
+        None => {
+            let made =
+                cluster.post(&Kind::DataSource.list(namespace), &bodies::data_source(wish, namespace)).await;
+            made.map_err(|e| e.of(&what))?;
+            ui::out(&format!("Created a new DataSource {namespace}/{name}\n"))
+        }
+    }
+}
+
+/// A JSON patch, as virtctl sends it: of the labels and the source, all that was there is replaced.
+async fn patch(cluster: &Cluster, path: &str, change: &Value) -> Result<(), Failure> {
+    let request = Request::patch(path)
+        .header(header::ACCEPT, "application/json, */*")
+        .header(header::CONTENT_TYPE, "application/json-patch+json")
+        .body(Body::from(change.to_string().into_bytes()));
+    let answer = async {
+        let response = cluster.send(request).await?;
+        let status = response.status();
+        let bytes = cluster.read(response).await?;
+        match status.is_success() {
+            true => Ok(()),
+            false => Err(cluster.refusal(status, &bytes)),
+        }
+    };
+    timeout(PATIENCE, answer).await.unwrap_or_else(|_| Err(cluster.silent()))
+}

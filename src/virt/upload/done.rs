@@ -1,0 +1,83 @@
+//! The wait for the disk, after its last byte was sent.
+
+use super::annotations::{POD_PHASE, annotation};
+use super::ready::{INTERVAL, is_away};
+use super::stage::told_by_claim;
+use super::{Wish, doing};
+use crate::ui;
+use crate::virt::client::Cluster;
+use crate::virt::object::Kind;
+use cdi::{Error, Result};
+use serde_json::Value;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// A disk that is not whole by then is not waited for any longer.
+const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+/// How many times in a row the API server may be away.
+const ABSENCES: u32 = 30;
+
+/// Waits until the disk is whole.
+pub(crate) async fn wait_for_disk(cluster: &Cluster, wish: &Wish) -> Result<()> {
+    let path = Kind::PersistentVolumeClaim.one(cluster.namespace(), &wish.name);
+    let what = format!("{}: all bytes are sent, and the disk is not known to be whole", doing(wish, cluster));
+    let until = Instant::now() + LONGEST;
+    let (mut said, mut absences) = (String::new(), 0);
+    loop {
+        match cluster.get(&path).await {
+            Ok(pvc) => {
+                absences = 0;
+                match after(&pvc) {
+                    After::Whole => return ui::out("Processing completed successfully\n"),
+                    After::Failed(told) => return Err(Error::failed(format!("{what}: {told}"))),
+                    After::Waits(told) if told != said => {
+                        ui::say(&format!("coracle: waits: {told}"));
+                        said = told;
+                    }
+                    After::Waits(_) => {}
+                }
+            }
+            Err(e) if is_away(&e) && absences < ABSENCES => absences += 1,
+            Err(e) => return Err(e.of(&what)),
+        }
+        if Instant::now() >= until {
+            ui::out(
+                "Timed out waiting for post upload processing to complete, please check upload pod status for progress\n",
+            )?;
+            let hours = LONGEST.as_secs() / 3600;
+            return Err(Error::failed(format!("{what} after {hours} h: {said}")));
+        }
+        sleep(INTERVAL).await;
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum After {
+    Whole,
+    Waits(String),
+    Failed(String),
+}
+
+fn after(pvc: &Value) -> After {
+    match annotation(pvc, POD_PHASE) {
+        Some("Succeeded") => After::Whole,
+        Some("Failed") => After::Failed(told_by_claim(pvc)),
+        _ => After::Waits(told_by_claim(pvc)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_phase_of_the_pod_is_the_end() {
+        let after = |phase: Value| after(&json!({"metadata": {"annotations": {POD_PHASE: phase}}}));
+        assert_eq!(after(json!("Succeeded")), After::Whole);
+        assert!(matches!(after(json!("Failed")), After::Failed(told) if told.contains("Failed")));
+        for phase in [json!("Running"), json!(""), Value::Null] {
+            assert!(matches!(after(phase), After::Waits(_)));
+        }
+    }
+}

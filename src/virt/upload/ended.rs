@@ -1,0 +1,71 @@
+//! How an attempt ended. Pure.
+
+use super::proxy::Answer;
+
+/// The end of one attempt.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// The server has all bytes.
+    Done,
+    /// The server does not know this way.
+    NoSuchWay,
+    /// It does not take the token.
+    Unauthorized(String),
+    /// It says no, and will do so again.
+    Refused(String),
+    /// Another attempt may go better.
+    Broken(String),
+}
+
+/// What a status says that is not the wanted one: the words of virtctl.
+pub(super) fn unexpected(answer: &Answer) -> Ended {
+    let said = format!("unexpected return value {}, {}", answer.status, answer.text);
+    let is_too_small = answer.status == 400 && answer.text.contains("larger than");
+    match answer.status {
+        401 => Ended::Unauthorized(said),
+        403 | 404 | 405 | 411 | 413 | 415 | 501 => Ended::Refused(said),
+        _ if is_too_small => Ended::Refused(said),
+        _ => Ended::Broken(said),
+    }
+}
+
+/// What to do about a refusal.
+pub(super) fn hint(said: &str) -> Option<&'static str> {
+    let is = |code: &str| said.starts_with(&format!("unexpected return value {code}, "));
+    if is("413") {
+        return Some(
+            "something before the upload proxy, perhaps an Ingress, bounds the size of a request; \
+             --uploadproxy-url can lead past it",
+        );
+    }
+    if is("404") || is("405") {
+        return Some("is --uploadproxy-url the address of the Service cdi-uploadproxy?");
+    }
+    said.contains("larger than")
+        .then_some("the disk needs a larger volume: another name, and a larger --size")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_says_whether_another_attempt_may_help() {
+        let end = |status: u16, text: &str| unexpected(&Answer::of(status, text));
+        let said = |status: u16, text: &str| format!("unexpected return value {status}, {text}");
+        assert_eq!(end(401, "no"), Ended::Unauthorized(said(401, "no")));
+        for status in [403, 404, 405, 411, 413, 415, 501] {
+            assert_eq!(end(status, "no"), Ended::Refused(said(status, "no")));
+        }
+        // Also what is no success for virtctl: 201, 202 and 204.
+        for status in [201, 202, 204, 302, 400, 408, 409, 429, 500, 502, 503, 504] {
+            assert_eq!(end(status, "no"), Ended::Broken(said(status, "no")));
+        }
+        let small =
+            "Saving stream failed: effective image size is larger than the reported available storage";
+        assert_eq!(end(400, small), Ended::Refused(said(400, small)));
+        assert!(hint(&said(400, small)).unwrap().contains("--size"));
+        assert!(hint(&said(413, "")).unwrap().contains("Ingress"));
+        assert_eq!(hint(&said(500, "no")), None);
+    }
+}

@@ -1,0 +1,175 @@
+//! The place of an upload: a PVC that is there and may be filled, or an object that is made for it.
+//!
+//! ```text
+//!  GET PVC ─┬─ there: GET DataVolume ─► usable? ─► mark it as a target where it is not one
+//!           └─ absent: GET StorageClass, where one is named ─► POST DataVolume or PVC
+//! ```
+
+use super::annotations::{
+    CONTENT_TYPE, DELETED_AFTERWARDS, POD_PHASE, PRIME, TARGET, USES_POPULATOR, annotation,
+};
+use super::bodies::{self, ARCHIVE};
+use super::{Wish, doing};
+use crate::ui;
+use crate::virt::client::Cluster;
+use crate::virt::object::Kind;
+use cdi::{Error, ErrorKind, Result};
+use serde_json::{Value, json};
+
+const PVC: Kind = Kind::PersistentVolumeClaim;
+
+/// Makes sure that there is a place for the upload.
+pub(crate) async fn prepare(cluster: &Cluster, wish: &Wish) -> Result<()> {
+    let (what, namespace) = (doing(wish, cluster), cluster.namespace());
+    let pvc = match cluster.get(&PVC.one(namespace, &wish.name)).await {
+        Ok(pvc) => pvc,
+        Err(e) if e.code() == 404 => {
+            ui::out(&format!("PVC {namespace}/{} not found \n", wish.name))?;
+            return if wish.no_create { Err(e.of(&what)) } else { create(cluster, wish).await };
+        }
+        Err(e) => return Err(e.of(&what)),
+    };
+    let pvc = match wish.kind {
+        Kind::DataVolume => filled_through(cluster, wish, pvc).await?,
+        _ => pvc,
+    };
+    usable(&pvc, wish)?;
+    let name = pvc["metadata"]["name"].as_str().unwrap_or(&wish.name).to_owned();
+    if annotation(&pvc, TARGET).is_none() {
+        let marked = marked(pvc);
+        cluster.put(&PVC.one(namespace, &name), Some(&marked)).await.map_err(|e| e.of(&what))?;
+    }
+    ui::out(&format!("Using existing PVC {namespace}/{name}\n"))
+}
+
+async fn create(cluster: &Cluster, wish: &Wish) -> Result<()> {
+    if wish.size.is_none() {
+        let what = "when creating a resource, the size must be specified";
+        return Err(Error::new(ErrorKind::Usage, what).with_hint("say it by --size, for example --size=10Gi"));
+    }
+    let namespace = cluster.namespace();
+    let what = format!("cannot create {} {} in namespace {namespace}", wish.kind, wish.name);
+    if let Some(class) = &wish.storage_class {
+        cluster.get(&Kind::StorageClass.one("", class)).await.map_err(|e| e.of(&what))?;
+    }
+    let object = match wish.kind {
+        Kind::DataVolume => bodies::data_volume(wish, namespace),
+        _ => bodies::claim(wish, namespace),
+    };
+    cluster.post(&wish.kind.list(namespace), &object).await.map_err(|e| e.of(&what))?;
+    ui::out(&format!("{} {namespace}/{} created\n", wish.kind.name(), wish.name))
+}
+
+/// The PVC that the upload pod fills: that of the DataVolume, or the one through which a populator fills it.
+async fn filled_through(cluster: &Cluster, wish: &Wish, pvc: Value) -> Result<Value> {
+    let (namespace, name) = (cluster.namespace(), &wish.name);
+    let found = cluster.find(&Kind::DataVolume.one(namespace, name)).await;
+    let Some(data_volume) = found.map_err(|e| e.of(&doing(wish, cluster)))? else {
+        return Err(without_data_volume(&pvc, namespace, name));
+    };
+    if annotation(&data_volume, USES_POPULATOR) != Some("true") {
+        return Ok(pvc);
+    }
+    if pvc["status"]["phase"] == "Bound" {
+        return Err(Error::failed(format!("PVC {name} already successfully populated")));
+    }
+    let Some(prime) = annotation(&pvc, PRIME) else {
+        return Err(Error::failed(format!("Unable to get PVC Prime name from PVC {namespace}/{name}")));
+    };
+    let prime = cluster.get(&PVC.one(namespace, prime)).await;
+    prime.map_err(|e| e.of(&format!("Unable to get PVC Prime {namespace}/{name}")))
+}
+
+fn without_data_volume(pvc: &Value, namespace: &str, name: &str) -> Error {
+    let is_filled = annotation(pvc, DELETED_AFTERWARDS) == Some("true")
+        && annotation(pvc, POD_PHASE) == Some("Succeeded");
+    if is_filled {
+        return Error::failed(format!(
+            "DataVolume already garbage-collected: Assuming PVC {namespace}/{name} is successfully populated"
+        ));
+    }
+    let what = format!("No DataVolume is associated with the existing PVC {namespace}/{name}");
+    Error::new(ErrorKind::NotFound, what).with_hint("say pvc in place of dv to fill the PVC itself")
+}
+
+/// An error, if a PVC is not one to upload to.
+fn usable(pvc: &Value, wish: &Wish) -> Result<()> {
+    let name = &wish.name;
+    if annotation(pvc, POD_PHASE) == Some("Succeeded") {
+        return Err(Error::failed(format!("PVC {name} already successfully imported/cloned/updated")));
+    }
+    if !wish.no_create && annotation(pvc, TARGET).is_none() {
+        let what = format!("PVC {name} not available for upload");
+        return Err(Error::failed(what).with_hint("--no-create overwrites what is on it"));
+    }
+    if wish.is_archive && annotation(pvc, CONTENT_TYPE) != Some(ARCHIVE) {
+        return Err(Error::failed(format!("PVC {name} doesn't have archive contentType annotation")));
+    }
+    Ok(())
+}
+
+/// A PVC that is the target of an upload.
+fn marked(mut pvc: Value) -> Value {
+    if !pvc["metadata"]["annotations"].is_object() {
+        pvc["metadata"]["annotations"] = json!({});
+    }
+    pvc["metadata"]["annotations"][TARGET] = json!("");
+    pvc
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::wish::tests::plain;
+    use super::*;
+
+    fn pvc(annotations: &Value) -> Value {
+        json!({"metadata": {"name": "d", "annotations": annotations}})
+    }
+
+    #[test]
+    fn a_pvc_that_is_filled_or_of_somebody_else_is_refused() {
+        let no_create = Wish { no_create: true, ..plain() };
+        let archive = Wish { is_archive: true, ..plain() };
+        usable(&pvc(&json!({TARGET: ""})), &plain()).unwrap();
+        usable(&pvc(&json!({})), &no_create).unwrap();
+        usable(&pvc(&json!({TARGET: "", CONTENT_TYPE: "archive"})), &archive).unwrap();
+        for (annotations, wish, wanted) in [
+            (
+                json!({TARGET: "", POD_PHASE: "Succeeded"}),
+                &no_create,
+                "PVC d already successfully imported/cloned/updated",
+            ),
+            (json!({}), &plain(), "PVC d not available for upload"),
+            (Value::Null, &plain(), "PVC d not available for upload"),
+            (
+                json!({TARGET: "", CONTENT_TYPE: "kubevirt"}),
+                &archive,
+                "PVC d doesn't have archive contentType annotation",
+            ),
+        ] {
+            let said = usable(&pvc(&annotations), wish).unwrap_err().to_string();
+            assert!(said.starts_with(wanted), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_pvc_is_marked_and_keeps_what_it_has() {
+        let kept = json!({"metadata": {"name": "d", "annotations": {"a": "b"}}, "spec": {"x": 1}});
+        let wanted =
+            json!({"metadata": {"name": "d", "annotations": {"a": "b", TARGET: ""}}, "spec": {"x": 1}});
+        assert_eq!(marked(kept), wanted);
+        assert_eq!(marked(json!({}))["metadata"]["annotations"], json!({TARGET: ""}));
+    }
+
+    #[test]
+    fn a_pvc_without_a_data_volume_was_filled_or_never_had_one() {
+        let filled = pvc(&json!({DELETED_AFTERWARDS: "true", POD_PHASE: "Succeeded"}));
+        let said = without_data_volume(&filled, "blue", "d").to_string();
+        assert_eq!(
+            said,
+            "DataVolume already garbage-collected: Assuming PVC blue/d is successfully populated"
+        );
+        let said = without_data_volume(&pvc(&json!({})), "blue", "d").to_string();
+        assert!(said.starts_with("No DataVolume is associated with the existing PVC blue/d"), "{said}");
+    }
+}

@@ -1,0 +1,25 @@
+//! An attempt by `upload-async` or `upload`: all bytes, from the first one, in one request.
+
+use super::ended::{Ended, unexpected};
+use super::proxy::{Answer, Proxy};
+use super::{Bytes, address};
+use cdi::Result;
+use reqwest::Method;
+use reqwest::header::CONTENT_TYPE;
+
+/// Sends all bytes.
+pub(super) async fn attempt(proxy: &Proxy, token: &str, bytes: &Bytes) -> Result<Ended> {
+    let early = address::early(proxy.base());
+    // Whoever does not answer the probe is asked by the older path.
+    let probe = proxy.ask(proxy.request(Method::HEAD, &early, token)).await;
+    let url = match probe {
+        Ok(Answer { status: 200, .. }) => early,
+        _ => address::late(proxy.base()),
+    };
+    let request = proxy.request(Method::POST, &url, token).header(CONTENT_TYPE, "application/octet-stream");
+    Ok(match proxy.pour(request, bytes.body(0)?, bytes.size()).await {
+        Ok(answer) if answer.status == 200 => Ended::Done,
+        Ok(answer) => unexpected(&answer),
+        Err(lost) => Ended::Broken(lost),
+    })
+}

@@ -1,0 +1,179 @@
+//! The wait for an upload pod: before the first byte, and again when an upload broke off.
+//!
+//! ```text
+//!  every 2 s: GET DataVolume or PVC ─► Stage ─┬─ Ready ─► the upload begins
+//!                                             ├─ Waits ─► is an Event to blame? then the end, else said and waited on
+//!                                             └─ Failed, or --wait-secs are over ─► the end, with what it waited for
+//! ```
+
+use super::events::blamed;
+use super::stage::{Stage, UNBOUND, phase};
+use super::{Wish, doing};
+use crate::ui;
+use crate::virt::client::{Cluster, Failure};
+use crate::virt::object::Kind;
+use cdi::{Error, Result};
+use serde_json::Value;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// Between two looks.
+pub(super) const INTERVAL: Duration = Duration::from_secs(2);
+/// How many times in a row the API server may be away.
+const ABSENCES: u32 = 5;
+
+/// Waits until the upload pod takes an upload.
+pub(crate) async fn wait_for_pod(cluster: &Cluster, wish: &Wish) -> Result<()> {
+    let until = Instant::now() + wish.patience;
+    let mut look = Look::new(cluster, wish);
+    let (mut is_announced, mut reads_events) = (false, true);
+    loop {
+        let object = look.at_target().await?;
+        let waits = match &object {
+            Some(Some(object)) => match stage(object, wish)? {
+                Stage::Ready => {
+                    return if is_announced { ui::out("Pod now ready\n") } else { Ok(()) };
+                }
+                Stage::Done => {
+                    let what = format!("PVC {} already successfully imported/cloned/updated", wish.name);
+                    return Err(Error::failed(what));
+                }
+                Stage::Failed(told) => return Err(Error::failed(format!("{}: {told}", look.doing))),
+                Stage::Waits(told) => told,
+            },
+            Some(None) => {
+                if wish.kind == Kind::DataVolume {
+                    ui::out(&format!("DV {} not found... \n", wish.name))?;
+                }
+                format!("there is no {} {} yet", wish.kind, wish.name)
+            }
+            None => "the API server does not answer".to_owned(),
+        };
+        if let Some(Some(object)) = &object {
+            if reads_events {
+                reads_events = blamed(cluster, wish, object).await?;
+            }
+            if !is_announced {
+                ui::out(&format!("Waiting for PVC {} upload pod to be ready...\n", wish.name))?;
+                is_announced = true;
+            }
+        }
+        look.say(&waits);
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(late(wish, cluster, &waits));
+        }
+        sleep(left.min(INTERVAL)).await;
+    }
+}
+
+/// After an upload broke off: waits until it can go on. True, where there is nothing left to send.
+pub(super) async fn is_done_meanwhile(cluster: &Cluster, wish: &Wish) -> Result<bool> {
+    let until = Instant::now() + wish.patience;
+    let mut look = Look::new(cluster, wish);
+    loop {
+        // An API server that is away says nothing about the upload proxy.
+        let Ok(Some(object)) = cluster.find(&look.path).await else { return Ok(false) };
+        let waits = match Stage::of(wish.kind, &object) {
+            Stage::Ready => return Ok(false),
+            Stage::Done => return Ok(true),
+            Stage::Failed(told) => return Err(Error::failed(format!("{}: {told}", look.doing))),
+            Stage::Waits(told) => told,
+        };
+        look.say(&waits);
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(late(wish, cluster, &waits));
+        }
+        sleep(left.min(INTERVAL)).await;
+    }
+}
+
+/// Looks at the target again and again.
+struct Look<'a> {
+    cluster: &'a Cluster,
+    path: String,
+    doing: String,
+    absences: u32,
+    said: String,
+}
+
+impl<'a> Look<'a> {
+    fn new(cluster: &'a Cluster, wish: &Wish) -> Look<'a> {
+        let path = wish.kind.one(cluster.namespace(), &wish.name);
+        Look { cluster, path, doing: doing(wish, cluster), absences: 0, said: String::new() }
+    }
+
+    /// The target, where it is there; nothing where the API server is away for a moment.
+    async fn at_target(&mut self) -> Result<Option<Option<Value>>> {
+        match self.cluster.find(&self.path).await {
+            Ok(object) => {
+                self.absences = 0;
+                Ok(Some(object))
+            }
+            Err(e) if is_away(&e) && self.absences < ABSENCES => {
+                self.absences += 1;
+                Ok(None)
+            }
+            Err(e) => Err(e.of(&self.doing)),
+        }
+    }
+
+    /// Says it once.
+    fn say(&mut self, waits: &str) {
+        if self.said != waits {
+            ui::say(&format!("coracle: waits: {waits}"));
+            waits.clone_into(&mut self.said);
+        }
+    }
+}
+
+/// Whether a failure may be over at the next look.
+pub(super) fn is_away(failure: &Failure) -> bool {
+    matches!(failure.code(), 0 | 429 | 500..)
+}
+
+fn stage(object: &Value, wish: &Wish) -> Result<Stage> {
+    let phase = phase(object);
+    if wish.kind == Kind::DataVolume && UNBOUND.contains(&phase) && !wish.force_bind {
+        return Err(Error::failed(format!(
+            "cannot upload to DataVolume in {phase} phase, make sure the PVC is Bound, or use force-bind flag"
+        )));
+    }
+    Ok(Stage::of(wish.kind, object))
+}
+
+/// What it waited for, in place of "timed out waiting for the condition".
+fn late(wish: &Wish, cluster: &Cluster, waits: &str) -> Error {
+    let (kind, name, namespace) = (wish.kind, &wish.name, cluster.namespace());
+    let seconds = wish.patience.as_secs();
+    let what = format!(
+        "the upload pod of {kind} {name} in namespace {namespace} was not ready within {seconds} s: {waits}"
+    );
+    Error::failed(what).with_hint(format!(
+        "'kubectl describe {} {name} -n {namespace}' shows its events; --wait-secs waits longer",
+        if kind == Kind::DataVolume { "dv" } else { "pvc" }
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::wish::tests::plain;
+    use super::*;
+    use cdi::ErrorKind;
+    use serde_json::json;
+
+    #[test]
+    fn a_volume_that_waits_for_its_first_pod_is_refused_unless_it_is_bound_at_once() {
+        for phase in ["WaitForFirstConsumer", "PendingPopulation"] {
+            let object = json!({"status": {"phase": phase}});
+            let error = stage(&object, &plain()).unwrap_err();
+            let wanted = format!(
+                "cannot upload to DataVolume in {phase} phase, make sure the PVC is Bound, or use force-bind flag"
+            );
+            assert_eq!((error.kind(), error.to_string()), (ErrorKind::Failed, wanted));
+            let forced = Wish { force_bind: true, ..plain() };
+            assert!(matches!(stage(&object, &forced), Ok(Stage::Waits(_))));
+        }
+    }
+}

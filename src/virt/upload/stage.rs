@@ -1,0 +1,140 @@
+//! How far a target is, and in whose words it waits. Pure.
+
+use super::annotations::{POD_PHASE, POD_READY, RUNNING_MESSAGE, RUNNING_REASON, annotation, words};
+use crate::virt::object::Kind;
+use serde_json::Value;
+
+/// How far the target of an upload is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// The upload pod takes an upload.
+    Ready,
+    /// It waits for this.
+    Waits(String),
+    /// The disk is whole.
+    Done,
+    /// It cannot be filled, for this reason.
+    Failed(String),
+}
+
+/// Phases in which a volume is bound by the first pod that uses it.
+pub(super) const UNBOUND: [&str; 2] = ["WaitForFirstConsumer", "PendingPopulation"];
+/// The most that is said of one object.
+const MOST_CONDITIONS: usize = 8;
+
+impl Stage {
+    /// Of an object of this kind.
+    pub(super) fn of(kind: Kind, object: &Value) -> Stage {
+        match kind {
+            Kind::DataVolume => Stage::of_data_volume(object),
+            _ => Stage::of_claim(object),
+        }
+    }
+
+    fn of_data_volume(data_volume: &Value) -> Stage {
+        match phase(data_volume) {
+            "UploadReady" => Stage::Ready,
+            "Succeeded" => Stage::Done,
+            "Failed" => Stage::Failed(told_by_data_volume(data_volume)),
+            _ => Stage::Waits(told_by_data_volume(data_volume)),
+        }
+    }
+
+    fn of_claim(pvc: &Value) -> Stage {
+        if annotation(pvc, POD_PHASE) == Some("Succeeded") {
+            return Stage::Done;
+        }
+        // As Go reads a truth.
+        let is_ready = |text: &str| ["1", "t", "T", "true", "TRUE", "True"].contains(&text);
+        match annotation(pvc, POD_READY).is_some_and(is_ready) {
+            true => Stage::Ready,
+            false => Stage::Waits(told_by_claim(pvc)),
+        }
+    }
+}
+
+/// The phase of an object; empty where it has none yet.
+pub(super) fn phase(object: &Value) -> &str {
+    object["status"]["phase"].as_str().unwrap_or_default()
+}
+
+/// What a PVC and its worker pod say.
+pub(super) fn told_by_claim(pvc: &Value) -> String {
+    let mut told = match phase(pvc) {
+        "" => "PVC without a phase yet".to_owned(),
+        phase => format!("PVC in phase {phase}"),
+    };
+    if let Some(phase) = words(pvc, POD_PHASE) {
+        told += &format!("; worker pod in phase {phase}");
+    }
+    match (words(pvc, RUNNING_REASON), words(pvc, RUNNING_MESSAGE)) {
+        (Some(reason), Some(message)) => told += &format!(" ({reason}): {message}"),
+        (Some(only), None) | (None, Some(only)) => told += &format!(": {only}"),
+        (None, None) => {}
+    }
+    printable::line(&told)
+}
+
+/// The phase of a DataVolume, and those of its conditions that do not hold.
+fn told_by_data_volume(data_volume: &Value) -> String {
+    let mut told = match phase(data_volume) {
+        "" => "DataVolume without a phase: nobody has looked at it yet".to_owned(),
+        phase => format!("DataVolume in phase {phase}"),
+    };
+    let conditions = data_volume["status"]["conditions"].as_array().into_iter().flatten();
+    let fails = conditions.filter(|condition| condition["status"] != "True").take(MOST_CONDITIONS);
+    for condition in fails {
+        let text = |field: &str| condition[field].as_str().unwrap_or_default();
+        if text("reason").is_empty() && text("message").is_empty() {
+            continue;
+        }
+        told += &format!("; {} {}", text("type"), text("status"));
+        if !text("reason").is_empty() {
+            told += &format!(" ({})", text("reason"));
+        }
+        if !text("message").is_empty() {
+            told += &format!(": {}", text("message"));
+        }
+    }
+    printable::line(&told)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_data_volume_says_its_phase_and_what_does_not_hold() {
+        let stage = |status: Value| Stage::of(Kind::DataVolume, &json!({"status": status}));
+        assert_eq!(stage(json!({"phase": "UploadReady"})), Stage::Ready);
+        assert_eq!(stage(json!({"phase": "Succeeded"})), Stage::Done);
+        let conditions = json!([
+            {"type": "Ready", "status": "False"},
+            {"type": "Bound", "status": "False", "reason": "Pending", "message": "PVC d Pending"},
+            {"type": "Running", "status": "True", "reason": "Pod is running"},
+        ]);
+        let wanted = "DataVolume in phase Pending; Bound False (Pending): PVC d Pending".to_owned();
+        assert_eq!(stage(json!({"phase": "Pending", "conditions": conditions})), Stage::Waits(wanted));
+        let failed = Stage::Failed("DataVolume in phase Failed".to_owned());
+        assert_eq!(stage(json!({"phase": "Failed"})), failed);
+        assert!(matches!(stage(Value::Null), Stage::Waits(told) if told.contains("nobody has looked")));
+    }
+
+    #[test]
+    fn a_pvc_says_what_its_pod_waits_for() {
+        let stage = |annotations: Value| {
+            let pvc = json!({"metadata": {"annotations": annotations}, "status": {"phase": "Bound"}});
+            Stage::of(Kind::PersistentVolumeClaim, &pvc)
+        };
+        assert_eq!(stage(json!({POD_READY: "true"})), Stage::Ready);
+        assert_eq!(stage(json!({POD_READY: "1"})), Stage::Ready);
+        assert_eq!(stage(json!({POD_READY: "true", POD_PHASE: "Succeeded"})), Stage::Done);
+        assert_eq!(stage(json!({POD_READY: "false"})), Stage::Waits("PVC in phase Bound".to_owned()));
+        let waits = json!({
+            POD_PHASE: "Pending", RUNNING_REASON: "ContainerCreating", RUNNING_MESSAGE: "pulling\u{1b}[2J",
+        });
+        let wanted = "PVC in phase Bound; worker pod in phase Pending (ContainerCreating): pulling [2J";
+        assert_eq!(stage(waits), Stage::Waits(wanted.to_owned()));
+    }
+}

@@ -1,0 +1,118 @@
+//! How often an upload is tried, and when it may ask for another token. Pure.
+//!
+//! ```text
+//!  failed ─► one attempt less; as many as at first when the server has new bytes
+//!  401    ─► the end at the first attempt; later another token, three times between two bytes of progress
+//! ```
+
+use std::time::Duration;
+
+/// Tokens that are asked for without one new byte.
+const REFRESHES: u32 = 3;
+/// The pause after the first failure; it doubles with each further one.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+
+/// The attempts of an upload.
+#[derive(Debug)]
+pub(super) struct Tries {
+    most: u32,
+    failures: u32,
+    refreshes: u32,
+    /// Bytes that the server says it has.
+    reached: u64,
+    /// How many times it lost some.
+    losses: u32,
+}
+
+impl Tries {
+    /// So many attempts.
+    pub(super) fn new(most: u32) -> Tries {
+        Tries { most, failures: 0, refreshes: 0, reached: 0, losses: 0 }
+    }
+
+    /// The server has so many bytes.
+    pub(super) fn reached(&mut self, bytes: u64) {
+        if bytes > self.reached {
+            (self.failures, self.refreshes) = (0, 0);
+        } else if bytes < self.reached {
+            self.losses += 1;
+        }
+        self.reached = bytes;
+    }
+
+    /// An attempt failed: the pause before the next one; nothing where it was the last. A server that loses again and again
+    /// what it had does not go on for ever.
+    pub(super) fn failed(&mut self) -> Option<Duration> {
+        self.failures += 1;
+        let doubled = FIRST_PAUSE.saturating_mul(1 << (self.failures - 1).min(8));
+        (self.failures < self.most && self.losses < self.most.max(1)).then(|| doubled.min(LONGEST_PAUSE))
+    }
+
+    /// Attempts that failed since the last new byte.
+    pub(super) fn failures(&self) -> u32 {
+        self.failures
+    }
+
+    /// The server does not take the token: whether another one may be asked for.
+    pub(super) fn refused(&mut self) -> bool {
+        let is_first = self.failures == 0 && self.refreshes == 0 && self.reached == 0 && self.losses == 0;
+        self.refreshes += 1;
+        !is_first && self.refreshes <= REFRESHES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attempts_are_counted_and_begin_anew_with_a_new_byte() {
+        let mut tries = Tries::new(3);
+        assert_eq!(tries.failed(), Some(FIRST_PAUSE));
+        assert_eq!(tries.failed(), Some(FIRST_PAUSE * 2));
+        tries.reached(0);
+        assert_eq!(tries.failed(), None);
+        assert_eq!(tries.failures(), 3);
+
+        let mut tries = Tries::new(2);
+        for bytes in 1..100 {
+            assert!(tries.failed().is_some());
+            tries.reached(bytes);
+        }
+        assert!(tries.failed().is_some() && tries.failed().is_none());
+        assert_eq!(Tries::new(1).failed(), None);
+    }
+
+    #[test]
+    fn a_server_that_loses_everything_each_time_is_given_up() {
+        let mut tries = Tries::new(3);
+        let mut rounds = 0;
+        loop {
+            tries.reached(1000);
+            if tries.failed().is_none() {
+                break;
+            }
+            tries.reached(0);
+            rounds += 1;
+        }
+        assert_eq!(rounds, 3);
+    }
+
+    #[test]
+    fn the_pause_grows_and_has_an_end() {
+        let mut tries = Tries::new(u32::MAX);
+        let pauses: Vec<_> = (0..100).filter_map(|_| tries.failed()).collect();
+        assert!(pauses.is_sorted() && pauses.last() == Some(&LONGEST_PAUSE));
+    }
+
+    #[test]
+    fn a_token_that_is_refused_at_once_is_not_asked_for_again() {
+        assert!(!Tries::new(5).refused());
+        let mut tries = Tries::new(5);
+        tries.failed();
+        assert_eq!([(); 4].map(|()| tries.refused()), [true, true, true, false]);
+        tries.reached(1);
+        assert!(tries.refused());
+    }
+}

@@ -1,0 +1,126 @@
+//! What is asked for, once the flags make sense. Pure.
+
+use crate::virt::object::Kind;
+use api::quantity::Quantity;
+use cdi::{Error, ErrorKind, Result};
+use std::time::Duration;
+
+/// An upload.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Wish {
+    /// DataVolume or PersistentVolumeClaim.
+    pub(crate) kind: Kind,
+    /// Name of the object, and of its PVC.
+    pub(crate) name: String,
+    /// Where the bytes come from.
+    pub(crate) path: String,
+    /// They are a tar archive, and not a disk.
+    pub(crate) is_archive: bool,
+    /// Size of the volume, where one is made.
+    pub(crate) size: Option<String>,
+    /// Storage class of the volume, where one is made.
+    pub(crate) storage_class: Option<String>,
+    /// Access mode of the volume, where one is made.
+    pub(crate) access_mode: Option<String>,
+    /// Volume mode of the volume, where one is made.
+    pub(crate) volume_mode: Option<VolumeMode>,
+    /// Labels of what is made.
+    pub(crate) labels: Vec<(&'static str, String)>,
+    /// The object must exist.
+    pub(crate) no_create: bool,
+    /// The volume is bound before a pod uses it.
+    pub(crate) force_bind: bool,
+    /// A DataSource of the same name leads to the PVC afterwards.
+    pub(crate) data_source: bool,
+    /// How long an upload pod is waited for.
+    pub(crate) patience: Duration,
+    /// Attempts without one new byte.
+    pub(crate) attempts: u32,
+}
+
+/// What a volume is for a pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub(crate) enum VolumeMode {
+    Block,
+    Filesystem,
+}
+
+impl VolumeMode {
+    /// As Kubernetes writes it.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            VolumeMode::Block => "Block",
+            VolumeMode::Filesystem => "Filesystem",
+        }
+    }
+}
+
+/// An error, if a size cannot be one: in the words of Kubernetes.
+pub(crate) fn check_size(text: &str) -> Result<()> {
+    if Quantity::parse(text).is_ok() {
+        return Ok(());
+    }
+    let why = match is_of_the_form(text) {
+        true => "unable to parse quantity's suffix",
+        false => {
+            "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+        }
+    };
+    let what = format!("validation failed for size={text}: {why}");
+    Err(Error::new(ErrorKind::Usage, what).with_hint("write 10Gi, or 500Mi"))
+}
+
+/// Whether a text matches that regular expression.
+fn is_of_the_form(text: &str) -> bool {
+    let rest = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let after = rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+    if after.len() == rest.len() {
+        return false;
+    }
+    let after = after.trim_start_matches(|c: char| "eEinumkKMGTP".contains(c));
+    let after = after.strip_prefix(['+', '-']).unwrap_or(after);
+    after.chars().all(|c| c.is_ascii_digit())
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// An upload of a disk to a DataVolume `d`.
+    pub(in crate::virt::upload) fn plain() -> Wish {
+        Wish {
+            kind: Kind::DataVolume,
+            name: "d".to_owned(),
+            path: "d.img".to_owned(),
+            is_archive: false,
+            size: Some("1Gi".to_owned()),
+            storage_class: None,
+            access_mode: None,
+            volume_mode: None,
+            labels: Vec::new(),
+            no_create: false,
+            force_bind: false,
+            data_source: false,
+            patience: Duration::from_secs(300),
+            attempts: 5,
+        }
+    }
+
+    #[test]
+    fn a_size_is_refused_in_the_words_of_kubernetes() {
+        for size in ["1Gi", "500Mi", "1e9", "0.5G", "10737418240"] {
+            check_size(size).unwrap();
+        }
+        for (size, why) in [
+            ("500Zb", "quantities must match the regular expression"),
+            ("much", "quantities must match the regular expression"),
+            ("", "quantities must match the regular expression"),
+            ("5KK", "unable to parse quantity's suffix"),
+        ] {
+            let error = check_size(size).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Usage);
+            assert!(error.to_string().starts_with(&format!("validation failed for size={size}: {why}")));
+        }
+    }
+}
