@@ -11,6 +11,8 @@ const SIZE = { cols: 80, rows: 24 };
 const FONT = { least: 9, most: 17 };
 /** What may wait to be painted; a guest that writes more, faster than anybody reads, is cut short. */
 const WAITING = 4 << 20;
+/** The last of what is cut, which is shown all the same. */
+const TAIL = 64 << 10;
 
 const DARK = { background: "#10151a", foreground: "#d8dee4", cursor: "#d8dee4", selectionBackground: "#3d5a73" };
 const LIGHT = {
@@ -29,6 +31,8 @@ export class Console {
   #tries = 0;
   #timer = null;
   #waiting = 0;
+  #late = [];
+  #kept = 0;
   #lost = 0;
   #fills = false;
   #scheme = matchMedia("(prefers-color-scheme: light)");
@@ -146,18 +150,30 @@ export class Console {
   }
 
   #show(bytes) {
-    if (this.#waiting > WAITING) {
-      this.#lost += bytes.length;
-      return;
-    }
+    if (this.#waiting > WAITING || this.#late.length > 0) return this.#keep(bytes);
     this.#waiting += bytes.length;
     this.#terminal.write(bytes, () => {
       this.#waiting -= bytes.length;
-      if (this.#lost > 0 && this.#waiting === 0) {
-        this.#terminal.write(`\r\n[${this.#lost} bytes are left out]\r\n`);
-        this.#lost = 0;
-      }
+      if (this.#waiting === 0) this.#catchUp();
     });
+  }
+
+  /** A guest that writes faster than the page draws: the last of it is shown later, and what was before that is left out. */
+  #keep(bytes) {
+    this.#late.push(bytes);
+    this.#kept += bytes.length;
+    while (this.#kept - this.#late[0].length >= TAIL) {
+      const length = this.#late.shift().length;
+      this.#kept -= length;
+      this.#lost += length;
+    }
+  }
+
+  #catchUp() {
+    const late = this.#late;
+    if (this.#lost > 0) this.#terminal.write(`\r\n[${this.#lost} bytes are left out]\r\n`);
+    [this.#late, this.#kept, this.#lost] = [[], 0, 0];
+    for (const bytes of late) this.#show(bytes);
   }
 
   #send(text) {
