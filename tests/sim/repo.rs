@@ -84,7 +84,7 @@ const IN_TESTS: &[(&str, &[&str])] = &[
     ("admission", &["kit"]),
     // The histories of a cluster are played with virt-handler's own decisions.
     ("cluster", &["kit", "node"]),
-    ("controller", &["api", "install", "kubernetes"]),
+    ("controller", &["api", "install", "kit", "kubernetes"]),
     ("node", &["kit"]),
     ("serve", &["kit"]),
     ("subresources", &["kit"]),

@@ -1,13 +1,17 @@
 //! A small API server on loopback that writes down what it is asked, as the rights that this takes: what a program
-//! does is compared with what its role permits.
+//! does is compared with what its role permits; and a program of ours that runs (`running`).
 //!
-//! It keeps objects by their paths, lists none of them, and never answers a watch.
+//! The server keeps objects by their paths, lists none of them, and never answers a watch.
 //!
 //! **May be used** in the tests of every package of `controller/` above `kubernetes`. **Absent:** servers that are no API
 //! server, and all else that tests share: the package `tests` has it.
 
 // Whoever tests wants to know at once.
-#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::print_stderr)]
+
+mod running;
+
+pub use running::{Running, free_address, mount};
 
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};

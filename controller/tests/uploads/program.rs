@@ -1,21 +1,17 @@
-//! The program cdi-uploadproxy, and its memory as the kernel tells it.
+//! The program cdi-uploadproxy.
 
 use crate::client::{Client, LONG};
+use kit::{Running, free_address, mount};
 use rustls::RootCertStore;
-use std::net::{SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::net::SocketAddr;
+use std::ops::{Deref, DerefMut};
+use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
-use std::time::{Duration, Instant};
 
 pub(crate) struct Program {
-    child: Child,
+    running: Running,
     pub(crate) address: SocketAddr,
-    folder: tempfile::TempDir,
 }
-
-static NEXT: AtomicU8 = AtomicU8::new(1);
 
 /// The files that the kubelet would mount: the folder of each, its name, its text.
 pub(crate) type Mounted = Vec<(&'static str, &'static str, Vec<u8>)>;
@@ -29,112 +25,35 @@ impl Program {
         trusts: Arc<RootCertStore>,
         more: &[&str],
     ) -> Program {
-        let folder = tempfile::tempdir().unwrap();
-        let kubeconfig = serde_json::json!({
-            "apiVersion": "v1", "kind": "Config", "current-context": "a",
-            "clusters": [{"name": "a", "cluster": {"server": api_server}}],
-            "users": [{"name": "a", "user": {}}],
-            "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
-        });
-        std::fs::write(folder.path().join("kubeconfig"), kubeconfig.to_string()).unwrap();
+        let (folder, address) = (tempfile::tempdir().unwrap(), free_address());
         for (place, name, text) in files {
             mount(folder.path(), place, name, &text);
         }
-        let address = free();
-        let child = spawn(folder.path(), address, pod, more);
-        let mut program = Program { child, address, folder };
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cdi-uploadproxy"));
+        for place in ["keys", "client", "authorities"] {
+            command.arg(format!("--{place}")).arg(folder.path().join(place));
+        }
+        command.args(["--namespace", "kubevirt", "--listen", &address.to_string()]);
+        command.args(["--pods-at", &pod.to_string()]).args(more);
+        let mut running = Running::begin(&mut command, folder, api_server, LONG);
         let client = Client::new(address, trusts);
-        let since = Instant::now();
-        while !is_ready(&client).await {
-            let ended = program.child.try_wait().unwrap();
-            assert!(ended.is_none() && since.elapsed() < LONG, "{ended:?}: {}", program.log());
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        program
-    }
-
-    /// A file has another text from now on.
-    pub(crate) fn mounts(&self, place: &str, name: &str, text: &[u8]) {
-        mount(self.folder.path(), place, name, text);
-    }
-
-    /// The most memory that it had so far, in KiB.
-    pub(crate) fn most_memory(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-        line.trim().trim_end_matches(" kB").parse().unwrap()
-    }
-
-    /// Asks it to end.
-    pub(crate) fn terminate(&self) {
-        let pid = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-    }
-
-    /// It has ended.
-    pub(crate) fn has_ended(&mut self) -> bool {
-        self.child.try_wait().unwrap().is_some()
-    }
-
-    /// Waits until it has ended.
-    pub(crate) async fn ended(&mut self) -> ExitStatus {
-        let since = Instant::now();
-        loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return status;
-            }
-            assert!(since.elapsed() < LONG, "it does not end: {}", self.log());
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    }
-
-    pub(crate) fn log(&self) -> String {
-        std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
+        running.until(async || is_ready(&client).await).await;
+        Program { running, address }
     }
 }
 
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        if std::thread::panicking() {
-            eprintln!("what cdi-uploadproxy said:\n{}", self.log());
-        }
+impl Deref for Program {
+    type Target = Running;
+
+    fn deref(&self) -> &Running {
+        &self.running
     }
 }
 
-/// Writes a file as the kubelet does: whole, or not at all.
-fn mount(folder: &Path, place: &str, name: &str, text: &[u8]) {
-    let place = folder.join(place);
-    std::fs::create_dir_all(&place).unwrap();
-    let new: PathBuf = place.join(format!(".{name}.new"));
-    std::fs::write(&new, text).unwrap();
-    std::fs::rename(new, place.join(name)).unwrap();
-}
-
-/// An address that nobody else has: one of loopback that is used here alone, and a port that is free there.
-fn free() -> SocketAddr {
-    let [.., high, low] = std::process::id().to_be_bytes();
-    let host = [127, high | 1, low, NEXT.fetch_add(1, Ordering::Relaxed)];
-    TcpListener::bind(SocketAddr::from((host, 0))).unwrap().local_addr().unwrap()
-}
-
-fn spawn(folder: &Path, address: SocketAddr, pod: SocketAddr, more: &[&str]) -> Child {
-    let log = std::fs::File::create(folder.join("log")).unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_cdi-uploadproxy"));
-    for place in ["keys", "client", "authorities"] {
-        command.arg(format!("--{place}")).arg(folder.join(place));
+impl DerefMut for Program {
+    fn deref_mut(&mut self) -> &mut Running {
+        &mut self.running
     }
-    command
-        .args(["--namespace", "kubevirt", "--listen", &address.to_string(), "--pods-at", &pod.to_string()])
-        .args(more)
-        .env("KUBECONFIG", folder.join("kubeconfig"))
-        .env("CORACLE_LOG", "info")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(log)
-        .spawn()
-        .unwrap()
 }
 
 async fn is_ready(client: &Client) -> bool {
