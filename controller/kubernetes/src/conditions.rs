@@ -1,6 +1,7 @@
 //! Lists of conditions: one of each type, and its time is that of the last change of its status.
 
 use api::vmi::{Condition, ConditionType};
+use api::{cdi, datavolume};
 use jiff::Timestamp;
 
 /// The reason of what is said while nothing is heard of a node, until its heartbeat is seen again.
@@ -52,10 +53,53 @@ pub fn say(
     }
 }
 
+/// A condition as the kinds of CDI have it: with the time of its latest change, and that of the latest word on it.
+pub trait OfCdi: Default {
+    /// Its type.
+    type Type: PartialEq;
+
+    /// Its fields.
+    fn fields(&mut self) -> Fields<'_, Self::Type>;
+}
+
+/// The fields of a condition.
+#[allow(missing_docs, reason = "they are those of the condition")]
+#[derive(Debug)]
+pub struct Fields<'a, T> {
+    pub r#type: &'a mut T,
+    pub status: &'a mut String,
+    pub reason: &'a mut Option<String>,
+    pub message: &'a mut Option<String>,
+    pub changed: &'a mut Option<String>,
+    pub said: &'a mut Option<String>,
+}
+
+macro_rules! of_cdi {
+    ($condition:ty, $type:ty) => {
+        impl OfCdi for $condition {
+            type Type = $type;
+
+            fn fields(&mut self) -> Fields<'_, $type> {
+                Fields {
+                    r#type: &mut self.r#type,
+                    status: &mut self.status,
+                    reason: &mut self.reason,
+                    message: &mut self.message,
+                    changed: &mut self.last_transition_time,
+                    said: &mut self.last_heartbeat_time,
+                }
+            }
+        }
+    };
+}
+
+of_cdi!(cdi::Condition, String);
+of_cdi!(datavolume::Condition, datavolume::ConditionType);
+
 /// Says a condition of an object of CDI. What says so already stays as it is, with its times.
-pub fn say_of_cdi(
-    list: &mut Vec<api::cdi::Condition>,
-    kind: &str,
+pub fn say_of_cdi<C: OfCdi>(
+    list: &mut Vec<C>,
+    kind: C::Type,
     status: &str,
     reason: &str,
     message: &str,
@@ -63,25 +107,25 @@ pub fn say_of_cdi(
 ) {
     let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     let (reason, message, time) = (text(reason), text(message), Some(stamp(now)));
-    match list.iter_mut().find(|condition| condition.r#type == kind) {
-        Some(old) if old.status == status && old.reason == reason && old.message == message => {}
-        Some(old) => {
-            if old.status != status {
-                status.clone_into(&mut old.status);
-                old.last_transition_time.clone_from(&time);
-            }
-            (old.reason, old.message, old.last_heartbeat_time) = (reason, message, time);
-        }
-        None => list.push(api::cdi::Condition {
-            r#type: kind.to_owned(),
-            status: status.to_owned(),
-            reason,
-            message,
-            last_transition_time: time.clone(),
-            last_heartbeat_time: time,
-            ..api::cdi::Condition::default()
-        }),
+    let at = list.iter_mut().position(|condition| *condition.fields().r#type == kind);
+    if at.is_none() {
+        let mut new = C::default();
+        *new.fields().r#type = kind;
+        list.push(new);
     }
+    let condition = match at {
+        Some(at) => list.get_mut(at),
+        None => list.last_mut(),
+    };
+    let Some(is) = condition.map(C::fields) else { return };
+    if *is.status == status && *is.reason == reason && *is.message == message {
+        return;
+    }
+    if *is.status != status {
+        status.clone_into(is.status);
+        is.changed.clone_from(&time);
+    }
+    (*is.reason, *is.message, *is.said) = (reason, message, time);
 }
 
 /// It is said of a VMI that nothing is heard of its node: by us, who take that back.
@@ -118,13 +162,13 @@ mod tests {
     fn what_is_said_of_cdis_objects_has_two_times() {
         let at = |second| Timestamp::from_second(second).unwrap();
         let time = |second| Some(stamp(at(second)));
-        let mut list = Vec::new();
+        let mut list: Vec<cdi::Condition> = Vec::new();
         for (second, status, reason) in [(1, "False", "A"), (2, "False", "A"), (3, "False", "B")] {
-            say_of_cdi(&mut list, "Ready", status, reason, "", at(second));
+            say_of_cdi(&mut list, "Ready".to_owned(), status, reason, "", at(second));
         }
         assert_eq!(list.len(), 1);
         assert_eq!((&list[0].last_transition_time, &list[0].last_heartbeat_time), (&time(1), &time(3)));
-        say_of_cdi(&mut list, "Ready", "True", "B", "", at(4));
+        say_of_cdi(&mut list, "Ready".to_owned(), "True", "B", "", at(4));
         assert_eq!((&list[0].last_transition_time, &list[0].message), (&time(4), &None));
     }
 }

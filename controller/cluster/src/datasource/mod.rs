@@ -51,7 +51,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
         Ok(()) => ("True", (READY.to_owned(), "DataSource is ready to be consumed".to_owned())),
         Err(why) => ("False", why),
     };
-    say_of_cdi(&mut status.conditions, READY, is, &reason, &message, now);
+    say_of_cdi(&mut status.conditions, READY.to_owned(), is, &reason, &message, now);
     // Its status has no path of its own.
     plan.update(Kind::DataSource, &source.metadata, &source.write(), &should.write(), false);
     plan

@@ -1,9 +1,9 @@
 //! What a DataVolume says of itself: its phase, its progress, its conditions.
 
-use api::datavolume::{Condition, ConditionType, Status};
+use api::datavolume::{ConditionType, Status};
 use api::job::{Report, Stage};
 use jiff::Timestamp;
-use kubernetes::conditions::stamp;
+use kubernetes::conditions::say_of_cdi;
 
 /// Progress, while nobody knows it.
 pub(super) const UNKNOWN: &str = "N/A";
@@ -17,30 +17,7 @@ pub(super) fn say(
     message: &str,
     now: Timestamp,
 ) {
-    let text = |text: String| Some(text).filter(|text| !text.is_empty());
-    let (reason, message) = (text(word(reason)), text(sentence(message)));
-    let time = stamp(now);
-    match status.conditions.iter_mut().find(|condition| condition.r#type == kind) {
-        Some(old) => {
-            if old.status == is && old.reason == reason && old.message == message {
-                return;
-            }
-            if old.status != is {
-                is.clone_into(&mut old.status);
-                old.last_transition_time = Some(time.clone());
-            }
-            (old.reason, old.message, old.last_heartbeat_time) = (reason, message, Some(time));
-        }
-        None => status.conditions.push(Condition {
-            r#type: kind,
-            status: is.to_owned(),
-            reason,
-            message,
-            last_transition_time: Some(time.clone()),
-            last_heartbeat_time: Some(time),
-            ..Condition::default()
-        }),
-    }
+    say_of_cdi(&mut status.conditions, kind, is, &word(reason), &sentence(message), now);
 }
 
 /// A reason as a condition has it: workers, which somebody else may have begun, say what they like.

@@ -117,7 +117,7 @@ fn status(class: &StorageClass, profile: &StorageProfile, now: Timestamp) -> Sto
     status.snapshot_class = snapshot_class(spec).map(str::to_owned);
     status.clone_strategy = Some(clone_strategy(class, spec));
     status.data_import_cron_source_format = Some(source_format(class, spec));
-    say_of_cdi(&mut status.conditions, RECOGNIZED, is, reason.as_str(), &message, now);
+    say_of_cdi(&mut status.conditions, RECOGNIZED.to_owned(), is, reason.as_str(), &message, now);
     status
 }
 
