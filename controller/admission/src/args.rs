@@ -3,24 +3,18 @@
 use super::live::Live;
 use super::measures;
 use super::routes::Routes;
-use api_server::error::{Error, Result};
+use api_server::error::Result;
 use clap::Parser;
 use kubernetes::servers::{self, PORT};
 use kubernetes::uploads::PRIVATE_KEY;
 use serve::health::Health;
 use serve::mounted;
-use serve::program::client;
+use serve::program::{asked_to_end, client, ends_after};
 use serve::transport::tls::{self, Shown};
 use serve::transport::{Limits, Transport, everywhere, listen};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
-
-/// How often is looked whether it has become ready.
-const LOOK: Duration = Duration::from_millis(100);
 
 /// Admission webhooks of VMs and VMIs, and the aggregated API by which people drive them.
 #[derive(Debug, Parser)]
@@ -42,8 +36,7 @@ impl Api {
     pub async fn run(self) -> Result<()> {
         let client = client().await?;
         let health = Health::default();
-        let ends = |kind| signal(kind).map_err(|e| Error::setup("cannot wait for signals", e));
-        let (mut term, mut interrupt) = (ends(SignalKind::terminate())?, ends(SignalKind::interrupt())?);
+        let asked = asked_to_end()?;
         let listener = listen(self.listen).await?;
         let live = Arc::new(Live::new(&self.namespace, Arc::new(Shown::own(servers::API.program)?)));
         let transport = Arc::new(Transport::new(Limits::of_server()));
@@ -52,30 +45,14 @@ impl Api {
         let signer = Arc::clone(&live.signer);
         let key = self.signing_key.join(PRIVATE_KEY);
         tokio::spawn(mounted::follow([key], move |[pem]| signer.take(pem)));
-        tokio::spawn(tell(Arc::clone(&live), health.clone()));
-        let (end, ended) = watch::channel(false);
+        let followed = Arc::clone(&live);
+        tokio::spawn(health.clone().is_ready_when(move || followed.is_ready()));
         let routes = Routes::new(Arc::clone(&live), health.clone(), client);
-        tokio::spawn(async move {
-            tokio::select! {
-                _ = term.recv() => {}
-                _ = interrupt.recv() => {}
-            }
-            health.is_not_ready();
-            let _ = end.send(true);
-        });
+        let ended = ends_after(asked, health);
         let authorities = Arc::clone(&live.aggregation.authorities);
         let config = tls::config(Arc::clone(&live.shown), Some(authorities))?;
         tracing::info!("answering on {}", self.listen);
         transport.serve(listener, config, Arc::new(routes), ended).await;
         Ok(())
     }
-}
-
-/// Says when it is ready.
-async fn tell(live: Arc<Live>, health: Health) {
-    while !live.is_ready() {
-        tokio::time::sleep(LOOK).await;
-    }
-    tracing::info!("ready");
-    health.is_ready();
 }

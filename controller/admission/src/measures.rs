@@ -63,17 +63,11 @@ fn page(live: &Live, transport: &Transport) -> String {
 /// Who comes, and who had to give way.
 fn connections(page: &mut Page, transport: &Transport) {
     let is = transport.counts();
-    page.family("kubevirt_virt_api_connections", Is::Gauge, "Connections that are open.")
-        .is(&[], is.open as f64);
+    is.tell(page, "kubevirt_virt_api");
     page.family("kubevirt_virt_api_requests_bytes", Is::Gauge, "Memory that requests and answers hold.")
         .is(&[], is.held as f64);
     page.family("kubevirt_virt_api_connections_total", Is::Counter, "Connections that came.")
         .is(&[], is.taken as f64);
-    let ended = "Connections that were ended here: for others that came, for a client that kept us waiting, or at once.";
-    page.family("kubevirt_virt_api_connections_ended_total", Is::Counter, ended)
-        .is(&[("reason", "others")], is.closed as f64)
-        .is(&[("reason", "waiting")], is.expired as f64)
-        .is(&[("reason", "full")], is.turned_away as f64);
     let cut = "Requests that were cut because others needed the memory.";
     page.family("kubevirt_virt_api_requests_cut_total", Is::Counter, cut).is(&[], is.cut as f64);
 }

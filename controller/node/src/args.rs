@@ -15,12 +15,12 @@ use clap::Parser;
 use kubernetes::objects::Home;
 use kubernetes::servers::{self, PORT};
 use serve::health::Health;
+use serve::program::asked_to_end;
 use serve::transport::everywhere;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::signal::unix::{SignalKind, signal};
 
 /// How long the last word to the API server may take.
 const LAST_WORDS: Duration = Duration::from_secs(5);
@@ -83,16 +83,14 @@ pub async fn run(args: Args) -> Result<()> {
             let _ = tell.send(measures::page(&args.node_name, &launchers).await);
         }
     };
-    let ends = |kind| signal(kind).map_err(|e| Error::io("cannot wait for signals", e));
-    let (mut term, mut interrupt) = (ends(SignalKind::terminate())?, ends(SignalKind::interrupt())?);
+    let asked_to_end = asked_to_end().map_err(|e| Error::failed("cannot be asked to end").because(e))?;
     tracing::info!("looking after the VMIs of {}", args.node_name);
     tokio::select! {
         () = watch::run(client, home, node, health) => {}
         () = measure => {}
         () = labeller.run() => {}
         () = devices::run(&args.device_plugins, &findings) => {}
-        _ = term.recv() => {}
-        _ = interrupt.recv() => {}
+        () = asked_to_end => {}
     }
     // No VMI comes here until the next virt-handler is there.
     match tokio::time::timeout(LAST_WORDS, labeller.write(false)).await {

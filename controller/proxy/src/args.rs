@@ -4,14 +4,14 @@ use crate::measures::{self, Measures};
 use crate::pod::Pods;
 use crate::upload::Uploads;
 use api_server::Writer;
-use api_server::error::{Error, Result};
+use api_server::error::Result;
 use clap::Parser;
 use http::StatusCode;
 use kubernetes::servers::{PORT, PROXY};
 use kubernetes::uploads::{BUNDLE, PUBLIC_KEY};
 use serve::authentication::Gate;
 use serve::health::Health;
-use serve::program::client;
+use serve::program::{asked_to_end, client, ends_after};
 use serve::token::Verifier;
 use serve::transport::tls::{self, Shown};
 use serve::transport::{
@@ -22,11 +22,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
 
-/// How often is looked whether it has become ready.
-const LOOK: Duration = Duration::from_millis(100);
 /// The name of this program in its requests.
 const COMPONENT: &str = PROXY.program;
 
@@ -84,8 +80,7 @@ impl Proxy {
     pub async fn run(self) -> Result<()> {
         let client = client().await?;
         let health = Health::default();
-        let ends = |kind| signal(kind).map_err(|e| Error::setup("cannot wait for signals", e));
-        let (mut term, mut interrupt) = (ends(SignalKind::terminate())?, ends(SignalKind::interrupt())?);
+        let asked = asked_to_end()?;
         let listener = listen(self.listen).await?;
         let live = Arc::new(Live::new(self.pods_at)?);
         let goodbye = Duration::from_secs(self.grace_period);
@@ -96,20 +91,13 @@ impl Proxy {
         let (told, counts) = (Arc::clone(&live), Arc::clone(&measures));
         let is_ready = move || told.is_ready();
         tokio::spawn(measures::tell(counts, Arc::clone(&transport), is_ready, health.measures()));
-        tokio::spawn(become_ready(Arc::clone(&live), health.clone()));
+        let followed = Arc::clone(&live);
+        tokio::spawn(health.clone().is_ready_when(move || followed.is_ready()));
         let api = Writer::new(client.clone(), COMPONENT);
         let (verifier, pods) = (Arc::clone(&live.verifier), Arc::clone(&live.pods));
         let uploads = Uploads::new(verifier, api, pods, patience, measures);
         let routes = Arc::new(Routes { health: health.clone(), gate: Gate::new(client), uploads });
-        let (end, ended) = watch::channel(false);
-        tokio::spawn(async move {
-            tokio::select! {
-                _ = term.recv() => {}
-                _ = interrupt.recv() => {}
-            }
-            health.is_not_ready();
-            let _ = end.send(true);
-        });
+        let ended = ends_after(asked, health);
         let config = tls::config(Arc::clone(&live.shown), None)?;
         tracing::info!("answering on {}", self.listen);
         transport.serve(listener, config, routes, ended).await;
@@ -135,15 +123,6 @@ impl Proxy {
 
 fn believe(authorities: &Authorities, pem: &[u8]) -> Result<()> {
     authorities.take(&String::from_utf8_lossy(pem))
-}
-
-/// Says when it is ready.
-async fn become_ready(live: Arc<Live>, health: Health) {
-    while !live.is_ready() {
-        tokio::time::sleep(LOOK).await;
-    }
-    tracing::info!("ready");
-    health.is_ready();
 }
 
 /// What is answered where.

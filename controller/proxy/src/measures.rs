@@ -82,14 +82,7 @@ impl Measures {
                 family.is(&[("code", &code)], *count as f64);
             }
         }
-        let is = transport.counts();
-        page.family("kubevirt_cdi_upload_proxy_connections", Is::Gauge, "Connections that are open.")
-            .is(&[], is.open as f64);
-        let ended = "Connections that were ended here: for others that came, for a client that kept us waiting, or at once.";
-        page.family("kubevirt_cdi_upload_proxy_connections_ended_total", Is::Counter, ended)
-            .is(&[("reason", "others")], is.closed as f64)
-            .is(&[("reason", "waiting")], is.expired as f64)
-            .is(&[("reason", "full")], is.turned_away as f64);
+        transport.counts().tell(&mut page, "kubevirt_cdi_upload_proxy");
         page.text()
     }
 }

@@ -18,6 +18,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 
+/// How often is looked whether a program has become ready.
+const LOOK: Duration = Duration::from_millis(100);
 /// How long whoever measures may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -47,6 +49,15 @@ impl Health {
     /// It does its work.
     pub fn is_ready(&self) {
         self.ready.store(true, Ordering::Relaxed);
+    }
+
+    /// It does its work as soon as this is so.
+    pub async fn is_ready_when(self, so: impl Fn() -> bool) {
+        while !so() {
+            tokio::time::sleep(LOOK).await;
+        }
+        tracing::info!("ready");
+        self.is_ready();
     }
 
     /// What is measured while nobody else does.

@@ -1,8 +1,11 @@
 //! What every program of ours is around its work: its log, its runtime, TLS, its client of the API server.
 
+use super::health::Health;
 use super::transport;
 use api_server::error::{Error, Result};
 use std::process::ExitCode;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
 
 /// All that a program here is around what it does, whose fault is one sentence.
 pub fn main(does: impl Future<Output = std::result::Result<(), String>>) -> ExitCode {
@@ -47,4 +50,27 @@ pub async fn client() -> Result<kube::Client> {
     kube::Client::try_default()
         .await
         .map_err(|e| Error::setup("no API server is configured (service account, KUBECONFIG)", e))
+}
+
+/// Comes to its end when somebody asks the program to end (SIGTERM, SIGINT). From this call on neither ends it by itself.
+pub fn asked_to_end() -> Result<impl Future<Output = ()> + Send> {
+    let ends = |kind| signal(kind).map_err(|e| Error::setup("cannot wait for signals", e));
+    let (mut term, mut interrupt) = (ends(SignalKind::terminate())?, ends(SignalKind::interrupt())?);
+    Ok(async move {
+        tokio::select! {
+            _ = term.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}
+
+/// What a server watches: once the program is asked to end it is not ready any more, and then this becomes true.
+pub fn ends_after(asked: impl Future<Output = ()> + Send + 'static, health: Health) -> watch::Receiver<bool> {
+    let (end, ended) = watch::channel(false);
+    tokio::spawn(async move {
+        asked.await;
+        health.is_not_ready();
+        let _ = end.send(true);
+    });
+    ended
 }

@@ -10,6 +10,7 @@ use super::room::Room;
 use super::streams::Exit;
 use super::{Answers, Asked, Limits, Peer};
 use api_server::error::{Error, Result};
+use api_server::metrics::{Is, Page};
 use http::{HeaderName, HeaderValue, Request};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
@@ -105,6 +106,19 @@ pub struct Counts {
     pub turned_away: u64,
     /// Requests that were cut because others needed the memory.
     pub cut: u64,
+}
+
+impl Counts {
+    /// Tells of the connections; `program` is what the names of the program's measures begin with.
+    pub fn tell(&self, page: &mut Page, program: &str) {
+        page.family(&format!("{program}_connections"), Is::Gauge, "Connections that are open.")
+            .is(&[], self.open as f64);
+        let ended = "Connections that were ended here: for others that came, for a client that kept us waiting, or at once.";
+        page.family(&format!("{program}_connections_ended_total"), Is::Counter, ended)
+            .is(&[("reason", "others")], self.closed as f64)
+            .is(&[("reason", "waiting")], self.expired as f64)
+            .is(&[("reason", "full")], self.turned_away as f64);
+    }
 }
 
 impl Counters {
