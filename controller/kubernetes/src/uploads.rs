@@ -21,16 +21,7 @@ pub const TLS_FOLDER: &str = "/etc/tls";
 /// The name of the client that upload pods serve.
 pub const CLIENT_NAME: &str = "client.upload-server.cdi.kubevirt.io";
 
-/// The annotation that makes a PVC the target of an upload.
-pub const TARGET: &str = "cdi.kubevirt.io/storage.upload.target";
-/// The annotation with the name of the upload pod.
-pub const POD_NAME: &str = "cdi.kubevirt.io/storage.uploadPodName";
-/// The annotation that says whether the upload pod takes an upload now.
-pub const POD_READY: &str = "cdi.kubevirt.io/storage.pod.ready";
-/// The annotation with the phase of the worker pod.
-pub const POD_PHASE: &str = "cdi.kubevirt.io/storage.pod.phase";
-/// The annotation with the content type of the PVC: `kubevirt` or `archive`.
-pub const CONTENT_TYPE: &str = "cdi.kubevirt.io/storage.contentType";
+pub use api::cdi::annotations::{CONTENT_TYPE, POD_NAME, POD_PHASE, POD_READY, TARGET};
 
 /// The Secret with the authority of the upload pods' certificates, and the ConfigMap with those that hold.
 pub const SERVER_SIGNER: (&str, &str) = ("cdi-uploadserver-signer", "cdi-uploadserver-signer-bundle");

@@ -14,6 +14,7 @@
 //! has names, columns and subresources. `schedule` reads the schedule of a DataImportCron, `percent` a filesystem overhead.
 //! **Absent:** whoever acts on them.
 
+pub mod annotations;
 mod condition;
 mod config;
 mod data_import_cron;

@@ -10,6 +10,7 @@
 
 use super::size::Overhead;
 use crate::storageprofile;
+pub(super) use api::cdi::annotations::BIND_AT_ONCE as AT_ONCE;
 use api::claim::ClaimSpec;
 use api::datavolume::{ContentType, DataVolume, Spec, Storage};
 use api::wire::Wire;
@@ -17,8 +18,6 @@ use kubernetes::objects::{Kind, PersistentVolumeClaim, StorageClass, World, owne
 use kubernetes::uploads::{CONTENT_TYPE, TARGET};
 use serde_json::{Map, Value, json};
 
-/// Where it says of a DataVolume that its volume is to be made at once, whoever uses it first. Any value says so.
-pub(super) const AT_ONCE: &str = "cdi.kubevirt.io/storage.bind.immediate.requested";
 /// Less than a disk can have.
 const LEAST: u64 = 1 << 20;
 /// The access mode and the volume mode that every provisioner can do.

@@ -9,20 +9,15 @@
 //! `storage.pod.phase` becomes `Succeeded` when the disk is whole, whatever phases its pods had: one that made room for the
 //! next ends well too.
 
+use api::cdi::annotations::{POD_NAME, POD_PHASE, POD_READY};
+pub(super) use api::cdi::annotations::{
+    POD_RESTARTS as RESTARTS, RUNNING, RUNNING_MESSAGE as MESSAGE, RUNNING_REASON as REASON,
+};
 use api::datavolume::{Condition, ConditionType, Phase, Status};
 use kubernetes::objects::{Kind, PersistentVolumeClaim, Pod, Work};
 use kubernetes::plan::Plan;
-use kubernetes::uploads::{POD_NAME, POD_PHASE, POD_READY};
 use std::collections::BTreeMap;
 
-/// Where the PVC says how often the pod was made anew.
-pub(super) const RESTARTS: &str = "cdi.kubevirt.io/storage.pod.restarts";
-/// Where the PVC says whether its pod runs, and why not.
-pub(super) const RUNNING: &str = "cdi.kubevirt.io/storage.condition.running";
-/// The reason of that, in one word.
-pub(super) const REASON: &str = "cdi.kubevirt.io/storage.condition.running.reason";
-/// The reason of that, in a sentence.
-pub(super) const MESSAGE: &str = "cdi.kubevirt.io/storage.condition.running.message";
 /// When that was said, of a PVC without a DataVolume.
 pub(super) const SINCE: &str = "cdi.kubevirt.io/storage.condition.running.since";
 
