@@ -25,6 +25,42 @@ fn none(said: Option<String>) -> Result<(), TestCaseError> {
     said.map_or(Ok(()), |said| Err(TestCaseError::fail(said)))
 }
 
+/// One history twice: without anything that goes wrong, and with it.
+struct Both {
+    calm: Run,
+    rough: Run,
+    /// How much went wrong.
+    wrong: usize,
+}
+
+/// After each event both are the same.
+fn come_to_the_same(history: &[(Event, Vec<(usize, Fault)>)]) -> Result<Both, TestCaseError> {
+    let (mut calm, mut rough) = (Run::new(), Run::new());
+    let mut wrong = 0;
+    for (event, faults) in history {
+        calm.happen(event);
+        calm.settle();
+        none(calm.wrong())?;
+        rough.expect(faults);
+        rough.happen(event);
+        rough.settle();
+        none(rough.wrong())?;
+        none(difference(&shape(&calm.sim), &shape(&rough.sim)))?;
+        wrong += faults.len();
+    }
+    Ok(Both { calm, rough, wrong })
+}
+
+/// Nothing goes wrong any more, and then everything is deleted.
+fn comes_to_an_end(run: &mut Run) -> Result<(), TestCaseError> {
+    run.heal();
+    run.settle();
+    none(run.wrong())?;
+    run.clear();
+    run.settle();
+    none(run.wrong())
+}
+
 /// So many histories, always the same; but where PROPTEST_CASES says how many, new ones.
 fn cases(count: u32) -> ProptestConfig {
     let config = ProptestConfig { max_shrink_iters: 2000, ..ProptestConfig::default() };
@@ -43,19 +79,7 @@ proptest! {
     fn what_goes_wrong_meanwhile_changes_no_end(
         history in prop::collection::vec((event(), faults()), 1..8)
     ) {
-        let (mut calm, mut rough) = (Run::new(), Run::new());
-        let mut wrong = 0;
-        for (event, faults) in &history {
-            calm.happen(event);
-            calm.settle();
-            none(calm.wrong())?;
-            rough.expect(faults);
-            rough.happen(event);
-            rough.settle();
-            none(rough.wrong())?;
-            none(difference(&shape(&calm.sim), &shape(&rough.sim)))?;
-            wrong += faults.len();
-        }
+        let Both { calm, rough, wrong } = come_to_the_same(&history)?;
         let most = |run: &Run| run.sim.lives * A_LIFE + (history.len() + 1) * AN_EVENT;
         prop_assert!(calm.sim.writes <= most(&calm), "{} writes", calm.sim.writes);
         prop_assert!(rough.sim.writes <= most(&rough) + wrong * A_FAULT, "{} writes", rough.sim.writes);
@@ -78,12 +102,7 @@ proptest! {
             run.happen(event);
             run.hurry(*ticks);
         }
-        run.heal();
-        run.settle();
-        none(run.wrong())?;
-        run.clear();
-        run.settle();
-        none(run.wrong())?;
+        comes_to_an_end(&mut run)?;
         let ours = [Kind::VirtualMachine, Kind::VirtualMachineInstance, Kind::VirtualMachineInstanceReplicaSet, Kind::Pod, Kind::ControllerRevision, Kind::DataVolume];
         // A start that broke off has left a revision of which nobody but its VM knows, and that was told to leave it.
         let orphans = history.iter().any(|(event, ..)| matches!(event, Event::Delete(0 | 1, true)));

@@ -1,9 +1,8 @@
 //! Histories of uploads: pods that die, certificates that end, disks that are deleted in the middle, plans that break off.
 
-use super::{cases, none};
+use super::{Both, cases, come_to_the_same, comes_to_an_end};
 use crate::sim::event::{faults, upload_event};
 use crate::sim::history::Run;
-use crate::sim::shape::{difference, shape};
 use kubernetes::objects::{Key, Kind};
 use kubernetes::uploads::UPLOADER;
 use proptest::prelude::*;
@@ -28,19 +27,7 @@ proptest! {
     fn what_goes_wrong_meanwhile_changes_no_end(
         history in prop::collection::vec((upload_event(), faults()), 1..8)
     ) {
-        let (mut calm, mut rough) = (Run::new(), Run::new());
-        let mut wrong = 0;
-        for (event, faults) in &history {
-            calm.happen(event);
-            calm.settle();
-            none(calm.wrong())?;
-            rough.expect(faults);
-            rough.happen(event);
-            rough.settle();
-            none(rough.wrong())?;
-            none(difference(&shape(&calm.sim), &shape(&rough.sim)))?;
-            wrong += faults.len();
-        }
+        let Both { calm, rough, wrong } = come_to_the_same(&history)?;
         let most = |more: usize| (history.len() + 1 + more) * AN_EVENT;
         prop_assert!(calm.sim.writes <= most(0), "{} writes", calm.sim.writes);
         prop_assert!(rough.sim.writes <= most(wrong), "{} writes", rough.sim.writes);
@@ -60,12 +47,7 @@ proptest! {
             run.happen(event);
             run.hurry(*ticks);
         }
-        run.heal();
-        run.settle();
-        none(run.wrong())?;
-        run.clear();
-        run.settle();
-        none(run.wrong())?;
+        comes_to_an_end(&mut run)?;
         prop_assert!(left(&run).is_empty(), "left: {:#?}", left(&run));
     }
 }
