@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use tests::cluster::{Space, until};
+use tests::cluster::{Space, kept, until};
 use tests::serial::Serial;
 
 const MARK: &str = "```console no-run: needs a cluster, make e2e runs it\n";
@@ -70,9 +70,7 @@ fn the_way_of_an_iso_is_true() {
     until(|| screen().len() > 8_000, || format!("{} bytes", screen().len()));
     let screen = screen();
     assert!(screen.starts_with(b"\x89PNG"));
-    if let Some(kept) = std::env::var_os("E2E_KEPT") {
-        std::fs::write(Path::new(&kept).join("installer.png"), screen).unwrap();
-    }
+    std::fs::write(kept("screens").unwrap().join("installer.png"), screen).unwrap();
 }
 
 /// The commands of a document that are marked.

@@ -13,7 +13,7 @@
 
 use crate::coracle::Ran;
 use crate::serial::Serial;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -217,12 +217,10 @@ impl Space {
 
     /// Keeps the objects, events and logs of this namespace, for people who look at a failure.
     fn keep(&self) {
-        let folder = std::env::var_os("E2E_KEPT")
-            .map_or_else(|| std::env::temp_dir().join("coracle-e2e"), PathBuf::from);
-        let folder = folder.join(&self.name);
-        if let Err(e) = std::fs::create_dir_all(&folder) {
-            return eprintln!("cannot keep what is in {}: {e}", self.name);
-        }
+        let folder = match kept(&self.name) {
+            Ok(folder) => folder,
+            Err(e) => return eprintln!("cannot keep what is in {}: {e}", self.name),
+        };
         let keep = |file: &str, ran: Ran| {
             let text = [&ran.out[..], b"\n", ran.err.as_bytes()].concat();
             if let Err(e) = std::fs::write(folder.join(file), text) {
@@ -268,4 +266,13 @@ pub fn until(mut so: impl FnMut() -> bool, what: impl Fn() -> String) {
         assert!(Instant::now() < end, "after {PATIENCE:?}: {}", what());
         std::thread::sleep(Duration::from_millis(200));
     }
+}
+
+/// The folder of this name among what stories keep for people to look at. It is made where it is not there yet.
+pub fn kept(name: &str) -> io::Result<PathBuf> {
+    let all = std::env::var_os("E2E_KEPT")
+        .map_or_else(|| std::env::temp_dir().join("coracle-e2e"), PathBuf::from);
+    let folder = all.join(name);
+    std::fs::create_dir_all(&folder)?;
+    Ok(folder)
 }

@@ -10,8 +10,9 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Mutex;
+use tests::cluster::kept;
 use tests::coracle::Ran;
 
 /// All the stories that have rows.
@@ -87,10 +88,7 @@ impl Table {
 
     fn keep(&self) {
         let _alone = ALONE.lock();
-        let kept = std::env::var_os("E2E_KEPT")
-            .map_or_else(|| std::env::temp_dir().join("coracle-e2e"), PathBuf::from);
-        let folder = kept.join("virtctl");
-        fs::create_dir_all(&folder).unwrap();
+        let folder = kept("virtctl").unwrap();
         let own: Vec<&str> = self.rows.iter().map(String::as_str).collect();
         fs::write(folder.join(self.story), own.join("\n")).unwrap();
         let parts: Vec<String> =
@@ -98,7 +96,7 @@ impl Table {
         let rows: BTreeSet<&str> = parts.iter().flat_map(|part| part.lines()).collect();
         let table: String = rows.iter().flat_map(|row| [*row, "\n"]).collect();
         let whole = format!("{HEAD}{table}");
-        fs::write(kept.join("virtctl.md"), &whole).unwrap();
+        fs::write(folder.with_extension("md"), &whole).unwrap();
         compare(&whole, &own, parts.len() == STORIES.len());
     }
 }
