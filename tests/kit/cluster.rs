@@ -270,8 +270,8 @@ pub fn until(mut so: impl FnMut() -> bool, what: impl Fn() -> String) {
 
 /// The folder of this name among what stories keep for people to look at. It is made where it is not there yet.
 pub fn kept(name: &str) -> io::Result<PathBuf> {
-    let all = std::env::var_os("E2E_KEPT")
-        .map_or_else(|| std::env::temp_dir().join("coracle-e2e"), PathBuf::from);
+    let all =
+        std::env::var_os("E2E_KEPT").map_or_else(|| std::env::temp_dir().join("coracle-e2e"), PathBuf::from);
     let folder = all.join(name);
     std::fs::create_dir_all(&folder)?;
     Ok(folder)
