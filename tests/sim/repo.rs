@@ -236,7 +236,7 @@ fn no_test_file_is_forgotten() {
         .iter()
         .flat_map(|package| list(&package["targets"]))
         .filter(|target| list(&target["kind"]).iter().any(|kind| kind == "test"))
-        .map(|target| PathBuf::from(text(&target["src_path"])))
+        .map(|target| fs::canonicalize(text(&target["src_path"])).unwrap())
         .collect();
     // A file is used too when a used file beside or above it declares it as a module.
     let mut next = 0;

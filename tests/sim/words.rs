@@ -18,6 +18,7 @@ const PLACES: &[&str] = &[
     "tests/e2e/",
     "tests/local/run/",
     "tests/sim/apply_to_boot/",
+    "tests/sim/upload_to_disk/",
 ];
 const EXAMPLES: &[&str] = &["controller/api/tests/spec/descriptions.rs", "src/cli.rs"];
 /// How a field is called in JSON is an interface, which stays.

@@ -4,14 +4,16 @@ use ::admission::rules::{Around, Request, judge, review};
 use ::api_server::error::{Error, ErrorKind, Result};
 use ::api_server::{self, Server, Source};
 use ::cluster::decide;
-use kubernetes::objects::{ClusterFacts, Plain, World};
-use kubernetes::objects::{Key, Kind};
+use jiff::Timestamp;
+use kubernetes::objects::{ClusterFacts, Key, Kind, Plain, World};
 use kubernetes::plan::merge;
 use kubernetes::webhooks::{WEBHOOKS, Webhook};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
+/// The one node.
+pub(crate) const NODE: &str = "node1";
 /// Who asks, as the server calls them.
 const PEOPLE: &str = "kubernetes-admin";
 const CONTROLLER: &str = "system:serviceaccount:kubevirt:kubevirt-controller";
@@ -23,6 +25,7 @@ struct Inner {
     objects: BTreeMap<Key, Value>,
     world: World,
     version: u64,
+    deleted: Vec<Key>,
 }
 
 impl Cluster {
@@ -36,19 +39,20 @@ impl Cluster {
             image_volumes: true,
         };
         let world = World::of(facts);
-        let cluster = Cluster(Mutex::new(Inner { objects: BTreeMap::new(), world, version: 0 }));
+        let cluster =
+            Cluster(Mutex::new(Inner { objects: BTreeMap::new(), world, version: 0, deleted: Vec::new() }));
         let about = json!({"kubeletVersion": "v1.36.0", "containerRuntimeVersion": "containerd://2.3.0"});
-        cluster.put(
-            &Key::new(Kind::Node, "", super::node::NAME),
+        cluster.has(
+            &Key::new(Kind::Node, "", NODE),
             json!({
-                "metadata": {"name": super::node::NAME, "labels": {"kubevirt.io/schedulable": "true"}},
+                "metadata": {"labels": {"kubevirt.io/schedulable": "true"}},
                 "status": {"nodeInfo": about},
             }),
         );
         let emulated = json!({"developerConfiguration": {"useEmulation": true}});
-        cluster.put(
+        cluster.has(
             &Key::new(Kind::KubeVirt, "kubevirt", "kubevirt"),
-            json!({"metadata": {"namespace": "kubevirt", "name": "kubevirt"}, "spec": {"configuration": emulated}}),
+            json!({"spec": {"configuration": emulated}}),
         );
         cluster
     }
@@ -60,14 +64,27 @@ impl Cluster {
         Ok(())
     }
 
-    /// virt-controller decides on everything, until there is nothing to do.
+    /// There is such an object from now on.
+    pub(crate) fn has(&self, key: &Key, mut object: Value) {
+        if !key.namespace.is_empty() {
+            object["metadata"]["namespace"] = json!(key.namespace);
+        }
+        object["metadata"]["name"] = json!(key.name);
+        self.put(key, object);
+    }
+
+    /// virt-controller decides on VMs and VMIs, until there is nothing to do.
     pub(crate) async fn decide(&self) {
-        // Certificates are told as a story of their own, and the settings need none here.
-        let looked_at = |key: &Key| matches!(key.kind, Kind::VirtualMachine | Kind::VirtualMachineInstance);
+        // Certificates and disks are told as a story of their own, and the settings need none here.
+        self.decide_on(&[Kind::VirtualMachine, Kind::VirtualMachineInstance], Timestamp::now()).await;
+    }
+
+    /// virt-controller decides at this time on all objects of these kinds, until there is nothing to do.
+    pub(crate) async fn decide_on(&self, kinds: &[Kind], now: Timestamp) {
         for _ in 0..10 {
             let mut writes = 0;
-            for key in self.all().into_iter().filter(looked_at) {
-                let plan = decide(&self.inner().world, &key, jiff::Timestamp::now());
+            for key in self.all().into_iter().filter(|key| kinds.contains(&key.kind)) {
+                let plan = decide(&self.inner().world, &key, now);
                 let done = api_server::carry_out(self, Source::of("virt-controller"), plan).await;
                 assert!(done.failed.is_none(), "{:?}", done.failed);
                 writes += done.writes;
@@ -84,7 +101,7 @@ impl Cluster {
         let old = self.object(key);
         let mut object = old.clone();
         merge(&mut object, change);
-        let node = json!({"authentication.kubernetes.io/node-name": [super::node::NAME]});
+        let node = json!({"authentication.kubernetes.io/node-name": [NODE]});
         let object = self.admit(key, object, &old, &json!({"username": HANDLER, "extra": node})).unwrap();
         self.put(key, object);
     }
@@ -100,11 +117,10 @@ impl Cluster {
     pub(crate) fn filled(&self, data: &Key) {
         let wanted = self.object(data)["spec"]["storage"]["resources"].clone();
         let claim = json!({
-            "metadata": {"namespace": data.namespace, "name": data.name},
             "spec": {"accessModes": ["ReadWriteOnce"], "resources": wanted},
             "status": {"phase": "Bound", "capacity": wanted["requests"]},
         });
-        self.put(&Key::new(Kind::PersistentVolumeClaim, data.namespace.clone(), data.name.clone()), claim);
+        self.has(&Key::new(Kind::PersistentVolumeClaim, data.namespace.clone(), data.name.clone()), claim);
         self.change(data, &json!({"status": {"phase": "Succeeded"}}));
     }
 
@@ -119,6 +135,11 @@ impl Cluster {
     /// Rises with every change.
     pub(crate) fn version(&self) -> u64 {
         self.inner().version
+    }
+
+    /// What was deleted so far.
+    pub(crate) fn deleted(&self) -> Vec<Key> {
+        self.inner().deleted.clone()
     }
 
     fn all(&self) -> Vec<Key> {
@@ -141,7 +162,7 @@ impl Cluster {
         object["metadata"]["uid"] = uid;
         object["metadata"]["generation"] = json!(before + i64::from(is_another));
         object["metadata"]["resourceVersion"] = json!(inner.version.to_string());
-        inner.world.put(key.kind, object.clone(), jiff::Timestamp::now());
+        inner.world.put(key.kind, object.clone(), Timestamp::now());
         inner.objects.insert(key.clone(), object.clone());
         object
     }
@@ -162,6 +183,7 @@ impl Cluster {
                     .contains(&hook.path)
             }
             (Kind::VirtualMachineInstance, false) => hook.path == "/virtualmachineinstances-validate-update",
+            (Kind::DataVolume, _) => hook.path == "/datavolume-validate",
             _ => false,
         };
         let settings = self.object(&Key::new(Kind::KubeVirt, "kubevirt", "kubevirt"));
@@ -236,7 +258,11 @@ impl Server for Cluster {
     }
 
     async fn delete(&self, key: &Key, _: &str) -> Result<Value> {
-        panic!("{key} is deleted on the way to its start");
+        let mut inner = self.inner();
+        let object = inner.objects.remove(key).ok_or_else(|| no(ErrorKind::Gone, key, "not found"))?;
+        inner.world.remove(key);
+        inner.deleted.push(key.clone());
+        Ok(object)
     }
 }
 

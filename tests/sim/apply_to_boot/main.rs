@@ -110,10 +110,11 @@ async fn a_vm_that_is_applied_runs() {
     assert_eq!(seen["status"]["printableStatus"], "Running", "{seen:#}");
     assert_eq!(seen["status"]["ready"], true);
     let seen = cluster.object(&vmi);
-    assert_eq!(seen["status"]["nodeName"], node::NAME);
+    assert_eq!(seen["status"]["nodeName"], cluster::NODE);
     let targets: Vec<&Value> =
         seen["status"]["volumeStatus"].as_array().unwrap().iter().map(|volume| &volume["target"]).collect();
     assert_eq!(targets, ["vda", "sda"], "{:#}", seen["status"]);
+    assert_eq!(cluster.deleted(), [], "nothing is deleted on the way to a start");
     // And then there is silence.
     let version = cluster.version();
     cluster.decide().await;

@@ -1,7 +1,7 @@
 //! A node: what its kubelet makes is played, what its virt-handler does is done by virt-handler's own parts, and in the pod is a real
 //! launcher on a hypervisor that runs nothing.
 
-use super::cluster::Cluster;
+use super::cluster::{Cluster, NODE};
 use ::node::blocking::Blocking;
 use ::node::launcher_client::{Client, States};
 use ::node::now::now;
@@ -22,7 +22,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) const NAME: &str = "node1";
 /// More than anything here takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -76,7 +75,7 @@ impl Node {
         let serving = serve(fake.clone(), &folder, &inside(&layout.socket), self.place.path()).await;
         cluster.change(
             key,
-            &json!({"spec": {"nodeName": NAME}, "status": {
+            &json!({"spec": {"nodeName": NODE}, "status": {
                 "phase": "Running",
                 "qosClass": "Burstable",
                 "conditions": [{"type": "Ready", "status": "True"}],
