@@ -25,7 +25,7 @@ fn middle(volume: &Path) -> (Server, Import, Pod) {
 }
 
 /// How far the journal says that it came: the last mark that is whole.
-fn mark(volume: &Path) -> Option<u64> {
+pub(super) fn mark(volume: &Path) -> Option<u64> {
     let journal = std::fs::read(volume.join("disk.img.partial.journal")).ok()?;
     let journal = String::from_utf8_lossy(&journal);
     let (whole, _) = journal.rsplit_once('\n')?;

@@ -5,6 +5,7 @@ mod devices;
 mod ends;
 mod failures;
 mod imports;
+mod kills;
 mod registry;
 mod stores;
 mod upload;
@@ -144,6 +145,10 @@ impl Pod {
         rustix::process::kill_process(pid, signal).expect("it runs");
     }
 
+    fn has_ended(&mut self) -> bool {
+        self.process.try_wait().expect("it can be waited for").is_some()
+    }
+
     /// All its processes are gone when this is there.
     fn log(&mut self) -> String {
         let _ = self.process.kill();
@@ -152,7 +157,7 @@ impl Pod {
 
     fn wait(mut self) -> Ended {
         let until = Instant::now() + PATIENCE;
-        while self.process.try_wait().expect("it can be waited for").is_none() {
+        while !self.has_ended() {
             assert!(Instant::now() < until, "it does not end: {}", self.log());
             std::thread::sleep(Duration::from_millis(10));
         }
