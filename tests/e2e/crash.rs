@@ -1,7 +1,10 @@
 //! What crashes takes nothing with it but itself. These run one after the other, since all share the one cluster.
 
+use crate::imports::{disk, http, phase, serve};
 use crate::tiny;
 use tests::cluster::{Space, until};
+use tests::disk::Noise;
+use tests::http::Behaviour;
 
 /// The guest still counts where it was: it was neither begun anew nor stopped. What was killed may have carried the
 /// console, which is joined again.
@@ -169,4 +172,27 @@ fn nothing_is_left_on_the_node() {
     space.gone("vm/web");
     space.gone("pod");
     until(|| everything() == before, || format!("{:#?}, not {before:#?}", everything()));
+}
+
+/// The node of an import begins anew in its middle: the import goes on where it was.
+#[test]
+fn an_import_goes_on_behind_a_restart_of_its_node() {
+    let Some(space) = Space::new("crash") else { return };
+    let image = Noise::new(3).bytes(96 << 20);
+    let length = image.len() as u64;
+    let server = serve(&space, image, Behaviour { rate: Some(2 << 20), ..Behaviour::default() });
+    space.apply(&disk("slow", &http(&server, ""), "96Mi", ""));
+    let progress = || {
+        let said = space.try_run(&["get", "dv", "slow", "-o", "jsonpath={.status.progress}"]);
+        String::from_utf8_lossy(&said.out).trim_end_matches('%').parse::<f64>().unwrap_or(0.0)
+    };
+    until(|| progress() > 20.0, || space.get("dv/slow", ".status"));
+    for part in ["node1/kubelet", "node1/containerd"] {
+        space.cluster.tool("part", &["kill", part]).ok();
+    }
+    space.kill_program("virt-controller");
+    server.set(Behaviour::default());
+    phase(&space, "slow", "Succeeded");
+    let sent = server.sent();
+    assert!(sent < length + length / 2, "{sent} bytes were sent of {length}");
 }

@@ -11,13 +11,13 @@ use tests::layout::Tar;
 const MIB: u64 = 1 << 20;
 
 /// A server that the pods of the cluster reach.
-fn serve(space: &Space, bytes: Vec<u8>, behaviour: Behaviour) -> Server {
+pub(crate) fn serve(space: &Space, bytes: Vec<u8>, behaviour: Behaviour) -> Server {
     let said = space.cluster.tool("info", &["gateway"]).ok();
     let gateway: Ipv4Addr = String::from_utf8_lossy(&said.out).trim().parse().unwrap();
     Server::start_at(gateway, bytes, behaviour)
 }
 
-fn disk(name: &str, source: &str, size: &str, more: &str) -> String {
+pub(crate) fn disk(name: &str, source: &str, size: &str, more: &str) -> String {
     format!(
         "
 apiVersion: cdi.kubevirt.io/v1beta1
@@ -32,7 +32,7 @@ spec:
     )
 }
 
-fn http(server: &Server, more: &str) -> String {
+pub(crate) fn http(server: &Server, more: &str) -> String {
     format!("{{http: {{url: '{}'{more}}}}}", server.url("/disk.qcow2"))
 }
 
@@ -54,7 +54,7 @@ fn reason(space: &Space, name: &str, kind: &str) -> String {
     space.get(&format!("dv/{name}"), &format!(".status.conditions[?(@.type==\"{kind}\")].reason"))
 }
 
-fn phase(space: &Space, name: &str, wanted: &str) {
+pub(crate) fn phase(space: &Space, name: &str, wanted: &str) {
     space.says(&format!("dv/{name}"), ".status.phase", wanted);
 }
 
@@ -217,4 +217,65 @@ fn a_disk_that_is_deleted_goes_and_is_made_anew() {
     server.set(Behaviour::default());
     space.apply(&manifest);
     phase(&space, "again", "Succeeded");
+}
+
+/// Twenty at once, half of them from one server that is slow to answer, and with names of every kind.
+#[test]
+fn twenty_imports_at_once_are_all_filled() {
+    let Some(space) = Space::new("imports") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let latency = std::time::Duration::from_millis(200);
+    let server = serve(&space, words(folder.path()), Behaviour { latency, ..Behaviour::default() });
+    let long = "l".repeat(120);
+    let names: Vec<String> = (0..20)
+        .map(|number| match number {
+            0 => "with.dots.in.it".to_owned(),
+            1 => long.clone(),
+            2 => format!("{long}2"),
+            _ => format!("d{number}"),
+        })
+        .collect();
+    let manifests: Vec<String> = names
+        .iter()
+        .enumerate()
+        .map(|(number, name)| match number % 2 {
+            0 => disk(name, &http(&server, ""), "16Mi", ""),
+            _ => disk(name, "{blank: {}}", "16Mi", ""),
+        })
+        .collect();
+    space.apply(&manifests.join("---"));
+    for name in &names {
+        phase(&space, name, "Succeeded");
+        assert_eq!(space.get(&format!("dv/{name}"), ".status.restartCount"), "", "{name}");
+    }
+}
+
+/// A quota that is too small is said by its numbers, and an import begins when there is room.
+#[test]
+fn a_quota_is_waited_for_and_said() {
+    let Some(space) = Space::new("imports") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let server = serve(&space, words(folder.path()), Behaviour::default());
+    let quota = |most: &str| {
+        space.apply(&format!(
+            "
+apiVersion: v1
+kind: ResourceQuota
+metadata: {{name: storage}}
+spec: {{hard: {{requests.storage: {most}}}}}
+"
+        ));
+        space.says("quota/storage", ".status.hard.requests\\.storage", most);
+    };
+    quota("20Mi");
+    // One disk needs no other volume than its own.
+    space.apply(&disk("fits", &http(&server, ""), "16Mi", ""));
+    phase(&space, "fits", "Succeeded");
+    space.apply(&disk("waits", &http(&server, ""), "16Mi", ""));
+    let said = || reason(&space, "waits", "Running") == "ErrExceededQuota";
+    until(said, || space.get("dv/waits", ".status"));
+    let said = message(&space, "waits", "Running");
+    assert!(said.contains("exceeded quota: storage") && said.contains("20Mi"), "{said}");
+    quota("100Mi");
+    phase(&space, "waits", "Succeeded");
 }

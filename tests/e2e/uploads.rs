@@ -231,6 +231,35 @@ fn an_upload_that_is_cut_off_begins_anew_and_one_that_is_deleted_leaves_nothing(
     space.says("dv/disk", ".status.phase", "Succeeded");
 }
 
+/// Every certificate and the key of tokens are made anew in the middle of an upload: it goes on, and so do those behind it.
+#[test]
+fn certificates_are_renewed_in_the_middle_of_an_upload() {
+    let Some(space) = Space::new("uploads") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let image = folder.path().join("disk.raw");
+    raw_disk(&image, 16 * MIB, 4);
+    waiting(&space, "long", "16Mi");
+    let mut upload = Slow::begin(&space, "long", &image);
+    space.says("dv/long", ".status.conditions[?(@.type==\"Transferring\")].status", "True");
+    for name in ["cdi-uploadproxy-server-cert", "cdi-uploadserver-client-cert"] {
+        let at = |secret: &str| {
+            let found = ["-n", "kubevirt", "get", "secret", secret, "-o", "jsonpath={.metadata.uid}"];
+            String::from_utf8_lossy(&space.cluster.run(&found).out).into_owned()
+        };
+        let before = at(name);
+        space.cluster.run(&["-n", "kubevirt", "delete", "secret", name]).ok();
+        until(|| !at(name).is_empty() && at(name) != before, || format!("{name} is not made anew"));
+    }
+    // Another one begins, and ends, by the certificates of now.
+    waiting(&space, "short", "16Mi");
+    let whole = || sends(&space, &token(&space, "short"), &image).0 == "200";
+    until(whole, || space.get("dv/short", ".status"));
+    space.says("dv/short", ".status.phase", "Succeeded");
+    assert!(upload.0.wait().unwrap().success(), "the long one broke off");
+    space.says("dv/long", ".status.phase", "Succeeded");
+    assert_eq!(space.get("dv/long", ".status.restartCount"), "");
+}
+
 /// A volume that waits for its consumer waits, and virtctl says so at once.
 #[test]
 fn an_upload_that_nobody_uses_waits_and_says_for_what() {

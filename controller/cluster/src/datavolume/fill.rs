@@ -98,15 +98,16 @@ impl<'a> Round<'a> {
             let phase = self.words().scheduled.0.clone();
             return self.go(phase, Some((true, "ErrStartingPod", message)));
         }
-        if let Some(failed) = self.world.failures.get(&self.key())
-            && matches!(failed.about, Kind::Pod | Kind::Service | Kind::Secret)
-            && failed.retry > self.now
-        {
+        let failed = self.world.failures.get(&self.key());
+        let failed = failed.filter(|failed| matches!(failed.about, Kind::Pod | Kind::Service | Kind::Secret));
+        if let Some(failed) = failed {
             let message = format!("the {} cannot be made: {}", self.words().pod, failed.message);
             self.stands("ErrStartingPod", &message);
             let phase = self.words().scheduled.0.clone();
             self.go(phase, Some((true, "ErrStartingPod", message)));
-            return self.after.look_again(failed.retry);
+            if failed.retry > self.now {
+                return self.after.look_again(failed.retry);
+            }
         }
         let span = match self.work {
             Work::Import => None,
@@ -126,7 +127,10 @@ impl<'a> Round<'a> {
         };
         match pod::pod(self.volume, wanted, &around) {
             Ok(object) => {
-                self.stands("Pending", &format!("pod {pod_name} is being made"));
+                // What failed before is said as long as no try has mended it.
+                if failed.is_none() {
+                    self.stands("Pending", &format!("pod {pod_name} is being made"));
+                }
                 self.scheduled(claim);
                 if let Some(span) = &span {
                     upload::reach(claim, span, &self.world.facts.namespace, &mut self.after);

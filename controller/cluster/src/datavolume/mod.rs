@@ -276,10 +276,10 @@ impl<'a> Round<'a> {
     fn make_claim(&mut self, wanted: &Wanted<'_>) {
         self.say(ConditionType::Bound, "False", "NotFound", "No PVC found");
         let meta = &self.volume.metadata;
+        let name = meta.name.clone().unwrap_or_default();
         let failed = self.world.failures.get(&self.key());
-        if let Some(failed) =
-            failed.filter(|failed| failed.about == Kind::PersistentVolumeClaim && failed.retry > self.now)
-        {
+        // Said as long as no try has mended it: a reason that comes and goes is read by nobody.
+        if let Some(failed) = failed.filter(|failed| failed.about == Kind::PersistentVolumeClaim) {
             let reason = if failed.message.contains("exceeded quota") {
                 "ErrExceededQuota"
             } else {
@@ -287,11 +287,13 @@ impl<'a> Round<'a> {
             };
             self.waits(reason, &failed.message);
             self.go(Phase::Pending, Some((true, reason, failed.message.clone())));
-            return self.after.look_again(failed.retry);
+            if failed.retry > self.now {
+                return self.after.look_again(failed.retry);
+            }
+        } else {
+            self.waits("Pending", &format!("PVC {name} is being made"));
+            self.go(Phase::Pending, Some((false, "Pending", format!("PVC {name} Pending"))));
         }
-        let name = meta.name.clone().unwrap_or_default();
-        self.waits("Pending", &format!("PVC {name} is being made"));
-        self.go(Phase::Pending, Some((false, "Pending", format!("PVC {name} Pending"))));
         let key = Key::new(Kind::PersistentVolumeClaim, meta.namespace.clone().unwrap_or_default(), name);
         self.after.create(key, claim::object(self.volume, wanted));
     }
