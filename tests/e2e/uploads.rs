@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use tests::cluster::{PATIENCE, Space, until};
 use tests::coracle::Ran;
-use tests::disk::{qemu_convert, raw_disk};
+use tests::disk::{qemu_convert, raw_disk, shell};
 
 const MIB: u64 = 1 << 20;
 /// Where a PVC says what its pod does.
@@ -26,11 +26,16 @@ fn proxy(space: &Space) -> String {
 
 /// `virtctl image-upload` of a file, whatever comes of it.
 fn upload(space: &Space, what: &[&str], image: &Path) -> Ran {
+    virtctl(space, &[what, &["--image-path", image.to_str().unwrap()]].concat())
+}
+
+/// `virtctl image-upload` with these words.
+fn virtctl(space: &Space, words: &[&str]) -> Ran {
     let info =
         |word| String::from_utf8_lossy(&space.cluster.tool("info", &[word]).ok().out).trim().to_owned();
     let mut command = Command::new("timeout");
     command.arg(PATIENCE.as_secs().to_string()).arg(info("virtctl"));
-    command.args(["-n", &space.name, "image-upload"]).args(what).arg("--image-path").arg(image);
+    command.args(["-n", &space.name, "image-upload"]).args(words);
     command.args(["--insecure", "--uploadproxy-url", &proxy(space)]);
     Ran::of(command.env("KUBECONFIG", info("kubeconfig")).stdin(Stdio::null()).output().unwrap())
 }
@@ -168,6 +173,52 @@ fn a_pvc_takes_a_raw_disk() {
     assert_eq!(space.get("pvc/raw", POD_PHASE), "Succeeded");
     space.gone("pod/cdi-upload-raw");
     is_read(&space, "persistentVolumeClaim: {claimName: raw}");
+}
+
+/// Compressed disks, an archive, a DataSource, a DataVolume that is there already, and every word that says where the volume
+/// comes from.
+#[test]
+fn every_flag_of_image_upload_is_understood() {
+    let Some(space) = Space::new("uploads") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let raw = words(folder.path());
+    shell(folder.path(), "xz -k disk.raw; gzip -k disk.raw; zstd -q disk.raw; tar -cf files.tar disk.raw");
+    let at = |name: &str| folder.path().join(name);
+    let size = ["--size", "16Mi"];
+
+    let class =
+        ["--storage-class", "immediate", "--access-mode", "ReadWriteOnce", "--volume-mode", "filesystem"];
+    let xz = [&["dv", "xz"][..], &size, &class].concat();
+    // A PVC is not made larger by what its file system takes.
+    let gz = ["pvc", "gz", "--force-bind", "--size", "32Mi"];
+    let made = ["dv", "zst", "--force-bind", "--datasource", "--wait-secs", "120", "--retry", "1"];
+    let zst = [&made[..], &size].concat();
+    let tar = at("files.tar");
+    let archive = ["dv", "files", "--force-bind", "--size", "32Mi", "--archive-path", tar.to_str().unwrap()];
+    waiting(&space, "there", "16Mi");
+    std::thread::scope(|scope| {
+        scope.spawn(|| upload(&space, &xz, &at("disk.raw.xz")).ok());
+        scope.spawn(|| upload(&space, &gz, &at("disk.raw.gz")).ok());
+        scope.spawn(|| upload(&space, &zst, &at("disk.raw.zst")).ok());
+        scope.spawn(|| virtctl(&space, &archive).ok());
+        scope.spawn(|| upload(&space, &["dv", "there", "--no-create"], &raw).ok());
+    });
+    assert_eq!(space.get("pvc/xz", ".spec.storageClassName"), "immediate");
+    assert_eq!(space.get("pvc/xz", ".spec.accessModes[0]"), "ReadWriteOnce");
+    assert_eq!(space.get("datasource/zst", ".spec.source.pvc.name"), "zst");
+    space.has("datasource/zst", "Ready", "True");
+    assert_eq!(space.get("dv/files", ".spec.contentType"), "archive");
+    let ran = upload(&space, &["dv", "missing", "--no-create"], &raw);
+    assert!(ran.code != 0 && ran.err.contains("not found"), "{}", ran.err);
+    for name in ["xz", "zst", "files", "there"] {
+        space.says(&format!("dv/{name}"), ".status.phase", "Succeeded");
+    }
+    // Of two, what is in them is read.
+    let data = |name: &str| format!("{{name: {name}, persistentVolumeClaim: {{claimName: {name}}}}}");
+    let disk = |name: &str| format!("{{name: {name}, disk: {{bus: virtio}}}}");
+    let vm = with_disks(&tiny("web", "Always"), &[(&disk("xz"), &data("xz")), (&disk("gz"), &data("gz"))]);
+    space.apply(&vm);
+    crate::volumes::reads(&mut space.console_when_ready("web"));
 }
 
 /// A token opens one PVC; a forged one opens none; what does not fit is said with both numbers, and the next upload may come.
