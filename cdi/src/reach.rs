@@ -4,7 +4,7 @@
 //! | work | reads | writes | network |
 //! |---|---|---|---|
 //! | a source: a path | the file or device | – | – |
-//! | a source: `http://`, `docker://` | `--cacert`, the certificates of the registry | – | yes |
+//! | a source: `http://`, `docker://` | `--cacert`, the certificates of the registry, those of a clone | – | yes |
 //! | a source: `store:`, `oci:`, an archive | the folder or file | – | – |
 //! | a source: an empty disk, an upload | – | – | – |
 //! | a target: a file | the kernel's lists of mounts and locks | its folder: `.partial`, journal, spool | – |
@@ -48,7 +48,11 @@ impl Reach {
         Ok(match named {
             Named::Image(image) => return self.image(image, &options.places),
             Named::Stdin | Named::Blank(_) | Named::Upload(_) => self,
-            Named::Web(_) => Reach { process: options.ca_files.iter().fold(self.process.network(), read) },
+            Named::Web(_) => {
+                let mutual = options.mutual.iter();
+                let mutual = mutual.flat_map(|files| [&files.certificate, &files.key, &files.authority]);
+                Reach { process: options.ca_files.iter().chain(mutual).fold(self.process.network(), read) }
+            }
             Named::Path(path) => self.file(path),
         })
     }

@@ -13,6 +13,8 @@ pub struct Connect {
     pub ca: Vec<PathBuf>,
     /// Files of the client's certificate and of its key (PEM). Only the server itself is shown them.
     pub identity: Option<(PathBuf, PathBuf)>,
+    /// The server is one of our own, in the same network: nobody but `ca` is trusted, and no proxy is asked.
+    pub is_private: bool,
     /// Whose certificates are not checked.
     pub unchecked: Unchecked,
     /// How long one attempt to connect may take, name lookup and TLS included.
@@ -53,7 +55,7 @@ impl Connector {
     /// The client for the server itself (`own`) or for where it redirects. Only the server itself is shown our
     /// certificate.
     pub fn get(&self, tls: bool, own: bool) -> Result<&Client> {
-        let tls = tls || proxy_speaks_tls();
+        let tls = tls || (!self.connect.is_private && proxy_speaks_tls());
         let slot = match (tls, own || self.is_same_elsewhere()) {
             (false, _) => &self.plain,
             (true, true) => &self.own,
@@ -91,9 +93,13 @@ impl Connector {
         };
         builder = match (tls, unchecked) {
             (true, true) => builder.tls_danger_accept_invalid_certs(true),
+            (true, false) if self.connect.is_private => builder.tls_certs_only(self.roots()?),
             (true, false) => builder.tls_certs_merge(self.roots()?),
             (false, _) => builder.tls_certs_only([]),
         };
+        if self.connect.is_private {
+            builder = builder.no_proxy();
+        }
         if let (true, true, Some((certificate, key))) = (tls, own, &self.connect.identity) {
             builder = builder.identity(identity(certificate, key)?);
         }
@@ -147,7 +153,15 @@ mod tests {
     fn with(unchecked: Unchecked, ca: &Path) -> Connector {
         let timeout = Duration::from_secs(1);
         let ca = vec![ca.to_owned()];
-        Connector::new(Connect { ca, identity: None, unchecked, timeout, kept: 1, hint: "look" })
+        Connector::new(Connect {
+            ca,
+            identity: None,
+            is_private: false,
+            unchecked,
+            timeout,
+            kept: 1,
+            hint: "look",
+        })
     }
 
     /// A CA file that cannot be read is only looked for by a client that checks certificates.

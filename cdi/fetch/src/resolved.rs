@@ -75,7 +75,15 @@ mod tests {
 
     fn get(server: &Server, resolved: &Resolved) -> Result<Fetched, Fault> {
         let unchecked = Unchecked::Nobody;
-        let connect = Connect { ca: vec![], identity: None, unchecked, timeout: IDLE, kept: 1, hint: "" };
+        let connect = Connect {
+            ca: vec![],
+            identity: None,
+            is_private: false,
+            unchecked,
+            timeout: IDLE,
+            kept: 1,
+            hint: "",
+        };
         let client = Client::new(connect, redirect::Policy::default(), Headers::default(), Words);
         let to = location(&server.url("/a"));
         let request = Request {

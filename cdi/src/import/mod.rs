@@ -142,6 +142,12 @@ fn wanted(job: &Import, places: Arc<Places>, wishes: Wishes) -> Result<Wanted> {
             Named::Blank(size)
         }
         job::Source::Upload(upload) => Named::Upload(upload.bytes),
+        job::Source::Clone(clone) => {
+            options.mutual = Some(secrets::mutual(&clone.tls));
+            // What a guest wrote at the beginning of its disk is not taken for a format or a compression.
+            format = Some(Format::Qcow2);
+            address(&clone.url)?
+        }
     };
     Ok(Wanted { named, options, wishes, format })
 }

@@ -4,6 +4,7 @@
 
 pub(super) use crate::source::options::header;
 
+use crate::source::options::Mutual;
 use crate::{Error, Result};
 use api::job::{Files, SecretFiles};
 use container_disk::registry::config::Login;
@@ -81,6 +82,12 @@ pub(super) fn key_file(secret: &SecretFiles) -> Result<Vec<u8>> {
 /// The files in a folder of certificates, by name.
 pub(super) fn certificates(folder: &Path) -> Result<Vec<PathBuf>> {
     list(folder)
+}
+
+/// The files of a Secret by which two workers know each other.
+pub(super) fn mutual(folder: &Path) -> Mutual {
+    let file = |name: &str| folder.join(name);
+    Mutual { certificate: file("tls.crt"), key: file("tls.key"), authority: file("ca.crt") }
 }
 
 fn read(secret: &SecretFiles) -> Result<BTreeMap<String, Vec<u8>>> {

@@ -21,6 +21,8 @@ pub struct Options {
     pub store: Option<Store>,
     /// Files with certificates (PEM) to trust beside the system's.
     pub ca_files: Vec<PathBuf>,
+    /// How this end and the server know each other, where that is by certificates; stands before `ca_files`.
+    pub mutual: Option<Mutual>,
     /// Accept any TLS certificate, and redirects from TLS to plain HTTP.
     pub insecure_tls: bool,
     /// No byte for this long while we want one is an error.
@@ -37,6 +39,17 @@ pub struct Options {
     pub places: Arc<Places>,
     /// Which image of several, and which file in it.
     pub image: super::image::Options,
+}
+
+/// Files (PEM) by which two programs of ours know each other. Nobody else is believed, and no proxy is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mutual {
+    /// Certificate of this end.
+    pub certificate: PathBuf,
+    /// Its key.
+    pub key: PathBuf,
+    /// The only authorities of the server.
+    pub authority: PathBuf,
 }
 
 /// Who asks an object store for an object.
@@ -65,6 +78,7 @@ impl Default for Options {
             bearer: None,
             store: None,
             ca_files: vec![],
+            mutual: None,
             insecure_tls: false,
             idle_timeout: Duration::from_secs(60),
             connect_timeout: Duration::from_secs(30),
@@ -94,6 +108,7 @@ impl fmt::Debug for Options {
             .field("bearer", &hidden(self.bearer.is_some()))
             .field("store", &hidden(self.store.is_some()))
             .field("ca_files", &self.ca_files)
+            .field("mutual", &self.mutual)
             .field("insecure_tls", &self.insecure_tls)
             .field("idle_timeout", &self.idle_timeout)
             .field("connect_timeout", &self.connect_timeout)

@@ -213,6 +213,7 @@ fn connect(access: &Access) -> Connect {
     Connect {
         ca: access.ca.clone(),
         identity: access.client.clone(),
+        is_private: false,
         unchecked: if access.insecure { Unchecked::Origin } else { Unchecked::Nobody },
         timeout: CONNECT,
         kept: usize::MAX,

@@ -452,6 +452,7 @@ mod tests {
         let connector = crate::Connector::new(crate::Connect {
             ca: vec![],
             identity: None,
+            is_private: false,
             unchecked: crate::Unchecked::Nobody,
             timeout,
             kept: 1,

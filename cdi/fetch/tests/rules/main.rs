@@ -55,7 +55,15 @@ impl Messages for Words {
 }
 
 fn connect(ca: Vec<PathBuf>) -> Connect {
-    Connect { ca, identity: None, unchecked: Unchecked::Nobody, timeout: IDLE, kept: 1, hint: "look" }
+    Connect {
+        ca,
+        identity: None,
+        is_private: false,
+        unchecked: Unchecked::Nobody,
+        timeout: IDLE,
+        kept: 1,
+        hint: "look",
+    }
 }
 
 fn client<A: Authorizer>(authorizer: A) -> (Client<A>, Words) {

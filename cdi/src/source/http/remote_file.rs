@@ -2,7 +2,7 @@
 //! not answer.
 
 use super::who::Who;
-use crate::source::options::Options;
+use crate::source::options::{Mutual, Options};
 use bytes::Bytes;
 use container_disk::Digest;
 use fetch::{
@@ -192,9 +192,16 @@ fn ranged(range: Option<&Range<u64>>, if_range: Option<&HeaderValue>) -> Result<
 }
 
 fn connect(options: &Options) -> Connect {
+    let (ca, identity, is_private) = match &options.mutual {
+        Some(Mutual { certificate, key, authority }) => {
+            (vec![authority.clone()], Some((certificate.clone(), key.clone())), true)
+        }
+        None => (options.ca_files.clone(), None, false),
+    };
     Connect {
-        ca: options.ca_files.clone(),
-        identity: None,
+        ca,
+        identity,
+        is_private,
         unchecked: if options.insecure_tls { Unchecked::Everybody } else { Unchecked::Nobody },
         timeout: options.connect_timeout,
         kept: options.max_connections,

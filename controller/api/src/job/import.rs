@@ -41,6 +41,8 @@ pub enum Source {
     Blank,
     /// Stream that a client sends to the worker.
     Upload(Upload),
+    /// Disk of another PVC, which a worker in the namespace of that PVC serves ([`super::Serve`]).
+    Clone(super::Clone),
 }
 
 /// Target of a disk.
@@ -220,6 +222,7 @@ impl Source {
             Source::S3(s3) => Some(&s3.url.0),
             Source::Gcs(gcs) => Some(&gcs.url.0),
             Source::Registry(registry) => Some(&registry.url),
+            Source::Clone(clone) => Some(&clone.url),
             Source::Blank | Source::Upload(_) => None,
         }
     }

@@ -5,6 +5,8 @@
 //!      │ Import::of: its Secrets and ConfigMaps become values or files         import.rs
 //!      ▼
 //!  Import { source, target, size, preallocate } ──JSON──► cdi::import ──► Report            report.rs
+//!
+//!  the PVC that is cloned: Serve { disk, client } ──JSON──► cdi-worker serve ──TLS──► Source::Clone of an Import   clone.rs
 //! ```
 //!
 //! The DataVolume is forgiving, the [`Import`] is strict: a source that is not served, or a field of one, is refused by its
@@ -12,11 +14,13 @@
 //! in files.
 
 mod check;
+mod clone;
 mod confidential;
 mod import;
 mod report;
 
 pub use check::check;
+pub use clone::{Clone, Serve};
 pub use confidential::Confidential;
 pub use import::{
     Files, Gcs, Http, Import, References, Refusal, Registry, S3, SecretFiles, Source, Target, Upload,
