@@ -5,6 +5,7 @@ use super::once::Once;
 use super::{Identity, Source, SourceFacts};
 use crate::{Error, ErrorKind, Result, sys};
 use disk_format::ReadAt;
+use disk_format::qcow2::write::Sparse;
 use disk_format::read_at::FileAt;
 use rustix::fs::{Advice, FileType, OFlags, SeekFrom, Stat};
 use rustix::io::Errno;
@@ -123,6 +124,16 @@ impl FileSource {
     }
 }
 
+impl FileSource {
+    /// Its bytes and holes at any offset; nothing for a pipe.
+    pub fn sparse(&self) -> Option<SparseFile> {
+        match &self.from {
+            From::File { file, bytes } => Some(SparseFile { file: file.clone(), bytes: bytes.clone() }),
+            From::Pipe(_) => None,
+        }
+    }
+}
+
 impl Source for FileSource {
     fn facts(&self) -> &SourceFacts {
         &self.facts
@@ -171,24 +182,52 @@ impl Source for FileSource {
 pub fn data_map(file: Arc<File>, size: u64) -> impl Iterator<Item = Range<u64>> + Send {
     let mut at = 0;
     std::iter::from_fn(move || {
-        if at >= size {
-            return None;
-        }
-        let start = match rustix::fs::seek(&*file, SeekFrom::Data(at)) {
-            Ok(start) => start.max(at),
-            // Nothing but a hole from here to the end.
-            Err(Errno::NXIO) => size,
-            Err(_) => at,
-        };
-        if start >= size {
-            at = size;
-            return None;
-        }
-        // An answer that makes no sense is taken as data: reading too much is never wrong.
-        let hole = rustix::fs::seek(&*file, SeekFrom::Hole(start)).ok().filter(|&hole| hole > start);
-        at = hole.unwrap_or(size).min(size);
-        Some(start..at)
+        let found = data_from(&file, at, size)?;
+        at = found.end;
+        Some(found)
     })
+}
+
+/// The first range of a file that may hold data, at this offset or behind it.
+fn data_from(file: &File, at: u64, size: u64) -> Option<Range<u64>> {
+    if at >= size {
+        return None;
+    }
+    let start = match rustix::fs::seek(file, SeekFrom::Data(at)) {
+        Ok(start) => start.max(at),
+        // Nothing but a hole from here to the end.
+        Err(Errno::NXIO) => size,
+        Err(_) => at,
+    };
+    if start >= size {
+        return None;
+    }
+    // An answer that makes no sense is taken as data: reading too much is never wrong.
+    let hole = rustix::fs::seek(file, SeekFrom::Hole(start)).ok().filter(|&hole| hole > start);
+    Some(start..hole.unwrap_or(size).min(size))
+}
+
+/// The bytes of a file with its holes, which its file system tells when it is asked.
+#[derive(Debug, Clone)]
+pub struct SparseFile {
+    file: Arc<File>,
+    bytes: Arc<FileAt>,
+}
+
+impl ReadAt for SparseFile {
+    fn size(&self) -> u64 {
+        self.bytes.size()
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        self.bytes.read_exact_at(buf, offset)
+    }
+}
+
+impl Sparse for SparseFile {
+    fn data_from(&self, offset: u64) -> Option<Range<u64>> {
+        data_from(&self.file, offset, self.size())
+    }
 }
 
 /// Reads on from an offset, without touching the position that others may share.

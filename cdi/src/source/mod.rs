@@ -24,7 +24,7 @@ pub mod options;
 mod stdin;
 pub mod upload;
 
-pub use file::{FileSource, data_map};
+pub use file::{FileSource, SparseFile, data_map};
 pub use options::{Options, Store};
 pub use stdin::StdinSource;
 

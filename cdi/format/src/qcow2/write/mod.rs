@@ -19,6 +19,8 @@
 //! Memory is one L2 table, one refcount block, the refcount table (8 bytes for 2 GiB of file at 64 KiB clusters) and
 //! two write buffers.
 //!
+//! A file that nobody writes, since a reader wants parts of it alone: `view.rs`.
+//!
 //! `README.md` beside this file draws the layout and tells why DEFLATE must not look back more than 4 KiB.
 
 mod geometry;
@@ -28,11 +30,13 @@ mod options;
 mod output;
 mod packer;
 mod space;
+mod view;
 mod write_at;
 mod writer;
 
 pub use options::{Backing, Compression, Options};
 pub use packer::{Packed, Packer};
+pub use view::{Sparse, View};
 pub use write_at::{FreshFile, WriteAt};
 pub use writer::{Writer, Written};
 
