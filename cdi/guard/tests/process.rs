@@ -106,6 +106,33 @@ fn network() {
     assert!(through.is_empty(), "{through:#?}");
 }
 
+#[test]
+fn a_program_that_serves_takes_connections_and_makes_none() {
+    if is_possible() {
+        passes("serves", tempfile::tempdir().unwrap().path());
+    }
+}
+
+#[test]
+#[ignore = "a child of the test above"]
+fn serves() {
+    let place = place();
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut client = TcpStream::connect(server.local_addr().unwrap()).unwrap();
+    assert!(Process::new().uses(place.join("source"), Use::Read).accepts().enter().is_whole());
+    let (mut taken, from) = server.accept().unwrap();
+    assert_eq!(
+        (from, taken.local_addr().unwrap()),
+        (client.local_addr().unwrap(), server.local_addr().unwrap())
+    );
+    taken.write_all(b"x").unwrap();
+    client.read_exact(&mut [0]).unwrap();
+    assert_eq!(fs::read(place.join("source")).unwrap(), b"the bytes");
+    let mut through = thief::got_through(thief::try_everything(&place.join("secret")));
+    through.retain(|attempt| attempt.what != "run memory");
+    assert!(through.is_empty(), "{through:#?}");
+}
+
 /// Linux before 5.9 has no close_range, and some containers forbid it. Whoever reads what the program prints waits for an
 /// end of it, and does so for ever if another process holds that end open.
 #[test]

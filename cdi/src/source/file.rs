@@ -37,17 +37,29 @@ enum From {
 impl FileSource {
     /// Opens a path for reading.
     pub fn open(path: &Path) -> Result<Self> {
+        FileSource::open_with(path, OFlags::empty())
+    }
+
+    /// Opens what has this path itself: a link is refused.
+    pub fn open_itself(path: &Path) -> Result<Self> {
+        FileSource::open_with(path, OFlags::NOFOLLOW)
+    }
+
+    fn open_with(path: &Path, more: OFlags) -> Result<Self> {
         let shown = path.display();
         // A device that waits for a medium must not stop us here; a named pipe must wait for its writer.
         let wait = std::fs::metadata(path).is_ok_and(|m| m.file_type().is_fifo());
         let flags = if wait { OFlags::NOCTTY } else { OFlags::NOCTTY | OFlags::NONBLOCK };
-        let opened = File::options().read(true).custom_flags(flags.bits() as i32).open(path);
+        let opened = File::options().read(true).custom_flags((flags | more).bits() as i32).open(path);
         let file = opened.map_err(|e| match e.kind() {
             io::ErrorKind::NotFound => {
                 Error::new(ErrorKind::NotFound, format!("there is no file {shown}")).because(e)
             }
             io::ErrorKind::PermissionDenied => {
                 Error::failed(format!("no permission to read {shown}")).because(e)
+            }
+            _ if e.raw_os_error() == Some(Errno::LOOP.raw_os_error()) && more.contains(OFlags::NOFOLLOW) => {
+                Error::refused(format!("{shown} is a link; the disk itself must be there"))
             }
             _ => Error::io(format!("cannot open {shown}"), e),
         })?;

@@ -1,6 +1,8 @@
 //! The program of worker pods, as a pod runs it: what it leaves on the volume, and what it says.
 
 mod archives;
+mod client;
+mod clone;
 mod devices;
 mod ends;
 mod failures;
@@ -79,7 +81,7 @@ impl Pod {
         Pod::start_as(&["import"], job, environment)
     }
 
-    fn start_as(words: &[&str], job: &Import, environment: &[(&str, &str)]) -> Pod {
+    fn start_as(words: &[&str], job: &impl serde::Serialize, environment: &[(&str, &str)]) -> Pod {
         let folder = tempfile::tempdir().expect("a folder");
         let program = env!("CARGO_BIN_EXE_cdi-worker");
         let words = [words, &["--listen", "127.0.0.1:0"]].concat();

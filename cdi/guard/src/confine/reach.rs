@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 pub struct Process {
     pub(super) paths: Vec<(PathBuf, Use)>,
     pub(super) network: bool,
+    pub(super) accepts: bool,
     pub(super) replaced: Vec<PathBuf>,
 }
 
@@ -44,6 +45,12 @@ impl Process {
     /// Connects to servers: TCP and UDP, and the files that tell their addresses and whom to trust.
     pub fn network(mut self) -> Process {
         self.network = true;
+        self
+    }
+
+    /// Takes connections on sockets that it listens on already, and makes none itself.
+    pub fn accepts(mut self) -> Process {
+        self.accepts = true;
         self
     }
 

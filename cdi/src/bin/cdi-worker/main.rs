@@ -17,6 +17,9 @@
 //!  cdi-worker upload     the container of an upload pod: the same, but that the bytes come to :8443      upload/mod.rs
 //!    │  moreover TLS_CERT_FILE, TLS_KEY_FILE, CLIENT_CERT_FILE, CLIENT_NAME, DEADLINE
 //!    └─ cdi-worker attempt   one process per upload, which gets its bytes through its standard input
+//!
+//!  cdi-worker serve      the container of the source pod of a clone: shows a disk to one importer pod      serve/mod.rs
+//!       CDI_JOB is an api::job::Serve; TLS_CERT_FILE, TLS_KEY_FILE, CLIENT_CERT_FILE, DEADLINE; it parses nothing of the disk
 //! ```
 //!
 //! **Two processes**, as with `coracle run`: the one that reads foreign bytes is confined (package `guard`) and can neither
@@ -29,6 +32,7 @@
 //! too large image end the job (`fault.rs`).
 
 mod attempt;
+mod client;
 mod fault;
 mod import;
 mod labels;
@@ -38,13 +42,16 @@ mod pod;
 mod progress;
 mod running;
 mod said;
+mod sent;
+mod serve;
 mod server;
 mod stop;
+mod tls;
 mod upload;
 
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cdi-worker import [--listen ADDRESS:PORT] | upload [--listen ADDRESS:PORT] [--linger SECONDS] \
+const USAGE: &str = "usage: cdi-worker import [--listen ADDRESS:PORT] | serve [--listen ADDRESS:PORT] | upload [--listen ADDRESS:PORT] [--linger SECONDS] \
      [--patience SECONDS]";
 
 fn main() -> ExitCode {
@@ -56,6 +63,8 @@ fn main() -> ExitCode {
     match words.as_slice() {
         ["import"] => import::run(None),
         ["import", "--listen", address] => import::run(Some(address)),
+        ["serve"] => serve::run(None),
+        ["serve", "--listen", address] => serve::run(Some(address)),
         [said::VERB] => attempt::run(),
         ["upload", words @ ..] => match upload::Settings::of(words) {
             Some(settings) => upload::run(&settings),

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 /// The rate is that of so much time.
 const WINDOW: Duration = Duration::from_secs(10);
+/// Bytes that are sent are noted this often.
+const MOMENT: Duration = Duration::from_millis(250);
 
 /// The state of the job. Nothing here looks at a clock: times are told.
 #[derive(Debug)]
@@ -34,6 +36,7 @@ struct Words {
     moves: String,
     done: &'static str,
     stops: &'static str,
+    late: &'static str,
 }
 
 impl Progress {
@@ -44,6 +47,7 @@ impl Progress {
             moves: format!("imports {source}"),
             done: "Import Complete",
             stops: "asked to end; the next pod of this volume goes on from the journal, where there is one",
+            late: "the deadline passed; the next pod of this volume goes on from the journal, where there is one",
         };
         Progress::with(words, preallocates)
     }
@@ -55,8 +59,21 @@ impl Progress {
             moves: "receives the upload".to_owned(),
             done: "Upload Complete",
             stops: "asked to end; the next pod of this volume takes an upload from its first byte on",
+            late: "the deadline passed and no upload was in flight; another pod with new certificates takes its place",
         };
         Progress::with(words, preallocates)
+    }
+
+    /// Before the client of a clone came. What is done are bytes that were sent, and how many there will be is not known.
+    pub(crate) fn of_clones() -> Progress {
+        let words = Words {
+            looks: "waits for the importer of the clone".to_owned(),
+            moves: "serves the disk".to_owned(),
+            done: "Clone Complete",
+            stops: "asked to end; the importer goes on with the next pod of this disk",
+            late: "the deadline passed; the importer goes on with another pod, which has new certificates",
+        };
+        Progress::with(words, false)
     }
 
     fn with(words: Words, preallocates: bool) -> Progress {
@@ -114,11 +131,10 @@ impl Progress {
         self.ends(Stage::Waiting, fault);
     }
 
-    /// Nobody sent an upload in time.
+    /// The deadline of the pod passed.
     pub(crate) fn is_late(&mut self) {
-        let message = "the deadline passed and no upload was in flight; another pod with new certificates takes its place";
-        let fault =
-            Fault { reason: "DeadlinePassed".to_owned(), message: message.to_owned(), may_retry: true };
+        let message = self.words.late.to_owned();
+        let fault = Fault { reason: "DeadlinePassed".to_owned(), message, may_retry: true };
         self.ends(Stage::Waiting, &fault);
         self.report.deadline_passed = true;
     }
@@ -158,6 +174,18 @@ impl Progress {
         self.report.rate = self.rate();
         let left = self.report.total.map(|total| total.saturating_sub(done));
         self.report.seconds_left = left.and_then(|left| left.checked_div(self.report.rate));
+    }
+
+    /// So many bytes more were sent.
+    pub(crate) fn sent(&mut self, bytes: u64, now: Instant) {
+        if self.report.stage != Stage::Moving {
+            self.planned();
+        }
+        self.report.done = self.report.done.saturating_add(bytes);
+        // Of many pieces in a moment the rate takes one.
+        if self.seen.back().is_none_or(|(then, _)| now.duration_since(*then) >= MOMENT) {
+            self.moved(self.report.done, 0, false, now);
+        }
     }
 
     fn rate(&self) -> u64 {

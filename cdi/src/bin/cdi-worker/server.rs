@@ -2,14 +2,15 @@
 //!
 //! Nothing secret is shown there, and nobody is asked who he is. Everything is bounded: connections, the head of a request,
 //! the time for each step, and for a whole connection of a stranger (`places.rs`). The body of a request is read by a [`Site`]
-//! that wants it (`upload/`), and by no other.
+//! that wants it (`upload/`), and by no other; an answer is a text, or what a site reads piece by piece (`sent.rs`).
 
+use crate::client::common_name;
 use crate::page::page;
 use crate::places::{Kind, Place, Places};
 use crate::progress::Progress;
+use crate::sent::Sent;
 use cdi::{Error, ErrorKind, Result};
-use http_body_util::Full;
-use hyper::body::{Bytes, Incoming};
+use hyper::body::Incoming;
 use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -41,7 +42,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 const PROBES: (Duration, Duration, u32) = (Duration::from_secs(15), Duration::from_secs(5), 3);
 
 /// An answer.
-pub(crate) type Answer = Response<Full<Bytes>>;
+pub(crate) type Answer = Response<Sent>;
 
 /// What is served.
 pub(crate) trait Site: Send + Sync + 'static {
@@ -68,6 +69,11 @@ pub(crate) struct Client {
 }
 
 impl Client {
+    /// Whether its certificate has this common name.
+    pub(crate) fn is_named(&self, name: &str) -> bool {
+        self.certificate.as_ref().and_then(|certificate| common_name(certificate)) == Some(name)
+    }
+
     /// Whether the connection ended; a body that ended then may not be whole.
     pub(crate) fn is_gone(&self) -> bool {
         self.is_gone.load(SeqCst)
@@ -134,15 +140,14 @@ pub(crate) fn pages(shown: &Shown, method: &Method, path: &str) -> Option<Answer
 
 /// An answer of text.
 pub(crate) fn text(status: StatusCode, text: impl Into<String>) -> Answer {
-    let mut answer = Response::new(Full::new(Bytes::from(text.into())));
+    let mut answer = Response::new(Sent::from(text.into()));
     *answer.status_mut() = status;
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     answer
 }
 
-/// Begins to serve, at an address or at the port that a worker pod has; tells where.
-pub(crate) fn start<S: Site>(address: Option<&str>, site: Arc<S>) -> Result<(SocketAddr, Places)> {
-    let listener = bind(address)?;
+/// Begins to serve; tells where.
+pub(crate) fn start<S: Site>(listener: TcpListener, site: Arc<S>) -> Result<(SocketAddr, Places)> {
     let cannot = |e| Error::io("cannot listen", e);
     let at = listener.local_addr().map_err(cannot)?;
     listener.set_nonblocking(true).map_err(cannot)?;
@@ -154,7 +159,8 @@ pub(crate) fn start<S: Site>(address: Option<&str>, site: Arc<S>) -> Result<(Soc
     Ok((at, places))
 }
 
-fn bind(address: Option<&str>) -> Result<TcpListener> {
+/// Listens at an address, or at the port that a worker pod has.
+pub(crate) fn bind(address: Option<&str>) -> Result<TcpListener> {
     if let Some(address) = address {
         return TcpListener::bind(address).map_err(|e| Error::io(format!("cannot listen on {address}"), e));
     }

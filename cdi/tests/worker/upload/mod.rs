@@ -1,13 +1,13 @@
 //! The program of upload pods, as the upload proxy finds it.
 
 mod archives;
-mod client;
 mod plain;
 mod refusals;
 mod strangers;
 mod times;
 mod tus;
 
+use super::client::{Answer, Authority, Connection, Identity, NAME};
 use super::{Ended, PATIENCE, Pod, disk, names};
 use api::job::{Import, Report, Source, Stage, Target, Upload};
 use cdi::convert::{Request, prepare};
@@ -15,7 +15,6 @@ use cdi::plan::{Output, Wishes};
 use cdi::run::watch::Watch;
 use cdi::source::{Named, Options};
 use cdi::target::Destination;
-use client::{Answer, Authority, Connection, Identity, NAME};
 use std::time::{Duration, Instant};
 use tests::http::pattern;
 

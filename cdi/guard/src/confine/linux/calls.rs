@@ -2,7 +2,7 @@
 //!
 //! A call belongs to [`ANY`] if a thread that only computes, and reads and writes what is open, may need it; to
 //! [`FILES`] if it opens, makes, renames or removes something (which Landlock then judges by its path); to [`NETWORK`] if
-//! it talks to a server. Calls that are allowed with some arguments only are in `filter.rs`. Never listed: exec, fork,
+//! it talks to a server; to [`ACCEPTS`] if it takes connections of clients. Calls that are allowed with some arguments only are in `filter.rs`. Never listed: exec, fork,
 //! ptrace and the memory of other processes, namespaces and mounts, io_uring (it opens and connects past this filter),
 //! modes, owners and attributes of files (Landlock does not judge them; `attributes.rs` sets some), memfd, bpf, keys, and everything of an
 //! administrator.
@@ -168,6 +168,9 @@ pub(super) const NETWORK: &[c_long] = &[
     libc::SYS_sendmmsg,
     libc::SYS_recvmmsg,
 ];
+
+/// For programs that servers are.
+pub(super) const ACCEPTS: &[c_long] = &[libc::SYS_accept4, libc::SYS_getsockname, libc::SYS_getpeername];
 
 /// On a socket that is there: a pair that the program made for itself, or a standard stream that is one.
 pub(super) const SOCKETS: &[c_long] = &[

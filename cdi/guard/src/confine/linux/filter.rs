@@ -1,7 +1,7 @@
 //! seccomp: which system calls can be made, and with which arguments.
 
 use super::InForce;
-use super::calls::{ANY, ANY_OLDER, FILES, FILES_OLDER, NETWORK, SOCKETS};
+use super::calls::{ACCEPTS, ANY, ANY_OLDER, FILES, FILES_OLDER, NETWORK, SOCKETS};
 use libc::c_long;
 use seccompiler::SeccompCmpArgLen::{Dword, Qword};
 use seccompiler::SeccompCmpOp::{Eq, MaskedEq};
@@ -23,9 +23,9 @@ pub(super) enum Profile {
     Network,
 }
 
-/// Applies it to every thread of the program.
-pub(super) fn apply_to_all(kind: Profile) -> InForce {
-    InForce::of(programs(kind).and_then(|programs| {
+/// Applies it to every thread of the program, which may also take connections.
+pub(super) fn apply_to_all(kind: Profile, accepts: bool) -> InForce {
+    InForce::of(programs(kind, accepts).and_then(|programs| {
         programs
             .iter()
             .try_for_each(|program| seccompiler::apply_filter_all_threads(program))
@@ -37,7 +37,7 @@ pub(super) fn apply_to_all(kind: Profile) -> InForce {
 /// Applies that of a parser to the calling thread. It is made once.
 pub(super) fn apply_here() -> InForce {
     static PARSER: OnceLock<Result<Vec<BpfProgram>, String>> = OnceLock::new();
-    let programs = PARSER.get_or_init(|| programs(Profile::Parser));
+    let programs = PARSER.get_or_init(|| programs(Profile::Parser, false));
     InForce::of(programs.as_ref().map_err(String::clone).and_then(|programs| {
         programs
             .iter()
@@ -68,9 +68,9 @@ const APART: u64 = (libc::CLONE_NEWNS
 /// Two filters, of which the kernel takes the stricter answer for each call (the later one's of two that are equally
 /// strict): the list, and one that says of `clone3` and `openat2` that they do not exist. Their arguments lie in memory
 /// where no filter sees them, and the C library then uses `clone` and `openat`.
-fn programs(kind: Profile) -> Result<Vec<BpfProgram>, String> {
+fn programs(kind: Profile, accepts: bool) -> Result<Vec<BpfProgram>, String> {
     let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(|e| e.to_string())?;
-    let rules = rules(kind).map_err(|e| e.to_string())?;
+    let rules = rules(kind, accepts).map_err(|e| e.to_string())?;
     let list =
         SeccompFilter::new(rules, SeccompAction::Errno(libc::EPERM as u32), SeccompAction::Allow, arch);
     let unknown = SeccompFilter::new(
@@ -85,7 +85,7 @@ fn programs(kind: Profile) -> Result<Vec<BpfProgram>, String> {
         .collect()
 }
 
-fn rules(kind: Profile) -> Result<Rules, BackendError> {
+fn rules(kind: Profile, accepts: bool) -> Result<Rules, BackendError> {
     let mut rules = Rules::new();
     let mut any = |calls: &[c_long]| rules.extend(calls.iter().map(|call| (*call, vec![])));
     any(ANY);
@@ -99,6 +99,9 @@ fn rules(kind: Profile) -> Result<Rules, BackendError> {
     }
     if kind == Profile::Network {
         any(NETWORK);
+    }
+    if accepts {
+        any(ACCEPTS);
     }
     let own = u64::from(std::process::id());
     let mut only = |call: c_long, each: Vec<Vec<Condition>>| -> Result<(), BackendError> {

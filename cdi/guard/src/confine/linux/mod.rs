@@ -26,7 +26,7 @@ pub(super) fn process(wanted: &Process) -> Confined {
     }
     let landlock = files::restrict(&paths, wanted.network);
     let kind = if wanted.network { Profile::Network } else { Profile::Local };
-    Confined { landlock, seccomp: filter::apply_to_all(kind) }
+    Confined { landlock, seccomp: filter::apply_to_all(kind, wanted.accepts) }
 }
 
 /// Confines the calling thread to what a parser needs.

@@ -33,14 +33,14 @@ pub(crate) fn run(listen: Option<&str>) -> ExitCode {
 }
 
 fn work(listen: Option<&str>) -> Result<Report> {
-    let job = pod::job()?;
+    let job: Import = pod::job()?;
     let order = Order { memory: pod::memory()?, job, owner: owner() };
     let source = line(&cdi::import::shown(&order.job.source));
     tracing::info!("imports {source} to {}", target(&order.job));
     let progress = Mutex::new(Progress::new(&source, order.job.preallocate));
     let shown = Arc::new(Shown { progress, owner: order.owner.clone() });
     let stop = Stop::listen()?;
-    let (at, _) = server::start(listen, Arc::new(Pages::new(Arc::clone(&shown))?))?;
+    let (at, _) = server::start(server::bind(listen)?, Arc::new(Pages::new(Arc::clone(&shown))?))?;
     tracing::info!("serves https://{at}/v1/report, /metrics and /healthz");
     Importer { order, shown, stop }.run()
 }

@@ -6,7 +6,7 @@
 //!                       └─ /upload-tus/ID       tus.rs  ──┤
 //!                                                         ▼ slot.rs: one upload at a time, and none after the last
 //!                                      conversion.rs ── pipe ──► cdi-worker attempt ──► the disk
-//!  TLS_CERT_FILE TLS_KEY_FILE CLIENT_CERT_FILE ─► tls.rs: read anew when they change; client.rs: CLIENT_NAME
+//!  TLS_CERT_FILE TLS_KEY_FILE CLIENT_CERT_FILE ─► ../tls.rs: read anew when they change; ../client.rs: CLIENT_NAME
 //! ```
 //!
 //! **One pass.** Nothing is stored on the way: a slow volume slows the client down, through the pipe and its connection,
@@ -27,13 +27,11 @@
 //! **The end**: after the disk is whole, or at DEADLINE where no upload is in flight, or when asked to end.
 
 mod body;
-mod client;
 mod conversion;
 mod form;
 mod plain;
 mod route;
 mod slot;
-mod tls;
 mod tus;
 
 use crate::places::Places;
@@ -43,6 +41,7 @@ use crate::running::Ended;
 use crate::said::{Disk, Fault, Order};
 use crate::server::{self, Answer, Client, Shown, Site, pages, text};
 use crate::stop::Stop;
+use crate::tls::Tls;
 use api::job::{Import, Report, Source, Target, Upload};
 use cdi::{Error, Result};
 use conversion::Conversion;
@@ -54,20 +53,15 @@ use slot::Slot;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tls::Tls;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
-/// The time after which the pod makes room for one with new certificates (RFC 3339).
-const DEADLINE: &str = "DEADLINE";
 /// The name in the certificates of those who may upload.
 const CLIENT_NAME: &str = "CLIENT_NAME";
 /// How long an upload of tus waits for its next connection.
 const PATIENCE: Duration = Duration::from_secs(15 * 60);
 /// How long connections that are still open are answered after the disk is whole, at most.
 const LINGER: Duration = Duration::from_secs(2);
-/// The longest sleep: clocks may be set meanwhile.
-const NAP: Duration = Duration::from_secs(60);
 
 /// What may be said on the command line.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -102,12 +96,12 @@ pub(crate) fn run(settings: &Settings<'_>) -> ExitCode {
 }
 
 fn work(settings: &Settings<'_>) -> Result<Report> {
-    let job = pod::job()?;
+    let job: Import = pod::job()?;
     if !matches!(job.source, Source::Upload(_)) {
         return Err(Error::refused(format!("the job in {} is not an upload", pod::JOB)));
     }
     let client_name = pod::setting(CLIENT_NAME)?;
-    let deadline = deadline()?;
+    let deadline = pod::deadline()?;
     let shown =
         Arc::new(Shown { progress: Mutex::new(Progress::of_uploads(job.preallocate)), owner: owner() });
     let stop = Stop::listen()?;
@@ -122,18 +116,10 @@ fn work(settings: &Settings<'_>) -> Result<Report> {
         patience: settings.patience.unwrap_or(PATIENCE),
         over: watch::Sender::default(),
     });
-    let (at, places) = server::start(settings.listen, Arc::clone(&site))?;
+    let (at, places) = server::start(server::bind(settings.listen)?, Arc::clone(&site))?;
     tracing::info!("serves https://{at}/v1beta1/upload, and what it does at /v1/report and /metrics");
     fetch::runtime()?.block_on(site.until_the_end(deadline, &places, settings.linger));
     Ok(site.progress().report().clone())
-}
-
-fn deadline() -> Result<Option<Timestamp>> {
-    let Ok(text) = std::env::var(DEADLINE) else { return Ok(None) };
-    let time = text.parse();
-    time.map(Some).map_err(|e| {
-        Error::refused(format!("{DEADLINE} is {text:?}, not a time as 2026-01-02T03:04:05Z")).because(e)
-    })
 }
 
 /// How it all ended.
@@ -164,8 +150,7 @@ impl Site for Uploads {
     }
 
     fn knows(&self, client: &Client) -> bool {
-        let name = client.certificate.as_ref().and_then(|certificate| client::common_name(certificate));
-        name.is_some_and(|name| name == self.client_name)
+        client.is_named(&self.client_name)
     }
 
     async fn answer(self: Arc<Self>, request: Request<Incoming>, client: Client) -> Answer {
@@ -267,14 +252,7 @@ impl Uploads {
 
     /// The deadline passed, and nothing is in flight; no upload is taken any more then.
     async fn late(&self, deadline: Option<Timestamp>) {
-        let Some(deadline) = deadline else { return std::future::pending().await };
-        loop {
-            let left = deadline.duration_since(Timestamp::now());
-            match Duration::try_from(left) {
-                Ok(left) if !left.is_zero() => tokio::time::sleep(left.min(NAP)).await,
-                _ => break,
-            }
-        }
+        pod::until(deadline).await;
         self.slot.close().await;
     }
 

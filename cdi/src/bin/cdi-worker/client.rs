@@ -10,7 +10,7 @@ const VERSION: u8 = 0xa0;
 const COMMON_NAME: [u8; 3] = [0x55, 0x04, 0x03];
 
 /// The common name in a certificate; nothing where there is none, or more than one.
-pub(super) fn common_name(der: &[u8]) -> Option<&str> {
+pub(crate) fn common_name(der: &[u8]) -> Option<&str> {
     // Certificate { body { (version) serial algorithm issuer dates subject … } … }
     let (whole, _) = expect(der, SEQUENCE)?;
     let (mut body, _) = expect(whole, SEQUENCE)?;

@@ -20,17 +20,19 @@ const PERIOD: Duration = Duration::from_secs(1);
 const LARGEST: u64 = 1 << 20;
 
 /// The certificate, its key and the authority of clients, as they are now.
-pub(super) struct Tls(Arc<RwLock<TlsAcceptor>>);
+pub(crate) struct Tls(Arc<RwLock<TlsAcceptor>>);
 
 impl Tls {
     /// Those in the files that the environment names, watched from now on.
-    pub(super) fn open() -> Result<Tls> {
-        let path = |name| pod::setting(name).map(PathBuf::from);
-        Tls::watch(Files {
-            chain: path("TLS_CERT_FILE")?,
-            key: path("TLS_KEY_FILE")?,
-            clients: path("CLIENT_CERT_FILE")?,
-        })
+    pub(crate) fn open() -> Result<Tls> {
+        Tls::watch(Files::named()?)
+    }
+
+    /// The folders of these files, which the kubelet fills anew.
+    pub(crate) fn folders() -> Result<Vec<PathBuf>> {
+        let Files { chain, key, clients } = Files::named()?;
+        let folder = |file: PathBuf| file.parent().map_or_else(|| PathBuf::from("."), Path::to_owned);
+        Ok([chain, key, clients].map(folder).into())
     }
 
     fn watch(files: Files) -> Result<Tls> {
@@ -62,7 +64,7 @@ impl Tls {
     }
 
     /// For the next connection.
-    pub(super) fn acceptor(&self) -> TlsAcceptor {
+    pub(crate) fn acceptor(&self) -> TlsAcceptor {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
@@ -81,6 +83,16 @@ struct Contents {
 }
 
 impl Files {
+    /// Those that the environment names.
+    fn named() -> Result<Files> {
+        let path = |name| pod::setting(name).map(PathBuf::from);
+        Ok(Files {
+            chain: path("TLS_CERT_FILE")?,
+            key: path("TLS_KEY_FILE")?,
+            clients: path("CLIENT_CERT_FILE")?,
+        })
+    }
+
     fn read(&self) -> Result<Contents> {
         Ok(Contents { chain: read(&self.chain)?, key: read(&self.key)?, clients: read(&self.clients)? })
     }

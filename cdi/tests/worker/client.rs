@@ -1,6 +1,6 @@
-//! A client of an upload server: TLS, and requests byte by byte.
+//! A client of a worker that serves: TLS, and requests byte by byte.
 
-use super::super::PATIENCE;
+use super::PATIENCE;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
@@ -181,6 +181,37 @@ impl Connection {
         let mut body = vec![0; if has_body { length } else { 0 }];
         self.stream.read_exact(&mut body).expect("the body of an answer");
         Answer { status, headers, body: String::from_utf8(body).expect("text") }
+    }
+
+    /// How many bytes come before the connection ends.
+    pub(super) fn read_to_end(&mut self) -> u64 {
+        let mut piece = vec![0; 64 << 10];
+        let mut count = 0;
+        while let Ok(n) = self.stream.read(&mut piece) {
+            if n == 0 {
+                break;
+            }
+            count += n as u64;
+        }
+        count
+    }
+
+    /// The status of an answer; nothing where the connection ends.
+    pub(super) fn status(&mut self) -> Option<u16> {
+        let mut line = [0; 12];
+        self.stream.read_exact(&mut line).ok()?;
+        std::str::from_utf8(&line[9..]).ok()?.parse().ok()
+    }
+
+    /// Reads over an answer whose body is bytes.
+    pub(super) fn skip_answer(&mut self, body: usize) {
+        let mut head = vec![];
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            self.stream.read_exact(&mut byte).expect("the head of an answer");
+            head.push(byte[0]);
+        }
+        self.stream.read_exact(&mut vec![0; body]).expect("the body of an answer");
     }
 
     /// As a client that is killed.

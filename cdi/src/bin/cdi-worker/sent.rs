@@ -1,0 +1,61 @@
+//! The body of an answer: a text, or pieces that are read as the client takes them.
+
+use http_body_util::Full;
+use hyper::body::{Body, Bytes, Frame, SizeHint};
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use tokio::sync::mpsc::Receiver;
+
+/// The body of an answer.
+pub(crate) enum Sent {
+    /// All of it.
+    Text(Full<Bytes>),
+    /// So many bytes, in pieces that another thread makes. An error, or an end before the last byte, ends the connection.
+    Pieces(Receiver<io::Result<Bytes>>, u64),
+}
+
+impl From<String> for Sent {
+    fn from(text: String) -> Sent {
+        Sent::Text(Full::new(Bytes::from(text)))
+    }
+}
+
+impl Body for Sent {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        let (pieces, left) = match self.get_mut() {
+            Sent::Text(text) => {
+                let frame = ready!(Pin::new(text).poll_frame(context));
+                return Poll::Ready(frame.map(|frame| frame.map_err(|never| match never {})));
+            }
+            Sent::Pieces(pieces, left) => (pieces, left),
+        };
+        if *left == 0 {
+            return Poll::Ready(None);
+        }
+        let piece = ready!(pieces.poll_recv(context));
+        let piece = piece.unwrap_or_else(|| Err(io::ErrorKind::UnexpectedEof.into()));
+        let taken = piece.and_then(|piece| {
+            *left = left.checked_sub(piece.len() as u64).ok_or(io::ErrorKind::InvalidData)?;
+            Ok(Frame::data(piece))
+        });
+        Poll::Ready(Some(taken))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Sent::Text(text) => text.is_end_stream(),
+            Sent::Pieces(_, left) => *left == 0,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Sent::Text(text) => text.size_hint(),
+            Sent::Pieces(_, left) => SizeHint::with_exact(*left),
+        }
+    }
+}

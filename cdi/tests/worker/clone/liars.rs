@@ -1,0 +1,88 @@
+//! A source pod that lies: whoever has the namespace of the source may have put anything in its place.
+
+use super::*;
+use tests::disk::qemu_convert;
+use tests::http::{Behaviour, Server, pattern};
+
+/// The job of an importer that believes this server.
+fn job(origin: &Origin, server: &Server, authority: &tests::http::Authority, volume: &Path) -> Import {
+    std::fs::write(origin.importer.path().join("ca.crt"), authority.pem()).unwrap();
+    let source = Source::Clone(Clone { url: server.url("/disk"), tls: origin.importer.path().to_owned() });
+    Import { source, ..origin.job("unused", volume) }
+}
+
+fn answered(bytes: Vec<u8>, behaviour: Behaviour, check: impl FnOnce(Pod)) {
+    let (origin, authority) = (Origin::new(), tests::http::Authority::new());
+    let server = Server::start_tls(bytes, behaviour, &authority);
+    let volume = tempfile::tempdir().unwrap();
+    check(Pod::start(&Import { size: Some(8 * MIB), ..job(&origin, &server, &authority, volume.path()) }));
+    assert!(!disk(volume.path()).exists());
+}
+
+fn invalid(bytes: Vec<u8>) {
+    answered(bytes, Behaviour::default(), |pod| {
+        let report: Report = pod.wait().failed("InvalidImage");
+        assert!(!report.message.contains("panic"), "{report:?}");
+    });
+}
+
+fn qcow2() -> Vec<u8> {
+    let folder = tempfile::tempdir().unwrap();
+    let raw = folder.path().join("raw");
+    std::fs::write(&raw, pattern(3 << 20)).unwrap();
+    std::fs::read(qemu_convert("-O qcow2", &raw, &folder.path().join("qcow2"))).unwrap()
+}
+
+#[test]
+fn what_is_no_qcow2_or_a_broken_one_is_an_invalid_image() {
+    let good = qcow2();
+    invalid(pattern(1 << 20));
+    invalid(good[..good.len() / 2].to_vec());
+    invalid(good[..100].to_vec());
+    let with = |at: usize, bytes: &[u8]| {
+        let mut image = good.clone();
+        image[at..at + bytes.len()].copy_from_slice(bytes);
+        image
+    };
+    // Clusters of 2^63 bytes, an L1 table behind the end, a backing file.
+    invalid(with(20, &63_u32.to_be_bytes()));
+    invalid(with(40, &(1_u64 << 40).to_be_bytes()));
+    invalid(with(8, &1024_u64.to_be_bytes()));
+    // Every table entry is garbage.
+    let mut garbage = good.clone();
+    garbage[3 << 16..5 << 16].fill(0xee);
+    invalid(garbage);
+}
+
+#[test]
+fn a_disk_that_claims_to_be_huge_does_not_fit_and_takes_no_memory() {
+    let mut image = qcow2();
+    image[24..32].copy_from_slice(&(1_u64 << 62).to_be_bytes());
+    answered(image, Behaviour::default(), |pod| {
+        let report = pod.wait().failed("InvalidImage");
+        assert!(report.message.contains("over the limit"), "{report:?}");
+    });
+}
+
+#[test]
+fn wrong_lengths_and_other_ranges_are_told_and_tried_again() {
+    let of = |change: fn(&mut Behaviour)| {
+        let mut behaviour = Behaviour::default();
+        change(&mut behaviour);
+        behaviour
+    };
+    for behaviour in [
+        of(|it| it.range_lie = 512),
+        of(|it| it.total_lie = Some(10)),
+        of(|it| it.length_lie = -1000),
+        of(|it| it.redirects = vec![("/disk".into(), 302, "http://127.0.0.1:1/etc".into())]),
+    ] {
+        let told = format!("{behaviour:?}");
+        answered(qcow2(), behaviour, |mut pod| {
+            let report = pod.reports(|report| {
+                matches!(report.stage, Stage::Waiting | Stage::Failed) && !report.reason.is_empty()
+            });
+            assert!(!report.message.is_empty() && !report.message.contains("panic"), "{told}: {report:?}");
+        });
+    }
+}
