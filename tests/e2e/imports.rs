@@ -4,7 +4,7 @@ use crate::{tiny, with_disks};
 use std::net::Ipv4Addr;
 use std::path::Path;
 use tests::cluster::{Space, until};
-use tests::disk::{qemu_convert, raw_disk};
+use tests::disk::{qemu_convert, raw_disk, shell};
 use tests::http::{Behaviour, Fail, Server};
 use tests::layout::Tar;
 
@@ -159,6 +159,45 @@ fn what_cannot_be_mended_ends_at_once() {
     }
     assert_eq!(space.get("dv/missing", ".status.restartCount"), "");
     assert!(missing.requests().len() <= 2, "{:?}", missing.requests());
+}
+
+/// Images that lead to other files, are larger than they say, or are no disks, end at once with a sentence on the DataVolume; a
+/// node has no file more, and no server is asked twice.
+#[test]
+fn hostile_images_are_refused_by_name() {
+    let Some(space) = Space::new("imports") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    shell(
+        folder.path(),
+        "truncate -s 4M disk.raw
+         qemu-img create -q -f qcow2 -b /etc/passwd -F raw backing
+         qemu-img create -q -f qcow2 -o data_file=data.raw data 4M
+         qemu-img convert -f raw -O vmdk disk.raw vmdk
+         head -c 1G /dev/zero | gzip -1 > bomb
+         head -c 3M /dev/urandom > noise; qemu-img convert -f raw -O qcow2 noise whole; head -c 1M whole > cut",
+    );
+    let cases = [
+        ("backing", "InvalidImage", "/etc/passwd"),
+        ("data", "InvalidImage", "another file"),
+        ("vmdk", "InvalidImage", "vmdk"),
+        ("bomb", "DataVolumeTooSmall", "larger volume"),
+        ("cut", "InvalidImage", "past the end of the file"),
+    ];
+    let servers = cases.map(|(name, ..)| {
+        let bytes = std::fs::read(folder.path().join(name)).unwrap();
+        let server = serve(&space, bytes, Behaviour::default());
+        space.apply(&disk(name, &http(&server, ""), "64Mi", ""));
+        server
+    });
+    for ((name, word, said), server) in cases.into_iter().zip(servers) {
+        phase(&space, name, "Failed");
+        let message = message(&space, name, "Running");
+        assert!(message.to_lowercase().contains(said), "{name}: {message}");
+        assert_eq!(reason(&space, name, "Running"), word, "{name}: {message}");
+        assert_eq!(space.get(&format!("dv/{name}"), ".status.restartCount"), "", "{name}");
+        let asked = server.requests().len();
+        assert!(asked < 10, "{name}: {asked} requests");
+    }
 }
 
 /// Files instead of a disk: an archive is unpacked, and one with a link ends with the name of that.
