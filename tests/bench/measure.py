@@ -29,6 +29,8 @@ class Side:
     proof: str = ""
     # Removes what the command left beside `output`. Not measured.
     after: str = ""
+    # A file where the command tells the bytes that its processes had written to storage.
+    written: typing.Optional[pathlib.Path] = None
 
 
 @dataclasses.dataclass
@@ -60,6 +62,7 @@ class Runs:
     seconds: list = dataclasses.field(default_factory=list)
     rss: int = 0
     size: int = 0
+    written: int = 0
 
     @property
     def median(self):
@@ -117,6 +120,8 @@ def line(line, rounds, disk):
 def look(runs, disk):
     """Keeps the size of what a run left, and with a disk compares it with that."""
     side = runs.side
+    if side.written:
+        runs.written = max(runs.written, int(side.written.read_text()))
     if not side.output:
         return
     if not side.proof:

@@ -40,6 +40,34 @@ def row(result):
     return "| " + " | ".join(cells) + " |"
 
 
+def of_imports(results, rows, rounds, coracle, have):
+    """The table about imports, and behind it that of the cluster, where there is one."""
+    data = have.disk.stat().st_blocks * 512
+    text = [
+        *of_disks(rounds, coracle, have), "",
+        "| work | coracle s | RSS MiB | written | by hand | s | RSS MiB | written | ratio | goal | |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    text += [import_row(result, data) for result in results]
+    if rows:
+        text += ["", "| in a cluster | coracle | beside | goal | |", "|---|---|---|---|---|", *map(str, rows)]
+    return "\n".join(text)
+
+
+def import_row(result, data):
+    """What is written is told as a part of the data in the disk."""
+    ours, other = result.ours, result.other
+    ratio = f"{other.median / ours.median:.2f} ×"
+    if result.line.against:
+        ratio = f"takes {ours.median / result.line.against(result):.2f} × as long"
+    cells = [
+        result.line.name, spread(ours.seconds), str(ours.rss // MIB), f"{ours.written / data:.3f}",
+        f"`{other.side.name}`", spread(other.seconds), str(other.rss // MIB), f"{other.written / data:.3f}",
+        ratio, result.line.goal, {True: "yes", False: "**no**", None: ""}[result.met],
+    ]
+    return "| " + " | ".join(cells) + " |"
+
+
 def spread(seconds):
     """Several runs: their median, the least and the most; one: itself."""
     if len(seconds) == 1:

@@ -143,6 +143,11 @@ fn wanted(job: &Import, places: Arc<Places>, wishes: Wishes) -> Result<Wanted> {
         }
         job::Source::Upload(upload) => Named::Upload(upload.bytes),
         job::Source::Clone(clone) => {
+            if !clone.url.starts_with("https://") {
+                return Err(Error::refused(
+                    "the disk of a clone is fetched through TLS: its address begins with https://",
+                ));
+            }
             options.mutual = Some(secrets::mutual(&clone.tls));
             // What a guest wrote at the beginning of its disk is not taken for a format or a compression.
             format = Some(Format::Qcow2);

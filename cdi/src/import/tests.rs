@@ -174,6 +174,36 @@ fn an_upload_comes_through_standard_input_and_its_size_is_what_its_client_said()
 }
 
 #[test]
+fn a_clone_is_a_qcow2_from_a_server_that_is_known_by_its_certificate() {
+    let clone = |url: &str| job(Source::Clone(job::Clone { url: url.into(), tls: "/clone".into() }));
+    let import = clone("https://clone-source-1.golden.svc:8443/disk");
+    let request = asked(&import).unwrap();
+    assert_eq!(request.source_format, Some(Format::Qcow2), "what a guest wrote is not looked into");
+    let mutual = request.options.mutual.as_ref().unwrap();
+    assert_eq!(
+        (mutual.certificate.to_str(), mutual.key.to_str()),
+        (Some("/clone/tls.crt"), Some("/clone/tls.key"))
+    );
+    assert_eq!(mutual.authority.to_str(), Some("/clone/ca.crt"));
+    let reach = request.reach().unwrap();
+    for file in ["tls.crt", "tls.key", "ca.crt"] {
+        let used = reach.process().use_of(&Path::new("/clone").join(file));
+        assert_eq!(used, Some(guard::confine::Use::Read), "{file}");
+    }
+    assert!(reach.process().has_network());
+    assert_eq!(shown(&import.source), "https://clone-source-1.golden.svc:8443/disk");
+    for url in ["http://h/disk", "/etc/shadow", "docker://h/x:1", ""] {
+        assert!(refused(&clone(url)).contains("begins with https://"), "{url}");
+    }
+    let text = r#"{"source": {"clone": {"url": "https://h/disk", "tls": "/c"}}, "target": {"file": "/data/disk.img"}}"#;
+    let read: Import = serde_json::from_str(text).unwrap();
+    assert_eq!(read.source.address(), Some("https://h/disk"));
+    let text = r#"{"disk": {"device": "/dev/x"}, "client": "a/b-c/d"}"#;
+    let serve: job::Serve = serde_json::from_str(text).unwrap();
+    assert_eq!(serve.disk, Target::Device("/dev/x".into()));
+}
+
+#[test]
 fn an_address_leads_to_the_web_and_nowhere_else() {
     for url in ["/etc/shadow", "file:///etc/shadow", "docker://h/os:1", "-", "s3cret", ""] {
         assert!(refused(&job(Source::Http(http(url)))).contains("http://"), "{url}");
