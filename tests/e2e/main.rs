@@ -10,6 +10,7 @@ mod boots;
 mod clients;
 mod console;
 mod crash;
+mod crons;
 mod debian;
 mod deletion;
 mod documents;

@@ -32,7 +32,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("serve", &["api-server", "kubernetes"]),
     ("subresources", &["api", "api-server", "kubernetes", "launcher-client", "serve"]),
     ("admission", &["api", "api-server", "kubernetes", "serve", "subresources"]),
-    ("cluster", &["api", "api-server", "kubernetes", "serve"]),
+    ("cluster", &["api", "api-server", "fetch", "kubernetes", "serve"]),
     (
         "node",
         &["api", "api-server", "container-disk", "error-core", "kubernetes", "launcher-client", "serve"],

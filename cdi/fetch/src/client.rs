@@ -19,6 +19,7 @@ use crate::{Connect, Connector, Error, ErrorKind, Fault, Location, Result, Silen
 use bytes::Bytes;
 use reqwest::header::{ACCEPT_ENCODING, HeaderMap, LOCATION};
 use reqwest::{Body, Method, Response, StatusCode};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long an error's own text may take.
@@ -26,7 +27,7 @@ const EXCERPT: Duration = Duration::from_secs(5);
 
 /// The way to one server, and to where it redirects.
 pub struct Client<A> {
-    connector: Connector,
+    connector: Arc<Connector>,
     redirects: redirect::Policy,
     authorizer: A,
     messages: Box<dyn Messages>,
@@ -127,7 +128,17 @@ impl<A: Authorizer> Client<A> {
         authorizer: A,
         messages: impl Messages + 'static,
     ) -> Client<A> {
-        Client { connector: Connector::new(connect), redirects, authorizer, messages: Box::new(messages) }
+        Client::over(Arc::new(Connector::new(connect)), redirects, authorizer, messages)
+    }
+
+    /// The same by connections that others use too.
+    pub fn over(
+        connector: Arc<Connector>,
+        redirects: redirect::Policy,
+        authorizer: A,
+        messages: impl Messages + 'static,
+    ) -> Client<A> {
+        Client { connector, redirects, authorizer, messages: Box::new(messages) }
     }
 
     /// Who asks.
@@ -232,7 +243,7 @@ impl<A: Authorizer> Client<A> {
     /// Whether TLS is spoken at an address, found out by one request that says nothing of who asks. A certificate that is not
     /// believed is a fault, not a reason to speak plain HTTP.
     pub async fn speaks_tls(&self, place: &Location, wait: Duration) -> Result<bool, Fault> {
-        let client = self.connector.get(true, true).map_err(|e| Fault::new(Why::Tls, e))?;
+        let client = self.connector.get(place, true).map_err(|e| Fault::new(Why::Tls, e))?;
         match within(wait, client.get(place.url().clone()).send()).await {
             Some(Ok(_)) => Ok(true),
             Some(Err(e)) if knows_no_tls(&e) => Ok(false),
@@ -256,7 +267,7 @@ impl<A: Authorizer> Client<A> {
         request: &mut Request<'_, A::Scope>,
         silence: &mut Silence,
     ) -> Result<Response, Fault> {
-        let client = self.connector.get(place.is_tls(), own).map_err(|e| Fault::new(Why::Tls, e))?;
+        let client = self.connector.get(place, own).map_err(|e| Fault::new(Why::Tls, e))?;
         let mut sent = client
             .request(request.method.clone(), place.url().clone())
             .headers(request.headers.clone())

@@ -1,9 +1,10 @@
-//! Connections to one server and to where it redirects: TLS, client certificate, proxies, time-outs.
+//! Connections to one server and to where it redirects: TLS, client certificate, proxies, time-outs, addresses.
 
-use crate::{Error, ErrorKind, Result};
+use crate::addresses::{self, Addresses};
+use crate::{Error, ErrorKind, Location, Result};
 use reqwest::{Certificate, Client, Identity, redirect};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// How a server is connected to.
@@ -19,6 +20,8 @@ pub struct Connect {
     pub unchecked: Unchecked,
     /// How long one attempt to connect may take, name lookup and TLS included.
     pub timeout: Duration,
+    /// Which addresses are connected to.
+    pub addresses: Addresses,
     /// Idle connections that are kept to one server.
     pub kept: usize,
     /// What to do where TLS cannot be set up, after "cannot set up TLS; ".
@@ -52,10 +55,11 @@ impl Connector {
         Connector { connect, plain, own, elsewhere }
     }
 
-    /// The client for the server itself (`own`) or for where it redirects. Only the server itself is shown our
-    /// certificate.
-    pub fn get(&self, tls: bool, own: bool) -> Result<&Client> {
-        let tls = tls || (!self.connect.is_private && proxy_speaks_tls());
+    /// The client for a place of the server itself (`own`) or of one that it sends us to. Only the server itself is shown our
+    /// certificate. A place whose address may not be connected to has none.
+    pub fn get(&self, place: &Location, own: bool) -> Result<&Client> {
+        addresses::check(self.connect.addresses, place)?;
+        let tls = place.is_tls() || (!self.connect.is_private && proxy_speaks_tls());
         let slot = match (tls, own || self.is_same_elsewhere()) {
             (false, _) => &self.plain,
             (true, true) => &self.own,
@@ -86,6 +90,9 @@ impl Connector {
             .pool_idle_timeout(Duration::from_secs(60))
             .pool_max_idle_per_host(self.connect.kept.max(1))
             .referer(false);
+        if self.connect.addresses == Addresses::Elsewhere {
+            builder = builder.dns_resolver(Arc::new(addresses::Elsewhere));
+        }
         let unchecked = match self.connect.unchecked {
             Unchecked::Nobody => false,
             Unchecked::Origin => own,
@@ -159,6 +166,7 @@ mod tests {
             is_private: false,
             unchecked,
             timeout,
+            addresses: Addresses::Any,
             kept: 1,
             hint: "look",
         })
@@ -174,9 +182,11 @@ mod tests {
             (Unchecked::Everybody, true, true),
         ] {
             let connector = with(unchecked, missing);
-            assert_eq!(connector.get(true, true).is_ok(), own, "{unchecked:?}");
-            assert_eq!(connector.get(true, false).is_ok(), elsewhere, "{unchecked:?}");
-            assert!(connector.get(false, true).is_ok(), "plain HTTP needs no certificate");
+            let place = |url: &str| Location::parse(url).unwrap().0;
+            let (tls, plain) = (place("https://h/"), place("http://h/"));
+            assert_eq!(connector.get(&tls, true).is_ok(), own, "{unchecked:?}");
+            assert_eq!(connector.get(&tls, false).is_ok(), elsewhere, "{unchecked:?}");
+            assert!(connector.get(&plain, true).is_ok(), "plain HTTP needs no certificate");
         }
     }
 
@@ -184,10 +194,14 @@ mod tests {
     fn a_file_without_a_certificate_is_refused_by_name() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "no certificate\n").unwrap();
-        let error = with(Unchecked::Nobody, file.path()).get(true, true).unwrap_err();
+        let error = with(Unchecked::Nobody, file.path())
+            .get(&Location::parse("https://h/").unwrap().0, true)
+            .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Usage);
         assert!(error.to_string().contains("holds no certificate"), "{error}");
-        let error = with(Unchecked::Nobody, Path::new("/none.pem")).get(true, true).unwrap_err();
+        let error = with(Unchecked::Nobody, Path::new("/none.pem"))
+            .get(&Location::parse("https://h/").unwrap().0, true)
+            .unwrap_err();
         assert_eq!(error.to_string(), "cannot read the CA file /none.pem");
         assert_eq!(error.kind(), ErrorKind::NotFound);
     }

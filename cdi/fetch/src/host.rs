@@ -26,19 +26,53 @@ pub(crate) fn is_inside(host: &str) -> bool {
     }
 }
 
+/// Whether an address is of this computer, of its link or of a service beside it that tells of the computer (its metadata, which
+/// may hold credentials), also where it stands inside of one of IPv6. Nor is a group of many somebody to be asked.
+pub(crate) fn is_near(ip: IpAddr) -> bool {
+    // What clouds answer at, beside 169.254.169.254, which is link-local.
+    const METADATA: [IpAddr; 3] = [
+        IpAddr::V4(Ipv4Addr::new(100, 100, 100, 200)),
+        IpAddr::V4(Ipv4Addr::new(192, 0, 0, 192)),
+        IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)),
+    ];
+    let v4 = |ip: Ipv4Addr| {
+        let is_here = ip.octets()[0] == 0 || ip.is_loopback();
+        is_here || ip.is_link_local() || ip.is_multicast() || ip.is_broadcast()
+    };
+    let near = |ip: IpAddr| match ip {
+        IpAddr::V4(ip) => v4(ip),
+        IpAddr::V6(ip) => {
+            let first = ip.segments()[0];
+            // Link-local (fe80::/10) and site-local (fec0::/10).
+            ip.is_loopback() || ip.is_unspecified() || ip.is_multicast() || first & 0xff80 == 0xfe80
+        }
+    };
+    let within = match ip {
+        IpAddr::V4(_) => None,
+        IpAddr::V6(ip) => v4_within(ip).map(IpAddr::V4),
+    };
+    [Some(ip), within].into_iter().flatten().any(|ip| METADATA.contains(&ip) || near(ip))
+}
+
+/// The address of IPv4 that one of IPv6 leads to: mapped (::ffff:0:0/96), compatible (::/96, which holds ::1 and ::), NAT64
+/// (64:ff9b::/96), 6to4 (2002::/16).
+fn v4_within(ip: Ipv6Addr) -> Option<Ipv4Addr> {
+    let v4 = |high: u16, low: u16| Some(Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low)));
+    match ip.segments() {
+        [0, 0, 0, 0, 0, 0 | 0xffff, high, low]
+        | [0x64, 0xff9b, 0, 0, 0, 0, high, low]
+        | [0x2002, high, low, ..] => v4(high, low),
+        _ => None,
+    }
+}
+
 fn inside_v6(ip: Ipv6Addr) -> bool {
-    let s = ip.segments();
-    let v4 = |high: u16, low: u16| Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low));
-    match s {
-        // Mapped (::ffff:0:0/96), compatible (::/96, which holds ::1 and ::), NAT64 (64:ff9b::/96).
-        [0, 0, 0, 0, 0, 0 | 0xffff, high, low] => inside_v4(v4(high, low)),
-        [0x64, 0xff9b, 0, 0, 0, 0, high, low] => inside_v4(v4(high, low)),
+    match (v4_within(ip), ip.segments()) {
+        (Some(ip), _) => inside_v4(ip),
         // NAT64 of one's own network.
-        [0x64, 0xff9b, 1, ..] => true,
-        // 6to4.
-        [0x2002, high, low, ..] => inside_v4(v4(high, low)),
+        (None, [0x64, 0xff9b, 1, ..]) => true,
         // Unique local (fc00::/7), link-local (fe80::/10) and site-local (fec0::/10).
-        [first, ..] => first & 0xfe00 == 0xfc00 || first & 0xff80 == 0xfe80,
+        (None, [first, ..]) => first & 0xfe00 == 0xfc00 || first & 0xff80 == 0xfe80,
     }
 }
 
@@ -46,4 +80,41 @@ fn inside_v4(ip: Ipv4Addr) -> bool {
     let [a, b, c, _] = ip.octets();
     let (here, shared, protocols) = (a == 0, a == 100 && b & 0xc0 == 64, [a, b, c] == [192, 0, 0]);
     ip.is_private() || ip.is_loopback() || ip.is_link_local() || here || shared || protocols
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_near_is_known_in_every_writing() {
+        for (ip, near) in [
+            ("127.0.0.1", true),
+            ("127.9.9.9", true),
+            ("0.0.0.0", true),
+            ("0.1.2.3", true),
+            ("169.254.169.254", true),
+            ("100.100.100.200", true),
+            ("224.0.0.1", true),
+            ("255.255.255.255", true),
+            ("::1", true),
+            ("::", true),
+            ("fe80::1", true),
+            ("ff02::1", true),
+            ("fd00:ec2::254", true),
+            ("::ffff:127.0.0.1", true),
+            ("::ffff:169.254.169.254", true),
+            ("::127.0.0.1", true),
+            ("64:ff9b::169.254.169.254", true),
+            ("2002:7f00:1::", true),
+            ("10.0.0.1", false),
+            ("192.168.0.1", false),
+            ("93.184.216.34", false),
+            ("fd00::1", false),
+            ("2001:db8::1", false),
+            ("::ffff:10.0.0.1", false),
+        ] {
+            assert_eq!(is_near(ip.parse().unwrap()), near, "{ip}");
+        }
+    }
 }

@@ -15,7 +15,7 @@
 //!                            where a request goes, and where a redirect may lead          location.rs redirect.rs host.rs
 //!                            where one led, which is asked first from then on            resolved.rs
 //!                               ▼
-//!                            Connector: TLS, proxies, time-outs                          connect.rs
+//!                            Connector: TLS, proxies, time-outs; who may be asked        connect.rs addresses.rs
 //!                               ▼
 //!                            the one runtime of the process                              runtime.rs
 //! ```
@@ -25,6 +25,7 @@
 //!
 //! Everything is for plain threads: calls block, and panic inside an async task.
 
+mod addresses;
 mod attempts;
 pub mod authorize;
 pub mod body;
@@ -49,6 +50,7 @@ mod secret;
 mod silence;
 mod validators;
 
+pub use addresses::{Addresses, is_barred};
 pub use attempts::{Attempts, GOOD_PROGRESS, Retry};
 pub use client::{Client, Fetched, Lost, Messages, Payload, Rejected, Request};
 pub use concurrency::{Concurrency, Permit};

@@ -81,6 +81,7 @@ mod tests {
             is_private: false,
             unchecked,
             timeout: IDLE,
+            addresses: crate::Addresses::Any,
             kept: 1,
             hint: "",
         };

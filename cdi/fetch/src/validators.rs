@@ -57,6 +57,16 @@ impl Validators {
         Some((value, self.strong_etag().is_some() && self.size.is_some()))
     }
 
+    /// What names the version where nothing but its name is asked for: a strong ETag, or the date and the size. A weak ETag may
+    /// stay while the bytes change.
+    pub fn version(&self) -> Option<String> {
+        match (self.strong_etag(), &self.modified, self.size) {
+            (Some(etag), ..) => Some(format!("etag:{etag}")),
+            (None, Some(modified), Some(size)) => Some(format!("mtime:{modified} size:{size}")),
+            _ => None,
+        }
+    }
+
     /// The size of the whole file.
     pub fn size(&self) -> Option<u64> {
         self.size
@@ -149,6 +159,20 @@ mod tests {
 
     fn dated(modified: &str, date: &str) -> Validators {
         Validators::new(&headers(&[("last-modified", modified), ("date", date)]), Some(7))
+    }
+
+    #[test]
+    fn a_version_is_named_by_what_changes_with_the_bytes() {
+        let of = |etag: &'static str, modified: &'static str, size| {
+            let all = [("etag", etag), ("last-modified", modified)];
+            let there: Vec<_> = all.into_iter().filter(|(_, value)| !value.is_empty()).collect();
+            Validators::new(&headers(&there), size).version()
+        };
+        assert_eq!(of("\"a\"", "b", Some(7)).as_deref(), Some("etag:\"a\""));
+        assert_eq!(of("W/\"a\"", "b", Some(7)).as_deref(), Some("mtime:b size:7"));
+        for (etag, modified, size) in [("W/\"a\"", "b", None), ("W/\"a\"", "", Some(7)), ("", "", Some(7))] {
+            assert_eq!(of(etag, modified, size), None);
+        }
     }
 
     #[test]

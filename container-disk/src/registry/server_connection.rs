@@ -9,8 +9,8 @@ use crate::Error;
 use fetch::authorize::{RegistryToken, Scopes};
 use fetch::retry::{self, seconds};
 use fetch::{
-    Client, Connect, Fault, Fetched, Location, Lost, Messages, Payload, Rejected, Request, Resolved, Silence,
-    Unchecked, Why, is_loopback, redirect,
+    Addresses, Client, Connect, Fault, Fetched, Location, Lost, Messages, Payload, Rejected, Request,
+    Resolved, Silence, Unchecked, Why, is_loopback, redirect,
 };
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, StatusCode};
@@ -216,6 +216,7 @@ fn connect(access: &Access) -> Connect {
         is_private: false,
         unchecked: if access.insecure { Unchecked::Origin } else { Unchecked::Nobody },
         timeout: CONNECT,
+        addresses: Addresses::Any,
         kept: usize::MAX,
         hint: "install the system's CA certificates, or name the registry's in registries.toml (ca = …)",
     }

@@ -4,6 +4,7 @@ use api_server::Writer;
 use api_server::error::{Error, Result};
 use api_server::lease::Lease;
 use clap::Parser;
+use fetch::Addresses;
 use kubernetes::objects::{ClusterFacts, Key, Kind, LEASE};
 use kubernetes::servers::{self, PORT};
 use serde_json::json;
@@ -31,6 +32,9 @@ pub struct Controller {
     /// The image of the workers that move disks
     #[arg(long, env = "WORKER_IMAGE")]
     worker_image: String,
+    /// Poll images of DataImportCrons at the addresses of the node and of metadata services, too
+    #[arg(long)]
+    poll_any_address: bool,
     /// Where /healthz, /readyz and /metrics answer, by HTTPS
     #[arg(long, default_value_t = everywhere(PORT))]
     listen: SocketAddr,
@@ -50,6 +54,9 @@ impl Controller {
             signal(SignalKind::terminate()).map_err(|e| Error::setup("cannot wait for SIGTERM", e))?;
         let reports = crate::reports::Reports::new()
             .map_err(|e| Error::setup("cannot set up TLS for the reports of workers", e))?;
+        let addresses = if self.poll_any_address { Addresses::Any } else { Addresses::Elsewhere };
+        let polls = crate::polls::Polls::new(addresses)
+            .map_err(|e| Error::setup("cannot set up TLS for the polls of DataImportCrons", e))?;
         let mut lease = Lease::new(writer.clone(), &self.namespace, LEASE, self.identity.clone());
         // A replica in waiting has nothing to do, and is ready for that.
         health.is_ready();
@@ -60,7 +67,7 @@ impl Controller {
         tracing::info!("{} acts", self.identity);
         let act = async {
             let facts = self.facts(&writer).await;
-            crate::run::run(client, writer, facts, health, reports).await;
+            crate::run::run(client, writer, facts, health, reports, polls).await;
         };
         let lost = tokio::select! {
             error = lease.keep() => Some(error),

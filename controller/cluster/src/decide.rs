@@ -1,6 +1,8 @@
 //! Which reconciler decides on an object.
 
-use crate::{certificates, datasource, datavolume, kubevirt, node, replicaset, storageprofile, vm, vmi};
+use crate::{
+    certificates, dataimportcron, datasource, datavolume, kubevirt, node, replicaset, storageprofile, vm, vmi,
+};
 use jiff::Timestamp;
 use kubernetes::objects::{Key, Kind, World};
 use kubernetes::plan::Plan;
@@ -15,6 +17,7 @@ pub fn decide(world: &World, key: &Key, now: Timestamp) -> Plan {
         // A PVC has the name of its DataVolume: both are one disk. What touches a PVC touches that key.
         Kind::DataVolume | Kind::PersistentVolumeClaim => datavolume::decide(world, namespace, name, now),
         Kind::DataSource => datasource::decide(world, namespace, name, now),
+        Kind::DataImportCron => dataimportcron::decide(world, namespace, name, now),
         Kind::StorageProfile | Kind::StorageClass => storageprofile::decide(world, name, now),
         Kind::KubeVirt => kubevirt::decide(world, namespace, name, now),
         Kind::Node => node::decide(world, name, now),

@@ -9,6 +9,7 @@
 //!  replica set ────────────┘                              ▲
 //!        PVCs, nodes: looked at ──────────────────────────┘
 //!  StorageClass ─► storageprofile ─► StorageProfile          DataSource ─► datasource ─► its status
+//!  DataImportCron ─► dataimportcron ─► DataVolume, DataSource; polls: a server is asked for the digest of an image
 //!  DataVolume, PVC ─► datavolume ─► PVC, worker pod ─► reports: what the worker says of its work, each second
 //!
 //!  certificates  the API server is led to virt-api           kubevirt, node   the installation, what nodes say
@@ -28,6 +29,7 @@
 
 pub mod args;
 mod certificates;
+mod dataimportcron;
 mod datasource;
 mod datavolume;
 mod decide;
@@ -37,6 +39,7 @@ mod kubevirt;
 mod measures;
 mod node;
 mod pod;
+mod polls;
 mod replicaset;
 mod reports;
 #[cfg(test)]

@@ -64,6 +64,7 @@ pub(crate) fn page(world: &World, times: &Times, work: Work) -> String {
     vms(&mut page, world);
     vmis(&mut page, world);
     nodes(&mut page, world);
+    import_crons(&mut page, world);
     page.histogram(
         "kubevirt_vmi_phase_transition_time_seconds",
         "Seconds that a VMI spent in each phase.",
@@ -273,6 +274,28 @@ fn nodes(page: &mut Page, world: &World) {
     page.family("kubevirt_nodes_with_kvm", Is::Gauge, "Nodes that offer KVM.").is(&[], kvm as f64);
 }
 
+// ── DataImportCrons ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+fn import_crons(page: &mut Page, world: &World) {
+    let mut family = page.family(
+        "kubevirt_cdi_dataimportcron_outdated",
+        Is::Gauge,
+        "DataImportCrons whose DataSource does not lead to the newest image.",
+    );
+    for cron in world.data_import_crons.all() {
+        let said = |kind: &str| {
+            let mut all = cron.status.iter().flat_map(|status| &status.conditions);
+            all.find(|said| said.r#type == kind)
+        };
+        let is_outdated = said("UpToDate").is_none_or(|said| said.status != "True");
+        let is_pending = said("Progressing").is_some_and(|said| said.reason.as_deref() == Some("Pending"));
+        let [(_, namespace), (_, name)] = names(&cron.metadata);
+        let pending = if is_pending { "true" } else { "false" };
+        let labels = [("ns", namespace), ("cron_name", name), ("pending", pending)];
+        family.is(&labels, if is_outdated { 1.0 } else { 0.0 });
+    }
+}
+
 fn names(meta: &api::meta::ObjectMeta) -> [(&'static str, &str); 2] {
     [
         ("namespace", meta.namespace.as_deref().unwrap_or_default()),
@@ -296,6 +319,22 @@ mod tests {
     fn lines(text: &str, name: &str) -> Vec<String> {
         let with = |line: &&str| line.starts_with(name) && line[name.len()..].starts_with(['{', ' ']);
         text.lines().filter(with).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_data_import_cron_is_outdated_until_its_datasource_leads_to_the_newest_image() {
+        let mut sim = Sim::new();
+        let meta = json!({"namespace": "n", "name": "images"});
+        let key =
+            sim.put(Kind::DataImportCron, json!({"metadata": meta, "spec": {"managedDataSource": "os"}}));
+        let said = |sim: &Sim| {
+            let text = page(&sim.world, &Times::default(), Work::default());
+            lines(&text, "kubevirt_cdi_dataimportcron_outdated")
+        };
+        let labels = "{ns=\"n\",cron_name=\"images\",pending=\"false\"}";
+        assert_eq!(said(&sim), [format!("kubevirt_cdi_dataimportcron_outdated{labels} 1")]);
+        sim.change(&key, json!({"status": {"conditions": [{"type": "UpToDate", "status": "True"}]}}));
+        assert_eq!(said(&sim), [format!("kubevirt_cdi_dataimportcron_outdated{labels} 0")]);
     }
 
     #[test]

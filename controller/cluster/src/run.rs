@@ -9,7 +9,9 @@
 //! One task owns the World. Nothing is decided before every kind has been listed once, and nothing for an object while
 //! a plan of it is being carried out. A plan that fails is decided anew after a pause that grows.
 
+use crate::dataimportcron::{self, Question};
 use crate::measures::{self, Times, Work};
+use crate::polls::{self, Polls};
 use crate::reports::{Reports, Told};
 use api_server::error::ErrorKind;
 use api_server::watch::{self, Seen};
@@ -17,6 +19,7 @@ use api_server::{Done, Writer};
 use jiff::{SignedDuration, Timestamp};
 use kubernetes::objects::{ClusterFacts, Failure, Home, Key, Kind, Program, World, followed_by};
 use kubernetes::plan::{Plan, Step};
+use kubernetes::polls::Polled;
 use serve::health::Health;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tokio::sync::mpsc;
@@ -45,6 +48,8 @@ pub(crate) struct ControlLoop {
     /// The uids of the last objects that went. The answer to a write of ours may come after the news that the object is
     /// gone, and would bring it back for ever.
     removed: VecDeque<String>,
+    /// Servers that are to be asked for the images of DataImportCrons: by key, the uid and the question.
+    pub(crate) questions: BTreeMap<Key, (String, Question)>,
     times: Times,
     decided: u64,
     broken: u64,
@@ -57,6 +62,7 @@ pub(crate) async fn run(
     facts: ClusterFacts,
     health: Health,
     (mut reports, mut told): (Reports, mpsc::Receiver<Told>),
+    mut polls: Polls,
 ) {
     let (to, mut seen) = mpsc::channel(WAITING);
     let home = Home { namespace: facts.namespace.clone(), ..Home::default() };
@@ -77,6 +83,7 @@ pub(crate) async fn run(
                 None => return,
             },
             Some(report) = told.recv() => control.told(report),
+            told = polls.next(), if polls.are_running() => told.into_iter().for_each(|told| control.polled(told)),
             Some(done) = tasks.join_next(), if !tasks.is_empty() => match done {
                 Ok((key, done)) => control.done(key, done, Timestamp::now()),
                 Err(error) => tracing::error!("a plan broke off: {error}"),
@@ -101,6 +108,10 @@ pub(crate) async fn run(
             let writer = writer.clone();
             tasks.spawn(async move { (key, writer.carry_out(plan).await) });
         }
+        for (key, (uid, question)) in std::mem::take(&mut control.questions) {
+            polls.ask(key, uid, question);
+        }
+        polls.begin();
     }
 }
 
@@ -157,6 +168,24 @@ impl ControlLoop {
         if self.world.reports.insert(at, told.clone()) != Some(told) {
             self.touch(&pod);
         }
+    }
+
+    /// A server was asked for the image of a DataImportCron.
+    pub(crate) fn polled(&mut self, told: polls::Told) {
+        let polls::Told { key, uid, at, answer } = told;
+        // Another of that name may have come meanwhile.
+        if self.world.uid(&key).is_none_or(|known| known != uid) {
+            return;
+        }
+        let place = (key.namespace.clone(), key.name.clone());
+        let before = self.world.polls.get(&place).filter(|(of, _)| *of == uid);
+        let failures = before.map_or(0, |(_, polled)| polled.failures);
+        let (answer, failures, pause) = match answer {
+            Ok(digest) => (Ok(digest), 0, None),
+            Err((why, pause)) => (Err(why), failures.saturating_add(1), pause),
+        };
+        self.world.polls.insert(place, (uid, Polled { at, answer, failures, pause }));
+        self.touch(&key);
     }
 
     /// Takes an object as it is now.
@@ -225,6 +254,11 @@ impl ControlLoop {
             self.dirty.remove(&key);
             let plan = crate::decide(&self.world, &key, now);
             self.decided += 1;
+            if key.kind == Kind::DataImportCron
+                && let Some(question) = dataimportcron::question(&self.world, &key.namespace, &key.name, now)
+            {
+                self.questions.insert(key.clone(), question);
+            }
             let failure = self.world.failures.get(&key).map(|failure| (failure.about, failure.retry));
             let waits = failure.map(|(_, retry)| retry).filter(|retry| *retry > now);
             if let Some(again) = plan.again.into_iter().chain(waits).min() {

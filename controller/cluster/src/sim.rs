@@ -51,6 +51,8 @@ pub(crate) struct Sim {
     pub(crate) wire: door::Wire,
     /// The last version of an object.
     pub(crate) version: u64,
+    /// The digest that the tag of a DataImportCron leads to, by its number; 0 while its registry is away.
+    pub(crate) tag: u8,
     /// VMIs that there ever were.
     pub(crate) lives: usize,
 }
@@ -86,6 +88,7 @@ impl Sim {
             watchers: BTreeMap::new(),
             wire: door::Wire::default(),
             version: 100,
+            tag: 0,
             lives: 0,
         }
     }

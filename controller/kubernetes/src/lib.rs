@@ -5,7 +5,7 @@
 //!  plan        what is to be done for one object, as steps; issue: the step that makes a certificate
 //!  config      the settings that a KubeVirt object says             conditions   lists of conditions
 //!  launcher    the form of a launcher pod                           metadata     labels and annotations that go on
-//!  worker      the form of a worker pod, which moves a disk
+//!  worker      the form of a worker pod, which moves a disk         polls        what a poll of an image comes to
 //!  webhooks    what virt-api is asked, and when                     servers      how each program is reached
 //!  accounts    how the API server knows each program                subresources what may be asked of a VM or a VMI
 //! ```
@@ -27,6 +27,7 @@ pub mod launcher;
 pub mod metadata;
 pub mod objects;
 pub mod plan;
+pub mod polls;
 pub mod servers;
 pub mod subresources;
 pub mod uploads;

@@ -123,8 +123,7 @@ impl ServiceAccount {
 
     async fn fetch(&self, to: &Server<'_>) -> Result<Token, Fault> {
         let name = self.token_server.shown();
-        let client =
-            to.connector.get(self.token_server.is_tls(), false).map_err(|e| Fault::new(Why::Tls, e))?;
+        let client = to.connector.get(&self.token_server, false).map_err(|e| Fault::new(Why::Tls, e))?;
         let fields = [("grant_type", GRANT.to_owned()), ("assertion", self.word(Timestamp::now())?)];
         let request = client
             .post(self.token_server.url().clone())

@@ -289,7 +289,7 @@ impl RegistryToken {
         credential: Option<&Credential>,
     ) -> Result<RequestBuilder, Fault> {
         let own = to.origin.is_tls() == realm.is_tls() && to.origin.host() == realm.host();
-        let client = to.connector.get(realm.is_tls(), own).map_err(|e| Fault::new(Why::Odd, e))?;
+        let client = to.connector.get(realm, own).map_err(|e| Fault::new(Why::Odd, e))?;
         let service = bearer.service.iter().map(|service| ("service", service.clone()));
         if let Some(Credential::Identity(token)) = credential {
             let fields = [
@@ -455,6 +455,7 @@ mod tests {
             is_private: false,
             unchecked: crate::Unchecked::Nobody,
             timeout,
+            addresses: crate::Addresses::Any,
             kept: 1,
             hint: "",
         });

@@ -11,8 +11,8 @@ mod redirects;
 
 use fetch::authorize::Authorizer;
 use fetch::{
-    Client, Connect, Error, Fault, Fetched, Location, Lost, Messages, Payload, Rejected, Request, Silence,
-    Unchecked, Why, redirect, runtime,
+    Addresses, Client, Connect, Error, Fault, Fetched, Location, Lost, Messages, Payload, Rejected, Request,
+    Silence, Unchecked, Why, redirect, runtime,
 };
 use reqwest::Method;
 use reqwest::header::{HeaderMap, HeaderValue, RANGE};
@@ -61,6 +61,7 @@ fn connect(ca: Vec<PathBuf>) -> Connect {
         is_private: false,
         unchecked: Unchecked::Nobody,
         timeout: IDLE,
+        addresses: Addresses::Any,
         kept: 1,
         hint: "look",
     }

@@ -204,6 +204,7 @@ fn connect(options: &Options) -> Connect {
         is_private,
         unchecked: if options.insecure_tls { Unchecked::Everybody } else { Unchecked::Nobody },
         timeout: options.connect_timeout,
+        addresses: fetch::Addresses::Any,
         kept: options.max_connections,
         hint: "install the system's CA certificates, or name a file with the server's CA",
     }

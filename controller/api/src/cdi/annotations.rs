@@ -20,5 +20,9 @@ pub const RUNNING: &str = "cdi.kubevirt.io/storage.condition.running";
 pub const RUNNING_REASON: &str = "cdi.kubevirt.io/storage.condition.running.reason";
 /// What the worker pod does or waits for, in a sentence.
 pub const RUNNING_MESSAGE: &str = "cdi.kubevirt.io/storage.condition.running.message";
+/// Label of the DataVolumes and of the DataSource of a DataImportCron: its name.
+pub const IMPORT_CRON: &str = "cdi.kubevirt.io/dataImportCron";
+/// Digest of the image that a DataImportCron saw last.
+pub const DESIRED_DIGEST: &str = "cdi.kubevirt.io/storage.import.sourceDesiredDigest";
 /// Asks for the fields of a PVC to be filled in from the StorageProfile.
 pub const APPLY_PROFILE: &str = "cdi.kubevirt.io/applyStorageProfile";

@@ -44,7 +44,7 @@ object! {
 object! {
     /// Observed state of a DataImportCron.
     pub struct DataImportCronStatus {
-        /// Imports in progress; at most one.
+        /// Import of the newest digest, in progress or complete; at most one.
         pub current_imports: Vec<ImportStatus> = "currentImports",
         /// PersistentVolumeClaim of the latest complete import.
         pub last_imported_pvc: Option<PvcSource> = "lastImportedPVC",

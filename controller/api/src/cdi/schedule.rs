@@ -78,14 +78,24 @@ impl Schedule {
 }
 
 impl Times {
-    /// A minute is one of them. Where both days of the month and weekdays are said, a day that is one of either counts.
-    pub fn holds(&self, minute: u32, hour: u32, day: u32, month: u32, weekday: u32) -> bool {
+    /// A day has some of them. Where both days of the month and weekdays are said, a day that is one of either counts.
+    pub fn has_day(&self, day: u32, month: u32, weekday: u32) -> bool {
         let (day, weekday) = (has(self.days.bits, day), has(self.weekdays.bits, weekday));
         let is_day = match self.days.is_any || self.weekdays.is_any {
             true => day && weekday,
             false => day || weekday,
         };
-        is_day && has(self.minutes, minute) && has(self.hours, hour) && has(self.months, month)
+        is_day && has(self.months, month)
+    }
+
+    /// A minute of such a day is one of them.
+    pub fn has_minute(&self, minute: u32, hour: u32) -> bool {
+        has(self.minutes, minute) && has(self.hours, hour)
+    }
+
+    /// They are of no other time zone than UTC, which alone is known.
+    pub fn are_utc(&self) -> bool {
+        self.zone.as_deref().is_none_or(|zone| ["UTC", "Etc/UTC", "GMT"].contains(&zone))
     }
 }
 
@@ -144,6 +154,10 @@ mod tests {
         }
     }
 
+    fn holds(times: &Times, minute: u32, hour: u32, day: u32, month: u32, weekday: u32) -> bool {
+        times.has_day(day, month, weekday) && times.has_minute(minute, hour)
+    }
+
     #[test]
     fn a_schedule_holds_at_its_times_and_at_no_other() {
         // Minute, hour, day, month, weekday.
@@ -162,11 +176,14 @@ mod tests {
             ("@yearly", (0, 0, 1, 1, 4), Some((0, 0, 1, 2, 4))),
         ] {
             let times = times(text);
-            let holds = |(minute, hour, day, month, weekday)| times.holds(minute, hour, day, month, weekday);
+            let holds =
+                |(minute, hour, day, month, weekday)| holds(&times, minute, hour, day, month, weekday);
             assert!(holds(yes), "{text} {yes:?}");
             assert!(!no.is_some_and(holds), "{text} {no:?}");
         }
-        assert_eq!(times("CRON_TZ=Europe/Berlin 0 6 * * *").zone.as_deref(), Some("Europe/Berlin"));
+        let berlin = times("CRON_TZ=Europe/Berlin 0 6 * * *");
+        assert_eq!((berlin.zone.as_deref(), berlin.are_utc()), (Some("Europe/Berlin"), false));
+        assert!(times("TZ=UTC 0 6 * * *").are_utc() && times("0 6 * * *").are_utc());
         assert!(
             matches!(Schedule::parse("@every 1h30m"), Some(Schedule::Every(span)) if span.as_str() == "1h30m")
         );
@@ -205,6 +222,7 @@ mod tests {
         ] {
             assert_eq!(Schedule::parse(text), None, "{text}");
         }
-        assert!(times("0 0 * * *").holds(0, 0, 1, 1, 1) && !times("0 0 * * *").holds(64, 0, 1, 1, 1));
+        let midnight = times("0 0 * * *");
+        assert!(holds(&midnight, 0, 0, 1, 1, 1) && !holds(&midnight, 64, 0, 1, 1, 1));
     }
 }

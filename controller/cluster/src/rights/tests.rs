@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::decide;
-use crate::sim::others::worker_ends;
+use crate::sim::others::{image_is, worker_ends};
 use crate::sim::{Sim, vm, vmi};
 use api::job::Stage;
 use api::meta::ObjectMeta;
@@ -68,6 +68,25 @@ fn history() -> Sim {
     // A name for a disk.
     let gold = json!({"source": {"pvc": {"namespace": "n", "name": "data"}}});
     sim.put(Kind::DataSource, json!({"metadata": {"namespace": "n", "name": "gold"}, "spec": gold}));
+    // An image that is imported anew when its tag moves, and what is too old goes.
+    let template = json!({"spec": {"source": {"registry": {"url": "docker://registry.example/os:1"}}, "storage": storage}});
+    let spec = json!({
+        "template": template, "schedule": "@hourly", "managedDataSource": "os", "importsToKeep": 1, "retentionPolicy": "None",
+    });
+    let cron = json!({"metadata": {"namespace": "n", "name": "images"}, "spec": spec});
+    let cron = sim.put(Kind::DataImportCron, cron);
+    for digits in ["0a", "0b"] {
+        sim.later(60);
+        image_is(&mut sim, &cron, Ok(&format!("sha256:{}", digits.repeat(32))));
+        sim.settle();
+        let name = format!("os-{}", digits.repeat(6));
+        sim.change(&Key::new(Kind::PersistentVolumeClaim, "n", &name), json!({"status": {"phase": "Bound"}}));
+        sim.settle();
+        worker_ends(&mut sim, &Key::new(Kind::Pod, "n", format!("importer-{name}")), Some(Stage::Done));
+        sim.settle();
+    }
+    let imports = sim.keys(Kind::DataVolume).into_iter().filter(|key| key.name.starts_with("os-"));
+    assert_eq!(imports.count(), 1);
     // A StorageClass that comes and goes, and its StorageProfile with it.
     let class = json!({"metadata": {"name": "fast"}, "provisioner": "rancher.io/local-path"});
     let class = sim.put(Kind::StorageClass, class);

@@ -58,6 +58,10 @@ pub(crate) enum Event {
     Images(bool),
     /// The kubelet and the virt-handler of the node are silent.
     Silence(bool),
+    /// A DataImportCron is made, or deleted.
+    Cron(bool),
+    /// Its tag leads to digest number so and so; to none while the registry is away.
+    Tag(u8),
     /// The settings are others; there are some if there were none.
     Settings(bool),
     /// The installation is taken away.
@@ -123,6 +127,19 @@ pub(crate) fn upload_event() -> impl Strategy<Value = Event> {
         2 => any::<bool>().prop_map(Event::Drop),
         1 => any::<bool>().prop_map(Event::Images),
         1 => any::<bool>().prop_map(Event::Silence),
+        1 => any::<bool>().prop_map(Event::Settings),
+    ]
+}
+
+/// What people want of images that are imported anew, and what happens to those.
+pub(crate) fn image_event() -> impl Strategy<Value = Event> {
+    let work = vec![None, Some(Stage::Done), Some(Stage::Done), Some(Stage::Failed)];
+    prop_oneof![
+        4 => any::<bool>().prop_map(Event::Cron),
+        6 => (0..4_u8).prop_map(Event::Tag),
+        4 => prop::sample::select(work).prop_map(Event::Work),
+        2 => any::<bool>().prop_map(Event::Worker),
+        1 => any::<bool>().prop_map(Event::Images),
         1 => any::<bool>().prop_map(Event::Settings),
     ]
 }
@@ -241,6 +258,20 @@ impl Event {
             Event::Vanish(which) => pod(sim, which).into_iter().for_each(|pod| sim.vanish(&pod)),
             Event::Images(are_there) => others.no_images = !are_there,
             Event::Silence(is) => others.silent = is,
+            Event::Cron(true) if !sim.objects.contains_key(&cron()) => {
+                let Key { namespace, name, .. } = cron();
+                let storage = json!({"resources": {"requests": {"storage": "1Gi"}}});
+                let source = json!({"registry": {"url": "docker://registry.example/os:1"}});
+                let spec = json!({
+                    "template": {"spec": {"source": source, "storage": storage}}, "schedule": "@every 5m",
+                    "managedDataSource": "os", "importsToKeep": 2, "retentionPolicy": "None",
+                });
+                let meta = json!({"namespace": namespace, "name": name});
+                sim.put(Kind::DataImportCron, json!({"metadata": meta, "spec": spec}));
+            }
+            Event::Cron(true) => {}
+            Event::Cron(false) => sim.delete(&cron()),
+            Event::Tag(number) => sim.tag = number,
             Event::Settings(emulates) => {
                 let spec = json!({"configuration": {"developerConfiguration": {"useEmulation": emulates}}});
                 match sim.objects.contains_key(&settings) {
@@ -287,6 +318,11 @@ fn complete(which: usize, strategy: &str) -> Value {
             json!([{"name": "root", "dataVolume": {"name": "data"}}]);
     }
     object
+}
+
+/// The DataImportCron of histories.
+pub(crate) fn cron() -> Key {
+    Key::new(Kind::DataImportCron, "n", "images")
 }
 
 /// What takes an upload.

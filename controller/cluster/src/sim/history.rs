@@ -82,6 +82,7 @@ impl Run {
     /// Everything of people's goes, in whatever state it is.
     pub(crate) fn clear(&mut self) {
         for kind in [
+            Kind::DataImportCron,
             Kind::VirtualMachine,
             Kind::VirtualMachineInstanceReplicaSet,
             Kind::VirtualMachineInstance,

@@ -12,6 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use kit::patched;
 use kubernetes::conditions::stamp;
 use kubernetes::objects::{Key, Kind, Work};
+use kubernetes::polls::{NoAnswer, Polled};
 use kubernetes::worker::{WORK, WORKER};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -242,6 +243,16 @@ pub(crate) fn is_worker(pod: &Value) -> bool {
 pub(crate) fn container(pod: &Value) -> &'static str {
     let label = &pod["metadata"]["labels"][WORK.0];
     Work::ALL.into_iter().find(|work| label == work.label()).unwrap_or(Work::Import).container()
+}
+
+/// The server of a DataImportCron's image has been asked.
+pub(crate) fn image_is(sim: &mut Sim, cron: &Key, answer: Result<&str, NoAnswer>) {
+    let uid = uid(sim.get(cron));
+    let at = (cron.namespace.clone(), cron.name.clone());
+    let before = sim.world.polls.get(&at).map_or(0, |(_, polled)| polled.failures);
+    let failures = if answer.is_ok() { 0 } else { before + 1 };
+    let answer = answer.map(str::to_owned);
+    sim.world.polls.insert(at, (uid, Polled { at: sim.now, answer, failures, pause: None }));
 }
 
 /// A worker ends: with this report, or killed before it could say anything.

@@ -5,7 +5,9 @@
 //! | create `pods` | launchers: owned by a VMI, off the node's namespaces, in the form of [`kubernetes::launcher`]; workers: owned by a PVC, in that form, with nothing of the node's ([`kubernetes::worker`]) |
 //! | delete `pods`, patch `pods/status` | launchers by label and name, owned or left behind, and workers; of a launcher's status only the conditions |
 //! | create, patch `persistentvolumeclaims` | those of DataVolumes; afterwards only annotations of CDI |
-//! | patch `datasources` | their status, which has no path of its own |
+//! | create, patch `datasources` | those of DataImportCrons, which lead to PVCs of their namespace; of all others the status, which has no path of its own |
+//! | patch `dataimportcrons` | their status, which has no path of its own, and the annotation of the newest digest |
+//! | delete `datavolumes` | imports of DataImportCrons, by their label |
 //! | patch `nodes` | the label that VMIs may be scheduled there |
 //! | create, delete `controllerrevisions` | those of VMs, by their names |
 //! | create `configmaps`, `leases` | the names that it declares ([`names`]) |
@@ -33,6 +35,7 @@
 
 use super::{Policy, Rule, differ_only, is_user, literal, rule, same};
 use crate::Wishes;
+use api::cdi::annotations::{DESIRED_DIGEST, IMPORT_CRON};
 use kubernetes::accounts::Accounts;
 use kubernetes::launcher::{CAPABILITIES, USER, VOLUMES};
 use kubernetes::objects::rights::names;
@@ -48,7 +51,7 @@ const OF_OTHERS: [&str; 2] = ["downwardAPI", "projected"];
 /// For whom a token in a pod may be: the certificate authorities of meshes.
 pub(super) const AUDIENCES: [&str; 2] = ["istio-ca", "identity.l5d.io"];
 
-pub(super) fn policies(wishes: &Wishes) -> [Policy; 8] {
+pub(super) fn policies(wishes: &Wishes) -> [Policy; 10] {
     let base = |name, rules, validations| base(wishes, name, rules, validations);
     let mut made = base("kubevirt-controller-pods", vec![rule("", &["pods"], &["CREATE"])], launcher(wishes));
     // It tries out once what the server keeps of a pod, and nothing comes of that.
@@ -94,19 +97,42 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 8] {
     );
     let sources = base(
         "kubevirt-controller-datasources",
-        vec![rule("cdi.kubevirt.io", &["datasources"], &["UPDATE"])],
-        vec![(
-            [
-                "spec",
-                "metadata.labels",
-                "metadata.annotations",
-                "metadata.finalizers",
-                "metadata.ownerReferences",
-            ]
-            .map(same)
-            .join(" && "),
-            "changes only the status of a DataSource",
-        )],
+        vec![rule("cdi.kubevirt.io", &["datasources"], &["CREATE", "UPDATE"])],
+        vec![
+            (
+                format!("request.operation == 'CREATE' || {}", all_same(&["labels", "annotations"])),
+                "changes nothing of the metadata of a DataSource",
+            ),
+            (
+                format!(
+                    "request.operation == 'UPDATE' && {} || {} && \
+                     object.spec.source.?pvc.?namespace.orValue('') == object.metadata.namespace && \
+                     !has(object.spec.source.snapshot) && !has(object.spec.source.dataSource)",
+                    same("spec"),
+                    is_import_crons("object"),
+                ),
+                "leads only DataSources of DataImportCrons to a PVC, of their own namespace; of others it changes only the status",
+            ),
+        ],
+    );
+    let crons = base(
+        "kubevirt-controller-dataimportcrons",
+        vec![rule("cdi.kubevirt.io", &["dataimportcrons"], &["UPDATE"])],
+        vec![
+            (
+                format!("{} && {}", same("spec"), all_same(&["labels"])),
+                "changes only status and annotations of a DataImportCron",
+            ),
+            (
+                differ_only("metadata.?annotations", &format!("key == {}", literal(DESIRED_DIGEST))),
+                "changes only the annotation of the newest digest of a DataImportCron",
+            ),
+        ],
+    );
+    let imports = base(
+        "kubevirt-controller-imports",
+        vec![rule("cdi.kubevirt.io", &["datavolumes"], &["DELETE"])],
+        vec![(is_import_crons("oldObject"), "deletes only DataVolumes of DataImportCrons")],
     );
     let nodes = base(
         "kubevirt-controller-nodes",
@@ -172,7 +198,7 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 8] {
             ),
         ],
     );
-    [made, touched, claims, sources, nodes, revisions, objects, services]
+    [made, touched, claims, sources, crons, imports, nodes, revisions, objects, services]
 }
 
 /// A policy that binds virt-controller alone.
@@ -191,6 +217,17 @@ pub(super) fn base(
             .collect(),
         ..Policy::default()
     }
+}
+
+/// An object of which it is true was made for a DataImportCron, by its label.
+fn is_import_crons(object: &str) -> String {
+    format!("{object}.metadata.?labels[?{}].orValue('') != ''", literal(IMPORT_CRON))
+}
+
+/// These fields of the metadata, the finalizers and the owners are what they were.
+fn all_same(fields: &[&str]) -> String {
+    let fields = fields.iter().chain(&["finalizers", "ownerReferences"]);
+    fields.map(|field| same(&format!("metadata.{field}"))).collect::<Vec<_>>().join(" && ")
 }
 
 /// An object of which it is true is a launcher pod: it has the label that virt-controller alone gives, and a name as

@@ -106,6 +106,7 @@ fn every_right_to_write_is_bound_or_it_is_said_why_not() {
         Kind::VirtualMachineInstance,
         Kind::VirtualMachineInstanceReplicaSet,
         Kind::DataVolume,
+        Kind::DataImportCron,
         Kind::PersistentVolumeClaim,
     ] {
         unbound.push((

@@ -35,6 +35,7 @@ kinds! {
     KubeVirt: kubevirt,
     DataVolume: data_volume,
     DataSource: data_source,
+    DataImportCron: data_import_cron,
     ControllerRevision: controller_revision,
     Pod: pod,
     PersistentVolumeClaim: persistent_volume_claim,

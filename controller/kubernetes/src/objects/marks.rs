@@ -12,6 +12,8 @@ pub enum Mark {
     PersistentVolumeClaim(String, String),
     /// The object names the DataSource of this namespace and name.
     DataSource(String, String),
+    /// The object was made for the DataImportCron of this namespace and name.
+    DataImportCron(String, String),
     /// The VMI runs on the node of this name.
     Node(String),
     /// A launcher pod of the VMI has, or would have, this namespace and name.

@@ -1,7 +1,8 @@
 //! Who looks after an object, as it is written in the object.
 
 use super::rights::Right;
-use super::{Kind, Mark};
+use super::{Key, Kind, Mark};
+use api::cdi::annotations::IMPORT_CRON;
 use api::meta::{ObjectMeta, OwnerReference};
 use serde_json::{Value, json};
 
@@ -25,6 +26,12 @@ pub fn controller(meta: &ObjectMeta) -> Option<&OwnerReference> {
 /// The mark of an object that has a controlling owner.
 pub fn mark(meta: &ObjectMeta) -> Option<Mark> {
     controller(meta).map(|owner| Mark::Owner(owner.uid.clone()))
+}
+
+/// The DataImportCron that an object was made for, by its label: what a DataImportCron leaves behind has no owner.
+pub fn import_cron(meta: &ObjectMeta) -> Option<Key> {
+    let name = meta.labels.get(IMPORT_CRON)?;
+    Some(Key::new(Kind::DataImportCron, meta.namespace.clone()?, name))
 }
 
 /// What it takes to write this of an object, beside the right to write it: many clusters ask whoever says that an owner

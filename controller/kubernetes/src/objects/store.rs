@@ -137,6 +137,12 @@ impl Kept for DataVolume {
     fn meta(&self) -> &ObjectMeta {
         &self.metadata
     }
+
+    fn marks(&self) -> Vec<Mark> {
+        let cron = owner::import_cron(&self.metadata);
+        let cron = cron.map(|cron| Mark::DataImportCron(cron.namespace, cron.name));
+        owner::mark(&self.metadata).into_iter().chain(cron).collect()
+    }
 }
 
 impl Kept for Plain {

@@ -13,7 +13,8 @@ use super::marks::Marks;
 use super::{
     Component, Key, Kind, LauncherPods, Mark, Node, PersistentVolumeClaim, Pod, Secret, StorageClass, Store,
 };
-use api::cdi::{DataSource, StorageProfile};
+use crate::polls::Polled;
+use api::cdi::{DataImportCron, DataSource, StorageProfile};
 use api::datavolume::DataVolume;
 use api::job::Report;
 use api::meta::ObjectMeta;
@@ -37,6 +38,7 @@ pub struct World {
     /// As they stand; there is one.
     pub cdi_configs: Store<Plain>,
     pub data_sources: Store<DataSource>,
+    pub data_import_crons: Store<DataImportCron>,
     pub pods: Store<Pod>,
     pub pvcs: Store<PersistentVolumeClaim>,
     pub storage_classes: Store<StorageClass>,
@@ -59,6 +61,8 @@ pub struct World {
     pub warnings: BTreeMap<(String, String), Warning>,
     /// What the worker pods that run say of their work, by their namespaces and names: the uid, and the last report.
     pub reports: BTreeMap<(String, String), (String, Report)>,
+    /// What came of the last poll of the image of each DataImportCron, by its namespace and name: the uid, and the answer.
+    pub polls: BTreeMap<(String, String), (String, Polled)>,
     /// The last heartbeat of each node's virt-handler, and since when we know it.
     pub heard: BTreeMap<String, (String, Timestamp)>,
     /// What could not be done for an object, until it can.

@@ -3,6 +3,7 @@
 use super::{LABEL, judged, name_fits, volume, wrong};
 use crate::rules::{AdmissionResponse, Request};
 use api::cdi::{DataImportCron, DataImportCronSpec, GarbageCollect, Schedule};
+use api::datavolume::Source;
 use api::fault::Fault;
 
 /// Whether a DataImportCron may be made or changed.
@@ -22,7 +23,11 @@ pub(crate) fn judge(request: &Request) -> AdmissionResponse {
 fn spec(spec: &DataImportCronSpec) -> Result<(), Vec<Fault>> {
     let template = &spec.template.spec;
     let source = template.source.as_ref();
-    if !source.is_some_and(|source| source.registry.is_some() || source.pvc.is_some()) {
+    // Upstream takes the first two alone.
+    let is_polled = |source: &Source| {
+        source.registry.is_some() || source.pvc.is_some() || source.http.is_some() || source.s3.is_some()
+    };
+    if !source.is_some_and(is_polled) {
         return Err(wrong("spec.Template", "Missing source"));
     }
     if template.source_ref.is_some()
@@ -35,7 +40,9 @@ fn spec(spec: &DataImportCronSpec) -> Result<(), Vec<Fault>> {
     }
     volume::spec(template, "Template")?;
     let illegal = |field: &str, what: &str| Err(wrong(format!("spec.{field}"), format!("Illegal {what}")));
-    if !spec.schedule.is_empty() && Schedule::parse(&spec.schedule).is_none() {
+    // Times of another zone than UTC are refused, as upstream's CronJobs are.
+    let is_known = |schedule: &Schedule| !matches!(schedule, Schedule::At(times) if !times.are_utc());
+    if !spec.schedule.is_empty() && !Schedule::parse(&spec.schedule).as_ref().is_some_and(is_known) {
         return illegal("Schedule", "cron schedule");
     }
     if spec.imports_to_keep.is_some_and(|count| count < 0) {

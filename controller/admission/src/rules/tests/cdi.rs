@@ -110,6 +110,21 @@ fn every_source_of_a_data_volume_that_is_or_will_be_served_is_accepted() {
 }
 
 #[test]
+fn an_image_is_polled_at_a_registry_a_web_server_a_store_and_in_a_pvc() {
+    for source in [
+        json!({"registry": {"url": "docker://registry.example/os:1"}}),
+        json!({"http": {"url": "https://files.example/a.qcow2"}}),
+        json!({"s3": {"url": "https://s3.example/bucket/a.qcow2"}}),
+        json!({"pvc": {"namespace": "n", "name": "a"}}),
+    ] {
+        accepts(CRON, &request(None, &with_change(cron(), "/spec/template/spec/source", source)));
+    }
+    for schedule in ["", "@daily", "@every 90m", "TZ=UTC 0 5 * * *"] {
+        accepts(CRON, &request(None, &with_change(cron(), "/spec/schedule", json!(schedule))));
+    }
+}
+
+#[test]
 fn a_refusal_without_a_field_and_the_group_of_the_object() {
     let invalid = |message: &str| cause("FieldValueInvalid", "", message);
     let pvc = |name: &str| json!({"kind": "PersistentVolumeClaim", "name": name});

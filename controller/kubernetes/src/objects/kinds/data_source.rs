@@ -9,13 +9,13 @@ use serde_json::Value;
 
 pub(crate) const ABOUT: About = About {
     kept: kept!(data_sources),
-    // The status has no path of its own.
-    controller: Use { follows: &[Selector::ALL], verbs: &[(None, &["patch"])], ..Use::NONE },
+    // The status has no path of its own; a DataImportCron has DataSources of its own.
+    controller: Use { follows: &[Selector::ALL], verbs: &[(None, &["create", "get", "patch"])], ..Use::NONE },
     touches: |world, key| namers(world, key).chain([key.clone()]).collect(),
     ..About::named("cdi.kubevirt.io/v1beta1", "DataSource", "datasources")
 };
 
-/// The DataSources that name one.
+/// The DataSources and DataImportCrons that name one.
 fn namers(world: &World, key: &Key) -> impl Iterator<Item = Key> {
     world.marked(&Mark::DataSource(key.namespace.clone(), key.name.clone())).cloned()
 }

@@ -2,17 +2,25 @@
 
 use super::persistent_volume_claim::users;
 use crate::objects::about::kept;
-use crate::objects::{About, Selector, Use};
+use crate::objects::{About, Selector, Use, owner};
 
 pub(crate) const ABOUT: About = About {
     kept: kept!(data_volumes),
     controller: Use {
         follows: &[Selector::ALL],
-        verbs: &[(None, &["create", "get"]), (Some("status"), &["patch"]), (Some("finalizers"), &["update"])],
+        verbs: &[
+            (None, &["create", "get", "delete"]),
+            (Some("status"), &["patch"]),
+            (Some("finalizers"), &["update"]),
+        ],
         ..Use::NONE
     },
     // Whether there are any, before an installation goes.
     api: Use { verbs: &[(None, &["list"])], ..Use::NONE },
-    touches: |world, key| users(world, key).into_iter().chain([key.clone()]).collect(),
+    touches: |world, key| {
+        let volume = world.data_volumes.get(&key.namespace, &key.name);
+        let cron = volume.and_then(|volume| owner::import_cron(&volume.metadata));
+        users(world, key).into_iter().chain(cron).chain([key.clone()]).collect()
+    },
     ..About::named("cdi.kubevirt.io/v1beta1", "DataVolume", "datavolumes")
 };

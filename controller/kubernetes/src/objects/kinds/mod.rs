@@ -5,6 +5,7 @@ pub(super) mod cdi_config;
 pub(super) mod config_map;
 pub(super) mod controller_revision;
 pub(super) mod daemon_set;
+pub(super) mod data_import_cron;
 pub(super) mod data_source;
 pub(super) mod data_volume;
 pub(super) mod deployment;

@@ -1,0 +1,293 @@
+//! Where the image of a DataImportCron comes from: what is asked for its digest, and what is imported then.
+//!
+//! | source | asked | digest | imported |
+//! |---|---|---|---|
+//! | `registry`, by tag | the registry, for the manifest | that of the manifest or index | the same name, by that digest |
+//! | `registry`, by digest | nobody | that one | the same |
+//! | `http`, `s3` | the server, for the head of the file | SHA-256 of its strong ETag, or of its date and size | the same URL |
+//! | `pvc` | the picture of the cluster | `uid:` and the PVC's uid | the same PVC |
+//!
+//! virt-controller asks as nobody and trusts the system's CAs: it has no right to Secrets and ConfigMaps of tenants. What
+//! names one is refused.
+
+use super::words::{NO_DIGEST, NOT_AUTHORIZED};
+use api::cdi::DataImportCron;
+use api::datavolume::{Http, Registry, Source as Template};
+
+/// Where the image comes from.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Source<'a> {
+    /// A server is asked.
+    Asked(Question),
+    /// The digest stands in the URL.
+    Pinned(String),
+    /// The PVC of this name, in the namespace of the DataImportCron.
+    Pvc(&'a str),
+    /// Nobody is asked: a word, and the field with the reason.
+    Refused(&'static str, String),
+}
+
+/// What a server is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Question {
+    /// The digest of an image by its tag.
+    Image {
+        /// `HOST` or `HOST:PORT`.
+        host: String,
+        /// The repository.
+        repository: String,
+        /// The tag.
+        tag: String,
+    },
+    /// The version of a file by its URL.
+    File(String),
+}
+
+/// Where the image of a DataImportCron comes from.
+pub(super) fn of(cron: &DataImportCron) -> Source<'_> {
+    let template = &cron.spec.template.spec;
+    let own = cron.metadata.namespace.as_deref();
+    // Its DataVolumes are made with our rights, which reach into every namespace.
+    if let Some((field, why)) = template.reaches_out(own) {
+        return Source::Refused(NOT_AUTHORIZED, format!("spec.template.spec.{field}: {why}"));
+    }
+    let refused = |field: &str, why: &str| Source::Refused(NO_DIGEST, format!("{}{field}: {why}", at("")));
+    let Some(source) = &template.source else { return refused("", "there is none") };
+    match source {
+        Template { registry: Some(registry), .. } => image(registry),
+        Template { http: Some(http), .. } => file(http),
+        Template { s3: Some(s3), .. } => match names_one([&s3.secret_ref, &s3.cert_config_map]) {
+            Some(field) => not_asked(&format!("s3.{field}")),
+            None => asked(&s3.url, "s3.url"),
+        },
+        Template { pvc: Some(pvc), .. } => Source::Pvc(&pvc.name),
+        _ => refused("", "only registry, http, s3 and pvc have versions that can be told apart"),
+    }
+}
+
+/// What is imported of a digest.
+pub(super) fn pinned(source: &Template, digest: &str) -> Template {
+    let mut pinned = source.clone();
+    if let Some(registry) = &mut pinned.registry
+        && let Some(Reference { host, repository, .. }) = registry.url.as_deref().and_then(reference)
+    {
+        registry.url = Some(format!("docker://{host}/{repository}@{digest}"));
+    }
+    pinned
+}
+
+/// A text is a digest as it stands here: of an image, of a validator, of a PVC.
+pub(super) fn is_digest(text: &str) -> bool {
+    let Some((kind, rest)) = text.split_once(':') else { return false };
+    let is_hex = |length: usize| {
+        rest.len() == length && rest.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    };
+    match kind {
+        "sha256" => is_hex(64),
+        "sha512" => is_hex(128),
+        "uid" => {
+            (SHORT..=64).contains(&rest.len())
+                && rest.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
+        }
+        _ => false,
+    }
+}
+
+/// A text is the digest of an image.
+pub(crate) fn is_image_digest(text: &str) -> bool {
+    !text.starts_with("uid:") && is_digest(text)
+}
+
+/// So much of a digest stands in the name of its DataVolume.
+pub(super) const SHORT: usize = 12;
+
+/// The name of the DataVolume of a digest.
+pub(super) fn name(cron: &DataImportCron, digest: &str) -> String {
+    let hex = digest.split_once(':').map_or(digest, |(_, hex)| hex);
+    let short = hex.get(..SHORT).unwrap_or(hex).trim_end_matches('-').to_ascii_lowercase();
+    format!("{}-{short}", cron.spec.managed_data_source)
+}
+
+fn at(field: &str) -> String {
+    format!("spec.template.spec.source{}{field}", if field.is_empty() { "" } else { "." })
+}
+
+fn not_asked(field: &str) -> Source<'static> {
+    let why = "a poll is made as nobody and with the system's CAs, and reads no Secret and no ConfigMap of a namespace; leave it \
+               out, and name a server that gives the image to everybody";
+    Source::Refused(NO_DIGEST, format!("{}: {why}", at(field)))
+}
+
+/// The first of the fields `secretRef` and `certConfigMap` that names something.
+fn names_one(fields: [&Option<String>; 2]) -> Option<&'static str> {
+    let named = fields.map(|field| field.as_ref().is_some_and(|name| !name.is_empty()));
+    ["secretRef", "certConfigMap"]
+        .into_iter()
+        .zip(named)
+        .find_map(|(field, is_named)| is_named.then_some(field))
+}
+
+fn image(registry: &Registry) -> Source<'static> {
+    if let Some(field) = names_one([&registry.secret_ref, &registry.cert_config_map]) {
+        return not_asked(&format!("registry.{field}"));
+    }
+    let url = registry.url.as_deref().unwrap_or_default();
+    match reference(url) {
+        Some(Reference { digest: Some(digest), .. }) => Source::Pinned(digest.to_owned()),
+        Some(Reference { host, repository, tag, digest: None }) => Source::Asked(Question::Image {
+            host: host.to_owned(),
+            repository: repository.to_owned(),
+            tag: tag.to_owned(),
+        }),
+        None => {
+            Source::Refused(NO_DIGEST, format!("{}: it must be docker://HOST/REPO:TAG", at("registry.url")))
+        }
+    }
+}
+
+fn file(http: &Http) -> Source<'static> {
+    let more = [
+        ("secretExtraHeaders", !http.secret_extra_headers.is_empty()),
+        ("extraHeaders", !http.extra_headers.is_empty()),
+        ("insecureSkipVerify", http.insecure_skip_verify == Some(true)),
+    ];
+    let more = more.into_iter().find_map(|(field, is_said)| is_said.then_some(field));
+    match names_one([&http.secret_ref, &http.cert_config_map]).or(more) {
+        Some(field) => not_asked(&format!("http.{field}")),
+        None => asked(&http.url, "http.url"),
+    }
+}
+
+fn asked(url: &str, field: &str) -> Source<'static> {
+    // A URL may hold a signature, and is not repeated. One with a user would be asked as that user.
+    let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
+    let host = rest.map(|rest| rest.split(['/', '?', '#']).next().unwrap_or_default());
+    match host {
+        Some(host) if host.contains('@') => Source::Refused(
+            NO_DIGEST,
+            format!("{}: a user and a password in it are not told to a server by a poll", at(field)),
+        ),
+        Some(host) if !host.is_empty() => Source::Asked(Question::File(url.to_owned())),
+        _ => Source::Refused(NO_DIGEST, format!("{}: it must begin with https:// or http://", at(field))),
+    }
+}
+
+/// The parts of `docker://HOST/REPO[:TAG][@DIGEST]`.
+struct Reference<'a> {
+    host: &'a str,
+    repository: &'a str,
+    tag: &'a str,
+    digest: Option<&'a str>,
+}
+
+/// Nothing for what is no such name. What stands in a path is of the letters of names alone.
+fn reference(url: &str) -> Option<Reference<'_>> {
+    let (host, rest) = url.strip_prefix("docker://")?.split_once('/')?;
+    let (rest, digest) = match rest.split_once('@') {
+        Some((rest, digest)) => (rest, Some(digest)),
+        None => (rest, None),
+    };
+    let (repository, tag) = rest.split_once(':').unwrap_or((rest, "latest"));
+    let is_of = |text: &str, more: &[u8]| {
+        !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || more.contains(&byte))
+    };
+    let parts = repository.split('/').all(|part| is_of(part, b"._-") && !part.contains("..") && part != ".");
+    let is_whole = is_of(host, b".-_:[]")
+        && parts
+        && repository.len() <= 255
+        && is_of(tag, b"._-")
+        && tag.len() <= 128
+        && !tag.starts_with(['.', '-'])
+        && digest.is_none_or(is_image_digest);
+    is_whole.then_some(Reference { host, repository, tag, digest })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use api::wire;
+    use serde_json::{Value, json};
+
+    fn cron(source: &Value) -> DataImportCron {
+        let spec = json!({"managedDataSource": "os", "template": {"spec": {"source": source}}});
+        wire::read(json!({"metadata": {"namespace": "n"}, "spec": spec})).unwrap()
+    }
+
+    fn refused(source: &Value) -> (&'static str, String) {
+        match of(&cron(source)) {
+            Source::Refused(word, why) => (word, why),
+            other => panic!("{source}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn an_image_is_asked_for_by_its_tag_and_imported_by_its_digest() {
+        let digest = format!("sha256:{}", "0a".repeat(32));
+        let source = json!({"registry": {"url": "docker://h.example:5000/a/b:v1"}});
+        let question =
+            Question::Image { host: "h.example:5000".into(), repository: "a/b".into(), tag: "v1".into() };
+        assert_eq!(of(&cron(&source)), Source::Asked(question));
+        let template = cron(&source).spec.template.spec.source.unwrap();
+        let url = pinned(&template, &digest).registry.unwrap().url.unwrap();
+        assert_eq!(url, format!("docker://h.example:5000/a/b@{digest}"));
+        let source = json!({"registry": {"url": url}});
+        assert_eq!(of(&cron(&source)), Source::Pinned(digest.clone()));
+        assert_eq!(name(&cron(&source), &digest), "os-0a0a0a0a0a0a");
+        assert_eq!(name(&cron(&source), "uid:1234abcd-56-9-"), "os-1234abcd-56");
+    }
+
+    #[test]
+    fn nothing_gets_into_the_path_of_a_request() {
+        for url in [
+            "docker://h/a/../../b:1",
+            "docker://h/a?x=:1",
+            "docker://h/a#b",
+            "docker://h/a:1/2",
+            "docker://h/a%2e:1",
+            "docker://u@h/a:1",
+            "docker://h /a",
+            "docker://h/a@sha256:00",
+            "docker://h/a:.",
+            "docker://h/",
+            "docker:///a",
+            "http://h/a",
+        ] {
+            let (word, why) = refused(&json!({"registry": {"url": url}}));
+            assert_eq!(word, NO_DIGEST, "{url}");
+            assert_eq!(why, "spec.template.spec.source.registry.url: it must be docker://HOST/REPO:TAG");
+        }
+    }
+
+    #[test]
+    fn a_poll_is_made_as_nobody() {
+        for (source, field) in [
+            (json!({"registry": {"url": "docker://h/a", "secretRef": "s"}}), "registry.secretRef"),
+            (json!({"registry": {"url": "docker://h/a", "certConfigMap": "s"}}), "registry.certConfigMap"),
+            (json!({"http": {"url": "https://h/a", "extraHeaders": ["A: b"]}}), "http.extraHeaders"),
+            (json!({"http": {"url": "https://h/a", "secretExtraHeaders": ["s"]}}), "http.secretExtraHeaders"),
+            (json!({"http": {"url": "https://h/a", "insecureSkipVerify": true}}), "http.insecureSkipVerify"),
+            (json!({"http": {"url": "https://u:topsecret@h/a"}}), "http.url"),
+            (json!({"http": {"url": "file:///topsecret"}}), "http.url"),
+            (json!({"s3": {"url": "https://h/a", "secretRef": "s"}}), "s3.secretRef"),
+        ] {
+            let (_, why) = refused(&source);
+            assert!(why.starts_with(&format!("spec.template.spec.source.{field}: ")), "{why}");
+            assert!(!why.contains("topsecret"), "{why}");
+        }
+        let url = "https://h/a?signature=1";
+        for source in [json!({"http": {"url": url}}), json!({"s3": {"url": url, "secretRef": ""}})] {
+            assert_eq!(of(&cron(&source)), Source::Asked(Question::File(url.into())));
+        }
+    }
+
+    #[test]
+    fn a_pvc_of_another_namespace_is_not_taken_with_our_rights() {
+        let (word, why) = refused(&json!({"pvc": {"namespace": "m", "name": "disk"}}));
+        assert_eq!(
+            (word, why.as_str()),
+            (NOT_AUTHORIZED, "spec.template.spec.source.pvc.namespace: it is in the namespace m")
+        );
+        assert_eq!(of(&cron(&json!({"pvc": {"namespace": "n", "name": "disk"}}))), Source::Pvc("disk"));
+        assert_eq!(refused(&json!({"upload": {}})).0, NO_DIGEST);
+    }
+}

@@ -1,0 +1,36 @@
+//! DataImportCron (CDI): imports an image again after each change of it, and keeps a DataSource at the newest import.
+
+use crate::objects::about::kept;
+use crate::objects::store::{Kept, read};
+use crate::objects::{About, Mark, Selector, Use};
+use api::cdi::DataImportCron;
+use api::meta::ObjectMeta;
+use serde_json::Value;
+
+pub(crate) const ABOUT: About = About {
+    kept: kept!(data_import_crons),
+    controller: Use {
+        follows: &[Selector::ALL],
+        // The status has no path of its own.
+        verbs: &[(None, &["patch"]), (Some("finalizers"), &["update"])],
+        ..Use::NONE
+    },
+    removed: |world, key| drop(world.polls.remove(&(key.namespace.clone(), key.name.clone()))),
+    touches: |_, key| vec![key.clone()],
+    ..About::named("cdi.kubevirt.io/v1beta1", "DataImportCron", "dataimportcrons")
+};
+
+impl Kept for DataImportCron {
+    fn take(object: Value) -> Option<Self> {
+        read(object)
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn marks(&self) -> Vec<Mark> {
+        let own = self.metadata.namespace.clone().unwrap_or_default();
+        vec![Mark::DataSource(own, self.spec.managed_data_source.clone())]
+    }
+}

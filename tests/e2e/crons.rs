@@ -1,0 +1,79 @@
+//! DataImportCrons: an image changes at its server, is imported anew, the DataSource follows, and what is too old goes.
+
+use tests::cluster::{Space, until};
+use tests::disk::qemu_convert;
+use tests::http::{Behaviour, Server};
+
+/// A version of the image.
+fn version(number: u32) -> Behaviour {
+    Behaviour { etag: Some(format!("\"{number}\"")), ..Behaviour::default() }
+}
+
+fn cron(server: &Server, more: &str) -> String {
+    format!(
+        "
+apiVersion: cdi.kubevirt.io/v1beta1
+kind: DataImportCron
+metadata: {{name: images}}
+spec:
+  schedule: '@every 1m'
+  managedDataSource: os
+  importsToKeep: 1
+  retentionPolicy: None
+  template:
+    spec:
+      source: {{http: {{url: '{}'{more}}}}}
+      storage: {{resources: {{requests: {{storage: 16Mi}}}}}}
+",
+        server.url("/disk.qcow2")
+    )
+}
+
+fn leads_to(space: &Space) -> String {
+    space.get("datasource/os", ".spec.source.pvc.name")
+}
+
+fn message(space: &Space) -> String {
+    space.get("dic/images", ".status.conditions[?(@.type==\"UpToDate\")].message")
+}
+
+#[test]
+fn the_newest_image_is_behind_the_datasource() {
+    let Some(space) = Space::new("crons") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let raw = folder.path().join("disk.raw");
+    std::fs::write(&raw, vec![7; 1 << 20]).unwrap();
+    let image = std::fs::read(qemu_convert("-O qcow2", &raw, &folder.path().join("disk.qcow2"))).unwrap();
+    let server = crate::imports::serve(&space, image, version(1));
+    space.apply(&cron(&server, ""));
+    until(|| message(&space) == "Latest import is up to date", || space.get("dic/images", ".status"));
+    let first = leads_to(&space);
+    assert!(first.starts_with("os-") && first.len() == "os-".len() + 12, "{first}");
+    assert_eq!(space.get(&format!("dv/{first}"), ".status.phase"), "Succeeded");
+    let heads = server.requests().iter().filter(|request| request.method == "HEAD").count();
+    assert!(heads >= 1, "a poll is a HEAD");
+
+    server.set(version(2));
+    until(|| leads_to(&space) != first, || space.get("dic/images", ".status"));
+    let second = leads_to(&space);
+    assert_eq!(space.get(&format!("dv/{second}"), ".status.phase"), "Succeeded");
+    let names = || space.run(&["get", "dv", "-o", "name"]);
+    until(|| !names().contains(&first), names);
+    assert!(names().contains(&second));
+
+    // Without it, nothing is left.
+    space.run(&["delete", "dic", "images"]);
+    let left = || space.run(&["get", "dv,datasource,pvc", "-o", "name"]);
+    until(|| left().trim().is_empty(), left);
+}
+
+/// Whom a poll must not ask is said, and nobody is asked.
+#[test]
+fn an_image_that_needs_a_secret_is_not_polled() {
+    let Some(space) = Space::new("crons") else { return };
+    let server = crate::imports::serve(&space, vec![7; 512], version(1));
+    space.apply(&cron(&server, ", secretRef: login"));
+    let said = || message(&space).starts_with("spec.template.spec.source.http.secretRef: ");
+    until(said, || message(&space));
+    assert_eq!(server.requests(), []);
+}
