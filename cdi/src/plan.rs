@@ -16,6 +16,7 @@
 use crate::filter::verify::Digest;
 use crate::filter::{Layer, Need};
 use crate::journal::Mode;
+use crate::run::two_passes;
 use crate::size::human;
 use crate::source;
 use crate::target::Destination;
@@ -219,7 +220,7 @@ pub fn plan<S, T>(facts: Facts, way: Way<S, T>, wishes: &Wishes) -> Result<Plan<
         (Flow::SpoolThenOrder(()), Some(most)) => {
             reasons.push(format!("the whole disk waits in a spool, at most {}", human(most)));
         }
-        (_, Some(most)) if layer_waits(&facts) => reasons.push(format!(
+        (_, Some(most)) if layer_waits(&facts, kind) => reasons.push(format!(
             "a layer tells the size of its file first, and only the end of this one tells it: it waits in a spool in \
              the store's folder, at most {}",
             human(most)
@@ -235,6 +236,10 @@ pub fn plan<S, T>(facts: Facts, way: Way<S, T>, wishes: &Wishes) -> Result<Plan<
             ));
         }
         _ => {}
+    }
+    if reads_twice(&facts, kind) {
+        let why = "the disk is read twice: first to find its zeros, by which all tables are known; nothing waits in a spool";
+        reasons.push(why.to_owned());
     }
     if let (Some(bytes), Some(size), None) = (facts.virtual_size, size, wishes.resize)
         && size > bytes
@@ -413,6 +418,9 @@ fn buffers(facts: &Facts, wishes: &Wishes, flow: Flow, workers: usize) -> Buffer
     if facts.format == Format::Qcow2 {
         account.push(("tables", TABLES));
     }
+    if reads_twice(facts, flow) {
+        account.push(("tables of the qcow2", two_passes::LARGEST));
+    }
     if facts.kept.is_some() && !flow.seeks() {
         account.push(("checking the image", Judge::MEMORY));
     }
@@ -434,7 +442,7 @@ fn spool(facts: &Facts, wishes: &Wishes, flow: Flow) -> Option<u64> {
     match flow {
         Flow::SpoolThenOrder(()) => Some(disk),
         // Data and tables of what is written.
-        _ if layer_waits(facts) => Some(disk + disk / 64 + (64 << 20)),
+        _ if layer_waits(facts, flow) => Some(disk + disk / 64 + (64 << 20)),
         // Data plus tables; an image with deleted snapshots can be larger, and is then told so.
         Flow::Stream(()) if facts.format == Format::Qcow2 => Some(disk + disk / 64 + (64 << 20)),
         _ => None,
@@ -442,9 +450,17 @@ fn spool(facts: &Facts, wishes: &Wishes, flow: Flow) -> Option<u64> {
 }
 
 /// Whether the file in a layer waits until all of it is there: only then its size is known.
-fn layer_waits(facts: &Facts) -> bool {
+fn layer_waits(facts: &Facts, flow: Flow) -> bool {
     matches!(facts.target, Destination::Image(_))
         && (facts.output != Output::Raw || facts.virtual_size.is_none())
+        && !reads_twice(facts, flow)
+}
+
+/// Whether a first reading tells all tables of the qcow2 in a layer: a disk of this computer whose clusters are not compressed.
+pub(crate) fn reads_twice(facts: &Facts, flow: Flow) -> bool {
+    let is_plain_qcow2 = matches!(facts.output, Output::Qcow2 { compress: None, .. });
+    let is_layer = matches!(facts.target, Destination::Image(_));
+    flow == Flow::TablesInOrder(()) && is_plain_qcow2 && is_layer && !facts.source.remote
 }
 
 fn resume(facts: &Facts, wishes: &Wishes, flow: Flow) -> std::result::Result<GoOn, &'static str> {

@@ -3,7 +3,7 @@
 use super::disk::{DiskArgs, compression, size};
 use super::source::SourceArgs;
 use crate::ui;
-use cdi::convert::{Keep, Prepared, Request, prepare};
+use cdi::convert::{Keep, Known, Prepared, Request, prepare};
 use cdi::journal::Mode;
 use cdi::plan::{Output, Wishes};
 use cdi::run::watch::Watch;
@@ -171,6 +171,7 @@ fn request(args: &Args) -> Result<Request> {
             ..args.work.wishes(&args.from)
         },
         journal_every: args.journal_every.map(Duration::from_millis),
+        layout: Known::default(),
     })
 }
 

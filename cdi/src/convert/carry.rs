@@ -14,6 +14,7 @@ use crate::run::packed_qcow2::PackedQcow2;
 use crate::run::scratch::Scratch;
 use crate::run::sink::{EngineSink, Ordered};
 use crate::run::sum::DiskSum;
+use crate::run::two_passes::{Measured, Woven};
 use crate::run::watch::{Phase, Watch};
 use crate::run::{stream, tables};
 use crate::source::Named;
@@ -350,6 +351,9 @@ impl Run<'_> {
     ) -> Result<DiskSum> {
         let disk = image.virtual_size();
         let size = self.final_size(disk)?;
+        if plan::reads_twice(&self.plan.facts, self.plan.flow) {
+            return self.in_two_passes(target, image, bytes, size);
+        }
         self.watch.enter(Phase::Converting, disk);
         let mut end = End::default();
         self.ordered(target, folder, Some(size), |sink| {
@@ -362,6 +366,51 @@ impl Run<'_> {
         Ok(end.sum)
     }
 
+    /// The same for a qcow2 whose tables a first reading tells.
+    fn in_two_passes(
+        &self,
+        target: &dyn Target,
+        image: &dyn Image,
+        bytes: &dyn ReadAt,
+        size: u64,
+    ) -> Result<DiskSum> {
+        let disk = image.virtual_size();
+        let options = self.qcow2(size);
+        let read = |sink: &dyn Ordered| {
+            self.engine(Some(bytes), EngineSink::Ordered(sink), None).run(|feed| {
+                tables::guest_order(feed, image, self.plan.gap)?;
+                tables::grow(feed, disk, size)
+            })
+        };
+        if self.request.layout.0.get().is_none() {
+            self.watch.enter(Phase::Measuring, disk);
+            let before = self.watch.written();
+            let measured = Measured::default();
+            let sink = PackedQcow2::to(&measured, options.clone(), self.watch)?;
+            read(&sink)?;
+            let size = sink.finish()?.file_size;
+            self.watch.forget_written_since(before);
+            // Nobody else has this request.
+            let _ = self.request.layout.0.set(measured.layout(size));
+        }
+        let layout = self.request.layout.0.get().ok_or_else(|| Error::failed("the disk was not measured"))?;
+        self.watch.enter(Phase::Converting, disk);
+        let woven = Woven::new(target, layout)?;
+        let sink = PackedQcow2::to(&woven, options, self.watch)?;
+        let end = read(&sink)?;
+        woven.finish(sink.finish()?.file_size)?;
+        Ok(end.sum)
+    }
+
+    /// How a qcow2 of a disk of this size is written.
+    fn qcow2(&self, size: u64) -> Options {
+        let Output::Qcow2 { cluster_bits, compress } = self.plan.facts.output else {
+            return Options::new(size);
+        };
+        let compress = compress.map(|(codec, level)| Compression { codec, level });
+        Options { cluster_bits, compress, ..Options::new(size) }
+    }
+
     /// Gives `work` the sink for the output format. A qcow2 is written by offset, so one for standard output is put
     /// together beside it first.
     fn ordered(
@@ -371,14 +420,13 @@ impl Run<'_> {
         size: Option<u64>,
         work: impl FnOnce(&dyn Ordered) -> Result<()>,
     ) -> Result<()> {
-        let Output::Qcow2 { cluster_bits, compress } = self.plan.facts.output else {
+        let Output::Qcow2 { .. } = self.plan.facts.output else {
             size.map_or(Ok(()), |size| target.announce(size))?;
             return work(&FrontToBack { target, watch: self.watch });
         };
         let virtual_size =
             size.ok_or_else(|| Error::failed("a qcow2 cannot be begun without the disk's size"))?;
-        let compress = compress.map(|(codec, level)| Compression { codec, level });
-        let options = Options { cluster_bits, compress, ..Options::new(virtual_size) };
+        let options = self.qcow2(virtual_size);
         let write = |target: &dyn Target| -> Result<u64> {
             let sink = PackedQcow2::create(target, options.clone(), self.watch)?;
             work(&sink)?;

@@ -22,6 +22,7 @@ pub use shown::PlanJson;
 
 use crate::plan::{self, Output, Plan, Wishes};
 use crate::reach::Reach;
+use crate::run::two_passes::Layout;
 use crate::run::watch::{Phase, Watch};
 use crate::source::{self, FileSource, Named, Options, Source};
 use crate::target::{Destination, Target};
@@ -31,7 +32,7 @@ use container_disk::open::Places;
 use disk_format::Format;
 use facts::{Seek, Stream};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// What is to be done.
@@ -53,7 +54,13 @@ pub struct Request {
     pub wishes: Wishes,
     /// Time between journal entries; `None`: as often as they cost next to nothing.
     pub journal_every: Option<Duration>,
+    /// The layout of the qcow2, where the disk is read several times: a clone of the request knows it from the first one.
+    pub layout: Known,
 }
+
+/// A layout that a first reading of the disk told, once one has.
+#[derive(Debug, Clone, Default)]
+pub struct Known(Arc<OnceLock<Layout>>);
 
 /// Whether an image file stays as it is: its tables are checked, and it is not taken apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +85,7 @@ impl Request {
             output: Output::Raw,
             wishes,
             journal_every: None,
+            layout: Known::default(),
         }
     }
 

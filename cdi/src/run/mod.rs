@@ -7,6 +7,7 @@
 //! | `worker.rs` | a job's bytes become guest bytes |
 //! | `sink.rs`, `front.rs`, `packed_qcow2.rs` | where they go |
 //! | `holes.rs` | raw disks whose holes are known |
+//! | `two_passes.rs` | a qcow2 for targets that want bytes in order, from a disk that can be read twice |
 //! | `scratch.rs` | a disk without a name, for targets that want another order |
 //! | `pace.rs` | when the next mark is due |
 //! | `job.rs`, `pool.rs`, `watermark.rs`, `sum.rs` | the nouns |
@@ -28,6 +29,7 @@ pub(crate) mod sink;
 pub(crate) mod stream;
 pub(crate) mod sum;
 pub(crate) mod tables;
+pub(crate) mod two_passes;
 pub mod watch;
 mod watermark;
 mod worker;

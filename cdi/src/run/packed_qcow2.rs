@@ -8,18 +8,25 @@ use disk_format::qcow2::write::{self, Options, WriteAt, Writer, Written};
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
-/// The file being written; the target's own bytes are the image's.
-pub(crate) struct PackedQcow2<'a> {
-    writer: Mutex<Writer<Bytes<'a>>>,
+/// The file being written.
+pub(crate) struct PackedQcow2<'a, W> {
+    writer: Mutex<Writer<W>>,
     watch: &'a Watch,
     cluster: usize,
     disk: u64,
 }
 
-impl<'a> PackedQcow2<'a> {
+impl<'a> PackedQcow2<'a, Bytes<'a>> {
+    /// To a target whose own bytes are the image's.
     pub(crate) fn create(target: &'a dyn Target, options: Options, watch: &'a Watch) -> Result<Self> {
+        PackedQcow2::to(Bytes(target), options, watch)
+    }
+}
+
+impl<'a, W: WriteAt> PackedQcow2<'a, W> {
+    pub(crate) fn to(out: W, options: Options, watch: &'a Watch) -> Result<Self> {
         let disk = options.virtual_size;
-        let writer = Writer::create(Bytes(target), options).map_err(of_target)?;
+        let writer = Writer::create(out, options).map_err(of_target)?;
         Ok(PackedQcow2 { cluster: writer.cluster_size(), writer: Mutex::new(writer), watch, disk })
     }
 
@@ -29,7 +36,7 @@ impl<'a> PackedQcow2<'a> {
     }
 }
 
-impl Ordered for PackedQcow2<'_> {
+impl<W: WriteAt> Ordered for PackedQcow2<'_, W> {
     fn packer(&self) -> Box<dyn Packer + '_> {
         let packer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).packer();
         Box::new(Clusters {
@@ -107,7 +114,7 @@ fn whole<'d>(data: &'d [u8], cluster: usize, rest_of_disk: u64, padded: &'d mut 
 }
 
 /// A target's own bytes, as the qcow2 writer wants them.
-struct Bytes<'a>(&'a dyn Target);
+pub(crate) struct Bytes<'a>(&'a dyn Target);
 
 impl WriteAt for Bytes<'_> {
     fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {

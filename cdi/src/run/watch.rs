@@ -10,6 +10,8 @@ use std::sync::{Mutex, PoisonError};
 pub enum Phase {
     /// Facts are gathered.
     Opening,
+    /// The disk is read to find its zeros; nothing is written.
+    Measuring,
     /// Bytes move.
     Converting,
     /// Clusters that came before their table are put in place.
@@ -21,13 +23,20 @@ pub enum Phase {
 }
 
 impl Phase {
-    const ALL: [Phase; 5] =
-        [Phase::Opening, Phase::Converting, Phase::Placing, Phase::Verifying, Phase::Finishing];
+    const ALL: [Phase; 6] = [
+        Phase::Opening,
+        Phase::Measuring,
+        Phase::Converting,
+        Phase::Placing,
+        Phase::Verifying,
+        Phase::Finishing,
+    ];
 
     /// One word for people.
     pub fn name(self) -> &'static str {
         match self {
             Phase::Opening => "opening",
+            Phase::Measuring => "measuring",
             Phase::Converting => "converting",
             Phase::Placing => "placing",
             Phase::Verifying => "verifying",

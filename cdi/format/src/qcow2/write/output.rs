@@ -24,11 +24,11 @@ impl<W: WriteAt> Output<W> {
     /// The guest's data: small pieces that follow one another are joined.
     pub(super) fn data(&mut self, bytes: &[u8], at: u64) -> Result<()> {
         let follows = self.pending_at + self.pending.len() as u64 == at;
-        if !follows || self.pending.len() + bytes.len() > COLLECT {
+        if !follows || bytes.len() >= LARGE || self.pending.len() + bytes.len() > COLLECT {
             self.flush()?;
         }
         if bytes.len() >= LARGE {
-            return self.write("data", bytes, at);
+            return self.write_data(bytes, at);
         }
         if self.pending.is_empty() {
             self.pending_at = at;
@@ -54,6 +54,13 @@ impl<W: WriteAt> Output<W> {
         self.to.write_all_at(bytes, at).map_err(|e| failed(what, at, e))
     }
 
+    fn write_data(&mut self, bytes: &[u8], at: u64) -> Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        self.to.write_data_at(bytes, at).map_err(|e| failed("data", at, e))
+    }
+
     /// A table: its zeros at the end are left to the target, which may know that they are there.
     pub(super) fn table(&mut self, what: &str, bytes: &[u8], at: u64) -> Result<()> {
         let used = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |i| i + 1);
@@ -71,7 +78,7 @@ impl<W: WriteAt> Output<W> {
 
     pub(super) fn flush(&mut self) -> Result<()> {
         let pending = std::mem::take(&mut self.pending);
-        let result = self.write("data", &pending, self.pending_at);
+        let result = self.write_data(&pending, self.pending_at);
         self.pending = pending;
         self.pending.clear();
         result

@@ -13,6 +13,11 @@ pub trait WriteAt: Send + Sync {
     /// Writes all of `buf` at `offset`, or fails.
     fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()>;
 
+    /// The same for clusters of the guest, which come by rising offset; all else is header and tables.
+    fn write_data_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        self.write_all_at(buf, offset)
+    }
+
     /// Makes `len` bytes at `offset` read as zeros. A target that knows they do may only see to its length.
     fn zero_at(&self, len: u64, offset: u64) -> io::Result<()> {
         let mut done = 0;
@@ -35,6 +40,9 @@ impl<T: WriteAt + ?Sized> WriteAt for &T {
     fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
         (**self).write_all_at(buf, offset)
     }
+    fn write_data_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        (**self).write_data_at(buf, offset)
+    }
     fn zero_at(&self, len: u64, offset: u64) -> io::Result<()> {
         (**self).zero_at(len, offset)
     }
@@ -43,6 +51,9 @@ impl<T: WriteAt + ?Sized> WriteAt for &T {
 impl<T: WriteAt + ?Sized> WriteAt for Arc<T> {
     fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
         (**self).write_all_at(buf, offset)
+    }
+    fn write_data_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        (**self).write_data_at(buf, offset)
     }
     fn zero_at(&self, len: u64, offset: u64) -> io::Result<()> {
         (**self).zero_at(len, offset)

@@ -1,0 +1,305 @@
+//! A qcow2 for a target that takes bytes in order, without a temporary file: the disk is read twice.
+//!
+//! ```text
+//!  first   clusters ─► Writer ─► Measured   keeps header and tables, forgets the guest's bytes ─► Layout
+//!  second  clusters ─► Writer ─► Woven ───► target: before each cluster the tables that lie there
+//!                                  └ a table that is another one now: the disk was changed, and nothing is kept
+//! ```
+//!
+//! The layout of a qcow2 depends on where the disk has zeros, and on nothing else while its clusters are not compressed. So
+//! the first reading tells every table, and the size of the file, which a tar header wants first. The file is the same, byte
+//! for byte, as one that was written by offset.
+//!
+//! **Memory.** Tables are kept as differences of their words, packed: some 40 bytes for 512 MiB of data in one piece. A guest
+//! can scatter its clusters so that they take more; beyond [`LARGEST`] it is told so.
+
+use crate::target::Target;
+use crate::{Error, Result};
+use disk_format::qcow2::write::WriteAt;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The most bytes of packed tables.
+pub(crate) const LARGEST: u64 = 16 << 20;
+/// The largest table that is written at once: an L1 of a disk of 16 TiB has 256 KiB.
+const TABLE: usize = 8 << 20;
+/// They are packed for memory alone.
+const LEVEL: i32 = 1;
+
+/// What the first reading of a disk told of the qcow2 that it becomes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Layout {
+    /// Bytes of the file.
+    pub(crate) size: u64,
+    /// Header and tables, by their offsets in the file.
+    tables: BTreeMap<u64, Packed>,
+}
+
+/// A table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Packed {
+    len: usize,
+    bytes: Vec<u8>,
+}
+
+impl Packed {
+    fn of(table: &[u8]) -> io::Result<Packed> {
+        if table.len() > TABLE {
+            return Err(Error::refused(format!("a table of {} bytes is not kept", table.len())).into());
+        }
+        Ok(Packed { len: table.len(), bytes: zstd::bulk::compress(&differences(table), LEVEL)? })
+    }
+
+    fn table(&self) -> io::Result<Vec<u8>> {
+        Ok(sums(&zstd::bulk::decompress(&self.bytes, self.len)?))
+    }
+}
+
+/// Each word as its difference to the one before: entries of clusters that follow one another become the same word.
+fn differences(table: &[u8]) -> Vec<u8> {
+    let mut before = 0;
+    words(table, |word| {
+        let difference = word.wrapping_sub(before);
+        before = word;
+        difference
+    })
+}
+
+fn sums(differences: &[u8]) -> Vec<u8> {
+    let mut sum: u64 = 0;
+    words(differences, |difference| {
+        sum = sum.wrapping_add(difference);
+        sum
+    })
+}
+
+/// The same bytes with each whole word replaced.
+fn words(bytes: &[u8], mut of: impl FnMut(u64) -> u64) -> Vec<u8> {
+    let (whole, rest) = bytes.as_chunks::<8>();
+    let mut out = Vec::with_capacity(bytes.len());
+    for word in whole {
+        out.extend_from_slice(&of(u64::from_be_bytes(*word)).to_be_bytes());
+    }
+    out.extend_from_slice(rest);
+    out
+}
+
+/// The target of the first reading.
+#[derive(Default)]
+pub(crate) struct Measured {
+    kept: Mutex<(Layout, u64)>,
+}
+
+impl Measured {
+    /// What was told, of a file of this size.
+    pub(crate) fn layout(self, size: u64) -> Layout {
+        let (layout, _) = self.kept.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Layout { size, ..layout }
+    }
+}
+
+impl WriteAt for Measured {
+    fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        let packed = Packed::of(buf)?;
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.1 += packed.bytes.len() as u64;
+        if kept.1 > LARGEST {
+            let what = format!(
+                "the tables of a qcow2 of this disk take more than {} MiB, since its data is scattered; write it raw",
+                LARGEST >> 20
+            );
+            return Err(Error::refused(what).with_hint("--format raw").into());
+        }
+        kept.0.tables.insert(offset, packed);
+        Ok(())
+    }
+
+    fn write_data_at(&self, _buf: &[u8], _offset: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn zero_at(&self, _len: u64, _offset: u64) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The target of the second reading, in front of one that takes bytes in order.
+pub(crate) struct Woven<'a> {
+    target: &'a dyn Target,
+    layout: &'a Layout,
+    /// The next byte of the file.
+    at: Mutex<u64>,
+}
+
+impl<'a> Woven<'a> {
+    /// Nothing is written yet but the size of the file.
+    pub(crate) fn new(target: &'a dyn Target, layout: &'a Layout) -> Result<Woven<'a>> {
+        target.announce(layout.size)?;
+        Ok(Woven { target, layout, at: Mutex::new(0) })
+    }
+
+    /// All clusters came, and the writer says that the file has this size.
+    pub(crate) fn finish(&self, size: u64) -> Result<()> {
+        if size != self.layout.size {
+            return Err(changed());
+        }
+        let mut at = self.at();
+        self.fill(&mut at, size)
+    }
+
+    fn at(&self) -> MutexGuard<'_, u64> {
+        self.at.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes the tables, and zeros where none lie, up to here.
+    fn fill(&self, at: &mut u64, to: u64) -> Result<()> {
+        while *at < to {
+            let next = self.layout.tables.range(*at..to).next();
+            let begins = next.map_or(to, |(&offset, _)| offset);
+            if begins > *at {
+                self.target.zero(*at, begins - *at)?;
+                *at = begins;
+                continue;
+            }
+            let Some((_, packed)) = next else { break };
+            let table = packed.table().map_err(|e| Error::io("cannot unpack a table of the qcow2", e))?;
+            self.target.write(*at, &table)?;
+            *at += table.len() as u64;
+        }
+        Ok(())
+    }
+}
+
+impl WriteAt for Woven<'_> {
+    fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        match self.layout.tables.get(&offset) {
+            Some(packed) if packed.table()? == buf => Ok(()),
+            _ => Err(changed().into()),
+        }
+    }
+
+    fn write_data_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        let mut at = self.at();
+        if offset < *at {
+            return Err(changed().into());
+        }
+        self.fill(&mut at, offset)?;
+        // A table that reaches into a cluster is not one of this disk.
+        if offset != *at {
+            return Err(changed().into());
+        }
+        self.target.write(offset, buf)?;
+        *at += buf.len() as u64;
+        Ok(())
+    }
+
+    fn zero_at(&self, _len: u64, _offset: u64) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn changed() -> Error {
+    Error::failed("the disk was changed between its two readings: nothing may write to it meanwhile")
+        .of_another_version()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::target::{Finished, Order};
+    use disk_format::qcow2::write::{Options, Packed as Cluster, Writer};
+    use proptest::prelude::*;
+
+    const CLUSTER: usize = 4096;
+
+    /// A target that takes bytes in order and keeps them.
+    #[derive(Default)]
+    struct InOrder(Mutex<Vec<u8>>);
+
+    impl Target for InOrder {
+        fn order(&self) -> Order {
+            Order::Guest
+        }
+        fn write(&self, guest: u64, data: &[u8]) -> Result<()> {
+            let mut bytes = self.0.lock().unwrap();
+            assert_eq!(guest, bytes.len() as u64);
+            bytes.extend_from_slice(data);
+            Ok(())
+        }
+        fn zero(&self, guest: u64, len: u64) -> Result<()> {
+            self.write(guest, &vec![0; len as usize])
+        }
+        fn sync(&self) -> Result<()> {
+            Ok(())
+        }
+        fn finish(self: Box<Self>) -> Result<Finished> {
+            Ok(Finished::default())
+        }
+    }
+
+    /// Writes a disk whose clusters hold their numbers, or nothing. Gives the size of the file.
+    fn write(to: impl WriteAt, disk: &[bool]) -> disk_format::Result<u64> {
+        let options = Options { cluster_bits: 12, ..Options::new((disk.len() * CLUSTER) as u64) };
+        let mut writer = Writer::create(to, options)?;
+        let mut packer = writer.packer();
+        for (number, &is_data) in disk.iter().enumerate() {
+            let bytes = if is_data { [number as u8 | 1; CLUSTER] } else { [0; CLUSTER] };
+            match packer.pack(&bytes, &mut Vec::new())? {
+                Cluster::Plain => writer.append_plain((number * CLUSTER) as u64, &bytes)?,
+                Cluster::Zero => {}
+                Cluster::Compressed => unreachable!("nothing is compressed"),
+            }
+        }
+        Ok(writer.finish()?.file_size)
+    }
+
+    fn measured(disk: &[bool]) -> Layout {
+        let measured = Measured::default();
+        let size = write(&measured, disk).unwrap();
+        measured.layout(size)
+    }
+
+    fn woven(disk: &[bool], layout: &Layout) -> Result<Vec<u8>> {
+        let target = InOrder::default();
+        let woven = Woven::new(&target, layout)?;
+        let size = write(&woven, disk)?;
+        woven.finish(size)?;
+        drop(woven);
+        Ok(target.0.into_inner().unwrap())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn the_file_is_the_same_as_one_that_is_written_by_offset(runs in prop::collection::vec((any::<bool>(), 1..1500_usize), 1..8)) {
+            let disk: Vec<bool> = runs.iter().flat_map(|&(is, count)| std::iter::repeat_n(is, count)).collect();
+            let by_offset = Mutex::new(Vec::new());
+            let size = write(&by_offset, &disk).unwrap();
+            let mut by_offset = by_offset.into_inner().unwrap();
+            by_offset.resize(size as usize, 0);
+            prop_assert!(woven(&disk, &measured(&disk)).unwrap() == by_offset);
+        }
+    }
+
+    #[test]
+    fn a_disk_that_is_changed_between_its_readings_is_noticed() {
+        let before: Vec<bool> = (0..3000).map(|number| number % 7 < 3).collect();
+        let layout = measured(&before);
+        for number in [0, 3, 1499, 2999] {
+            let mut after = before.clone();
+            after[number] = !after[number];
+            let e = woven(&after, &layout).unwrap_err();
+            assert!(e.chain().contains("was changed between its two readings"), "{}", e.chain());
+        }
+        assert!(woven(&before, &layout).is_ok());
+    }
+
+    #[test]
+    fn tables_of_data_in_one_piece_take_next_to_nothing() {
+        let layout = measured(&vec![true; 20_000]);
+        let kept: usize = layout.tables.values().map(|packed| packed.bytes.len()).sum();
+        let tables: usize = layout.tables.values().map(|packed| packed.len).sum();
+        assert!(kept * 20 < tables, "{kept} of {tables}");
+    }
+}
