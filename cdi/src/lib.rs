@@ -8,11 +8,12 @@
 //!
 //! facts → [`plan`] (pure) → [`run`] → report. The plan says before a byte moves how the bytes flow, what memory and
 //! extra disk they can need, and why. [`import`] makes a conversion of a DataVolume's job, or, for an archive of files,
-//! an [`unpack`]ing. Nothing here prints, and nothing here speaks to Kubernetes.
+//! an [`unpack`]ing; [`export`] makes an image of a PVC. Nothing here prints, and nothing here speaks to Kubernetes.
 
 pub mod build;
 pub mod convert;
 pub mod error;
+pub mod export;
 pub mod filter;
 pub mod import;
 pub mod inspect;

@@ -17,7 +17,7 @@ use crate::convert::{self, Prepared, Request};
 use crate::plan::Wishes;
 use crate::reach::Reach;
 use crate::run::watch::Watch;
-use crate::source::{self, FileSource, Named, Options, Source as _, Store, image};
+use crate::source::{self, FileSource, Named, Options, Source as _, Store};
 use crate::target::Destination;
 use crate::{Error, Result, unpack};
 use api::job::{self, Http, Import, Registry, Target};
@@ -123,14 +123,10 @@ fn wanted(job: &Import, places: Arc<Places>, wishes: Wishes) -> Result<Wanted> {
         }
         job::Source::Registry(registry) => {
             if let Some(arch) = registry.architecture.clone() {
-                options.image = image::Options { arch, ..image::Options::default() };
+                options.image = source::image::Options { arch, ..source::image::Options::default() };
             }
-            let name = in_registry(registry)?;
-            let login = registry.login.as_ref().map(secrets::registry).transpose()?;
-            let own = Own { login, ca: certificates(registry.ca.as_deref())? };
-            if let (Name::Registry(remote), true) = (&name, own != Own::default()) {
-                options.places = Arc::new(options.places.for_user_of(&remote.host, own));
-            }
+            let (name, places) = image(registry, options.places)?;
+            options.places = places;
             Named::Image(name)
         }
         job::Source::Blank => {
@@ -204,6 +200,18 @@ fn object(url: &str) -> Result<String> {
 
 fn certificates(folder: Option<&Path>) -> Result<Vec<PathBuf>> {
     Ok(folder.map(secrets::certificates).transpose()?.unwrap_or_default())
+}
+
+/// The image of a job, and the places in which it is found with what the job says of its registry: login and authorities.
+pub(crate) fn image(registry: &Registry, places: Arc<Places>) -> Result<(Name, Arc<Places>)> {
+    let name = in_registry(registry)?;
+    let login = registry.login.as_ref().map(secrets::registry).transpose()?;
+    let own = Own { login, ca: certificates(registry.ca.as_deref())? };
+    let places = match &name {
+        Name::Registry(remote) if own != Own::default() => Arc::new(places.for_user_of(&remote.host, own)),
+        _ => places,
+    };
+    Ok((name, places))
 }
 
 /// The image, in a registry alone: the names of other places are files of this host.

@@ -153,7 +153,7 @@ fn an_image_is_of_a_registry_and_of_the_architecture_that_is_wanted() {
     assert_eq!(request.source.image().unwrap().to_string(), "docker://h.example/os:1");
     assert_eq!(request.options.image.arch, "arm64");
     let request = asked(&registry("docker://h.example/os:1", None)).unwrap();
-    assert_eq!(request.options.image.arch, image::architecture());
+    assert_eq!(request.options.image.arch, source::image::architecture());
     // The author of a DataVolume must not get files of this host.
     for url in ["oci-archive:/etc/shadow", "oci:/etc", "store:os:1", "/etc/shadow", "os:1", "docker://"] {
         let what = refused(&registry(url, None));

@@ -5,6 +5,7 @@ mod client;
 mod clone;
 mod devices;
 mod ends;
+mod export;
 mod failures;
 mod imports;
 mod kills;

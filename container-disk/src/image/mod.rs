@@ -76,6 +76,15 @@ pub fn hint(label: &str) -> String {
     label.chars().map(plain).collect()
 }
 
+/// The environment that tells importers those labels that are meant for them: labels of KubeVirt's domains.
+pub fn hints(labels: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let told = labels.iter().filter(|(name, _)| name.contains(HINTS));
+    told.map(|(name, value)| (hint(name), value.clone())).collect()
+}
+
+/// Labels of this kind are told to importers through the environment, too.
+pub const HINTS: &str = "kubevirt.io/";
+
 /// Stores config and manifest of layers that the sink holds already, and gives the manifest each of the tags.
 pub fn write(sink: &dyn Sink, recipe: &Recipe, tags: &[&str]) -> Result<Document> {
     let (config, document) = manifest(recipe)?;

@@ -2,7 +2,7 @@
 
 use crate::fault;
 use crate::labels;
-use crate::said::{Disk, Fault, Order, Said};
+use crate::said::{Disk, Fault, Job, Order, Said};
 use api::job::{Source, Target};
 use cdi::plan::Wishes;
 use cdi::reach::Reach;
@@ -23,12 +23,17 @@ use std::time::Duration;
 /// The longest order; the environment of a process takes less.
 const LONGEST: u64 = 1 << 20;
 /// How often it says how far it is.
-const PERIOD: Duration = Duration::from_millis(250);
+pub(crate) const PERIOD: Duration = Duration::from_millis(250);
 /// For QEMU, which has the same user, and for its group.
 const MODE: u32 = 0o660;
 
 /// Does what the order on the standard input says.
 pub(crate) fn run() -> ExitCode {
+    with_order(work)
+}
+
+/// The same for any job: `work` does it.
+pub(crate) fn with_order<J: Job>(work: fn(&Order<J>) -> Said) -> ExitCode {
     let said = match order() {
         Ok(order) => work(&order),
         Err(e) => {
@@ -41,7 +46,7 @@ pub(crate) fn run() -> ExitCode {
 }
 
 /// One line, and no byte of what follows it: its end is waited for elsewhere.
-fn order() -> Result<Order> {
+fn order<J: Job>() -> Result<Order<J>> {
     let mut line = vec![];
     let cannot = |e| Error::io("cannot read the order of this attempt", e);
     io::stdin().lock().take(LONGEST).read_until(b'\n', &mut line).map_err(cannot)?;
@@ -102,24 +107,24 @@ fn moved(order: &Order, watch: &Arc<Watch>) -> Result<Said> {
         _ => BTreeMap::new(),
     };
     let resumed = report.resumed_at.unwrap_or(0);
-    Ok(Said::Done(Disk { size: report.virtual_size, resumed, labels }))
+    Ok(Said::Done(Disk { size: report.virtual_size, resumed, labels, ..Disk::default() }))
 }
 
 /// Says what will be done, and that it begins.
-fn planned(text: &str) {
+pub(crate) fn planned(text: &str) {
     for line in text.lines() {
         tracing::info!("{}", printable::line(line));
     }
     say(&Said::Planned);
 }
 
-fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
+pub(crate) fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
     let started = thread::Builder::new().name(name.to_owned()).spawn(work);
     started.map(drop).map_err(|e| Error::io("cannot start a thread", e))
 }
 
 /// The run stops where it is, with a mark in the journal, when nobody wants it any more.
-fn end_when_asked(watch: &Watch) {
+pub(crate) fn end_when_asked(watch: &Watch) {
     let mut rest = [0; 64];
     while io::stdin().lock().read(&mut rest).is_ok_and(|n| n > 0) {}
     watch.interrupt();
@@ -151,7 +156,7 @@ fn allow_group(path: &Path) {
 }
 
 /// Nobody is left to tell where that does not work.
-fn say(said: &Said) {
+pub(crate) fn say(said: &Said) {
     if let Ok(mut line) = serde_json::to_vec(said) {
         line.push(b'\n');
         let mut out = io::stdout().lock();

@@ -8,7 +8,8 @@
 //! | `MemoryLimit` | no | with the memory limit that would do |
 //! | `InvalidImage`, `InvalidArchive` | no | hostile, broken, or not supported |
 //! | `InvalidJob` | no | the job makes no sense |
-//! | `DevicePermission` | no | the pod's user may not write the block device |
+//! | `DevicePermission` | no | the pod's user may not write the block device, or not read the disk |
+//! | `Refused` | no | of an export: the disk, or a name that the registry does not take |
 //! | `NoSpace` | yes | the file system is full; it may grow |
 //! | `Failed` | yes | everything else: a connection, a server |
 //!
@@ -17,7 +18,8 @@
 //! from the engine itself.
 
 use crate::said::Fault;
-use api::job::{Import, Target};
+use api::job::export::Disk;
+use api::job::{Export, Import, Target};
 use cdi::source::{FileSource, Source as _};
 use cdi::{Error, ErrorKind};
 use std::io;
@@ -77,6 +79,41 @@ pub(crate) fn of(error: &Error, job: &Import) -> Fault {
             Fault { reason: reason.to_owned(), message: sentence(error), may_retry: true }
         }
     }
+}
+
+/// Why an attempt at this export failed.
+pub(crate) fn of_export(error: &Error, job: &Export) -> Fault {
+    let text = error.to_string();
+    let is_denied = text.starts_with(&format!("no permission to read {}", job.disk.path().display()));
+    let (reason, message) = match (error.kind(), &job.disk) {
+        (ErrorKind::NotFound, _) => ("NotFound", sentence(error)),
+        (ErrorKind::Auth, _) => ("Forbidden", sentence(error)),
+        (ErrorKind::Usage, _) => ("InvalidJob", sentence(error)),
+        (ErrorKind::Refused, _) => match memory_limit(&text) {
+            Some(limit) => {
+                ("MemoryLimit", format!("{}; the pod needs a memory limit of {limit} bytes", sentence(error)))
+            }
+            None => ("Refused", sentence(error)),
+        },
+        (ErrorKind::Failed, Disk::Device(_)) if is_denied => {
+            ("DevicePermission", format!("{}; {DEVICES}", sentence(error)))
+        }
+        (ErrorKind::Failed, Disk::File(_)) if is_denied => ("DevicePermission", sentence(error)),
+        (ErrorKind::Failed, _) if is_refused(&text) => ("Refused", sentence(error)),
+        (ErrorKind::Interrupted, _) => (INTERRUPTED, sentence(error)),
+        (ErrorKind::Failed, _) => (FAILED, sentence(error)),
+    };
+    let may_retry = matches!(reason, INTERRUPTED | FAILED);
+    Fault { reason: reason.to_owned(), message, may_retry }
+}
+
+/// The registry does not take a name, a document or a method, and will not the next time. Of an upload under way it may have lost
+/// what it had.
+fn is_refused(text: &str) -> bool {
+    let Some((url, rest)) = text.split_once(": the server answered ") else { return false };
+    let is_final =
+        ["400 ", "405 ", "406 ", "411 ", "413 ", "415 ", "422 "].iter().any(|code| rest.starts_with(code));
+    is_final && !url.contains("/blobs/uploads/")
 }
 
 /// Whether the pod's user may not use the block device.
@@ -229,6 +266,38 @@ mod tests {
             assert!(fault.message.contains("device_ownership_from_security_context"), "{}", fault.message);
             assert!(of(&Error::failed(text), &job(Target::File("/data/disk.img".into()))).may_retry);
         }
+    }
+
+    #[test]
+    fn an_export_ends_where_the_registry_will_say_no_again() {
+        let target =
+            api::job::Registry { url: "docker://h/os:1".into(), architecture: None, login: None, ca: None };
+        let job = Export {
+            disk: Disk::Device("/dev/cdi-block-volume".into()),
+            target,
+            format: None,
+            layer: api::job::export::Compression::Zstd,
+            labels: std::collections::BTreeMap::new(),
+        };
+        let reason = |error: Error| {
+            let fault = of_export(&error, &job);
+            (fault.reason, fault.may_retry)
+        };
+        let is = |reason: &str, may_retry: bool| (reason.to_owned(), may_retry);
+        let answered = |path: &str, status: &str| {
+            reason(Error::failed(format!("https://h/v2/os/{path}: the server answered {status}")))
+        };
+        assert_eq!(answered("manifests/1", "400 Bad Request"), is("Refused", false));
+        assert_eq!(answered("blobs/sha256:00", "405 Method Not Allowed"), is("Refused", false));
+        assert_eq!(answered("blobs/uploads/1", "400 Bad Request"), is("Failed", true), "it lost the upload");
+        assert_eq!(answered("manifests/1", "503 Service Unavailable"), is("Failed", true));
+        assert_eq!(answered("manifests/1", "429 Too Many Requests"), is("Failed", true));
+        assert_eq!(reason(Error::new(ErrorKind::Auth, "401")), is("Forbidden", false));
+        assert_eq!(
+            reason(Error::failed("no permission to read /dev/cdi-block-volume")),
+            is("DevicePermission", false)
+        );
+        assert_eq!(reason(Error::failed("no permission to read /dev/other")), is("Failed", true));
     }
 
     #[test]

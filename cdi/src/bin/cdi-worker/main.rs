@@ -20,19 +20,24 @@
 //!
 //!  cdi-worker serve      the container of the source pod of a clone: shows a disk to one importer pod      serve/mod.rs
 //!       CDI_JOB is an api::job::Serve; TLS_CERT_FILE, TLS_KEY_FILE, CLIENT_CERT_FILE, DEADLINE; it parses nothing of the disk
+//!
+//!  cdi-worker export     the container of an export pod: the same as of an import, with a job api::job::Export;
+//!    └─ cdi-worker attempt-export   it reads the disk, and writes to a registry                    export/mod.rs
 //! ```
 //!
 //! **Two processes**, as with `coracle run`: the one that reads foreign bytes is confined (package `guard`) and can neither
 //! listen nor start anything; the one that listens reads no foreign byte of a disk. What an attempt says has a bound and is made fit
 //! for a log. Each attempt reads the mounted Secrets anew. An attempt ends with the process that wants it, at once.
 //!
-//! **Retries** of an import. An error that another attempt may mend is followed by one after 5 s, then 10 s, up to 5 min; the pause is
+//! **Retries** of an import, and of an export (`attempts.rs`). An error that another attempt may mend is followed by one after 5 s, then 10 s, up to 5 min; the pause is
 //! short again when an attempt came further than all before it. Where the same bytes are moved again and again to the same
 //! place the pauses grow, so nobody downloads in a loop. A missing source, a refused login, a wrong checksum, a hostile or
 //! too large image end the job (`fault.rs`).
 
 mod attempt;
+mod attempts;
 mod client;
+mod export;
 mod fault;
 mod import;
 mod labels;
@@ -51,7 +56,10 @@ mod upload;
 
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cdi-worker import [--listen ADDRESS:PORT] | serve [--listen ADDRESS:PORT] | upload [--listen ADDRESS:PORT] [--linger SECONDS] \
+const IMPORT: &str = <api::job::Import as said::Job>::ATTEMPT;
+const EXPORT: &str = <api::job::Export as said::Job>::ATTEMPT;
+
+const USAGE: &str = "usage: cdi-worker import [--listen ADDRESS:PORT] | export [--listen ADDRESS:PORT] | serve [--listen ADDRESS:PORT] | upload [--listen ADDRESS:PORT] [--linger SECONDS] \
      [--patience SECONDS]";
 
 fn main() -> ExitCode {
@@ -65,7 +73,10 @@ fn main() -> ExitCode {
         ["import", "--listen", address] => import::run(Some(address)),
         ["serve"] => serve::run(None),
         ["serve", "--listen", address] => serve::run(Some(address)),
-        [said::VERB] => attempt::run(),
+        ["export"] => export::run(None),
+        ["export", "--listen", address] => export::run(Some(address)),
+        [IMPORT] => attempt::run(),
+        [EXPORT] => export::attempt::run(),
         ["upload", words @ ..] => match upload::Settings::of(words) {
             Some(settings) => upload::run(&settings),
             None => wrong(),

@@ -25,6 +25,8 @@ pub(crate) struct Progress {
     in_a_row: u32,
     words: Words,
     preallocates: bool,
+    /// An attempt that follows another begins at the first byte: how far one came is nothing to the next.
+    begins_anew: bool,
     /// An upload whose connection broke and may go on: what is said of it stays.
     is_held: bool,
 }
@@ -34,10 +36,14 @@ pub(crate) struct Progress {
 struct Words {
     looks: String,
     moves: String,
+    finishes: &'static str,
     done: &'static str,
     stops: &'static str,
     late: &'static str,
 }
+
+/// What is left of a disk that is written.
+const FINISHES: &str = "makes the disk durable";
 
 impl Progress {
     /// Before the first attempt. `source`: its name, without what is secret in it.
@@ -45,6 +51,7 @@ impl Progress {
         let words = Words {
             looks: format!("looks at {source}"),
             moves: format!("imports {source}"),
+            finishes: FINISHES,
             done: "Import Complete",
             stops: "asked to end; the next pod of this volume goes on from the journal, where there is one",
             late: "the deadline passed; the next pod of this volume goes on from the journal, where there is one",
@@ -57,6 +64,7 @@ impl Progress {
         let words = Words {
             looks: "waits for an upload".to_owned(),
             moves: "receives the upload".to_owned(),
+            finishes: FINISHES,
             done: "Upload Complete",
             stops: "asked to end; the next pod of this volume takes an upload from its first byte on",
             late: "the deadline passed and no upload was in flight; another pod with new certificates takes its place",
@@ -69,11 +77,25 @@ impl Progress {
         let words = Words {
             looks: "waits for the importer of the clone".to_owned(),
             moves: "serves the disk".to_owned(),
+            finishes: FINISHES,
             done: "Clone Complete",
             stops: "asked to end; the importer goes on with the next pod of this disk",
             late: "the deadline passed; the importer goes on with another pod, which has new certificates",
         };
         Progress::with(words, false)
+    }
+
+    /// Before the first attempt at an export to this image.
+    pub(crate) fn of_export(target: &str) -> Progress {
+        let words = Words {
+            looks: "looks at the disk and the registry".to_owned(),
+            moves: format!("exports to {target}"),
+            finishes: "asks the registry to keep the image",
+            done: "Export Complete",
+            stops: "asked to end; the next pod sends no blob that the registry has",
+            late: "the deadline passed; the next pod sends no blob that the registry has",
+        };
+        Progress { begins_anew: true, ..Progress::with(words, false) }
     }
 
     fn with(words: Words, preallocates: bool) -> Progress {
@@ -85,6 +107,7 @@ impl Progress {
             in_a_row: 0,
             words,
             preallocates,
+            begins_anew: false,
             is_held: false,
         }
     }
@@ -154,7 +177,7 @@ impl Progress {
         if is_finishing {
             // The last phase counts nothing: what is done stays.
             self.report.stage = Stage::Finishing;
-            self.report.message = "makes the disk durable".to_owned();
+            self.report.message = self.words.finishes.to_owned();
             (self.report.rate, self.report.seconds_left) = (0, None);
             return;
         }
@@ -199,7 +222,7 @@ impl Progress {
     /// The attempt failed, and there will be another: the number of failures in a row, by which it is decided when.
     pub(crate) fn failed(&mut self) -> u32 {
         self.report.failures = self.report.failures.saturating_add(1);
-        let is_further = self.report.done > self.furthest;
+        let is_further = self.report.done > self.furthest && !self.begins_anew;
         self.furthest = self.furthest.max(self.report.done);
         self.in_a_row = if is_further { 1 } else { self.in_a_row.saturating_add(1) };
         self.in_a_row
@@ -232,7 +255,7 @@ impl Progress {
 
     /// The disk is whole.
     pub(crate) fn done(&mut self, disk: Disk) {
-        let Disk { size, resumed, labels } = disk;
+        let Disk { size, resumed, labels, digest } = disk;
         let failures = self.report.failures;
         self.report = Report {
             stage: Stage::Done,
@@ -242,6 +265,7 @@ impl Progress {
             resumed,
             failures,
             preallocation_applied: self.preallocates,
+            digest,
             labels,
             ..Report::default()
         };
@@ -326,6 +350,24 @@ mod tests {
         assert_eq!(attempt(&[10]), 1, "bytes moved");
         assert_eq!([attempt(&[10]), attempt(&[3, 9]), attempt(&[])], [2, 3, 4], "no further than before");
         assert_eq!(attempt(&[11]), 1);
+    }
+
+    #[test]
+    fn an_export_that_fails_again_and_again_waits_longer_and_longer() {
+        let mut progress = Progress::of_export("docker://h/os:1");
+        let pauses: Vec<u32> = (1..4)
+            .map(|done| {
+                progress.begins();
+                progress.moved(done * 10, 1000, false, Instant::now());
+                progress.failed()
+            })
+            .collect();
+        assert_eq!(pauses, [1, 2, 3]);
+        progress.done(Disk { size: 5, digest: "sha256:00".into(), ..Disk::default() });
+        assert_eq!(
+            (progress.report.digest.as_str(), progress.report.message.as_str()),
+            ("sha256:00", "Export Complete")
+        );
     }
 
     #[test]

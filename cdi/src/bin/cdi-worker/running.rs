@@ -2,7 +2,7 @@
 
 use crate::fault::FAILED;
 use crate::pod;
-use crate::said::{Disk, Fault, LONGEST, Order, Said, VERB};
+use crate::said::{Disk, Fault, Job, LONGEST, Order, Said};
 use crate::stop::{Running, Stop};
 use cdi::{Error, Result};
 use rustix::process::{Signal, WaitOptions, set_parent_process_death_signal};
@@ -26,7 +26,7 @@ pub(crate) struct Attempt {
 
 impl Attempt {
     /// Starts one, which ends when the process is asked to end.
-    pub(crate) fn start(order: &Order, stop: &Stop) -> Result<Attempt> {
+    pub(crate) fn start<J: Job>(order: &Order<J>, stop: &Stop) -> Result<Attempt> {
         let (child, to, from) = spawn(order)?;
         stop.runs(Running { child, wanted: Some(to) });
         Ok(Attempt { lines: BufReader::new(from), last: None, stop: stop.clone() })
@@ -74,13 +74,13 @@ impl Attempt {
 }
 
 /// The process, which has its order, and its pipes.
-fn spawn(order: &Order) -> Result<(Child, ChildStdin, ChildStdout)> {
+fn spawn<J: Job>(order: &Order<J>) -> Result<(Child, ChildStdin, ChildStdout)> {
     let cannot = |e| Error::io("cannot start the process that converts", e);
     let mut order = serde_json::to_vec(order).map_err(|e| cannot(e.into()))?;
     order.push(b'\n');
     // This very program.
     let mut command = Command::new("/proc/self/exe");
-    command.arg0("cdi-worker").arg(VERB).stdin(Stdio::piped()).stdout(Stdio::piped());
+    command.arg0("cdi-worker").arg(J::ATTEMPT).stdin(Stdio::piped()).stdout(Stdio::piped());
     // It has it in its order.
     command.env_remove(pod::JOB);
     end_with_us(&mut command);

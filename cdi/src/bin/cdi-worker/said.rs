@@ -1,12 +1,24 @@
 //! What the two processes say to each other: an order on the standard input of an attempt, lines on its standard output.
 //! Behind the order of an upload its bytes follow (`cdi::source::upload`).
 
-use api::job::Import;
+use api::job::{Export, Import};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The word that starts an attempt; people do not type it.
-pub(crate) const VERB: &str = "attempt";
+/// A job that attempts are made at.
+pub(crate) trait Job: Serialize + DeserializeOwned {
+    /// The word that starts an attempt; people do not type it.
+    const ATTEMPT: &'static str;
+}
+
+impl Job for Import {
+    const ATTEMPT: &'static str = "attempt";
+}
+
+impl Job for Export {
+    const ATTEMPT: &'static str = "attempt-export";
+}
 
 /// The longest line that is read.
 pub(crate) const LONGEST: u64 = 64 << 10;
@@ -14,8 +26,8 @@ pub(crate) const LONGEST: u64 = 64 << 10;
 /// One attempt. Its standard input stays open behind this line; the end of it asks the attempt to end, unless an upload comes
 /// there.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Order {
-    pub(crate) job: Import,
+pub(crate) struct Order<J = Import> {
+    pub(crate) job: J,
     /// Bytes of memory that it may take.
     pub(crate) memory: u64,
     /// The uid of the PVC: what another one's attempt left on the volume is not gone on with.
@@ -44,6 +56,9 @@ pub(crate) struct Disk {
     pub(crate) size: u64,
     /// Bytes that an earlier attempt had written.
     pub(crate) resumed: u64,
+    /// Digest of the image that was made of it.
+    #[serde(default)]
+    pub(crate) digest: String,
     /// Labels for the PVC.
     pub(crate) labels: BTreeMap<String, String>,
 }

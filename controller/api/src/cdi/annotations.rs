@@ -26,3 +26,59 @@ pub const IMPORT_CRON: &str = "cdi.kubevirt.io/dataImportCron";
 pub const DESIRED_DIGEST: &str = "cdi.kubevirt.io/storage.import.sourceDesiredDigest";
 /// Asks for the fields of a PVC to be filled in from the StorageProfile.
 pub const APPLY_PROFILE: &str = "cdi.kubevirt.io/applyStorageProfile";
+
+/// Asks for the disk of a PVC as a container image: `docker://HOST/REPO:TAG`. On the PVC, or on its DataVolume.
+pub const EXPORT_TARGET: &str = "cdi.kubevirt.io/storage.export.target";
+/// Secret with the login of the registry, in the same namespace.
+pub const EXPORT_SECRET: &str = "cdi.kubevirt.io/storage.export.secretRef";
+/// ConfigMap with certificates of authorities to trust, in the same namespace.
+pub const EXPORT_CERTIFICATES: &str = "cdi.kubevirt.io/storage.export.certConfigMap";
+/// Format of the disk in the image: `qcow2` or `raw`.
+pub const EXPORT_FORMAT: &str = "cdi.kubevirt.io/storage.export.format";
+/// Compression of the image layer: `zstd`, `gzip` or `none`.
+pub const EXPORT_LAYER: &str = "cdi.kubevirt.io/storage.export.layer";
+/// Architecture of the image, as Go calls it.
+pub const EXPORT_ARCHITECTURE: &str = "cdi.kubevirt.io/storage.export.architecture";
+/// Labels of the image configuration: `NAME=VALUE`, one a line.
+pub const EXPORT_LABELS: &str = "cdi.kubevirt.io/storage.export.labels";
+/// Any text; another one asks for the same export once more.
+pub const EXPORT_ID: &str = "cdi.kubevirt.io/storage.export.id";
+/// All annotations that ask.
+pub const EXPORT_ASKS: [&str; 8] = [
+    EXPORT_TARGET,
+    EXPORT_SECRET,
+    EXPORT_CERTIFICATES,
+    EXPORT_FORMAT,
+    EXPORT_LAYER,
+    EXPORT_ARCHITECTURE,
+    EXPORT_LABELS,
+    EXPORT_ID,
+];
+
+/// Sum of the annotations that the following ones answer.
+pub const EXPORT_REQUEST: &str = "cdi.kubevirt.io/storage.export.request";
+/// Phase of an export: `Pending`, `Running`, `Succeeded` or `Failed`.
+pub const EXPORT_PHASE: &str = "cdi.kubevirt.io/storage.export.phase";
+/// Progress of an export in percent.
+pub const EXPORT_PROGRESS: &str = "cdi.kubevirt.io/storage.export.progress";
+/// Why an export waits or failed, in one word.
+pub const EXPORT_REASON: &str = "cdi.kubevirt.io/storage.export.reason";
+/// What an export does, waits for, or failed of, in a sentence.
+pub const EXPORT_MESSAGE: &str = "cdi.kubevirt.io/storage.export.message";
+/// Digest of the manifest of the image, once it is whole.
+pub const EXPORT_DIGEST: &str = "cdi.kubevirt.io/storage.export.digest";
+/// How often the export pod was made anew.
+pub const EXPORT_RESTARTS: &str = "cdi.kubevirt.io/storage.export.restarts";
+/// Time of the last change of phase or reason.
+pub const EXPORT_SINCE: &str = "cdi.kubevirt.io/storage.export.since";
+/// All annotations that answer.
+pub const EXPORT_ANSWERS: [&str; 8] = [
+    EXPORT_REQUEST,
+    EXPORT_PHASE,
+    EXPORT_PROGRESS,
+    EXPORT_REASON,
+    EXPORT_MESSAGE,
+    EXPORT_DIGEST,
+    EXPORT_RESTARTS,
+    EXPORT_SINCE,
+];

@@ -7,6 +7,7 @@
 //!  Import { source, target, size, preallocate } ──JSON──► cdi::import ──► Report            report.rs
 //!
 //!  the PVC that is cloned: Serve { disk, client } ──JSON──► cdi-worker serve ──TLS──► Source::Clone of an Import   clone.rs
+//!  annotations of a PVC ──export::Request──► every fault; Export { disk, target, … } ──JSON──► cdi::export ──► Report
 //! ```
 //!
 //! The DataVolume is forgiving, the [`Import`] is strict: a source that is not served, or a field of one, is refused by its
@@ -16,12 +17,14 @@
 mod check;
 mod clone;
 mod confidential;
+pub mod export;
 mod import;
 mod report;
 
 pub use check::check;
 pub use clone::{Clone, Serve};
 pub use confidential::Confidential;
+pub use export::Export;
 pub use import::{
     Files, Gcs, Http, Import, References, Refusal, Registry, S3, SecretFiles, Source, Target, Upload,
 };

@@ -36,6 +36,9 @@ pub struct Report {
     /// The deadline of an upload server passed while no upload was in flight: another pod with new certificates is needed.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub deadline_passed: bool,
+    /// Digest of the manifest of the image that an export has made.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub digest: String,
     /// Labels for the PVC, from the environment of an image's configuration.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,

@@ -1,31 +1,12 @@
-//! `cdi-worker import`: attempts, one after the other, until the disk is whole or nothing can mend it.
-//!
-//! ```text
-//!  Attempt::start ── lines ──► Progress ──► /v1/report
-//!      │ how it ended
-//!      ▼
-//!  next(fault, failures) ─┬─ none ──► termination message, exit
-//!   (pure)                └─ pause ─► Waiting, then anew; cut short when the pod is asked to end
-//! ```
+//! `cdi-worker import`: fills the disk of the job.
 
-use crate::pod::{self, owner};
+use crate::attempts;
+use crate::pod;
 use crate::progress::Progress;
-use crate::running::{Attempt, Ended};
-use crate::said::{Fault, Order, Said};
-use crate::server::{self, Pages, Shown};
-use crate::stop::Stop;
 use api::job::{Import, Report, Target};
 use cdi::Result;
-use fetch::retry::{Backoff, jitter};
-use jiff::{SignedDuration, Timestamp};
 use printable::line;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
-
-const PAUSES: Backoff = Backoff { first: Duration::from_secs(5), longest: Duration::from_secs(300) };
-/// How often it is said in the log how far it is.
-const PERIOD: Duration = Duration::from_secs(10);
 
 /// Fills the disk of the job. `listen`: another address than that of a worker pod.
 pub(crate) fn run(listen: Option<&str>) -> ExitCode {
@@ -34,96 +15,14 @@ pub(crate) fn run(listen: Option<&str>) -> ExitCode {
 
 fn work(listen: Option<&str>) -> Result<Report> {
     let job: Import = pod::job()?;
-    let order = Order { memory: pod::memory()?, job, owner: owner() };
-    let source = line(&cdi::import::shown(&order.job.source));
-    tracing::info!("imports {source} to {}", target(&order.job));
-    let progress = Mutex::new(Progress::new(&source, order.job.preallocate));
-    let shown = Arc::new(Shown { progress, owner: order.owner.clone() });
-    let stop = Stop::listen()?;
-    let (at, _) = server::start(server::bind(listen)?, Arc::new(Pages::new(Arc::clone(&shown))?))?;
-    tracing::info!("serves https://{at}/v1/report, /metrics and /healthz");
-    Importer { order, shown, stop }.run()
+    let source = line(&cdi::import::shown(&job.source));
+    tracing::info!("imports {source} to {}", target(&job));
+    let progress = Progress::new(&source, job.preallocate);
+    attempts::run(job, progress, listen)
 }
 
 fn target(job: &Import) -> std::path::Display<'_> {
     match &job.target {
         Target::File(path) | Target::Device(path) | Target::Folder(path) => path.display(),
-    }
-}
-
-struct Importer {
-    order: Order,
-    shown: Arc<Shown>,
-    stop: Stop,
-}
-
-impl Importer {
-    fn run(&self) -> Result<Report> {
-        loop {
-            self.progress().begins();
-            let ended = self.attempt()?;
-            if self.stop.is_asked() && !matches!(ended, Ended::Done(_)) {
-                self.progress().stops();
-                break;
-            }
-            let fault = match ended {
-                Ended::Done(disk) => {
-                    self.progress().done(disk);
-                    break;
-                }
-                Ended::Failed(fault) => fault,
-            };
-            let failures = if fault.may_retry { Some(self.progress().failed()) } else { None };
-            let Some(pause) = failures.map(|failures| jitter(PAUSES.pause(failures))) else {
-                self.progress().fails(&fault);
-                break;
-            };
-            self.wait(&fault, pause);
-            if self.stop.is_asked() {
-                self.progress().stops();
-                break;
-            }
-        }
-        Ok(self.progress().report().clone())
-    }
-
-    fn wait(&self, fault: &Fault, pause: Duration) {
-        let pause = pause.min(PAUSES.longest);
-        let until =
-            SignedDuration::try_from(pause).ok().and_then(|pause| Timestamp::now().checked_add(pause).ok());
-        self.progress().waits(fault, until.unwrap_or_else(Timestamp::now));
-        tracing::warn!(
-            reason = fault.reason,
-            "{}; the next attempt is in {} s",
-            line(&fault.message),
-            pause.as_secs()
-        );
-        self.stop.wait(pause);
-    }
-
-    fn attempt(&self) -> Result<Ended> {
-        let mut attempt = Attempt::start(&self.order, &self.stop)?;
-        let mut told = Instant::now();
-        while let Some(said) = attempt.next() {
-            let mut progress = self.progress();
-            match said {
-                Said::Planned => progress.planned(),
-                Said::Moved { done, total, is_finishing } => {
-                    let now = Instant::now();
-                    progress.moved(done, total, is_finishing, now);
-                    if now.duration_since(told) >= PERIOD {
-                        told = now;
-                        tracing::info!("{}", progress.sentence());
-                    }
-                }
-                // The last ones tell how it ended.
-                Said::Whole | Said::Done(_) | Said::Failed(_) => {}
-            }
-        }
-        attempt.end()
-    }
-
-    fn progress(&self) -> MutexGuard<'_, Progress> {
-        self.shown.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,0 +1,114 @@
+//! Attempts at a job, one after the other, until it is done or nothing can mend it.
+//!
+//! ```text
+//!  Attempt::start ── lines ──► Progress ──► /v1/report
+//!      │ how it ended
+//!      ▼
+//!  may it be tried again? ─┬─ no ────► termination message, exit
+//!                          └─ pause ─► Waiting, then anew; cut short when the pod is asked to end
+//! ```
+
+use crate::pod::{self, owner};
+use crate::progress::Progress;
+use crate::running::{Attempt, Ended};
+use crate::said::{Fault, Job, Order, Said};
+use crate::server::{self, Pages, Shown};
+use crate::stop::Stop;
+use api::job::Report;
+use cdi::Result;
+use fetch::retry::{Backoff, jitter};
+use jiff::{SignedDuration, Timestamp};
+use printable::line;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+const PAUSES: Backoff = Backoff { first: Duration::from_secs(5), longest: Duration::from_secs(300) };
+/// How often it is said in the log how far it is.
+const PERIOD: Duration = Duration::from_secs(10);
+
+/// Does a job, and says how far it is. `listen`: another address than that of a worker pod.
+pub(crate) fn run<J: Job>(job: J, progress: Progress, listen: Option<&str>) -> Result<Report> {
+    let order = Order { memory: pod::memory()?, job, owner: owner() };
+    let shown = Arc::new(Shown { progress: Mutex::new(progress), owner: order.owner.clone() });
+    let stop = Stop::listen()?;
+    let (at, _) = server::start(server::bind(listen)?, Arc::new(Pages::new(Arc::clone(&shown))?))?;
+    tracing::info!("serves https://{at}/v1/report, /metrics and /healthz");
+    Attempts { order, shown, stop }.run()
+}
+
+struct Attempts<J> {
+    order: Order<J>,
+    shown: Arc<Shown>,
+    stop: Stop,
+}
+
+impl<J: Job> Attempts<J> {
+    fn run(&self) -> Result<Report> {
+        loop {
+            self.progress().begins();
+            let ended = self.attempt()?;
+            if self.stop.is_asked() && !matches!(ended, Ended::Done(_)) {
+                self.progress().stops();
+                break;
+            }
+            let fault = match ended {
+                Ended::Done(disk) => {
+                    self.progress().done(disk);
+                    break;
+                }
+                Ended::Failed(fault) => fault,
+            };
+            let failures = if fault.may_retry { Some(self.progress().failed()) } else { None };
+            let Some(pause) = failures.map(|failures| jitter(PAUSES.pause(failures))) else {
+                self.progress().fails(&fault);
+                break;
+            };
+            self.wait(&fault, pause);
+            if self.stop.is_asked() {
+                self.progress().stops();
+                break;
+            }
+        }
+        Ok(self.progress().report().clone())
+    }
+
+    fn wait(&self, fault: &Fault, pause: Duration) {
+        let pause = pause.min(PAUSES.longest);
+        let until =
+            SignedDuration::try_from(pause).ok().and_then(|pause| Timestamp::now().checked_add(pause).ok());
+        self.progress().waits(fault, until.unwrap_or_else(Timestamp::now));
+        tracing::warn!(
+            reason = fault.reason,
+            "{}; the next attempt is in {} s",
+            line(&fault.message),
+            pause.as_secs()
+        );
+        self.stop.wait(pause);
+    }
+
+    fn attempt(&self) -> Result<Ended> {
+        let mut attempt = Attempt::start(&self.order, &self.stop)?;
+        let mut told = Instant::now();
+        while let Some(said) = attempt.next() {
+            let mut progress = self.progress();
+            match said {
+                Said::Planned => progress.planned(),
+                Said::Moved { done, total, is_finishing } => {
+                    let now = Instant::now();
+                    progress.moved(done, total, is_finishing, now);
+                    if now.duration_since(told) >= PERIOD {
+                        told = now;
+                        tracing::info!("{}", progress.sentence());
+                    }
+                }
+                // The last ones tell how it ended.
+                Said::Whole | Said::Done(_) | Said::Failed(_) => {}
+            }
+        }
+        attempt.end()
+    }
+
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.shown.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,59 @@
+//! One attempt at an export, in a process that has given up everything but the disk and the network.
+
+use crate::attempt::{PERIOD, end_when_asked, planned, say, start, with_order};
+use crate::fault;
+use crate::said::{Disk, Order, Said};
+use api::job::Export;
+use cdi::Result;
+use cdi::export::{Steps, prepare};
+use cdi::plan::Wishes;
+use cdi::reach::Reach;
+use cdi::run::watch::Watch;
+use container_disk::open::Places;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+
+/// Does what the order on the standard input says.
+pub(crate) fn run() -> ExitCode {
+    with_order(work)
+}
+
+fn work(order: &Order<Export>) -> Said {
+    match moved(order) {
+        Ok(done) => done,
+        Err(e) => Said::Failed(fault::of_export(&e, &order.job)),
+    }
+}
+
+fn moved(order: &Order<Export>) -> Result<Said> {
+    let (watch, steps) = (Arc::new(Watch::default()), Arc::new(Steps::default()));
+    let threads = thread::available_parallelism().map_or(2, usize::from);
+    let wishes = Wishes { memory: order.memory, ..Wishes::of_threads(threads) };
+    // The end of the conversation is the end of this sender.
+    let (going_on, ended) = channel::<()>();
+    let ready = |reach: &Reach| {
+        reach.enter();
+        let asked = Arc::clone(&watch);
+        start("asked to end", move || end_when_asked(&asked))?;
+        let (watch, steps) = (Arc::clone(&watch), Arc::clone(&steps));
+        start("progress", move || tell(&watch, &steps, &ended))
+    };
+    let prepared = prepare(&order.job, Arc::new(Places::new(None)), wishes, &watch, ready)?;
+    planned(&prepared.plan_text());
+    let exported = prepared.run(&watch, &steps)?;
+    drop(going_on);
+    tracing::info!("{}", printable::line(&exported.sentence()));
+    let resumed = if exported.was_there { exported.size } else { 0 };
+    Ok(Said::Done(Disk { size: exported.size, resumed, digest: exported.digest, ..Disk::default() }))
+}
+
+fn tell(watch: &Watch, steps: &Steps, ended: &Receiver<()>) {
+    while ended.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
+        let (done, total, is_finishing) = steps.progress(watch);
+        if total > 0 || is_finishing {
+            say(&Said::Moved { done, total, is_finishing });
+        }
+    }
+}

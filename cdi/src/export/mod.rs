@@ -1,0 +1,245 @@
+//! An export job → a containerDisk in a registry, without a byte that lands anywhere between.
+//!
+//! ```text
+//!  api::job::Export ──prepare──(ready: give up the rest)──► Prepared ──run──► Exported
+//!
+//!  disk ──1 measure─► layout of the qcow2                      where its zeros are, and so all tables      run/two_passes.rs
+//!   (read  2 name──► tar ─► zstd ─► SHA-256                    digest and size of the layer; sent nowhere  sinks.rs
+//!   three  ─────────── HEAD blob: the registry has it? ──────► then no byte is sent
+//!   times) 3 send──► tar ─► zstd ─► registry                   with the digest promised
+//!                    config, manifest, tag                     the tag last
+//! ```
+//!
+//! **Cost.** The disk is read three times (a raw one twice: it needs no layout), and packed twice. A spool would cost once
+//! the disk, and its bytes written; a layer of unknown digest could not be asked for before it is sent, and a registry that
+//! wants the digest first (`upload = "whole"`) would need a spool all the same. Holes of a file are not read at all.
+//! **Going on.** The same disk and options give the same digests. So whoever comes after a pod that was killed sends no blob that is
+//! there: when the layer is, its config and manifest alone. A connection that breaks is gone on with at its byte by the
+//! same pod ([`container_disk::registry`]). A layer that was cut short by the end of its pod is sent anew: the usual
+//! registry forgets what it has of it.
+//! **Guarantees.** The disk is raw, whatever its first bytes say: a guest that writes the header of a qcow2 with a backing
+//! file reaches no file. It is not written into an image as raw then, since others would look at those bytes. A disk that is
+//! changed between two readings ends the run; nothing gets the tag.
+
+mod sinks;
+
+use crate::convert::{self, Request};
+use crate::import;
+use crate::plan::{Output, Wishes};
+use crate::reach::Reach;
+use crate::run::watch::{Phase, Watch};
+use crate::source::{FileSource, Named, Options, Source as _, image::architecture};
+use crate::target::{Destination, LayerTarget, Target};
+use crate::{Error, Result};
+use api::job::Export;
+use api::job::export::{Compression, Format as Wanted};
+use container_disk::Name;
+use container_disk::image::{self, Recipe, hints};
+use container_disk::manifest::descriptor;
+use container_disk::open::Places;
+use container_disk::pack::{self, Layer};
+use container_disk::place::Sink;
+use container_disk::registry::UPLOAD_MEMORY;
+use disk_format::{Format, ReadAt as _};
+use serde::Serialize;
+use sinks::{Hashed, Promised};
+use std::cell::RefCell;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// Memory that packing the layer may take.
+const PACKING: u64 = 28 << 20;
+/// Threads that bring the disk to the packing; each more would hold memory and win nothing.
+const CARRIERS: usize = 2;
+
+/// An export that has been planned.
+pub struct Prepared {
+    request: Request,
+    plan: convert::Prepared,
+    name: Name,
+    places: Arc<Places>,
+    pack: pack::Options,
+    recipe: Recipe,
+}
+
+/// What an export has made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Exported {
+    /// Name of the image.
+    pub name: String,
+    /// Digest of its manifest.
+    pub digest: String,
+    /// Bytes of the disk.
+    pub size: u64,
+    /// Bytes of the layer.
+    pub layer: u64,
+    /// The registry had the layer: no byte of it was sent.
+    pub was_there: bool,
+}
+
+/// How far an export is, for whoever looks at it from another thread.
+#[derive(Debug, Default)]
+pub struct Steps {
+    is_measured: AtomicBool,
+    sends: AtomicBool,
+}
+
+/// Opens the disk of a job and plans. `wishes`: what the job does not say. `ready` is called when all that the job uses is
+/// known and nothing of it is open yet: there a program gives up the rest.
+pub fn prepare(
+    job: &Export,
+    places: Arc<Places>,
+    wishes: Wishes,
+    watch: &Watch,
+    ready: impl FnOnce(&Reach) -> Result<()>,
+) -> Result<Prepared> {
+    let (name, places) = import::image(&job.target, places)?;
+    if !matches!(&name, Name::Registry(remote) if remote.digest.is_none()) {
+        let what = format!(
+            "{name}: an image gets a tag, and its digest follows from its bytes; leave the digest out"
+        );
+        return Err(Error::refused(what));
+    }
+    let options = Options { places: Arc::clone(&places), ..Options::default() };
+    let source = Named::Path(job.disk.path().clone());
+    ready(&Reach::new().source(&source, &options)?.goal(&name, &places)?)?;
+    let threads = wishes.threads;
+    let beside = vec![("packing", PACKING), ("sending", UPLOAD_MEMORY)];
+    let wishes = Wishes { beside, threads: threads.min(CARRIERS), ..wishes };
+    let output = output(job)?;
+    let target = Destination::Image(name.to_string());
+    let request = Request {
+        // The guest's bytes, whatever they look like.
+        source_format: Some(Format::Raw),
+        output,
+        ..Request::new(source, target, options, wishes)
+    };
+    let plan = convert::prepare(request.clone(), watch)?;
+    let arch = job.target.architecture.as_deref().unwrap_or_else(|| architecture());
+    let env = hints(&job.labels);
+    let recipe = Recipe { labels: job.labels.clone(), env, ..Recipe::new(arch, vec![]) };
+    let compression = match job.layer {
+        Compression::Zstd => pack::Compression::Zstd,
+        Compression::Gzip => pack::Compression::Gzip,
+        Compression::None => pack::Compression::None,
+    };
+    let pack = pack::Options { compression, created: 0, threads, memory: PACKING as usize };
+    Ok(Prepared { request, plan, name, places, pack, recipe })
+}
+
+/// What is written into the layer.
+fn output(job: &Export) -> Result<Output> {
+    let path = job.disk.path();
+    let looks = looks_like(path)?;
+    let qcow2 = Output::Qcow2 { cluster_bits: 16, compress: None };
+    match (job.format, looks) {
+        (Some(Wanted::Qcow2), _) => Ok(qcow2),
+        (Some(Wanted::Raw), Format::Raw | Format::Iso) | (None, Format::Iso) => Ok(Output::Raw),
+        (Some(Wanted::Raw), other) => Err(Error::refused(format!(
+            "the disk {} is raw and begins like an image of the format {}: in a raw image others would take it for one; \
+             export it as qcow2",
+            path.display(),
+            other.name()
+        ))),
+        (None, _) => Ok(qcow2),
+    }
+}
+
+/// What the first bytes of a disk say.
+fn looks_like(path: &Path) -> Result<Format> {
+    let source = FileSource::open(path)?;
+    let Some(bytes) = source.read_at() else {
+        return Err(Error::refused(format!("{} is neither a file nor a block device", path.display())));
+    };
+    let mut head = vec![0; bytes.size().min(Format::HEAD as u64) as usize];
+    bytes
+        .read_exact_at(&mut head, 0)
+        .map_err(|e| Error::io(format!("cannot read the first bytes of {}", path.display()), e))?;
+    Ok(Format::probe(&head))
+}
+
+impl Prepared {
+    /// The plan for people.
+    pub fn plan_text(&self) -> String {
+        self.plan.plan_text()
+    }
+
+    /// Makes the image.
+    pub fn run(self, watch: &Watch, steps: &Steps) -> Result<Exported> {
+        let Prepared { request, plan, name, places, pack, mut recipe } = self;
+        let (layer, report) = layer(plan, &Hashed, &pack, watch)?;
+        steps.is_measured.store(true, Relaxed);
+        let goal = places.goal(&name)?;
+        let promised = descriptor(layer.compression.media_type(), &layer.digest, layer.size)?;
+        let was_there = goal.sink.has(&promised)?;
+        if !was_there {
+            let plan = convert::prepare(request, watch)?;
+            steps.sends.store(true, Relaxed);
+            let sink = Promised { sink: &*goal.sink, promised };
+            let (sent, _) = self::layer(plan, &sink, &pack, watch)?;
+            if sent != layer {
+                return Err(Error::failed(
+                    "the disk was changed between its readings: nothing may write to it",
+                ));
+            }
+        }
+        let size = layer.size;
+        recipe.layers = vec![layer];
+        let document = image::write(&*goal.sink, &recipe, &[])?;
+        goal.sink.put(&document, goal.tag.as_deref())?;
+        goal.sink.close()?;
+        let (name, digest) = (name.to_string(), document.digest.to_string());
+        Ok(Exported { name, digest, size: report.virtual_size, layer: size, was_there })
+    }
+}
+
+/// The layer of the disk, through a sink.
+fn layer(
+    plan: convert::Prepared,
+    sink: &dyn Sink,
+    options: &pack::Options,
+    watch: &Watch,
+) -> Result<(Layer, convert::Report)> {
+    // Nothing waits there: the size of what is written is known.
+    let folder = std::env::temp_dir();
+    let made = RefCell::default();
+    let target = || -> Box<dyn Target> {
+        let target = LayerTarget::new(sink, *options, folder.clone());
+        *made.borrow_mut() = target.made();
+        Box::new(target)
+    };
+    let report = plan.run_into(target, &folder, watch)?;
+    let layer = made.into_inner().get().cloned();
+    Ok((layer.ok_or_else(|| Error::failed("the disk is read and has no layer"))?, report))
+}
+
+impl Steps {
+    /// Bytes that are read of all that will be (0: not known yet), and whether only the last requests are left.
+    pub fn progress(&self, watch: &Watch) -> (u64, u64, bool) {
+        let (done, disk) = watch.progress();
+        let sends = self.sends.load(Relaxed);
+        let before = match (watch.phase(), sends) {
+            (Phase::Opening, _) => return (0, 0, false),
+            (Phase::Measuring, _) => 0,
+            (Phase::Finishing, true) => return (0, 0, true),
+            // The layer has its digest, and the registry is asked.
+            (Phase::Finishing, false) => return (0, 0, self.is_measured.load(Relaxed)),
+            (_, false) => 1,
+            (_, true) => 2,
+        };
+        (disk.saturating_mul(before).saturating_add(done), disk.saturating_mul(3), false)
+    }
+}
+
+impl Exported {
+    /// For people, one line.
+    pub fn sentence(&self) -> String {
+        let size = crate::size::human(self.layer);
+        let sent = if self.was_there { "was there already" } else { "is sent" };
+        format!("{}: {}, its layer of {size} {sent}", self.name, self.digest)
+    }
+}
+
+#[cfg(test)]
+mod tests;

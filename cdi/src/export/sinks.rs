@@ -1,0 +1,67 @@
+//! The two places that a layer goes through: one that keeps nothing, and one that knows its digest beforehand.
+
+use container_disk::digest::Counted;
+use container_disk::manifest::{Descriptor, Document};
+use container_disk::place::{BlobWriter, Sink};
+use container_disk::{Digest, Error, Result};
+use std::io::{self, Write};
+
+/// A place that tells what blobs hash to, and keeps none.
+pub(super) struct Hashed;
+
+struct Hashing(Counted<io::Sink>);
+
+impl Sink for Hashed {
+    fn has(&self, _: &Descriptor) -> Result<bool> {
+        Ok(false)
+    }
+
+    fn begin(&self, _: Option<&Descriptor>) -> Result<Box<dyn BlobWriter + '_>> {
+        Ok(Box::new(Hashing(Counted::new(io::sink()))))
+    }
+
+    fn put(&self, _: &Document, _: Option<&str>) -> Result<()> {
+        Err(Error::failed("nothing is kept here, and no image either"))
+    }
+}
+
+impl Write for Hashing {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl BlobWriter for Hashing {
+    fn digest(&mut self) -> Result<Digest> {
+        Ok(self.0.digest())
+    }
+
+    fn finish(self: Box<Self>) -> Result<(Digest, u64)> {
+        let (_, digest, size) = self.0.finish();
+        Ok((digest, size))
+    }
+}
+
+/// A place for one blob, whose digest is known.
+pub(super) struct Promised<'a> {
+    pub(super) sink: &'a dyn Sink,
+    pub(super) promised: Descriptor,
+}
+
+impl Sink for Promised<'_> {
+    fn has(&self, descriptor: &Descriptor) -> Result<bool> {
+        self.sink.has(descriptor)
+    }
+
+    fn begin(&self, promised: Option<&Descriptor>) -> Result<Box<dyn BlobWriter + '_>> {
+        self.sink.begin(Some(promised.unwrap_or(&self.promised)))
+    }
+
+    fn put(&self, document: &Document, tag: Option<&str>) -> Result<()> {
+        self.sink.put(document, tag)
+    }
+}

@@ -1,0 +1,420 @@
+//! The export of a disk: a PVC becomes a containerDisk in a registry.
+//!
+//! ```text
+//!  annotations (PVC, or its DataVolume) ──Request::of──► every fault, by the name of its annotation
+//!        │ Request::job: Secret and ConfigMap become folders
+//!        ▼
+//!  Export { disk, target, format, compression, labels } ──JSON──► cdi::export ──► Report
+//! ```
+//!
+//! | annotation `cdi.kubevirt.io/storage.export.…` | value | unset |
+//! |---|---|---|
+//! | `target` | `docker://HOST/REPO:TAG` | nothing is exported |
+//! | `secretRef` | a Secret of the namespace: `.dockerconfigjson`, or `accessKeyId` and `secretKey` | anonymous access |
+//! | `certConfigMap` | a ConfigMap of the namespace with certificates (PEM) | the system's authorities |
+//! | `format` | `qcow2`, which stores no zeros; `raw` | qcow2; an ISO image stays raw |
+//! | `layer` | `zstd`, `gzip`, `none` | `zstd` |
+//! | `architecture` | `amd64`, `arm64`, … | that of the node |
+//! | `labels` | labels of the image configuration, `NAME=VALUE`, one a line | none |
+//! | `id` | any text: another one exports once more | |
+//!
+//! **Rights.** Who may annotate a PVC or a DataVolume can have its bytes, and send them anywhere. So can who makes a pod or a VM
+//! in the namespace, which `edit` permits as well: the same holds for a Secret that is named here. Nothing outside of the
+//! namespace can be named.
+
+use super::References;
+use super::import::{Registry, SecretFiles};
+use crate::cdi::annotations::{
+    EXPORT_ARCHITECTURE, EXPORT_ASKS, EXPORT_CERTIFICATES, EXPORT_FORMAT, EXPORT_LABELS, EXPORT_LAYER,
+    EXPORT_SECRET, EXPORT_TARGET,
+};
+use crate::fault::{Fault, Reason};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// A disk to be exported.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Export {
+    /// Disk that is read. It is raw, whatever its first bytes say.
+    pub disk: Disk,
+    /// Image that is written; its architecture is that of the registry's entry.
+    pub target: Registry,
+    /// Format of the disk in the image. Unset: qcow2; an ISO image stays raw.
+    #[serde(default)]
+    pub format: Option<Format>,
+    /// Compression of the image layer.
+    #[serde(default)]
+    pub layer: Compression,
+    /// Labels of the image configuration.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+}
+
+/// Disk that is read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub enum Disk {
+    /// File of this path.
+    File(PathBuf),
+    /// Block device of this path.
+    Device(PathBuf),
+}
+
+/// Format of a disk in an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Format {
+    /// qcow2, which stores no zeros.
+    Qcow2,
+    /// The bytes of the disk.
+    Raw,
+}
+
+/// Compression of an image layer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Compression {
+    /// Zstandard.
+    #[default]
+    Zstd,
+    /// gzip, for clients older than 2021.
+    Gzip,
+    /// None.
+    None,
+}
+
+/// What annotations ask for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Reference of the image.
+    pub target: String,
+    /// Secret with the login.
+    pub secret: Option<String>,
+    /// ConfigMap with certificates.
+    pub certificates: Option<String>,
+    /// Format of the disk in the image.
+    pub format: Option<Format>,
+    /// Compression of the image layer.
+    pub layer: Compression,
+    /// Architecture of the image.
+    pub architecture: Option<String>,
+    /// Labels of the image configuration.
+    pub labels: BTreeMap<String, String>,
+}
+
+/// The longest reference, and the most that labels may take.
+const LONGEST: usize = 512;
+const MOST_LABELS: (usize, usize) = (64, 16 << 10);
+
+/// The annotations ask for an export.
+pub fn is_asked(annotations: &BTreeMap<String, String>) -> bool {
+    annotations.get(EXPORT_TARGET).is_some_and(|target| !target.is_empty())
+}
+
+/// All that asks, in one text: another one is another export.
+pub fn asked(annotations: &BTreeMap<String, String>) -> String {
+    let said = EXPORT_ASKS.iter().filter_map(|name| Some((name, annotations.get(*name)?)));
+    said.map(|(name, value)| format!("{name}={}:{value};", value.len())).collect()
+}
+
+impl Request {
+    /// What annotations ask for; every fault of it, where it makes no sense. The worker judges the reference once more.
+    pub fn of(annotations: &BTreeMap<String, String>) -> Result<Request, Vec<Fault>> {
+        let mut faults = vec![];
+        let mut reading = Reading { annotations, faults: &mut faults };
+        let request = Request {
+            target: reading.target(),
+            secret: reading.name(EXPORT_SECRET),
+            certificates: reading.name(EXPORT_CERTIFICATES),
+            format: reading.word(EXPORT_FORMAT, &[("qcow2", Format::Qcow2), ("raw", Format::Raw)]),
+            layer: reading.word(EXPORT_LAYER, LAYERS).unwrap_or_default(),
+            architecture: reading.architecture(),
+            labels: reading.labels(),
+        };
+        if faults.is_empty() { Ok(request) } else { Err(faults) }
+    }
+
+    /// The job that reads this disk.
+    pub fn job<R: References>(&self, disk: Disk, references: &mut R) -> Result<Export, R::Error> {
+        let login = self
+            .secret
+            .as_ref()
+            .map(|name| Ok(SecretFiles { secret: name.clone(), files: references.secret(name)? }));
+        let login = login.transpose()?;
+        let ca = self.certificates.as_ref().map(|name| references.config_map(name)).transpose()?;
+        let (url, architecture) = (self.target.clone(), self.architecture.clone());
+        Ok(Export {
+            disk,
+            target: Registry { url, architecture, login, ca },
+            format: self.format,
+            layer: self.layer,
+            labels: self.labels.clone(),
+        })
+    }
+}
+
+const LAYERS: &[(&str, Compression)] =
+    &[("zstd", Compression::Zstd), ("gzip", Compression::Gzip), ("none", Compression::None)];
+
+/// Annotations that are read, and what is wrong with them.
+struct Reading<'a> {
+    annotations: &'a BTreeMap<String, String>,
+    faults: &'a mut Vec<Fault>,
+}
+
+impl<'a> Reading<'a> {
+    fn said(&self, name: &str) -> Option<&'a String> {
+        self.annotations.get(name).filter(|text| !text.is_empty())
+    }
+
+    fn wrong(&mut self, name: &str, what: String) {
+        let at = format!("metadata.annotations[{name}]");
+        self.faults.push(Fault::new(at, Reason::Invalid, what));
+    }
+
+    fn target(&mut self) -> String {
+        let text = self.said(EXPORT_TARGET).cloned().unwrap_or_default();
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-:/[]".contains(c);
+        let rest = text.strip_prefix("docker://").filter(|rest| rest.contains('/'));
+        if text.len() > LONGEST || rest.is_none_or(|rest| !rest.chars().all(is_plain)) {
+            let what = format!(
+                "must be docker://HOST/REPO:TAG of at most {LONGEST} letters, without a login and without a digest, not {}",
+                shown(&text)
+            );
+            self.wrong(EXPORT_TARGET, what);
+        }
+        text
+    }
+
+    /// The name of an object: it becomes a part of a path.
+    fn name(&mut self, annotation: &str) -> Option<String> {
+        let text = self.said(annotation)?;
+        let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
+        let is_edge = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric());
+        let is_name = text.len() <= 253
+            && text.bytes().all(is_plain)
+            && is_edge(text.bytes().next())
+            && is_edge(text.bytes().next_back());
+        if !is_name {
+            self.wrong(
+                annotation,
+                format!("must be the name of an object in this namespace, not {}", shown(text)),
+            );
+        }
+        Some(text.clone())
+    }
+
+    fn word<T: Copy>(&mut self, annotation: &str, words: &[(&str, T)]) -> Option<T> {
+        let text = self.said(annotation)?;
+        let known = words.iter().find(|(word, _)| word == text).map(|(_, value)| *value);
+        if known.is_none() {
+            let all: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+            self.wrong(annotation, format!("must be {}, not {}", all.join(" or "), shown(text)));
+        }
+        known
+    }
+
+    fn architecture(&mut self) -> Option<String> {
+        let text = self.said(EXPORT_ARCHITECTURE)?;
+        if text.len() > 32 || !text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()) {
+            self.wrong(
+                EXPORT_ARCHITECTURE,
+                format!("must be an architecture as amd64 or arm64, not {}", shown(text)),
+            );
+        }
+        Some(text.clone())
+    }
+
+    fn labels(&mut self) -> BTreeMap<String, String> {
+        let text = self.said(EXPORT_LABELS).map(String::as_str).unwrap_or_default();
+        let mut labels = BTreeMap::new();
+        if text.len() > MOST_LABELS.1 || text.lines().count() > MOST_LABELS.0 {
+            let (lines, bytes) = MOST_LABELS;
+            self.wrong(EXPORT_LABELS, format!("must be at most {lines} lines of {bytes} bytes in all"));
+            return labels;
+        }
+        for line in text.lines().filter(|line| !line.trim().is_empty()) {
+            let pair = line.split_once('=').map(|(name, value)| (name.trim(), value.trim()));
+            match pair.filter(|(name, _)| !name.is_empty() && !line.chars().any(char::is_control)) {
+                Some((name, value)) => drop(labels.insert(name.to_owned(), value.to_owned())),
+                None => {
+                    self.wrong(EXPORT_LABELS, format!("must be NAME=VALUE in each line, not {}", shown(line)))
+                }
+            }
+        }
+        labels
+    }
+}
+
+/// The beginning of a stranger's text.
+fn shown(text: &str) -> String {
+    let start: String = text.chars().take(80).collect();
+    format!("{start:?}")
+}
+
+/// A text is the digest of a manifest: nothing else of a worker's words is noted as one.
+pub fn is_digest(text: &str) -> bool {
+    let hex = text.strip_prefix("sha256:");
+    let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    hex.is_some_and(|hex| hex.len() == 64 && hex.bytes().all(is_hex))
+}
+
+impl Disk {
+    /// Its path.
+    pub fn path(&self) -> &PathBuf {
+        match self {
+            Disk::File(path) | Disk::Device(path) => path,
+        }
+    }
+}
+
+impl Compression {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        LAYERS.iter().find(|(_, layer)| *layer == self).map_or("", |(word, _)| word)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::Files;
+    use std::convert::Infallible;
+
+    fn notes(said: &[(&str, &str)]) -> BTreeMap<String, String> {
+        let name = |name: &str| format!("cdi.kubevirt.io/storage.export.{name}");
+        said.iter().map(|(key, value)| (name(key), (*value).to_owned())).collect()
+    }
+
+    const TARGET: (&str, &str) = ("target", "docker://registry.example:5000/os/debian:12");
+
+    #[test]
+    fn annotations_become_a_request() {
+        let plain = Request::of(&notes(&[TARGET])).unwrap();
+        let expected = Request {
+            target: TARGET.1.to_owned(),
+            secret: None,
+            certificates: None,
+            format: None,
+            layer: Compression::Zstd,
+            architecture: None,
+            labels: BTreeMap::new(),
+        };
+        assert_eq!(plain, expected);
+        let all = notes(&[
+            TARGET,
+            ("secretRef", "login.1"),
+            ("certConfigMap", "ca"),
+            ("format", "raw"),
+            ("layer", "gzip"),
+            ("architecture", "arm64"),
+            ("labels", "a=b=c\n\n instancetype.kubevirt.io/default-instancetype = u1.small\n"),
+        ]);
+        let expected = Request {
+            secret: Some("login.1".to_owned()),
+            certificates: Some("ca".to_owned()),
+            format: Some(Format::Raw),
+            layer: Compression::Gzip,
+            architecture: Some("arm64".to_owned()),
+            labels: [("a", "b=c"), ("instancetype.kubevirt.io/default-instancetype", "u1.small")]
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .into(),
+            ..expected
+        };
+        assert_eq!(Request::of(&all).unwrap(), expected);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_by_the_name_of_its_annotation() {
+        let long = format!("docker://h/{}", "a".repeat(600));
+        let many = "a=b\n".repeat(65);
+        for (name, value) in [
+            ("target", "registry.example/os:1"),
+            ("target", "docker://os"),
+            ("target", "docker://user:word@registry.example/os:1"),
+            ("target", "docker://h/os@sha256:00"),
+            ("target", "docker://h/os 1"),
+            ("target", "docker://h/os\n"),
+            ("target", "http://h/os"),
+            ("target", &long),
+            ("secretRef", "../other"),
+            ("secretRef", "a/b"),
+            ("secretRef", "-a"),
+            ("certConfigMap", "A"),
+            ("format", "vmdk"),
+            ("layer", "xz"),
+            ("architecture", "amd64/../.."),
+            ("labels", "novalue"),
+            ("labels", "=b"),
+            ("labels", "a=\u{1b}[2J"),
+            ("labels", &many),
+        ] {
+            let faults = Request::of(&notes(&[TARGET, (name, value)])).unwrap_err();
+            assert_eq!(faults.len(), 1, "{name}={value}: {faults:?}");
+            let field = format!("metadata.annotations[cdi.kubevirt.io/storage.export.{name}]");
+            assert_eq!(faults[0].field, field);
+            assert!(faults[0].message.starts_with("must be ") && faults[0].message.len() < 300, "{faults:?}");
+            assert!(!faults[0].message.chars().any(char::is_control));
+        }
+        let two = Request::of(&notes(&[("target", "x"), ("format", "y")])).unwrap_err();
+        assert_eq!(two.len(), 2, "all faults are told: {two:?}");
+    }
+
+    #[test]
+    fn whoever_asks_again_asks_for_another_export() {
+        let sums: Vec<String> = [
+            notes(&[TARGET]),
+            notes(&[TARGET, ("id", "1")]),
+            notes(&[TARGET, ("id", "2")]),
+            notes(&[TARGET, ("format", "1")]),
+        ]
+        .iter()
+        .map(asked)
+        .collect();
+        let all: std::collections::BTreeSet<&String> = sums.iter().collect();
+        assert_eq!(all.len(), 4, "{sums:?}");
+        let mut answered = notes(&[TARGET]);
+        answered.insert(crate::cdi::annotations::EXPORT_PHASE.to_owned(), "Running".to_owned());
+        assert_eq!(asked(&answered), sums[0], "what answers does not ask");
+        assert!(
+            is_asked(&answered) && !is_asked(&notes(&[("target", "")])) && !is_asked(&notes(&[("id", "1")]))
+        );
+    }
+
+    #[test]
+    fn a_job_names_folders_and_no_secret() {
+        struct Mounts;
+        impl References for Mounts {
+            type Error = Infallible;
+            fn secret(&mut self, name: &str) -> Result<Files, Infallible> {
+                Ok(Files::Folder(PathBuf::from("/s").join(name)))
+            }
+            fn config_map(&mut self, name: &str) -> Result<PathBuf, Infallible> {
+                Ok(PathBuf::from("/c").join(name))
+            }
+        }
+        let asked =
+            notes(&[TARGET, ("secretRef", "login"), ("certConfigMap", "ca"), ("architecture", "arm64")]);
+        let disk = Disk::File("/data/disk.img".into());
+        let Ok(job) = Request::of(&asked).unwrap().job(disk, &mut Mounts);
+        let text = serde_json::to_string(&job).unwrap();
+        assert_eq!(serde_json::from_str::<Export>(&text).unwrap(), job);
+        assert_eq!(job.target.ca, Some("/c/ca".into()));
+        assert_eq!(job.target.architecture.as_deref(), Some("arm64"));
+        let login = job.target.login.unwrap();
+        assert_eq!((login.secret.as_str(), login.files), ("login", Files::Folder("/s/login".into())));
+    }
+
+    #[test]
+    fn nothing_but_a_digest_is_a_digest() {
+        let hex = "0a".repeat(32);
+        assert!(is_digest(&format!("sha256:{hex}")));
+        for odd in
+            [&hex[..], &format!("sha256:{}", hex.to_uppercase()), "sha256:00", "", &format!("sha256:{hex}\n")]
+        {
+            assert!(!is_digest(odd), "{odd}");
+        }
+    }
+}
