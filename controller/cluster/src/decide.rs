@@ -1,7 +1,8 @@
 //! Which reconciler decides on an object.
 
 use crate::{
-    certificates, dataimportcron, datasource, datavolume, kubevirt, node, replicaset, storageprofile, vm, vmi,
+    certificates, dataimportcron, datasource, datavolume, export, kubevirt, node, replicaset, storageprofile,
+    vm, vmi,
 };
 use jiff::Timestamp;
 use kubernetes::objects::{Key, Kind, World};
@@ -15,7 +16,11 @@ pub fn decide(world: &World, key: &Key, now: Timestamp) -> Plan {
         Kind::VirtualMachineInstance => vmi::decide(world, namespace, name, now),
         Kind::VirtualMachineInstanceReplicaSet => replicaset::decide(world, namespace, name, now),
         // A PVC has the name of its DataVolume: both are one disk. What touches a PVC touches that key.
-        Kind::DataVolume | Kind::PersistentVolumeClaim => datavolume::decide(world, namespace, name, now),
+        Kind::DataVolume | Kind::PersistentVolumeClaim => {
+            let plan = datavolume::decide(world, namespace, name, now);
+            // The export is of a disk that is whole: what is written of its filling is written first.
+            plan.and(export::decide(world, namespace, name, now))
+        }
         Kind::DataSource => datasource::decide(world, namespace, name, now),
         Kind::DataImportCron => dataimportcron::decide(world, namespace, name, now),
         Kind::StorageProfile | Kind::StorageClass => storageprofile::decide(world, name, now),

@@ -12,6 +12,8 @@
 //!  DataImportCron ─► dataimportcron ─► DataVolume, DataSource; polls: a server is asked for the digest of an image
 //!  DataVolume, PVC ─► datavolume ─► PVC, worker pod ─► reports: what the worker says of its work, each second
 //!
+//!                   PVC, annotated ─► export ─► worker pod that makes an image of the disk
+//!
 //!  certificates  the API server is led to virt-api           kubevirt, node   the installation, what nodes say
 //!  rights        what each step takes                        measures         what is counted
 //! ```
@@ -33,6 +35,7 @@ mod dataimportcron;
 mod datasource;
 mod datavolume;
 mod decide;
+mod export;
 #[cfg(test)]
 mod histories;
 mod kubevirt;

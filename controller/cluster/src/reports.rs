@@ -101,16 +101,18 @@ fn worker(world: &World, pod: &Pod) -> Option<(Key, SocketAddr)> {
     let owner = owner::controller(&pod.meta)?;
     let namespace = pod.meta.namespace.as_deref()?;
     let claim = world.pvcs.get(namespace, &owner.name)?;
-    let is_its = world.worker_of(claim).is_some_and(|worker| worker.meta.uid == pod.meta.uid);
+    let work = Work::of(&pod.meta)?;
+    let is_its = world.worker_for(claim, work).is_some_and(|worker| worker.meta.uid == pod.meta.uid);
     let of_volume = || world.data_volumes.get(namespace, &owner.name)?.status.as_ref()?.phase.clone();
     let is_filled = match claim.is_upload_target() {
+        _ if work == Work::Export => true,
         true => !claim.is_filled(),
         false => of_volume().is_some_and(|phase| {
             use Phase::{ImportInProgress, ImportScheduled, UploadReady, UploadScheduled};
             matches!(phase, ImportScheduled | ImportInProgress | UploadScheduled | UploadReady)
         }),
     };
-    let container = Work::of(&pod.meta)?.container();
+    let container = work.container();
     let runs = pod.container(container).is_some_and(|container| container.running);
     let address: IpAddr = pod.ip.as_deref()?.parse().ok()?;
     let at = || (kubernetes::objects::key(Kind::Pod, &pod.meta), SocketAddr::new(address, PORT));

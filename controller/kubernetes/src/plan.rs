@@ -162,6 +162,14 @@ impl Plan {
         }
     }
 
+    /// This, and then another plan.
+    #[must_use]
+    pub fn and(mut self, other: Plan) -> Plan {
+        self.steps.extend(other.steps);
+        other.again.into_iter().for_each(|time| self.look_again(time));
+        self
+    }
+
     /// Decide again at `time`, or earlier if that was wanted.
     pub fn look_again(&mut self, time: Timestamp) {
         self.again = Some(self.again.map_or(time, |other| other.min(time)));

@@ -11,6 +11,10 @@ pub const WORK: (&str, &str) = ("cdi.kubevirt.io", "importer");
 pub const IMPORTER: &str = "importer-";
 /// The container of an import.
 pub const CONTAINER: &str = "importer";
+/// How the names of export pods begin.
+pub const EXPORTER: &str = "exporter-";
+/// The value of the label `cdi.kubevirt.io` of an export pod, and its container.
+pub const EXPORT: &str = "exporter";
 /// The annotation of a worker pod that counts the pods before it that did not end their work.
 pub const ATTEMPT: &str = "cdi.kubevirt.io/storage.pod.attempt";
 /// The port at which a worker says what it does.

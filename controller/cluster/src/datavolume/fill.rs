@@ -28,8 +28,8 @@ impl<'a> Round<'a> {
                 self.scheduled(claim);
             }
             Worker::Runs(report) => match self.work {
-                Work::Import => self.imports(claim, report),
                 Work::Upload => self.receives(claim, pod, report),
+                _ => self.imports(claim, report),
             },
             Worker::Done(report) => self.done(claim, pod, &report),
             Worker::Failed(report) => {
@@ -110,7 +110,7 @@ impl<'a> Round<'a> {
             }
         }
         let span = match self.work {
-            Work::Import => None,
+            Work::Import | Work::Export => None,
             Work::Upload => match self.certified(claim) {
                 Some(span) => Some(span),
                 None => return,

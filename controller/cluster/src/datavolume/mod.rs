@@ -27,8 +27,8 @@
 mod alone;
 mod claim;
 mod fill;
-mod notes;
-mod pod;
+pub(crate) mod notes;
+pub(crate) mod pod;
 mod size;
 mod status;
 #[cfg(test)]
@@ -36,9 +36,9 @@ mod tests;
 mod upload;
 #[cfg(test)]
 mod upload_tests;
-mod users;
+pub(crate) mod users;
 mod words;
-mod worker;
+pub(crate) mod worker;
 
 use api::datavolume::{ConditionType, DataVolume, Phase, Status};
 use api::fault::Fault;

@@ -81,7 +81,8 @@ fn phase(status: &Status, pod: Option<&Pod>) -> Option<&'static str> {
     }
 }
 
-fn write(claim: &PersistentVolumeClaim, annotations: &BTreeMap<String, String>, plan: &mut Plan) {
+/// Writes the annotations of a PVC that differ.
+pub(crate) fn write(claim: &PersistentVolumeClaim, annotations: &BTreeMap<String, String>, plan: &mut Plan) {
     let whole = |annotations| serde_json::json!({"metadata": {"annotations": annotations}});
     let (is, should) = (whole(&claim.meta.annotations), whole(annotations));
     plan.update(Kind::PersistentVolumeClaim, &claim.meta, &is, &should, false);

@@ -1,4 +1,5 @@
-//! The worker pod of a DataVolume. Pure: the same DataVolume gives the same pod, byte for byte.
+//! The worker pod of a DataVolume, and what it has in common with an export pod ([`worker`]). Pure: the same DataVolume gives the
+//! same pod, byte for byte.
 //!
 //! ```text
 //!  pod importer-NAME or cdi-upload-NAME, owned by the PVC, restartPolicy Never: virt-controller makes the next one
@@ -22,7 +23,7 @@ use kubernetes::launcher::USER;
 use kubernetes::objects::{ClusterFacts, Kind, PersistentVolumeClaim, Work, owner};
 use kubernetes::uploads::{CLIENT_NAME, TLS_FOLDER};
 use kubernetes::worker::{APP, ATTEMPT, CERTIFICATES, DEVICE, DISK, FOLDER, PORT, SECRETS, WORK, WORKER};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -70,25 +71,123 @@ pub(super) fn pod(
     }
     let meta = &around.claim.meta;
     let name = around.work.pod(meta.name.as_deref().unwrap_or_default());
-    let mut volumes = vec![
-        json!({"name": DATA, "persistentVolumeClaim": {"claimName": meta.name}}),
-        json!({"name": "tmp", "emptyDir": {"sizeLimit": if is_block { SPOOL } else { "16Mi" }}}),
-    ];
-    let mut mounts = vec![json!({"name": "tmp", "mountPath": "/tmp"})];
-    if !is_block {
-        mounts.push(json!({"name": DATA, "mountPath": FOLDER}));
-    }
+    let (mut volumes, mut mounts) = (Vec::new(), Vec::new());
     mounted.add(&mut volumes, &mut mounts);
+    let is_upload = around.work == Work::Upload;
+    let tls = is_upload.then(|| TLS {
+        secret: name.clone(),
+        serves: true,
+        client: Some(CLIENT_NAME),
+        deadline: around.deadline,
+    });
+    let labels = match is_upload {
+        true => super::upload::labels(meta),
+        false => [("prometheus.cdi.kubevirt.io".to_owned(), json!("true"))].into_iter().collect(),
+    };
+    let mut pod = worker(Part {
+        config: around.config,
+        facts: around.facts,
+        work: around.work,
+        name: &name,
+        claim: around.claim,
+        // A job is made of texts and numbers alone.
+        job: serde_json::to_string(&job).unwrap_or_default(),
+        is_block,
+        attempt: around.attempt,
+        labels,
+        volumes,
+        mounts,
+        tls,
+    });
+    let said = &volume.spec;
+    for (field, value) in
+        [("priorityClassName", &said.priority_class_name), ("serviceAccountName", &said.service_account_name)]
+    {
+        if let Some(value) = value.as_ref().filter(|value| !value.is_empty()) {
+            pod["spec"][field] = json!(value);
+        }
+    }
+    place(&mut pod["spec"], around);
+    Ok(pod)
+}
+
+/// What a worker pod is made of.
+pub(crate) struct Part<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) facts: &'a ClusterFacts,
+    pub(crate) work: Work,
+    pub(crate) name: &'a str,
+    /// The PVC, which owns the pod. That of an export is for reading alone.
+    pub(crate) claim: &'a PersistentVolumeClaim,
+    pub(crate) job: String,
+    pub(crate) is_block: bool,
+    pub(crate) attempt: i64,
+    /// Labels beside those of all workers.
+    pub(crate) labels: Map<String, Value>,
+    /// Volumes and mounts beside these of all workers.
+    pub(crate) volumes: Vec<Value>,
+    pub(crate) mounts: Vec<Value>,
+    pub(crate) tls: Option<TLS>,
+}
+
+/// The certificate of a worker.
+pub(crate) struct TLS {
+    /// The Secret with the certificate, its key, and the authorities of the other end.
+    pub(crate) secret: String,
+    /// The worker is a server. It is ready when it answers.
+    pub(crate) serves: bool,
+    /// The only client, of an upload server: of another server the job says it.
+    pub(crate) client: Option<&'static str>,
+    /// Until when it serves.
+    pub(crate) deadline: Option<Timestamp>,
+}
+
+/// A worker pod.
+pub(crate) fn worker(part: Part<'_>) -> Value {
+    let Part {
+        config,
+        facts,
+        work,
+        name,
+        claim,
+        job,
+        is_block,
+        attempt,
+        mut labels,
+        volumes: more,
+        mut mounts,
+        tls,
+    } = part;
+    let meta = &claim.meta;
+    let is_read = work == Work::Export;
+    let spool = if is_block && !is_read { SPOOL } else { "16Mi" };
+    let mut of_claim = json!({"claimName": meta.name});
+    if is_read {
+        of_claim["readOnly"] = json!(true);
+    }
+    let mut volumes = vec![
+        json!({"name": DATA, "persistentVolumeClaim": of_claim}),
+        json!({"name": "tmp", "emptyDir": {"sizeLimit": spool}}),
+    ];
+    volumes.extend(more);
+    let mut first = vec![json!({"name": "tmp", "mountPath": "/tmp"})];
+    if !is_block {
+        let mut mount = json!({"name": DATA, "mountPath": FOLDER});
+        if is_read {
+            mount["readOnly"] = json!(true);
+        }
+        first.push(mount);
+    }
+    first.append(&mut mounts);
     let mut container = json!({
-        "name": around.work.container(),
-        "image": around.facts.worker_image,
-        "args": [around.work.verb()],
+        "name": work.container(),
+        "image": facts.worker_image,
+        "args": [work.verb()],
         "env": [
-            // A job is made of texts and numbers alone.
-            {"name": "CDI_JOB", "value": serde_json::to_string(&job).unwrap_or_default()},
+            {"name": "CDI_JOB", "value": job},
             {"name": "OWNER_UID", "value": meta.uid},
             {"name": "MEMORY_LIMIT", "valueFrom": {"resourceFieldRef": {
-                "containerName": around.work.container(), "resource": "limits.memory"}}},
+                "containerName": work.container(), "resource": "limits.memory"}}},
         ],
         "ports": [{"name": "metrics", "containerPort": PORT, "protocol": "TCP"}],
         "resources": {"requests": {"cpu": "100m", "memory": "60M"}, "limits": {"memory": MEMORY}},
@@ -102,13 +201,13 @@ pub(super) fn pod(
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": mounts,
+        "volumeMounts": first,
     });
-    if let Some(policy) = &around.config.image_pull_policy {
+    if let Some(policy) = &config.image_pull_policy {
         container["imagePullPolicy"] = json!(policy);
     }
-    if around.work == Work::Upload {
-        serve(&mut container, &mut volumes, &name, around.deadline);
+    if let Some(tls) = tls {
+        shows_itself(&mut container, &mut volumes, &tls);
     }
     if is_block {
         container["volumeDevices"] = json!([{"name": DATA, "devicePath": DEVICE}]);
@@ -130,32 +229,19 @@ pub(super) fn pod(
         "containers": [container],
         "volumes": volumes,
     });
-    let said = &volume.spec;
-    for (field, value) in
-        [("priorityClassName", &said.priority_class_name), ("serviceAccountName", &said.service_account_name)]
-    {
-        if let Some(value) = value.as_ref().filter(|value| !value.is_empty()) {
-            spec[field] = json!(value);
-        }
+    if !config.image_pull_secrets.is_empty() {
+        spec["imagePullSecrets"] = json!(config.image_pull_secrets);
     }
-    if !around.config.image_pull_secrets.is_empty() {
-        spec["imagePullSecrets"] = json!(around.config.image_pull_secrets);
-    }
-    place(&mut spec, around);
-    let mut labels = match around.work {
-        Work::Import => json!({"prometheus.cdi.kubevirt.io": "true"}),
-        Work::Upload => json!(super::upload::labels(meta)),
-    };
     for (label, value) in [
         WORKER,
         APP,
-        (WORK.0, around.work.label()),
+        (WORK.0, work.label()),
         ("app.kubernetes.io/managed-by", "cdi-controller"),
         ("app.kubernetes.io/component", "storage"),
     ] {
-        labels[label] = json!(value);
+        labels.insert(label.to_owned(), json!(value));
     }
-    Ok(json!({
+    json!({
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
@@ -163,7 +249,7 @@ pub(super) fn pod(
             "namespace": meta.namespace,
             "labels": labels,
             "annotations": {
-                ATTEMPT: around.attempt.to_string(),
+                ATTEMPT: attempt.to_string(),
                 // A mesh's sidecar outlives the work, and the pod would never end.
                 "sidecar.istio.io/inject": "false",
                 "linkerd.io/inject": "disabled",
@@ -171,34 +257,38 @@ pub(super) fn pod(
             "ownerReferences": [owner::reference(Kind::PersistentVolumeClaim, meta)],
         },
         "spec": spec,
-    }))
+    })
 }
 
-/// What an upload server needs beside: its certificate, in the Secret of its own name, and whom it serves until when. It is ready
-/// when it answers.
-fn serve(container: &mut Value, volumes: &mut Vec<Value>, name: &str, deadline: Option<Timestamp>) {
+/// A worker with a certificate in a Secret; of a server, whom it serves until when, too. A server is ready when it answers.
+fn shows_itself(container: &mut Value, volumes: &mut Vec<Value>, tls: &TLS) {
     const VOLUME: &str = "tls-config";
-    volumes.push(json!({"name": VOLUME, "secret": {"secretName": name}}));
+    volumes.push(json!({"name": VOLUME, "secret": {"secretName": tls.secret}}));
+    let mut add = |list: &str, more: Value| {
+        if let Some(list) = container[list].as_array_mut() {
+            list.push(more);
+        }
+    };
+    add("volumeMounts", json!({"name": VOLUME, "mountPath": TLS_FOLDER, "readOnly": true}));
+    if !tls.serves {
+        return;
+    }
+    let file = |name: &str| format!("{TLS_FOLDER}/{name}");
+    for (name, of) in
+        [("TLS_KEY_FILE", "tls.key"), ("TLS_CERT_FILE", "tls.crt"), ("CLIENT_CERT_FILE", "ca.crt")]
+    {
+        add("env", json!({"name": name, "value": file(of)}));
+    }
+    if let Some(client) = tls.client {
+        add("env", json!({"name": "CLIENT_NAME", "value": client}));
+    }
+    if let Some(time) = tls.deadline {
+        add("env", json!({"name": "DEADLINE", "value": stamp(time)}));
+    }
     container["readinessProbe"] = json!({
         "httpGet": {"scheme": "HTTPS", "path": "/healthz", "port": PORT},
         "periodSeconds": 2,
     });
-    let file = |name: &str| format!("{TLS_FOLDER}/{name}");
-    let mut env = vec![
-        json!({"name": "TLS_KEY_FILE", "value": file("tls.key")}),
-        json!({"name": "TLS_CERT_FILE", "value": file("tls.crt")}),
-        json!({"name": "CLIENT_CERT_FILE", "value": file("ca.crt")}),
-        json!({"name": "CLIENT_NAME", "value": CLIENT_NAME}),
-    ];
-    env.extend(deadline.map(|time| json!({"name": "DEADLINE", "value": stamp(time)})));
-    for (list, more) in [
-        ("env", env),
-        ("volumeMounts", vec![json!({"name": VOLUME, "mountPath": TLS_FOLDER, "readOnly": true})]),
-    ] {
-        if let Some(list) = container[list].as_array_mut() {
-            list.extend(more);
-        }
-    }
 }
 
 /// Where the consumer can run, its volume is made.
@@ -215,7 +305,7 @@ fn place(spec: &mut Value, around: &Around<'_>) {
 
 /// The Secrets and ConfigMaps that a source names, each mounted in a folder of its name.
 #[derive(Default)]
-struct Mounted {
+pub(crate) struct Mounted {
     secrets: BTreeSet<String>,
     certificates: BTreeSet<String>,
 }
@@ -235,7 +325,8 @@ impl References for Mounted {
 }
 
 impl Mounted {
-    fn add(&self, volumes: &mut Vec<Value>, mounts: &mut Vec<Value>) {
+    /// Adds them to those of a pod.
+    pub(crate) fn add(&self, volumes: &mut Vec<Value>, mounts: &mut Vec<Value>) {
         for (number, name) in self.secrets.iter().enumerate() {
             let volume = format!("cdi-secret-vol-{number}");
             volumes.push(json!({"name": volume, "secret": {"secretName": name}}));

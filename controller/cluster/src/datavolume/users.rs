@@ -8,42 +8,45 @@
 
 use super::Round;
 use api::vmi::VirtualMachineInstance;
-use kubernetes::objects::{Kind, LauncherPods, Mark, PersistentVolumeClaim};
+use kubernetes::objects::{Kind, LauncherPods, Mark, PersistentVolumeClaim, World};
 
 impl<'a> Round<'a> {
     /// The VMI that waits for the disk, where there is one.
     pub(super) fn consumer(&self, claim: &PersistentVolumeClaim) -> Option<&'a VirtualMachineInstance> {
-        self.vmis(claim).find(|vmi| {
+        vmis(self.world, claim).find(|vmi| {
             vmi.metadata.deletion_timestamp.is_none()
                 && kubernetes::objects::is_waiting(vmi)
-                && !self.has_launcher(vmi)
+                && !has_launcher(self.world, vmi)
         })
     }
 
-    /// A VMI that may write to the disk: it is beyond waiting, or has a launcher pod.
+    /// A VMI that may write to the disk.
     pub(super) fn user(&self, claim: &PersistentVolumeClaim) -> Option<String> {
-        let is_at_work =
-            |vmi: &_| !kubernetes::objects::is_waiting(vmi) && !crate::vmi::phase(vmi).is_final();
-        let vmi = self.vmis(claim).find(|vmi| is_at_work(vmi) || self.has_launcher(vmi))?;
-        vmi.metadata.name.clone()
+        user(self.world, claim)
     }
+}
 
-    /// A VMI has a launcher pod that has not ended, whatever its phase says.
-    fn has_launcher(&self, vmi: &VirtualMachineInstance) -> bool {
-        let pods = LauncherPods::of(vmi).map(LauncherPods::any);
-        let pods = pods.as_ref().map(|pods| self.world.launcher_pods(pods)).unwrap_or_default();
-        pods.iter().any(|pod| !pod.has_ended())
-    }
+/// A VMI that may write to the disk of a PVC: it is beyond waiting, or has a launcher pod.
+pub(crate) fn user(world: &World, claim: &PersistentVolumeClaim) -> Option<String> {
+    let is_at_work = |vmi: &_| !kubernetes::objects::is_waiting(vmi) && !crate::vmi::phase(vmi).is_final();
+    let vmi = vmis(world, claim).find(|vmi| is_at_work(vmi) || has_launcher(world, vmi))?;
+    vmi.metadata.name.clone()
+}
 
-    /// The VMIs that use a PVC.
-    fn vmis(
-        &self,
-        claim: &PersistentVolumeClaim,
-    ) -> impl Iterator<Item = &'a VirtualMachineInstance> + use<'a> {
-        let text = |text: &Option<String>| text.clone().unwrap_or_default();
-        let mark = Mark::PersistentVolumeClaim(text(&claim.meta.namespace), text(&claim.meta.name));
-        let world = self.world;
-        let vmis = world.marked(&mark).filter(|key| key.kind == Kind::VirtualMachineInstance);
-        vmis.filter_map(move |key| world.vmis.get(&key.namespace, &key.name))
-    }
+/// A VMI has a launcher pod that has not ended, whatever its phase says.
+fn has_launcher(world: &World, vmi: &VirtualMachineInstance) -> bool {
+    let pods = LauncherPods::of(vmi).map(LauncherPods::any);
+    let pods = pods.as_ref().map(|pods| world.launcher_pods(pods)).unwrap_or_default();
+    pods.iter().any(|pod| !pod.has_ended())
+}
+
+/// The VMIs that use a PVC.
+fn vmis<'a>(
+    world: &'a World,
+    claim: &PersistentVolumeClaim,
+) -> impl Iterator<Item = &'a VirtualMachineInstance> + use<'a> {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let mark = Mark::PersistentVolumeClaim(text(&claim.meta.namespace), text(&claim.meta.name));
+    let vmis = world.marked(&mark).filter(|key| key.kind == Kind::VirtualMachineInstance);
+    vmis.filter_map(move |key| world.vmis.get(&key.namespace, &key.name))
 }

@@ -51,7 +51,8 @@ static UPLOAD: Words = Words {
 /// The words of this work.
 pub(super) fn of(work: Work) -> &'static Words {
     match work {
-        Work::Import => &IMPORT,
+        // An export fills nothing, and has its own words in its own folder.
+        Work::Import | Work::Export => &IMPORT,
         Work::Upload => &UPLOAD,
     }
 }

@@ -6,11 +6,11 @@ use kubernetes::objects::{Pod, Work, World};
 use kubernetes::worker::ATTEMPT;
 
 /// Pauses before the pod after one that did not end its work, in seconds: the first and the longest.
-pub(super) const PAUSE: (i64, i64) = (5, 300);
+pub(crate) const PAUSE: (i64, i64) = (5, 300);
 
 /// Where the work stands.
 #[derive(Debug, PartialEq)]
-pub(super) enum Worker<'a> {
+pub(crate) enum Worker<'a> {
     /// There is no pod.
     None,
     /// The pod does not run yet: a word and a sentence.
@@ -31,7 +31,7 @@ pub(super) enum Worker<'a> {
 ///
 /// An upload that failed for good is no end: the next pod takes another one. `seen`: since when it is said that the pod does not
 /// run.
-pub(super) fn look<'a>(
+pub(crate) fn look<'a>(
     world: &'a World,
     pod: Option<&Pod>,
     work: Work,
@@ -47,7 +47,7 @@ pub(super) fn look<'a>(
         let report = Report::of_termination(message);
         return match report {
             Some(report) if *code == 0 && report.stage == Stage::Done => Worker::Done(report),
-            Some(report) if report.stage == Stage::Failed && work == Work::Import => Worker::Failed(report),
+            Some(report) if report.stage == Stage::Failed && work != Work::Upload => Worker::Failed(report),
             Some(report) if report.deadline_passed && work == Work::Upload => Worker::Late(report.message),
             report => {
                 let own = report.as_ref().filter(|report| report.stage == Stage::Failed);
@@ -80,7 +80,7 @@ pub(super) fn look<'a>(
 }
 
 /// How many pods before this one did not end their work.
-pub(super) fn attempt(pod: &Pod) -> i64 {
+pub(crate) fn attempt(pod: &Pod) -> i64 {
     pod.meta.annotations.get(ATTEMPT).and_then(|text| text.parse().ok()).unwrap_or(0).max(0)
 }
 
@@ -98,6 +98,7 @@ fn why(world: &World, pod: &Pod, work: Work) -> (String, String) {
         let whose = match work {
             Work::Import => "Importer",
             Work::Upload => "Upload",
+            Work::Export => "Export",
         };
         return (reason, format!("{whose} pod cannot be scheduled: {said}"));
     }

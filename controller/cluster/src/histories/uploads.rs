@@ -1,10 +1,11 @@
-//! Histories of uploads: pods that die, certificates that end, disks that are deleted in the middle, plans that break off.
+//! Histories of uploads, and of exports of what was uploaded: pods that die, certificates that end, disks that are deleted in the middle, plans that break off.
 
 use super::{Both, cases, come_to_the_same, comes_to_an_end};
 use crate::sim::event::{faults, upload_event};
 use crate::sim::history::Run;
 use kubernetes::objects::{Key, Kind};
 use kubernetes::uploads::UPLOADER;
+use kubernetes::worker::EXPORTER;
 use proptest::prelude::*;
 
 /// What a controller may write for each thing that happens, and for the installation at first; it follows a pod from its
@@ -15,7 +16,8 @@ const AN_EVENT: usize = 50;
 fn left(run: &Run) -> Vec<&Key> {
     let is_ours = |key: &Key| {
         key.kind == Kind::DataVolume
-            || [Kind::Pod, Kind::Service, Kind::Secret].contains(&key.kind) && key.name.starts_with(UPLOADER)
+            || [Kind::Pod, Kind::Service, Kind::Secret].contains(&key.kind)
+                && [UPLOADER, EXPORTER].iter().any(|prefix| key.name.starts_with(prefix))
     };
     run.sim.objects.keys().filter(|key| is_ours(key)).collect()
 }

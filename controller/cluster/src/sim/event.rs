@@ -3,6 +3,7 @@
 use super::door::admitted;
 use super::others::{Others, is_worker, worker_ends, worker_is_late};
 use super::{Sim, is_going, is_over, replica_set, vm, vmi};
+use api::cdi::annotations::EXPORT_TARGET;
 use api::job::Stage;
 use api::launcher::Life;
 use kubernetes::objects::{Key, Kind};
@@ -34,6 +35,8 @@ pub(crate) enum Event {
     Takes(bool),
     /// That is deleted.
     Drop(bool),
+    /// The export of that is asked for, or no more.
+    Export(bool, bool),
     /// The certificates of the upload pods are about to end.
     Late,
     /// The VMI without a VM is made.
@@ -125,6 +128,7 @@ pub(crate) fn upload_event() -> impl Strategy<Value = Event> {
         3 => any::<bool>().prop_map(Event::Worker),
         2 => Just(Event::Late),
         2 => any::<bool>().prop_map(Event::Drop),
+        3 => any::<(bool, bool)>().prop_map(|(is_alone, is_asked)| Event::Export(is_alone, is_asked)),
         1 => any::<bool>().prop_map(Event::Images),
         1 => any::<bool>().prop_map(Event::Silence),
         1 => any::<bool>().prop_map(Event::Settings),
@@ -210,6 +214,15 @@ impl Event {
                 let object = upload(is_alone);
                 if !sim.objects.contains_key(&uploaded(is_alone)) {
                     sim.put(uploaded(is_alone).kind, object);
+                }
+            }
+            Event::Export(is_alone, is_asked) => {
+                let target = is_asked.then_some("docker://registry.example/os:1");
+                if sim.objects.contains_key(&uploaded(is_alone)) {
+                    sim.change(
+                        &uploaded(is_alone),
+                        json!({"metadata": {"annotations": {EXPORT_TARGET: target}}}),
+                    );
                 }
             }
             Event::Drop(is_alone) => sim.delete(&uploaded(is_alone)),

@@ -257,7 +257,10 @@ pub(crate) fn image_is(sim: &mut Sim, cron: &Key, answer: Result<&str, NoAnswer>
 
 /// A worker ends: with this report, or killed before it could say anything.
 pub(crate) fn worker_ends(sim: &mut Sim, key: &Key, stage: Option<Stage>) {
-    let report = stage.map(|stage| Report { stage, message: "So it ended".to_owned(), ..Report::default() });
+    // Of an export it is an image.
+    let digest = format!("sha256:{}", "0a".repeat(32));
+    let report =
+        stage.map(|stage| Report { stage, digest, message: "So it ended".to_owned(), ..Report::default() });
     let code = match stage {
         Some(Stage::Done) => 0,
         Some(_) => 1,
@@ -272,6 +275,11 @@ pub(crate) fn worker_is_late(sim: &mut Sim, key: &Key) {
     let report =
         Report { stage: Stage::Waiting, reason, message, deadline_passed: true, ..Report::default() };
     ends(sim, key, 0, Some(&report));
+}
+
+/// A worker ends with this report.
+pub(crate) fn worker_reports(sim: &mut Sim, key: &Key, code: i32, report: &Report) {
+    ends(sim, key, code, Some(report));
 }
 
 fn ends(sim: &mut Sim, key: &Key, code: i32, report: Option<&Report>) {

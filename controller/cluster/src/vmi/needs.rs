@@ -2,7 +2,7 @@
 
 use api::datavolume::{ConditionType, Phase};
 use api::vmi::VirtualMachineInstance;
-use kubernetes::objects::{PersistentVolumeClaim, World, claim_of};
+use kubernetes::objects::{PersistentVolumeClaim, Work, World, claim_of};
 use std::collections::BTreeMap;
 
 /// How it is with what a VMI needs.
@@ -67,6 +67,11 @@ pub(super) fn look(world: &World, vmi: &VirtualMachineInstance) -> Needs {
             // Also where its DataVolume is gone.
             Some(claim) if world.worker_of(claim).is_some_and(|pod| !pod.has_ended()) => {
                 filling.get_or_insert_with(|| format!("a pod still writes to PVC {namespace}/{name}"));
+            }
+            Some(claim) if world.worker_for(claim, Work::Export).is_some_and(|pod| !pod.has_ended()) => {
+                filling.get_or_insert_with(|| {
+                    format!("PVC {namespace}/{name} is being exported to an image: nothing may write to it meanwhile")
+                });
             }
             Some(claim) => {
                 claims.insert(name.to_owned(), claim.clone());

@@ -42,7 +42,7 @@ use kubernetes::objects::rights::names;
 use kubernetes::objects::{Kind, LAUNCHER, Program, REVISION, SCHEDULABLE};
 use kubernetes::servers::SERVICE;
 use kubernetes::uploads::UPLOADER;
-use kubernetes::worker::{IMPORTER, WORKER};
+use kubernetes::worker::{EXPORTER, IMPORTER, WORKER};
 
 /// Capabilities of a sidecar, which reach no further than the pod's own network.
 const OF_THE_NETWORK: [&str; 2] = ["NET_ADMIN", "NET_RAW"];
@@ -243,17 +243,18 @@ fn is_launcher(object: &str) -> String {
     )
 }
 
-/// An object of which it is true is a worker pod: by its label, and by a name as virt-controller makes them, for imports and
-/// for uploads.
+/// An object of which it is true is a worker pod: by its label, and by a name as virt-controller makes them, for imports, for
+/// uploads and for exports.
 fn is_worker(object: &str) -> String {
     let (label, value) = WORKER;
     let of_work = |prefix: &str| format!("{object}.metadata.name.startsWith({})", literal(prefix));
     format!(
-        "{object}.metadata.?labels[?{}].orValue('') == {} && ({} || {})",
+        "{object}.metadata.?labels[?{}].orValue('') == {} && ({} || {} || {})",
         literal(label),
         literal(value),
         of_work(IMPORTER),
-        of_work(UPLOADER)
+        of_work(UPLOADER),
+        of_work(EXPORTER)
     )
 }
 
@@ -318,6 +319,14 @@ fn launcher(wishes: &Wishes) -> Vec<(String, &'static str)> {
                 is_worker("object")
             ),
             "makes worker pods with nothing of a node",
+        ),
+        (
+            format!(
+                "!object.metadata.name.startsWith({}) || variables.containers.all(one, \
+                 one.?volumeMounts.orValue([]).all(mount, mount.?readOnly.orValue(false) || !(mount.name in variables.kept)))",
+                literal(EXPORTER)
+            ),
+            "makes export pods that read their PVCs only",
         ),
         (
             "!object.spec.?hostNetwork.orValue(false) && !object.spec.?hostPID.orValue(false) && \

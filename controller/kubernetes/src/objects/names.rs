@@ -1,7 +1,7 @@
 //! Names that are made from names: always the same from the same, and short enough.
 
 use crate::uploads::UPLOADER;
-use crate::worker::IMPORTER;
+use crate::worker::{EXPORTER, IMPORTER};
 
 /// The longest name that a label's value or a host's name may have.
 const LABEL: usize = 63;
@@ -60,6 +60,11 @@ pub fn dns_label(name: &str) -> String {
 /// The worker pod that imports into the PVC of a name.
 pub fn importer(claim: &str) -> String {
     prefixed(IMPORTER, claim)
+}
+
+/// The worker pod that makes an image of the PVC of a name.
+pub fn exporter(claim: &str) -> String {
+    prefixed(EXPORTER, claim)
 }
 
 /// The pod that takes the upload into the PVC of a name, and its Service and its Secret. A Service's name is a DNS label.

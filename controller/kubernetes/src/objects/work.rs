@@ -4,10 +4,11 @@
 //! |---|---|---|---|
 //! | import | `importer-PVC` | `importer` | `importer` |
 //! | upload | `cdi-upload-PVC` | `cdi-upload-server` | `cdi-upload-server` |
+//! | export | `exporter-PVC` | `exporter` | `exporter` |
 
 use super::names;
 use crate::uploads;
-use crate::worker::{CONTAINER, WORK};
+use crate::worker::{CONTAINER, EXPORT, WORK};
 use api::meta::ObjectMeta;
 
 /// What a worker pod does.
@@ -17,11 +18,15 @@ pub enum Work {
     Import,
     /// It takes the disk from a client.
     Upload,
+    /// It reads the disk, and makes an image of it in a registry.
+    Export,
 }
 
 impl Work {
     /// All kinds of work.
-    pub const ALL: [Work; 2] = [Work::Import, Work::Upload];
+    pub const ALL: [Work; 3] = [Work::Import, Work::Upload, Work::Export];
+    /// Those that write to the PVC.
+    pub const FILLS: [Work; 2] = [Work::Import, Work::Upload];
 
     /// The work of a pod, by its label.
     pub fn of(pod: &ObjectMeta) -> Option<Work> {
@@ -34,6 +39,7 @@ impl Work {
         match self {
             Work::Import => WORK.1,
             Work::Upload => uploads::WORK,
+            Work::Export => EXPORT,
         }
     }
 
@@ -42,6 +48,7 @@ impl Work {
         match self {
             Work::Import => CONTAINER,
             Work::Upload => uploads::CONTAINER,
+            Work::Export => EXPORT,
         }
     }
 
@@ -50,6 +57,7 @@ impl Work {
         match self {
             Work::Import => "import",
             Work::Upload => "upload",
+            Work::Export => "export",
         }
     }
 
@@ -58,6 +66,7 @@ impl Work {
         match self {
             Work::Import => names::importer(claim),
             Work::Upload => names::uploader(claim),
+            Work::Export => names::exporter(claim),
         }
     }
 }

@@ -50,7 +50,10 @@ pub(super) fn touched(world: &World, key: &Key) -> Vec<Key> {
         }
         // A DataVolume has the name of its PVC; where there is none, the PVC is decided on by that name all the same.
         Some(owner) if owner.kind == Kind::PersistentVolumeClaim.name() => {
-            vec![Key::new(Kind::DataVolume, namespace, &owner.name)]
+            // A VMI waits until nobody works on its disk.
+            let disk = Key::new(Kind::DataVolume, namespace, &owner.name);
+            let users = super::persistent_volume_claim::users(world, &disk);
+            users.into_iter().chain([disk]).collect()
         }
         Some(_) => Vec::new(),
         None => world.marked(&Mark::LauncherPod(namespace.clone(), name.clone())).cloned().collect(),
@@ -143,9 +146,9 @@ impl Pod {
 }
 
 impl World {
-    /// The worker pod of a PVC; one that a stranger gave the name of one is none.
+    /// The worker pod that fills a PVC; one that a stranger gave the name of one is none.
     pub fn worker_of(&self, claim: &PersistentVolumeClaim) -> Option<&Pod> {
-        Work::ALL.into_iter().find_map(|work| self.worker_for(claim, work))
+        Work::FILLS.into_iter().find_map(|work| self.worker_for(claim, work))
     }
 
     /// The pod that does this work for a PVC.

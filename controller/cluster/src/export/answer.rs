@@ -1,0 +1,120 @@
+//! How an export stands, as the annotations of the PVC say it: they are all the memory there is.
+
+use api::cdi::annotations::{
+    EXPORT_ANSWERS, EXPORT_DIGEST, EXPORT_MESSAGE, EXPORT_PHASE, EXPORT_PROGRESS, EXPORT_REASON,
+    EXPORT_REQUEST, EXPORT_RESTARTS, EXPORT_SINCE,
+};
+use api::job::Report;
+use std::collections::BTreeMap;
+
+/// The longest sentence and the longest word that are noted.
+const LONGEST: (usize, usize) = (1000, 63);
+
+/// Where an export stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// It waits.
+    #[default]
+    Pending,
+    /// The pod works.
+    Running,
+    /// The image is whole.
+    Succeeded,
+    /// No other pod could mend it.
+    Failed,
+}
+
+const WORDS: [(Phase, &str); 4] = [
+    (Phase::Pending, "Pending"),
+    (Phase::Running, "Running"),
+    (Phase::Succeeded, "Succeeded"),
+    (Phase::Failed, "Failed"),
+];
+
+/// The answer to a request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Answer {
+    /// The sum of the request.
+    pub(super) request: String,
+    pub(super) phase: Phase,
+    /// In percent; empty where it is not known.
+    pub(super) progress: String,
+    pub(super) reason: String,
+    pub(super) message: String,
+    /// Empty before the image is whole.
+    pub(super) digest: String,
+    /// Pods that broke off.
+    pub(super) restarts: i64,
+    /// Since when phase and reason are so.
+    pub(super) since: String,
+}
+
+impl Answer {
+    /// Nothing was done yet.
+    pub(super) fn to(request: String) -> Answer {
+        Answer { request, ..Answer::default() }
+    }
+
+    /// What annotations say.
+    pub(super) fn of(annotations: &BTreeMap<String, String>) -> Option<Answer> {
+        let text = |name: &str| annotations.get(name).cloned().unwrap_or_default();
+        let phase = text(EXPORT_PHASE);
+        let (phase, _) = WORDS.into_iter().find(|(_, word)| *word == phase)?;
+        Some(Answer {
+            request: text(EXPORT_REQUEST),
+            phase,
+            progress: text(EXPORT_PROGRESS),
+            reason: text(EXPORT_REASON),
+            message: text(EXPORT_MESSAGE),
+            digest: text(EXPORT_DIGEST),
+            restarts: text(EXPORT_RESTARTS).parse().unwrap_or(0).max(0),
+            since: text(EXPORT_SINCE),
+        })
+    }
+
+    /// The same annotations with this answer in them.
+    pub(super) fn written(&self, annotations: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+        let mut all = annotations.clone();
+        all.retain(|name, _| !EXPORT_ANSWERS.contains(&name.as_str()));
+        let word = WORDS.iter().find(|(phase, _)| *phase == self.phase).map_or("", |(_, word)| word);
+        let restarts = if self.restarts > 0 { self.restarts.to_string() } else { String::new() };
+        for (name, value) in [
+            (EXPORT_REQUEST, self.request.as_str()),
+            (EXPORT_PHASE, word),
+            (EXPORT_PROGRESS, &self.progress),
+            (EXPORT_REASON, &self.reason),
+            (EXPORT_MESSAGE, &self.message),
+            (EXPORT_DIGEST, &self.digest),
+            (EXPORT_RESTARTS, &restarts),
+            (EXPORT_SINCE, &self.since),
+        ] {
+            if !value.is_empty() {
+                all.insert(name.to_owned(), value.to_owned());
+            }
+        }
+        all
+    }
+
+    /// It stands so, in these words.
+    pub(super) fn say(&mut self, phase: Phase, reason: &str, message: &str) {
+        self.phase = phase;
+        self.reason = plain(reason, LONGEST.1);
+        self.message = bounded(message);
+    }
+}
+
+/// A sentence that a worker, a kubelet or a scheduler said.
+pub(super) fn bounded(message: &str) -> String {
+    plain(message, LONGEST.0)
+}
+
+fn plain(text: &str, most: usize) -> String {
+    text.chars().filter(|c| !c.is_control()).take(most).collect()
+}
+
+/// How far a worker is: in whole percents, so that a PVC is written a hundred times at most.
+pub(super) fn percent(report: &Report) -> String {
+    let Some(total) = report.total.filter(|&total| total > 0) else { return String::new() };
+    let percent = u128::from(report.done) * 100 / u128::from(total);
+    format!("{}%", percent.min(99))
+}
