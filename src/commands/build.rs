@@ -1,5 +1,7 @@
 //! `coracle build`.
 
+mod volume;
+
 use super::disk::{DiskArgs, compression};
 use super::pull::local_name;
 use super::source::SourceArgs;
@@ -12,7 +14,7 @@ use cdi::run::watch::Watch;
 use cdi::source::Named;
 use cdi::target::Destination;
 use cdi::{Error, ErrorKind, Result};
-use container_disk::image::{ManifestFormat, Recipe, hint, time};
+use container_disk::image::{HINTS, ManifestFormat, Recipe, hints, time};
 use container_disk::open::Places;
 use container_disk::registry::UPLOAD_MEMORY;
 use container_disk::{Name, pack};
@@ -28,8 +30,6 @@ const PACKING: u64 = 32 << 20;
 const CARRIERS: usize = 2;
 /// Where a kernel of ours talks.
 const SERIAL: &str = "console=ttyS0";
-/// Labels of this kind are told to importers through the environment, too.
-const HINTS: &str = "kubevirt.io/";
 
 /// Build a container image from a disk or a kernel
 ///
@@ -38,11 +38,16 @@ const HINTS: &str = "kubevirt.io/";
 /// pass the disk becomes a containerDisk: one file under /disk, owned by
 /// 107:107, mode 0444. The same disk and options give the same digest on any
 /// computer.
+///
+/// pvc/NAME and dv/NAME are a PVC of a cluster: a pod there reads it and sends
+/// the image to the registry, and no byte passes this computer. ./pvc/NAME is
+/// a file.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     coracle build -t os:12 debian.qcow2\n  \
     coracle build -t docker://registry.example/os:12 https://server/os.raw.xz\n  \
     coracle build -t docker://registry.example/os:12 --push os.qcow2\n  \
+    coracle build -t docker://registry.example/os:12 pvc/golden -n images --secret login\n  \
     coracle build -t os:12 --arch arm64 --append-arch os-arm64.qcow2\n  \
     coracle build -t boot:1 --kernel vmlinuz --initrd initrd.img")]
 pub(crate) struct Args {
@@ -121,6 +126,9 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     from: SourceArgs,
+
+    #[command(flatten)]
+    volume: volume::VolumeArgs,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -147,6 +155,9 @@ enum Manifest {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
+    if let Some((kind, name)) = args.disk.as_deref().and_then(volume::named) {
+        return volume::run(args, kind, name);
+    }
     let options = args.from.options()?;
     let places = options.places.clone();
     let names = names(args)?;
@@ -246,14 +257,9 @@ fn recipe(args: &Args) -> Result<Recipe> {
         Some((arch, variant)) => (arch, Some(variant.to_owned())),
         None => (arch.as_str(), None),
     };
-    let named = |name: &str, value: &Option<String>| {
-        value.clone().map(|value| (format!("instancetype.{HINTS}{name}"), value))
-    };
     let mut labels: BTreeMap<String, String> = args.labels.iter().cloned().collect();
-    labels.extend(named("default-instancetype", &args.instancetype));
-    labels.extend(named("default-preference", &args.preference));
-    let env = labels.iter().filter(|(name, _)| name.contains(HINTS));
-    let env = env.map(|(name, value)| (hint(name), value.clone())).collect();
+    labels.extend(hinted(args));
+    let env = hints(&labels);
     if args.layer == Layer::Zstd && args.manifest == Manifest::Docker {
         let what = "a Docker manifest knows no zstd; add --layer gzip, or drop --manifest docker";
         return Err(Error::new(ErrorKind::Usage, what));
@@ -267,6 +273,13 @@ fn recipe(args: &Args) -> Result<Recipe> {
         annotations: args.annotations.iter().cloned().collect(),
         ..Recipe::new(arch, vec![])
     })
+}
+
+/// Labels that name the VMs of a disk.
+fn hinted(args: &Args) -> Vec<(String, String)> {
+    let named = [("default-instancetype", &args.instancetype), ("default-preference", &args.preference)];
+    let named = named.into_iter().filter_map(|(name, value)| Some((name, value.clone()?)));
+    named.map(|(name, value)| (format!("instancetype.{HINTS}{name}"), value)).collect()
 }
 
 /// The names as they were given, and with --push those in the store.

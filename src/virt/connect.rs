@@ -11,7 +11,7 @@ use cdi::{Error, ErrorKind, Result};
 use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The variable in place of `--token`.
 pub(crate) const TOKEN: &str = "CORACLE_TOKEN";
@@ -80,6 +80,20 @@ pub(crate) struct ConnectArgs {
 }
 
 impl ConnectArgs {
+    /// Those of a verb that has few of these flags.
+    pub(crate) fn of_few(
+        namespace: Option<&str>,
+        kubeconfig: Option<&Path>,
+        context: Option<&str>,
+    ) -> ConnectArgs {
+        ConnectArgs {
+            namespace: namespace.map(str::to_owned),
+            kubeconfig: kubeconfig.map(Path::to_owned),
+            context: context.map(str::to_owned),
+            ..ConnectArgs::default()
+        }
+    }
+
     /// The namespace, where a flag names one.
     pub(crate) fn namespace(&self) -> Option<&str> {
         self.namespace.as_deref()

@@ -8,6 +8,7 @@
 //!                                    │   └─ forward: ports of this computer, standard input and output
 //!                                    ├ why: what a VM waits for; facts are fetched, the page is pure
 //!                                    ├ usage: what VMIs use, of two readings; pure
+//!                                    ├ export: a PVC becomes an image, by a pod of the cluster
 //!                                    └ upload: from bytes of this computer to the disk of a DataVolume
 //! ```
 //!
@@ -17,6 +18,7 @@
 pub(crate) mod client;
 pub(crate) mod connect;
 pub(crate) mod console;
+pub(crate) mod export;
 pub(crate) mod forward;
 mod keys;
 pub(crate) mod object;

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod exports;
 mod image_upload;
 mod server;
 mod streams;

@@ -1,0 +1,308 @@
+//! An export: a PVC of the cluster becomes a container image in a registry, by a pod of the cluster.
+//!
+//! ```text
+//!  Wish ─► GET PVC ─┬─ the same is under way ─────────────────────────────► followed
+//!                   └─ PATCH the annotations that ask, with an id of its own ─► followed
+//!
+//!  every second: GET PVC ─► Stage ─┬─ Waits, Runs ─► said, shown
+//!                                  ├─ Done ───────► the digest
+//!                                  └─ Failed ─────► the end, with its reason
+//! ```
+//!
+//! What the annotations mean is `api::job::export`. **Absent:** the bytes; none passes this computer.
+
+use crate::ui;
+use crate::virt::client::{Cluster, Failure};
+use crate::virt::object::Kind;
+use api::cdi::annotations::{
+    EXPORT_ASKS, EXPORT_DIGEST, EXPORT_ID, EXPORT_MESSAGE, EXPORT_PHASE, EXPORT_PROGRESS, EXPORT_REASON,
+    EXPORT_REQUEST, EXPORT_TARGET,
+};
+use api::job::export::is_digest;
+use api::quantity::Quantity;
+use cdi::{Error, ErrorKind, Result};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::time::{Instant, sleep};
+
+/// Between two looks.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// How many times in a row the API server may be away.
+const ABSENCES: u32 = 30;
+/// After so long without an answer something is wrong with the control plane.
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// An export that is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Wish {
+    /// DataVolume or PersistentVolumeClaim.
+    pub(crate) kind: Kind,
+    /// Name of the object, and of its PVC.
+    pub(crate) name: String,
+    /// The annotations that ask, but for the id.
+    pub(crate) asks: BTreeMap<&'static str, String>,
+}
+
+/// An export under way.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked {
+    wish: Wish,
+    /// The answer that was there before, to another request.
+    before: Option<String>,
+    /// It was under way already.
+    pub(crate) is_joined: bool,
+}
+
+/// How far an export is, for a bar: bytes of the volume.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    /// Bytes that are done.
+    pub(crate) done: AtomicU64,
+    /// All of them.
+    pub(crate) total: AtomicU64,
+}
+
+impl Wish {
+    /// The word before its name on the command line.
+    pub(crate) fn word(&self) -> &'static str {
+        if self.kind == Kind::DataVolume { "dv" } else { "pvc" }
+    }
+
+    /// The name of the image.
+    pub(crate) fn target(&self) -> &str {
+        self.asks.get(EXPORT_TARGET).map_or("", String::as_str)
+    }
+
+    fn doing(&self, cluster: &Cluster) -> String {
+        format!("cannot export {} {} of namespace {}", self.kind, self.name, cluster.namespace())
+    }
+}
+
+/// Asks for an export; one that is under way and asks for the same is followed.
+pub(crate) async fn ask(cluster: &Cluster, wish: &Wish) -> Result<Asked> {
+    let doing = wish.doing(cluster);
+    let find = async |kind: Kind| cluster.find(&kind.one(cluster.namespace(), &wish.name)).await;
+    let missing = |kind: Kind| {
+        Error::new(ErrorKind::NotFound, format!("{doing}: there is no {kind} {}", wish.name)).with_hint(
+            format!("'kubectl get {} -n {}' lists those there are", wish.word(), cluster.namespace()),
+        )
+    };
+    let claim = find(Kind::PersistentVolumeClaim).await.map_err(|e| e.of(&doing))?;
+    let claim = claim.ok_or_else(|| missing(Kind::PersistentVolumeClaim))?;
+    let object = match wish.kind {
+        Kind::DataVolume => {
+            if note(&claim, EXPORT_TARGET).is_some() {
+                let what = format!("{doing}: its PVC asks for an export itself, which goes first");
+                return Err(Error::refused(what).with_hint(format!("say pvc/{}", wish.name)));
+            }
+            find(Kind::DataVolume)
+                .await
+                .map_err(|e| e.of(&doing))?
+                .ok_or_else(|| missing(Kind::DataVolume))?
+        }
+        _ => claim.clone(),
+    };
+    let before = note(&claim, EXPORT_REQUEST).map(str::to_owned);
+    let is_under_way = matches!(note(&claim, EXPORT_PHASE), Some("Pending" | "Running"));
+    if is_under_way && is_same(&object, wish) {
+        return Ok(Asked { wish: wish.clone(), before: None, is_joined: true });
+    }
+    let path = wish.kind.one(cluster.namespace(), &wish.name);
+    cluster.patch(&path, &change(wish, &id())).await.map_err(|e| e.of(&doing))?;
+    Ok(Asked { wish: wish.clone(), before, is_joined: false })
+}
+
+/// The annotations of an object ask for the same.
+fn is_same(object: &Value, wish: &Wish) -> bool {
+    let names = EXPORT_ASKS.into_iter().filter(|name| *name != EXPORT_ID);
+    names.into_iter().all(|name| note(object, name) == wish.asks.get(name).map(String::as_str))
+}
+
+/// The merge patch that asks. What an earlier request said beside goes.
+fn change(wish: &Wish, id: &str) -> Value {
+    let value = |name: &str| match name {
+        EXPORT_ID => json!(id),
+        name => json!(wish.asks.get(name)),
+    };
+    let notes: Map<String, Value> =
+        EXPORT_ASKS.iter().map(|name| ((*name).to_owned(), value(name))).collect();
+    json!({"metadata": {"annotations": notes}})
+}
+
+/// Another one each time.
+fn id() -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    format!("{:x}-{:x}", now.as_nanos(), std::process::id())
+}
+
+/// Follows an export to its end: the digest of the image.
+pub(crate) async fn follow(cluster: &Cluster, asked: &Asked, seen: &Arc<Seen>) -> Result<String> {
+    let wish = &asked.wish;
+    let path = Kind::PersistentVolumeClaim.one(cluster.namespace(), &wish.name);
+    let (mut said, mut absences, mut heard) = (String::new(), 0, Instant::now());
+    loop {
+        match cluster.get(&path).await {
+            Ok(claim) => {
+                absences = 0;
+                let stage = Stage::of(&claim, asked.before.as_deref());
+                if stage != Stage::Unheard {
+                    heard = Instant::now();
+                }
+                match stage {
+                    Stage::Done(digest) => return Ok(digest),
+                    Stage::Failed(kind, told) => {
+                        return Err(Error::new(kind, format!("{}: {told}", wish.doing(cluster))));
+                    }
+                    Stage::Runs(percent) => {
+                        let total = capacity(&claim);
+                        seen.total.store(total, Relaxed);
+                        seen.done.store(total / 100 * percent, Relaxed);
+                        said.clear();
+                    }
+                    Stage::Waits(told) if told != said => {
+                        ui::say(&format!("coracle: waits: {told}"));
+                        said = told;
+                    }
+                    Stage::Waits(_) => {}
+                    Stage::Unheard if heard.elapsed() >= SILENCE => {
+                        let what = format!("{}: nobody answers the annotations", wish.doing(cluster));
+                        let hint = "is the control plane installed, and does virt-controller run?";
+                        return Err(Error::failed(what).with_hint(hint));
+                    }
+                    Stage::Unheard => {}
+                }
+            }
+            Err(e) if is_away(&e) && absences < ABSENCES => absences += 1,
+            Err(e) => return Err(e.of(&wish.doing(cluster))),
+        }
+        sleep(INTERVAL).await;
+    }
+}
+
+/// Whether a failure may be over at the next look.
+fn is_away(failure: &Failure) -> bool {
+    matches!(failure.code(), 0 | 429 | 500..)
+}
+
+/// How far an export is. Pure.
+#[derive(Debug, PartialEq, Eq)]
+enum Stage {
+    /// Nobody has looked at the request yet.
+    Unheard,
+    Waits(String),
+    /// In percent.
+    Runs(u64),
+    Done(String),
+    Failed(ErrorKind, String),
+}
+
+impl Stage {
+    /// Of a PVC. `before`: the answer to another request.
+    fn of(claim: &Value, before: Option<&str>) -> Stage {
+        let request = note(claim, EXPORT_REQUEST);
+        if request.is_none() || request == before {
+            return Stage::Unheard;
+        }
+        let message = || {
+            let text = |name| note(claim, name).unwrap_or_default();
+            let told = match text(EXPORT_MESSAGE) {
+                "" => text(EXPORT_REASON),
+                message => message,
+            };
+            printable::line(told)
+        };
+        match note(claim, EXPORT_PHASE) {
+            Some("Succeeded") => match note(claim, EXPORT_DIGEST).filter(|digest| is_digest(digest)) {
+                Some(digest) => Stage::Done(digest.to_owned()),
+                None => Stage::Failed(ErrorKind::Failed, "it ended, and no digest is told".to_owned()),
+            },
+            Some("Failed") => {
+                let kind = match note(claim, EXPORT_REASON).unwrap_or_default() {
+                    "Forbidden" => ErrorKind::Auth,
+                    "NotFound" => ErrorKind::NotFound,
+                    "InvalidRequest" | "InvalidJob" | "Refused" | "Unsupported" => ErrorKind::Refused,
+                    _ => ErrorKind::Failed,
+                };
+                Stage::Failed(kind, message())
+            }
+            Some("Running") => {
+                let percent =
+                    note(claim, EXPORT_PROGRESS).and_then(|text| text.strip_suffix('%')?.parse().ok());
+                Stage::Runs(percent.unwrap_or(0).min(100))
+            }
+            _ => Stage::Waits(message()),
+        }
+    }
+}
+
+fn note<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
+    object["metadata"]["annotations"][name].as_str()
+}
+
+/// Bytes of the volume of a PVC.
+fn capacity(claim: &Value) -> u64 {
+    let text = claim["status"]["capacity"]["storage"].as_str().unwrap_or_default();
+    Quantity::parse(text).ok().and_then(|size| size.bytes()).unwrap_or(100)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wish() -> Wish {
+        let asks = [(EXPORT_TARGET, "docker://registry.example/os:1".to_owned())].into();
+        Wish { kind: Kind::PersistentVolumeClaim, name: "d".to_owned(), asks }
+    }
+
+    #[test]
+    fn a_request_takes_the_place_of_the_one_before() {
+        let change = change(&wish(), "7");
+        let notes = change["metadata"]["annotations"].as_object().unwrap();
+        assert_eq!(notes.len(), EXPORT_ASKS.len());
+        let told: Vec<&String> =
+            notes.iter().filter(|(_, value)| !value.is_null()).map(|(name, _)| name).collect();
+        assert_eq!(told, [EXPORT_ID, EXPORT_TARGET]);
+        assert_ne!(id(), {
+            std::thread::sleep(Duration::from_millis(1));
+            id()
+        });
+    }
+
+    #[test]
+    fn the_same_request_is_known_whatever_its_id_is() {
+        let object = |notes: Value| json!({"metadata": {"annotations": notes}});
+        let target = "docker://registry.example/os:1";
+        assert!(is_same(&object(json!({EXPORT_TARGET: target, EXPORT_ID: "1", "other": "x"})), &wish()));
+        assert!(!is_same(&object(json!({EXPORT_TARGET: "docker://registry.example/os:2"})), &wish()));
+        let format = "cdi.kubevirt.io/storage.export.format";
+        assert!(!is_same(&object(json!({EXPORT_TARGET: target, format: "raw"})), &wish()));
+    }
+
+    #[test]
+    fn the_answer_to_another_request_is_none() {
+        let stage = |notes: Value, before| Stage::of(&json!({"metadata": {"annotations": notes}}), before);
+        assert_eq!(stage(json!({}), None), Stage::Unheard);
+        let done = json!({EXPORT_REQUEST: "1", EXPORT_PHASE: "Succeeded", EXPORT_DIGEST: format!("sha256:{}", "0a".repeat(32))});
+        assert_eq!(stage(done.clone(), Some("1")), Stage::Unheard);
+        assert_eq!(stage(done, Some("2")), Stage::Done(format!("sha256:{}", "0a".repeat(32))));
+        let runs = json!({EXPORT_REQUEST: "1", EXPORT_PHASE: "Running", EXPORT_PROGRESS: "42%"});
+        assert_eq!(stage(runs, None), Stage::Runs(42));
+        let waits =
+            json!({EXPORT_REQUEST: "1", EXPORT_PHASE: "Pending", EXPORT_MESSAGE: "VMI web uses it\u{1b}[2J"});
+        assert_eq!(stage(waits, None), Stage::Waits("VMI web uses it [2J".to_owned()));
+        for (reason, kind) in [
+            ("Forbidden", ErrorKind::Auth),
+            ("NotFound", ErrorKind::NotFound),
+            ("InvalidRequest", ErrorKind::Refused),
+            ("Error", ErrorKind::Failed),
+        ] {
+            let failed = json!({EXPORT_REQUEST: "1", EXPORT_PHASE: "Failed", EXPORT_REASON: reason, EXPORT_MESSAGE: "why"});
+            assert_eq!(stage(failed, None), Stage::Failed(kind, "why".to_owned()));
+        }
+        let odd = json!({EXPORT_REQUEST: "1", EXPORT_PHASE: "Succeeded", EXPORT_DIGEST: "x"});
+        assert!(matches!(stage(odd, None), Stage::Failed(ErrorKind::Failed, _)));
+    }
+}
