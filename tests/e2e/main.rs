@@ -14,6 +14,7 @@ mod crons;
 mod debian;
 mod deletion;
 mod documents;
+mod exports;
 mod images;
 mod imports;
 mod install;

@@ -2,6 +2,7 @@
 
 use crate::port::{free_port, listens};
 use std::fs;
+use std::net::Ipv4Addr;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -11,6 +12,10 @@ use std::time::{Duration, Instant};
 /// The settings of nginx.
 #[derive(Debug, Clone, Default)]
 pub struct Serve {
+    /// Over TLS, with this certificate and its key (PEM).
+    pub tls: Option<(String, String)>,
+    /// At this address of the host, for others than the host itself. Unset: at a loopback address.
+    pub at: Option<Ipv4Addr>,
     /// User and password that every request must bring.
     pub basic_auth: Option<(String, String)>,
     /// The most bytes per second on each connection.
@@ -24,7 +29,7 @@ pub struct Serve {
 /// A running nginx.
 pub struct Nginx {
     process: Child,
-    port: u16,
+    origin: String,
     folder: tempfile::TempDir,
 }
 
@@ -36,14 +41,20 @@ impl Nginx {
         if let Some((user, password)) = &serve.basic_auth {
             fs::write(folder.path().join("users"), format!("{user}:{{PLAIN}}{password}\n")).expect("users");
         }
+        if let Some((certificate, key)) = &serve.tls {
+            fs::write(folder.path().join("tls.pem"), certificate).expect("a certificate");
+            fs::write(folder.path().join("tls.key"), key).expect("a key");
+        }
+        let host = serve.at.unwrap_or(Ipv4Addr::LOCALHOST);
+        let scheme = if serve.tls.is_some() { "https" } else { "http" };
         // Between choosing a port and nginx taking it somebody else may be quicker; then another one will do.
         for _ in 0..10 {
             let port = free_port();
             fs::write(folder.path().join("nginx.conf"), config(serve, folder.path(), port))
                 .expect("nginx.conf");
             let mut process = spawn(folder.path());
-            if listens(&mut process, port) {
-                return Nginx { process, port, folder };
+            if listens(&mut process, host, port) {
+                return Nginx { process, origin: format!("{scheme}://{host}:{port}"), folder };
             }
         }
         let log = fs::read_to_string(folder.path().join("error.log")).unwrap_or_default();
@@ -69,7 +80,7 @@ impl Nginx {
 
     /// The URL of `/name`.
     pub fn url(&self, name: &str) -> String {
-        format!("http://127.0.0.1:{}/{name}", self.port)
+        format!("{}/{name}", self.origin)
     }
 
     /// The requests so far, one line each: status, bytes sent, range, path.
@@ -125,6 +136,11 @@ fn config(serve: &Serve, folder: &Path, port: u16) -> String {
     if serve.gzip {
         options += "gzip on; gzip_types *; gzip_proxied any; gzip_http_version 1.0;\n";
     }
+    let host = serve.at.unwrap_or(Ipv4Addr::LOCALHOST);
+    let tls = if serve.tls.is_some() { " ssl" } else { "" };
+    if serve.tls.is_some() {
+        options += "ssl_certificate tls.pem; ssl_certificate_key tls.key;\n";
+    }
     // Started by root, workers would be another user, who may not look into a temporary folder.
     let root = fs::metadata(folder).is_ok_and(|folder| folder.uid() == 0);
     let user = if root { "user root;" } else { "" };
@@ -138,7 +154,7 @@ http {{
     sendfile on; tcp_nopush on; keepalive_requests 100000;
     default_type application/octet-stream;
     server {{
-        listen 127.0.0.1:{port};
+        listen {host}:{port}{tls};
         root www;
         {options}
     }}

@@ -1,6 +1,6 @@
 //! Ports of servers that are programs of their own.
 
-use std::net::{TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::process::Child;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -11,14 +11,14 @@ pub(crate) fn free_port() -> u16 {
     listener.local_addr().expect("its address").port()
 }
 
-/// Waits until the process takes connections; false when it ends before, or takes too long.
-pub(crate) fn listens(process: &mut Child, port: u16) -> bool {
+/// Waits until the process takes connections at this address and port; false when it ends before, or takes too long.
+pub(crate) fn listens(process: &mut Child, at: Ipv4Addr, port: u16) -> bool {
     let until = Instant::now() + Duration::from_secs(20);
     while Instant::now() < until {
         if !matches!(process.try_wait(), Ok(None)) {
             return false;
         }
-        if TcpStream::connect(("127.0.0.1", port)).is_ok() {
+        if TcpStream::connect((at, port)).is_ok() {
             return true;
         }
         sleep(Duration::from_millis(5));

@@ -4,6 +4,7 @@ use crate::http::Authority;
 use crate::port::{free_port, listens};
 use std::fs;
 use std::io;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -20,6 +21,9 @@ pub struct Serve<'a> {
     pub basic: Option<(&'a str, &'a str)>,
     /// Wants tokens from a server that this is the configuration of (see [`crate::token`]).
     pub token: Option<String>,
+    /// At this address of the host, for others than the host itself; a certificate is for that address. Unset: at a loopback
+    /// address.
+    pub at: Option<Ipv4Addr>,
 }
 
 /// A running registry.
@@ -27,6 +31,7 @@ pub struct Registry {
     process: Option<Child>,
     port: u16,
     tls: bool,
+    at: Option<Ipv4Addr>,
     folder: tempfile::TempDir,
 }
 
@@ -42,11 +47,12 @@ impl Registry {
         // Between choosing a port and the registry taking it somebody else may be quicker; then another one will do.
         for _ in 0..10 {
             let port = free_port();
+            let at = serve.at;
             fs::write(folder.path().join("config.yml"), config(serve, folder.path(), port))
                 .expect("config.yml");
             let mut process = spawn(folder.path());
-            if listens(&mut process, port) {
-                return Registry { process: Some(process), port, tls: serve.tls.is_some(), folder };
+            if listens(&mut process, at.unwrap_or(Ipv4Addr::LOCALHOST), port) {
+                return Registry { process: Some(process), port, tls: serve.tls.is_some(), at, folder };
             }
         }
         let log = fs::read_to_string(folder.path().join("log")).unwrap_or_default();
@@ -57,7 +63,10 @@ impl Registry {
     pub fn address(&self) -> String {
         // The certificate is for both; a name shows that names are checked.
         let host = if self.tls { "localhost" } else { "127.0.0.1" };
-        format!("{host}:{}", self.port)
+        match self.at {
+            Some(address) => format!("{address}:{}", self.port),
+            None => format!("{host}:{}", self.port),
+        }
     }
 
     /// Stops it, as a host does that loses power: its storage stays.
@@ -74,7 +83,7 @@ impl Registry {
         // An outgoing connection of another program may have the port for a moment.
         for _ in 0..50 {
             let mut process = spawn(self.folder.path());
-            if listens(&mut process, self.port) {
+            if listens(&mut process, self.at.unwrap_or(Ipv4Addr::LOCALHOST), self.port) {
                 self.process = Some(process);
                 return;
             }
@@ -122,7 +131,10 @@ fn config(serve: &Serve<'_>, folder: &Path, port: u16) -> String {
     let at = folder.display();
     let mut tls = String::new();
     if let Some(authority) = serve.tls {
-        let (certificate, key) = authority.certificate_pem();
+        let (certificate, key) = match serve.at {
+            Some(address) => authority.certificate_pem_for(&[&address.to_string()]),
+            None => authority.certificate_pem(),
+        };
         fs::write(folder.join("tls.pem"), certificate).expect("a certificate");
         fs::write(folder.join("tls.key"), key).expect("a key");
         let mut clients = String::new();
@@ -137,6 +149,7 @@ fn config(serve: &Serve<'_>, folder: &Path, port: u16) -> String {
         fs::write(folder.join("users"), users(user, password)).expect("users");
         auth = format!("auth:\n  htpasswd: {{realm: disks, path: {at}/users}}\n");
     }
+    let host = serve.at.unwrap_or(Ipv4Addr::LOCALHOST);
     format!(
         "version: 0.1
 log: {{level: info}}
@@ -145,7 +158,7 @@ storage:
   delete: {{enabled: true}}
   maintenance: {{uploadpurging: {{enabled: false}}}}
 http:
-  addr: 127.0.0.1:{port}
+  addr: {host}:{port}
   secret: not-secret
 {tls}{auth}"
     )

@@ -28,14 +28,24 @@ impl Authority {
 
     /// A new certificate for this host, and its key, for a server that wants them as files.
     pub fn certificate_pem(&self) -> (String, String) {
-        let (certificate, key) = self.certificate();
+        self.certificate_pem_for(&["localhost", "127.0.0.1"])
+    }
+
+    /// The same for hosts of these names and addresses.
+    pub fn certificate_pem_for(&self, hosts: &[&str]) -> (String, String) {
+        let (certificate, key) = self.certificate_for(hosts);
         (certificate.pem(), key.serialize_pem())
     }
 
     /// A new certificate for this host, and its key.
     pub(crate) fn certificate(&self) -> (Certificate, KeyPair) {
+        self.certificate_for(&["localhost", "127.0.0.1"])
+    }
+
+    fn certificate_for(&self, hosts: &[&str]) -> (Certificate, KeyPair) {
         let key = KeyPair::generate().expect("a key");
-        let params = CertificateParams::new(vec!["localhost".into(), "127.0.0.1".into()]).expect("two names");
+        let hosts: Vec<String> = hosts.iter().map(|host| (*host).to_owned()).collect();
+        let params = CertificateParams::new(hosts).expect("names and addresses");
         (params.signed_by(&key, &self.issuer).expect("a certificate"), key)
     }
 
