@@ -7,20 +7,19 @@ use tests::disk::qemu_convert;
 
 #[test]
 fn the_disk_and_its_holes_are_the_same_and_holes_are_not_sent() {
-    let data = [(0, 300_000), (40 * MIB, 5 * MIB), (700 * MIB + 4096, 8192), (1500 * MIB, 9 * MIB)];
-    let origin = Origin::with(2048 * MIB, &data);
+    let data = [(0, 300_000), (40 * MIB, 5 * MIB), (700 * MIB + 4096, 8192), (1000 * MIB, 9 * MIB)];
+    let origin = Origin::with(1024 * MIB, &data);
     let mut server = origin.serve();
     let volume = tempfile::tempdir().unwrap();
-    let job = Import { size: Some(2048 * MIB), ..origin.job(&server.at(), volume.path()) };
+    let job = Import { size: Some(1024 * MIB), ..origin.job(&server.at(), volume.path()) };
     let report = Pod::run(&job).done();
-    assert_eq!((report.message.as_str(), report.done), ("Import Complete", 2048 * MIB));
+    assert_eq!((report.message.as_str(), report.done), ("Import Complete", 1024 * MIB));
     assert!(tests::disk::same(&origin.disk(), &disk(volume.path())));
     let (before, after) = (origin.allocated(), allocated(&disk(volume.path())));
     assert!(after <= before + 256 * 1024, "{before} bytes became {after}");
     assert_eq!(names(volume.path()), ["disk.img"]);
     let (sent, data) = (sent(&mut server), data.iter().map(|(_, len)| len).sum::<u64>());
     assert!(sent <= data + data / 10 + MIB, "{sent} bytes for {data}");
-    assert!(std::fs::read(origin.disk()).unwrap().len() as u64 == 2048 * MIB, "it is only read");
     server.signal(Signal::TERM);
     let ended = server.wait();
     assert_eq!(ended.code, Some(143), "{}", ended.log);
@@ -64,10 +63,11 @@ fn a_volume_that_is_too_small_for_the_disk_is_told_before_a_byte_is_moved() {
     assert!(sent(&mut server) < 2 * MIB && names(volume.path()).is_empty());
 }
 
-/// A block device with this content; `None` where there are none.
+/// A block device whose content is that of a file.
 struct Device(PathBuf);
 
 impl Device {
+    /// `None` where there are none.
     fn of(file: &Path) -> Option<Device> {
         let made = Command::new("losetup").args(["--find", "--show"]).arg(file).output().ok();
         let made = made.filter(|made| made.status.success())?;

@@ -5,8 +5,8 @@ use super::*;
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
 
-const SIZE: u64 = 256 * MIB;
-const DATA: u64 = 96 * MIB;
+const SIZE: u64 = 512 * MIB;
+const DATA: u64 = 160 * MIB;
 
 /// A clone over a slow network, in its middle.
 struct Middle {

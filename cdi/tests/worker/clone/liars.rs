@@ -74,7 +74,6 @@ fn wrong_lengths_and_other_ranges_are_told_and_tried_again() {
     for behaviour in [
         of(|it| it.range_lie = 512),
         of(|it| it.total_lie = Some(10)),
-        of(|it| it.length_lie = -1000),
         of(|it| it.redirects = vec![("/disk".into(), 302, "http://127.0.0.1:1/etc".into())]),
     ] {
         let told = format!("{behaviour:?}");
