@@ -396,6 +396,26 @@ mod tests {
         assert!(!is_there("a") && is_there("b"));
     }
 
+    /// An answer that comes late is about an object that is gone, and may be wrong for the next one of its name.
+    #[test]
+    fn the_answer_to_a_poll_is_for_the_object_that_it_was_asked_for() {
+        let mut control = ControlLoop::default();
+        let (key, now) = (Key::new(Kind::DataImportCron, "n", "images"), Timestamp::UNIX_EPOCH);
+        let object =
+            json!({"metadata": {"namespace": "n", "name": "images", "uid": "2", "resourceVersion": "5"}});
+        control.see(Seen::Changed(Kind::DataImportCron, object), now);
+        let mut told = |uid: &str, answer| {
+            control.polled(polls::Told { key: key.clone(), uid: uid.to_owned(), at: now, answer });
+            control.world.polls.values().map(|(_, polled)| polled.failures).next()
+        };
+        let failed = || Err((kubernetes::polls::NoAnswer::Silent, None));
+        assert_eq!(told("1", failed()), None);
+        assert_eq!((told("2", failed()), told("2", failed())), (Some(1), Some(2)));
+        assert_eq!(told("2", Ok("sha256:0".to_owned())), Some(0));
+        control.see(Seen::Gone(key.clone(), "2".to_owned()), now);
+        assert!(control.world.polls.is_empty(), "nothing is kept of what is gone");
+    }
+
     #[test]
     fn what_could_not_be_made_is_said_at_once_and_tried_again_later() {
         let mut control = ControlLoop::new(ClusterFacts {

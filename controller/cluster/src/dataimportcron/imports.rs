@@ -78,15 +78,18 @@ impl<'a> Imports<'a> {
     }
 
     /// The imports that are kept no longer: those that failed, and the oldest beyond the number that is kept. Never the newest,
-    /// nor the one that the DataSource leads to, nor one that goes on.
+    /// nor the last one, nor the one that the DataSource leads to, nor one that goes on.
     pub(super) fn outdated(&self, cron: &DataImportCron, newest: Option<&str>) -> Vec<&'a DataVolume> {
         if cron.spec.garbage_collect == Some(GarbageCollect::Never) {
             return Vec::new();
         }
         let led = self.source.and_then(|source| source.spec.source.pvc.as_ref()).map(|pvc| pvc.name.as_str());
+        // The last one may have become whole a moment ago, and is led to next.
+        let current = cron.status.as_ref().and_then(|status| status.current_imports.first());
+        let current = current.map(|current| current.data_volume_name.as_str());
         let is_kept = |volume: &DataVolume| {
             let name = volume.metadata.name.as_deref();
-            name.is_some() && (name == newest || name == led)
+            name.is_some() && (name == newest || name == led || name == current)
         };
         let there =
             self.volumes.iter().copied().filter(|volume| volume.metadata.deletion_timestamp.is_none());

@@ -13,7 +13,8 @@
 //!
 //! **Flow.** Each round looks at the last poll, at the DataVolume of the newest digest and at the DataSource, makes a copy of the
 //! DataImportCron as it should be, and writes the difference; then it makes what is missing. A tag that moves while an import
-//! goes on waits for its end: what moves more often than it is imported would never be whole.
+//! goes on waits for its end, and the DataSource is led to that import first: of a tag that moves more often than it is
+//! imported nothing would ever be whole.
 //! **Guarantees.** The DataSource leads to an import that is whole, and stays there while the next one is made or fails. A
 //! DataSource or a DataVolume that somebody else made is neither changed nor deleted; it is said in the way. An import is deleted
 //! when neither the DataSource leads to it nor it is the newest.
@@ -226,6 +227,12 @@ impl<'a> Round<'a> {
 
     /// Makes the DataVolume of the newest digest, unless another import goes on.
     fn begin(&mut self, name: &str, digest: &str) {
+        let last = self.cron.status.as_ref().and_then(|status| status.current_imports.first());
+        let last = last.and_then(|last| self.imports.get(&last.data_volume_name));
+        if let Some(last) = last.filter(|last| phase(last) == Phase::Succeeded) {
+            // The tag moved before it was whole.
+            self.lead_to(last.metadata.name.as_deref().unwrap_or_default());
+        }
         if let Some(other) = self.imports.unfinished() {
             let phase = phase(other);
             self.progress(&phase);
@@ -266,6 +273,13 @@ impl<'a> Round<'a> {
     }
 
     fn succeeded(&mut self, name: &str) {
+        self.lead_to(name);
+        self.say(PROGRESSING, "False", NO_IMPORT, "No current import");
+        self.say(UP_TO_DATE, "True", UP_TO_DATE, "Latest import is up to date");
+    }
+
+    /// Leads the DataSource to an import that is whole.
+    fn lead_to(&mut self, name: &str) {
         let namespace = self.cron.metadata.namespace.clone().unwrap_or_default();
         let pvc = PvcSource { namespace, name: name.to_owned(), ..PvcSource::default() };
         let is_new = self.imports.lead_to(self.cron, &pvc, &mut self.after);
@@ -276,8 +290,6 @@ impl<'a> Round<'a> {
             status.last_imported_pvc = Some(pvc);
             status.last_import_timestamp = Some(stamped);
         }
-        self.say(PROGRESSING, "False", NO_IMPORT, "No current import");
-        self.say(UP_TO_DATE, "True", UP_TO_DATE, "Latest import is up to date");
         if is_new {
             let source = &self.cron.spec.managed_data_source;
             self.tell(false, "ImportSucceeded", format!("DataSource {source} leads to PVC {name}"));

@@ -211,18 +211,17 @@ fn what_the_datasource_leads_to_stays_until_it_leads_elsewhere() {
 
 #[test]
 fn a_tag_that_moves_while_an_import_goes_on_waits_for_its_end() {
-    let mut sim = Sim::new();
-    put(&mut sim, json!({}));
+    let mut sim = imported(json!({"importsToKeep": 1}), &[9]);
     moves(&mut sim, 1);
     ends(&mut sim, 1, "ImportInProgress");
     moves(&mut sim, 2);
-    assert_eq!(imports(&sim), [import_of(1)]);
+    assert_eq!((imports(&sim), leads_to(&sim)), (vec![import_of(1), import_of(9)], import_of(9).name));
     assert_eq!(
         (said(&sim, PROGRESSING), said(&sim, UP_TO_DATE)),
         (is("True", IN_PROGRESS), is("False", OUTDATED))
     );
     ends(&mut sim, 1, "Succeeded");
-    assert_eq!(imports(&sim), [import_of(1), import_of(2)]);
+    assert_eq!((imports(&sim), leads_to(&sim)), (vec![import_of(1), import_of(2)], import_of(1).name));
 }
 
 #[test]
