@@ -65,23 +65,20 @@ fn a_disk_that_claims_to_be_huge_does_not_fit_and_takes_no_memory() {
 }
 
 #[test]
-fn wrong_lengths_and_other_ranges_are_told_and_tried_again() {
-    let of = |change: fn(&mut Behaviour)| {
-        let mut behaviour = Behaviour::default();
-        change(&mut behaviour);
-        behaviour
-    };
-    for behaviour in [
-        of(|it| it.range_lie = 512),
-        of(|it| it.total_lie = Some(10)),
-        of(|it| it.redirects = vec![("/disk".into(), 302, "http://127.0.0.1:1/etc".into())]),
-    ] {
-        let told = format!("{behaviour:?}");
-        answered(qcow2(), behaviour, |mut pod| {
-            let report = pod.reports(|report| {
-                matches!(report.stage, Stage::Waiting | Stage::Failed) && !report.reason.is_empty()
-            });
-            assert!(!report.message.is_empty() && !report.message.contains("panic"), "{told}: {report:?}");
-        });
-    }
+fn ranges_that_are_not_those_that_were_asked_for_are_not_taken() {
+    let (origin, authority) = (Origin::new(), tests::http::Authority::new());
+    let server = Server::start_tls(qcow2(), Behaviour { range_lie: 512, ..Behaviour::default() }, &authority);
+    let volume = tempfile::tempdir().unwrap();
+    // The whole file can be had.
+    Pod::run(&job(&origin, &server, &authority, volume.path())).done();
+    assert!(std::fs::read(disk(volume.path())).unwrap() == pattern(3 << 20));
+}
+
+#[test]
+fn nobody_is_led_out_of_tls() {
+    let redirects = vec![("/disk".into(), 302, "http://127.0.0.1:1/etc".into())];
+    answered(qcow2(), Behaviour { redirects, ..Behaviour::default() }, |mut pod| {
+        let report = pod.reports(|report| report.stage == Stage::Waiting && !report.reason.is_empty());
+        assert!(report.message.contains("from TLS"), "{report:?}");
+    });
 }

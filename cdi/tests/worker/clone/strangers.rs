@@ -66,7 +66,7 @@ fn ranges_that_are_not_one_are_refused_and_tables_are_read_over_and_over() {
         let answer = connection.ask("GET /disk", &[("Range", range)], b"").is(416);
         assert_eq!(answer.header("content-range"), format!("bytes */{size}"));
     }
-    for nth in 0..2000_u64 {
+    for nth in 0..300_u64 {
         let range = format!("bytes={}-{}", nth * 97, nth * 97);
         assert_eq!(
             connection.ask("HEAD /disk", &[("Range", &range)], b"").is(206).header("content-length"),
@@ -75,7 +75,7 @@ fn ranges_that_are_not_one_are_refused_and_tables_are_read_over_and_over() {
         connection.head("GET /disk", &[("Range", &range), ("Content-Length", "0")]);
         connection.skip_answer(1);
     }
-    let head = "x".repeat(100 << 10);
+    let head = "x".repeat(300 << 10);
     let mut wide = origin.connect(&at);
     let _ = wide.send(format!("GET /disk HTTP/1.1\r\nHost: {head}\r\n\r\n").as_bytes());
     assert!(wide.status().is_none_or(|status| status >= 400), "a head has its bounds");
