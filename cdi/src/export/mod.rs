@@ -177,11 +177,9 @@ impl Prepared {
             let plan = convert::prepare(request, watch)?;
             steps.sends.store(true, Relaxed);
             let sink = Promised { sink: &*goal.sink, promised };
-            let (sent, _) = self::layer(plan, &sink, &pack, watch)?;
+            let (sent, _) = self::layer(plan, &sink, &pack, watch).map_err(changed)?;
             if sent != layer {
-                return Err(Error::failed(
-                    "the disk was changed between its readings: nothing may write to it",
-                ));
+                return Err(Error::failed(CHANGED));
             }
         }
         let size = layer.size;
@@ -192,6 +190,15 @@ impl Prepared {
         let (name, digest) = (name.to_string(), document.digest.to_string());
         Ok(Exported { name, digest, size: report.virtual_size, layer: size, was_there })
     }
+}
+
+const CHANGED: &str = "the disk was changed between its readings: nothing may write to it meanwhile";
+
+/// A blob that is not the promised one is of another disk: of a device nothing else shows that it was changed.
+fn changed(e: Error) -> Error {
+    let text = e.chain();
+    let is_other = text.contains("; nothing of it is kept") || text.contains(" bytes promised");
+    if is_other { Error::failed(CHANGED).because(e) } else { e }
 }
 
 /// The layer of the disk, through a sink.

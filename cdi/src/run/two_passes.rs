@@ -21,7 +21,7 @@ use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The most bytes of packed tables.
-pub(crate) const LARGEST: u64 = 16 << 20;
+pub(crate) const LARGEST: u64 = 8 << 20;
 /// The largest table that is written at once: an L1 of a disk of 16 TiB has 256 KiB.
 const TABLE: usize = 8 << 20;
 /// They are packed for memory alone.

@@ -53,9 +53,12 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
     let Some(claim) = world.pvcs.get(namespace, name) else { return plan };
     let volume = world.data_volumes.get(namespace, name).filter(|volume| is_of(claim, volume));
     let pod = world.worker_for(claim, Work::Export);
-    let is_permitted =
-        claim.meta.deletion_timestamp.is_none() && kubernetes::config::permitted(world).is_some();
-    match asks(claim, volume).filter(|_| is_permitted) {
+    // A PVC that goes waits for its pods; and without a KubeVirt object nothing is made.
+    if claim.meta.deletion_timestamp.is_some() || kubernetes::config::permitted(world).is_none() {
+        delete(&mut plan, pod);
+        return plan;
+    }
+    match asks(claim, volume) {
         Some(who) => Round::of(world, claim, volume, pod, who, now).looks(),
         None => {
             delete(&mut plan, pod);
@@ -212,6 +215,9 @@ impl<'a> Round<'a> {
             // Nobody says here that a launcher pod has ended.
             return self.looks_again();
         }
+        if let Some(until) = self.made_until() {
+            return self.after.look_again(until);
+        }
         let pod_name = Work::Export.pod(name);
         let namespace = self.claim.meta.namespace.clone().unwrap_or_default();
         if self.world.pods.get(&namespace, &pod_name).is_some() {
@@ -265,6 +271,15 @@ impl<'a> Round<'a> {
             }
             None => None,
         }
+    }
+
+    /// Until when no other pod is made: the last one was there just now, and is gone.
+    fn made_until(&self) -> Option<Timestamp> {
+        let had_none = ["", "NotFilled", "InUse", "Terminating", "ErrStartingPod"];
+        let had_pod = self.is.phase == Phase::Running || !had_none.contains(&self.is.reason.as_str());
+        let since: Timestamp = self.is.since.parse().ok()?;
+        let until = since.checked_add(SignedDuration::from_secs(PAUSE.0)).ok()?;
+        (had_pod && until > self.now).then_some(until)
     }
 
     fn runs(&mut self, report: Option<&Report>) {

@@ -383,6 +383,35 @@ fn a_pod_of_a_stranger_is_not_taken_for_ours() {
 }
 
 #[test]
+fn a_pod_that_is_taken_away_again_and_again_is_made_at_a_pace() {
+    let mut sim = asked();
+    let mut made = 0;
+    for _ in 0..20 {
+        if sim.objects.contains_key(&pod()) {
+            sim.vanish(&pod());
+            made += 1;
+        }
+        sim.settle();
+        sim.later(1);
+    }
+    assert!((2..=6).contains(&made), "{made} pods in twenty seconds");
+    sim.later(60);
+    sim.settle();
+    assert!(sim.objects.contains_key(&pod()));
+}
+
+#[test]
+fn what_was_answered_stays_where_the_installation_goes() {
+    let mut sim = asked();
+    runs(&mut sim);
+    worker_ends(&mut sim, &pod(), Some(Stage::Done));
+    sim.settle();
+    sim.world.remove(&Key::new(Kind::KubeVirt, "kubevirt", "kubevirt"));
+    let plan = crate::decide(&sim.world, &claim(), sim.now);
+    assert!(plan.is_empty(), "another one would export it again: {plan:?}");
+}
+
+#[test]
 fn without_an_installation_nothing_is_made() {
     let mut sim = Sim::bare();
     sim.put(Kind::PersistentVolumeClaim, pvc(&asks(&[("target", TARGET)])));
