@@ -110,6 +110,7 @@ fn build(space: &Space, words: &[&str]) -> Ran {
         |word| String::from_utf8_lossy(&space.cluster.tool("info", &[word]).ok().out).trim().to_owned();
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_coracle"));
     command.args(["build", "-n", &space.name]).args(words).env("KUBECONFIG", info("kubeconfig"));
+    command.env_remove("SOURCE_DATE_EPOCH");
     Ran::of(command.stdin(Stdio::null()).output().unwrap())
 }
 
