@@ -2,6 +2,7 @@
 
 use error_core::{Core, Details, OfIo};
 use std::io;
+use std::path::PathBuf;
 
 /// This crate's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -36,9 +37,43 @@ impl OfIo for ErrorKind {
     const MALFORMED: ErrorKind = ErrorKind::Refused;
 }
 
+/// What went wrong, for who says it in words of his own: a DataVolume has no flags.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Detail {
+    /// The disk is larger than its target may be: its bytes, and those that the target was allowed.
+    TooLarge {
+        /// Bytes of the disk.
+        disk: u64,
+        /// Bytes of the target.
+        room: u64,
+    },
+    /// Bytes of the disk lie behind the end of a target of this size. Where that is not the size that the disk itself tells, it
+    /// is larger than its target.
+    Behind {
+        /// Bytes of the target.
+        size: u64,
+    },
+    /// The files of an archive are larger than the folder may become.
+    Files {
+        /// The file with which they are.
+        name: String,
+        /// Bytes of the files up to that one.
+        bytes: u64,
+        /// Bytes that the folder takes.
+        room: u64,
+    },
+    /// The bound on memory is too low: the bytes that would do.
+    Memory(u64),
+    /// The source has not the checksum that was asked for.
+    Checksum,
+    /// This user may not open the file or the device.
+    Denied(PathBuf),
+}
+
 /// What the engine knows of an error besides its sentence.
 #[derive(Default)]
 pub struct Known {
+    detail: Option<Detail>,
     /// The sentence says what is wrong with the source's bytes, and does not name the source.
     is_nameless: bool,
     /// What was done until now is of no use.
@@ -76,6 +111,17 @@ impl Error {
         let is_told = cause.get_ref().is_some_and(|e| e.is::<Error>() || e.is::<container_disk::Error>());
         let error = Error::io(what, cause);
         if is_told { error } else { error.nameless() }
+    }
+
+    /// The same error, and what went wrong.
+    pub fn with_detail(mut self, detail: Detail) -> Self {
+        self.0.details.detail = Some(detail);
+        self
+    }
+
+    /// What went wrong, where callers have words of their own for it.
+    pub fn detail(&self) -> Option<&Detail> {
+        self.0.details.detail.as_ref()
     }
 
     fn nameless(mut self) -> Self {

@@ -18,6 +18,7 @@ pub mod filter;
 pub mod import;
 pub mod inspect;
 pub mod journal;
+pub mod mark;
 pub mod plan;
 pub mod reach;
 pub mod run;
@@ -29,4 +30,4 @@ pub mod target;
 pub mod unpack;
 pub mod zeros;
 
-pub use error::{Error, ErrorKind, Result};
+pub use error::{Detail, Error, ErrorKind, Result};

@@ -20,7 +20,7 @@ use crate::run::two_passes;
 use crate::size::human;
 use crate::source;
 use crate::target::Destination;
-use crate::{Error, ErrorKind, Result};
+use crate::{Detail, Error, ErrorKind, Result};
 use disk_format::judge::Judge;
 use disk_format::{Codec, Format};
 
@@ -336,16 +336,15 @@ fn size(facts: &Facts, wishes: &Wishes) -> Result<Option<u64>> {
             human(wish),
             disk
         );
-        return Err(Error::new(ErrorKind::Usage, sentence));
+        return Err(Error::new(ErrorKind::Usage, sentence).with_detail(Detail::TooLarge { disk, room: wish }));
     }
     let size = wishes.resize.map(|wish| in_sectors(facts, wish)).transpose()?.or(disk);
     if let (Some(room), Some(size), Output::Raw) = (facts.room, size, facts.output)
         && size > room
     {
         let device = &facts.target;
-        return Err(Error::refused(format!(
-            "{device} is too small: the disk has {size} bytes, the device {room}"
-        )));
+        let what = format!("{device} is too small: the disk has {size} bytes, the device {room}");
+        return Err(Error::refused(what).with_detail(Detail::TooLarge { disk: size, room }));
     }
     Ok(size)
 }
@@ -387,13 +386,14 @@ fn room(facts: &Facts, wishes: &Wishes, flow: Flow) -> Result<Room> {
                 }
                 _ => "for its buffers".into(),
             };
-            return Err(Error::refused(format!(
-                "{}: this needs {} of memory ({what}), the bound is {}; allow it with --memory {}",
+            let allow = need.div_ceil(1 << 20);
+            let sentence = format!(
+                "{}: this needs {} of memory ({what}), the bound is {}; allow it with --memory {allow}M",
                 facts.source.name,
                 human(need),
                 human(wishes.memory),
-                format_args!("{}M", need.div_ceil(1 << 20)),
-            )));
+            );
+            return Err(Error::refused(sentence).with_detail(Detail::Memory(allow.saturating_mul(1 << 20))));
         }
         workers /= 2;
     }
@@ -466,6 +466,8 @@ pub(crate) fn reads_twice(facts: &Facts, flow: Flow) -> bool {
 fn resume(facts: &Facts, wishes: &Wishes, flow: Flow) -> std::result::Result<GoOn, &'static str> {
     can_enter(facts, wishes, flow)?;
     match &facts.source.identity {
+        // All bytes are summed up, those of the earlier run by the sum that it left.
+        _ if wishes.checksum.is_some() => Ok(GoOn::SameCommand),
         Some(identity) if identity.is_proof() => Ok(GoOn::SameCommand),
         Some(_) => Ok(GoOn::WithResume(
             "the web server gives no strong ETag, so nothing proves that the source is unchanged",
@@ -486,9 +488,6 @@ fn can_enter(facts: &Facts, wishes: &Wishes, flow: Flow) -> std::result::Result<
     match flow {
         Flow::Tables(()) => Ok(()),
         Flow::Stream(()) if !facts.source.seekable => Err("the source cannot be entered again in the middle"),
-        Flow::Stream(()) if wishes.checksum.is_some() => {
-            Err("the checksum is of all bytes in order, from the first")
-        }
         Flow::Stream(()) if wishes.verify => {
             Err("--verify of a stream compares all of it, from the first byte")
         }

@@ -13,6 +13,7 @@
 //! | xz | `xz/` | grows, up to 7090 × | as stored | dictionary, for each block in flight | one per block | each block, each stream |
 //! | zstd | `zstd/` | grows, up to 2¹⁵ × | as stored | window, for each frame in flight | one per frame | each frame |
 //! | tar | `tar/` | one file of it; sparse ones grow | holes become zeros | none | none | nowhere |
+//! | none | `plain.rs` | unchanged | as stored | none | none | anywhere |
 //!
 //! | helper | file | what it does |
 //! |---|---|---|
@@ -37,6 +38,7 @@ pub(crate) mod judged;
 mod lanes;
 pub mod limit;
 mod marks;
+pub(crate) mod plain;
 pub mod progress;
 pub mod stack;
 mod tar;
@@ -47,7 +49,7 @@ mod zstd;
 pub use detect::{detect, refused_layer};
 pub(crate) use tar::looks_like_tar;
 
-use crate::{Error, Result};
+use crate::{Detail, Error, Result};
 use std::fmt;
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -202,8 +204,12 @@ fn open_growing(
 
 /// Input that is refused, with the place in the layer's own bytes.
 fn refused(layer: Layer, at: u64, what: impl fmt::Display) -> io::Error {
+    refusal(layer, at, what).into()
+}
+
+fn refusal(layer: Layer, at: u64, what: impl fmt::Display) -> Error {
     let of = if layer == Layer::Tar { "the archive" } else { "the compressed bytes" };
-    Error::of_bytes(format!("{layer}: {what} (at offset {at} of {of})")).into()
+    Error::of_bytes(format!("{layer}: {what} (at offset {at} of {of})"))
 }
 
 /// Input that ends too early.
@@ -214,12 +220,9 @@ fn truncated(layer: Layer, at: u64, inside: impl fmt::Display) -> io::Error {
 /// A unit that needs more than the budget holds.
 fn too_much_memory(layer: Layer, at: u64, what: &str, need: u64, budget: Budget) -> io::Error {
     let allow = need.saturating_add(budget.beside).div_ceil(1 << 20);
-    refused(
-        layer,
-        at,
-        format_args!(
-            "this {layer} needs {} MiB for its {what}; allow it with --memory {allow}M",
-            need.div_ceil(1 << 20)
-        ),
-    )
+    let what = format!(
+        "this {layer} needs {} MiB for its {what}; allow it with --memory {allow}M",
+        need.div_ceil(1 << 20)
+    );
+    refusal(layer, at, what).with_detail(Detail::Memory(allow.saturating_mul(1 << 20))).into()
 }

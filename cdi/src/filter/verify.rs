@@ -4,13 +4,23 @@
 //! it directly on the source, and [`super::stack`] reads the source on the splitter's thread or on one that runs ahead.
 //! The digest is over the source's own bytes, before decompression. It is only compared once everything has been
 //! read: whoever stops early has checked nothing.
+//!
+//! **A run that goes on** has no bytes of the earlier one to sum up. [`Sums`] keeps what the sum was at places not far apart; the
+//! journal takes the last one before the place where the decoder begins again, and [`Verify::after`] sums up from there:
+//!
+//! ```text
+//!  ├──── earlier run ────┤ sum at S ├── summed again, not decoded ──┤ boundary ├──── summed and decoded ────┤ compared
+//! ```
 
-use crate::{Error, Result};
+use crate::{Detail, Error, Result};
 use sha2::Digest as _;
+use sha2::digest::common::hazmat::SerializableState;
 use sha2::{Sha256, Sha512};
+use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, Read};
 use std::str::FromStr;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What the bytes should hash to: `sha256:HEX`, `sha512:HEX`, or bare hex, whose length tells which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -67,9 +77,55 @@ impl fmt::Display for Digest {
     }
 }
 
+fn restored<H: SerializableState>(bytes: &[u8]) -> Option<H> {
+    H::deserialize(bytes.try_into().ok()?).ok()
+}
+
 fn bytes<const N: usize>(text: &str) -> Option<[u8; N]> {
     let mut out = [0; N];
     hex::decode_to_slice(text, &mut out).ok().map(|()| out)
+}
+
+/// Bytes between two sums that are kept.
+const APART: u64 = 1 << 20;
+/// Sums that are kept; where there are more, every second one goes.
+const MOST: usize = 512;
+
+/// The sum of the first bytes of a source.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SumAt {
+    /// How many bytes.
+    pub at: u64,
+    /// The state of the sum, in hex.
+    state: String,
+}
+
+/// Sums at places on the way, the oldest first.
+#[derive(Debug, Clone, Default)]
+pub struct Sums(Arc<Mutex<VecDeque<SumAt>>>);
+
+impl Sums {
+    fn note(&self, sum: SumAt) {
+        let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if list.len() >= MOST {
+            let mut is_kept = false;
+            list.retain(|_| {
+                is_kept = !is_kept;
+                is_kept
+            });
+        }
+        list.push_back(sum);
+    }
+
+    /// The last one that is not behind this byte; older ones are forgotten.
+    pub fn last_before(&self, at: u64) -> Option<SumAt> {
+        let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        while list.get(1).is_some_and(|next| next.at <= at) {
+            list.pop_front();
+        }
+        list.front().filter(|first| first.at <= at).cloned()
+    }
 }
 
 /// A reader that ends with an error if its bytes were not the expected ones.
@@ -77,6 +133,9 @@ pub struct Verify<R> {
     inner: R,
     expected: Digest,
     state: State,
+    at: u64,
+    sums: Sums,
+    noted: u64,
 }
 
 enum State {
@@ -93,7 +152,37 @@ impl<R: Read> Verify<R> {
             Digest::Sha256(_) => State::Sha256(Sha256::new()),
             Digest::Sha512(_) => State::Sha512(Box::default()),
         };
-        Verify { inner, expected, state }
+        Verify { inner, expected, state, at: 0, sums: Sums::default(), noted: 0 }
+    }
+
+    /// The same for a source whose first bytes had this sum. `inner` stands behind them.
+    pub fn after(inner: R, expected: Digest, sum: &SumAt) -> Result<Self> {
+        let odd = || Error::failed("the journal has no sum of this kind");
+        let bytes = hex::decode(&sum.state).map_err(|_| odd())?;
+        let state = match expected {
+            Digest::Sha256(_) => restored(&bytes).map(State::Sha256),
+            Digest::Sha512(_) => restored(&bytes).map(|hash| State::Sha512(Box::new(hash))),
+        };
+        let state = state.ok_or_else(odd)?;
+        Ok(Verify { inner, expected, state, at: sum.at, sums: Sums::default(), noted: sum.at })
+    }
+
+    /// Keeps sums on the way there.
+    #[must_use]
+    pub fn noting(mut self, sums: &Sums) -> Self {
+        self.sums = sums.clone();
+        self.note();
+        self
+    }
+
+    fn note(&mut self) {
+        let state = match &self.state {
+            State::Sha256(hash) => hex::encode(hash.serialize()),
+            State::Sha512(hash) => hex::encode(hash.serialize()),
+            State::Right | State::Wrong(_) => return,
+        };
+        self.noted = self.at;
+        self.sums.note(SumAt { at: self.at, state });
     }
 
     fn compare(&mut self) -> io::Result<usize> {
@@ -109,7 +198,8 @@ impl<R: Read> Verify<R> {
         }
         self.state = State::Wrong(actual);
         let (name, actual, expected) = (actual.algorithm(), actual.hex(), self.expected.hex());
-        Err(Error::of_bytes(format!("checksum mismatch: {name} is {actual}, expected {expected}")).into())
+        let what = format!("checksum mismatch: {name} is {actual}, expected {expected}");
+        Err(Error::of_bytes(what).with_detail(Detail::Checksum).into())
     }
 }
 
@@ -127,6 +217,10 @@ impl<R: Read> Read for Verify<R> {
             State::Sha256(hash) => hash.update(&out[..n]),
             State::Sha512(hash) => hash.update(&out[..n]),
             State::Right | State::Wrong(_) => {}
+        }
+        self.at = self.at.saturating_add(n as u64);
+        if self.at - self.noted >= APART {
+            self.note();
         }
         Ok(n)
     }
@@ -174,6 +268,44 @@ mod tests {
                 assert!(sentence.ends_with(&format!(", expected {ABC_256}")), "{sentence}");
             }
         }
+    }
+
+    #[test]
+    fn a_sum_goes_on_where_an_earlier_one_stood() {
+        let bytes: Vec<u8> = (0..5 * APART + 77).map(|i| (i % 251) as u8).collect();
+        let whole = [hex::encode(Sha256::digest(&bytes)), hex::encode(Sha512::digest(&bytes))];
+        for digest in whole {
+            let expected: Digest = digest.parse().unwrap();
+            let sums = Sums::default();
+            Verify::new(&bytes[..], expected).noting(&sums).read_to_end(&mut vec![]).unwrap();
+            for at in [0, 1, APART, 3 * APART + 5, bytes.len() as u64] {
+                let again = Sums::default();
+                Verify::new(&bytes[..], expected).noting(&again).read_to_end(&mut vec![]).unwrap();
+                let sum = again.last_before(at).unwrap();
+                assert!(sum.at <= at && at - sum.at < 2 * APART, "{} for {at}", sum.at);
+                let text = serde_json::to_string(&sum).unwrap();
+                let sum: SumAt = serde_json::from_str(&text).unwrap();
+                let rest = &bytes[sum.at as usize..];
+                Verify::after(rest, expected, &sum).unwrap().read_to_end(&mut vec![]).unwrap();
+                let mut other = rest.to_vec();
+                if let Some(first) = other.first_mut() {
+                    *first ^= 1;
+                    assert!(
+                        Verify::after(&other[..], expected, &sum).unwrap().read_to_end(&mut vec![]).is_err()
+                    );
+                }
+            }
+            let odd = SumAt { at: 3, state: "00".to_owned() };
+            assert!(Verify::after(&b""[..], expected, &odd).is_err());
+        }
+    }
+
+    #[test]
+    fn sums_that_nobody_asks_for_stay_few() {
+        let sums = Sums::default();
+        (0..5000).for_each(|at| sums.note(SumAt { at, state: String::new() }));
+        assert!(sums.0.lock().unwrap().len() <= MOST);
+        assert!(sums.last_before(4999).unwrap().at == 4999 && sums.last_before(2).is_none());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use super::once::Once;
 use super::{Identity, Source, SourceFacts};
-use crate::{Error, ErrorKind, Result, sys};
+use crate::{Detail, Error, ErrorKind, Result, sys};
 use disk_format::ReadAt;
 use disk_format::qcow2::write::Sparse;
 use disk_format::read_at::FileAt;
@@ -56,7 +56,8 @@ impl FileSource {
                 Error::new(ErrorKind::NotFound, format!("there is no file {shown}")).because(e)
             }
             io::ErrorKind::PermissionDenied => {
-                Error::failed(format!("no permission to read {shown}")).because(e)
+                let error = Error::failed(format!("no permission to read {shown}"));
+                error.with_detail(Detail::Denied(path.to_owned())).because(e)
             }
             _ if e.raw_os_error() == Some(Errno::LOOP.raw_os_error()) && more.contains(OFlags::NOFOLLOW) => {
                 Error::refused(format!("{shown} is a link; the disk itself must be there"))

@@ -15,7 +15,7 @@
 use super::held;
 use super::{Finished, Order, Target};
 use crate::size::Human;
-use crate::{Error, ErrorKind, Result, sys};
+use crate::{Detail, Error, Result, sys};
 use container_disk::behind::WriteBehind;
 use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
 use rustix::io::Errno;
@@ -101,7 +101,7 @@ impl BlockTarget {
             Human(self.capacity),
             Human(size)
         );
-        Err(Error::refused(what))
+        Err(Error::refused(what).with_detail(Detail::Behind { size: self.capacity }))
     }
 
     fn reach(&self, guest: u64, len: u64) -> Result<u64> {
@@ -220,11 +220,14 @@ fn open_alone(path: &Path, rdev: u64) -> Result<File> {
                 }
             }
             Err(e) => {
-                let what = match e.kind() {
-                    io::ErrorKind::PermissionDenied => format!("no permission to write the device {shown}"),
-                    _ => format!("cannot open the device {shown}"),
+                let error = match e.kind() {
+                    io::ErrorKind::PermissionDenied => {
+                        Error::failed(format!("no permission to write the device {shown}"))
+                            .with_detail(Detail::Denied(path.to_owned()))
+                    }
+                    _ => Error::failed(format!("cannot open the device {shown}")),
                 };
-                return Err(Error::new(ErrorKind::Failed, what).because(e));
+                return Err(error.because(e));
             }
         }
         std::thread::sleep(Duration::from_millis(50));

@@ -30,7 +30,7 @@ use super::disk::{Folder, Handle, Replaced};
 use super::{Finished, Order, Target};
 use crate::journal::{self, Mode};
 use crate::size::Human;
-use crate::{Error, Result};
+use crate::{Detail, Error, Result};
 use container_disk::behind::WriteBehind;
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -254,7 +254,7 @@ fn reserve(file: &dyn Handle, size: u64, path: &Path) -> Result<()> {
 fn outside(guest: u64, len: u64, size: u64) -> Error {
     let what =
         format!("the image puts {len} bytes at offset {guest} of the disk, which has only {size} bytes");
-    Error::refused(what)
+    Error::refused(what).with_detail(Detail::Behind { size })
 }
 
 fn is_full(e: &io::Error) -> bool {

@@ -1,7 +1,7 @@
 //! What an archive asks for, member by member, and what of it is refused. Opens nothing, and touches no file.
 
 use crate::run::watch::Watch;
-use crate::{Error, Result};
+use crate::{Detail, Error, Result};
 use container_disk::tar::{self, Archive, Fault, Map, Member, Rules, Streamed, What, quoted};
 use std::io::Read;
 use std::sync::mpsc::SyncSender;
@@ -54,13 +54,13 @@ pub(super) fn read(
         if is_file {
             used = used.saturating_add(stored(&member));
             if used > room {
-                let name = quoted(&member.name);
+                let name = quoted(&member.name).to_string();
                 let what = format!(
                     "the archive is larger than its volume: with {name} its files have {used} bytes, the volume holds \
                      {room}, {} are missing",
                     used - room
                 );
-                return Err(Error::of_bytes(what));
+                return Err(Error::of_bytes(what).with_detail(Detail::Files { name, bytes: used, room }));
             }
         }
         if steps.send(step).is_err() || (is_file && !hand_on(&mut archive, &member, watch, steps)?) {

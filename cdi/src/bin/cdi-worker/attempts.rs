@@ -8,6 +8,7 @@
 //!                          └─ pause ─► Waiting, then anew; cut short when the pod is asked to end
 //! ```
 
+use crate::fault::{BASE, KILLED};
 use crate::pod::{self, owner};
 use crate::progress::Progress;
 use crate::running::{Attempt, Ended};
@@ -23,6 +24,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 const PAUSES: Backoff = Backoff { first: Duration::from_secs(5), longest: Duration::from_secs(300) };
+/// Attempts that were killed in a row and came no further, after which there is no other one.
+const HOPELESS: u32 = 10;
 /// How often it is said in the log how far it is.
 const PERIOD: Duration = Duration::from_secs(10);
 
@@ -34,6 +37,19 @@ pub(crate) fn run<J: Job>(job: J, progress: Progress, listen: Option<&str>) -> R
     let (at, _) = server::start(server::bind(listen)?, Arc::new(Pages::new(Arc::clone(&shown))?))?;
     tracing::info!("serves https://{at}/v1/report, /metrics and /healthz");
     Attempts { order, shown, stop }.run()
+}
+
+/// The fault of an attempt, after which another one makes sense or not. `failures`: attempts in a row that came no further.
+fn judged(fault: Fault, failures: u32, memory: u64) -> Fault {
+    if fault.reason != KILLED || failures < HOPELESS {
+        return fault;
+    }
+    let limit = memory.saturating_add(BASE);
+    let message = format!(
+        "{failures} attempts in a row were killed and came no further: the image wants more memory than the pod's limit of \
+         {limit} bytes"
+    );
+    Fault { reason: "MemoryLimit".to_owned(), message, may_retry: false }
 }
 
 struct Attempts<J> {
@@ -59,6 +75,8 @@ impl<J: Job> Attempts<J> {
                 Ended::Failed(fault) => fault,
             };
             let failures = if fault.may_retry { Some(self.progress().failed()) } else { None };
+            let fault = judged(fault, failures.unwrap_or(0), self.order.memory);
+            let failures = failures.filter(|_| fault.may_retry);
             let Some(pause) = failures.map(|failures| jitter(PAUSES.pause(failures))) else {
                 self.progress().fails(&fault);
                 break;
@@ -110,5 +128,26 @@ impl<J: Job> Attempts<J> {
 
     fn progress(&self) -> MutexGuard<'_, Progress> {
         self.shown.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attempts_that_are_killed_come_to_an_end_with_their_number() {
+        let killed =
+            || Fault { reason: KILLED.to_owned(), message: "it was killed".to_owned(), may_retry: true };
+        assert!(judged(killed(), HOPELESS - 1, 96 << 20).may_retry);
+        let last = judged(killed(), HOPELESS, 96 << 20);
+        assert_eq!((last.reason.as_str(), last.may_retry), ("MemoryLimit", false));
+        assert!(
+            last.message.contains("10 attempts") && last.message.contains("134217728"),
+            "{}",
+            last.message
+        );
+        let server = Fault { reason: "Failed".to_owned(), ..killed() };
+        assert!(judged(server, 1000, 96 << 20).may_retry, "a server may come back");
     }
 }

@@ -11,21 +11,26 @@
 //! | `DevicePermission` | no | the pod's user may not write the block device, or not read the disk |
 //! | `Refused` | no | of an export: the disk, or a name that the registry does not take |
 //! | `NoSpace` | yes | the file system is full; it may grow |
+//! | `Killed` | yes | the process that converts, perhaps for want of memory; ten times in a row it is `MemoryLimit` |
 //! | `Failed` | yes | everything else: a connection, a server |
 //!
-//! The engine speaks to people at a terminal. Its advice about flags helps nobody in a pod and is left out; what its words
-//! say of sizes and of memory is said again in those of a DataVolume. The tests here and in `cdi/tests/worker/` get these words
-//! from the engine itself.
+//! The engine speaks to people at a terminal. Its advice about flags helps nobody in a pod and is left out; what its errors know
+//! of sizes and of memory ([`Detail`]) is said in the words of a DataVolume. No kind is known by the words of a sentence.
 
 use crate::said::Fault;
 use api::job::export::Disk;
 use api::job::{Export, Import, Target};
 use cdi::source::{FileSource, Source as _};
-use cdi::{Error, ErrorKind};
+use cdi::{Detail, Error, ErrorKind};
 use std::io;
+use std::path::Path;
 
 /// The reason that says least.
 pub(crate) const FAILED: &str = "Failed";
+/// The disk, or the archive, does not fit.
+pub(crate) const TOO_SMALL: &str = "DataVolumeTooSmall";
+/// The process that converts was killed, perhaps for want of memory.
+pub(crate) const KILLED: &str = "Killed";
 /// The process was asked to end.
 pub(crate) const INTERRUPTED: &str = "Interrupted";
 
@@ -38,39 +43,21 @@ pub(crate) const BASE: u64 = 32 << 20;
 
 /// Why an attempt at this job failed.
 pub(crate) fn of(error: &Error, job: &Import) -> Fault {
-    let text = error.to_string();
     let final_fault =
         |reason: &str, message: String| Fault { reason: reason.to_owned(), message, may_retry: false };
-    match error.kind() {
-        ErrorKind::NotFound => final_fault("NotFound", sentence(error)),
-        ErrorKind::Auth => final_fault("Forbidden", sentence(error)),
-        ErrorKind::Usage | ErrorKind::Refused => {
-            if let Some(room) = Room::in_words(&text, job) {
-                return final_fault("DataVolumeTooSmall", room.sentence());
-            }
-            if let Some((_, rest)) = text.split_once("the archive is larger than its volume: ") {
-                let what =
-                    format!("DataVolume too small to contain archive: {rest}; request a larger volume");
-                return final_fault("DataVolumeTooSmall", printable::line(&what));
-            }
-            if let Some(limit) = memory_limit(&text) {
-                return final_fault(
-                    "MemoryLimit",
-                    format!("{}; the pod needs a memory limit of {limit} bytes", sentence(error)),
-                );
-            }
-            let reason = match error.kind() {
-                ErrorKind::Usage => "InvalidJob",
-                _ if text.contains("checksum mismatch: ") => "ChecksumError",
-                _ if matches!(job.target, Target::Folder(_)) => "InvalidArchive",
-                _ => "InvalidImage",
-            };
-            final_fault(reason, sentence(error))
+    match (error.kind(), error.detail()) {
+        (ErrorKind::NotFound, _) => final_fault("NotFound", sentence(error)),
+        (ErrorKind::Auth, _) => final_fault("Forbidden", sentence(error)),
+        (ErrorKind::Usage | ErrorKind::Refused, Some(detail)) => {
+            let (reason, message) = of_detail(error, detail, job);
+            final_fault(reason, message)
         }
-        ErrorKind::Failed if is_denied(&text, job) => {
+        (ErrorKind::Usage, None) => final_fault("InvalidJob", sentence(error)),
+        (ErrorKind::Refused, None) => final_fault(invalid(job), sentence(error)),
+        (ErrorKind::Failed, Some(Detail::Denied(path))) if is_device(path, job) => {
             final_fault("DevicePermission", format!("{}; {DEVICES}", sentence(error)))
         }
-        ErrorKind::Interrupted | ErrorKind::Failed => {
+        (ErrorKind::Interrupted | ErrorKind::Failed, _) => {
             let reason = match error.kind() {
                 ErrorKind::Interrupted => INTERRUPTED,
                 _ if is_full(error) => "NoSpace",
@@ -84,16 +71,14 @@ pub(crate) fn of(error: &Error, job: &Import) -> Fault {
 /// Why an attempt at this export failed.
 pub(crate) fn of_export(error: &Error, job: &Export) -> Fault {
     let text = error.to_string();
-    let is_denied = text.starts_with(&format!("no permission to read {}", job.disk.path().display()));
+    let is_denied = matches!(error.detail(), Some(Detail::Denied(path)) if path == job.disk.path());
     let (reason, message) = match (error.kind(), &job.disk) {
         (ErrorKind::NotFound, _) => ("NotFound", sentence(error)),
         (ErrorKind::Auth, _) => ("Forbidden", sentence(error)),
         (ErrorKind::Usage, _) => ("InvalidJob", sentence(error)),
-        (ErrorKind::Refused, _) => match memory_limit(&text) {
-            Some(limit) => {
-                ("MemoryLimit", format!("{}; the pod needs a memory limit of {limit} bytes", sentence(error)))
-            }
-            None => ("Refused", sentence(error)),
+        (ErrorKind::Refused, _) => match error.detail() {
+            Some(&Detail::Memory(bytes)) => memory_limit(error, bytes),
+            _ => ("Refused", sentence(error)),
         },
         (ErrorKind::Failed, Disk::Device(_)) if is_denied => {
             ("DevicePermission", format!("{}; {DEVICES}", sentence(error)))
@@ -116,52 +101,53 @@ fn is_refused(text: &str) -> bool {
     is_final && !url.contains("/blobs/uploads/")
 }
 
-/// Whether the pod's user may not use the block device.
-fn is_denied(text: &str, job: &Import) -> bool {
-    let Target::Device(path) = &job.target else { return false };
-    text.starts_with("no permission to ") && text.contains(&*path.to_string_lossy())
+/// What is hostile, broken or not supported.
+fn invalid(job: &Import) -> &'static str {
+    if matches!(job.target, Target::Folder(_)) { "InvalidArchive" } else { "InvalidImage" }
 }
 
-/// The bytes of a disk, where they are known, and of what is to hold it.
-#[derive(Debug, PartialEq, Eq)]
-struct Room {
-    disk: Option<u64>,
-    volume: u64,
-}
-
-impl Room {
-    fn in_words(text: &str, job: &Import) -> Option<Room> {
-        let size = volume(job).unwrap_or(0);
-        let number_after = |words: &str| number(text.split_once(words)?.1);
-        if text.contains("--resize ") && text.contains(" is smaller than the disk") {
-            let disk =
-                number_after("is smaller than the disk (").or_else(|| number_after("turned out to have "));
-            return Some(Room { disk, volume: size });
-        }
-        if text.contains(" is too small: the disk has ") {
-            let volume = number_after(", the device ")?;
-            return Some(Room { disk: number_after("the disk has "), volume });
+/// A refusal that has words of its own, in those of a DataVolume.
+fn of_detail(error: &Error, detail: &Detail, job: &Import) -> (&'static str, String) {
+    const KNOWN: &str = "DataVolume too small to contain image";
+    match *detail {
+        // The words before the colon are known to tools.
+        Detail::TooLarge { disk, room } => {
+            let missing = disk.saturating_sub(room);
+            let message = format!(
+                "{KNOWN}: the disk has {disk} bytes, the volume holds {room}, {missing} are missing; request a larger volume"
+            );
+            (TOO_SMALL, message)
         }
         // A stream tells its size at its end, and came to that of the volume before.
-        let holds = number_after("of the disk, which has only ")?;
-        (text.contains("the image puts ") && holds == size).then_some(Room { disk: None, volume: holds })
-    }
-
-    /// The words before the colon are known to tools.
-    fn sentence(&self) -> String {
-        let Room { disk, volume } = *self;
-        let known = "DataVolume too small to contain image";
-        match disk {
-            Some(disk) => format!(
-                "{known}: the disk has {disk} bytes, the volume holds {volume}, {} are missing; request a larger volume",
-                disk.saturating_sub(volume)
-            ),
-            None => format!(
-                "{known}: the volume holds {volume} bytes and the disk has more; how many more, a compressed stream tells at \
-                 its end alone; request a larger volume"
-            ),
+        Detail::Behind { size } if volume(job) == Some(size) => {
+            let message = format!(
+                "{KNOWN}: the volume holds {size} bytes and the disk has more; how many more, a compressed stream tells at its \
+                 end alone; request a larger volume"
+            );
+            (TOO_SMALL, message)
         }
+        Detail::Files { ref name, bytes, room } => {
+            let what = format!(
+                "DataVolume too small to contain archive: with {name} its files have {bytes} bytes, the volume holds {room}, {} \
+                 are missing; request a larger volume",
+                bytes.saturating_sub(room)
+            );
+            (TOO_SMALL, printable::line(&what))
+        }
+        Detail::Memory(bytes) => memory_limit(error, bytes),
+        Detail::Checksum => ("ChecksumError", sentence(error)),
+        Detail::Behind { .. } | Detail::Denied(_) => (invalid(job), sentence(error)),
     }
+}
+
+/// The memory limit with which a plan, or a decoder, would have enough.
+fn memory_limit(error: &Error, bytes: u64) -> (&'static str, String) {
+    let limit = bytes.saturating_add(BASE);
+    ("MemoryLimit", format!("{}; the pod needs a memory limit of {limit} bytes", sentence(error)))
+}
+
+fn is_device(path: &Path, job: &Import) -> bool {
+    matches!(&job.target, Target::Device(device) if device == path)
 }
 
 /// Bytes of the volume: what was asked for, and what a device has.
@@ -171,17 +157,6 @@ fn volume(job: &Import) -> Option<u64> {
         Target::File(_) | Target::Folder(_) => None,
     };
     device.max(job.size)
-}
-
-/// The memory limit with which a plan, or a decoder, would have enough.
-fn memory_limit(text: &str) -> Option<u64> {
-    let (_, rest) = text.split_once("--memory ")?;
-    number(rest)?.checked_mul(1 << 20)?.checked_add(BASE)
-}
-
-fn number(text: &str) -> Option<u64> {
-    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    text[..end].parse().ok()
 }
 
 fn is_full(error: &Error) -> bool {
@@ -261,10 +236,12 @@ mod tests {
             "no permission to read /dev/cdi-block-volume",
             "no permission to write the device /dev/cdi-block-volume",
         ] {
-            let fault = of(&Error::failed(text), &job(device()));
+            let denied = || Error::failed(text).with_detail(Detail::Denied("/dev/cdi-block-volume".into()));
+            let fault = of(&denied(), &job(device()));
             assert_eq!((fault.reason.as_str(), fault.may_retry), ("DevicePermission", false));
             assert!(fault.message.contains("device_ownership_from_security_context"), "{}", fault.message);
-            assert!(of(&Error::failed(text), &job(Target::File("/data/disk.img".into()))).may_retry);
+            assert!(of(&denied(), &job(Target::File("/data/disk.img".into()))).may_retry);
+            assert!(of(&Error::failed(text), &job(device())).may_retry, "words alone say nothing");
         }
     }
 
@@ -294,10 +271,11 @@ mod tests {
         assert_eq!(answered("manifests/1", "429 Too Many Requests"), is("Failed", true));
         assert_eq!(reason(Error::new(ErrorKind::Auth, "401")), is("Forbidden", false));
         assert_eq!(
-            reason(Error::failed("no permission to read /dev/cdi-block-volume")),
+            reason(Error::failed("denied").with_detail(Detail::Denied("/dev/cdi-block-volume".into()))),
             is("DevicePermission", false)
         );
-        assert_eq!(reason(Error::failed("no permission to read /dev/other")), is("Failed", true));
+        let other = Error::failed("denied").with_detail(Detail::Denied("/dev/other".into()));
+        assert_eq!(reason(other), is("Failed", true));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! One attempt, from outside: a process of this program that is given an order and says how far it is.
 
-use crate::fault::FAILED;
+use crate::fault::{FAILED, KILLED};
 use crate::pod;
 use crate::said::{Disk, Fault, Job, LONGEST, Order, Said};
 use crate::stop::{Running, Stop};
@@ -105,7 +105,8 @@ fn harmed(status: ExitStatus) -> Fault {
             format!("the process that converts ended without a word ({status}); the image may have harmed it")
         }
     };
-    Fault { reason: FAILED.to_owned(), message, may_retry: is_killed }
+    let reason = if is_killed { KILLED } else { FAILED };
+    Fault { reason: reason.to_owned(), message, may_retry: is_killed }
 }
 
 /// Whatever ends us, it ends too: by the one signal that nobody ignores.

@@ -1,6 +1,7 @@
 //! On loop devices, where this host permits them.
 
 use super::*;
+use crate::ErrorKind;
 use std::process::{Command, Stdio};
 
 /// A loop device over a file full of 0xAA.

@@ -1,0 +1,96 @@
+//! The mark of work that is done: a name beside the disk, or among the files of an archive, that a later run looks for first.
+//!
+//! ```text
+//!  disk.img  renamed, durable ─► .cdi-OWNER.done, an empty file ─► only now is anybody told        (file)
+//!  .cdi-OWNER.naming, empty ──rename──► .cdi-OWNER.done, an empty folder                           (unpack/folder.rs)
+//! ```
+//!
+//! **Whose it is.** Its name holds the uid of the PVC, which whoever had the volume before could not know: what another PVC's
+//! run left is not believed. A device has no place for a mark.
+
+use crate::{Error, Result};
+use api::job::Target;
+use rustix::fs::{CWD, Mode, OFlags};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+/// Characters of an owner's name.
+const LONGEST: usize = 64;
+
+/// The name of what a run for this owner keeps on its volume: `.cdi-OWNER.WORD`.
+pub(crate) fn name(owner: &str, word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    let owner: String = owner.chars().filter(|&c| is_plain(c)).take(LONGEST).collect();
+    format!(".cdi-{owner}.{word}")
+}
+
+/// The mark on the volume of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mark {
+    folder: PathBuf,
+    /// The disk, where it is one.
+    disk: Option<PathBuf>,
+    name: String,
+}
+
+impl Mark {
+    /// That of a job with this target, for this owner; nothing for a device, and where nobody says whose it is.
+    pub fn of(target: &Target, owner: &str) -> Option<Mark> {
+        let (folder, disk) = match target {
+            Target::File(path) => (path.parent()?.to_owned(), Some(path.clone())),
+            Target::Folder(path) => (path.clone(), None),
+            Target::Device(_) => return None,
+        };
+        (!owner.is_empty()).then(|| Mark { folder, disk, name: name(owner, "done") })
+    }
+
+    /// The bytes of the disk that an earlier run has finished (0: the files of an archive); nothing where none has.
+    pub fn found(&self) -> Result<Option<u64>> {
+        let path = self.folder.join(&self.name);
+        let at = |path: &Path| match fs::symlink_metadata(path) {
+            Ok(found) => Ok(Some(found).filter(|found| found.is_file() || found.is_dir())),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(Error::io(format!("cannot look for {}", path.display()), e)),
+        };
+        let Some(disk) = at(&path)?.map(|_| self.disk.as_deref()) else { return Ok(None) };
+        match disk {
+            None => Ok(Some(0)),
+            // Without its disk it says nothing.
+            Some(disk) => Ok(at(disk)?.filter(fs::Metadata::is_file).map(|disk| disk.len())),
+        }
+    }
+
+    /// The disk is whole and durable under its name, and the mark after this, too. An empty file takes no block of a volume
+    /// that is full.
+    pub fn set(&self) -> Result<()> {
+        let path = self.folder.join(&self.name);
+        let failed = |e| Error::io(format!("cannot make the mark {}", path.display()), e);
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let made = rustix::fs::openat(CWD, &path, flags, Mode::RUSR | Mode::WUSR).map(File::from);
+        made.map_err(std::io::Error::from).and_then(|file| file.sync_all()).map_err(failed)?;
+        File::open(&self.folder).and_then(|folder| folder.sync_all()).map_err(failed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_is_believed_beside_its_disk_and_of_its_owner_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = folder.path().join("disk.img");
+        let of = |owner| Mark::of(&Target::File(disk.clone()), owner).unwrap();
+        assert_eq!(of("uid-1").found().unwrap(), None);
+        of("uid-1").set().unwrap();
+        assert_eq!(of("uid-1").found().unwrap(), None, "there is no disk");
+        fs::write(&disk, [1; 700]).unwrap();
+        assert_eq!(of("uid-1").found().unwrap(), Some(700));
+        assert_eq!(of("uid-2").found().unwrap(), None);
+        of("uid-1").set().unwrap();
+        std::os::unix::fs::symlink(&disk, folder.path().join(".cdi-uid-2.done")).unwrap();
+        assert_eq!(of("uid-2").found().unwrap(), None, "a link is not followed");
+        assert_eq!(Mark::of(&Target::File(disk.clone()), ""), None);
+        assert_eq!(Mark::of(&Target::Device(disk), "uid-1"), None);
+    }
+}
