@@ -17,12 +17,12 @@ use crate::run::sum::DiskSum;
 use crate::run::two_passes::{Measured, Woven};
 use crate::run::watch::{Phase, Watch};
 use crate::run::{stream, tables};
-use crate::source::Named;
+use crate::source::{Identity, Named};
 use crate::spool::Spool;
 use crate::target::{
     BlockTarget, Claim, Destination, FileOptions, Finished, Nowhere, Order, Started, StdoutTarget, Target,
 };
-use crate::{Error, ErrorKind, Result};
+use crate::{Detail, Error, ErrorKind, Result};
 use container_disk::Name;
 use disk_format::qcow2::write::{Compression, Options};
 use disk_format::{Image, ReadAt};
@@ -156,8 +156,8 @@ impl Run<'_> {
         }
         let conversion = Conversion {
             source: self.plan.facts.source.name.clone(),
-            identity: self.plan.facts.source.identity.clone(),
-            plan: self.plan.fingerprint(),
+            identity: self.identity(),
+            plan: self.fingerprint(),
             owner: self.request.wishes.owner.clone(),
         };
         let Started { target, journal, mark, anew } = claim.start(options, &conversion, mode)?;
@@ -169,15 +169,44 @@ impl Run<'_> {
         }
         let partial = target.partial();
         let flow = match (flow, &mark) {
-            (Flow::Stream(stream), Some(Mark { position: Position::Stream { boundary, .. }, .. })) => {
+            (
+                Flow::Stream(stream),
+                Some(Mark { position: Position::Stream { boundary, source: sum, .. }, .. }),
+            ) => {
                 let source = stream.source.clone();
                 // The decoder that found the facts has threads and buffers, and the source may have sent it more.
                 drop(stream);
-                Flow::Stream(enter_at(self.request, &self.plan.facts, &source, boundary)?)
+                Flow::Stream(enter_at(self.request, &self.plan.facts, &source, boundary, sum.as_ref())?)
             }
             (flow, _) => flow,
         };
-        self.through(Box::new(target), flow, Some((journal, mark)), Around::file(&partial))
+        let is_resumed = mark.is_some();
+        let done = self.through(Box::new(target), flow, Some((journal, mark)), Around::file(&partial));
+        done.map_err(|e| match e.detail() {
+            // The source may be right by now.
+            Some(Detail::Checksum) if is_resumed => {
+                Error::failed(format!("{e}; a part was read by an earlier run, and now all is read anew"))
+                    .of_another_version()
+            }
+            _ => e,
+        })
+    }
+
+    /// What shows a later run that the source is the same. A checksum does at the end, whatever its server says.
+    fn identity(&self) -> Option<Identity> {
+        let facts = &self.plan.facts.source;
+        match (&facts.identity, &self.request.wishes.checksum) {
+            (Some(identity), _) if identity.is_proof() => Some(identity.clone()),
+            (_, Some(checksum)) => Some(Identity::of_content(checksum.to_string(), facts.size)),
+            (identity, None) => identity.clone(),
+        }
+    }
+
+    fn fingerprint(&self) -> String {
+        match &self.request.wishes.checksum {
+            Some(checksum) => format!("{} checksum={checksum}", self.plan.fingerprint()),
+            None => self.plan.fingerprint(),
+        }
     }
 
     /// A device: nothing lies beside it but other devices, so temporary files have their own folder.
@@ -280,7 +309,8 @@ impl Run<'_> {
         journal: Option<(Journal, Option<Mark>)>,
         folder: &Path,
     ) -> Result<Moved> {
-        let Stream { mut reader, counted, boundaries, from, .. } = stream;
+        let Stream { mut reader, counted, boundaries, sums, from, .. } = stream;
+        let is_summed = self.request.wishes.checksum.is_some();
         self.watch.enter(Phase::Converting, self.plan.facts.source.size.unwrap_or(0));
         self.watch.follow(Some(counted));
         let (journal, mark) = journal.unzip();
@@ -289,8 +319,13 @@ impl Run<'_> {
         let mut last = from;
         let mut write = |end: &End| match (&journal, boundaries.last_before(end.reached.file)) {
             (Some(journal), Some(boundary)) if boundary.output > last => {
+                let sum = sums.last_before(boundary.input);
+                if is_summed && sum.is_none() {
+                    return Ok(None);
+                }
                 last = boundary.output;
-                let position = Position::Stream { guest: boundary.output, boundary };
+                let source = sum.filter(|_| is_summed);
+                let position = Position::Stream { guest: boundary.output, boundary, source };
                 journal.mark(target, &self.mark(position, DiskSum::default())).map(Some)
             }
             // No new place where the stream could be entered again.
@@ -487,10 +522,12 @@ impl Run<'_> {
             return Err(plan::empty(&self.plan.facts.source.name));
         }
         match self.request.wishes.resize {
-            Some(wish) if wish < disk => Err(Error::new(
-                ErrorKind::Usage,
-                format!("--resize {wish} is smaller than the disk, which turned out to have {disk} bytes"),
-            )),
+            Some(wish) if wish < disk => {
+                let what = format!(
+                    "--resize {wish} is smaller than the disk, which turned out to have {disk} bytes"
+                );
+                Err(Error::new(ErrorKind::Usage, what).with_detail(Detail::TooLarge { disk, room: wish }))
+            }
             Some(wish) => plan::in_sectors(&self.plan.facts, wish),
             None => plan::in_sectors(&self.plan.facts, disk),
         }

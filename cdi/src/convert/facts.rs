@@ -3,10 +3,12 @@
 //! Opening is done by the calling thread; whatever looks at the bytes runs apart, on a thread that can open nothing.
 
 use super::{Keep, Request};
+use crate::filter::ahead::{Ahead, Shape};
 use crate::filter::judged::Judged;
+use crate::filter::plain::Plain;
 use crate::filter::progress::{Count, Counted};
 use crate::filter::stack::{self, Stack};
-use crate::filter::verify::Verify;
+use crate::filter::verify::{SumAt, Sums, Verify};
 use crate::filter::{self, Boundary, Budget, OnBoundary};
 use crate::plan::{self, Facts, Flow, Way};
 use crate::run::holes::Sparse;
@@ -34,6 +36,8 @@ pub(crate) struct Stream {
     pub(crate) counted: Count,
     /// Where it could be entered again.
     pub(crate) boundaries: Boundaries,
+    /// Sums of the source's bytes, where its checksum is wanted.
+    pub(crate) sums: Sums,
     /// Where in the decoded bytes it begins.
     pub(crate) from: u64,
 }
@@ -50,6 +54,9 @@ impl Flow<Seek, Stream> {
     }
 }
 
+/// Places that are kept.
+const MOST: usize = 4096;
+
 /// The places where a decoder has said it could be entered again.
 #[derive(Clone, Default)]
 pub(crate) struct Boundaries(Arc<Mutex<VecDeque<Boundary>>>);
@@ -57,7 +64,18 @@ pub(crate) struct Boundaries(Arc<Mutex<VecDeque<Boundary>>>);
 impl Boundaries {
     fn note(&self) -> OnBoundary {
         let list = self.0.clone();
-        Arc::new(move |boundary| list.lock().unwrap_or_else(PoisonError::into_inner).push_back(boundary))
+        Arc::new(move |boundary| {
+            let mut list = list.lock().unwrap_or_else(PoisonError::into_inner);
+            if list.len() >= MOST {
+                // Nobody has asked for long: every second one goes.
+                let mut is_kept = false;
+                list.retain(|_| {
+                    is_kept = !is_kept;
+                    is_kept
+                });
+            }
+            list.push_back(boundary);
+        })
     }
 
     /// The last one whose decoded bytes before it are all done; older ones are forgotten.
@@ -70,23 +88,51 @@ impl Boundaries {
     }
 }
 
-/// Enters a stream of one layer in the middle, where an earlier run had come to.
+/// Enters a stream of one layer, or of none, in the middle, where an earlier run had come to. `sum`: that of the bytes up to
+/// there or a little less, where a checksum is wanted.
 pub(super) fn enter_at(
     request: &Request,
     opened: &Facts,
     source: &Arc<dyn Source>,
     boundary: &Boundary,
+    sum: Option<&SumAt>,
 ) -> Result<Stream> {
-    let [(layer, _)] = opened.layers[..] else {
-        return Err(Error::failed("only a stream with one layer can be entered in the middle"));
+    let layer = match opened.layers[..] {
+        [] => None,
+        [(layer, _)] => Some(layer),
+        _ => return Err(Error::failed("only a stream with one layer can be entered in the middle")),
     };
-    let counted = Count::default();
-    counted.add(boundary.input);
-    let input = Counted::new(source.stream(boundary.input)?, counted.clone());
-    let boundaries = Boundaries::default();
+    let (sums, boundaries, counted) = (Sums::default(), Boundaries::default(), Count::default());
+    let begin = match (&request.wishes.checksum, sum) {
+        (None, _) => boundary.input,
+        (Some(_), Some(sum)) if sum.at <= boundary.input => sum.at,
+        (Some(_), _) => return Err(Error::failed("the journal has no sum of what was read before")),
+    };
+    counted.add(begin);
+    let mut input: Box<dyn Read + Send> = Box::new(Counted::new(source.stream(begin)?, counted.clone()));
+    if let (Some(checksum), Some(sum)) = (request.wishes.checksum, sum) {
+        input = Box::new(Verify::after(input, checksum, sum)?.noting(&sums));
+    }
     let peeling = peeling(request, &boundaries);
-    let reader = apart(|| stack::resume(layer, Box::new(input), &peeling, boundary.clone()))??;
-    Ok(Stream { source: source.clone(), reader, counted, boundaries, from: boundary.output })
+    let name = &opened.source.name;
+    let reader = apart(|| {
+        let between = boundary.input - begin;
+        let skipped = std::io::copy(&mut input.by_ref().take(between), &mut std::io::sink());
+        let skipped = skipped.map_err(|e| Error::reading("cannot read what an earlier run has read", e))?;
+        if skipped < between {
+            return Err(
+                Error::of_bytes("the source ends before the place where the earlier run stood").of(name)
+            );
+        }
+        match layer {
+            Some(layer) => stack::resume(layer, input, &peeling, boundary.clone()),
+            None => {
+                let ahead = Ahead::new("source", input, Shape::DEFAULT)?;
+                Ok(Box::new(Plain::new(ahead, boundary.output, boundaries.note())) as Box<dyn Read + Send>)
+            }
+        }
+    })??;
+    Ok(Stream { source: source.clone(), reader, counted, boundaries, sums, from: boundary.output })
 }
 
 /// `room`: the bytes of a target that is a device.
@@ -164,10 +210,10 @@ fn by_stream(request: &Request, source: &Arc<dyn Source>) -> Result<Opened> {
 /// Takes the layers off, and looks at what is inside.
 fn peel(request: &Request, source: &Arc<dyn Source>, stream: Box<dyn Read + Send>) -> Result<Opened> {
     let facts = source.facts();
-    let counted = Count::default();
+    let (counted, sums) = (Count::default(), Sums::default());
     let stream = Counted::new(stream, counted.clone());
     let input: Box<dyn Read + Send> = match &request.wishes.checksum {
-        Some(checksum) => Box::new(Verify::new(stream, *checksum)),
+        Some(checksum) => Box::new(Verify::new(stream, *checksum).noting(&sums)),
         None => Box::new(stream),
     };
     let boundaries = Boundaries::default();
@@ -189,9 +235,13 @@ fn peel(request: &Request, source: &Arc<dyn Source>, stream: Box<dyn Read + Send
     let name = &facts.name;
     let reader: Box<dyn Read + Send> = match is_kept(request, format) {
         true => Box::new(Judged::new(reader, name, limits(request))),
+        // Others are read by offset, or cannot be entered again.
+        false if layers.is_empty() && request.wishes.checksum.is_some() => {
+            Box::new(Plain::new(reader, 0, boundaries.note()))
+        }
         false => Box::new(reader),
     };
-    let stream = Stream { source: source.clone(), reader, counted, boundaries, from: 0 };
+    let stream = Stream { source: source.clone(), reader, counted, boundaries, sums, from: 0 };
     Ok((Way::Stream(stream), layers, format, size))
 }
 

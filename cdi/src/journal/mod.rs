@@ -18,6 +18,7 @@ mod resume;
 pub use resume::{Mode, Resume, may_resume};
 
 use crate::filter::Boundary;
+use crate::filter::verify::SumAt;
 use crate::run::pace::Took;
 use crate::source::Identity;
 use crate::target::Target;
@@ -88,6 +89,9 @@ pub enum Position {
         boundary: Boundary,
         /// The guest's disk is done up to here.
         guest: u64,
+        /// The sum of the source's bytes up to a place that is not behind the boundary, where its checksum is wanted.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        source: Option<SumAt>,
     },
 }
 

@@ -1,8 +1,9 @@
 //! Pods that end in the middle: the next one on the same volume goes on.
 
-use super::{PATIENCE, Pod, disk, job, names};
+use super::{PATIENCE, Pod, disk, job, job_with, names};
 use api::job::{Import, Stage};
 use rustix::process::Signal;
+use sha2::Digest as _;
 use std::ops::Range;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -74,6 +75,81 @@ fn what_the_pod_of_another_pvc_left_on_the_same_volume_is_not_gone_on_with() {
     assert!(ended.log.contains("the earlier run was for another owner of this place"), "{}", ended.log);
     assert_eq!(ended.done().resumed, 0);
     assert!(std::fs::read(disk(volume.path())).expect("the disk") == pattern(SIZE));
+}
+
+/// The checksum is of all bytes in order; the journal has the sum of those that the first pod has read.
+#[test]
+fn a_source_with_a_checksum_is_gone_on_with_and_its_checksum_is_still_of_all_bytes() {
+    // Without an ETag nothing but the checksum shows that the source is the same.
+    for etag in [Some("\"v1\"".to_owned()), None] {
+        let volume = tempfile::tempdir().unwrap();
+        let disk_bytes = pattern(SIZE);
+        let behaviour = || Behaviour { rate: Some(2 << 20), etag: etag.clone(), ..Behaviour::default() };
+        let server = Server::start(disk_bytes.clone(), behaviour());
+        let sum = hex::encode(sha2::Sha256::digest(&disk_bytes));
+        let with_sum = |server: &Server| {
+            let url = server.url("/disk.img");
+            job_with(volume.path(), &url, |http| http.checksum = Some(format!("sha256:{sum}")))
+        };
+        let job = with_sum(&server);
+        let mut pod = Pod::start(&job);
+        let until = Instant::now() + PATIENCE;
+        while entered(volume.path()).is_none_or(|at| at < 24 << 20) {
+            assert!(Instant::now() < until, "no mark: {:?}", names(volume.path()));
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        pod.signal(Signal::KILL);
+        pod.log();
+        let mark = entered(volume.path()).expect("a mark stays");
+        let before = server.requests().len();
+        server.hurry();
+        let report = Pod::run(&job).done();
+        assert!(report.resumed >= 24 << 20, "{report:?}");
+        assert!(std::fs::read(disk(volume.path())).unwrap() == disk_bytes);
+        // What a look at the source runs ahead, and what follows behind the mark.
+        let asked = server.requests();
+        let asked = asked[before..].iter().map(|r| r.range(SIZE as u64).unwrap());
+        let bytes: u64 = asked.map(|range| range.end - range.start).sum();
+        assert!(bytes < SIZE as u64 - mark + (18 << 20), "{bytes} from {mark} on");
+    }
+}
+
+/// How far the journal of a stream says that its source was read.
+fn entered(volume: &Path) -> Option<u64> {
+    let journal = std::fs::read(volume.join("disk.img.partial.journal")).ok()?;
+    let journal = String::from_utf8_lossy(&journal);
+    let (whole, _) = journal.rsplit_once('\n')?;
+    let (_, last) = whole.rsplit_once("\"input\":")?;
+    last.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+}
+
+/// What the first pod read was of another version of the source than what the next one reads: that is found at the end, and
+/// the whole is read once more.
+#[test]
+fn a_source_that_is_replaced_between_two_pods_is_read_anew_where_its_checksum_is_wrong() {
+    let volume = tempfile::tempdir().unwrap();
+    let (old, new) = (vec![7; SIZE], pattern(SIZE));
+    let sum = hex::encode(sha2::Sha256::digest(&new));
+    let job = |server: &Server| {
+        job_with(volume.path(), &server.url("/disk.img"), |http| {
+            http.checksum = Some(format!("sha256:{sum}"))
+        })
+    };
+    let slow = Behaviour { rate: Some(8 << 20), etag: None, ..Behaviour::default() };
+    let server = Server::start(old, slow);
+    let mut pod = Pod::start(&job(&server));
+    let until = Instant::now() + PATIENCE;
+    while entered(volume.path()).is_none_or(|at| at < 4 << 20) {
+        assert!(Instant::now() < until, "no mark: {:?}", names(volume.path()));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    pod.signal(Signal::KILL);
+    pod.log();
+    drop(server);
+    let server = Server::start(new.clone(), Behaviour { etag: None, ..Behaviour::default() });
+    let report = Pod::run(&job(&server)).done();
+    assert_eq!((report.failures, report.resumed), (1, 0), "{report:?}");
+    assert!(std::fs::read(disk(volume.path())).unwrap() == new);
 }
 
 #[test]
