@@ -1,6 +1,15 @@
-//! The folder that takes an archive, and the two of its own in which the archive is before it has its names.
+//! The folder that takes an archive, and those of its own in which the archive is before it has its names.
+//!
+//! ```text
+//!  .cdi-OWNER.partial ──seal──► .whole ──all names are free──► .naming ── each name ──► the folder itself
+//!      begun anew                 │ one is taken: removed          │ only forward from here; empty at its end
+//!                                                                  └──────────────────► .done, the mark
+//! ```
+//!
+//! Each arrow is one rename, durable before the next: wherever a run breaks off, the next one finds one of these names and
+//! knows the rest.
 
-use crate::{Error, Result};
+use crate::{Error, Result, mark};
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
@@ -11,12 +20,10 @@ use std::path::{Path, PathBuf};
 const DEEPEST: usize = super::members::DEEPEST + 8;
 /// How often a folder is listed anew that does not get empty: a list may leave out what others changed meanwhile.
 const ROUNDS: usize = 16;
-/// Characters of an owner's name.
-const LONGEST: usize = 64;
 
 /// What is to be known of an error that comes while the names are given.
-const HALF: &str =
-    "some of the archive's names are on the volume by now: to begin anew, delete the DataVolume or the PVC";
+const HALF: &str = "the archive is whole on the volume, and the next run gives the names that are left; to begin with another \
+     archive, delete the DataVolume or the PVC";
 
 /// The folder, held by its descriptor.
 pub(super) struct Folder {
@@ -26,6 +33,10 @@ pub(super) struct Folder {
     partial: CString,
     /// Holds all of the archive, durable.
     whole: CString,
+    /// Holds what has not got its name yet.
+    naming: CString,
+    /// All names are given. Nothing where nobody says whose the volume is: there is no next run then.
+    done: Option<CString>,
 }
 
 impl Folder {
@@ -33,13 +44,13 @@ impl Folder {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let at = rustix::fs::openat(CWD, path, flags, Mode::empty());
         let at = at.map_err(|e| Error::io(format!("cannot open the folder {}", path.display()), e))?;
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
-        let owner: String = owner.chars().filter(|&c| is_plain(c)).take(LONGEST).collect();
         let name = |word| {
-            let name = CString::new(format!(".cdi-{owner}.{word}"));
+            let name = CString::new(mark::name(owner, word));
             name.map_err(|e| Error::failed("a name for what is unpacked holds a zero").because(e))
         };
-        Ok(Folder { at, path: path.to_owned(), partial: name("partial")?, whole: name("whole")? })
+        let (partial, whole, naming) = (name("partial")?, name("whole")?, name("naming")?);
+        let done = if owner.is_empty() { None } else { Some(name("done")?) };
+        Ok(Folder { at, path: path.to_owned(), partial, whole, naming, done })
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -55,6 +66,10 @@ impl Folder {
 
     /// Refuses a name that something has already.
     pub(super) fn is_free(&self, name: &str) -> Result<()> {
+        let mut own = [&self.partial, &self.whole, &self.naming].into_iter().chain(&self.done);
+        if own.any(|own| own.as_bytes() == name.as_bytes()) {
+            return Err(self.taken(name));
+        }
         match rustix::fs::statat(&self.at, name, AtFlags::SYMLINK_NOFOLLOW) {
             Err(Errno::NOENT) => Ok(()),
             Ok(_) => Err(self.taken(name)),
@@ -64,7 +79,16 @@ impl Folder {
 
     /// Whether an earlier run of the same owner left an archive that only lacks its names.
     pub(super) fn is_whole(&self) -> Result<bool> {
-        match open(self.at.as_fd(), self.whole.as_c_str()) {
+        Ok(self.is_there(&self.whole)? || self.is_there(&self.naming)?)
+    }
+
+    /// Whether an earlier run of the same owner came to its end.
+    pub(super) fn is_done(&self) -> Result<bool> {
+        self.done.as_ref().map_or(Ok(false), |done| self.is_there(done))
+    }
+
+    fn is_there(&self, name: &CStr) -> Result<bool> {
+        match open(self.at.as_fd(), name) {
             Ok(_) => Ok(true),
             Err(Errno::NOENT) => Ok(false),
             Err(e) => Err(self.failed("cannot look into", e)),
@@ -73,7 +97,7 @@ impl Folder {
 
     /// An empty folder for what is unpacked.
     pub(super) fn begin(&self) -> Result<OwnedFd> {
-        let made = rustix::fs::mkdirat(&self.at, self.partial.as_c_str(), Mode::RWXU);
+        let made = step().and_then(|()| rustix::fs::mkdirat(&self.at, self.partial.as_c_str(), Mode::RWXU));
         let opened = made.and_then(|()| open(self.at.as_fd(), self.partial.as_c_str()));
         opened.map_err(|e| self.failed("cannot make a folder in", e))
     }
@@ -83,11 +107,6 @@ impl Folder {
         self.remove(&self.partial)
     }
 
-    /// Removes what an earlier run left whole and without its names.
-    pub(super) fn forget_whole(&self) -> Result<()> {
-        self.remove(&self.whole)
-    }
-
     fn remove(&self, name: &CStr) -> Result<()> {
         let done = remove(self.at.as_fd(), name, DEEPEST);
         done.map_err(|e| self.failed("cannot remove what an earlier run left in", e))
@@ -95,49 +114,87 @@ impl Folder {
 
     /// What has been unpacked is all there is, and survives a power cut from now on.
     pub(super) fn seal(&self) -> Result<()> {
-        let sealed = rustix::fs::syncfs(&self.at).and_then(|()| {
-            rustix::fs::renameat(&self.at, self.partial.as_c_str(), &self.at, self.whole.as_c_str())?;
-            rustix::fs::fsync(&self.at)
-        });
+        let sealed = step().and_then(|()| rustix::fs::syncfs(&self.at));
+        let sealed = sealed.and_then(|()| self.becomes(&self.partial, &self.whole));
         sealed.map_err(|e| self.failed("cannot make the files durable in", e))
     }
 
-    /// Gives all that was sealed its names.
+    /// Gives all that was sealed its names, and leaves the mark that this is done. Where one of the names is taken, none is
+    /// given, and what was sealed goes.
     pub(super) fn publish(&self) -> Result<()> {
-        let whole = match open(self.at.as_fd(), self.whole.as_c_str()) {
-            Err(Errno::NOENT) => return Ok(()),
-            whole => whole.map_err(|e| self.failed("cannot look into", e))?,
-        };
-        let mut is_begun = false;
-        for _ in 0..ROUNDS {
-            self.give_names(&whole, &mut is_begun).map_err(|e| if is_begun { e.and(HALF) } else { e })?;
-            match rustix::fs::unlinkat(&self.at, self.whole.as_c_str(), AtFlags::REMOVEDIR) {
-                Err(Errno::NOTEMPTY | Errno::EXIST) => {}
-                done => {
-                    let synced = done.and_then(|()| rustix::fs::fsync(&self.at));
-                    return synced.map_err(|e| self.failed("cannot finish the names in", e));
+        if self.is_there(&self.whole)? {
+            self.are_free().inspect_err(|_| {
+                if let Err(e) = self.remove(&self.whole) {
+                    tracing::warn!("what was unpacked stays in {}: {e}", self.path.display());
                 }
+            })?;
+            let begun = self.becomes(&self.whole, &self.naming);
+            begun.map_err(|e| self.failed("cannot begin with the names in", e))?;
+        }
+        let naming = match open(self.at.as_fd(), self.naming.as_c_str()) {
+            Err(Errno::NOENT) => return Ok(()),
+            naming => naming.map_err(|e| self.failed("cannot look into", e))?,
+        };
+        self.finish(&naming).map_err(|e| e.and(HALF))
+    }
+
+    /// Looks whether anything has a name that is to be given. Nobody else is at work in the folder of a PVC that is filled.
+    fn are_free(&self) -> Result<()> {
+        let whole = open(self.at.as_fd(), self.whole.as_c_str());
+        let whole = whole.map_err(|e| self.failed("cannot look into", e))?;
+        for entry in Dir::read_from(&whole).map_err(|e| self.failed("cannot list a folder of", e))? {
+            let entry = entry.map_err(|e| self.failed("cannot list a folder of", e))?;
+            let name = entry.file_name();
+            match rustix::fs::statat(&self.at, name, AtFlags::SYMLINK_NOFOLLOW) {
+                _ if is_dots(name) => {}
+                Err(Errno::NOENT) => {}
+                Ok(_) => return Err(self.taken(&name.to_string_lossy())),
+                Err(e) => return Err(self.failed("cannot look into", e)),
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(&self, naming: &OwnedFd) -> Result<()> {
+        for _ in 0..ROUNDS {
+            if self.give_names(naming)? == 0 {
+                let synced = step().and_then(|()| rustix::fs::fsync(&self.at));
+                let done = synced.and_then(|()| match &self.done {
+                    Some(done) => self.becomes(&self.naming, done),
+                    None => rustix::fs::unlinkat(&self.at, &self.naming, AtFlags::REMOVEDIR),
+                });
+                return done.map_err(|e| self.failed("cannot finish the names in", e));
             }
         }
         Err(self.failed("there are always new files in a folder of", Errno::NOTEMPTY))
     }
 
-    /// `is_begun` is set once a name was given.
-    fn give_names(&self, whole: &OwnedFd, is_begun: &mut bool) -> Result<()> {
-        let listed = Dir::read_from(whole).map_err(|e| self.failed("cannot list a folder of", e))?;
+    /// Gives those their names that a list tells of, and says how many. A list may leave out what changes meanwhile.
+    fn give_names(&self, naming: &OwnedFd) -> Result<u64> {
+        let mut given = 0;
+        let listed = Dir::read_from(naming).map_err(|e| self.failed("cannot list a folder of", e))?;
         for entry in listed {
             let entry = entry.map_err(|e| self.failed("cannot list a folder of", e))?;
             let name = entry.file_name();
             if is_dots(name) {
                 continue;
             }
-            move_free(whole.as_fd(), self.at.as_fd(), name).map_err(|e| match e {
+            let moved = step().and_then(|()| move_free(naming.as_fd(), self.at.as_fd(), name));
+            moved.map_err(|e| match e {
                 Errno::EXIST | Errno::NOTEMPTY => self.taken(&name.to_string_lossy()),
                 e => self.failed("cannot give a file its name in", e),
             })?;
-            *is_begun = true;
+            given += 1;
         }
-        Ok(())
+        Ok(given)
+    }
+
+    /// One of our folders takes its next name, durably.
+    fn becomes(&self, from: &CStr, to: &CStr) -> rustix::io::Result<()> {
+        step()?;
+        rustix::fs::renameat(&self.at, from, &self.at, to)?;
+        step()?;
+        rustix::fs::fsync(&self.at)
     }
 
     fn taken(&self, name: &str) -> Error {
@@ -177,6 +234,7 @@ fn move_free(from: BorrowedFd<'_>, to: BorrowedFd<'_>, name: &CStr) -> rustix::i
 
 /// Removes a file, or a folder with all that is in it. Links are removed and not followed.
 fn remove(at: BorrowedFd<'_>, name: &CStr, depth: usize) -> rustix::io::Result<()> {
+    step()?;
     match rustix::fs::unlinkat(at, name, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => return Ok(()),
         // The second is what POSIX says of folders.
@@ -198,4 +256,50 @@ fn remove(at: BorrowedFd<'_>, name: &CStr, depth: usize) -> rustix::io::Result<(
         }
     }
     Err(Errno::NOTEMPTY)
+}
+
+/// Comes before each change of the folder: where a test says so, the run ends there.
+#[cfg(not(test))]
+#[inline]
+fn step() -> rustix::io::Result<()> {
+    Ok(())
+}
+
+#[cfg(test)]
+use kill::step;
+
+/// Ends of a run, at the step that a test chooses.
+#[cfg(test)]
+pub(super) mod kill {
+    use rustix::io::{self, Errno};
+    use std::cell::Cell;
+
+    thread_local! {
+        static LEFT: Cell<Option<(u32, bool)>> = const { Cell::new(None) };
+    }
+
+    /// After so many steps one fails; with `dies`, as all behind it.
+    pub(in super::super) fn after(steps: u32, dies: bool) {
+        LEFT.set(Some((steps, dies)));
+    }
+
+    /// All steps work again. Whether one has failed.
+    pub(in super::super) fn never() -> bool {
+        LEFT.replace(None).is_none_or(|(left, _)| left == 0)
+    }
+
+    pub(in super::super) fn step() -> io::Result<()> {
+        match LEFT.get() {
+            None => Ok(()),
+            Some((0, true)) => Err(Errno::IO),
+            Some((0, false)) => {
+                LEFT.set(None);
+                Err(Errno::NOSPC)
+            }
+            Some((left, dies)) => {
+                LEFT.set(Some((left - 1, dies)));
+                Ok(())
+            }
+        }
+    }
 }

@@ -6,7 +6,7 @@
 //!                                                   ▼
 //!  folder/  .cdi-OWNER.partial/…    made step by step, links never followed        staging.rs
 //!             │ all of it is there and durable                                     folder.rs
-//!           .cdi-OWNER.whole/…  ── each name ──► the folder itself
+//!           .cdi-OWNER.whole/…  ── each name ──► the folder itself, and the mark .cdi-OWNER.done
 //! ```
 //!
 //! **What is unpacked**: files and folders with their permissions (never setuid, setgid, sticky), owned by this user, holes
@@ -15,11 +15,11 @@
 //! of the folder nor change what is in it.
 //!
 //! **A run that broke off** leaves its `.partial`, which the next one removes: an archive is read from its beginning. When
-//! everything was read and is durable it is `.whole`, and the next run (of an import) only gives the names. Both hold the
-//! owner's name (the uid of the PVC), which whoever had the volume before could not know.
+//! everything was read and is durable it is `.whole`, and from there the next run only gives the names ([`go_on`]), without its
+//! source; one that comes behind the end finds the mark. All hold the owner's name (the uid of the PVC), which whoever had the
+//! volume before could not know.
 //!
-//! **Caveats.** A run that is repeated after its end finds its own names, and refuses them. So does an upload that follows one
-//! which broke off while the names were given: some of them are on the volume, and the DataVolume or the PVC is to be deleted.
+//! **Caveat.** An archive that is whole is this PVC's: another one, of a client that sends again, is not taken in its place.
 
 mod folder;
 mod members;
@@ -41,7 +41,7 @@ use container_disk::apart;
 use folder::Folder;
 use staging::Staging;
 use std::io::Read;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::thread;
@@ -109,11 +109,14 @@ pub fn prepare(request: &Request, watch: &Watch) -> Result<Prepared> {
     watch.enter(Phase::Opening, 0);
     let folder = Folder::open(&request.folder, request.wishes.owner.as_deref().unwrap_or_default())?;
     folder.clear()?;
-    match request.source {
-        // The next upload may be of another archive.
-        Named::Upload(_) => folder.forget_whole()?,
-        _ if folder.is_whole()? => return Ok(Prepared { folder, archive: None }),
-        _ => {}
+    if folder.is_whole()? || folder.is_done()? {
+        // What a client sends now may be another archive.
+        return match request.source {
+            Named::Upload(_) => {
+                Err(Error::failed("the volume has its archive already, of an earlier upload"))
+            }
+            _ => Ok(Prepared { folder, archive: None }),
+        };
     }
     let source = source::open(&request.source, &request.options)?;
     let room = folder.room()?.min(request.wishes.resize.unwrap_or(u64::MAX));
@@ -121,6 +124,18 @@ pub fn prepare(request: &Request, watch: &Watch) -> Result<Prepared> {
     let stream = source.stream(0)?;
     let archive = apart(|| peel(request, source, stream, room))?.map_err(|e| e.of(&name))?;
     Ok(Prepared { folder, archive: Some(archive) })
+}
+
+/// Gives an archive its names that an earlier run of this owner left whole. Whether there is one, with all its names now.
+pub fn go_on(folder: &Path, owner: &str) -> Result<bool> {
+    let folder = Folder::open(folder, owner)?;
+    folder.publish()?;
+    folder.is_done()
+}
+
+/// Whether an earlier run of this owner left an archive whole that lacks names.
+pub fn is_left_whole(folder: &Path, owner: &str) -> Result<bool> {
+    Folder::open(folder, owner)?.is_whole()
 }
 
 /// Takes the compression off, and looks whether an archive is inside.

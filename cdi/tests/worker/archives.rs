@@ -30,7 +30,7 @@ fn gz(bytes: &[u8]) -> Vec<u8> {
     packed.finish().expect("memory")
 }
 
-fn into_folder(volume: &Path, url: &str) -> Import {
+pub(super) fn into_folder(volume: &Path, url: &str) -> Import {
     Import { target: Target::Folder(volume.to_owned()), ..job_with(volume, url, |_| ()) }
 }
 

@@ -1,5 +1,6 @@
 //! The program of worker pods, as a pod runs it: what it leaves on the volume, and what it says.
 
+mod again;
 mod archives;
 mod client;
 mod clone;
@@ -201,11 +202,15 @@ impl Ended {
     }
 }
 
-/// The names in a folder, in order.
+/// The mark that the pods of this PVC leave.
+const MARK: &str = ".cdi-0b5c-uid.done";
+
+/// The names in a folder, in order, but for the mark.
 fn names(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).expect("a folder");
     let mut names: Vec<_> =
         entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.retain(|name| name != MARK);
     names.sort();
     names
 }

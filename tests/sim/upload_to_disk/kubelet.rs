@@ -108,11 +108,13 @@ impl UploadPod {
         std::fs::read_to_string(self.folder.path().join("termination-log")).unwrap()
     }
 
-    /// The names in its volume, and the disk.
+    /// The names in its volume, but for the mark that the work is done, and the disk.
     pub(crate) fn volume(&self) -> (Vec<String>, Vec<u8>) {
         let data = self.folder.path().join(FOLDER.trim_start_matches('/'));
         let names = std::fs::read_dir(&data).unwrap();
-        let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let is_mark = |name: &String| name.starts_with(".cdi-") && name.ends_with(".done");
+        let names = names.filter(|name| !is_mark(name)).collect();
         (names, std::fs::read(data.join("disk.img")).unwrap())
     }
 }

@@ -4,6 +4,7 @@ use crate::fault;
 use crate::labels;
 use crate::said::{Disk, Fault, Job, Order, Said};
 use api::job::{Source, Target};
+use cdi::mark::Mark;
 use cdi::plan::Wishes;
 use cdi::reach::Reach;
 use cdi::run::watch::{Phase, Watch};
@@ -97,6 +98,12 @@ fn moved(order: &Order, watch: &Arc<Watch>) -> Result<Said> {
     drop(going_on);
     if let Target::File(path) = &job.target {
         allow_group(path);
+    }
+    if let Some(mark) = Mark::of(&job.target, &order.owner)
+        && let Err(e) = mark.set()
+    {
+        // The disk itself is well; a pod that is killed now is followed by one that does not know it.
+        tracing::warn!("{}", printable::line(&e.chain()));
     }
     tracing::info!("{}", printable::line(&report.sentence()));
     let labels = match &job.source {

@@ -37,6 +37,7 @@
 mod attempt;
 mod attempts;
 mod client;
+mod earlier;
 mod export;
 mod fault;
 mod import;

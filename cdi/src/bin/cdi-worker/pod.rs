@@ -104,7 +104,16 @@ impl Termination {
     pub(crate) fn open() -> Termination {
         let path =
             std::env::var_os(TERMINATION).map_or_else(|| PathBuf::from(TERMINATION_USUAL), PathBuf::from);
-        Termination { file: File::create(&path), path }
+        // What was left there stays until the same is written again.
+        let file = File::options().write(true).create(true).truncate(false).open(&path);
+        Termination { file, path }
+    }
+
+    fn write(self, report: &Report) {
+        let written = self.file.and_then(|mut file| file.write_all(report.termination().as_bytes()));
+        if let Err(e) = written {
+            tracing::warn!("cannot write the termination message {}: {e}", self.path.display());
+        }
     }
 
     /// The last words, and the exit code.
@@ -114,10 +123,7 @@ impl Termination {
             let message = line(&e.chain());
             Report { stage: Stage::Failed, reason: fault::FAILED.to_owned(), message, ..Report::default() }
         });
-        let written = self.file.and_then(|mut file| file.write_all(report.termination().as_bytes()));
-        if let Err(e) = written {
-            tracing::warn!("cannot write the termination message {}: {e}", self.path.display());
-        }
+        self.write(&report);
         let said = line(&report.message);
         match report.stage {
             Stage::Done => {
@@ -138,4 +144,9 @@ impl Termination {
             }
         }
     }
+}
+
+/// Leaves the last words where the kubelet looks for them, whatever ends the process.
+pub(crate) fn leave(report: &Report) {
+    Termination::open().write(report);
 }

@@ -29,6 +29,7 @@ pub(crate) struct Progress {
     begins_anew: bool,
     /// An upload whose connection broke and may go on: what is said of it stays.
     is_held: bool,
+    is_stopped: bool,
 }
 
 /// The words for the kind of work.
@@ -109,6 +110,7 @@ impl Progress {
             preallocates,
             begins_anew: false,
             is_held: false,
+            is_stopped: false,
         }
     }
 
@@ -239,8 +241,12 @@ impl Progress {
         self.ends(Stage::Failed, fault);
     }
 
-    /// The process was asked to end.
+    /// The process was asked to end. A disk that is whole stays so; behind this none becomes whole.
     pub(crate) fn stops(&mut self) {
+        if self.report.stage == Stage::Done {
+            return;
+        }
+        self.is_stopped = true;
         let message = self.words.stops.to_owned();
         let fault = Fault { reason: INTERRUPTED.to_owned(), message, may_retry: true };
         self.ends(Stage::Waiting, &fault);
@@ -253,8 +259,11 @@ impl Progress {
         (self.report.rate, self.report.seconds_left, self.report.retry_at) = (0, None, None);
     }
 
-    /// The disk is whole.
-    pub(crate) fn done(&mut self, disk: Disk) {
+    /// The disk is whole. `false`: the process was asked to end before, and its last words are said.
+    pub(crate) fn done(&mut self, disk: Disk) -> bool {
+        if self.is_stopped {
+            return false;
+        }
         let Disk { size, resumed, labels, digest } = disk;
         let failures = self.report.failures;
         self.report = Report {
@@ -269,6 +278,7 @@ impl Progress {
             labels,
             ..Report::default()
         };
+        true
     }
 
     /// A sentence for the log.

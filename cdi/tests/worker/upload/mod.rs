@@ -19,29 +19,35 @@ use std::time::{Duration, Instant};
 use tests::http::pattern;
 
 /// An upload pod that runs, and its volume.
-struct Server {
-    pod: Pod,
+pub(super) struct Server {
+    pub(super) pod: Pod,
     authority: Authority,
     proxy: Identity,
-    volume: tempfile::TempDir,
+    pub(super) volume: tempfile::TempDir,
     /// The Secret with its certificates.
     secret: tempfile::TempDir,
 }
 
 impl Server {
-    fn start() -> Server {
+    pub(super) fn start() -> Server {
         Server::start_with(None, &[], &[])
     }
 
-    fn of_size(size: u64) -> Server {
+    pub(super) fn of_size(size: u64) -> Server {
         Server::start_with(Some(size), &[], &[])
     }
 
     /// One whose volume takes the files of an archive.
-    fn of_archives() -> Server {
+    pub(super) fn of_archives() -> Server {
         let volume = tempfile::tempdir().expect("it can be made");
         let target = Target::Folder(volume.path().to_owned());
         Server::start_on(volume, target, None, &[], &[])
+    }
+
+    /// One on the volume of an earlier one.
+    pub(super) fn on(target: Target) -> Server {
+        let beside = tempfile::tempdir().expect("it can be made");
+        Server::start_on(beside, target, None, &[], &[])
     }
 
     fn start_with(size: Option<u64>, words: &[&str], environment: &[(&str, &str)]) -> Server {
@@ -75,12 +81,12 @@ impl Server {
     }
 
     /// A connection of the upload proxy.
-    fn connect(&mut self) -> Connection {
+    pub(super) fn connect(&mut self) -> Connection {
         let at = self.pod.at();
         self.authority.connect(&at, Some(&self.proxy)).expect("a connection")
     }
 
-    fn post(&mut self, path: &str, body: &[u8]) -> Answer {
+    pub(super) fn post(&mut self, path: &str, body: &[u8]) -> Answer {
         self.connect().post(path, body)
     }
 
@@ -105,7 +111,7 @@ impl Server {
         }
     }
 
-    fn disk(&self) -> Vec<u8> {
+    pub(super) fn disk(&self) -> Vec<u8> {
         std::fs::read(disk(self.volume.path())).expect("the disk")
     }
 

@@ -1,7 +1,8 @@
 //! `cdi-worker import`: fills the disk of the job.
 
 use crate::attempts;
-use crate::pod;
+use crate::earlier;
+use crate::pod::{self, owner};
 use crate::progress::Progress;
 use api::job::{Import, Report, Target};
 use cdi::Result;
@@ -15,6 +16,11 @@ pub(crate) fn run(listen: Option<&str>) -> ExitCode {
 
 fn work(listen: Option<&str>) -> Result<Report> {
     let job: Import = pod::job()?;
+    if let Some(disk) = earlier::found(&job, &owner())? {
+        let mut progress = Progress::new("", job.preallocate);
+        progress.done(disk);
+        return Ok(progress.report().clone());
+    }
     let source = line(&cdi::import::shown(&job.source));
     tracing::info!("imports {source} to {}", target(&job));
     let progress = Progress::new(&source, job.preallocate);

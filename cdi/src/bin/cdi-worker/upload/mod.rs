@@ -12,7 +12,8 @@
 //! **One pass.** Nothing is stored on the way: a slow volume slows the client down, through the pipe and its connection,
 //! and this process holds a few pieces of 64 KiB. The pipe says itself where the upload ends (`cdi::source::upload`).
 //!
-//! **Answers.** 200 when the disk is whole and durable under its name; of `-async` when all bytes came and were in order.
+//! **Answers.** 200 when the disk is whole and durable under its name, and no other pod of this PVC will be asked for it; of
+//! `-async` when all bytes came and were in order.
 //! 401 without the right certificate, 404 for other methods, 409 when a disk is there already, 503 while another upload runs,
 //! 400 where the disk does not fit, 500 with the sentence of the engine. Refusals come before the body where the client
 //! waits for `100 Continue`.
@@ -24,6 +25,10 @@
 //! stays open for [`PATIENCE`], and the next PATCH goes on behind the last byte that was taken. A new pod has nothing of it:
 //! it answers `Upload-Offset: 0`. An upload that waits so gives way to a new one.
 //!
+//! **200 is for ever**, whatever is killed behind it, in this order: the disk has its name ─► its mark (`cdi::mark`), which the
+//! next pod finds and ends with ─► the report, which virt-controller reads ─► the termination message ─► the answer. A device has
+//! no place for a mark: its answer waits for virt-controller, which deletes the pod when it has noted the disk, or for [`NOTED`].
+//!
 //! **The end**: after the disk is whole, or at DEADLINE where no upload is in flight, or when asked to end.
 
 mod body;
@@ -34,6 +39,7 @@ mod route;
 mod slot;
 mod tus;
 
+use crate::earlier;
 use crate::places::Places;
 use crate::pod::{self, owner};
 use crate::progress::Progress;
@@ -42,7 +48,7 @@ use crate::said::{Disk, Fault, Order};
 use crate::server::{self, Answer, Client, Shown, Site, pages, text};
 use crate::stop::Stop;
 use crate::tls::Tls;
-use api::job::{Import, Report, Source, Target, Upload};
+use api::job::{Import, Report, Source, Stage, Target, Upload};
 use cdi::{Error, Result};
 use conversion::Conversion;
 use hyper::body::Incoming;
@@ -62,6 +68,8 @@ const CLIENT_NAME: &str = "CLIENT_NAME";
 const PATIENCE: Duration = Duration::from_secs(15 * 60);
 /// How long connections that are still open are answered after the disk is whole, at most.
 const LINGER: Duration = Duration::from_secs(2);
+/// How long the answer about a device waits to be noted.
+const NOTED: Duration = Duration::from_secs(10);
 
 /// What may be said on the command line.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -99,6 +107,11 @@ fn work(settings: &Settings<'_>) -> Result<Report> {
     let job: Import = pod::job()?;
     if !matches!(job.source, Source::Upload(_)) {
         return Err(Error::refused(format!("the job in {} is not an upload", pod::JOB)));
+    }
+    if let Some(disk) = earlier::found(&job, &owner())? {
+        let mut progress = Progress::of_uploads(job.preallocate);
+        progress.done(disk);
+        return Ok(progress.report().clone());
     }
     let client_name = pod::setting(CLIENT_NAME)?;
     let deadline = pod::deadline()?;
@@ -202,31 +215,51 @@ impl Uploads {
     }
 
     /// The upload failed, and another one may come. Nothing is left of it, unless the names of an archive were being given
-    /// already: that is in the fault's sentence, and another one is refused for these names.
-    fn fails(&self, fault: &Fault) {
+    /// already: that is in the fault's sentence, and this pod makes room for one that ends what is left.
+    async fn fails(&self, fault: &Fault) {
         tracing::warn!(reason = fault.reason, "{}", printable::line(&fault.message));
+        let (job, owner) = (self.job.clone(), self.shown.owner.clone());
+        let look = tokio::task::spawn_blocking(move || earlier::is_left(&job, &owner));
+        if look.await.unwrap_or(false) {
+            self.progress().fails(fault);
+            self.over.send_replace(Some(Over::Failed));
+            return;
+        }
         self.progress().waits_for_another(fault);
         self.slot.free();
     }
 
     /// The connection broke.
-    fn breaks(&self, why: &str) {
+    async fn breaks(&self, why: &str) {
         let message = format!("{why}; the next upload begins anew");
-        self.fails(&Fault { reason: crate::fault::INTERRUPTED.to_owned(), message, may_retry: true });
+        let fault = Fault { reason: crate::fault::INTERRUPTED.to_owned(), message, may_retry: true };
+        self.fails(&fault).await;
     }
 
-    /// The disk is whole; `answered` is called before the process may end.
-    fn done(&self, id: Option<String>, disk: Disk, answered: impl FnOnce()) {
-        self.progress().done(disk);
+    /// The disk is whole; `answer` is called before the process may end.
+    async fn done(&self, id: Option<String>, disk: Disk, answer: impl FnOnce()) {
+        if !self.progress().done(disk) {
+            // Asked to end a moment ago. Nobody is told that all is well; the next pod may know it.
+            return;
+        }
         self.slot.done(id);
-        answered();
+        let report = self.progress().report().clone();
+        // Where that fails it is said in the log.
+        drop(tokio::task::spawn_blocking(move || pod::leave(&report)).await);
         self.over.send_replace(Some(Over::Done));
+        if let Target::Device(_) = &self.job.target {
+            tokio::select! {
+                () = self.stop.asked() => {}
+                () = tokio::time::sleep(NOTED) => {}
+            }
+        }
+        answer();
     }
 
     /// What became of an upload that was answered before its disk was durable.
-    fn done_behind(&self, ended: Ended) {
+    async fn done_behind(&self, ended: Ended) {
         match ended {
-            Ended::Done(disk) => self.done(None, disk, || ()),
+            Ended::Done(disk) => self.done(None, disk, || ()).await,
             Ended::Failed(fault) => {
                 self.progress().fails(&fault);
                 self.over.send_replace(Some(Over::Failed));
@@ -237,16 +270,22 @@ impl Uploads {
     async fn until_the_end(&self, deadline: Option<Timestamp>, places: &Places, linger: Option<Duration>) {
         let mut over = self.over.subscribe();
         tokio::select! {
-            () = self.stop.asked() => self.progress().stops(),
-            () = self.late(deadline) => self.progress().is_late(),
+            biased;
             // The sender is a part of this.
-            over = over.wait_for(Option::is_some) => if over.is_ok_and(|over| *over == Some(Over::Done)) {
-                tokio::select! {
-                    () = self.stop.asked() => {}
-                    () = tokio::time::sleep(linger.unwrap_or(LINGER)) => {}
-                    () = all_closed(places), if linger.is_none() => {}
-                }
-            }
+            over = over.wait_for(Option::is_some) => if over.is_err() || over.is_ok_and(|over| *over == Some(Over::Failed)) {
+                return;
+            },
+            () = self.stop.asked() => self.progress().stops(),
+            () = self.late(deadline) => return self.progress().is_late(),
+        }
+        if self.progress().report().stage != Stage::Done {
+            return;
+        }
+        let usual = if let Target::Device(_) = &self.job.target { NOTED + LINGER } else { LINGER };
+        tokio::select! {
+            () = async { self.stop.asked().await; let _ = tokio::time::timeout(LINGER, all_closed(places)).await; } => {}
+            () = tokio::time::sleep(linger.unwrap_or(usual)) => {}
+            () = all_closed(places), if linger.is_none() => {}
         }
     }
 
@@ -270,7 +309,7 @@ async fn all_closed(places: &Places) {
 /// The words that tools know.
 fn failure(fault: &Fault) -> Answer {
     let (status, more) = match fault.reason.as_str() {
-        "DataVolumeTooSmall" => {
+        crate::fault::TOO_SMALL => {
             (StatusCode::BAD_REQUEST, "effective image size is larger than the reported available storage: ")
         }
         _ => (StatusCode::INTERNAL_SERVER_ERROR, ""),

@@ -58,7 +58,7 @@ async fn receive(
     let mut conversion = match site.begin(bytes).await {
         Ok(conversion) => conversion,
         Err(fault) => {
-            site.fails(&fault);
+            site.fails(&fault).await;
             answer(failure(&fault));
             return body;
         }
@@ -66,7 +66,7 @@ async fn receive(
     let told = match pour(&mut body, &mut conversion, &turn.cut, |_| Ok(())).await {
         Poured::Broken(why) => {
             conversion.abandon().await;
-            site.breaks(&why);
+            site.breaks(&why).await;
             answer(text(StatusCode::BAD_REQUEST, format!("Saving stream failed: {why}")));
             return body;
         }
@@ -74,14 +74,14 @@ async fn receive(
         Poured::Whole => conversion.finish(is_async).await,
     };
     match told {
-        Told::Ended(Ended::Done(disk)) => site.done(None, disk, || answer(text(StatusCode::OK, ""))),
+        Told::Ended(Ended::Done(disk)) => site.done(None, disk, || answer(text(StatusCode::OK, ""))).await,
         Told::Ended(Ended::Failed(fault)) => {
-            site.fails(&fault);
+            site.fails(&fault).await;
             answer(failure(&fault));
         }
         Told::Runs | Told::Whole => {
             answer(text(StatusCode::OK, ""));
-            site.done_behind(conversion.end().wait().await);
+            site.done_behind(conversion.end().wait().await).await;
         }
     }
     body

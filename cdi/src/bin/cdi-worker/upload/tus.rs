@@ -144,7 +144,7 @@ async fn delete(site: &Uploads, id: &Id) -> Answer {
     }
     let Some(conversion) = site.slot.evict(&id.text) else { return refused(&Taken::Busy) };
     conversion.abandon().await;
-    site.breaks("the client gave the upload up");
+    site.breaks("the client gave the upload up").await;
     text(StatusCode::NO_CONTENT, "")
 }
 
@@ -224,7 +224,7 @@ async fn receive(
     let mut conversion = match begun {
         Ok(conversion) => conversion,
         Err(fault) => {
-            site.fails(&fault);
+            site.fails(&fault).await;
             answer(failure(&fault));
             return body;
         }
@@ -240,7 +240,7 @@ async fn receive(
     let told = match poured.await {
         Poured::Broken(why) if is_over => {
             conversion.abandon().await;
-            site.breaks(&why);
+            site.breaks(&why).await;
             answer(text(StatusCode::BAD_REQUEST, format!("Saving stream failed: {why}")));
             return body;
         }
@@ -259,14 +259,14 @@ async fn receive(
     };
     match told {
         Told::Ended(Ended::Failed(fault)) => {
-            site.fails(&fault);
+            site.fails(&fault).await;
             answer(failure(&fault));
         }
         Told::Ended(Ended::Done(disk)) => {
-            site.done(Some(id.text), disk, || answer(with_offset(StatusCode::NO_CONTENT, offset)));
+            site.done(Some(id.text), disk, || answer(with_offset(StatusCode::NO_CONTENT, offset))).await;
         }
         // It was waited for its end.
-        Told::Runs | Told::Whole => site.breaks("the upload was lost"),
+        Told::Runs | Told::Whole => site.breaks("the upload was lost").await,
     }
     body
 }
@@ -295,14 +295,15 @@ fn hold(site: Arc<Uploads>, id: Id, offset: u64, conversion: Conversion, why: &s
         };
         let Some(conversion) = site.slot.evict(&id.text) else { return };
         conversion.abandon().await;
-        site.fails(&fault.unwrap_or_else(|| Fault {
+        let fault = fault.unwrap_or_else(|| Fault {
             reason: INTERRUPTED.to_owned(),
             message: format!(
                 "nobody went on with the upload within {} s; the next one begins anew",
                 patience.as_secs()
             ),
             may_retry: true,
-        }));
+        });
+        site.fails(&fault).await;
     });
 }
 

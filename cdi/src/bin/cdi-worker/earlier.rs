@@ -1,0 +1,36 @@
+//! What an earlier pod of the same PVC has finished: found before anything is begun, so that nobody is asked for it again.
+
+use crate::said::Disk;
+use api::job::{Import, Target};
+use cdi::mark::Mark;
+use cdi::{Result, unpack};
+
+/// The disk, or the files of an archive, that an earlier pod has left whole. An archive gets the names that it lacks.
+pub(crate) fn found(job: &Import, owner: &str) -> Result<Option<Disk>> {
+    let Some(mark) = Mark::of(&job.target, owner) else { return Ok(None) };
+    if let Target::Folder(folder) = &job.target {
+        unpack::go_on(folder, owner)?;
+    }
+    let size = mark.found()?;
+    if size.is_some() {
+        tracing::info!("an earlier pod of this PVC has done all of it");
+    }
+    Ok(size.map(|size| Disk { size, ..Disk::default() }))
+}
+
+/// Whether the next pod will find it, though an attempt has failed: the disk has its mark, or an archive is whole and lacks
+/// names.
+pub(crate) fn is_left(job: &Import, owner: &str) -> bool {
+    let is_whole = match &job.target {
+        Target::Folder(folder) => unpack::is_left_whole(folder, owner),
+        Target::File(_) | Target::Device(_) => Ok(false),
+    };
+    let is_done =
+        || Ok(Mark::of(&job.target, owner).map(|mark| mark.found()).transpose()?.flatten().is_some());
+    is_whole.and_then(|is_whole| if is_whole { Ok(true) } else { is_done() }).unwrap_or_else(
+        |e: cdi::Error| {
+            tracing::warn!("{}", printable::line(&e.chain()));
+            false
+        },
+    )
+}
