@@ -7,7 +7,7 @@
 
 use super::certificate;
 use super::event::{Source, event};
-use super::server::Server;
+use super::server::{Server, is_of};
 use super::signing_key;
 use crate::error::{Error, ErrorKind, Result};
 use api::meta::ObjectMeta;
@@ -90,6 +90,7 @@ impl<S: Server> Work<'_, S> {
                     other?;
                 }
             },
+            Step::DeleteOf { key, owner } => self.delete_of(&key, &owner).await?,
             Step::Absent { key, of } => match self.server.get(&key).await {
                 Err(error) if error.kind() == ErrorKind::Gone => {}
                 Err(error) => return Err(error),
@@ -122,6 +123,33 @@ impl<S: Server> Work<'_, S> {
         Ok(())
     }
 
+    /// Deletes what an owner has under a name; that there is nothing, or somebody else's, is as good.
+    async fn delete_of(&mut self, key: &Key, owner: &str) -> Result<()> {
+        let there = match key.kind {
+            Kind::Secret => self.server.patch_of(key, owner, &json!({})).await,
+            _ => self.server.get(key).await,
+        };
+        let there = match there {
+            Err(error) if error.kind() == ErrorKind::Gone => return Ok(()),
+            Err(error) if error.kind() == ErrorKind::Refused => {
+                tracing::info!("it is left as it is: {}", error.chain());
+                return Ok(());
+            }
+            there => there?,
+        };
+        let uid = there["metadata"]["uid"].as_str().unwrap_or_default();
+        if !is_of(&there, owner) || uid.is_empty() {
+            return Ok(());
+        }
+        match self.server.delete(key, uid).await {
+            Err(error) if error.kind() == ErrorKind::Gone => Ok(()),
+            done => {
+                self.done.writes += 1;
+                done.map(drop)
+            }
+        }
+    }
+
     /// Makes a certificate and its secret; that there is one by now is as good.
     async fn issue(&self, issue: &Issue) -> Result<Value> {
         let authority = match &issue.signer {
@@ -141,14 +169,16 @@ impl<S: Server> Work<'_, S> {
         }
     }
 
-    /// Makes the certificate of an upload pod and its Secret. One that is there already gets another certificate, unread.
+    /// Makes the certificate of an upload pod and its Secret. One of the same PVC that is there already gets another certificate,
+    /// unread; one of anybody else is left as it is.
     async fn issue_for_pod(&self, issue: &ForPod) -> Result<Value> {
         let authority = self.server.get(&issue.signer()).await?;
         let clients = self.server.get(&issue.clients()).await?;
         let secret = certificate::for_pod(issue, &authority, &clients)?;
         match self.server.create(&issue.key, &secret).await {
             Err(error) if error.kind() == ErrorKind::Exists => {
-                self.server.patch(&issue.key, &secret, None).await
+                let owner = issue.owner["uid"].as_str().unwrap_or_default();
+                self.server.patch_of(&issue.key, owner, &secret).await
             }
             other => other,
         }

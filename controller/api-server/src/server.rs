@@ -1,6 +1,6 @@
 //! What a plan is carried out by: the API server itself, or one in memory.
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::signing_key::{self, Pair};
 use kubernetes::objects::Key;
 use serde_json::Value;
@@ -22,6 +22,15 @@ pub trait Server: Sync {
         part: Option<&str>,
     ) -> impl Future<Output = Result<Value>> + Send;
 
+    /// Changes an object of this owner and no other one's (`Refused`), without reading it first: its labels, its first owner, its
+    /// data.
+    fn patch_of(&self, key: &Key, owner: &str, change: &Value) -> impl Future<Output = Result<Value>> + Send {
+        async move {
+            let there = self.get(key).await?;
+            if is_of(&there, owner) { self.patch(key, change, None).await } else { Err(not_of(key)) }
+        }
+    }
+
     /// Deletes an object, if it has this uid; where that is empty, whichever it is.
     fn delete(&self, key: &Key, uid: &str) -> impl Future<Output = Result<Value>> + Send;
 
@@ -29,4 +38,16 @@ pub trait Server: Sync {
     fn signing_key(&self) -> impl Future<Output = Result<Pair>> + Send {
         signing_key::make_aside()
     }
+}
+
+/// The first owner of an object has this uid.
+pub(crate) fn is_of(object: &Value, owner: &str) -> bool {
+    !owner.is_empty() && object["metadata"]["ownerReferences"][0]["uid"] == owner
+}
+
+/// What is said of an object of another owner, which may not be changed either.
+pub(crate) fn not_of(key: &Key) -> Error {
+    let what =
+        format!("{key} is there already, and is not of this PVC: delete it, or give the PVC another name");
+    Error::new(ErrorKind::Refused, what)
 }

@@ -3,8 +3,8 @@
 use super::carry_out::{Done, carry_out};
 use super::event::Source;
 use super::request::{JSON, send};
-use super::server::Server;
-use crate::error::Result;
+use super::server::{Server, not_of};
+use crate::error::{ErrorKind, Result};
 use http::Request;
 use http::request::Builder;
 use kubernetes::objects::{Key, Kind};
@@ -91,6 +91,22 @@ impl Server for Writer {
             _ => "application/merge-patch+json",
         };
         self.send("change", key, Request::patch(path), Some((kind, change))).await
+    }
+
+    async fn patch_of(&self, key: &Key, owner: &str, change: &Value) -> Result<Value> {
+        // The server compares, so that nobody else needs to read what is a tenant's.
+        let test = json!({"op": "test", "path": "/metadata/ownerReferences/0/uid", "value": owner});
+        let parts = ["/metadata/labels", "/metadata/ownerReferences", "/data"].into_iter();
+        let parts =
+            parts.filter_map(|path| Some(json!({"op": "add", "path": path, "value": change.pointer(path)?})));
+        let steps: Vec<Value> = std::iter::once(test).chain(parts).collect();
+        let path = format!("{}?{}", key.path(), self.query());
+        let body = Value::Array(steps);
+        let body = Some(("application/json-patch+json", &body));
+        self.send("change", key, Request::patch(path), body).await.map_err(|error| match error.kind() {
+            ErrorKind::Refused => not_of(key).because(error),
+            _ => error,
+        })
     }
 
     async fn delete(&self, key: &Key, uid: &str) -> Result<Value> {

@@ -18,6 +18,7 @@ fn touched(step: &Step) -> Vec<Key> {
         Step::Create { key, .. }
         | Step::Patch { key, .. }
         | Step::Delete { key, .. }
+        | Step::DeleteOf { key, .. }
         | Step::Absent { key, .. } => {
             vec![key.clone()]
         }
@@ -44,6 +45,9 @@ pub(crate) fn needs(step: &Step) -> Vec<Right> {
             std::iter::once((key.kind, *part, "patch")).chain(owner::rights(change)).collect()
         }
         Step::Delete { key, .. } => all(key.kind, &["delete"]),
+        // A Secret of a tenant is not read: it is asked whose it is by a change that changes nothing.
+        Step::DeleteOf { key, .. } if key.kind == Kind::Secret => all(key.kind, &["delete", "patch"]),
+        Step::DeleteOf { key, .. } => all(key.kind, &["delete", "get"]),
         Step::Absent { key, .. } => all(key.kind, &["get"]),
         // Who signs it is read.
         Step::Issue(issue) => match (&issue.version, &issue.signer) {

@@ -53,6 +53,13 @@ pub enum Step {
         /// The uid that was looked at.
         uid: String,
     },
+    /// Delete an object of this name, if it is one of this owner. The picture does not have it: whose it is, is asked first.
+    DeleteOf {
+        /// Which.
+        key: Key,
+        /// The uid of its first owner.
+        owner: String,
+    },
     /// Go on only if there is no such object: the picture of what is not there may lag behind.
     Absent {
         /// Which.
@@ -124,6 +131,11 @@ impl Plan {
     /// Deletes an object.
     pub fn delete(&mut self, key: Key, meta: &ObjectMeta) {
         self.steps.push(Step::Delete { key, uid: meta.uid.clone().unwrap_or_default() });
+    }
+
+    /// Deletes what this owner has under a name, and nobody else's.
+    pub fn delete_of(&mut self, key: Key, owner: &ObjectMeta) {
+        self.steps.push(Step::DeleteOf { key, owner: owner.uid.clone().unwrap_or_default() });
     }
 
     /// Tells something.

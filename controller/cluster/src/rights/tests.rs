@@ -277,6 +277,8 @@ async fn the_writer_asks_for_a_step_what_it_is_said_to_need() {
         patch(None),
         patch(Some("status")),
         Step::Delete { key: pod.clone(), uid: "1".into() },
+        Step::DeleteOf { key: Key::new(Kind::Secret, "n", "cdi-upload-web"), owner: "1".into() },
+        Step::DeleteOf { key: Key::new(Kind::Service, "n", "cdi-upload-web"), owner: "1".into() },
         Step::Absent { key: Key::new(Kind::Pod, "n", "other"), of: None },
         Step::Issue(issue("authority", None, None)),
         Step::Issue(issue("authority", Some("1"), None)),
@@ -296,7 +298,10 @@ async fn the_writer_asks_for_a_step_what_it_is_said_to_need() {
         server.has(&issue("server", None, None).key.path(), json!({"metadata": {"name": "server"}}));
         server.has(&for_pod.signer().path(), signed.clone());
         server.has(&for_pod.clients().path(), bundle.clone());
-        server.has(&for_pod.key.path(), json!({"metadata": {"name": "cdi-upload-web"}}));
+        let of_upload =
+            json!({"metadata": {"name": "cdi-upload-web", "uid": "2", "ownerReferences": [for_pod.owner]}});
+        server.has(&Key::new(Kind::Service, "n", "cdi-upload-web").path(), of_upload.clone());
+        server.has(&for_pod.key.path(), of_upload);
         server.has(&Key::new(Kind::Secret, "kubevirt", SIGNING_KEY).path(), next.clone());
         let writer = Writer::new(server.client.clone(), "virt-controller");
         let done = writer.carry_out(Plan { steps: vec![step.clone()], again: None }).await;

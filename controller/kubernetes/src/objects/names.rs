@@ -47,10 +47,11 @@ pub fn label(name: &str) -> String {
     format!("{}-{}", start.trim_end_matches(['-', '.', '_']), letters(name, 8))
 }
 
-/// A name as a DNS label: dots become dashes; one that is changed or too long ends with a sum.
+/// A name as a DNS label: dots become dashes; one that is changed or too long ends with a sum. So does one that ends as if it
+/// had a sum: nobody can name an object so that it meets the shortened name of another.
 pub fn dns_label(name: &str) -> String {
     let plain = name.replace(['.', '_'], "-").to_lowercase();
-    if plain == name && name.len() <= LABEL {
+    if plain == name && name.len() <= LABEL && !ends_with_sum(name) {
         return plain;
     }
     let start: String = plain.chars().take(LABEL - 9).collect();
@@ -77,17 +78,26 @@ fn prefixed(prefix: &str, name: &str) -> String {
     /// The longest name of an object.
     const LONGEST: usize = 253;
     let whole = format!("{prefix}{name}");
-    if whole.len() <= LONGEST {
+    if whole.len() <= LONGEST && !ends_with_sum(&whole) {
         return whole;
     }
     let start: String = whole.chars().take(LONGEST - 9).collect();
     format!("{}-{}", start.trim_end_matches(['-', '.']), letters(name, 8))
 }
 
+/// A name ends as one that was cut.
+fn ends_with_sum(name: &str) -> bool {
+    let sum = name.rsplit_once('-').map(|(_, sum)| sum);
+    sum.is_some_and(|sum| sum.len() == SUM && sum.bytes().all(|letter| ALPHABET.contains(&letter)))
+}
+
+/// Letters of the sum at the end of a name that was cut.
+const SUM: usize = 8;
+/// What the API server uses for generated names: no vowels, so no words.
+const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+
 /// So many letters and digits that stand for a text.
 fn letters(text: &str, count: usize) -> String {
-    // What the API server uses for generated names: no vowels, so no words.
-    const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
     let mut sum = fnv(text);
     (0..count)
         .map(|_| {
@@ -148,6 +158,22 @@ mod tests {
             assert!(name.starts_with(UPLOADER), "{name}");
         }
         assert_eq!(odd.iter().collect::<std::collections::BTreeSet<_>>().len(), odd.len(), "{odd:?}");
+    }
+
+    #[test]
+    fn nobody_names_a_pvc_so_that_it_meets_the_shortened_name_of_another() {
+        for long in ["web.disk".to_owned(), "x".repeat(253), format!("{}.y", "x".repeat(90))] {
+            let cut = uploader(&long);
+            let other = cut.strip_prefix(UPLOADER).unwrap();
+            assert!(is_name(other));
+            assert_ne!(uploader(other), cut);
+            let again = uploader(other);
+            assert_ne!(uploader(again.strip_prefix(UPLOADER).unwrap()), again);
+        }
+        let cut = importer(&"x".repeat(253));
+        let other = cut.strip_prefix(IMPORTER).unwrap();
+        assert_ne!(importer(other), cut);
+        assert_eq!(uploader("disk-7d4b9c6f5d-abcde"), "cdi-upload-disk-7d4b9c6f5d-abcde");
     }
 
     #[test]
