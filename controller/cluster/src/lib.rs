@@ -53,6 +53,7 @@ mod sim;
 #[cfg(test)]
 mod steady;
 mod storageprofile;
+mod turns;
 mod vm;
 mod vmi;
 

@@ -7,11 +7,14 @@
 //! ```
 //!
 //! **Guarantees.** A worker that is silent, or says too much, holds up nobody: each request has a time limit, each answer a size
-//! limit, and only that task waits.
+//! limit, and only that task waits. That one has been silent for [`SILENT`] is told, with the time since when.
 //! **Assumptions.** Whoever answers at a pod's address is somebody of the tenant's: the certificate of an import is the worker's
-//! own, made when it began, and proves nothing; that of an upload is for its Service's name, and its key is in the tenant's
-//! namespace. So nothing is sent that is secret, and what is read becomes words and numbers of the DataVolume or the PVC alone.
+//! own, made when it began, and proves nothing. So nothing is sent that is secret, and what is read becomes words and numbers of
+//! the DataVolume or the PVC alone. An upload is over when its report says so; therefore whoever reports of an upload has to show
+//! the certificate that was made for its pod, whose key is in the tenant's namespace: another pod that has got the address
+//! meanwhile is not believed.
 
+use crate::certificates::uploads;
 use api::datavolume::Phase;
 use api::job::Report;
 use http_body_util::{BodyExt as _, Empty, Limited};
@@ -19,12 +22,13 @@ use hyper::body::Bytes;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper::{Request, header};
 use hyper_util::rt::TokioIo;
+use jiff::{SignedDuration, Timestamp};
 use kubernetes::objects::{Key, Kind, Mark, Pod, Work, World, owner};
 use kubernetes::worker::{PORT, REPORT};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -46,15 +50,28 @@ const LARGEST: usize = 8 << 10;
 const AHEAD: usize = 16 << 10;
 /// The longest pause after errors.
 const LONGEST: Duration = Duration::from_secs(30);
+/// A worker that does not answer for so long is said to be silent.
+const SILENT: Duration = Duration::from_secs(30);
 /// Reports that are not looked at yet.
 const WAITING: usize = 256;
 
-/// A report of a pod, by its key and its uid.
-pub(crate) type Told = (Key, String, Report);
+/// What is heard of a pod, by its key and its uid.
+pub(crate) type Told = (Key, String, Heard);
+
+/// What is heard of a worker.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Heard {
+    /// It reports.
+    Says(Report),
+    /// It has not answered since.
+    Silent(Timestamp),
+}
 
 /// The tasks that ask.
 pub(crate) struct Reports {
-    connector: TlsConnector,
+    /// For imports.
+    whoever: TlsConnector,
+    provider: Arc<CryptoProvider>,
     to: mpsc::Sender<Told>,
     /// By the pods' uids.
     tasks: BTreeMap<String, AbortHandle>,
@@ -68,15 +85,16 @@ impl Reports {
         let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()?
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(Whoever(provider)))
+            .with_custom_certificate_verifier(Arc::new(Whoever(Arc::clone(&provider))))
             .with_no_client_auth();
-        Ok((Reports { connector: TlsConnector::from(Arc::new(config)), to, tasks: BTreeMap::new() }, told))
+        let whoever = TlsConnector::from(Arc::new(config));
+        Ok((Reports { whoever, provider, to, tasks: BTreeMap::new() }, told))
     }
 
     /// Asks the workers that run now, and no others.
-    pub(crate) fn follow(&mut self, world: &World) {
+    pub(crate) fn follow(&mut self, world: &World, now: Timestamp) {
         let pods = world.marked(&Mark::Worker).filter_map(|key| world.pods.get(&key.namespace, &key.name));
-        let running: BTreeMap<String, (Key, SocketAddr)> =
+        let running: BTreeMap<String, (Key, SocketAddr, Work)> =
             pods.filter_map(|pod| Some((pod.meta.uid.clone()?, worker(world, pod)?))).collect();
         self.tasks.retain(|uid, task| {
             let stays = running.contains_key(uid);
@@ -85,19 +103,42 @@ impl Reports {
             }
             stays
         });
-        for (uid, (key, address)) in running {
-            let (connector, to) = (self.connector.clone(), self.to.clone());
-            let pod = uid.clone();
-            self.tasks
-                .entry(uid)
-                .or_insert_with(|| tokio::spawn(ask(connector, address, key, pod, to)).abort_handle());
+        for (uid, (key, address, work)) in running {
+            if self.tasks.contains_key(&uid) {
+                continue;
+            }
+            let Some(who) = self.who(world, &key, address, work, now) else { continue };
+            let task = tokio::spawn(ask(who, address, key, uid.clone(), self.to.clone()));
+            self.tasks.insert(uid, task.abort_handle());
         }
+    }
+
+    /// Who has to answer at this address; nobody, while it is not known by whom an upload pod's certificate is signed.
+    fn who(&self, world: &World, key: &Key, address: SocketAddr, work: Work, now: Timestamp) -> Option<Who> {
+        if work != Work::Upload {
+            return Some(Who { connector: self.whoever.clone(), name: ServerName::from(address.ip()) });
+        }
+        let mut roots = RootCertStore::empty();
+        for der in uploads::servers(world, now) {
+            // One that makes no sense signs nothing.
+            let _ = roots.add(der);
+        }
+        if roots.is_empty() {
+            return None;
+        }
+        let config = ClientConfig::builder_with_provider(Arc::clone(&self.provider))
+            .with_safe_default_protocol_versions()
+            .ok()?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let name = ServerName::try_from(format!("{}.{}.svc", key.name, key.namespace)).ok()?;
+        Some(Who { connector: TlsConnector::from(Arc::new(config)), name })
     }
 }
 
 /// A worker pod that runs for a DataVolume, or for a PVC without one, which is being filled, and where it answers. Nobody else is
 /// asked, whatever its labels are.
-fn worker(world: &World, pod: &Pod) -> Option<(Key, SocketAddr)> {
+fn worker(world: &World, pod: &Pod) -> Option<(Key, SocketAddr, Work)> {
     let owner = owner::controller(&pod.meta)?;
     let namespace = pod.meta.namespace.as_deref()?;
     let claim = world.pvcs.get(namespace, &owner.name)?;
@@ -112,25 +153,32 @@ fn worker(world: &World, pod: &Pod) -> Option<(Key, SocketAddr)> {
             matches!(phase, ImportScheduled | ImportInProgress | UploadScheduled | UploadReady)
         }),
     };
-    let container = work.container();
-    let runs = pod.container(container).is_some_and(|container| container.running);
+    let runs = pod.container(work.container()).is_some_and(|container| container.running);
     let address: IpAddr = pod.ip.as_deref()?.parse().ok()?;
-    let at = || (kubernetes::objects::key(Kind::Pod, &pod.meta), SocketAddr::new(address, PORT));
+    let at = || (kubernetes::objects::key(Kind::Pod, &pod.meta), SocketAddr::new(address, PORT), work);
     (is_its && is_filled && runs).then(at)
 }
 
+/// How it is known who answers.
+struct Who {
+    connector: TlsConnector,
+    name: ServerName<'static>,
+}
+
 /// Asks one pod until nobody wants to know.
-async fn ask(connector: TlsConnector, address: SocketAddr, key: Key, uid: String, to: mpsc::Sender<Told>) {
+async fn ask(who: Who, address: SocketAddr, key: Key, uid: String, to: mpsc::Sender<Told>) {
     let mut connection = None;
+    let (mut heard, mut is_told) = (tokio::time::Instant::now(), false);
     let mut pause = PACE;
     let (mut last, mut same) = (None, 0_u32);
     loop {
         let began = tokio::time::Instant::now();
-        match tokio::time::timeout(PATIENCE, once(&connector, address, &mut connection)).await {
+        match tokio::time::timeout(PATIENCE, once(&who, address, &mut connection)).await {
             Ok(Ok(report)) => {
                 same = if last.as_ref() == Some(&report) { same.saturating_add(1) } else { 0 };
                 last = Some(report.clone());
-                if to.send((key.clone(), uid.clone(), report)).await.is_err() {
+                (heard, is_told) = (tokio::time::Instant::now(), false);
+                if to.send((key.clone(), uid.clone(), Heard::Says(report))).await.is_err() {
                     return;
                 }
                 pause = if same < STILL { PACE } else { SELDOM };
@@ -144,6 +192,14 @@ async fn ask(connector: TlsConnector, address: SocketAddr, key: Key, uid: String
                 (connection, pause) = (None, (pause * 2).min(LONGEST));
             }
         }
+        if !is_told && heard.elapsed() >= SILENT {
+            is_told = true;
+            let since = SignedDuration::try_from(heard.elapsed()).unwrap_or_default();
+            let since = Timestamp::now().checked_sub(since).unwrap_or_else(|_| Timestamp::now());
+            if to.send((key.clone(), uid.clone(), Heard::Silent(since))).await.is_err() {
+                return;
+            }
+        }
         tokio::time::sleep_until(began + pause).await;
     }
 }
@@ -151,14 +207,10 @@ async fn ask(connector: TlsConnector, address: SocketAddr, key: Key, uid: String
 type Connection = SendRequest<Empty<Bytes>>;
 type Why = Box<dyn std::error::Error + Send + Sync>;
 
-async fn once(
-    connector: &TlsConnector,
-    address: SocketAddr,
-    connection: &mut Option<Connection>,
-) -> Result<Report, Why> {
+async fn once(who: &Who, address: SocketAddr, connection: &mut Option<Connection>) -> Result<Report, Why> {
     let mut sender = match connection.take() {
         Some(sender) => sender,
-        None => connect(connector, address).await?,
+        None => connect(who, address).await?,
     };
     sender.ready().await?;
     let request = Request::get(REPORT).header(header::HOST, address.to_string()).body(Empty::new())?;
@@ -171,9 +223,9 @@ async fn once(
     Ok(serde_json::from_slice(&body)?)
 }
 
-async fn connect(connector: &TlsConnector, address: SocketAddr) -> Result<Connection, Why> {
+async fn connect(who: &Who, address: SocketAddr) -> Result<Connection, Why> {
     let stream = TcpStream::connect(address).await?;
-    let stream = connector.connect(ServerName::from(address.ip()), stream).await?;
+    let stream = who.connector.connect(who.name.clone(), stream).await?;
     let mut builder = http1::Builder::new();
     builder.max_buf_size(AHEAD);
     let (sender, connection) = builder.handshake(TokioIo::new(stream)).await?;
@@ -232,7 +284,7 @@ mod tests {
     /// A PVC with these notes, and its pod of this work, which runs.
     fn world(notes: &Value, owner: &Value, work: Work) -> World {
         let mut world = World::default();
-        let now = jiff::Timestamp::UNIX_EPOCH;
+        let now = Timestamp::UNIX_EPOCH;
         let meta = json!({"namespace": "n", "name": "disk", "uid": "1", "resourceVersion": "1", "annotations": notes, "ownerReferences": owner});
         world.put(Kind::PersistentVolumeClaim, json!({"metadata": meta}), now);
         let labels = json!({"kubevirt.io": "cdi-worker", "cdi.kubevirt.io": work.label()});
@@ -264,7 +316,7 @@ mod tests {
             assert!(!is_asked(&world), "there is no DataVolume");
             let meta = json!({"namespace": "n", "name": "disk", "uid": "3", "resourceVersion": "1"});
             let volume = json!({"metadata": meta, "spec": {}, "status": {"phase": phase}});
-            world.put(Kind::DataVolume, volume, jiff::Timestamp::UNIX_EPOCH);
+            world.put(Kind::DataVolume, volume, Timestamp::UNIX_EPOCH);
             assert_eq!(is_asked(&world), asked, "{phase}");
         }
     }

@@ -6,13 +6,15 @@
 //!                               └────────────────────────┴────────────────────────────┘
 //! ```
 //!
-//! One task owns the World. Nothing is decided before every kind has been listed once, and nothing for an object while
-//! a plan of it is being carried out. A plan that fails is decided anew after a pause that grows.
+//! One task owns the World. Whose turn it is says `turns`: nobody who changes his objects without end holds up others. Nothing is
+//! decided before every kind has been listed once, and nothing for an object while a plan of it is being carried out. A plan that
+//! fails is decided anew after a pause that grows.
 
 use crate::dataimportcron::{self, Question};
 use crate::measures::{self, Times, Work};
 use crate::polls::{self, Polls};
-use crate::reports::{Reports, Told};
+use crate::reports::{Heard, Reports, Told};
+use crate::turns::Turns;
 use api_server::error::ErrorKind;
 use api_server::watch::{self, Seen};
 use api_server::{Done, Writer};
@@ -40,7 +42,7 @@ pub(crate) struct ControlLoop {
     pub(crate) world: World,
     /// What has been listed: a kind, or the one object of a name.
     listed: BTreeSet<(Kind, Option<String>)>,
-    dirty: BTreeSet<Key>,
+    dirty: Turns,
     busy: BTreeSet<Key>,
     /// What is decided again, and when.
     pub(crate) later: BTreeMap<Key, Timestamp>,
@@ -102,7 +104,7 @@ pub(crate) async fn run(
             continue;
         }
         health.is_ready();
-        reports.follow(&control.world);
+        reports.follow(&control.world, Timestamp::now());
         while tasks.len() < AT_ONCE {
             let Some((key, plan)) = control.next(Timestamp::now()) else { break };
             let writer = writer.clone();
@@ -157,15 +159,22 @@ impl ControlLoop {
         }
     }
 
-    /// A worker has said what it does.
-    pub(crate) fn told(&mut self, (pod, uid, report): Told) {
+    /// A worker has said what it does, or has fallen silent.
+    pub(crate) fn told(&mut self, (pod, uid, heard): Told) {
         // Another of that name may have come meanwhile.
         if self.world.uid(&pod).is_none_or(|known| known != uid) {
             return;
         }
         let at = (pod.namespace.clone(), pod.name.clone());
-        let told = (uid, report);
-        if self.world.reports.insert(at, told.clone()) != Some(told) {
+        let is_new = match heard {
+            Heard::Says(report) => {
+                let told = (uid, report);
+                let speaks = self.world.silent.remove(&at).is_some();
+                self.world.reports.insert(at, told.clone()) != Some(told) || speaks
+            }
+            Heard::Silent(since) => self.world.silent.insert(at, (uid, since)).is_none(),
+        };
+        if is_new {
             self.touch(&pod);
         }
     }
@@ -250,8 +259,7 @@ impl ControlLoop {
             self.dirty.insert(key);
         }
         loop {
-            let key = self.dirty.iter().find(|key| !self.busy.contains(*key))?.clone();
-            self.dirty.remove(&key);
+            let key = self.dirty.next(|key| self.busy.contains(key))?;
             let plan = crate::decide(&self.world, &key, now);
             self.decided += 1;
             if key.kind == Kind::DataImportCron

@@ -20,6 +20,7 @@ use kubernetes::issue::Usage;
 use kubernetes::objects::World;
 use kubernetes::plan::Plan;
 use kubernetes::uploads::{CLIENT_CERTIFICATE, CLIENT_NAME};
+use rustls::pki_types::CertificateDer;
 
 /// From when until when the certificate of an upload pod holds that is made now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +58,13 @@ pub(crate) fn ready(world: &World, now: Timestamp) -> Option<Span> {
     // The next authority of clients, which a pod of today does not know, signs no earlier.
     let next = after(Term::SIGNER.renew(clients).max(now), UPLOAD_CLIENTS.spread);
     Some(Span { from: whole(before(now, BEHIND)).max(signer.from), until: whole(signer.until.min(next)) })
+}
+
+/// The authorities by one of which the certificate of an upload pod is signed.
+pub(crate) fn servers(world: &World, now: Timestamp) -> Vec<CertificateDer<'static>> {
+    let signer = UPLOAD_SERVERS.holds(world, now).cloned();
+    let known = UPLOAD_SERVERS.known(world, now).into_iter();
+    known.chain(signer).map(|certificate| certificate.der).collect()
 }
 
 /// What cdi-uploadproxy shows to upload pods, which believe this name alone.

@@ -63,6 +63,8 @@ pub struct World {
     pub reports: BTreeMap<(String, String), (String, Report)>,
     /// What came of the last poll of the image of each DataImportCron, by its namespace and name: the uid, and the answer.
     pub polls: BTreeMap<(String, String), (String, Polled)>,
+    /// Worker pods that have fallen silent, by the pod: its uid, and since when.
+    pub silent: BTreeMap<(String, String), (String, Timestamp)>,
     /// The last heartbeat of each node's virt-handler, and since when we know it.
     pub heard: BTreeMap<String, (String, Timestamp)>,
     /// What could not be done for an object, until it can.
@@ -180,6 +182,12 @@ impl World {
     pub fn warning(&self, pod: &Pod) -> Option<&Warning> {
         let at = (pod.meta.namespace.clone()?, pod.meta.name.clone()?);
         self.warnings.get(&at).filter(|warning| Some(warning.pod.as_str()) == pod.meta.uid.as_deref())
+    }
+
+    /// Since when a worker pod has been silent.
+    pub fn silent_since(&self, pod: &Pod) -> Option<Timestamp> {
+        let at = (pod.meta.namespace.clone()?, pod.meta.name.clone()?);
+        self.silent.get(&at).filter(|(of, _)| Some(of) == pod.meta.uid.as_ref()).map(|(_, since)| *since)
     }
 
     /// The launcher pod that may run the guest of a VMI; a stranger's that is called so is none.

@@ -37,6 +37,7 @@ pub(crate) const ABOUT: About = About {
     removed: |world, key| {
         world.warnings.remove(&(key.namespace.clone(), key.name.clone()));
         world.reports.remove(&(key.namespace.clone(), key.name.clone()));
+        world.silent.remove(&(key.namespace.clone(), key.name.clone()));
     },
     ..About::named("v1", "Pod", "pods")
 };
