@@ -9,12 +9,17 @@
 
 use super::claim::{AT_ONCE, Wanted};
 use super::{NEXT, Round, WAITS, claim_name, notes, pod, status, upload, worker};
-use api::datavolume::{ConditionType, Phase};
+use api::datavolume::{Condition, ConditionType, Phase};
 use api::job::{Refusal, Report};
 use jiff::{SignedDuration, Timestamp};
 use kubernetes::config::Config;
 use kubernetes::objects::{Key, Kind, PersistentVolumeClaim, Pod, Work, key};
 use worker::Worker;
+
+/// What the kubelet says of a container that was killed for want of memory.
+const OOM: &str = "OOMKilled";
+/// Pods that broke off before one that was killed for want of memory, after which no other one is made.
+const HOPELESS: i64 = 9;
 
 impl<'a> Round<'a> {
     pub(super) fn fill(&mut self, wanted: &Wanted<'_>, claim: &'a PersistentVolumeClaim) {
@@ -24,18 +29,44 @@ impl<'a> Round<'a> {
         match worker::look(self.world, pod, self.work, seen, self.now) {
             Worker::None => self.begin(wanted, claim),
             Worker::Waits(reason, message) => {
+                let stuck = pod.filter(|_| self.work == Work::Upload);
+                let stuck = stuck.and_then(|pod| upload::stuck(self.world, pod));
+                let message = match stuck {
+                    Some(_) => {
+                        format!("{message}: somebody has deleted it, and another pod begins with a new one")
+                    }
+                    None => message,
+                };
                 self.stands(&reason, &message);
                 self.scheduled(claim);
+                match stuck {
+                    Some(until) if until <= self.now => self.deletes(pod),
+                    Some(until) => self.after.look_again(until),
+                    None => {}
+                }
             }
-            Worker::Runs(report) => match self.work {
-                Work::Upload => self.receives(claim, pod, report),
-                _ => self.imports(claim, report),
-            },
+            Worker::Runs(report) => {
+                match self.work {
+                    Work::Upload => self.receives(claim, pod, report),
+                    _ => self.imports(claim, report),
+                }
+                self.silent(pod);
+            }
             Worker::Done(report) => self.done(claim, pod, &report),
             Worker::Failed(report) => {
                 let reason = if report.reason.is_empty() { "Error" } else { report.reason.as_str() };
                 notes::import(claim, "Failed", self.next.restart_count, &mut self.after);
                 self.fail(reason, &report.message);
+            }
+            Worker::Broke(reason, message, _) if self.is_hopeless(pod, &reason) => {
+                let count = pod.map(worker::attempt).unwrap_or(0).saturating_add(1);
+                let message = format!(
+                    "the importer pod was killed for want of memory, and {count} pods ended before their work did: the memory limit \
+                     is {}, and the image wants more ({message})",
+                    pod::MEMORY
+                );
+                notes::import(claim, "Failed", self.next.restart_count, &mut self.after);
+                self.fail(&reason, &message);
             }
             Worker::Broke(reason, message, next) => self.broke(pod, &reason, &message, next),
             Worker::Late(message) => {
@@ -174,6 +205,25 @@ impl<'a> Round<'a> {
         (until > self.now && last <= self.now && !is_said).then_some(until)
     }
 
+    /// The worker answers no more: what is said of its work was so.
+    fn silent(&mut self, pod: Option<&Pod>) {
+        let Some(since) = pod.and_then(|pod| self.world.silent_since(pod)) else { return };
+        let last = self.next.conditions.iter().find(|said| said.r#type == ConditionType::Transferring);
+        let last = last.and_then(|said| said.message.clone()).unwrap_or_default();
+        let since = kubernetes::conditions::stamp(since);
+        let message = format!("the worker has not answered since {since}; it said last: {last}");
+        self.say(ConditionType::Transferring, "Unknown", "Silent", &message);
+        // That it worked was never written, and so it did not change.
+        let is = |said: &&Condition| said.r#type == ConditionType::Transferring;
+        let was = self.volume.status.iter().flat_map(|status| &status.conditions).find(is).cloned();
+        let now = self.next.conditions.iter_mut().find(|said| is(&&**said));
+        if let (Some(was), Some(now)) = (was, now)
+            && (&was.status, &was.reason, &was.message) == (&now.status, &now.reason, &now.message)
+        {
+            *now = was;
+        }
+    }
+
     fn imports(&mut self, claim: &PersistentVolumeClaim, report: Option<&Report>) {
         self.say(ConditionType::Running, "True", "Pod is running", "");
         self.say(ConditionType::Ready, "False", "TransferRunning", "Import is running");
@@ -227,6 +277,12 @@ impl<'a> Round<'a> {
             return self.after.look_again(next);
         }
         self.deletes(pod);
+    }
+
+    /// No other pod of an import does better than this one, and those before it.
+    fn is_hopeless(&self, pod: Option<&Pod>, reason: &str) -> bool {
+        let attempt = pod.map(worker::attempt).unwrap_or(0);
+        self.work == Work::Import && reason == OOM && attempt >= HOPELESS
     }
 
     /// The work is done: the pod goes, and what leads to it.

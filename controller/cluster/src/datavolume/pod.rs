@@ -33,7 +33,7 @@ const DATA: &str = "cdi-data-vol";
 /// Room for clusters of a qcow2 that arrive before their tables: usually none. In a file system they wait beside the disk.
 const SPOOL: &str = "1Gi";
 /// Memory that a worker holds for every input but one that itself demands more.
-const MEMORY: &str = "128Mi";
+pub(super) const MEMORY: &str = "128Mi";
 
 /// What a worker's pod depends on beside the DataVolume.
 #[derive(Clone, Copy, Debug)]

@@ -129,6 +129,65 @@ fn an_import_is_a_pvc_and_a_pod_and_ends() {
 }
 
 #[test]
+fn a_worker_that_falls_silent_is_said_to_be_so_with_the_time_and_its_last_words() {
+    let mut sim = running();
+    let report = Report { stage: Stage::Moving, done: 1 << 29, total: Some(1 << 30), ..Report::default() };
+    let uid = sim.get(&pod())["metadata"]["uid"].as_str().unwrap().to_owned();
+    let at = ("n".to_owned(), "importer-disk".to_owned());
+    sim.world.reports.insert(at.clone(), (uid.clone(), report));
+    sim.settle();
+    let since = sim.now;
+    sim.later(40);
+    sim.world.silent.insert(at.clone(), (uid, since));
+    sim.settle();
+    let (status, reason, message) = said(&sim, "Transferring");
+    assert_eq!((status.as_str(), reason.as_str()), ("Unknown", "Silent"));
+    let stamp = kubernetes::conditions::stamp(since);
+    assert!(
+        message.starts_with(&format!("the worker has not answered since {stamp}; it said last: 512.0 MiB")),
+        "{message}"
+    );
+    sim.later(600);
+    assert_eq!(sim.round(), 0, "it is said once");
+    sim.world.silent.remove(&at);
+    sim.settle();
+    assert_eq!(said(&sim, "Transferring").0, "True");
+    // Of another pod of that name.
+    sim.world.silent.insert(at, ("another".to_owned(), since));
+    assert_eq!(sim.round(), 0);
+}
+
+#[test]
+fn pods_that_are_killed_for_memory_come_to_an_end_with_their_number() {
+    let mut sim = running();
+    for count in 1..=10 {
+        assert_eq!(phase(&sim), "ImportInProgress", "{count}");
+        let ended = json!({"exitCode": 137, "reason": "OOMKilled", "finishedAt": sim.now.to_string()});
+        let status = json!([{"name": "importer", "state": {"terminated": ended, "running": null}}]);
+        sim.change(&pod(), json!({"status": {"phase": "Failed", "containerStatuses": status}}));
+        sim.settle();
+        if count < 10 {
+            sim.later(301);
+            sim.settle();
+            runs(&mut sim);
+        }
+    }
+    assert_eq!((phase(&sim), said(&sim, "Running").1.as_str()), ("Failed", "OOMKilled"));
+    let message = said(&sim, "Running").2;
+    assert!(message.contains("10 pods ended") && message.contains("128Mi"), "{message}");
+    // Others go on for ever: a node may come back.
+    let mut sim = running();
+    for _ in 0..12 {
+        worker_ends(&mut sim, &pod(), None);
+        sim.settle();
+        sim.later(301);
+        sim.settle();
+        runs(&mut sim);
+    }
+    assert_eq!(phase(&sim), "ImportInProgress");
+}
+
+#[test]
 fn what_cannot_be_mended_ends_once_and_says_why() {
     let mut sim = running();
     let report = Report {

@@ -11,9 +11,11 @@
 //!                                                                        Service, Secret and pod are deleted, the pod last
 //! ```
 //!
-//! **Guarantees.** A pod has a certificate of its own, made for it; none is used by two. An upload that failed leaves nothing, and
+//! **Guarantees.** A Service and a Secret of that name that are not of this PVC are neither changed nor deleted, and no pod is made
+//! beside them. A pod whose Secret is gone before it could begin is followed by another ([`STUCK`]). A pod has a certificate of its own, made for it; none is used by two. An upload that failed leaves nothing, and
 //! the next one may come: no failure of an upload ends its DataVolume.
-//! **Caveats.** Service and Secret are written and never followed: one that somebody takes away is missing until the next pod.
+//! **Caveats.** Service and Secret are written and never followed: a Service that somebody takes away is missing until the next
+//! pod.
 
 use super::Round;
 use super::status;
@@ -23,7 +25,7 @@ use api::job::{Report, Stage};
 use api::meta::ObjectMeta;
 use jiff::{SignedDuration, Timestamp};
 use kubernetes::issue::ForPod;
-use kubernetes::objects::{Key, Kind, PersistentVolumeClaim, Pod, Work, owner};
+use kubernetes::objects::{Key, Kind, PersistentVolumeClaim, Pod, Work, World, owner};
 use kubernetes::plan::Plan;
 use kubernetes::uploads::{SERVICE_LABEL, TARGET_LABEL};
 use kubernetes::worker::{APP, PORT, WORK};
@@ -35,6 +37,18 @@ const LONGEST: SignedDuration = SignedDuration::from_hours(12);
 const EARLIER: SignedDuration = SignedDuration::from_mins(5);
 /// The time between two looks at authorities that are not there yet.
 const LOOK: SignedDuration = SignedDuration::from_secs(15);
+
+/// How long a pod waits for its Secret, which somebody has taken away, until another pod takes its place.
+const STUCK: SignedDuration = SignedDuration::from_mins(2);
+
+/// A pod that cannot begin without its Secret: when another takes its place.
+pub(super) fn stuck(world: &World, pod: &Pod) -> Option<Timestamp> {
+    let warning = world.warning(pod).filter(|warning| warning.reason == "FailedMount")?;
+    // The kubelet's words: `MountVolume.SetUp failed for volume "tls" : secret "NAME" not found`.
+    let secret = format!("secret \"{}\" not found", pod.meta.name.as_deref().unwrap_or_default());
+    let made: Timestamp = pod.meta.creation_timestamp.as_ref()?.parse().ok()?;
+    warning.message.contains(&secret).then(|| made.checked_add(STUCK).unwrap_or(made))
+}
 
 /// Until when a pod waits for an upload.
 pub(super) fn deadline(span: &Span, now: Timestamp) -> Timestamp {
@@ -92,8 +106,7 @@ pub(super) fn reach(claim: &PersistentVolumeClaim, span: &Span, installation: &s
 pub(super) fn take_away(claim: &PersistentVolumeClaim, plan: &mut Plan) {
     let (name, namespace) = (name(&claim.meta), claim.meta.namespace.clone().unwrap_or_default());
     for kind in [Kind::Service, Kind::Secret] {
-        // Which one there is, if any, nobody here knows.
-        plan.delete(Key::new(kind, &*namespace, &*name), &ObjectMeta::default());
+        plan.delete_of(Key::new(kind, &*namespace, &*name), &claim.meta);
     }
 }
 

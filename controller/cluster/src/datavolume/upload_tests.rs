@@ -5,6 +5,7 @@ use crate::sim::Sim;
 use crate::sim::others::{worker_ends, worker_is_late};
 use api::job::{Import, Report, Source, Stage};
 use kubernetes::objects::{Key, Kind};
+use kubernetes::plan::Step;
 use kubernetes::uploads::TARGET;
 use kubernetes::worker::ATTEMPT;
 use serde_json::{Value, json};
@@ -176,6 +177,114 @@ fn an_upload_is_a_certificate_a_service_and_a_pod_and_ends() {
     assert_eq!(sim.reasons(), ["Pending", "UploadScheduled", "UploadReady", "UploadSucceeded"]);
     sim.later(3600);
     assert_eq!(sim.round(), 0, "and then there is silence");
+}
+
+/// The pod may vanish a moment later, with its last words.
+#[test]
+fn a_disk_that_is_reported_whole_is_noted_at_once_and_before_the_pod_goes() {
+    for is_alone in [false, true] {
+        let mut sim = if is_alone { cluster("Immediate") } else { ready() };
+        if is_alone {
+            sim.put(Kind::PersistentVolumeClaim, alone(json!({})));
+            bound(&mut sim);
+            sim.settle();
+            runs(&mut sim, true);
+        }
+        let uid = sim.get(&key(Kind::Pod))["metadata"]["uid"].as_str().unwrap().to_owned();
+        let done = Report { stage: Stage::Done, done: 1 << 30, total: Some(1 << 30), ..Report::default() };
+        sim.world.reports.insert(("n".into(), "cdi-upload-disk".into()), (uid, done));
+        let plan = crate::decide(&sim.world, &key(Kind::DataVolume), sim.now);
+        let notes = plan.steps.iter().position(|step| {
+            matches!(step, Step::Patch { key, change, .. } if key.kind == Kind::PersistentVolumeClaim
+                && change.to_string().contains("Succeeded"))
+        });
+        let goes = plan
+            .steps
+            .iter()
+            .position(|step| matches!(step, Step::Delete { key, .. } if key.kind == Kind::Pod));
+        assert!(notes.is_some() && notes < goes, "{plan:#?}");
+        sim.settle();
+        assert_eq!(note(&sim, "pod.phase"), "Succeeded");
+        assert!(made().iter().all(|kind| !sim.objects.contains_key(&key(*kind))));
+    }
+}
+
+/// The kubelet tells what was left before the container was killed.
+#[test]
+fn a_pod_that_is_killed_behind_its_last_words_is_believed() {
+    let mut sim = ready();
+    let done = Report { stage: Stage::Done, ..Report::default() };
+    let ended = json!({"exitCode": 137, "reason": "OOMKilled", "finishedAt": sim.now.to_string(), "message": done.termination()});
+    let status = json!([{"name": "cdi-upload-server", "ready": false, "state": {"terminated": ended, "running": null}}]);
+    sim.change(&key(Kind::Pod), json!({"status": {"phase": "Failed", "containerStatuses": status}}));
+    sim.settle();
+    assert_eq!((phase(&sim), note(&sim, "pod.phase").as_str()), ("Succeeded", "Succeeded"));
+}
+
+/// A tenant may make objects of any name in his namespace, and have made them before.
+#[test]
+fn what_somebody_else_has_under_the_names_of_an_upload_is_neither_deleted_nor_believed() {
+    for (kind, owner) in [(Kind::Secret, "another-pvc"), (Kind::Service, "another-pvc"), (Kind::Secret, "")] {
+        let mut sim = cluster("Immediate");
+        let owners = json!([{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "name": "x", "uid": owner, "controller": true}]);
+        let owners = if owner.is_empty() { Value::Null } else { owners };
+        let meta = json!({"namespace": "n", "name": "cdi-upload-disk", "ownerReferences": owners});
+        sim.put(kind, json!({"metadata": meta, "data": {"a": "YQ=="}}));
+        let theirs = sim.get(&key(kind)).clone();
+        sim.put(Kind::DataVolume, volume());
+        sim.settle();
+        bound(&mut sim);
+        let done = (0..5).find_map(|_| {
+            let plan = crate::decide(&sim.world, &key(Kind::DataVolume), sim.now);
+            crate::sim::door::carry_out(&mut sim, plan).failed
+        });
+        let (about, error) = done.expect("it is refused");
+        assert_eq!(about, Some(kind));
+        let said = error.to_string();
+        assert!(said.contains("cdi-upload-disk is there already") && said.contains("delete it"), "{said}");
+        assert!(!sim.objects.contains_key(&key(Kind::Pod)), "{kind:?}");
+        assert_eq!(*sim.get(&key(kind)), theirs);
+        // And when the upload is over, by whatever way.
+        let claim = sim.world.pvcs.get("n", "disk").unwrap().clone();
+        let mut plan = kubernetes::plan::Plan::default();
+        super::upload::take_away(&claim, &mut plan);
+        sim.apply(plan);
+        assert_eq!(*sim.get(&key(kind)), theirs, "{kind:?}");
+    }
+}
+
+#[test]
+fn a_pod_whose_secret_was_deleted_before_it_began_is_followed_by_another() {
+    let mut sim = cluster("Immediate");
+    sim.put(Kind::DataVolume, volume());
+    sim.settle();
+    bound(&mut sim);
+    sim.settle();
+    let pod = sim.get(&key(Kind::Pod))["metadata"]["uid"].as_str().unwrap().to_owned();
+    sim.delete(&key(Kind::Secret));
+    let warn = |sim: &mut Sim, message: &str| {
+        let pod = sim.get(&key(Kind::Pod))["metadata"]["uid"].as_str().unwrap().to_owned();
+        let (reason, message) = ("FailedMount".to_owned(), message.to_owned());
+        let warning = kubernetes::objects::Warning { pod, reason, message };
+        sim.world.warnings.insert(("n".into(), "cdi-upload-disk".into()), warning);
+        sim.settle();
+    };
+    warn(&mut sim, "MountVolume.SetUp failed for volume \"disk\" : rpc error");
+    sim.later(600);
+    sim.settle();
+    assert_eq!(sim.get(&key(Kind::Pod))["metadata"]["uid"], pod, "that of a volume is the volume's");
+    warn(&mut sim, "MountVolume.SetUp failed for volume \"tls\" : secret \"cdi-upload-disk\" not found");
+    sim.later(10);
+    sim.settle();
+    assert_ne!(sim.get(&key(Kind::Pod))["metadata"]["uid"], pod);
+    assert!(sim.objects.contains_key(&key(Kind::Secret)), "with a Secret of its own");
+    // The next one is given its time.
+    let next = sim.get(&key(Kind::Pod))["metadata"]["uid"].as_str().unwrap().to_owned();
+    warn(&mut sim, "MountVolume.SetUp failed for volume \"tls\" : secret \"cdi-upload-disk\" not found");
+    assert_eq!(sim.get(&key(Kind::Pod))["metadata"]["uid"], next);
+    assert!(said(&sim, "Running").2.contains("somebody has deleted it"), "{:?}", said(&sim, "Running"));
+    let plan = crate::decide(&sim.world, &key(Kind::DataVolume), sim.now);
+    assert!(plan.again.is_some());
 }
 
 #[test]
