@@ -3,7 +3,7 @@
 use crate::archive::{DockerArchive, DockerArchiveSink, OciArchive, OciArchiveSink};
 use crate::layout::Layout;
 use crate::place::{Place, Sink, Which};
-use crate::registry::config::Own;
+use crate::registry::config::{Own, Readers};
 use crate::registry::{Config, Counted, Registries, Registry};
 use crate::spooled::Spooled;
 use crate::store::{self, Store};
@@ -16,6 +16,7 @@ pub struct Places {
     store: Option<PathBuf>,
     config: Option<PathBuf>,
     own: Option<(String, Own)>,
+    readers: Readers,
     registries: OnceLock<Registries>,
 }
 
@@ -48,13 +49,24 @@ impl Places {
     /// Registries as this file says, or else the user's and the system's, and the user's own store. None of these is
     /// looked at before a name needs it.
     pub fn new(config: Option<PathBuf>) -> Places {
-        Places { store: None, config, own: None, registries: OnceLock::new() }
+        Places { store: None, config, own: None, readers: Readers::User, registries: OnceLock::new() }
+    }
+
+    /// The same places, for other readers of what is said of registries.
+    pub fn read_by(self, readers: Readers) -> Places {
+        Places { readers, ..self }
     }
 
     /// The same places, with what the user of a registry says of it; nothing that these have learnt.
     pub fn for_user_of(&self, host: &str, own: Own) -> Places {
         let own = Some((host.to_owned(), own));
-        Places { store: self.store.clone(), config: self.config.clone(), own, registries: OnceLock::new() }
+        Places {
+            store: self.store.clone(),
+            config: self.config.clone(),
+            own,
+            readers: self.readers,
+            registries: OnceLock::new(),
+        }
     }
 
     /// Another folder for the store.
@@ -68,7 +80,7 @@ impl Places {
         if let Some(registries) = self.registries.get() {
             return Ok(registries);
         }
-        let mut config = Config::load(self.config.as_deref())?;
+        let mut config = Config::load(self.config.as_deref())?.read_by(self.readers);
         if let Some((host, own)) = &self.own {
             config = config.with_own(host, own.clone());
         }

@@ -102,7 +102,8 @@ impl Journey {
             }
             Step::GiveUp => {
                 let walk = std::mem::replace(&mut self.walk, Walk::new(0));
-                Err(walk.verdict(&self.what))
+                let decides = self.repository.mirrors.iter().position(|mirror| mirror.server.decides());
+                Err(walk.verdict(&self.what, decides))
             }
         }
     }

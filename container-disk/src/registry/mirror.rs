@@ -184,9 +184,10 @@ impl Walk {
         self.at
     }
 
-    /// Why nobody gave `what`, each with its own reason. The strongest kind wins: other credentials, then another name,
-    /// then other bytes, then another time.
-    pub(super) fn verdict(self, what: &str) -> Error {
+    /// Why nobody gave `what`, each with its own reason. The kind is that of the one that decides, where there is one; else the
+    /// strongest wins: other credentials, then another name, then other bytes, then another time.
+    pub(super) fn verdict(self, what: &str, decides: Option<usize>) -> Error {
+        let decided = decides.and_then(|at| self.rungs.get(at)?.reason.as_ref()).map(Error::kind);
         let mut reasons: Vec<Error> = self.rungs.into_iter().filter_map(|rung| rung.reason).collect();
         if reasons.len() == 1 {
             return reasons.remove(0);
@@ -198,8 +199,8 @@ impl Walk {
             ErrorKind::Usage => 1,
             ErrorKind::Failed => 0,
         };
-        let kind =
-            reasons.iter().map(Error::kind).max_by_key(|kind| strength(*kind)).unwrap_or(ErrorKind::Failed);
+        let strongest = reasons.iter().map(Error::kind).max_by_key(|kind| strength(*kind));
+        let kind = decided.or(strongest).unwrap_or(ErrorKind::Failed);
         let list: Vec<String> = reasons.iter().map(Error::chain).collect();
         Error::new(kind, format!("{what}: no registry could give it: {}", list.join("; ")))
     }

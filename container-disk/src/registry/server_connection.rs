@@ -2,7 +2,7 @@
 //!
 //! A request is made once; whether and where it is made again is decided by `mirror.rs`.
 
-use super::config::{Access, Scheme};
+use super::config::{Access, Advice, Scheme};
 use super::credentials::Known;
 use super::mirror::State;
 use crate::Error;
@@ -104,8 +104,8 @@ impl ServerConnection {
             client: Client::new(
                 connect(access),
                 REDIRECTS,
-                RegistryToken::new(address, Arc::new(Known::new(&access.credentials, address))),
-                Words { address: address.to_owned() },
+                RegistryToken::new(address, Arc::new(Known::new(access, address))),
+                Words { address: address.to_owned(), advice: access.advice },
             ),
             state: Mutex::default(),
         }
@@ -114,6 +114,12 @@ impl ServerConnection {
     /// Looks up who we are to it for a repository, so that nothing need be read or started later.
     pub(super) fn ready(&self, repository: &str) {
         self.client.authorizer().ready(repository);
+    }
+
+    /// Whether it is what this server says of an image that decides what becomes of the work: a mirror of a cluster that has not
+    /// got the image, or gives it to others alone, is nothing that the image's user could mend.
+    pub(super) fn decides(&self) -> bool {
+        self.access.advice == Advice::Source
     }
 
     /// What everybody knows of this server.
@@ -159,6 +165,7 @@ impl ServerConnection {
 /// What is said about a registry.
 struct Words {
     address: String,
+    advice: Advice,
 }
 
 impl Messages for Words {
@@ -167,8 +174,7 @@ impl Messages for Words {
         if why != Why::Tls {
             return error;
         }
-        let hint =
-            "name its CA in registries.toml (ca = …), or say insecure or plain-http where that is meant";
+        let hint = self.advice.about_tls(&self.address);
         Error::failed(format!("{}: no safe connection could be made; {hint}", place.shown())).because(error)
     }
 
@@ -190,7 +196,7 @@ impl Messages for Words {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
                 let wrong = "the credentials are wrong, or not enough; log in";
                 let hint = if rejected.authorized { wrong } else { "log in" };
-                format!("{says}; {hint}, as with: docker login {address}")
+                format!("{says}; {hint}, {}", self.advice.about_login(address))
             }
             StatusCode::TOO_MANY_REQUESTS => {
                 let after = rejected.retry_after;

@@ -98,6 +98,11 @@ impl fmt::Debug for Credential {
 pub trait Credentials: Send + Sync {
     /// The credential for a repository. It may start a program: it is called where one may block.
     fn find(&self, repository: &str) -> Result<Option<Credential>>;
+
+    /// How a user of the server of this address logs in, behind "log in, ".
+    fn advice(&self, address: &str) -> String {
+        format!("as with: docker login {address}")
+    }
 }
 
 /// Who we are to one server.
@@ -329,7 +334,8 @@ impl RegistryToken {
 
     fn denied(&self, what: &str) -> Fault {
         let address = &self.address;
-        Fault::because(Why::Denied, format!("{address} {what}; log in, as with: docker login {address}"))
+        let advice = self.credentials.advice(address);
+        Fault::because(Why::Denied, format!("{address} {what}; log in, {advice}"))
     }
 }
 

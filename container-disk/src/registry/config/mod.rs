@@ -14,12 +14,14 @@
 //! is asked in plain where it does not speak TLS, as docker does: such bytes stay on the loopback. Any other host
 //! needs `plain-http = true`.
 
+mod advice;
 mod certs_d;
 mod conf;
 mod file;
 mod places;
 mod units;
 
+pub(crate) use advice::Advice;
 pub(crate) use file::{CHUNK, LARGEST_CHUNK};
 pub use places::Places;
 pub(crate) use places::read as read_file;
@@ -38,6 +40,8 @@ pub struct Config {
     certs_d: Vec<PathBuf>,
     /// A host, and what its user says of it beside all files.
     own: Option<(String, Own)>,
+    /// Who reads what is said of a server, and sets what is asked for.
+    readers: Readers,
 }
 
 /// What the user of one host says of it, for one piece of work: it stands before what files say.
@@ -47,6 +51,18 @@ pub struct Own {
     pub login: Option<Login>,
     /// Files with certificates (PEM) to trust beside the system's.
     pub ca: Vec<PathBuf>,
+    /// Its certificate is not checked, and plain HTTP is spoken where it does not know TLS.
+    pub insecure: bool,
+}
+
+/// Who reads what is said of a server: settings have other names for a user than in a cluster.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum Readers {
+    /// A user of this computer, whose files are read.
+    #[default]
+    User,
+    /// The author of a DataVolume, or who exports a PVC, and the administrator of a cluster.
+    Cluster,
 }
 
 /// Who asks a registry.
@@ -92,6 +108,8 @@ pub(crate) struct Access {
     pub(crate) ca: Vec<PathBuf>,
     pub(crate) client: Option<(PathBuf, PathBuf)>,
     pub(crate) credentials: Source,
+    /// What to do about a server that is not believed or does not let us in.
+    pub(crate) advice: Advice,
 }
 
 /// What is spoken.
@@ -210,12 +228,17 @@ impl Config {
             hosts.extend(file::parse(path, &text)?);
         }
         let (theirs, certs_d) = (conf::Conf::read(places)?, places.certs_d.clone());
-        Ok(Config { hosts, theirs, certs_d, own: None })
+        Ok(Config { hosts, theirs, certs_d, own: None, readers: Readers::User })
     }
 
     /// The same with what the user of a host says of it. A mirror is another host, and hears nothing of it.
     pub fn with_own(self, host: &str, own: Own) -> Config {
         Config { own: Some((host.to_owned(), own)), ..self }
+    }
+
+    /// The same for other readers.
+    pub fn read_by(self, readers: Readers) -> Config {
+        Config { readers, ..self }
     }
 
     /// Who is asked for `repository` of `host`.
@@ -227,6 +250,11 @@ impl Config {
         };
         for endpoint in &mut route.endpoints {
             endpoint.at_docker_hub();
+            endpoint.access.advice = match (self.readers, endpoint.origin) {
+                (Readers::User, _) => Advice::Files,
+                (Readers::Cluster, true) => Advice::Source,
+                (Readers::Cluster, false) => Advice::Mirror,
+            };
             if let Some((_, own)) = self.own.as_ref().filter(|(known, _)| endpoint.origin && known == host) {
                 own.apply(&mut endpoint.access);
             }
@@ -246,6 +274,10 @@ impl Config {
 impl Own {
     fn apply(&self, access: &mut Access) {
         access.ca.extend(self.ca.iter().cloned());
+        if self.insecure {
+            access.insecure = true;
+            access.scheme = if access.scheme == Scheme::Plain { Scheme::Plain } else { Scheme::Either };
+        }
         match &self.login {
             None => {}
             Some(Login::Basic(user, password)) => {

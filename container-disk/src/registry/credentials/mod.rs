@@ -16,7 +16,7 @@
 mod file;
 mod helper;
 
-use super::config::Source;
+use super::config::{Access, Advice, Source};
 use crate::{Error, Result};
 use fetch::authorize::{Credential, Credentials};
 use std::ffi::OsString;
@@ -26,17 +26,22 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Known {
     source: Source,
     address: String,
+    advice: Advice,
 }
 
 impl Known {
-    pub(crate) fn new(source: &Source, address: &str) -> Known {
-        Known { source: source.clone(), address: address.to_owned() }
+    pub(crate) fn new(access: &Access, address: &str) -> Known {
+        Known { source: access.credentials.clone(), address: address.to_owned(), advice: access.advice }
     }
 }
 
 impl Credentials for Known {
     fn find(&self, repository: &str) -> Result<Option<Credential>> {
         find(&self.source, &self.address, repository)
+    }
+
+    fn advice(&self, address: &str) -> String {
+        self.advice.about_login(address)
     }
 }
 

@@ -163,7 +163,7 @@ fn if_all_fail_each_is_listed_and_the_strongest_kind_wins() {
         for why in whys {
             walk.failed(fault(*why), false, &well);
         }
-        let e = walk.verdict("docker://h/r:t");
+        let e = walk.verdict("docker://h/r:t", None);
         assert_eq!(e.kind(), kind, "{whys:?}");
         for why in whys {
             assert!(e.to_string().contains(&format!("m: {why:?}")), "{e}");
@@ -171,5 +171,14 @@ fn if_all_fail_each_is_listed_and_the_strongest_kind_wins() {
     }
     let mut alone = begun(&[true]);
     alone.failed(fault(Why::Missing), false, &[true]);
-    assert_eq!(alone.verdict("x").to_string(), "m: Missing", "one reason is the error itself");
+    assert_eq!(alone.verdict("x", None).to_string(), "m: Missing", "one reason is the error itself");
+    // A mirror that refuses us is no end where the registry itself is only away.
+    for (decides, kind) in [(None, ErrorKind::Auth), (Some(1), ErrorKind::Failed), (Some(9), ErrorKind::Auth)]
+    {
+        let well = [true, true];
+        let mut walk = begun(&well);
+        walk.failed(fault(Why::Denied), false, &well);
+        walk.failed(fault(Why::Unreachable), false, &well);
+        assert_eq!(walk.verdict("x", decides).kind(), kind, "{decides:?}");
+    }
 }
