@@ -5,12 +5,8 @@ use api::job::export::Disk;
 use std::path::PathBuf;
 
 fn job(path: PathBuf, format: Option<Wanted>) -> Export {
-    let target = api::job::Registry {
-        url: "docker://127.0.0.1:1/os:1".to_owned(),
-        architecture: None,
-        login: None,
-        ca: None,
-    };
+    let target =
+        api::job::Registry { url: "docker://127.0.0.1:1/os:1".to_owned(), ..api::job::Registry::default() };
     Export { disk: Disk::File(path), target, format, layer: Compression::Zstd, labels: Default::default() }
 }
 

@@ -10,6 +10,8 @@
 //!
 //! Which sources are served was decided when the job was made (`api::job::check`). Here a job is what another process wrote:
 //! what it says is checked again where it becomes a name, a header or a digest, and no message repeats a secret.
+//!
+//! An image that a node has mounted is read in place: its one disk is a file like any other, and may be compressed.
 
 mod secrets;
 
@@ -22,6 +24,7 @@ use crate::target::Destination;
 use crate::{Error, Result, unpack};
 use api::job::{self, Http, Import, Registry, Target};
 use container_disk::Name;
+use container_disk::locate::mounted;
 use container_disk::open::Places;
 use container_disk::registry::config::Own;
 use disk_format::Format;
@@ -129,6 +132,7 @@ fn wanted(job: &Import, places: Arc<Places>, wishes: Wishes) -> Result<Wanted> {
             options.places = places;
             Named::Image(name)
         }
+        job::Source::Mounted(image) => Named::Path(mounted::disk(&image.folder, &image.url)?),
         job::Source::Blank => {
             let size = job.size.filter(|&size| size > 0);
             let size = size.ok_or_else(|| Error::refused("an empty disk must say its size"))?;
@@ -206,7 +210,7 @@ fn certificates(folder: Option<&Path>) -> Result<Vec<PathBuf>> {
 pub(crate) fn image(registry: &Registry, places: Arc<Places>) -> Result<(Name, Arc<Places>)> {
     let name = in_registry(registry)?;
     let login = registry.login.as_ref().map(secrets::registry).transpose()?;
-    let own = Own { login, ca: certificates(registry.ca.as_deref())? };
+    let own = Own { login, ca: certificates(registry.ca.as_deref())?, insecure: registry.insecure };
     let places = match &name {
         Name::Registry(remote) if own != Own::default() => Arc::new(places.for_user_of(&remote.host, own)),
         _ => places,

@@ -5,6 +5,7 @@ use crate::ErrorKind;
 use crate::filter::verify::Digest;
 use crate::journal::Mode;
 use api::job::{Confidential, Files, SecretFiles, Source};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 fn job(source: Source) -> Import {
@@ -147,7 +148,14 @@ fn a_folder_takes_an_archive_and_no_disk() {
 fn an_image_is_of_a_registry_and_of_the_architecture_that_is_wanted() {
     let registry = |url: &str, architecture: Option<&str>| {
         let architecture = architecture.map(str::to_owned);
-        job(Source::Registry(Registry { url: url.into(), architecture, login: None, ca: None }))
+        job(Source::Registry(Registry {
+            url: url.into(),
+            architecture,
+            login: None,
+            ca: None,
+            insecure: false,
+            settings: BTreeMap::new(),
+        }))
     };
     let request = asked(&registry("docker://h.example/os:1", Some("arm64"))).unwrap();
     assert_eq!(request.source.image().unwrap().to_string(), "docker://h.example/os:1");
@@ -159,6 +167,27 @@ fn an_image_is_of_a_registry_and_of_the_architecture_that_is_wanted() {
         let what = refused(&registry(url, None));
         assert!(what.contains("docker://") || what.contains("registry"), "{url}: {what}");
     }
+}
+
+#[test]
+fn an_image_that_is_mounted_is_its_one_disk() {
+    let place = tempfile::tempdir().unwrap();
+    let image = || {
+        let url = "docker://h/os:1".to_owned();
+        job(Source::Mounted(job::MountedImage { url, folder: place.path().to_owned() }))
+    };
+    assert!(refused(&image()).contains("docker://h/os:1"), "an image without a disk");
+    std::fs::create_dir(place.path().join("disk")).unwrap();
+    std::fs::write(place.path().join("disk/os.img"), "x").unwrap();
+    assert_eq!(asked(&image()).unwrap().source, Named::Path(place.path().join("disk/os.img")));
+    assert_eq!(shown(&image().source), "docker://h/os:1");
+    // The author of an image must not get files of the pod.
+    std::fs::remove_file(place.path().join("disk/os.img")).unwrap();
+    std::os::unix::fs::symlink("/etc/cdi/secrets/login/secretKey", place.path().join("disk/os.img")).unwrap();
+    assert!(refused(&image()).contains("a link"));
+    std::fs::remove_dir_all(place.path().join("disk")).unwrap();
+    std::os::unix::fs::symlink("/etc", place.path().join("disk")).unwrap();
+    assert!(refused(&image()).contains("docker://h/os:1"));
 }
 
 #[test]

@@ -60,7 +60,7 @@ impl Volume {
 
 fn job(disk: Disk, address: &str) -> Export {
     let url = format!("docker://{address}/golden/os:1");
-    let target = Registry { url, architecture: Some("amd64".into()), login: None, ca: None };
+    let target = Registry { url, architecture: Some("amd64".into()), ..Registry::default() };
     Export { disk, target, format: None, layer: Compression::Zstd, labels: BTreeMap::new() }
 }
 
@@ -81,7 +81,7 @@ fn imported(address: &str) -> Vec<u8> {
     let volume = tempfile::tempdir().unwrap();
     let url = format!("docker://{address}/golden/os:1");
     let source =
-        Source::Registry(Registry { url, architecture: Some("amd64".into()), login: None, ca: None });
+        Source::Registry(Registry { url, architecture: Some("amd64".into()), ..Registry::default() });
     let target = Target::File(disk(volume.path()));
     Pod::run(&Import { source, target, size: None, preallocate: false }).done();
     std::fs::read(disk(volume.path())).unwrap()

@@ -1,13 +1,14 @@
 //! Imports from a registry that wants a login, over TLS with an authority of its own.
 
 use super::{Ended, Pod, disk, names};
-use api::job::{Confidential, Files, Import, Registry, SecretFiles, Source, Stage, Target};
+use api::job::{Confidential, Files, Import, MountedImage, Registry, SecretFiles, Source, Stage, Target};
 use base64::Engine as _;
 use container_disk::Name;
 use container_disk::open::Places;
 use container_disk::registry::config::{Login, Own};
 use container_disk::registry::copy::{Options, Progress, copy};
 use fetch::Secret;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tests::http::{Authority, pattern};
@@ -29,18 +30,10 @@ impl Guarded {
         let server = Server::serve(&Serve { tls: Some(&authority), basic: Some(USER), ..Serve::default() });
         let ca = tempfile::tempdir().expect("it can be made");
         std::fs::write(ca.path().join("ca.crt"), authority.pem()).expect("it can be made");
-        let folder = tempfile::tempdir().expect("it can be made");
-        let layout = folder.path().join("os");
-        Layout::create(&layout).image(LAYER_GZIP, &gzip(&Tar::default().file("disk/disk.img", bytes).end()));
         let login = Some(Login::Basic(USER.0.to_owned(), Secret::new(USER.1)));
-        let own = Own { login, ca: vec![ca.path().join("ca.crt")] };
+        let own = Own { login, ca: vec![ca.path().join("ca.crt")], insecure: false };
         let places = Places::new(None).for_user_of(&server.address(), own);
-        let name = |text: String| Name::of_image(&text).expect("a name");
-        let from = places.find(&name(format!("oci:{}", layout.display()))).expect("a layout");
-        let goal = places.goal(&name(format!("docker://{}/os:1", server.address()))).expect("a registry");
-        let (options, progress) = (Options::default(), Arc::new(Progress::default()));
-        copy(&*from.place, &from.which, &*goal.sink, goal.tag.as_deref(), &options, &progress)
-            .expect("it is pushed");
+        push(&server, &places, bytes);
         Guarded { server, ca }
     }
 
@@ -51,16 +44,46 @@ impl Guarded {
         ended
     }
 
+    /// The job with the login and without the authority, and a change of it.
+    fn job_with(&self, volume: &Path, change: impl FnOnce(&mut Registry)) -> Import {
+        let login = [("accessKeyId", USER.0.to_owned()), ("secretKey", USER.1.to_owned())];
+        let mut job = self.job(volume, &login, None);
+        if let Source::Registry(registry) = &mut job.source {
+            change(registry);
+        }
+        job
+    }
+
     fn job(&self, volume: &Path, secret: &[(&str, String)], ca: Option<PathBuf>) -> Import {
         let files =
             secret.iter().map(|(key, text)| ((*key).to_owned(), Confidential(text.clone().into_bytes())));
         let files = Files::Values(files.collect());
         let login = (!secret.is_empty()).then(|| SecretFiles { secret: "login".into(), files });
         let url = format!("docker://{}/os:1", self.server.address());
-        let source = Source::Registry(Registry { url, architecture: Some("amd64".into()), login, ca });
+        let source = Source::Registry(Registry {
+            url,
+            architecture: Some("amd64".into()),
+            login,
+            ca,
+            insecure: false,
+            settings: BTreeMap::new(),
+        });
         let target = Target::File(disk(volume));
         Import { source, target, size: None, preallocate: false }
     }
+}
+
+/// Puts the image `os:1` there.
+fn push(server: &Server, places: &Places, bytes: &[u8]) {
+    let folder = tempfile::tempdir().expect("it can be made");
+    let layout = folder.path().join("os");
+    Layout::create(&layout).image(LAYER_GZIP, &gzip(&Tar::default().file("disk/disk.img", bytes).end()));
+    let name = |text: String| Name::of_image(&text).expect("a name");
+    let from = places.find(&name(format!("oci:{}", layout.display()))).expect("a layout");
+    let goal = places.goal(&name(format!("docker://{}/os:1", server.address()))).expect("a registry");
+    let (options, progress) = (Options::default(), Arc::new(Progress::default()));
+    copy(&*from.place, &from.which, &*goal.sink, goal.tag.as_deref(), &options, &progress)
+        .expect("it is pushed");
 }
 
 #[test]
@@ -102,5 +125,114 @@ fn a_login_that_is_wrong_or_missing_ends_the_job_and_an_unknown_authority_is_not
     let mut pod = Pod::start(&registry.job(volume.path(), &login, None));
     let waits = pod.reports(|report| report.stage == Stage::Waiting);
     assert!(waits.message.contains("certificate"), "{waits:?}");
+    // Where that is set in a cluster, and nothing of a file that no pod has.
+    let (field, host) = ("spec.insecureRegistries of the CDIConfig config", registry.server.address());
+    assert!(waits.message.contains(field) && waits.message.contains(&host), "{waits:?}");
+    assert!(!waits.message.contains("registries.toml"), "{waits:?}");
     assert!(names(volume.path()).is_empty());
+}
+
+/// What the administrator of a cluster lists in its CDIConfig.
+#[test]
+fn a_registry_that_is_listed_as_insecure_is_asked_without_a_look_at_its_certificate() {
+    let bytes = pattern(1 << 20);
+    let registry = Guarded::start(&bytes);
+    let volume = tempfile::tempdir().unwrap();
+    Pod::run(&registry.job_with(volume.path(), |registry| registry.insecure = true)).done();
+    assert!(std::fs::read(disk(volume.path())).unwrap() == bytes);
+}
+
+/// The cluster's settings come with the job, and so do the certificates that they name.
+#[test]
+fn a_mirror_of_the_cluster_is_asked_when_the_registry_is_away() {
+    let bytes = pattern(1 << 20);
+    let guarded = Guarded::start(&bytes);
+    let open = open_registry(&bytes);
+    for (mirror, more) in [
+        (open.address(), "plain-http = true".to_owned()),
+        // Anonymous: a login of the image's own registry is nothing to a mirror.
+        (guarded.server.address(), "ca = 'corp.pem'".to_owned()),
+    ] {
+        let is_open = mirror == open.address();
+        let settings = format!("[[host.'away.invalid'.mirror]]\nhost = '{mirror}'\n{more}\n");
+        let pem = std::fs::read_to_string(guarded.ca.path().join("ca.crt")).unwrap();
+        let volume = tempfile::tempdir().unwrap();
+        let job = guarded.job_with(volume.path(), |registry| {
+            registry.url = "docker://away.invalid/os:1".into();
+            registry.settings =
+                BTreeMap::from([("registries.toml".to_owned(), settings), ("corp.pem".to_owned(), pem)]);
+        });
+        if is_open {
+            Pod::run(&job).done();
+            assert!(std::fs::read(disk(volume.path())).unwrap() == bytes);
+        } else {
+            // It refuses us for good; but the registry itself is only away.
+            let waits = Pod::start(&job).reports(|report| report.stage == Stage::Waiting);
+            assert!(
+                waits.message.contains(&mirror) && waits.message.contains("without a login"),
+                "{waits:?}"
+            );
+        }
+    }
+}
+
+/// They are not the DataVolume's, which waits until they are put right: what ends it here is its pod.
+#[test]
+fn settings_of_the_cluster_that_are_wrong_make_the_pod_wait() {
+    let registry = Guarded::start(&pattern(1 << 20));
+    for (name, text, wanted) in [
+        ("registries.toml", "[host.a]\nmirrors = 1", "line 2"),
+        ("registries.toml", "[[host.a.mirror]]\nhost = 'b c'", "is not a host name"),
+    ] {
+        let volume = tempfile::tempdir().unwrap();
+        let job = registry.job_with(volume.path(), |registry| {
+            registry.settings = BTreeMap::from([(name.to_owned(), text.to_owned())]);
+        });
+        let mut pod = Pod::start(&job);
+        let waits = pod.reports(|report| report.stage == Stage::Waiting);
+        assert!(waits.message.contains("ConfigMap coracle-registries"), "{waits:?}");
+        assert!(waits.message.contains(wanted), "{waits:?}");
+    }
+    // A job is what another process wrote: no file leads out of its folder.
+    for name in ["../registries.toml", "a/b", "..", "/etc/x", ""] {
+        let volume = tempfile::tempdir().unwrap();
+        let job = registry.job_with(volume.path(), |registry| {
+            registry.settings = BTreeMap::from([
+                ("registries.toml".to_owned(), String::new()),
+                (name.to_owned(), String::new()),
+            ]);
+        });
+        let report = Pod::run(&job).failed("Failed");
+        assert!(report.message.contains("which is no name"), "{report:?}");
+    }
+}
+
+/// What a pod has of an image that its node pulled.
+#[test]
+fn an_image_that_the_node_has_mounted_is_read_in_place() {
+    let bytes = pattern(3 << 20);
+    let image = tempfile::tempdir().unwrap();
+    std::fs::create_dir(image.path().join("disk")).unwrap();
+    std::fs::write(image.path().join("disk/disk.img.gz"), gzip(&bytes)).unwrap();
+    let job = |volume: &Path| {
+        let url = "docker://registry.invalid/os:1".to_owned();
+        let source = Source::Mounted(MountedImage { url, folder: image.path().to_owned() });
+        Import { source, target: Target::File(disk(volume)), size: None, preallocate: false }
+    };
+    let volume = tempfile::tempdir().unwrap();
+    let ended = Pod::run(&job(volume.path()));
+    assert!(ended.log.contains("docker://registry.invalid/os:1"), "{}", ended.log);
+    ended.done();
+    assert!(std::fs::read(disk(volume.path())).unwrap() == bytes);
+    std::fs::write(image.path().join("disk/second"), "").unwrap();
+    let volume = tempfile::tempdir().unwrap();
+    let report = Pod::run(&job(volume.path())).failed("InvalidImage");
+    assert!(report.message.contains("docker://registry.invalid/os:1"), "{report:?}");
+}
+
+/// A registry for everybody, in plain HTTP, with the image `os:1`.
+fn open_registry(bytes: &[u8]) -> Server {
+    let server = Server::start();
+    push(&server, &Places::new(None), bytes);
+    server
 }

@@ -1,10 +1,19 @@
 //! The one disk of an image that somebody has mounted: the same rules, on names that were listed in the folder.
+//!
+//! [`mounted`] judges what was listed; [`disk`] lists it too, in a folder that nobody writes to, as a runtime mounts an image.
 
 use super::rules;
 use super::scan::clean;
 use super::tree::{Entry, EntryKind, Tree};
 use crate::{Error, Result};
 use disk_format::Format;
+use std::fs::FileType;
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::{Path, PathBuf};
+
+/// The most names that are looked at, and the deepest folder below `/disk`.
+const MOST: usize = 1 << 12;
+const DEEPEST: usize = 8;
 
 /// Something that was listed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +59,51 @@ pub fn mounted(
         }
     };
     rules::choose(image, &tree, path.as_deref()).map(|(path, _)| path)
+}
+
+/// The file of the disk of an image whose root is `folder`. Nobody may write there meanwhile.
+pub fn disk(folder: &Path, image: &str) -> Result<PathBuf> {
+    let mut listed = Vec::new();
+    list(folder, "", &mut listed, 0)?;
+    mounted(image, listed, None).map(|path| folder.join(path))
+}
+
+/// The root, and all of `/disk`.
+fn list(folder: &Path, at: &str, listed: &mut Vec<(String, Listed)>, depth: usize) -> Result<()> {
+    let cannot = |e| Error::io(format!("cannot read the folder {} of the image", folder.display()), e);
+    for entry in folder.read_dir().map_err(cannot)? {
+        let entry = entry.map_err(cannot)?;
+        let Ok(name) = entry.file_name().into_string() else {
+            let what = format!("{} holds a name that is not UTF-8", folder.display());
+            return Err(Error::refused(what));
+        };
+        // Of the entry itself: links are not followed.
+        let found = entry.metadata().map(|meta| kind(meta.file_type(), meta.len())).map_err(cannot)?;
+        let path = if at.is_empty() { name.clone() } else { format!("{at}/{name}") };
+        if listed.len() >= MOST {
+            return Err(Error::refused(format!("{} holds more than {MOST} files", folder.display())));
+        }
+        let is_inside = found == Listed::Folder && (depth > 0 || name == "disk") && depth < DEEPEST;
+        listed.push((path.clone(), found));
+        if is_inside {
+            list(&folder.join(&name), &path, listed, depth + 1)?;
+        }
+    }
+    Ok(())
+}
+
+fn kind(kind: FileType, size: u64) -> Listed {
+    if kind.is_file() {
+        Listed::File(size)
+    } else if kind.is_dir() {
+        Listed::Folder
+    } else if kind.is_symlink() {
+        Listed::Other("a link".into())
+    } else if kind.is_block_device() || kind.is_char_device() {
+        Listed::Other("a device".into())
+    } else {
+        Listed::Other("neither a file nor a folder".into())
+    }
 }
 
 /// The format of a disk, by its first bytes; other formats than those of VM disks are refused. So many bytes are
@@ -102,6 +156,29 @@ mod tests {
                 Err(words) => assert!(said.as_ref().unwrap_err().contains(words), "{listed:?}: {said:?}"),
             }
         }
+    }
+
+    #[test]
+    fn a_folder_is_listed_without_going_through_a_link_and_within_bounds() {
+        let place = tempfile::tempdir().unwrap();
+        let root = place.path();
+        let at = |path: &str| root.join(path);
+        std::fs::create_dir_all(at("disk/below")).unwrap();
+        std::fs::create_dir(at("etc")).unwrap();
+        std::fs::write(at("disk/below/a.img"), "x").unwrap();
+        let said = || disk(root, "docker://h/os:1").map_err(|e| e.to_string());
+        assert!(said().is_err(), "the one file of /disk lies in /disk");
+        std::fs::write(at("disk/a.img"), "x").unwrap();
+        std::fs::remove_dir_all(at("disk/below")).unwrap();
+        assert_eq!(said(), Ok(at("disk/a.img")));
+        std::os::unix::fs::symlink("/etc/hostname", at("disk/b.img")).unwrap();
+        assert!(said().is_err());
+        std::fs::remove_file(at("disk/a.img")).unwrap();
+        assert!(said().unwrap_err().contains("a link"), "{:?}", said());
+        std::fs::remove_file(at("disk/b.img")).unwrap();
+        (0..=MOST).for_each(|number| std::fs::write(at(&format!("disk/{number}")), "").unwrap());
+        assert!(said().unwrap_err().contains("more than 4096 files"), "{:?}", said());
+        assert!(disk(&at("none"), "docker://h/os:1").is_err());
     }
 
     #[test]

@@ -66,6 +66,33 @@ impl Source {
     }
 }
 
+/// How the reference of an image in a registry begins.
+const DOCKER: &str = "docker://";
+
+impl Registry {
+    /// Reference of the image as container runtimes write it: `HOST/NAME:TAG`. Nothing for a URL that is none of a registry.
+    pub fn reference(&self) -> Option<&str> {
+        let url = self.url.as_deref()?;
+        let is_docker = url.get(..DOCKER.len()).is_some_and(|start| start.eq_ignore_ascii_case(DOCKER));
+        url.get(DOCKER.len()..).filter(|rest| is_docker && !rest.is_empty())
+    }
+
+    /// The same, where the node is to pull the image.
+    pub fn of_node(&self) -> Option<&str> {
+        self.reference().filter(|_| self.pull_method == Some(PullMethod::Node))
+    }
+
+    /// Registry of the image: `HOST` or `HOST:PORT`, in small letters.
+    pub fn host(&self) -> Option<String> {
+        Some(self.reference()?.split('/').next()?.to_ascii_lowercase())
+    }
+
+    /// Architecture that is asked for.
+    pub fn architecture(&self) -> Option<&str> {
+        self.platform.as_ref()?.architecture.as_deref().filter(|name| !name.is_empty())
+    }
+}
+
 impl Spec {
     /// Requested size of the disk, of `pvc` or of `storage`.
     pub fn size(&self) -> Option<&Quantity> {

@@ -4,6 +4,19 @@ use crate::object;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
+/// A text can be the name of an object or of a namespace, and stand as it is in a path of the API server. Whoever takes a
+/// name from a stranger asks this first: `../secrets/a` and `a?watch=true` lead elsewhere.
+pub fn is_name(text: &str) -> bool {
+    /// The longest name of an object.
+    const LONGEST: usize = 253;
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
+    let is_edge = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric());
+    (1..=LONGEST).contains(&text.len())
+        && text.bytes().all(is_plain)
+        && is_edge(text.bytes().next())
+        && is_edge(text.bytes().next_back())
+}
+
 object! {
     /// Standard Kubernetes metadata of an object.
     pub struct ObjectMeta {

@@ -10,6 +10,7 @@ use cdi::reach::Reach;
 use cdi::run::watch::{Phase, Watch};
 use cdi::{Error, Result, import};
 use container_disk::open::Places;
+use container_disk::registry::config::Readers;
 use guard::confine::{Attributes, set_attributes};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -68,7 +69,7 @@ fn moved(order: &Order, watch: &Arc<Watch>) -> Result<Said> {
     let threads = thread::available_parallelism().map_or(2, usize::from);
     let owner = Some(order.owner.clone()).filter(|owner| !owner.is_empty());
     let wishes = Wishes { memory: order.memory, owner, ..Wishes::of_threads(threads) };
-    let places = Arc::new(Places::new(None));
+    let places = Arc::new(places(order.registries.as_deref())?);
     // The end of the conversation is the end of this sender.
     let (going_on, ended) = channel::<()>();
     let ready = |reach: &Reach| {
@@ -115,6 +116,19 @@ fn moved(order: &Order, watch: &Arc<Watch>) -> Result<Said> {
     };
     let resumed = report.resumed_at.unwrap_or(0);
     Ok(Said::Done(Disk { size: report.virtual_size, resumed, labels, ..Disk::default() }))
+}
+
+/// Where images are. The cluster's settings about registries are not the DataVolume's: where they are wrong it waits until they
+/// are put right, and then another pod takes the place of this one.
+pub(crate) fn places(registries: Option<&Path>) -> Result<Places> {
+    let places = Places::new(registries.map(Path::to_owned)).read_by(Readers::Cluster);
+    if registries.is_some() {
+        places.registries().map_err(|e| {
+            let what = "the ConfigMap coracle-registries of the installation has settings that are wrong";
+            Error::failed(format!("{what}: {}", e.chain()))
+        })?;
+    }
+    Ok(places)
 }
 
 /// Says what will be done, and that it begins.

@@ -14,6 +14,7 @@ use crate::progress::Progress;
 use crate::running::{Attempt, Ended};
 use crate::said::{Fault, Job, Order, Said};
 use crate::server::{self, Pages, Shown};
+use crate::settings;
 use crate::stop::Stop;
 use api::job::Report;
 use cdi::Result;
@@ -31,7 +32,8 @@ const PERIOD: Duration = Duration::from_secs(10);
 
 /// Does a job, and says how far it is. `listen`: another address than that of a worker pod.
 pub(crate) fn run<J: Job>(job: J, progress: Progress, listen: Option<&str>) -> Result<Report> {
-    let order = Order { memory: pod::memory()?, job, owner: owner() };
+    let registries = settings::write(job.registry())?;
+    let order = Order { memory: pod::memory()?, job, owner: owner(), registries };
     let shown = Arc::new(Shown { progress: Mutex::new(progress), owner: order.owner.clone() });
     let stop = Stop::listen()?;
     let (at, _) = server::start(server::bind(listen)?, Arc::new(Pages::new(Arc::clone(&shown))?))?;

@@ -170,7 +170,8 @@ fn sentence(error: &Error) -> String {
     let mut line = without_flags(&error.to_string());
     for cause in error_core::causes(error) {
         let text = without_flags(&cause.to_string());
-        if !line.ends_with(&text) {
+        // What an error says of its cause already is not said twice.
+        if !line.contains(&text) {
             line = format!("{line}: {text}");
         }
     }

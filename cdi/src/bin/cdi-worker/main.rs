@@ -51,6 +51,7 @@ mod said;
 mod sent;
 mod serve;
 mod server;
+mod settings;
 mod stop;
 mod tls;
 mod upload;

@@ -33,7 +33,10 @@ fn metrics(progress: &Progress, owner: &str) -> String {
         );
     };
     let percent = progress.percent().to_string();
-    metric("kubevirt_cdi_import_progress_total", "counter", "The import progress in percentage", percent);
+    let work = if progress.is_clone() { "clone" } else { "import" };
+    let (name, help) =
+        (format!("kubevirt_cdi_{work}_progress_total"), format!("The {work} progress in percentage"));
+    metric(&name, "counter", &help, percent);
     let (done, resumed) = (report.done.to_string(), report.resumed.to_string());
     metric("coracle_import_done_bytes", "gauge", "Bytes of the disk that are done.", done);
     if let Some(total) = report.total {
@@ -65,6 +68,10 @@ mod tests {
         assert!(show(&progress, "u-1").contains(&line("0")), "{}", show(&progress, "u-1"));
         progress.moved(1, 3, false, Instant::now());
         assert!(show(&progress, "u-1").contains(&line("33.33")), "{}", show(&progress, "u-1"));
+        let clone = Progress::new("https://h/disk", false).of_clone(true);
+        let text = show(&clone, "u-1");
+        assert!(text.contains("\nkubevirt_cdi_clone_progress_total{ownerUID=\"u-1\"} 0\n"), "{text}");
+        assert!(!text.contains("import_progress"), "{text}");
         progress.done(crate::said::Disk { size: 3, resumed: 2, ..crate::said::Disk::default() });
         let text = show(&progress, "u-1");
         assert!(text.contains(&line("100")), "{text}");

@@ -30,6 +30,7 @@ pub(crate) struct Progress {
     /// An upload whose connection broke and may go on: what is said of it stays.
     is_held: bool,
     is_stopped: bool,
+    is_clone: bool,
 }
 
 /// The words for the kind of work.
@@ -58,6 +59,16 @@ impl Progress {
             late: "the deadline passed; the next pod of this volume goes on from the journal, where there is one",
         };
         Progress::with(words, preallocates)
+    }
+
+    /// The same of a clone, or not.
+    pub(crate) fn of_clone(self, is_clone: bool) -> Progress {
+        Progress { is_clone, ..self }
+    }
+
+    /// Whether a clone is made.
+    pub(crate) fn is_clone(&self) -> bool {
+        self.is_clone
     }
 
     /// Before the first upload.
@@ -111,6 +122,7 @@ impl Progress {
             begins_anew: false,
             is_held: false,
             is_stopped: false,
+            is_clone: false,
         }
     }
 

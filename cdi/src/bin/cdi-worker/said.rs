@@ -1,23 +1,38 @@
 //! What the two processes say to each other: an order on the standard input of an attempt, lines on its standard output.
 //! Behind the order of an upload its bytes follow (`cdi::source::upload`).
 
-use api::job::{Export, Import};
+use api::job::{Export, Import, Registry, Source};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 /// A job that attempts are made at.
 pub(crate) trait Job: Serialize + DeserializeOwned {
     /// The word that starts an attempt; people do not type it.
     const ATTEMPT: &'static str;
+
+    /// The registry that is asked.
+    fn registry(&self) -> Option<&Registry>;
 }
 
 impl Job for Import {
     const ATTEMPT: &'static str = "attempt";
+
+    fn registry(&self) -> Option<&Registry> {
+        match &self.source {
+            Source::Registry(registry) => Some(registry),
+            _ => None,
+        }
+    }
 }
 
 impl Job for Export {
     const ATTEMPT: &'static str = "attempt-export";
+
+    fn registry(&self) -> Option<&Registry> {
+        Some(&self.target)
+    }
 }
 
 /// The longest line that is read.
@@ -32,6 +47,9 @@ pub(crate) struct Order<J = Import> {
     pub(crate) memory: u64,
     /// The uid of the PVC: what another one's attempt left on the volume is not gone on with.
     pub(crate) owner: String,
+    /// The file with the cluster's settings about registries, where it has any.
+    #[serde(default)]
+    pub(crate) registries: Option<PathBuf>,
 }
 
 /// A line of an attempt.

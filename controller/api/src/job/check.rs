@@ -3,6 +3,7 @@
 use super::import::said;
 use crate::datavolume::{ContentType, DataVolume, Http, PullMethod, Registry, Source};
 use crate::fault::{Fault, Reason};
+use crate::meta::is_name;
 
 /// Every fault of a DataVolume. One without faults can be imported.
 pub fn check(volume: &DataVolume) -> Vec<Fault> {
@@ -19,6 +20,11 @@ pub fn check(volume: &DataVolume) -> Vec<Fault> {
             faults.push(Fault::new("spec.source", Reason::Required, "a DataVolume must say what fills it"));
         }
     }
+    if (spec.source.is_some() || spec.source_ref.is_some()) && is_filled_otherwise(volume) {
+        let what = "External population is incompatible with Source and SourceRef";
+        faults.push(Fault::new("spec.source", Reason::Invalid, what));
+    }
+    check_names(volume, &mut faults);
     check_size(volume, &mut faults);
     match &spec.content_type {
         None | Some(ContentType::Kubevirt) => {}
@@ -39,6 +45,49 @@ pub fn check(volume: &DataVolume) -> Vec<Fault> {
         faults.push(Fault::not_yet("spec.finalCheckpoint"));
     }
     faults
+}
+
+/// The PVC says itself what fills it.
+fn is_filled_otherwise(volume: &DataVolume) -> bool {
+    let (pvc, storage) = (volume.spec.pvc.as_ref(), volume.spec.storage.as_ref());
+    pvc.is_some_and(|pvc| pvc.data_source.is_some() || pvc.data_source_ref.is_some())
+        || storage.is_some_and(|pvc| pvc.data_source.is_some() || pvc.data_source_ref.is_some())
+}
+
+/// The names of other objects become paths and parts of a pod: each must be one that an object can have.
+fn check_names(volume: &DataVolume, faults: &mut Vec<Fault>) {
+    let spec = &volume.spec;
+    let mut judge = |field: String, kind: &str, name: &Option<String>| {
+        if let Some(name) = said(name).filter(|name| !is_name(name)) {
+            let what = format!("{name:?} cannot be the name of a {kind}");
+            faults.push(Fault::new(field, Reason::Invalid, what));
+        }
+    };
+    judge("spec.priorityClassName".to_owned(), "PriorityClass", &spec.priority_class_name);
+    judge("spec.serviceAccountName".to_owned(), "ServiceAccount", &spec.service_account_name);
+    let source = spec.source.as_ref();
+    let http = source.and_then(|source| source.http.as_ref());
+    let s3 = source.and_then(|source| source.s3.as_ref());
+    let gcs = source.and_then(|source| source.gcs.as_ref());
+    let registry = source.and_then(|source| source.registry.as_ref());
+    let named = [
+        ("http", http.map(|http| &http.secret_ref), http.map(|http| &http.cert_config_map)),
+        ("s3", s3.map(|s3| &s3.secret_ref), s3.map(|s3| &s3.cert_config_map)),
+        ("gcs", gcs.map(|gcs| &gcs.secret_ref), None),
+        (
+            "registry",
+            registry.map(|registry| &registry.secret_ref),
+            registry.map(|registry| &registry.cert_config_map),
+        ),
+    ];
+    for (source, secret, certificates) in named {
+        let at = |field: &str| format!("spec.source.{source}.{field}");
+        judge(at("secretRef"), "Secret", secret.unwrap_or(&None));
+        judge(at("certConfigMap"), "ConfigMap", certificates.unwrap_or(&None));
+    }
+    for (i, name) in http.iter().flat_map(|http| &http.secret_extra_headers).enumerate() {
+        judge(format!("spec.source.http.secretExtraHeaders[{i}]"), "Secret", &Some(name.clone()));
+    }
 }
 
 /// An archive is files, and a block device takes none.
@@ -116,7 +165,7 @@ fn check_source(source: &Source, faults: &mut Vec<Fault>) {
     }
     if let Some(gcs) = &source.gcs {
         let at = "spec.source.gcs.url";
-        if said(&gcs.secret_ref).is_some() && gcs.url.starts_with("http://") {
+        if said(&gcs.secret_ref).is_some() && begins(&gcs.url, "http://") {
             let what = "with secretRef it must begin with gs:// or https://: the token of an account goes by TLS alone";
             faults.push(Fault::new(at, Reason::Invalid, what));
         } else {
@@ -131,7 +180,7 @@ fn check_registry(registry: &Registry, faults: &mut Vec<Fault>) {
         faults.push(Fault::not_yet(at("imageStream")));
     }
     match said(&registry.url) {
-        Some(url) if url.starts_with("docker://") => {}
+        Some(_) if registry.reference().is_some() => {}
         Some(url) => {
             let what = format!("must be docker://HOST/REPO:TAG, not {url:?}");
             faults.push(Fault::new(at("url"), Reason::Invalid, what));
@@ -143,11 +192,7 @@ fn check_registry(registry: &Registry, faults: &mut Vec<Fault>) {
         None => {}
     }
     match &registry.pull_method {
-        None | Some(PullMethod::Pod) => {}
-        Some(PullMethod::Node) => {
-            let hint = "leave it out: the importer pulls the image itself";
-            faults.push(Fault::not_yet(at("pullMethod")).hint(hint));
-        }
+        None | Some(PullMethod::Pod | PullMethod::Node) => {}
         Some(PullMethod::Other(word)) if word.is_empty() => {}
         Some(PullMethod::Other(word)) => {
             let what = format!("must be pod or node, not {word:?}");
@@ -156,9 +201,14 @@ fn check_registry(registry: &Registry, faults: &mut Vec<Fault>) {
     }
 }
 
+/// Whether an address has a scheme, in whatever letters.
+fn begins(url: &str, scheme: &str) -> bool {
+    url.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+}
+
 /// An address may hold a password or a signature, and is not repeated.
 fn check_address(at: &str, url: &str, schemes: &[&str], faults: &mut Vec<Fault>) {
-    if !schemes.iter().any(|scheme| url.starts_with(scheme)) {
+    if !schemes.iter().any(|scheme| begins(url, scheme)) {
         let what = format!("must begin with {}", schemes.join(" or "));
         faults.push(Fault::new(at, Reason::Invalid, what));
     }

@@ -147,7 +147,7 @@ impl Request {
         let (url, architecture) = (self.target.clone(), self.architecture.clone());
         Ok(Export {
             disk,
-            target: Registry { url, architecture, login, ca },
+            target: Registry { url, architecture, login, ca, ..Registry::default() },
             format: self.format,
             layer: self.layer,
             labels: self.labels.clone(),

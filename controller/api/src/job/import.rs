@@ -37,6 +37,8 @@ pub enum Source {
     Gcs(Gcs),
     /// Container image in a registry.
     Registry(Registry),
+    /// Container image that the node has pulled and mounted.
+    Mounted(MountedImage),
     /// Nothing: the disk is empty, and the job says its size.
     Blank,
     /// Stream that a client sends to the worker.
@@ -119,7 +121,7 @@ pub struct Upload {
 }
 
 /// Container image in a registry.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Registry {
     /// Reference of the image: `docker://HOST/NAME:TAG`.
@@ -134,6 +136,22 @@ pub struct Registry {
     /// Folder whose files hold certificates (PEM) to trust beside the system's.
     #[serde(default)]
     pub ca: Option<PathBuf>,
+    /// Skip the verification of the registry's TLS certificate, and speak plain HTTP where the registry has no TLS.
+    #[serde(default)]
+    pub insecure: bool,
+    /// Settings of the cluster about registries, as files by name: `registries.toml`, and certificates that it names.
+    #[serde(default)]
+    pub settings: BTreeMap<String, String>,
+}
+
+/// Container image that the node has pulled and mounted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct MountedImage {
+    /// Reference of the image, for messages: `docker://HOST/NAME:TAG`.
+    pub url: String,
+    /// Folder with the image's root.
+    pub folder: PathBuf,
 }
 
 /// Files of a Secret.
@@ -166,6 +184,12 @@ pub trait References {
 
     /// Folder with the files of a ConfigMap.
     fn config_map(&mut self, name: &str) -> Result<PathBuf, Self::Error>;
+
+    /// Folder where the node mounts the image of a reference (`HOST/NAME:TAG`), pulled with this Secret. Nothing where there is
+    /// no node that does: the importer pulls the image itself.
+    fn image(&mut self, _reference: &str, _pull_secret: Option<&str>) -> Option<PathBuf> {
+        None
+    }
 }
 
 /// Why a DataVolume does not become a job.
@@ -223,6 +247,7 @@ impl Source {
             Source::Gcs(gcs) => Some(&gcs.url.0),
             Source::Registry(registry) => Some(&registry.url),
             Source::Clone(clone) => Some(&clone.url),
+            Source::Mounted(image) => Some(&image.url),
             Source::Blank | Source::Upload(_) => None,
         }
     }
@@ -238,12 +263,12 @@ fn of_source<R: References>(
     } else if let Some(s3) = &source.s3 {
         let login = login(&s3.secret_ref, references)?;
         let ca = said(&s3.cert_config_map).map(|name| references.config_map(name)).transpose()?;
-        Some(Source::S3(S3 { url: Confidential(s3.url.clone()), login, ca }))
+        Some(Source::S3(S3 { url: Confidential(with_small_scheme(&s3.url)), login, ca }))
     } else if let Some(gcs) = &source.gcs {
         let login = login(&gcs.secret_ref, references)?;
-        Some(Source::Gcs(Gcs { url: Confidential(gcs.url.clone()), login }))
+        Some(Source::Gcs(Gcs { url: Confidential(with_small_scheme(&gcs.url)), login }))
     } else if let Some(registry) = &source.registry {
-        Some(Source::Registry(image(registry, references)?))
+        Some(image(registry, references)?)
     } else if source.blank.is_some() {
         Some(Source::Blank)
     } else {
@@ -263,7 +288,7 @@ fn web<R: References>(http: &datavolume::Http, references: &mut R) -> Result<Htt
     let secret_headers = http.secret_extra_headers.iter().map(&mut secret).collect::<Result<_, _>>()?;
     let login = said(&http.secret_ref).map(secret).transpose()?;
     Ok(Http {
-        url: Confidential(http.url.clone()),
+        url: Confidential(with_small_scheme(&http.url)),
         headers: http.extra_headers.iter().cloned().map(Confidential).collect(),
         secret_headers,
         login,
@@ -273,14 +298,29 @@ fn web<R: References>(http: &datavolume::Http, references: &mut R) -> Result<Htt
     })
 }
 
-fn image<R: References>(registry: &datavolume::Registry, references: &mut R) -> Result<Registry, R::Error> {
-    let platform = registry.platform.as_ref();
-    Ok(Registry {
-        url: registry.url.clone().unwrap_or_default(),
-        architecture: platform.and_then(|platform| said(&platform.architecture)).cloned(),
+fn image<R: References>(registry: &datavolume::Registry, references: &mut R) -> Result<Source, R::Error> {
+    let url = with_small_scheme(registry.url.as_deref().unwrap_or_default());
+    if let Some(reference) = registry.of_node()
+        && let Some(folder) = references.image(reference, said(&registry.secret_ref).map(String::as_str))
+    {
+        return Ok(Source::Mounted(MountedImage { url, folder }));
+    }
+    Ok(Source::Registry(Registry {
+        url,
+        architecture: registry.architecture().map(str::to_owned),
         login: login(&registry.secret_ref, references)?,
         ca: said(&registry.cert_config_map).map(|name| references.config_map(name)).transpose()?,
-    })
+        insecure: false,
+        settings: BTreeMap::new(),
+    }))
+}
+
+/// An address with its scheme in small letters: schemes mean the same in any.
+fn with_small_scheme(url: &str) -> String {
+    match url.split_once(':') {
+        Some((scheme, rest)) => format!("{}:{rest}", scheme.to_ascii_lowercase()),
+        None => url.to_owned(),
+    }
 }
 
 /// A text that is set and not empty: an empty one is as good as none.

@@ -26,6 +26,7 @@ pub use clone::{Clone, Serve};
 pub use confidential::Confidential;
 pub use export::Export;
 pub use import::{
-    Files, Gcs, Http, Import, References, Refusal, Registry, S3, SecretFiles, Source, Target, Upload,
+    Files, Gcs, Http, Import, MountedImage, References, Refusal, Registry, S3, SecretFiles, Source, Target,
+    Upload,
 };
 pub use report::{LONGEST, Report, Stage};

@@ -3,7 +3,8 @@
 use api::datavolume::DataVolume;
 use api::fault::Reason;
 use api::job::{
-    Confidential, Files, Import, References, Refusal, Registry, SecretFiles, Source, Target, check,
+    Confidential, Files, Import, MountedImage, References, Refusal, Registry, SecretFiles, Source, Target,
+    check,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -47,6 +48,25 @@ impl References for Mounts {
     }
 }
 
+/// A place whose node mounts images.
+struct Node;
+
+impl References for Node {
+    type Error = String;
+
+    fn secret(&mut self, name: &str) -> Result<Files, String> {
+        Err(format!("the node has the Secret {name}"))
+    }
+
+    fn config_map(&mut self, name: &str) -> Result<PathBuf, String> {
+        Err(format!("the node has its own certificates, and not {name}"))
+    }
+
+    fn image(&mut self, reference: &str, pull_secret: Option<&str>) -> Option<PathBuf> {
+        Some(PathBuf::from(format!("/{reference} with {}", pull_secret.unwrap_or_default())))
+    }
+}
+
 fn import(volume: &DataVolume) -> Import {
     Import::of(volume, Target::File("disk.img".into()), &mut Mounts::default()).unwrap()
 }
@@ -84,8 +104,8 @@ fn every_field_of_a_source_that_is_not_served_is_refused_by_its_name() {
     let table = [
         (json!({"registry": {"imageStream": "i"}}), "registry.imageStream", Reason::NotSupported),
         (
-            json!({"registry": {"url": "docker://h/x", "pullMethod": "node"}}),
-            "registry.pullMethod",
+            json!({"registry": {"imageStream": "i", "pullMethod": "node"}}),
+            "registry.imageStream",
             Reason::NotSupported,
         ),
         (
@@ -128,7 +148,7 @@ fn every_field_of_a_source_that_is_not_served_is_refused_by_its_name() {
         let source = json!({"http": {"url": "http://h/x", "checksum": checksum}});
         assert_eq!(faults(&of_source(&source)), [], "{source}");
     }
-    for method in ["pod", ""] {
+    for method in ["pod", "node", ""] {
         let source = json!({"registry": {"url": "docker://h/x", "pullMethod": method, "secretRef": ""}});
         assert_eq!(faults(&of_source(&source)), [], "{source}");
     }
@@ -262,6 +282,8 @@ fn an_image_and_nothing_become_jobs() {
         architecture: Some("arm64".into()),
         login: Some(SecretFiles { secret: "login".into(), files: Files::Folder("/secrets/login".into()) }),
         ca: Some("/maps/ca".into()),
+        insecure: false,
+        settings: BTreeMap::new(),
     };
     assert_eq!(image.source, Source::Registry(registry));
     assert_eq!(image.source.address(), Some("docker://h/x:1"));
@@ -273,6 +295,70 @@ fn an_image_and_nothing_become_jobs() {
     assert_eq!((&blank.source, blank.source.address()), (&Source::Blank, None));
     let text = serde_json::to_string(&blank).unwrap();
     assert_eq!(serde_json::from_str::<Import>(&text).unwrap(), blank);
+}
+
+#[test]
+fn an_image_that_the_node_pulls_is_read_where_it_is_mounted() {
+    let image =
+        json!({"url": "docker://h/x:1", "pullMethod": "node", "secretRef": "login", "certConfigMap": "ca"});
+    let volume = of_source(&json!({"registry": image}));
+    let mounted = Import::of(&volume, Target::File("x".into()), &mut Node).unwrap().source;
+    let wanted = MountedImage { url: "docker://h/x:1".into(), folder: "/h/x:1 with login".into() };
+    assert_eq!((mounted.address(), &mounted), (Some("docker://h/x:1"), &Source::Mounted(wanted)));
+    // On a computer without Kubernetes no node does: it is pulled as any other.
+    assert!(matches!(import(&volume).source, Source::Registry(registry) if registry.login.is_some()));
+}
+
+#[test]
+fn a_scheme_is_the_same_in_all_letters() {
+    for (source, wanted) in [
+        (json!({"http": {"url": "HTTPS://Host/Path"}}), "https://Host/Path"),
+        (json!({"s3": {"url": "Https://h/b/x"}}), "https://h/b/x"),
+        (json!({"gcs": {"url": "GS://b/x"}}), "gs://b/x"),
+        (json!({"registry": {"url": "Docker://h/x"}}), "docker://h/x"),
+    ] {
+        let volume = of_source(&source);
+        assert_eq!(faults(&volume), [], "{source}");
+        assert_eq!(import(&volume).source.address(), Some(wanted));
+    }
+    // The token of an account goes by TLS alone, however that is written.
+    let plain = of_source(&json!({"gcs": {"url": "HTTP://h/b/x", "secretRef": "account"}}));
+    assert_eq!(faults(&plain), [("spec.source.gcs.url".to_owned(), Reason::Invalid)]);
+}
+
+#[test]
+fn the_name_of_another_object_is_one_that_an_object_can_have() {
+    for (source, field) in [
+        (json!({"http": {"url": "http://h/x", "secretRef": "../a"}}), "http.secretRef"),
+        (json!({"http": {"url": "http://h/x", "certConfigMap": "a/b"}}), "http.certConfigMap"),
+        (
+            json!({"http": {"url": "http://h/x", "secretExtraHeaders": ["a", "A"]}}),
+            "http.secretExtraHeaders[1]",
+        ),
+        (json!({"s3": {"url": "https://h/b/x", "secretRef": "a b"}}), "s3.secretRef"),
+        (json!({"s3": {"url": "https://h/b/x", "certConfigMap": "-"}}), "s3.certConfigMap"),
+        (json!({"gcs": {"url": "gs://b/x", "secretRef": "a\n"}}), "gcs.secretRef"),
+        (json!({"registry": {"url": "docker://h/x", "secretRef": ".."}}), "registry.secretRef"),
+        (json!({"registry": {"url": "docker://h/x", "certConfigMap": "a?"}}), "registry.certConfigMap"),
+    ] {
+        assert_eq!(faults(&of_source(&source)), [(format!("spec.source.{field}"), Reason::Invalid)]);
+    }
+    let mut volume = of_source(&json!({"blank": {}}));
+    volume.spec.service_account_name = Some("a/b".into());
+    assert_eq!(faults(&volume), [("spec.serviceAccountName".to_owned(), Reason::Invalid)]);
+}
+
+#[test]
+fn a_pvc_that_says_what_fills_it_has_no_source_beside() {
+    let size = json!({"requests": {"storage": "1Gi"}});
+    let other = json!({"kind": "PersistentVolumeClaim", "name": "other"});
+    for field in ["dataSource", "dataSourceRef"] {
+        for at in ["pvc", "storage"] {
+            let mut spec = json!({"source": {"blank": {}}});
+            spec[at] = json!({"resources": size, field: other});
+            assert_eq!(faults(&volume(&spec)), [("spec.source".to_owned(), Reason::Invalid)], "{at} {field}");
+        }
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! One attempt at an export, in a process that has given up everything but the disk and the network.
 
-use crate::attempt::{PERIOD, end_when_asked, planned, say, start, with_order};
+use crate::attempt::{PERIOD, end_when_asked, places, planned, say, start, with_order};
 use crate::fault;
 use crate::said::{Disk, Order, Said};
 use api::job::Export;
@@ -9,7 +9,6 @@ use cdi::export::{Steps, prepare};
 use cdi::plan::Wishes;
 use cdi::reach::Reach;
 use cdi::run::watch::Watch;
-use container_disk::open::Places;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -40,7 +39,8 @@ fn moved(order: &Order<Export>) -> Result<Said> {
         let (watch, steps) = (Arc::clone(&watch), Arc::clone(&steps));
         start("progress", move || tell(&watch, &steps, &ended))
     };
-    let prepared = prepare(&order.job, Arc::new(Places::new(None)), wishes, &watch, ready)?;
+    let prepared =
+        prepare(&order.job, Arc::new(places(order.registries.as_deref())?), wishes, &watch, ready)?;
     planned(&prepared.plan_text());
     let exported = prepared.run(&watch, &steps)?;
     drop(going_on);

@@ -4,7 +4,7 @@ use crate::attempts;
 use crate::earlier;
 use crate::pod::{self, owner};
 use crate::progress::Progress;
-use api::job::{Import, Report, Target};
+use api::job::{Import, Report, Source, Target};
 use cdi::Result;
 use printable::line;
 use std::process::ExitCode;
@@ -23,7 +23,8 @@ fn work(listen: Option<&str>) -> Result<Report> {
     }
     let source = line(&cdi::import::shown(&job.source));
     tracing::info!("imports {source} to {}", target(&job));
-    let progress = Progress::new(&source, job.preallocate);
+    let is_clone = matches!(job.source, Source::Clone(_));
+    let progress = Progress::new(&source, job.preallocate).of_clone(is_clone);
     attempts::run(job, progress, listen)
 }
 

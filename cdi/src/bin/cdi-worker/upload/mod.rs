@@ -205,7 +205,7 @@ impl Uploads {
     async fn begin(&self, bytes: Option<u64>) -> Result<Conversion, Fault> {
         self.progress().receives(bytes);
         let job = Import { source: Source::Upload(Upload { bytes }), ..self.job.clone() };
-        let order = Order { job, memory: self.memory, owner: self.shown.owner.clone() };
+        let order = Order { job, memory: self.memory, owner: self.shown.owner.clone(), registries: None };
         let started = Conversion::start(order, &self.stop, &self.shown).await;
         started.map_err(|e| Fault {
             reason: crate::fault::FAILED.to_owned(),

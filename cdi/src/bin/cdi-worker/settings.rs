@@ -1,0 +1,36 @@
+//! What the cluster says about registries, as the files that a registry's settings are read from. They are in the job, for no
+//! pod can mount a ConfigMap of another namespace; and they name one another by path (`ca = "corp.pem"`).
+
+use api::job::Registry;
+use cdi::{Error, Result};
+use guard::folder::{Parents, own};
+use std::path::{Path, PathBuf};
+
+/// The file that leads to all others.
+const MAIN: &str = "registries.toml";
+
+/// Writes what a job says of its registry into a folder of this process alone. Gives the file of settings, where there is one.
+pub(crate) fn write(registry: Option<&Registry>) -> Result<Option<PathBuf>> {
+    let Some(registry) = registry.filter(|registry| registry.settings.contains_key(MAIN)) else {
+        return Ok(None);
+    };
+    let folder = std::env::temp_dir().join(format!("cdi-registries-{}", std::process::id()));
+    let cannot = |e| Error::io(format!("cannot write settings of registries to {}", folder.display()), e);
+    // What another process of this number left is not ours.
+    match std::fs::remove_dir_all(&folder) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(cannot(e)),
+        _ => {}
+    }
+    own(&folder, Parents::Named).map_err(|e| Error::failed(format!("{}: {e}", folder.display())))?;
+    for (name, text) in &registry.settings {
+        let is_name =
+            !name.is_empty() && !name.starts_with("..") && Path::new(name).components().count() == 1;
+        if !is_name || name.contains('/') {
+            return Err(Error::refused(format!(
+                "the settings of registries have a file {name:?}, which is no name"
+            )));
+        }
+        std::fs::write(folder.join(name), text).map_err(cannot)?;
+    }
+    Ok(Some(folder.join(MAIN)))
+}
