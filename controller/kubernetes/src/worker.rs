@@ -31,3 +31,9 @@ pub const DEVICE: &str = "/dev/cdi-block-volume";
 pub const SECRETS: &str = "/etc/cdi/secrets";
 /// Where a worker finds its ConfigMaps with certificates, each in a folder of its name.
 pub const CERTIFICATES: &str = "/etc/cdi/certs";
+/// The ConfigMap of the installation whose files tell importer pods about registries: mirrors, and certificates that they name.
+pub const REGISTRIES: &str = "coracle-registries";
+/// Where a worker finds an image that the node has pulled and mounted, and the volume of its pod that is mounted there.
+pub const IMAGE: (&str, &str) = ("/image", "cdi-image-vol");
+/// The annotation of an importer pod with a sum of what it was told about registries.
+pub const TOLD: &str = "cdi.kubevirt.io/storage.pod.registries";

@@ -8,12 +8,13 @@
 //! ```
 
 use super::claim::{AT_ONCE, Wanted};
+use super::registries::Told;
 use super::{NEXT, Round, WAITS, claim_name, notes, pod, status, upload, worker};
 use api::datavolume::{Condition, ConditionType, Phase};
-use api::job::{Refusal, Report};
+use api::job::{Refusal, Report, Stage};
 use jiff::{SignedDuration, Timestamp};
 use kubernetes::config::Config;
-use kubernetes::objects::{Key, Kind, PersistentVolumeClaim, Pod, Work, key};
+use kubernetes::objects::{Key, Kind, PersistentVolumeClaim, Pod, Work, World, key};
 use worker::Worker;
 
 /// What the kubelet says of a container that was killed for want of memory.
@@ -26,7 +27,7 @@ impl<'a> Round<'a> {
         let pod = self.world.worker_for(claim, self.work);
         let seen = notes::running(&self.next).filter(|said| said.status == "False");
         let seen = seen.and_then(|said| said.last_transition_time.as_ref()?.parse().ok());
-        match worker::look(self.world, pod, self.work, seen, self.now) {
+        match worker::look(self.world, pod, self.work, self.node_image(), seen, self.now) {
             Worker::None => self.begin(wanted, claim),
             Worker::Waits(reason, message) => {
                 let stuck = pod.filter(|_| self.work == Work::Upload);
@@ -48,7 +49,7 @@ impl<'a> Round<'a> {
             Worker::Runs(report) => {
                 match self.work {
                     Work::Upload => self.receives(claim, pod, report),
-                    _ => self.imports(claim, report),
+                    _ => self.imports(claim, pod, report),
                 }
                 self.silent(pod);
             }
@@ -118,6 +119,7 @@ impl<'a> Round<'a> {
         if !claim.is_bound() && !self.may_be_bound(wanted, claim, is_wanted) {
             return;
         }
+        let Some(told) = self.told(&config) else { return };
         let pod_name = self.work.pod(claim_name(claim));
         let namespace = claim.meta.namespace.clone().unwrap_or_default();
         if self.world.pods.get(&namespace, &pod_name).is_some() {
@@ -132,7 +134,8 @@ impl<'a> Round<'a> {
         let failed = self.world.failures.get(&self.key());
         let failed = failed.filter(|failed| matches!(failed.about, Kind::Pod | Kind::Service | Kind::Secret));
         if let Some(failed) = failed {
-            let message = format!("the {} cannot be made: {}", self.words().pod, failed.message);
+            let what = format!("the {} cannot be made: {}", self.words().pod, failed.message);
+            let message = with_advice(what);
             self.stands("ErrStartingPod", &message);
             let phase = self.words().scheduled.0.clone();
             self.go(phase, Some((true, "ErrStartingPod", message)));
@@ -155,6 +158,7 @@ impl<'a> Round<'a> {
             attempt: self.next.restart_count.unwrap_or(0),
             work: self.work,
             deadline: span.as_ref().map(|span| upload::deadline(span, self.now)),
+            told: &told,
         };
         match pod::pod(self.volume, wanted, &around) {
             Ok(object) => {
@@ -224,7 +228,43 @@ impl<'a> Round<'a> {
         }
     }
 
-    fn imports(&mut self, claim: &PersistentVolumeClaim, report: Option<&Report>) {
+    /// The image that the node pulls, where it does.
+    fn node_image(&self) -> Option<&'a str> {
+        self.volume.spec.source.as_ref()?.registry.as_ref()?.of_node()
+    }
+
+    /// What the pod of an image is told, or nothing while it cannot be made as the DataVolume and the cluster want it.
+    fn told(&mut self, config: &Config) -> Option<Told> {
+        if let (Some(_), Some(why)) = (self.node_image(), no_image_volumes(self.world, config)) {
+            let message = format!(
+                "pullMethod node needs image volumes of pods, and {why}; without pullMethod the importer pulls the image itself"
+            );
+            self.stands("ImageVolumesMissing", &message);
+            self.go(Phase::Pending, Some((true, "ImageVolumesMissing", message)));
+            self.after.look_again(self.now.checked_add(NODES).unwrap_or(self.now));
+            return None;
+        }
+        match Told::of(self.volume, self.world) {
+            Ok(told) => Some(told),
+            Err(message) => {
+                self.stands("RegistriesNotValid", &message);
+                self.go(Phase::Pending, Some((true, "RegistriesNotValid", message)));
+                None
+            }
+        }
+    }
+
+    fn imports(&mut self, claim: &PersistentVolumeClaim, pod: Option<&Pod>, report: Option<&Report>) {
+        let waits = report.is_some_and(|report| report.stage == Stage::Waiting);
+        let told = Told::of(self.volume, self.world);
+        if let (true, Some(pod), Ok(told)) = (waits, pod, told)
+            && !told.is_known_to(pod)
+        {
+            let message = "what is set for registries has changed: another pod takes the place of this one";
+            self.stands("Restarting", message);
+            self.scheduled(claim);
+            return self.deletes(Some(pod));
+        }
         self.say(ConditionType::Running, "True", "Pod is running", "");
         self.say(ConditionType::Ready, "False", "TransferRunning", "Import is running");
         notes::import(claim, "Running", self.next.restart_count, &mut self.after);
@@ -297,6 +337,36 @@ impl<'a> Round<'a> {
         if let Some(pod) = pod.filter(|pod| !pod.is_going()) {
             self.after.delete(key(Kind::Pod, &pod.meta), &pod.meta);
         }
+    }
+}
+
+/// The time between two looks at nodes that cannot mount images.
+const NODES: SignedDuration = SignedDuration::from_mins(1);
+
+/// Why the cluster has no image volumes.
+fn no_image_volumes(world: &World, config: &Config) -> Option<&'static str> {
+    if !config.image_volumes {
+        Some("the feature gate ImageVolume is disabled in the KubeVirt object")
+    } else if !world.facts.image_volumes {
+        Some(
+            "the API server does not know them (Kubernetes 1.33 or later does, with the feature ImageVolume)",
+        )
+    } else if !world.nodes_mount_images() {
+        Some("a node cannot mount images (kubelet 1.33 with containerd 2.1 or CRI-O 1.33, or later, can)")
+    } else {
+        None
+    }
+}
+
+/// What to do about a quota, or a range of limits, that wants more said of a pod than is said.
+fn with_advice(refusal: String) -> String {
+    let wants_more = ["must specify", "no limit is specified", "no request is specified"];
+    match wants_more.iter().any(|words| refusal.contains(words)) {
+        true => format!(
+            "{refusal}; the administrator says what worker pods request, and their limits, in spec.podResourceRequirements of the \
+             CDIConfig config, or a LimitRange of the namespace does"
+        ),
+        false => refusal,
     }
 }
 

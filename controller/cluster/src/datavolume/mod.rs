@@ -11,6 +11,7 @@
 //!  claim  the PVC of a DataVolume       fill    the pod, and the next one     worker  how it is with the pod     pod  the object
 //!  size   overhead of file systems      upload  certificate, Service, client  status  conditions of a DataVolume
 //!  users  VMIs that use the disk        alone   a PVC without a DataVolume    notes   annotations of the PVC     words
+//!  registries   what a pod is told about registries
 //! ```
 //!
 //! **Flow.** Each round looks at the PVC and at the pod, makes a copy of the status as it should be, and writes the
@@ -29,6 +30,9 @@ mod claim;
 mod fill;
 pub(crate) mod notes;
 pub(crate) mod pod;
+pub(crate) mod registries;
+#[cfg(test)]
+mod registries_tests;
 mod size;
 mod status;
 #[cfg(test)]

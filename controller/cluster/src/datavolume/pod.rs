@@ -7,13 +7,15 @@
 //!       /data or /dev/cdi-block-volume     the PVC
 //!       /etc/cdi/secrets/NAME              Secrets that the source names
 //!       /etc/cdi/certs/NAME                ConfigMaps with certificates
+//!       /image                             the image, where the node pulls it: an image volume
 //!       /etc/tls                           of an upload: its certificate, and the authorities of its clients
 //!       /tmp                               an emptyDir
 //! ```
 
 use super::claim::Wanted;
+use super::registries::Told;
 use api::datavolume::DataVolume;
-use api::job::{Files, Import, References, Refusal, Target};
+use api::job::{Files, Import, References, Refusal, Source, Target};
 use api::machine::Machine;
 use api::vmi::VirtualMachineInstance;
 use jiff::Timestamp;
@@ -22,7 +24,9 @@ use kubernetes::config::Config;
 use kubernetes::launcher::USER;
 use kubernetes::objects::{ClusterFacts, Kind, PersistentVolumeClaim, Work, owner};
 use kubernetes::uploads::{CLIENT_NAME, TLS_FOLDER};
-use kubernetes::worker::{APP, ATTEMPT, CERTIFICATES, DEVICE, DISK, FOLDER, PORT, SECRETS, WORK, WORKER};
+use kubernetes::worker::{
+    APP, ATTEMPT, CERTIFICATES, DEVICE, DISK, FOLDER, IMAGE, PORT, SECRETS, TOLD, WORK, WORKER,
+};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -51,6 +55,8 @@ pub(super) struct Around<'a> {
     /// What the pod does. Of an upload: until when it waits for one, before its certificate ends.
     pub(super) work: Work,
     pub(super) deadline: Option<Timestamp>,
+    /// What the pod is told about registries.
+    pub(super) told: &'a Told,
 }
 
 /// The pod.
@@ -64,6 +70,9 @@ pub(super) fn pod(
     let target = if is_block { Target::Device(target) } else { Target::File(target) };
     let mut mounted = Mounted::default();
     let mut job = Import::of(volume, target, &mut mounted)?;
+    if let Source::Registry(registry) = &mut job.source {
+        around.told.say(registry);
+    }
     if wanted.disk.is_some() {
         job.size = wanted.disk;
     } else if volume.spec.source.as_ref().is_none_or(|source| source.blank.is_none()) {
@@ -108,6 +117,10 @@ pub(super) fn pod(
         }
     }
     place(&mut pod["spec"], around);
+    if let Some(sum) = around.told.sum() {
+        pod["metadata"]["annotations"][TOLD] = json!(sum);
+    }
+    mounted.pull(&mut pod["spec"], volume);
     Ok(pod)
 }
 
@@ -303,11 +316,14 @@ fn place(spec: &mut Value, around: &Around<'_>) {
     }
 }
 
-/// The Secrets and ConfigMaps that a source names, each mounted in a folder of its name.
+/// The Secrets and ConfigMaps that a source names, each mounted in a folder of its name; and the image that the node pulls.
 #[derive(Default)]
 pub(crate) struct Mounted {
     secrets: BTreeSet<String>,
     certificates: BTreeSet<String>,
+    image: Option<String>,
+    /// With which the node pulls it.
+    pull_secret: Option<String>,
 }
 
 impl References for Mounted {
@@ -322,11 +338,35 @@ impl References for Mounted {
         self.certificates.insert(name.to_owned());
         Ok(PathBuf::from(CERTIFICATES).join(name))
     }
+
+    fn image(&mut self, reference: &str, pull_secret: Option<&str>) -> Option<PathBuf> {
+        (self.image, self.pull_secret) = (Some(reference.to_owned()), pull_secret.map(str::to_owned));
+        Some(PathBuf::from(IMAGE.0))
+    }
 }
 
 impl Mounted {
+    /// What the node needs to pull the image: the Secret, and to be of the architecture, for it takes from the image what it runs
+    /// itself.
+    fn pull(&self, spec: &mut Value, volume: &DataVolume) {
+        if let Some(name) = &self.pull_secret {
+            let mut secrets = spec["imagePullSecrets"].as_array().cloned().unwrap_or_default();
+            secrets.push(json!({"name": name}));
+            spec["imagePullSecrets"] = json!(secrets);
+        }
+        let registry = volume.spec.source.as_ref().and_then(|source| source.registry.as_ref());
+        if let (Some(_), Some(architecture)) = (&self.image, registry.and_then(|one| one.architecture())) {
+            spec["nodeSelector"]["kubernetes.io/arch"] = json!(architecture);
+        }
+    }
+
     /// Adds them to those of a pod.
     pub(crate) fn add(&self, volumes: &mut Vec<Value>, mounts: &mut Vec<Value>) {
+        if let Some(reference) = &self.image {
+            let (folder, volume) = IMAGE;
+            volumes.push(json!({"name": volume, "image": {"reference": reference}}));
+            mounts.push(json!({"name": volume, "mountPath": folder, "readOnly": true}));
+        }
         for (number, name) in self.secrets.iter().enumerate() {
             let volume = format!("cdi-secret-vol-{number}");
             volumes.push(json!({"name": volume, "secret": {"secretName": name}}));

@@ -30,11 +30,12 @@ pub(crate) enum Worker<'a> {
 /// Looks at the pod that does this work.
 ///
 /// An upload that failed for good is no end: the next pod takes another one. `seen`: since when it is said that the pod does not
-/// run.
+/// run. `image`: what the node pulls for it, beside the worker's own image.
 pub(crate) fn look<'a>(
     world: &'a World,
     pod: Option<&Pod>,
     work: Work,
+    image: Option<&str>,
     seen: Option<Timestamp>,
     now: Timestamp,
 ) -> Worker<'a> {
@@ -82,7 +83,7 @@ pub(crate) fn look<'a>(
             told => Worker::Runs(told.map(|(_, report)| report)),
         };
     }
-    let (word, message) = why(world, pod, work);
+    let (word, message) = why(world, pod, work, image);
     Worker::Waits(word, message)
 }
 
@@ -97,9 +98,8 @@ fn after(ended: Timestamp, attempt: i64) -> Timestamp {
 }
 
 /// Why a pod does not run, in the scheduler's or the kubelet's words.
-fn why(world: &World, pod: &Pod, work: Work) -> (String, String) {
-    let scheduled = pod.condition("PodScheduled");
-    if let Some(condition) = scheduled.filter(|condition| condition.status == "False") {
+fn why(world: &World, pod: &Pod, work: Work, image: Option<&str>) -> (String, String) {
+    if let Some(condition) = pod.unscheduled() {
         let said = condition.message.clone().unwrap_or_default();
         let reason = condition.reason.clone().unwrap_or_else(|| "Unschedulable".to_owned());
         let whose = match work {
@@ -117,8 +117,15 @@ fn why(world: &World, pod: &Pod, work: Work) -> (String, String) {
         Some((word, message))
             if matches!(word.as_str(), "ErrImagePull" | "ImagePullBackOff" | "InvalidImageName") =>
         {
-            let image = &world.facts.worker_image;
-            ("ImagePullFailed".to_owned(), format!("{message}: {image}"))
+            let own = &world.facts.worker_image;
+            let is_named =
+                [Some(own.as_str()), image].into_iter().flatten().any(|image| message.contains(image));
+            let names = match image {
+                Some(image) => format!("{image} or {own}"),
+                None => own.clone(),
+            };
+            let message = if is_named { message } else { format!("{message}: {names}") };
+            ("ImagePullFailed".to_owned(), message)
         }
         Some((word, message)) => match warning {
             Some(warning) if message.is_empty() => (warning.reason.clone(), warning.message.clone()),

@@ -32,11 +32,12 @@ mod pod;
 mod tests;
 
 use crate::datavolume::notes;
+use crate::datavolume::registries::Told;
 use crate::datavolume::users::user;
 use crate::datavolume::worker::{self, PAUSE, Worker};
 use answer::{Answer, Phase};
 use api::cdi::annotations::{CONTENT_TYPE, EXPORT_ANSWERS, EXPORT_REQUEST};
-use api::datavolume::{DataVolume, Phase as Filling};
+use api::datavolume::{DataVolume, Phase as Filling, Registry};
 use api::job::Report;
 use api::job::export::{self, Request};
 use api::meta::ObjectMeta;
@@ -160,7 +161,7 @@ impl<'a> Round<'a> {
             }
         };
         let seen = self.is.since.parse().ok();
-        match worker::look(self.world, self.pod, Work::Export, seen, self.now) {
+        match worker::look(self.world, self.pod, Work::Export, None, seen, self.now) {
             Worker::None => self.begin(&request),
             Worker::Waits(reason, message) => self.waits(&reason, &message),
             Worker::Runs(report) => self.runs(report),
@@ -236,6 +237,14 @@ impl<'a> Round<'a> {
             self.waits("ErrStartingPod", &message);
             return self.after.look_again(retry);
         }
+        let registry = Registry { url: Some(request.target.clone()), ..Registry::default() };
+        let told = match Told::of_host(registry.host().as_deref(), self.world) {
+            Ok(told) => told,
+            Err(message) => {
+                self.waits("RegistriesNotValid", &message);
+                return self.looks_again();
+            }
+        };
         if self.is.reason != "Starting" && self.next.restarts == 0 {
             self.tell(
                 false,
@@ -245,7 +254,7 @@ impl<'a> Round<'a> {
         }
         self.waits("Starting", &format!("pod {pod_name} is being made"));
         let config = Config::read(self.world);
-        let object = pod::pod(request, self.claim, &config, &self.world.facts, &self.next);
+        let object = pod::pod(request, self.claim, &config, &self.world.facts, &self.next, &told);
         self.after.create(Key::new(Kind::Pod, namespace, pod_name), object);
     }
 

@@ -2,6 +2,7 @@
 
 use super::answer::Answer;
 use crate::datavolume::pod::{Mounted, Part, worker};
+use crate::datavolume::registries::Told;
 use api::cdi::annotations::EXPORT_REQUEST;
 use api::job::export::{Disk, Request};
 use kubernetes::config::Config;
@@ -16,11 +17,13 @@ pub(super) fn pod(
     config: &Config,
     facts: &ClusterFacts,
     answer: &Answer,
+    told: &Told,
 ) -> Value {
     let is_block = claim.is_block();
     let disk = if is_block { Disk::Device(DEVICE.into()) } else { Disk::File(DISK.into()) };
     let mut mounted = Mounted::default();
-    let Ok(job) = request.job(disk, &mut mounted);
+    let Ok(mut job) = request.job(disk, &mut mounted);
+    told.say(&mut job.target);
     let (mut volumes, mut mounts) = (Vec::new(), Vec::new());
     mounted.add(&mut volumes, &mut mounts);
     let mut pod = worker(Part {

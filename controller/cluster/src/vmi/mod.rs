@@ -266,7 +266,7 @@ impl Round<'_> {
             }
         };
         let image_volumes =
-            config.image_volumes && self.world.facts.image_volumes && self.nodes_mount_images();
+            config.image_volumes && self.world.facts.image_volumes && self.world.nodes_mount_images();
         let around = Surroundings { config, facts: &self.world.facts, image_volumes, claims };
         let pod = pod::pod(&whole, &machine, &around);
         let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
@@ -312,11 +312,6 @@ impl Round<'_> {
             let message = "All of the VMI's DVs are bound and ready";
             self.say(ConditionType::DataVolumesReady, "True", "AllDVsReady", message);
         }
-    }
-
-    fn nodes_mount_images(&self) -> bool {
-        let may_get_it = |node: &&kubernetes::objects::Node| !node.cordoned && node.takes_vmis();
-        self.world.nodes.all().filter(may_get_it).all(kubernetes::objects::Node::mounts_images)
     }
 
     /// The pod is there: the VMI waits for it now.
@@ -416,7 +411,7 @@ impl Round<'_> {
 
     /// Repeats what the scheduler, the kubelet and the runtime say of the pod.
     fn repeat(&mut self, pod: &Pod) {
-        match pod.condition("PodScheduled").filter(|condition| condition.status == "False") {
+        match pod.unscheduled() {
             Some(condition) => {
                 let reason = condition.reason.as_deref().unwrap_or_default();
                 let message = condition.message.as_deref().unwrap_or_default();

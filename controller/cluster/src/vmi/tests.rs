@@ -81,6 +81,11 @@ fn what_the_scheduler_and_the_kubelet_say_is_repeated() {
     sim.settle();
     let said = sim.condition(&key, "PodScheduled").unwrap();
     assert_eq!(said, ("False".into(), "Unschedulable".into(), message.into()));
+    let error =
+        json!({"type": "PodScheduled", "status": "False", "reason": "SchedulerError", "message": "conflict"});
+    sim.change(&pod, json!({"status": {"conditions": [error]}}));
+    sim.settle();
+    assert_eq!(sim.condition(&key, "PodScheduled"), None, "the scheduler tries again at once");
     sim.change(&pod, json!({"status": {
         "conditions": [{"type": "PodScheduled", "status": "True"}],
         "containerStatuses": [{"name": "compute", "state": {"waiting": {"reason": "ErrImagePull", "message": "manifest unknown"}}}],

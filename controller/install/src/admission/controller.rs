@@ -2,7 +2,7 @@
 //!
 //! | right | bound |
 //! |---|---|
-//! | create `pods` | launchers: owned by a VMI, off the node's namespaces, in the form of [`kubernetes::launcher`]; workers: owned by a PVC, in that form, with nothing of the node's ([`kubernetes::worker`]) |
+//! | create `pods` | launchers: owned by a VMI, off the node's namespaces, in the form of [`kubernetes::launcher`]; workers: owned by a PVC, in that form, with nothing of the node's but an image that it pulls for an import ([`kubernetes::worker`]) |
 //! | delete `pods`, patch `pods/status` | launchers by label and name, owned or left behind, and workers; of a launcher's status only the conditions |
 //! | create, patch `persistentvolumeclaims` | those of DataVolumes; afterwards only annotations of CDI |
 //! | create, patch `datasources` | those of DataImportCrons, which lead to PVCs of their namespace; of all others the status, which has no path of its own |
@@ -42,7 +42,7 @@ use kubernetes::objects::rights::names;
 use kubernetes::objects::{Kind, LAUNCHER, Program, REVISION, SCHEDULABLE};
 use kubernetes::servers::SERVICE;
 use kubernetes::uploads::UPLOADER;
-use kubernetes::worker::{EXPORTER, IMPORTER, WORKER};
+use kubernetes::worker::{EXPORTER, IMAGE, IMPORTER, WORKER};
 
 /// Capabilities of a sidecar, which reach no further than the pod's own network.
 const OF_THE_NETWORK: [&str; 2] = ["NET_ADMIN", "NET_RAW"];
@@ -315,10 +315,13 @@ fn launcher(wishes: &Wishes) -> Vec<(String, &'static str)> {
         ),
         (
             format!(
-                "!({}) || object.spec.?volumes.orValue([]).all(volume, !has(volume.hostPath) && !has(volume.image))",
-                is_worker("object")
+                "!({}) || object.spec.?volumes.orValue([]).all(volume, !has(volume.hostPath) && \
+                 (!has(volume.image) || volume.name == {} && object.metadata.name.startsWith({})))",
+                is_worker("object"),
+                literal(IMAGE.1),
+                literal(IMPORTER)
             ),
-            "makes worker pods with nothing of a node",
+            "makes worker pods with nothing of a node but, for an import, the image that the node pulls",
         ),
         (
             format!(

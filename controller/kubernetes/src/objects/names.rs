@@ -1,5 +1,7 @@
 //! Names that are made from names: always the same from the same, and short enough.
 
+pub use api::meta::is_name;
+
 use crate::uploads::UPLOADER;
 use crate::worker::{EXPORTER, IMPORTER};
 
@@ -23,19 +25,6 @@ pub fn pod(vmi: &str, uid: &str, attempt: u32) -> String {
     let room = LABEL - LAUNCHER.len() - "-".len() - end.len();
     let name: String = vmi.chars().take(room).collect();
     format!("{LAUNCHER}{}-{end}", name.trim_end_matches(['-', '.']))
-}
-
-/// A text can be the name of an object or of a namespace, and stand as it is in a path of the API server. Whoever takes a
-/// name from a stranger asks this first: `../secrets/a` and `a?watch=true` lead elsewhere.
-pub fn is_name(text: &str) -> bool {
-    /// The longest name of an object.
-    const LONGEST: usize = 253;
-    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
-    let is_edge = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric());
-    (1..=LONGEST).contains(&text.len())
-        && text.bytes().all(is_plain)
-        && is_edge(text.bytes().next())
-        && is_edge(text.bytes().next_back())
 }
 
 /// A name as the value of a label: itself, or its beginning and a sum.

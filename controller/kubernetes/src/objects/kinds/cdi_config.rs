@@ -14,7 +14,9 @@ pub(crate) const ABOUT: About = About {
         names: &[CONFIG],
         ..Use::NONE
     },
-    // It says by whom the certificate of cdi-uploadproxy is signed.
-    touches: |world, _| vec![certificates(world)],
+    // It says by whom the certificate of cdi-uploadproxy is signed, and which registries may be asked without TLS.
+    touches: |world, _| {
+        [certificates(world)].into_iter().chain(super::data_volume::from_registries(world)).collect()
+    },
     ..About::named("cdi.kubevirt.io/v1beta1", "CDIConfig", "cdiconfigs")
 };

@@ -1,10 +1,11 @@
-//! ConfigMap: the bundles of authorities, the public keys of upload tokens, the note that the installation was removed, and how the API server shows itself to
-//! the servers of aggregated APIs.
+//! ConfigMap: the bundles of authorities, the public keys of upload tokens, the note that the installation was removed, what
+//! importer pods are told about registries, and how the API server shows itself to the servers of aggregated APIs.
 
 use super::secret::{AUTHORITY, certificates};
 use crate::objects::about::kept;
 use crate::objects::{About, Elsewhere, Selector, Use};
 use crate::uploads::{CLIENT_SIGNER, SERVER_SIGNER, SIGNING_KEY};
+use crate::worker::REGISTRIES;
 
 /// The key of the ConfigMap [`AUTHORITY`] that holds the authorities.
 pub const BUNDLE: &str = "ca-bundle";
@@ -22,7 +23,7 @@ pub(crate) const ABOUT: About = About {
     controller: Use {
         follows: &[Selector::ALL],
         verbs: &[(None, &["create", "delete", "get", "patch"])],
-        names: &[AUTHORITY, REMOVED, SERVER_SIGNER.1, CLIENT_SIGNER.1, SIGNING_KEY],
+        names: &[AUTHORITY, REMOVED, SERVER_SIGNER.1, CLIENT_SIGNER.1, SIGNING_KEY, REGISTRIES],
         ..Use::NONE
     },
     // The authorities by which it knows virt-handler, and those by which it knows the API server.
@@ -35,6 +36,9 @@ pub(crate) const ABOUT: About = About {
     // The authorities by which it knows virt-api.
     handler: Use { follows: &[Selector::ALL], names: &[AUTHORITY], ..Use::NONE },
     // The installation may wait for the note to go.
-    touches: |world, _| super::kubevirt::all(world).into_iter().chain([certificates(world)]).collect(),
+    touches: |world, key| match key.name == REGISTRIES {
+        true => super::data_volume::from_registries(world),
+        false => super::kubevirt::all(world).into_iter().chain([certificates(world)]).collect(),
+    },
     ..About::named("v1", "ConfigMap", "configmaps")
 };

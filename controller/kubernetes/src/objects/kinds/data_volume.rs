@@ -2,7 +2,8 @@
 
 use super::persistent_volume_claim::users;
 use crate::objects::about::kept;
-use crate::objects::{About, Selector, Use, owner};
+use crate::objects::{About, Key, Kind, Selector, Use, World, key, owner};
+use api::datavolume::Phase;
 
 pub(crate) const ABOUT: About = About {
     kept: kept!(data_volumes),
@@ -24,3 +25,14 @@ pub(crate) const ABOUT: About = About {
     },
     ..About::named("cdi.kubevirt.io/v1beta1", "DataVolume", "datavolumes")
 };
+
+/// The DataVolumes that import from a registry and are not done.
+pub(super) fn from_registries(world: &World) -> Vec<Key> {
+    let is_done = |phase: Option<&Phase>| matches!(phase, Some(Phase::Succeeded | Phase::Failed));
+    let volumes = world.data_volumes.all().filter(|volume| {
+        let source = volume.spec.source.as_ref();
+        source.is_some_and(|source| source.registry.is_some())
+            && !is_done(volume.status.as_ref().and_then(|status| status.phase.as_ref()))
+    });
+    volumes.map(|volume| key(Kind::DataVolume, &volume.metadata)).collect()
+}

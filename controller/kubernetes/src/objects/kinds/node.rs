@@ -87,6 +87,13 @@ impl Node {
     }
 }
 
+impl World {
+    /// Every node that takes VMIs now can mount images.
+    pub fn nodes_mount_images(&self) -> bool {
+        self.nodes.all().filter(|node| !node.cordoned && node.takes_vmis()).all(Node::mounts_images)
+    }
+}
+
 fn version_of(text: &str) -> (u32, u32) {
     let mut numbers =
         text.trim_start_matches('v').split(['.', '-', '+']).map(|part| part.parse().unwrap_or(0));

@@ -140,6 +140,13 @@ impl Pod {
         self.conditions.iter().find(|condition| condition.kind == kind)
     }
 
+    /// Why the scheduler finds no node for it. An error inside the scheduler (somebody else changed a PVC first) is no reason: it
+    /// tries again at once.
+    pub fn unscheduled(&self) -> Option<&Condition> {
+        let is_error = |condition: &Condition| condition.reason.as_deref() == Some("SchedulerError");
+        self.condition("PodScheduled").filter(|said| said.status == "False" && !is_error(said))
+    }
+
     /// One of its containers.
     pub fn container(&self, name: &str) -> Option<&Container> {
         self.containers.iter().find(|container| container.name == name)

@@ -38,6 +38,18 @@ pub struct StorageClass {
     pub may_grow: bool,
 }
 
+impl StorageClass {
+    /// PVCs without a class get it.
+    pub fn is_default(&self) -> bool {
+        self.meta.annotations.get(DEFAULT).is_some_and(|value| value == "true")
+    }
+
+    /// Disks of VMs without a class get it.
+    pub fn is_default_of_vms(&self) -> bool {
+        self.meta.annotations.get(DEFAULT_OF_VMS).is_some_and(|value| value == "true")
+    }
+}
+
 impl Kept for StorageClass {
     fn take(object: Value) -> Option<Self> {
         Some(StorageClass {
@@ -62,17 +74,15 @@ impl World {
         if let Some(name) = named {
             return self.storage_classes.get("", name);
         }
-        let default = |annotation: &str| {
-            let said = |class: &&StorageClass| {
-                class.meta.annotations.get(annotation).is_some_and(|value| value == "true")
-            };
+        let default = |is_so: fn(&StorageClass) -> bool| {
             // Of several the newest, and of these the first by name: as the API server chooses.
             let age = |class: &&StorageClass| {
                 (class.meta.creation_timestamp.clone(), std::cmp::Reverse(class.meta.name.clone()))
             };
-            self.storage_classes.all().filter(said).max_by_key(age)
+            self.storage_classes.all().filter(|class| is_so(class)).max_by_key(age)
         };
-        of_vms.then(|| default(DEFAULT_OF_VMS)).flatten().or_else(|| default(DEFAULT))
+        let of_vms = of_vms.then(|| default(StorageClass::is_default_of_vms)).flatten();
+        of_vms.or_else(|| default(StorageClass::is_default))
     }
 }
 
