@@ -3,6 +3,8 @@
 //! Names and labels are those that dashboards look for. Everything but the times is read off the World when somebody
 //! asks; nothing is kept for it.
 
+mod cdi;
+
 use api::vm::{PrintableStatus, VirtualMachine};
 use api::vmi::{EvictionStrategy, Phase, VirtualMachineInstance};
 use api_server::metrics::{Histograms, Is, Page};
@@ -65,6 +67,7 @@ pub(crate) fn page(world: &World, times: &Times, work: Work) -> String {
     vmis(&mut page, world);
     nodes(&mut page, world);
     import_crons(&mut page, world);
+    cdi::write(&mut page, world);
     page.histogram(
         "kubevirt_vmi_phase_transition_time_seconds",
         "Seconds that a VMI spent in each phase.",
