@@ -78,16 +78,20 @@ pub(super) fn told_by_claim(pvc: &Value) -> String {
 /// The phase of a DataVolume, and those of its conditions that do not hold.
 fn told_by_data_volume(data_volume: &Value) -> String {
     let mut told = match phase(data_volume) {
-        "" => "DataVolume without a phase: nobody has looked at it yet".to_owned(),
+        "" => "DataVolume is new, and has no phase yet".to_owned(),
         phase => format!("DataVolume in phase {phase}"),
     };
     let conditions = data_volume["status"]["conditions"].as_array().into_iter().flatten();
     let fails = conditions.filter(|condition| condition["status"] != "True").take(MOST_CONDITIONS);
+    let mut said = Vec::new();
     for condition in fails {
         let text = |field: &str| condition[field].as_str().unwrap_or_default();
-        if text("reason").is_empty() && text("message").is_empty() {
+        // Several conditions wait for the same: it is told once.
+        let why = (text("reason"), text("message"));
+        if why == ("", "") || said.contains(&why) {
             continue;
         }
+        said.push(why);
         told += &format!("; {} {}", text("type"), text("status"));
         if !text("reason").is_empty() {
             told += &format!(" ({})", text("reason"));
@@ -113,12 +117,13 @@ mod tests {
             {"type": "Ready", "status": "False"},
             {"type": "Bound", "status": "False", "reason": "Pending", "message": "PVC d Pending"},
             {"type": "Running", "status": "True", "reason": "Pod is running"},
+            {"type": "Transferring", "status": "False", "reason": "Pending", "message": "PVC d Pending"},
         ]);
         let wanted = "DataVolume in phase Pending; Bound False (Pending): PVC d Pending".to_owned();
         assert_eq!(stage(json!({"phase": "Pending", "conditions": conditions})), Stage::Waits(wanted));
         let failed = Stage::Failed("DataVolume in phase Failed".to_owned());
         assert_eq!(stage(json!({"phase": "Failed"})), failed);
-        assert!(matches!(stage(Value::Null), Stage::Waits(told) if told.contains("nobody has looked")));
+        assert!(matches!(stage(Value::Null), Stage::Waits(told) if told.contains("no phase yet")));
     }
 
     #[test]

@@ -100,9 +100,7 @@ fn is_filled(seen: &Seen<'_>, volume: &Volume) -> Option<Finding> {
     let watch = format!("watch it: kubectl get datavolume {name} -n {} -w", seen.facts.namespace);
     let (what, advice) = match phase {
         "Succeeded" => return None,
-        "" => {
-            ("which nobody has looked at yet".to_owned(), "see whether CDI runs: kubectl get cdi".to_owned())
-        }
+        "" => ("which has no phase yet".to_owned(), "see whether CDI runs: kubectl get cdi".to_owned()),
         "UploadScheduled" | "UploadReady" => (
             "which waits for an upload".to_owned(),
             format!(
