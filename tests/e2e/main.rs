@@ -24,6 +24,7 @@ mod network;
 mod nodes;
 mod probes;
 mod reasons;
+mod registries;
 mod removal;
 mod replicas;
 mod rights;

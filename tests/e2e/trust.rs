@@ -327,6 +327,16 @@ fn a_stolen_token_of_virt_controller_makes_no_way_into_a_node() {
     refused(&worker("importer-b", "VirtualMachineInstance", &|_| ()), "worker pods, owned by their PVCs");
     refused(&worker("other", "PersistentVolumeClaim", &|_| ()), "worker pods, owned by their PVCs");
     refused(&worker("importer-b", "PersistentVolumeClaim", &shows), "worker pods with nothing of a node");
+    let image = |volume: &'static str| {
+        move |pod: &mut serde_json::Value| {
+            pod["spec"]["volumes"] =
+                serde_json::json!([{"name": volume, "image": {"reference": "registry:5000/disk:1"}}]);
+        }
+    };
+    worker("importer-c", "PersistentVolumeClaim", &image("cdi-image-vol")).ok();
+    for (name, volume) in [("importer-d", "other"), ("cdi-upload-d", "cdi-image-vol")] {
+        refused(&worker(name, "PersistentVolumeClaim", &image(volume)), "worker pods with nothing of a node");
+    }
     let claim = |owner: &str| {
         format!(
             "{{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {{name: theirs{owner}}}, spec: {{accessModes: \
