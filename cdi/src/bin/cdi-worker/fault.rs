@@ -248,8 +248,14 @@ mod tests {
 
     #[test]
     fn an_export_ends_where_the_registry_will_say_no_again() {
-        let target =
-            api::job::Registry { url: "docker://h/os:1".into(), architecture: None, login: None, ca: None };
+        let target = api::job::Registry {
+            url: "docker://h/os:1".into(),
+            architecture: None,
+            login: None,
+            ca: None,
+            insecure: false,
+            settings: std::collections::BTreeMap::new(),
+        };
         let job = Export {
             disk: Disk::Device("/dev/cdi-block-volume".into()),
             target,
