@@ -4,6 +4,7 @@ use crate::page::{Scope, Server};
 use crate::ui;
 use crate::virt::client::Cluster;
 use crate::virt::connect::ConnectArgs;
+use crate::virt::upload::At;
 use crate::virt::wait;
 use cdi::Result;
 use std::process::{Command, Stdio};
@@ -13,8 +14,9 @@ use std::process::{Command, Stdio};
 /// Prints an address on this computer, and opens it in the browser: the
 /// VMs as they change, why one does not run, its serial console, its screen.
 /// The address is valid once, for the browser that opens it first; Ctrl-C
-/// ends the page. Requests go to the API server alone, with the user and the
-/// rights of the kubeconfig.
+/// ends the page. A disk image that is dropped on the page is uploaded.
+/// Requests go to the API server and the upload proxy alone, with the user and
+/// the rights of the kubeconfig.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Show the VMs of all namespaces
@@ -29,6 +31,14 @@ pub(crate) struct Args {
     #[arg(long)]
     no_open: bool,
 
+    /// Address of the upload proxy [default: that of the CDIConfig]
+    #[arg(long, value_name = "URL", default_value = "", hide_default_value = true)]
+    uploadproxy_url: String,
+
+    /// Accept any certificate of the upload proxy; others can then read along
+    #[arg(long)]
+    insecure: bool,
+
     #[command(flatten)]
     connect: ConnectArgs,
 }
@@ -42,7 +52,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         };
         cluster.is_there().await.map_err(|e| e.of(&format!("cannot show the VMs of {scope}")))?;
         let said = format!("coracle: the VMs of {scope}; Ctrl-C ends the page");
-        let server = Server::listen(cluster, scope, args.port).await?;
+        let at = At { url: args.uploadproxy_url.clone(), accepts_any_certificate: args.insecure };
+        let server = Server::listen(cluster, scope, args.port, at).await?;
         let address = server.address();
         ui::out(&format!("{address}\n"))?;
         ui::say(&said);

@@ -59,6 +59,14 @@ pub(super) fn value(value: &Value) -> Response<Body> {
     whole(StatusCode::OK, JSON, value.to_string())
 }
 
+/// An answer without a body, and a number in this header.
+pub(super) fn at(status: StatusCode, name: &HeaderName, number: u64) -> Response<Body> {
+    let mut response = Response::new(Full::default().boxed_unsync());
+    *response.status_mut() = status;
+    response.headers_mut().insert(name, HeaderValue::from(number));
+    response
+}
+
 /// A file of the page.
 pub(super) fn asset(asset: &'static Asset) -> Response<Body> {
     whole(StatusCode::OK, asset.media_type(), asset.bytes)

@@ -64,7 +64,10 @@ pub(super) async fn list(cluster: &Cluster, scope: &Scope) -> Result<List, Error
 
 /// What the page reads about all lines.
 pub(super) fn shown(all: &List, cluster: &Cluster, scope: &Scope) -> Value {
-    json!({"rows": all.rows(), "server": cluster.address(), "namespace": scope.namespace()})
+    json!({
+        "rows": all.rows(), "server": cluster.address(), "namespace": scope.namespace(),
+        "uploads": !matches!(scope, Scope::One { .. }),
+    })
 }
 
 /// Tells all lines, and each change of them, for as long as somebody reads.

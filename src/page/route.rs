@@ -50,6 +50,23 @@ pub(super) enum Route {
     Console(Mode, Place),
     /// The screen of a VMI.
     Screen(Mode, Place),
+    /// The storage classes of the cluster.
+    Classes,
+    /// The front of a file is to be looked at.
+    Look,
+    /// All uploads, and how far they are.
+    Uploads,
+    /// An upload is to begin, is sent on, or ended.
+    Upload(Step, Place),
+}
+
+/// What is done to an upload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub(super) enum Step {
+    Begin,
+    Part,
+    End,
 }
 
 impl Mode {
@@ -84,6 +101,18 @@ impl Route {
                 let place = place(namespace, name)?;
                 let verb = Verb::of(verb).ok_or_else(|| absent(path))?;
                 (Route::Power(verb, place), Method::POST)
+            }
+            ["api", "storageclasses"] => (Route::Classes, Method::GET),
+            ["api", "disk"] => (Route::Look, Method::POST),
+            ["api", "uploads"] => (Route::Uploads, Method::GET),
+            ["api", "uploads", namespace, name] => {
+                let step = match *method {
+                    Method::PATCH => Step::Part,
+                    Method::DELETE => Step::End,
+                    _ => Step::Begin,
+                };
+                let wanted = if step == Step::Begin { Method::POST } else { method.clone() };
+                (Route::Upload(step, place(namespace, name)?), wanted)
             }
             ["ws", "console", namespace, name] => {
                 (Route::Console(mode(query)?, place(namespace, name)?), Method::GET)
@@ -149,6 +178,16 @@ mod tests {
             ("GET /ws/console/blue/web", &format!("Console(Write, {web})")),
             ("GET /ws/vnc/blue/web", &format!("Screen(Write, {web})")),
             ("GET /ws/vnc/blue/web?mode=read", &format!("Screen(Read, {web})")),
+            ("GET /api/storageclasses", "Classes"),
+            ("POST /api/disk", "Look"),
+            ("GET /api/disk", "405"),
+            ("GET /api/uploads", "Uploads"),
+            ("POST /api/uploads/blue/web", &format!("Upload(Begin, {web})")),
+            ("PATCH /api/uploads/blue/web", &format!("Upload(Part, {web})")),
+            ("DELETE /api/uploads/blue/web", &format!("Upload(End, {web})")),
+            ("GET /api/uploads/blue/web", "405"),
+            ("POST /api/uploads/blue/..", "400"),
+            ("PUT /api/uploads/blue/web", "405"),
             ("GET /index.html", "404"),
             ("GET /vendor/../vendor.sh", "404"),
             ("GET /vendor.sh", "404"),

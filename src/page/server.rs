@@ -2,21 +2,23 @@
 
 use super::answer::{self, Body, Refusal};
 use super::bridge::{self, Target};
-use super::route::{Place, Route};
+use super::route::{Place, Route, Step};
+use super::uploads::{self, Begin, Uploads};
 use super::visitor::{Verdict, Visitors, secret};
 use super::{changes, details};
 use crate::virt::client::Cluster;
 use crate::virt::object::{Kind, encoded};
+use crate::virt::upload::At;
 use crate::vm::relay::is_ours;
 use cdi::{Error, Result};
 use http::header::{self, HeaderValue};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
-use hyper::body::Incoming;
+use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
@@ -33,8 +35,10 @@ const STREAMS: usize = 32;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The largest head of a request, in bytes and in fields.
 const HEAD: (usize, usize) = (32 << 10, 64);
-/// The largest body: no request of the page has one.
+/// The largest body: no request of the page has one, but for the form of an upload.
 const BODY: usize = 4 << 10;
+/// The largest front of a file.
+const FRONT: usize = 64 << 10;
 /// From an accept that failed to the next.
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -103,6 +107,7 @@ struct Site {
     visitors: Visitors,
     port: u16,
     streams: Arc<Semaphore>,
+    uploads: Uploads,
 }
 
 /// A server that listens.
@@ -113,8 +118,8 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// On this port of 127.0.0.1; 0 is any free one.
-    pub(crate) async fn listen(cluster: Cluster, scope: Scope, port: u16) -> Result<Server> {
+    /// On this port of 127.0.0.1; 0 is any free one. Disks are uploaded to that upload proxy.
+    pub(crate) async fn listen(cluster: Cluster, scope: Scope, port: u16, at: At) -> Result<Server> {
         let cannot = |e| {
             let error = Error::io(format!("cannot listen on port {port} of 127.0.0.1"), e);
             error.with_hint("say another --port, or none")
@@ -123,7 +128,8 @@ impl Server {
         let port = listener.local_addr().map_err(cannot)?.port();
         let (visitors, token) = Visitors::new(port)?;
         let streams = Arc::new(Semaphore::new(STREAMS));
-        let site = Arc::new(Site { cluster, scope, visitors, port, streams });
+        let uploads = Uploads::new(at);
+        let site = Arc::new(Site { cluster, scope, visitors, port, streams, uploads });
         Ok(Server { listener, site, token })
     }
 
@@ -216,9 +222,35 @@ async fn known(site: &Site, request: Request<Incoming>) -> Result<Response<Body>
         Route::Events(place) => answer::value(&details::events(cluster, site.within(&place)?).await?),
         Route::Power(verb, place) => {
             site.within(&place)?;
-            empty(request.into_body()).await?;
+            small(request.into_body(), BODY).await?;
             verb.ask(cluster, &place).await?;
             answer::value(&json!({"asked": verb.word()}))
+        }
+        Route::Classes => answer::value(&classes(cluster).await?),
+        Route::Look => {
+            let length = request.headers().get("upload-length").and_then(|value| value.to_str().ok());
+            let length = length.and_then(|length| length.parse().ok()).unwrap_or(0);
+            let front = small(request.into_body(), FRONT).await?;
+            answer::value(&uploads::look(front, length).await?)
+        }
+        Route::Uploads => answer::value(&site.uploads.shown()),
+        Route::Upload(step, place) => {
+            site.within(&place)?;
+            match step {
+                Step::Begin => {
+                    let form = small(request.into_body(), BODY).await?;
+                    site.uploads.begin(cluster, &place, Begin::of(&form)?)?;
+                    answer::value(&json!({"begun": true}))
+                }
+                Step::Part => {
+                    let (head, body) = request.into_parts();
+                    site.uploads.take(&place, &head.headers, body).await?
+                }
+                Step::End => {
+                    site.uploads.forget(&place)?;
+                    answer::value(&json!({"ended": true}))
+                }
+            }
         }
         Route::Console(mode, place) => site.bridge(request, Target::console(site.within(&place)?, mode))?,
         Route::Screen(mode, place) => site.bridge(request, Target::screen(site.within(&place)?, mode))?,
@@ -226,13 +258,24 @@ async fn known(site: &Site, request: Request<Incoming>) -> Result<Response<Body>
     Ok(answer)
 }
 
-/// Takes a body, which says nothing.
-async fn empty(body: Incoming) -> Result<(), Refusal> {
-    let is_small = hyper::body::Body::size_hint(&body).lower() <= BODY as u64;
-    if is_small && let Ok(Ok(_)) = timeout(PATIENCE, Limited::new(body, BODY).collect()).await {
-        return Ok(());
+/// Takes a body of so many bytes at most.
+async fn small(body: Incoming, most: usize) -> Result<Bytes, Refusal> {
+    let is_small = hyper::body::Body::size_hint(&body).lower() <= most as u64;
+    if is_small && let Ok(Ok(body)) = timeout(PATIENCE, Limited::new(body, most).collect()).await {
+        return Ok(body.to_bytes());
     }
-    Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "a request of the page has no body"))
+    let sentence = format!("the body of this request has {most} bytes at most");
+    Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, sentence))
+}
+
+/// The names of the storage classes, for the form of an upload; none where the user may not list them.
+async fn classes(cluster: &Cluster) -> Result<Value, Refusal> {
+    let all = match cluster.list(&Kind::StorageClass.everywhere()).await {
+        Ok(all) => all,
+        Err(failure) if matches!(failure.code(), 401 | 403 | 404) => Vec::new(),
+        Err(failure) => return Err(failure.of("cannot list StorageClasses").into()),
+    };
+    Ok(json!(all.iter().filter_map(|class| class["metadata"]["name"].as_str()).collect::<Vec<_>>()))
 }
 
 impl Site {

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 /// What it can do.
@@ -47,6 +47,9 @@ struct Shared {
     manners: Mutex<Manners>,
     told: Mutex<VecDeque<Told>>,
     cuts: Mutex<VecDeque<u64>>,
+    /// Behind so many bytes of all bodies none is read.
+    held: Mutex<Option<u64>>,
+    goes_on: Condvar,
     asked: Mutex<Vec<String>>,
     /// Of the upload that tus knows: its length, and what is here.
     upload: Mutex<Option<(u64, Vec<u8>)>>,
@@ -110,6 +113,17 @@ impl UploadProxy {
         lock(&self.shared.cuts).extend(after);
     }
 
+    /// Reads no byte of a body behind so many of all bodies, until that is said to be over by [`UploadProxy::goes_on`].
+    pub fn holds(&self, behind: u64) {
+        *lock(&self.shared.held) = Some(behind);
+    }
+
+    /// Reads on.
+    pub fn goes_on(&self) {
+        *lock(&self.shared.held) = None;
+        self.shared.goes_on.notify_all();
+    }
+
     /// Does this when an upload is whole, before it is answered.
     pub fn when_whole(&self, does: impl Fn() + Send + 'static) {
         *lock(&self.shared.when_whole) = Some(Box::new(does));
@@ -127,13 +141,14 @@ impl UploadProxy {
 
     /// Bytes of bodies that came so far.
     pub fn taken(&self) -> u64 {
-        self.shared.taken.load(SeqCst)
+        self.shared.taken()
     }
 }
 
 impl Drop for UploadProxy {
     fn drop(&mut self) {
         self.shared.stop.store(true, SeqCst);
+        self.goes_on();
         // Wakes the listener, which then sees that it is to stop.
         let _ = TcpStream::connect(self.address);
         if let Some(listener) = self.listener.take() {
@@ -292,11 +307,35 @@ impl Shared {
                 }
             }
         } else {
-            stream.take(cut.unwrap_or(length).min(length)).read_to_end(&mut bytes)?;
+            self.sized(stream, cut.unwrap_or(length).min(length), &mut bytes)?;
+            let is_cut = cut.is_some() || (bytes.len() as u64) < length;
+            return Ok(Body { bytes, is_cut });
         }
         self.taken.fetch_add(bytes.len() as u64, SeqCst);
-        let is_cut = cut.is_some() || (!chunked && (bytes.len() as u64) < length);
-        Ok(Body { bytes, is_cut })
+        Ok(Body { bytes, is_cut: cut.is_some() })
+    }
+
+    /// So many bytes, or fewer where the client goes.
+    fn sized(&self, stream: &mut dyn Stream, length: u64, bytes: &mut Vec<u8>) -> io::Result<()> {
+        let mut left = length;
+        while left > 0 {
+            let held = lock(&self.held);
+            let is_held = |held: &mut Option<u64>| held.is_some_and(|behind| self.taken() >= behind);
+            let held = self.goes_on.wait_while(held, is_held).unwrap_or_else(PoisonError::into_inner);
+            let most = held.map_or(u64::MAX, |behind| behind - self.taken()).min(left).min(256 << 10);
+            drop(held);
+            let got = (&mut *stream).take(most).read_to_end(bytes)? as u64;
+            self.taken.fetch_add(got, SeqCst);
+            left -= got;
+            if got < most {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn taken(&self) -> u64 {
+        self.taken.load(SeqCst)
     }
 
     /// Reads until the client goes, so that it hears the answer.

@@ -84,6 +84,16 @@ pub fn inspect(source: &dyn Source, options: InspectOptions) -> Result<Report> {
     Ok(report)
 }
 
+/// Looks at the first bytes of a file of this size, where that is all there is to see: the rest is elsewhere.
+pub fn inspect_front(name: &str, size: u64, front: Vec<u8>) -> Result<Report> {
+    let mut report = Report::new(name, Some(size));
+    let whole = u64::try_from(front.len()).is_ok_and(|length| length >= size);
+    let options = InspectOptions { front: front.len(), ..InspectOptions::default() };
+    report.read = Read { requests: 1, bytes: front.len() as u64 };
+    apart(|| front_only(front, whole, options, &mut report))?.map_err(|e| e.of(name))?;
+    Ok(report)
+}
+
 /// A source whose bytes can be read anywhere.
 fn seekable(
     source: &dyn Source,

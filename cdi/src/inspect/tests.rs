@@ -495,3 +495,26 @@ fn full() -> Report {
     }
     report
 }
+
+#[test]
+fn the_front_of_a_file_that_is_elsewhere_tells_what_it_is() {
+    let front = |name: &str| {
+        let mut bytes = fs::read(disks().join(name)).unwrap();
+        let size = bytes.len() as u64;
+        bytes.truncate(64 << 10);
+        inspect_front(name, size, bytes).unwrap()
+    };
+    for (name, format, layers, size) in [
+        ("disk.raw", "raw", &[][..], Some(64 << 20)),
+        ("plain.qcow2", "qcow2", &[], Some(64 << 20)),
+        ("plain.qcow2.gz", "qcow2", &["gzip"], Some(64 << 20)),
+        ("disk.raw.xz", "raw", &["xz"], None),
+    ] {
+        let report = front(name);
+        assert_eq!((report.format, &*report.layers, report.virtual_size), (format, layers, size), "{name}");
+        assert_eq!(report.refused, None, "{name}");
+    }
+    let vmdk = front("other.vmdk");
+    assert!(vmdk.format == "vmdk" && vmdk.refused.is_some());
+    assert!(inspect_front("empty", 0, vec![]).is_err());
+}

@@ -6,13 +6,11 @@ use crate::virt::client::Cluster;
 use crate::virt::object::Kind;
 use crate::virt::target::name;
 use crate::virt::upload::wish::{VolumeMode, check_size};
-use crate::virt::upload::{
-    Bytes, Proxy, Wish, address, data_source, done, prepare, send_bytes, wait_for_pod,
-};
+use crate::virt::upload::{At, Bytes, Errand, Hears, Phase, Wish, run as upload};
 use cdi::{Error, ErrorKind, Result};
 use clap::ValueHint;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Upload a disk image to a DataVolume or a PVC
@@ -126,40 +124,50 @@ pub(super) async fn run(args: &Args, cluster: &Cluster) -> Result<()> {
     let wish = args.wish()?;
     args.note();
     let bytes = Bytes::open(&wish.path).await?;
-    let is_sent = on_interrupt(&wish, cluster)?;
-    prepare(cluster, &wish).await?;
-    wait_for_pod(cluster, &wish).await?;
-    let url = match args.uploadproxy_url.as_str() {
-        "" => address::discover(cluster).await?,
-        url => url.to_owned(),
+    let typed = Typed {
+        is_sent: on_interrupt(&wish, cluster)?,
+        sent: bytes.sent(),
+        total: bytes.size().unwrap_or(0),
+        bar: Mutex::default(),
     };
-    let url = address::whole(&url);
-    let proxy = Proxy::new(&url, args.insecure)?;
-    ui::out(&format!("Uploading data to {url}\n"))?;
-    {
-        let _bar = progress(&bytes);
-        send_bytes(cluster, &wish, &proxy, &bytes).await?;
+    let at = At { url: args.uploadproxy_url.clone(), accepts_any_certificate: args.insecure };
+    upload(Errand { cluster, wish: &wish, hears: &typed }, &at, &bytes).await?;
+    match wish.attempts {
+        0 => Ok(()),
+        _ => ui::out(&format!("Uploading {} completed successfully\n", wish.path)),
     }
-    is_sent.store(true, Relaxed);
-    ui::out(
-        "Uploading data completed successfully, waiting for processing to complete, \
-         you can hit ctrl-c without interrupting the progress\n",
-    )?;
-    if wish.data_source {
-        data_source::lead(cluster, &wish).await?;
-    }
-    done::wait_for_disk(cluster, &wish).await?;
-    ui::out(&format!("Uploading {} completed successfully\n", wish.path))
 }
 
-/// Shows how far the upload is: a bar with rate and time left on a terminal, else a line every few seconds.
-fn progress(bytes: &Bytes) -> ui::Progress {
-    let (sent, total) = (bytes.sent(), bytes.size().unwrap_or(0));
-    ui::Progress::start(ui::Show::Auto, move || ui::Step {
-        phase: "uploading",
-        done: sent.load(Relaxed),
-        total,
-    })
+/// Whoever typed the command: steps to standard output, sentences to standard error, and while bytes are sent a bar with rate
+/// and time left on a terminal, else a line every few seconds.
+struct Typed {
+    is_sent: Arc<AtomicBool>,
+    sent: Arc<AtomicU64>,
+    total: u64,
+    bar: Mutex<Option<ui::Progress>>,
+}
+
+impl Hears for Typed {
+    fn out(&self, line: &str) -> Result<()> {
+        ui::out(line)
+    }
+
+    fn say(&self, sentence: &str) {
+        ui::say(&format!("coracle: {sentence}"));
+    }
+
+    fn begins(&self, phase: Phase) {
+        let (sent, total) = (Arc::clone(&self.sent), self.total);
+        let bar = (phase == Phase::Sending).then(|| {
+            ui::Progress::start(ui::Show::Auto, move || ui::Step {
+                phase: "uploading",
+                done: sent.load(Relaxed),
+                total,
+            })
+        });
+        *self.bar.lock().unwrap_or_else(PoisonError::into_inner) = bar;
+        self.is_sent.store(phase == Phase::Processing, Relaxed);
+    }
 }
 
 /// Ctrl-C leaves a sentence about what becomes of the upload. True from when all bytes are sent.

@@ -8,6 +8,7 @@ use crate::virt::client::Cluster;
 use crate::virt::forward::join;
 use crate::virt::object::Kind;
 use crate::virt::target::{address, name};
+use crate::virt::upload::At;
 use crate::virt::websocket::{End, Stream};
 use crate::vm::record::write_whole;
 use crate::vm::relay::is_ours;
@@ -122,7 +123,7 @@ async fn web(args: &Args, name: &str, cluster: &Cluster) -> Result<()> {
     let what = doing("show the screen of", VMI, name, cluster);
     cluster.get(&VMI.one(cluster.namespace(), name)).await.map_err(|e| e.of(&what))?;
     let scope = Scope::One { namespace: cluster.namespace().to_owned(), name: name.to_owned() };
-    let server = Server::listen(cluster.clone(), scope, args.port).await?;
+    let server = Server::listen(cluster.clone(), scope, args.port, At::default()).await?;
     let address = server.address();
     ui::out(&format!("{address}\n"))?;
     ui::say("coracle: the address is valid once; Ctrl-C ends the page");

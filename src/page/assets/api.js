@@ -2,13 +2,14 @@
 
 export const GONE = "coracle ui has ended, or cannot be reached; start it again in the terminal";
 
-/** The way to a VM: `kind` is vms, why, events, or a stream. */
+/** The way to a VM or an upload: `kind` is vms, why, events, uploads, or a stream. */
 export const path = (kind, { namespace, name }) => `/api/${kind}/${namespace}/${name}`;
 
-async function ask(method, where) {
+/** Asks, with this body where there is one. */
+export async function send(method, where, body, headers) {
   let response;
   try {
-    response = await fetch(where, { method, cache: "no-store", credentials: "same-origin", redirect: "error" });
+    response = await fetch(where, { method, body, headers, cache: "no-store", credentials: "same-origin", redirect: "error" });
   } catch {
     throw new Error(GONE);
   }
@@ -22,8 +23,9 @@ async function ask(method, where) {
   return value;
 }
 
-export const get = (where) => ask("GET", where);
-export const post = (where) => ask("POST", where);
+export const get = (where) => send("GET", where);
+export const post = (where) => send("POST", where);
+export const remove = (where) => send("DELETE", where);
 
 /**
  * A stream of bytes of a guest. Its first message is text, and says whether there is one; `opened` gets the socket within

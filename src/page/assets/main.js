@@ -4,9 +4,11 @@ import { alarm, announce, one, write } from "./dom.js";
 import { List, keyOf } from "./list.js";
 import { follow } from "./live.js";
 import { Panels } from "./panels.js";
+import { Uploads } from "./uploads.js";
 
 const list = new List();
 const panels = new Panels();
+const uploads = new Uploads();
 let selected = null;
 
 /** The VM that the address names: #/namespace/name, with the panel that is shown first, where that is said. */
@@ -37,8 +39,9 @@ function link(tone, words) {
 }
 
 follow({
-  list({ rows, server, namespace }) {
+  list({ rows, server, namespace, uploads: serves }) {
     write(one("#where"), `${namespace ? `namespace ${namespace}` : "all namespaces"} · ${server}`);
+    if (serves) uploads.serves(namespace);
     list.replace(rows);
     link("good", "Live");
     if (selected) panels.update(list.row(selected));

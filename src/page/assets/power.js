@@ -54,7 +54,7 @@ export class Power {
 }
 
 /** Whether a person wants that. */
-function ask(question, yes) {
+export function ask(question, yes, no = "Cancel") {
   const dialog = one("#ask");
   one("#question").textContent = question;
   return new Promise((answer) => {
@@ -66,7 +66,7 @@ function ask(question, yes) {
     // The end of an earlier question may be told late.
     const escaped = () => dialog.open || settle(false)();
     one(".answers", dialog).replaceChildren(
-      button("Cancel", settle(false)), button(yes, settle(true), { class: "strong", autofocus: true }));
+      button(no, settle(false)), button(yes, settle(true), { class: "strong", autofocus: true }));
     dialog.addEventListener("close", escaped);
     dialog.showModal();
   });

@@ -1,7 +1,6 @@
 //! A DataSource of the name of the PVC, which VMs can name in its place.
 
-use super::{Wish, bodies};
-use crate::ui;
+use super::{Errand, bodies};
 use crate::virt::client::{Cluster, Failure};
 use crate::virt::object::Kind;
 use cdi::Result;
@@ -15,7 +14,7 @@ use tokio::time::timeout;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Makes one, or leads the one that is there to the PVC.
-pub(crate) async fn lead(cluster: &Cluster, wish: &Wish) -> Result<()> {
+pub(crate) async fn lead(Errand { cluster, wish, hears }: Errand<'_>) -> Result<()> {
     let (namespace, name) = (cluster.namespace(), &wish.name);
     let what = format!("cannot make DataSource {name} in namespace {namespace}");
     let path = Kind::DataSource.one(namespace, name);
@@ -23,13 +22,13 @@ pub(crate) async fn lead(cluster: &Cluster, wish: &Wish) -> Result<()> {
         Some(there) => {
             let change = bodies::change_of_data_source(wish, namespace, &there);
             patch(cluster, &path, &change).await.map_err(|e| e.of(&what))?;
-            ui::out(&format!("Updated an existing DataSource {namespace}/{name}\n"))
+            hears.out(&format!("Updated an existing DataSource {namespace}/{name}\n"))
         }
         None => {
             let made =
                 cluster.post(&Kind::DataSource.list(namespace), &bodies::data_source(wish, namespace)).await;
             made.map_err(|e| e.of(&what))?;
-            ui::out(&format!("Created a new DataSource {namespace}/{name}\n"))
+            hears.out(&format!("Created a new DataSource {namespace}/{name}\n"))
         }
     }
 }

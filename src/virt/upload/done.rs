@@ -3,9 +3,7 @@
 use super::annotations::{POD_PHASE, annotation};
 use super::ready::{INTERVAL, is_away};
 use super::stage::told_by_claim;
-use super::{Wish, doing};
-use crate::ui;
-use crate::virt::client::Cluster;
+use super::{Errand, doing};
 use crate::virt::object::Kind;
 use cdi::{Error, Result};
 use serde_json::Value;
@@ -18,7 +16,7 @@ const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 const ABSENCES: u32 = 30;
 
 /// Waits until the disk is whole.
-pub(crate) async fn wait_for_disk(cluster: &Cluster, wish: &Wish) -> Result<()> {
+pub(crate) async fn wait_for_disk(Errand { cluster, wish, hears }: Errand<'_>) -> Result<()> {
     let path = Kind::PersistentVolumeClaim.one(cluster.namespace(), &wish.name);
     let what = format!("{}: all bytes are sent, and the disk is not known to be whole", doing(wish, cluster));
     let until = Instant::now() + LONGEST;
@@ -28,10 +26,10 @@ pub(crate) async fn wait_for_disk(cluster: &Cluster, wish: &Wish) -> Result<()> 
             Ok(pvc) => {
                 absences = 0;
                 match after(&pvc) {
-                    After::Whole => return ui::out("Processing completed successfully\n"),
+                    After::Whole => return hears.out("Processing completed successfully\n"),
                     After::Failed(told) => return Err(Error::failed(format!("{what}: {told}"))),
                     After::Waits(told) if told != said => {
-                        ui::say(&format!("coracle: waits: {told}"));
+                        hears.waits(&told);
                         said = told;
                     }
                     After::Waits(_) => {}
@@ -41,7 +39,7 @@ pub(crate) async fn wait_for_disk(cluster: &Cluster, wish: &Wish) -> Result<()> 
             Err(e) => return Err(e.of(&what)),
         }
         if Instant::now() >= until {
-            ui::out(
+            hears.out(
                 "Timed out waiting for post upload processing to complete, please check upload pod status for progress\n",
             )?;
             let hours = LONGEST.as_secs() / 3600;

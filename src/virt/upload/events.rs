@@ -1,8 +1,7 @@
 //! Events that end the wait for an upload pod: nobody will bring the volume that they are about.
 
 use super::ready::is_away;
-use super::{Wish, doing};
-use crate::ui;
+use super::{Errand, doing};
 use crate::virt::client::{Cluster, Failure};
 use crate::virt::object::Kind;
 use cdi::{Error, Result};
@@ -14,7 +13,8 @@ const OUTRUN: &str =
 const PVC: Kind = Kind::PersistentVolumeClaim;
 
 /// An error, if an Event says that the volume cannot come. False, where Events may not be read.
-pub(super) async fn blamed(cluster: &Cluster, wish: &Wish, object: &Value) -> Result<bool> {
+pub(super) async fn blamed(errand: Errand<'_>, object: &Value) -> Result<bool> {
+    let Errand { cluster, wish, hears } = errand;
     let claim = match wish.kind {
         Kind::DataVolume => object["status"]["claimName"].as_str().filter(|name| !name.is_empty()),
         _ => Some(wish.name.as_str()),
@@ -23,7 +23,7 @@ pub(super) async fn blamed(cluster: &Cluster, wish: &Wish, object: &Value) -> Re
         Ok(Some(complaint)) => Err(Error::failed(complaint)),
         Ok(None) => Ok(true),
         Err(e) if e.code() == 401 || e.code() == 403 => {
-            ui::say(&format!("coracle: Events are not read: {}", e.words()));
+            hears.say(&format!("Events are not read: {}", e.words()));
             Ok(false)
         }
         Err(e) if is_away(&e) => Ok(true),

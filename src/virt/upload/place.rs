@@ -9,8 +9,7 @@ use super::annotations::{
     CONTENT_TYPE, DELETED_AFTERWARDS, POD_PHASE, PRIME, TARGET, USES_POPULATOR, annotation,
 };
 use super::bodies::{self, ARCHIVE};
-use super::{Wish, doing};
-use crate::ui;
+use super::{Errand, Wish, doing};
 use crate::virt::client::Cluster;
 use crate::virt::object::Kind;
 use cdi::{Error, ErrorKind, Result};
@@ -19,13 +18,14 @@ use serde_json::{Value, json};
 const PVC: Kind = Kind::PersistentVolumeClaim;
 
 /// Makes sure that there is a place for the upload.
-pub(crate) async fn prepare(cluster: &Cluster, wish: &Wish) -> Result<()> {
+pub(crate) async fn prepare(errand: Errand<'_>) -> Result<()> {
+    let Errand { cluster, wish, hears } = errand;
     let (what, namespace) = (doing(wish, cluster), cluster.namespace());
     let pvc = match cluster.get(&PVC.one(namespace, &wish.name)).await {
         Ok(pvc) => pvc,
         Err(e) if e.code() == 404 => {
-            ui::out(&format!("PVC {namespace}/{} not found \n", wish.name))?;
-            return if wish.no_create { Err(e.of(&what)) } else { create(cluster, wish).await };
+            hears.out(&format!("PVC {namespace}/{} not found \n", wish.name))?;
+            return if wish.no_create { Err(e.of(&what)) } else { create(errand).await };
         }
         Err(e) => return Err(e.of(&what)),
     };
@@ -39,10 +39,10 @@ pub(crate) async fn prepare(cluster: &Cluster, wish: &Wish) -> Result<()> {
         let marked = marked(pvc);
         cluster.put(&PVC.one(namespace, &name), Some(&marked)).await.map_err(|e| e.of(&what))?;
     }
-    ui::out(&format!("Using existing PVC {namespace}/{name}\n"))
+    hears.out(&format!("Using existing PVC {namespace}/{name}\n"))
 }
 
-async fn create(cluster: &Cluster, wish: &Wish) -> Result<()> {
+async fn create(Errand { cluster, wish, hears }: Errand<'_>) -> Result<()> {
     if wish.size.is_none() {
         let what = "when creating a resource, the size must be specified";
         return Err(Error::new(ErrorKind::Usage, what).with_hint("say it by --size, for example --size=10Gi"));
@@ -57,7 +57,7 @@ async fn create(cluster: &Cluster, wish: &Wish) -> Result<()> {
         _ => bodies::claim(wish, namespace),
     };
     cluster.post(&wish.kind.list(namespace), &object).await.map_err(|e| e.of(&what))?;
-    ui::out(&format!("{} {namespace}/{} created\n", wish.kind.name(), wish.name))
+    hears.out(&format!("{} {namespace}/{} created\n", wish.kind.name(), wish.name))
 }
 
 /// The PVC that the upload pod fills: that of the DataVolume, or the one through which a populator fills it.

@@ -8,8 +8,7 @@
 
 use super::events::blamed;
 use super::stage::{Stage, UNBOUND, phase};
-use super::{Wish, doing};
-use crate::ui;
+use super::{Errand, Wish, doing};
 use crate::virt::client::{Cluster, Failure};
 use crate::virt::object::Kind;
 use cdi::{Error, Result};
@@ -23,16 +22,17 @@ pub(super) const INTERVAL: Duration = Duration::from_secs(2);
 const ABSENCES: u32 = 5;
 
 /// Waits until the upload pod takes an upload.
-pub(crate) async fn wait_for_pod(cluster: &Cluster, wish: &Wish) -> Result<()> {
+pub(crate) async fn wait_for_pod(errand: Errand<'_>) -> Result<()> {
+    let Errand { cluster, wish, hears } = errand;
     let until = Instant::now() + wish.patience;
-    let mut look = Look::new(cluster, wish);
+    let mut look = Look::new(errand);
     let (mut is_announced, mut reads_events) = (false, true);
     loop {
         let object = look.at_target().await?;
         let waits = match &object {
             Some(Some(object)) => match stage(object, wish)? {
                 Stage::Ready => {
-                    return if is_announced { ui::out("Pod now ready\n") } else { Ok(()) };
+                    return if is_announced { hears.out("Pod now ready\n") } else { Ok(()) };
                 }
                 Stage::Done => {
                     let what = format!("PVC {} already successfully imported/cloned/updated", wish.name);
@@ -43,7 +43,7 @@ pub(crate) async fn wait_for_pod(cluster: &Cluster, wish: &Wish) -> Result<()> {
             },
             Some(None) => {
                 if wish.kind == Kind::DataVolume {
-                    ui::out(&format!("DV {} not found... \n", wish.name))?;
+                    hears.out(&format!("DV {} not found... \n", wish.name))?;
                 }
                 format!("there is no {} {} yet", wish.kind, wish.name)
             }
@@ -51,10 +51,10 @@ pub(crate) async fn wait_for_pod(cluster: &Cluster, wish: &Wish) -> Result<()> {
         };
         if let Some(Some(object)) = &object {
             if reads_events {
-                reads_events = blamed(cluster, wish, object).await?;
+                reads_events = blamed(errand, object).await?;
             }
             if !is_announced {
-                ui::out(&format!("Waiting for PVC {} upload pod to be ready...\n", wish.name))?;
+                hears.out(&format!("Waiting for PVC {} upload pod to be ready...\n", wish.name))?;
                 is_announced = true;
             }
         }
@@ -68,9 +68,10 @@ pub(crate) async fn wait_for_pod(cluster: &Cluster, wish: &Wish) -> Result<()> {
 }
 
 /// After an upload broke off: waits until it can go on. True, where there is nothing left to send.
-pub(super) async fn is_done_meanwhile(cluster: &Cluster, wish: &Wish) -> Result<bool> {
+pub(super) async fn is_done_meanwhile(errand: Errand<'_>) -> Result<bool> {
+    let Errand { cluster, wish, .. } = errand;
     let until = Instant::now() + wish.patience;
-    let mut look = Look::new(cluster, wish);
+    let mut look = Look::new(errand);
     loop {
         // An API server that is away says nothing about the upload proxy.
         let Ok(Some(object)) = cluster.find(&look.path).await else { return Ok(false) };
@@ -91,7 +92,7 @@ pub(super) async fn is_done_meanwhile(cluster: &Cluster, wish: &Wish) -> Result<
 
 /// Looks at the target again and again.
 struct Look<'a> {
-    cluster: &'a Cluster,
+    errand: Errand<'a>,
     path: String,
     doing: String,
     absences: u32,
@@ -99,14 +100,15 @@ struct Look<'a> {
 }
 
 impl<'a> Look<'a> {
-    fn new(cluster: &'a Cluster, wish: &Wish) -> Look<'a> {
+    fn new(errand: Errand<'a>) -> Look<'a> {
+        let Errand { cluster, wish, .. } = errand;
         let path = wish.kind.one(cluster.namespace(), &wish.name);
-        Look { cluster, path, doing: doing(wish, cluster), absences: 0, said: String::new() }
+        Look { errand, path, doing: doing(wish, cluster), absences: 0, said: String::new() }
     }
 
     /// The target, where it is there; nothing where the API server is away for a moment.
     async fn at_target(&mut self) -> Result<Option<Option<Value>>> {
-        match self.cluster.find(&self.path).await {
+        match self.errand.cluster.find(&self.path).await {
             Ok(object) => {
                 self.absences = 0;
                 Ok(Some(object))
@@ -122,7 +124,7 @@ impl<'a> Look<'a> {
     /// Says it once.
     fn say(&mut self, waits: &str) {
         if self.said != waits {
-            ui::say(&format!("coracle: waits: {waits}"));
+            self.errand.hears.waits(waits);
             waits.clone_into(&mut self.said);
         }
     }

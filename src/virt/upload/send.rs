@@ -9,17 +9,17 @@
 //! ```
 
 use super::ended::{self, Ended};
+use super::proxy::Proxy;
 use super::ready::is_done_meanwhile;
 use super::tries::Tries;
 use super::tus::Upload;
-use super::{Bytes, Proxy, Wish, address, bodies, doing, plain, proxy};
-use crate::ui;
-use crate::virt::client::Cluster;
+use super::{Bytes, Errand, Wish, address, bodies, doing, plain, proxy};
 use crate::virt::object::Kind;
 use cdi::size::human;
 use cdi::{Error, ErrorKind, Result};
 use http::Method;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 use tokio::time::sleep;
 
 /// How bytes are sent.
@@ -29,14 +29,13 @@ enum Way {
 }
 
 /// Sends the bytes.
-pub(crate) async fn send_bytes(cluster: &Cluster, wish: &Wish, proxy: &Proxy, bytes: &Bytes) -> Result<()> {
-    let mut token = token(cluster, wish).await?;
-    if wish.attempts == 0 {
-        return Ok(());
-    }
+pub(crate) async fn send_bytes(errand: Errand<'_>, proxy: &Proxy, bytes: &Bytes) -> Result<()> {
+    let wish = errand.wish;
+    let mut token = token(errand).await?;
     let mut way = first_way(wish, proxy, bytes);
     let mut tries = Tries::new(wish.attempts);
     loop {
+        bytes.are_there().await;
         let ended = match &mut way {
             Way::Tus(upload) => upload.attempt(proxy, &token, bytes, &mut tries).await?,
             Way::Plain => plain::attempt(proxy, &token, bytes).await?,
@@ -51,19 +50,20 @@ pub(crate) async fn send_bytes(cluster: &Cluster, wish: &Wish, proxy: &Proxy, by
             Ended::Done => {}
             Ended::NoSuchWay => way = Way::Plain,
             Ended::Unauthorized(said) => match tries.refused() {
-                true => token = self::token(cluster, wish).await?,
+                true => token = self::token(errand).await?,
                 false => return Err(proxy::unauthorized(&said)),
             },
             Ended::Refused(said) => return Err(failed(&said, tries.failures() + 1, ErrorKind::Refused)),
             Ended::Broken(said) => {
-                let pause = tries.failed();
+                // Whoever has the file may be away for as long as he likes.
+                let pause = if bytes.are_away() { Some(Duration::ZERO) } else { tries.failed() };
                 let goes_on = bytes.is_repeatable();
                 if pause.is_some() && goes_on {
-                    say(bytes, &said, tries.failures(), wish.attempts);
+                    say(errand, bytes, &said, tries.failures());
                 }
                 sleep(pause.unwrap_or_default()).await;
                 // The answer that all is well may have been lost.
-                if is_done_meanwhile(cluster, wish).await? {
+                if is_done_meanwhile(errand).await? {
                     return bytes.unchanged();
                 }
                 if !goes_on {
@@ -87,9 +87,9 @@ fn first_way(wish: &Wish, proxy: &Proxy, bytes: &Bytes) -> Way {
     }
 }
 
-fn say(bytes: &Bytes, said: &str, failures: u32, most: u32) {
-    let sent = human(bytes.sent().load(Relaxed));
-    ui::say(&format!("coracle: the upload broke off after {sent} ({failures} of {most} attempts): {said}"));
+fn say(errand: Errand<'_>, bytes: &Bytes, said: &str, failures: u32) {
+    let (sent, most) = (human(bytes.sent().load(Relaxed)), errand.wish.attempts);
+    errand.hears.say(&format!("the upload broke off after {sent} ({failures} of {most} attempts): {said}"));
 }
 
 fn failed(said: &str, attempts: u32, kind: ErrorKind) -> Error {
@@ -101,7 +101,7 @@ fn failed(said: &str, attempts: u32, kind: ErrorKind) -> Error {
 }
 
 /// A token for the upload proxy.
-async fn token(cluster: &Cluster, wish: &Wish) -> Result<String> {
+async fn token(Errand { cluster, wish, .. }: Errand<'_>) -> Result<String> {
     let what = format!("{}: no token", doing(wish, cluster));
     let (path, request) = (
         Kind::UploadTokenRequest.list(cluster.namespace()),

@@ -2,11 +2,13 @@
 //!
 //! ```text
 //!  source ─► a thread reads pieces of 256 KiB ─► a channel of four ─► the body of a request
+//!  a browser ─► what it hands in (handed) ───────────────┘
 //! ```
 //!
 //! The thread waits where the server is slow, and ends with its request. A source that fails does so for good: what reads
 //! from web servers tries again itself.
 
+use super::handed::{Handed, Piece};
 use cdi::source::{self, Named, Options, Source};
 use cdi::{Error, Result};
 use futures_util::stream;
@@ -22,10 +24,18 @@ const PIECES: usize = 4;
 
 /// The bytes of an upload.
 pub(crate) struct Bytes {
-    source: Arc<dyn Source>,
+    origin: Origin,
     sent: Arc<AtomicU64>,
     /// Of the request that was made last: an earlier one may fail when nobody waits for it any more.
     fault: Mutex<Fault>,
+}
+
+/// Where the bytes are.
+enum Origin {
+    /// This computer reads them.
+    Read(Arc<dyn Source>),
+    /// A browser has them.
+    Handed(Arc<Handed>),
 }
 
 type Fault = Arc<Mutex<Option<Error>>>;
@@ -55,12 +65,24 @@ impl Bytes {
             source::open(&named, &options)
         });
         let source = opened.await.map_err(|e| Error::failed("cannot open the source").because(e))??;
-        Ok(Bytes { source, sent: Arc::default(), fault: Mutex::default() })
+        Ok(Bytes::of(Origin::Read(source)))
+    }
+
+    /// What somebody hands in.
+    pub(crate) fn handed(handed: Arc<Handed>) -> Bytes {
+        Bytes::of(Origin::Handed(handed))
+    }
+
+    fn of(origin: Origin) -> Bytes {
+        Bytes { origin, sent: Arc::default(), fault: Mutex::default() }
     }
 
     /// Their number, where it is known.
     pub(crate) fn size(&self) -> Option<u64> {
-        self.source.facts().size
+        match &self.origin {
+            Origin::Read(source) => source.facts().size,
+            Origin::Handed(handed) => Some(handed.size()),
+        }
     }
 
     /// The last offset that was sent, as it changes.
@@ -70,12 +92,30 @@ impl Bytes {
 
     /// Where they come from, for people.
     pub(super) fn name(&self) -> &str {
-        &self.source.facts().name
+        match &self.origin {
+            Origin::Read(source) => &source.facts().name,
+            Origin::Handed(handed) => handed.name(),
+        }
     }
 
     /// Whether they can be read again, and from any offset.
     pub(super) fn is_repeatable(&self) -> bool {
-        self.source.facts().seekable
+        match &self.origin {
+            Origin::Read(source) => source.facts().seekable,
+            Origin::Handed(_) => true,
+        }
+    }
+
+    /// Waits until they can be had: a browser may be away.
+    pub(super) async fn are_there(&self) {
+        if let Origin::Handed(handed) = &self.origin {
+            handed.held().await;
+        }
+    }
+
+    /// An attempt broke off because nobody hands them in any more.
+    pub(super) fn are_away(&self) -> bool {
+        matches!(&self.origin, Origin::Handed(handed) if handed.is_left())
     }
 
     /// Why the source failed, where it did.
@@ -86,13 +126,29 @@ impl Bytes {
 
     /// An error, if the source was changed while it was read.
     pub(super) fn unchanged(&self) -> Result<()> {
-        self.source.unchanged()
+        match &self.origin {
+            Origin::Read(source) => source.unchanged(),
+            // A browser reads no file that has changed since it was chosen.
+            Origin::Handed(_) => Ok(()),
+        }
     }
 
     /// The bytes from this offset on, as the body of a request.
     pub(super) fn body(&self, from: u64) -> Result<(reqwest::Body, Flow)> {
+        let received = match &self.origin {
+            Origin::Read(source) => self.read(Arc::clone(source), from)?,
+            Origin::Handed(handed) => handed.pieces(from),
+        };
+        self.sent.store(from, Relaxed);
+        let is_over = Arc::new(AtomicBool::new(false));
+        let flow = Flow { is_over: Arc::clone(&is_over) };
+        Ok((reqwest::Body::wrap_stream(counted(received, Arc::clone(&self.sent), is_over)), flow))
+    }
+
+    /// The pieces of a source, read by a thread.
+    fn read(&self, source: Arc<dyn Source>, from: u64) -> Result<Receiver<Piece>> {
         let (pieces, received) = channel(PIECES);
-        let (source, fault) = (Arc::clone(&self.source), Fault::default());
+        let fault = Fault::default();
         *locked(&self.fault) = Arc::clone(&fault);
         let length = self.size().map(|size| size.saturating_sub(from));
         let reader = move || {
@@ -103,18 +159,13 @@ impl Bytes {
         };
         let started = thread::Builder::new().name("source".to_owned()).spawn(reader);
         started.map_err(|e| Error::io("cannot start to read the source", e))?;
-        self.sent.store(from, Relaxed);
-        let is_over = Arc::new(AtomicBool::new(false));
-        let flow = Flow { is_over: Arc::clone(&is_over) };
-        Ok((reqwest::Body::wrap_stream(counted(received, Arc::clone(&self.sent), is_over)), flow))
+        Ok(received)
     }
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
-
-type Piece = io::Result<Vec<u8>>;
 
 fn counted(
     received: Receiver<Piece>,
@@ -159,7 +210,7 @@ fn pump(source: &dyn Source, from: u64, length: Option<u64>, pieces: &Sender<Pie
         }
         left = left.saturating_sub(count as u64);
         piece.truncate(count);
-        if pieces.blocking_send(Ok(piece)).is_err() {
+        if pieces.blocking_send(Ok(piece.into())).is_err() {
             return Ok(());
         }
     }
@@ -191,13 +242,14 @@ mod tests {
         let path = file.path().to_str().unwrap();
         let bytes = wait(Bytes::open(path)).unwrap();
         assert_eq!((bytes.size(), bytes.is_repeatable()), (Some(600_000), true));
+        let Origin::Read(source) = &bytes.origin else { panic!("it is a file") };
         for from in [0, 1, 300_000, 599_999, 600_000] {
-            let (done, all) = pieces(&*bytes.source, from, Some(600_000 - from));
+            let (done, all) = pieces(&**source, from, Some(600_000 - from));
             done.unwrap();
             assert!(all == content[from as usize..], "{from}");
         }
         file.as_file().set_len(10).unwrap();
-        let (done, all) = pieces(&*bytes.source, 0, Some(600_000));
+        let (done, all) = pieces(&**source, 0, Some(600_000));
         assert!(all.len() <= 10 && done.is_err());
         let said = bytes.unchanged().unwrap_err().to_string();
         assert!(said.contains("it had 600000 bytes and now has 10"), "{said}");

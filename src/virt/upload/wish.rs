@@ -71,6 +71,15 @@ pub(crate) fn check_size(text: &str) -> Result<()> {
     Err(Error::new(ErrorKind::Usage, what).with_hint("write 10Gi, or 500Mi"))
 }
 
+/// The size of a volume for a disk of so many bytes, as people write it: no smaller, and in whole MiB.
+pub(crate) fn size_for(disk: u64) -> String {
+    let mebibytes = disk.div_ceil(1 << 20).max(1);
+    match mebibytes.is_multiple_of(1 << 10) {
+        true => format!("{}Gi", mebibytes >> 10),
+        false => format!("{mebibytes}Mi"),
+    }
+}
+
 /// Whether a text matches that regular expression.
 fn is_of_the_form(text: &str) -> bool {
     let rest = text.strip_prefix(['+', '-']).unwrap_or(text);
@@ -104,6 +113,16 @@ pub(super) mod tests {
             data_source: false,
             patience: Duration::from_secs(300),
             attempts: 5,
+        }
+    }
+
+    #[test]
+    fn a_volume_is_never_smaller_than_its_disk() {
+        for (bytes, wanted) in
+            [(10 << 30, "10Gi"), ((10 << 30) + 1, "10241Mi"), (300_000, "1Mi"), (0, "1Mi"), (5 << 20, "5Mi")]
+        {
+            assert_eq!(size_for(bytes), wanted);
+            assert!(Quantity::parse(&size_for(bytes)).is_ok());
         }
     }
 

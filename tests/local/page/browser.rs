@@ -169,6 +169,29 @@ impl Browser {
         }
     }
 
+    /// Drops a file of this computer on an element.
+    #[track_caller]
+    pub(crate) fn drops(&mut self, selector: &str, file: &Path) {
+        let place = self.middle(selector);
+        let data = json!({"items": [], "files": [file.display().to_string()], "dragOperationsMask": 1});
+        for kind in ["dragEnter", "dragOver", "drop"] {
+            let event = json!({"type": kind, "x": place[0], "y": place[1], "data": data});
+            self.call("Input.dispatchDragEvent", &event);
+        }
+    }
+
+    /// Chooses a file of this computer in the dialog that an `<input>` would open.
+    #[track_caller]
+    pub(crate) fn chooses(&mut self, selector: &str, file: &Path) {
+        let found = self.call(
+            "Runtime.evaluate",
+            &json!({"expression": format!("document.querySelector({selector:?})")}),
+        );
+        let object = &found["result"]["objectId"];
+        let files = json!({"files": [file.display().to_string()], "objectId": object});
+        self.call("DOM.setFileInputFiles", &files);
+    }
+
     /// Turns the wheel over an element.
     #[track_caller]
     pub(crate) fn wheel(&mut self, selector: &str, down: i32) {

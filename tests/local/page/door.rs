@@ -28,13 +28,20 @@ impl Answer {
 impl Page {
     /// What a request is answered that says this line and these headers.
     fn ask(&self, line: &str, headers: &[&str]) -> Answer {
+        self.send(line, headers, "")
+    }
+
+    /// The same, with this body, whose length is said where there is one.
+    fn send(&self, line: &str, headers: &[&str], body: &str) -> Answer {
         let host = format!("Host: 127.0.0.1:{}", self.port);
         let named = headers.iter().any(|header| header.starts_with("Host: "));
         let host = if named { String::new() } else { format!("{host}\r\n") };
         let text: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        let request = format!("{line} HTTP/1.1\r\n{host}{text}Connection: close\r\n\r\n");
+        let length =
+            if body.is_empty() { String::new() } else { format!("Content-Length: {}\r\n", body.len()) };
+        let request = format!("{line} HTTP/1.1\r\n{host}{text}{length}Connection: close\r\n\r\n{body}");
         stream.write_all(request.as_bytes()).unwrap();
         let mut bytes = Vec::new();
         // A server that refuses a head may not read all of it.
@@ -193,4 +200,64 @@ fn the_page_may_load_nothing_from_elsewhere() {
         assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
     }
     assert_eq!(page.ask("GET /api/vms", &[&cookie]).json()["namespace"], Value::Null);
+}
+
+#[test]
+fn an_upload_is_for_the_page_itself_and_is_bounded() {
+    let page = Page::of(1, &[]);
+    let (cookie, origin) = (page.cookie(), format!("Origin: http://127.0.0.1:{}", page.port));
+    let known = [cookie.as_str(), &origin];
+    let upload = "/api/uploads/blue/disk";
+    let form = |file: &str| {
+        format!(r#"{{"file": "{file}", "length": 10, "modified": 1, "size": "1Gi", "storageClass": ""}}"#)
+    };
+    for method in ["POST", "PATCH", "DELETE"] {
+        let line = format!("{method} {upload}");
+        for headers in [&[cookie.as_str()][..], &[&cookie, "Origin: http://evil.example"], &[&origin]] {
+            assert_eq!(page.send(&line, headers, &form("d.img")).code, 403, "{line} {headers:?}");
+        }
+    }
+    assert!(page.server.asked().is_empty());
+    // Nothing is begun by what is not a form, and nothing outside of the page's namespace.
+    let begin = format!("POST {upload}");
+    for (line, body, code, said) in [
+        (begin.as_str(), "{}", 422, "not the form of an upload"),
+        (&begin, &form("d.img").replace("1Gi", "1GB"), 422, "write 1Gi or 1G"),
+        ("POST /api/uploads/green/disk", &form("d.img"), 404, "'coracle ui -n green'"),
+        (&begin, &"x".repeat(5000), 413, "4096 bytes at most"),
+        ("POST /api/disk", &"x".repeat(70_000), 413, "65536 bytes at most"),
+        (&format!("PATCH {upload}"), "x", 415, "application/offset+octet-stream"),
+        (&format!("DELETE {upload}"), "", 404, "no upload to DataVolume disk"),
+    ] {
+        let answer = page.send(line, &known, body);
+        // A body that is not read may cut its answer off.
+        assert!([code, 0].contains(&answer.code), "{line}: {} {}", answer.code, answer.body);
+        assert!(answer.code == 0 || answer.body.contains(said), "{line}: {}", answer.body);
+    }
+    assert!(page.server.asked().is_empty());
+    // One that waits for its pod: one file for one name, and no byte behind its end.
+    let dv = "/apis/cdi.kubevirt.io/v1beta1/namespaces/blue/datavolumes";
+    page.server.answers(&format!("POST {dv}"), 201, "{}");
+    page.server.answers(&format!("GET {dv}/disk"), 200, r#"{"status": {"phase": "UploadScheduled"}}"#);
+    for _ in 0..2 {
+        assert_eq!(page.send(&begin, &known, &form("d.img")).code, 200);
+    }
+    let other = page.send(&begin, &known, &form("other.img"));
+    assert_eq!(other.code, 409);
+    assert!(other.body.contains("d.img is being uploaded to DataVolume disk"), "{}", other.body);
+    let part = "Content-Type: application/offset+octet-stream";
+    for (headers, body, said) in [
+        (&[part][..], "x", "Upload-Offset"),
+        (&[part, "Upload-Offset: 0"], "", "Content-Length"),
+        (&[part, "Upload-Offset: 9"], "xx", "longer than what is left"),
+        (&[part, "Upload-Offset: 18446744073709551615"], "xx", "longer than what is left"),
+    ] {
+        let answer = page.send(&format!("PATCH {upload}"), &[&known[..], headers].concat(), body);
+        assert_eq!(answer.code, 400, "{headers:?}: {}", answer.body);
+        assert!(answer.body.contains(said), "{headers:?}: {}", answer.body);
+    }
+    let all = page.ask("GET /api/uploads", &[&cookie]).json();
+    assert_eq!((all.as_array().unwrap().len(), &all[0]["sent"]), (1, &Value::from(0)));
+    assert_eq!(page.ask(&format!("DELETE {upload}"), &known).code, 200);
+    assert_eq!(page.ask("GET /api/uploads", &[&cookie]).json(), Value::Array(vec![]));
 }

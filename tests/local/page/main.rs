@@ -10,6 +10,7 @@ mod door;
 mod guest;
 mod server;
 mod shown;
+mod uploads;
 
 use serde_json::json;
 use server::ApiServer;

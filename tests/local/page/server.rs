@@ -36,6 +36,7 @@ struct State {
 }
 
 /// The server, until the test ends.
+#[derive(Clone)]
 pub(crate) struct ApiServer {
     pub(crate) address: SocketAddr,
     state: Arc<State>,

@@ -1,0 +1,99 @@
+//! The form of an upload, as the page sends it. Pure.
+
+use super::super::answer::Refusal;
+use crate::virt::object::Kind;
+use crate::virt::target;
+use crate::virt::upload::Wish;
+use crate::virt::upload::wish::check_size;
+use http::StatusCode;
+use serde::Deserialize;
+use std::time::Duration;
+
+/// How long an upload pod is waited for: somebody looks on, and can end it.
+const PATIENCE: Duration = Duration::from_secs(60 * 60);
+/// Attempts without one new byte.
+const ATTEMPTS: u32 = 5;
+/// The longest name of a file that is shown.
+const LONGEST: usize = 255;
+
+/// An upload that is to begin.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(in crate::page) struct Begin {
+    /// Name of the file, for people.
+    pub(super) file: String,
+    /// Bytes of the file.
+    pub(super) length: u64,
+    /// When the file was changed last, in milliseconds, as the browser says it.
+    pub(super) modified: u64,
+    /// Size of the volume.
+    size: String,
+    /// Storage class of the volume; empty: that of the cluster.
+    #[serde(default)]
+    storage_class: String,
+}
+
+impl Begin {
+    /// Reads a form.
+    pub(in crate::page) fn of(body: &[u8]) -> Result<Begin, Refusal> {
+        let bad = |sentence: String| Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, sentence);
+        let begin: Begin = serde_json::from_slice(body)
+            .map_err(|e| bad(format!("this is not the form of an upload: {e}; load the page again")))?;
+        if begin.length == 0 {
+            return Err(bad("the file is empty".to_owned()));
+        }
+        check_size(&begin.size).map_err(|e| bad(e.to_string()))?;
+        if !begin.storage_class.is_empty() {
+            target::name(&begin.storage_class).map_err(|e| bad(format!("the storage class: {e}")))?;
+        }
+        Ok(Begin { file: printable::text(&begin.file, LONGEST), ..begin })
+    }
+
+    /// What is asked for by that: a DataVolume of this name, which is filled now, whoever uses it first.
+    pub(super) fn wish(&self, name: String) -> Wish {
+        Wish {
+            kind: Kind::DataVolume,
+            name,
+            path: self.file.clone(),
+            is_archive: false,
+            size: Some(self.size.clone()),
+            storage_class: (!self.storage_class.is_empty()).then(|| self.storage_class.clone()),
+            access_mode: None,
+            volume_mode: None,
+            labels: Vec::new(),
+            no_create: false,
+            force_bind: true,
+            data_source: false,
+            patience: PATIENCE,
+            attempts: ATTEMPTS,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_form_is_checked_before_anything_is_begun() {
+        let form = |change: serde_json::Value| {
+            let mut form = json!({"file": "d.img", "length": 7, "modified": 1, "size": "1Gi"});
+            form.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+            Begin::of(form.to_string().as_bytes()).map_err(|refusal| refusal.sentence)
+        };
+        let wish = form(json!({"storageClass": "fast", "file": "a\u{1b}[2Jb"})).unwrap().wish("d".to_owned());
+        assert_eq!((wish.path.as_str(), wish.storage_class.as_deref()), ("a [2Jb", Some("fast")));
+        assert!(wish.force_bind && !wish.no_create);
+        for (change, said) in [
+            (json!({"size": "10GB"}), "size=10GB"),
+            (json!({"length": 0}), "empty"),
+            (json!({"length": -1}), "not the form"),
+            (json!({"storageClass": "../x"}), "storage class"),
+            (json!({"path": "/etc/passwd"}), "not the form"),
+        ] {
+            let told = form(change).unwrap_err();
+            assert!(told.contains(said), "{told}");
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! One upload: its task, and what is told of it.
+
+use super::Begin;
+use crate::virt::client::Cluster;
+use crate::virt::upload::{At, Bytes, Errand, Handed, Hears, Phase, run};
+use cdi::Result;
+use serde_json::{Value, json};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::task::AbortHandle;
+
+/// An upload that goes on, or has ended.
+pub(super) struct Entry {
+    begin: Begin,
+    handed: Arc<Handed>,
+    sent: Arc<AtomicU64>,
+    told: Arc<Told>,
+    task: AbortHandle,
+}
+
+/// What was told of it last.
+#[derive(Debug, Default)]
+pub(super) struct Told(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    phase: Option<Phase>,
+    /// A sentence: what it waits for, why it broke off.
+    note: String,
+    end: Option<Result<(), String>>,
+}
+
+impl Entry {
+    /// Begins an upload to the DataVolume of this name.
+    pub(super) fn begin(cluster: Cluster, name: String, begin: Begin, at: At) -> Entry {
+        let wish = begin.wish(name);
+        let handed = Arc::new(Handed::new(begin.file.clone(), begin.length));
+        let bytes = Bytes::handed(Arc::clone(&handed));
+        let (sent, told) = (bytes.sent(), Arc::<Told>::default());
+        let hears = Arc::clone(&told);
+        let task = tokio::spawn(async move {
+            let errand = Errand { cluster: &cluster, wish: &wish, hears: &*hears };
+            let ended = run(errand, &at, &bytes).await;
+            hears.state().end = Some(ended.map_err(|e| e.chain()));
+        });
+        Entry { begin, handed, sent, told, task: task.abort_handle() }
+    }
+
+    /// Where bytes are handed in, and who is told that they move.
+    pub(super) fn hands(&self) -> (Arc<Handed>, Arc<Told>) {
+        (Arc::clone(&self.handed), Arc::clone(&self.told))
+    }
+
+    /// The name of its file.
+    pub(super) fn file(&self) -> &str {
+        &self.begin.file
+    }
+
+    /// Whether the form is about the same file.
+    pub(super) fn is_of(&self, other: &Begin) -> bool {
+        let facts = |begin: &Begin| (begin.file.clone(), begin.length, begin.modified);
+        facts(&self.begin) == facts(other)
+    }
+
+    /// The disk is whole, or cannot be.
+    pub(super) fn has_ended(&self) -> bool {
+        self.told.state().end.is_some()
+    }
+
+    /// Ends it.
+    pub(super) fn end(&self) {
+        self.task.abort();
+    }
+
+    /// What the page shows.
+    pub(super) fn shown(&self, namespace: &str, name: &str) -> Value {
+        let state = self.told.state();
+        let (phase, error) = match (&state.end, state.phase) {
+            (Some(Ok(())), _) => ("done", None),
+            (Some(Err(why)), _) => ("failed", Some(why)),
+            (None, Some(Phase::Sending)) => ("sending", None),
+            (None, Some(Phase::Processing)) => ("processing", None),
+            (None, Some(Phase::Waiting)) => ("waiting", None),
+            (None, Some(Phase::Preparing) | None) => ("preparing", None),
+        };
+        json!({
+            "namespace": namespace, "name": name,
+            "file": self.begin.file, "length": self.begin.length, "modified": self.begin.modified,
+            "phase": phase, "note": state.note, "error": error,
+            "sent": self.sent.load(Relaxed), "wants": self.handed.at(), "held": self.handed.is_held(),
+        })
+    }
+}
+
+impl Told {
+    /// Bytes move: what was said before is over.
+    pub(super) fn moves(&self) {
+        self.state().note.clear();
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Hears for Told {
+    fn out(&self, _: &str) -> Result<()> {
+        Ok(())
+    }
+
+    fn say(&self, sentence: &str) {
+        sentence.clone_into(&mut self.state().note);
+    }
+
+    fn begins(&self, phase: Phase) {
+        let mut state = self.state();
+        (state.phase, state.note) = (Some(phase), String::new());
+    }
+}

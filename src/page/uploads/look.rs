@@ -1,0 +1,40 @@
+//! What a file of the browser is, by its first bytes: so that the form has a size, and a disk that will be refused is named
+//! before a byte is sent.
+
+use super::super::answer::Refusal;
+use crate::virt::upload::wish::size_for;
+use cdi::Error;
+use cdi::inspect::inspect_front;
+use http::StatusCode;
+use hyper::body::Bytes;
+use serde_json::{Value, json};
+
+/// Looks at the front of a file of this length.
+pub(in crate::page) async fn look(front: Bytes, length: u64) -> Result<Value, Refusal> {
+    if front.is_empty() || length == 0 {
+        return Err(Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "the file is empty"));
+    }
+    let looked = tokio::task::spawn_blocking(move || inspect_front("the file", length, front.to_vec()));
+    let report = looked.await.map_err(|e| Error::failed("cannot look at the file").because(e))??;
+    Ok(json!({
+        "format": report.format,
+        "layers": report.layers,
+        "size": report.virtual_size.filter(|_| report.refused.is_none()).map(size_for),
+        "refused": report.refused,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_size_of_a_volume_comes_from_the_first_bytes() {
+        let raw = look(Bytes::from_static(&[0; 512]), 10 << 30).await.unwrap();
+        assert_eq!(raw, json!({"format": "raw", "layers": [], "size": "10Gi", "refused": null}));
+        let vmdk = look(Bytes::from_static(b"KDMV and more"), 5 << 20).await.unwrap();
+        assert_eq!((&vmdk["format"], &vmdk["size"]), (&json!("vmdk"), &Value::Null));
+        assert!(vmdk["refused"].as_str().unwrap().contains("vmdk"), "{vmdk}");
+        assert!(look(Bytes::new(), 0).await.is_err());
+    }
+}
