@@ -23,9 +23,9 @@ use std::io;
 use std::ops::Range;
 
 /// "This host cluster has refcount 1", in L1 and L2 entries.
-const COPIED: u64 = 1 << 63;
+pub(super) const COPIED: u64 = 1 << 63;
 /// Bytes of an entry of all tables but refcount blocks.
-const ENTRY: u64 = 8;
+pub(super) const ENTRY: u64 = 8;
 
 /// A disk that knows its holes.
 pub trait Sparse: ReadAt {
@@ -217,7 +217,7 @@ impl Places {
 }
 
 /// Puts an entry at its place.
-fn put(table: &mut [u8], nth: u64, entry: &[u8]) {
+pub(super) fn put(table: &mut [u8], nth: u64, entry: &[u8]) {
     let at = nth as usize * entry.len();
     if let Some(place) = table.get_mut(at..at + entry.len()) {
         place.copy_from_slice(entry);

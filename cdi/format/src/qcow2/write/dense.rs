@@ -1,0 +1,232 @@
+//! A raw disk without its holes, as a qcow2 file that nobody writes: for whoever sends the file from its first byte to its last.
+//!
+//! ```text
+//!   the file:  header │ refcount table │ L1 │ refcount blocks │ L2 … │ data: clusters that hold some, one behind the other
+//!                                       └── of regions with data ──┘
+//! ```
+//!
+//! `view.rs` leaves each hole its place, and needs no memory for it; here a hole has none, so the map of the disk is walked
+//! once and kept: 24 bytes for each run of clusters, and no more runs than the caller allows. All offsets follow from that
+//! map, whatever the file system tells later. A reader of a stream needs no spool: what a table names lies behind it, in the
+//! order of the disk.
+//!
+//! Whoever reads must see to it that the disk does not change: what was a hole when the map was walked is not read.
+
+use super::geometry::{Geometry, refuse};
+use super::view::{COPIED, ENTRY, Sparse, put};
+use super::{Options, header};
+use crate::{ErrorKind, ReadAt, Result};
+use std::io;
+
+/// The qcow2 file of what a disk holds.
+#[derive(Debug)]
+pub struct Dense<D> {
+    disk: D,
+    header: Vec<u8>,
+    geometry: Geometry,
+    runs: Vec<Run>,
+    /// Parts of the disk, of one L2 table each, that hold data.
+    regions: Vec<u64>,
+    places: Places,
+}
+
+/// Clusters of the disk that hold data, side by side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Run {
+    first: u64,
+    count: u64,
+    /// Clusters with data before these.
+    before: u64,
+}
+
+/// Where the parts of the file begin, in clusters.
+#[derive(Debug)]
+struct Places {
+    refcount_table: u64,
+    l1: u64,
+    blocks: u64,
+    l2: u64,
+    data: u64,
+    end: u64,
+}
+
+impl<D: Sparse> Dense<D> {
+    /// Nothing where the disk has more than so many runs of data. Refuses a disk that is too large for a qcow2 that readers
+    /// open.
+    pub fn new(disk: D, most_runs: usize) -> Result<Option<Dense<D>>> {
+        let options = Options::new(disk.size());
+        let geometry = Geometry::new(&options)?;
+        let Some(runs) = runs(&disk, geometry.cluster(), most_runs) else { return Ok(None) };
+        let each = geometry.region / geometry.cluster();
+        let mut regions: Vec<u64> = Vec::new();
+        for run in &runs {
+            let last = (run.first + run.count - 1) / each;
+            let next = regions.last().map_or(0, |region| region + 1).max(run.first / each);
+            regions.extend(next..=last);
+        }
+        let places = Places::new(&geometry, regions.len() as u64, runs.last().map_or(0, Run::behind));
+        if places.end > u64::from(u32::MAX) {
+            let what = format!("a disk of {} bytes has more than 2^32 clusters of 64 KiB", disk.size());
+            return Err(refuse(ErrorKind::TooLarge, what));
+        }
+        let at = |cluster: u64| cluster * geometry.cluster();
+        let header = header::encode(&options, &geometry, at(places.l1), at(places.refcount_table))?;
+        Ok(Some(Dense { disk, header, geometry, runs, regions, places }))
+    }
+
+    /// How much of the disk lies before this offset of the file: what whoever has read so far knows of it.
+    pub fn disk_before(&self, offset: u64) -> u64 {
+        let Some(within) = offset.checked_sub(self.at(self.places.data)) else { return 0 };
+        let (cluster, rest) = (within / self.geometry.cluster(), within % self.geometry.cluster());
+        match self.run_of(cluster) {
+            Some(run) => (self.at(run.first + (cluster - run.before)) + rest).min(self.disk.size()),
+            None => self.disk.size(),
+        }
+    }
+
+    fn at(&self, cluster: u64) -> u64 {
+        cluster * self.geometry.cluster()
+    }
+
+    /// The run that has this cluster of those with data.
+    fn run_of(&self, nth: u64) -> Option<&Run> {
+        self.runs.get(self.runs.partition_point(|run| run.behind() <= nth))
+    }
+
+    /// The header or a table.
+    fn table(&self, cluster: u64) -> Vec<u8> {
+        let places = &self.places;
+        let mut table = match cluster {
+            0 => self.header.clone(),
+            _ => vec![],
+        };
+        table.resize(self.geometry.cluster() as usize, 0);
+        let each = self.geometry.cluster() / ENTRY;
+        let entry = |nth: u64, place: u64| (nth, (self.at(place) | COPIED).to_be_bytes());
+        match cluster {
+            0 => {}
+            _ if cluster < places.l1 => {
+                let first = (cluster - places.refcount_table) * each;
+                for block in first..(first + each).min(places.l2 - places.blocks) {
+                    put(&mut table, block - first, &self.at(places.blocks + block).to_be_bytes());
+                }
+            }
+            _ if cluster < places.blocks => {
+                let first = (cluster - places.l1) * each;
+                let from = self.regions.partition_point(|region| *region < first);
+                let named = self.regions.iter().zip(0..).skip(from);
+                for (region, nth) in named.take_while(|(region, _)| **region < first + each) {
+                    let (at, entry) = entry(region - first, places.l2 + nth);
+                    put(&mut table, at, &entry);
+                }
+            }
+            _ if cluster < places.l2 => {
+                let counts = self.geometry.counts_per_block();
+                let first = (cluster - places.blocks) * counts;
+                for used in first..(first + counts).min(places.end) {
+                    put(&mut table, used - first, &1_u16.to_be_bytes());
+                }
+            }
+            _ => {
+                let Some(region) = self.regions.get((cluster - places.l2) as usize) else { return table };
+                let (first, end) = (region * each, (region + 1) * each);
+                let from = self.runs.partition_point(|run| run.first + run.count <= first);
+                for run in self.runs[from..].iter().take_while(|run| run.first < end) {
+                    for data in run.first.max(first)..(run.first + run.count).min(end) {
+                        let (at, entry) = entry(data - first, places.data + run.before + (data - run.first));
+                        put(&mut table, at, &entry);
+                    }
+                }
+            }
+        }
+        table
+    }
+
+    /// Bytes of the disk from this offset of the data on, and the zeros behind its end.
+    fn data(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        let (mut rest, mut at) = (buf, offset);
+        while !rest.is_empty() {
+            let cluster = at / self.geometry.cluster();
+            let run = self.run_of(cluster).ok_or(io::ErrorKind::UnexpectedEof)?;
+            let left = self.at(run.behind()) - at;
+            let (here, behind) =
+                rest.split_at_mut(usize::try_from(left).unwrap_or(usize::MAX).min(rest.len()));
+            let on_disk = self.at(run.first) + (at - self.at(run.before));
+            let there = self.disk.size().saturating_sub(on_disk).min(here.len() as u64) as usize;
+            let (bytes, padding) = here.split_at_mut(there);
+            padding.fill(0);
+            if !bytes.is_empty() {
+                self.disk.read_exact_at(bytes, on_disk)?;
+            }
+            at += here.len() as u64;
+            rest = behind;
+        }
+        Ok(())
+    }
+}
+
+impl<D: Sparse> ReadAt for Dense<D> {
+    fn size(&self) -> u64 {
+        self.at(self.places.end)
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        if offset.checked_add(buf.len() as u64).is_none_or(|end| end > self.size()) {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let tables = self.at(self.places.data);
+        let (mut rest, mut at) = (buf, offset);
+        while at < tables && !rest.is_empty() {
+            let table = self.table(at / self.geometry.cluster());
+            let table = &table[(at % self.geometry.cluster()) as usize..];
+            let (here, behind) = rest.split_at_mut(table.len().min(rest.len()));
+            here.copy_from_slice(&table[..here.len()]);
+            at += here.len() as u64;
+            rest = behind;
+        }
+        if rest.is_empty() { Ok(()) } else { self.data(rest, at - tables) }
+    }
+}
+
+impl Run {
+    /// Clusters with data up to its end.
+    fn behind(&self) -> u64 {
+        self.before + self.count
+    }
+}
+
+impl Places {
+    fn new(geometry: &Geometry, regions: u64, data_clusters: u64) -> Places {
+        let refcount_table = 1;
+        let l1 = refcount_table + geometry.refcount_table_clusters;
+        let blocks = l1 + geometry.l1_clusters;
+        // Each block counts itself, and as many others as are left.
+        let others = blocks + regions + data_clusters;
+        let l2 = blocks + others.div_ceil(geometry.counts_per_block() - 1);
+        let data = l2 + regions;
+        Places { refcount_table, l1, blocks, l2, data, end: data + data_clusters }
+    }
+}
+
+/// The runs of clusters that may hold data; nothing where there are more than so many.
+fn runs(disk: &impl Sparse, cluster: u64, most: usize) -> Option<Vec<Run>> {
+    let end = disk.size().div_ceil(cluster);
+    let (mut runs, mut next) = (Vec::<Run>::new(), 0);
+    while next < end {
+        let Some(data) = disk.data_from(next * cluster) else { break };
+        let first = (data.start / cluster).max(next);
+        // What makes no sense goes forward all the same.
+        let behind = data.end.div_ceil(cluster).max(first.saturating_add(1)).min(end);
+        if first >= behind {
+            break;
+        }
+        let (before, is_full) = (runs.last().map_or(0, Run::behind), runs.len() >= most);
+        match runs.last_mut().filter(|last| last.first + last.count == first) {
+            Some(last) => last.count += behind - first,
+            None if is_full => return None,
+            None => runs.push(Run { first, count: behind - first, before }),
+        }
+        next = behind;
+    }
+    Some(runs)
+}
