@@ -17,6 +17,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 /// The name of an upload in messages.
 pub const NAME: &str = "the upload";
 
+/// The header by which an upload server says, with a reason in one word, that it will refuse the same bytes again.
+pub const REFUSED: &str = "upload-refused";
+
 /// The piece that ends an upload.
 pub const END: [u8; 4] = [0; 4];
 

@@ -26,7 +26,7 @@ const OF_CONNECTION: [&str; 9] = [
 ];
 /// What a page may read of an answer.
 const SHOWN: &str = "Location, Retry-After, Tus-Extension, Tus-Max-Size, Tus-Resumable, Tus-Version, Upload-Length, Upload-Offset, \
-                     WWW-Authenticate";
+                     Upload-Refused, WWW-Authenticate";
 
 /// The client's headers for the pod.
 pub(crate) fn onward(headers: &HeaderMap) -> HeaderMap {

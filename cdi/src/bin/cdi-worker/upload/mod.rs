@@ -49,9 +49,11 @@ use crate::server::{self, Answer, Client, Shown, Site, pages, text};
 use crate::stop::Stop;
 use crate::tls::Tls;
 use api::job::{Import, Report, Source, Stage, Target, Upload};
+use cdi::source::upload::REFUSED;
 use cdi::{Error, Result};
 use conversion::Conversion;
 use hyper::body::Incoming;
+use hyper::header::HeaderValue;
 use hyper::{Request, StatusCode};
 use jiff::Timestamp;
 use route::{Kind, Route, route};
@@ -314,12 +316,31 @@ fn failure(fault: &Fault) -> Answer {
         }
         _ => (StatusCode::INTERNAL_SERVER_ERROR, ""),
     };
-    text(status, format!("Saving stream failed: {more}{}", printable::line(&fault.message)))
+    let mut answer = text(status, format!("Saving stream failed: {more}{}", printable::line(&fault.message)));
+    // Whoever tries again by himself need not.
+    if let Ok(reason) = HeaderValue::try_from(&fault.reason)
+        && !fault.may_retry
+    {
+        answer.headers_mut().insert(REFUSED, reason);
+    }
+    answer
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_failure_says_whether_another_attempt_may_help() {
+        let of = |reason: &str, may_retry: bool| {
+            failure(&Fault { reason: reason.to_owned(), message: "m".to_owned(), may_retry })
+        };
+        let refused = of("InvalidImage", false);
+        assert_eq!(refused.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        assert_eq!(refused.headers()[REFUSED], "InvalidImage");
+        assert_eq!(of("DataVolumeTooSmall", false).status(), StatusCode::BAD_REQUEST);
+        assert!(!of("NoSpace", true).headers().contains_key(REFUSED));
+    }
 
     #[test]
     fn the_command_line_says_an_address_and_times() {
