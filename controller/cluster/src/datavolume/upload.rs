@@ -17,10 +17,9 @@
 //! **Caveats.** Service and Secret are written and never followed: a Service that somebody takes away is missing until the next
 //! pod.
 
-use super::Round;
-use super::status;
+use super::{Round, notes, status};
 use crate::certificates::uploads::{self, Span};
-use api::datavolume::{ConditionType, ContentType, Phase};
+use api::datavolume::{ConditionType, ContentType, Phase, Status};
 use api::job::{Report, Stage};
 use api::meta::ObjectMeta;
 use jiff::{SignedDuration, Timestamp};
@@ -148,7 +147,13 @@ impl Round<'_> {
         // The last upload failed, or its connection broke, and another one may come.
         let failed = report.filter(|report| report.stage == Stage::Waiting && !report.reason.is_empty());
         let why = failed.map(|report| report.message.as_str()).unwrap_or_default();
+        let said = |status: &Status| notes::running(status).and_then(|running| running.message.clone());
+        let before = said(&self.next);
         self.say(ConditionType::Running, "True", "Pod is running", why);
+        let now = said(&self.next);
+        if let Some(why) = now.filter(|now| failed.is_some() && Some(now) != before.as_ref()) {
+            self.tell(true, self.words().failed, format!("the upload failed: {why}"));
+        }
         self.next.progress = Some(moving.map_or_else(|| status::UNKNOWN.to_owned(), status::progress));
         if !is_ready {
             let message = "the upload pod runs, and is not ready yet";

@@ -362,6 +362,11 @@ fn an_upload_that_failed_is_followed_by_another_and_never_ends_the_data_volume()
     assert_eq!(phase(&sim), "UploadReady");
     assert_eq!(said(&sim, "Running").2, failed.message);
     assert!(said(&sim, "Transferring").2.contains("does not fit; waits for an upload"));
+    let told = |sim: &Sim| sim.reasons().iter().filter(|reason| *reason == "UploadFailed").count();
+    assert_eq!(told(&sim), 1);
+    // It is told once, however often it is looked at.
+    reports(&mut sim, Report { failures: 1, ..failed.clone() });
+    assert_eq!(told(&sim), 1);
     // Behind the answer to its client: the pod ends, and another one takes the next upload.
     worker_ends(&mut sim, &key(Kind::Pod), Some(Stage::Failed));
     sim.settle();
