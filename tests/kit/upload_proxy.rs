@@ -38,6 +38,8 @@ struct Told {
     request: String,
     status: u16,
     text: String,
+    /// The word of a server of ours that will refuse the same bytes again.
+    refused: Option<String>,
     /// Before the body is read.
     at_once: bool,
 }
@@ -55,6 +57,7 @@ struct Shared {
     upload: Mutex<Option<(u64, Vec<u8>)>>,
     whole: Mutex<Vec<Vec<u8>>>,
     when_whole: Mutex<Option<Box<dyn Fn() + Send>>>,
+    when_cut: Mutex<Option<Box<dyn Fn() + Send>>>,
     taken: AtomicU64,
     stop: AtomicBool,
 }
@@ -105,7 +108,13 @@ impl UploadProxy {
 
     fn tell(&self, request: &str, status: u16, text: &str, at_once: bool) {
         let (request, text) = (request.to_owned(), text.to_owned());
-        lock(&self.shared.told).push_back(Told { request, status, text, at_once });
+        lock(&self.shared.told).push_back(Told { request, status, text, refused: None, at_once });
+    }
+
+    /// As [`UploadProxy::answers`], by a server of ours that will refuse the same bytes again, for this reason in a word.
+    pub fn refuses(&self, request: &str, status: u16, text: &str, reason: &str) {
+        let (request, text, refused) = (request.to_owned(), text.to_owned(), Some(reason.to_owned()));
+        lock(&self.shared.told).push_back(Told { request, status, text, refused, at_once: false });
     }
 
     /// The next bodies are cut after so many bytes, one after the other.
@@ -127,6 +136,11 @@ impl UploadProxy {
     /// Does this when an upload is whole, before it is answered.
     pub fn when_whole(&self, does: impl Fn() + Send + 'static) {
         *lock(&self.shared.when_whole) = Some(Box::new(does));
+    }
+
+    /// Does this when a body was cut, before its connection is.
+    pub fn when_cut(&self, does: impl Fn() + Send + 'static) {
+        *lock(&self.shared.when_cut) = Some(Box::new(does));
     }
 
     /// What was asked until now, and forgets it. A PATCH says its offset: `PATCH /path @7`.
@@ -201,7 +215,8 @@ impl Shared {
             let told = self.next_told(&asked, false);
             let body = self.body(&mut stream, &request, told.is_none())?;
             if let Some(told) = told {
-                answer(&mut stream, told.status, &[], &told.text)?;
+                let refused: Vec<_> = told.refused.into_iter().map(|word| ("Upload-Refused", word)).collect();
+                answer(&mut stream, told.status, &refused, &told.text)?;
                 continue;
             }
             if !self.respond(&mut stream, &request, body)? {
@@ -268,6 +283,9 @@ impl Shared {
         }
         here.extend_from_slice(&body.bytes);
         if body.is_cut {
+            if let Some(does) = &*lock(&self.when_cut) {
+                does();
+            }
             return Ok(false);
         }
         let at = here.len();

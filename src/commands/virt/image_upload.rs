@@ -5,7 +5,7 @@ use crate::ui;
 use crate::virt::client::Cluster;
 use crate::virt::object::Kind;
 use crate::virt::target::name;
-use crate::virt::upload::wish::{VolumeMode, check_size};
+use crate::virt::upload::wish::{VolumeMode, check_access_mode, check_size};
 use crate::virt::upload::{At, Bytes, Errand, Hears, Phase, Wish, run as upload};
 use cdi::{Error, ErrorKind, Result};
 use clap::ValueHint;
@@ -44,7 +44,8 @@ pub(super) struct Args {
     #[arg(long, value_hint = ValueHint::FilePath, value_name = "PATH", default_value = "", hide_default_value = true)]
     archive_path: String,
 
-    /// Size of the volume to create, for example 10Gi or 500Mi
+    /// Size of the volume to create, for example 10Gi or 500Mi [default: that
+    /// of the disk, where it can be known before it is sent]
     #[arg(long, value_name = "SIZE", default_value = "", hide_default_value = true)]
     size: String,
 
@@ -95,7 +96,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     wait_secs: u32,
 
-    /// Number of attempts without progress; 0 uploads nothing
+    /// Number of attempts without progress; 0 sends nothing, and waits for the
+    /// disk
     #[arg(long, value_name = "N", default_value_t = 5)]
     retry: u32,
 
@@ -123,7 +125,7 @@ pub(super) struct Args {
 pub(super) async fn run(args: &Args, cluster: &Cluster) -> Result<()> {
     let wish = args.wish()?;
     args.note();
-    let bytes = Bytes::open(&wish.path).await?;
+    let bytes = Bytes::open(&wish.path, wish.is_archive).await?;
     let typed = Typed {
         is_sent: on_interrupt(&wish, cluster)?,
         sent: bytes.sent(),
@@ -199,6 +201,7 @@ impl Args {
         let (path, is_archive) = self.path(volume_mode)?;
         let (kind, name) = self.object()?;
         let labels = self.labels()?;
+        check_access_mode(&self.access_mode)?;
         if self.access_mode == "ReadOnlyMany" {
             let what =
                 "cannot upload to a readonly volume, use either ReadWriteOnce or ReadWriteMany if supported";
@@ -390,7 +393,7 @@ mod tests {
             assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::Usage, wanted), "{line}");
         }
         let size = wish("dv d --image-path=a --size=500Zb").unwrap_err().to_string();
-        assert!(size.starts_with("validation failed for size=500Zb: quantities must match"), "{size}");
+        assert!(size.starts_with("validation failed for size=500Zb: a size is a number"), "{size}");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! How an attempt ended. Pure.
 
-use super::proxy::Answer;
+use super::proxy::{self, Answer};
+use cdi::source::upload::REFUSED;
 
 /// The end of one attempt.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,8 +25,16 @@ pub(super) fn unexpected(answer: &Answer) -> Ended {
     match answer.status {
         401 => Ended::Unauthorized(said),
         403 | 404 | 405 | 411 | 413 | 415 | 501 => Ended::Refused(said),
-        _ if is_too_small => Ended::Refused(said),
+        _ if is_too_small || answer.header(REFUSED).is_some() => Ended::Refused(said),
         _ => Ended::Broken(said),
+    }
+}
+
+/// What becomes of an attempt that was not answered: a certificate that is not trusted is not trusted the next time.
+pub(super) fn lost(said: String) -> Ended {
+    match proxy::hint(&said) {
+        Some(_) => Ended::Refused(said),
+        None => Ended::Broken(said),
     }
 }
 
@@ -67,5 +76,14 @@ mod tests {
         assert!(hint(&said(400, small)).unwrap().contains("--size"));
         assert!(hint(&said(413, "")).unwrap().contains("Ingress"));
         assert_eq!(hint(&said(500, "no")), None);
+        // A server of ours says that it will refuse the same bytes again.
+        let mut image = Answer::of(500, "vmdk is not supported");
+        image.headers.insert(REFUSED, "InvalidImage".parse().unwrap());
+        assert_eq!(unexpected(&image), Ended::Refused(said(500, "vmdk is not supported")));
+        assert!(matches!(
+            lost("https://h: invalid peer certificate: UnknownIssuer".to_owned()),
+            Ended::Refused(_)
+        ));
+        assert!(matches!(lost("https://h: connection reset".to_owned()), Ended::Broken(_)));
     }
 }

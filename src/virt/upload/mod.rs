@@ -3,6 +3,7 @@
 //! ```text
 //!  flags, or a form of the page ─► Wish ─► run
 //!            ├─ source    the bytes: a file, a pipe, a web server, an image; read by a thread of their own
+//!            │  dense     without the holes of a sparse disk, for a server of ours
 //!            ├─ handed    or a browser's, which hands them in
 //!            ├─ place     is there a PVC, and may it be filled? else makes what is asked for (bodies)
 //!            ├─ ready     waits until the upload pod takes an upload; says for what (stage, events)
@@ -21,6 +22,7 @@ mod address;
 mod annotations;
 mod bodies;
 mod data_source;
+mod dense;
 mod done;
 mod ended;
 mod events;

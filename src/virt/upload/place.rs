@@ -6,10 +6,10 @@
 //! ```
 
 use super::annotations::{
-    CONTENT_TYPE, DELETED_AFTERWARDS, POD_PHASE, PRIME, TARGET, USES_POPULATOR, annotation,
+    BIND_AT_ONCE, CONTENT_TYPE, DELETED_AFTERWARDS, POD_PHASE, PRIME, TARGET, USES_POPULATOR, annotation,
 };
 use super::bodies::{self, ARCHIVE};
-use super::{Errand, Wish, doing};
+use super::{Bytes, Errand, Wish, doing};
 use crate::virt::client::Cluster;
 use crate::virt::object::Kind;
 use cdi::{Error, ErrorKind, Result};
@@ -18,14 +18,14 @@ use serde_json::{Value, json};
 const PVC: Kind = Kind::PersistentVolumeClaim;
 
 /// Makes sure that there is a place for the upload.
-pub(crate) async fn prepare(errand: Errand<'_>) -> Result<()> {
+pub(crate) async fn prepare(errand: Errand<'_>, bytes: &Bytes) -> Result<()> {
     let Errand { cluster, wish, hears } = errand;
     let (what, namespace) = (doing(wish, cluster), cluster.namespace());
     let pvc = match cluster.get(&PVC.one(namespace, &wish.name)).await {
         Ok(pvc) => pvc,
         Err(e) if e.code() == 404 => {
             hears.out(&format!("PVC {namespace}/{} not found \n", wish.name))?;
-            return if wish.no_create { Err(e.of(&what)) } else { create(errand).await };
+            return if wish.no_create { Err(e.of(&what)) } else { create(errand, bytes).await };
         }
         Err(e) => return Err(e.of(&what)),
     };
@@ -34,6 +34,7 @@ pub(crate) async fn prepare(errand: Errand<'_>) -> Result<()> {
         _ => pvc,
     };
     usable(&pvc, wish)?;
+    bind_at_once(errand, &pvc).await?;
     let name = pvc["metadata"]["name"].as_str().unwrap_or(&wish.name).to_owned();
     if annotation(&pvc, TARGET).is_none() {
         let marked = marked(pvc);
@@ -42,11 +43,20 @@ pub(crate) async fn prepare(errand: Errand<'_>) -> Result<()> {
     hears.out(&format!("Using existing PVC {namespace}/{name}\n"))
 }
 
-async fn create(Errand { cluster, wish, hears }: Errand<'_>) -> Result<()> {
-    if wish.size.is_none() {
+async fn create(Errand { cluster, wish, hears }: Errand<'_>, bytes: &Bytes) -> Result<()> {
+    let size = match &wish.size {
+        Some(size) => Some(size.clone()),
+        None if wish.is_archive => None,
+        None => bytes.volume_size().await?,
+    };
+    let Some(size) = size else {
         let what = "when creating a resource, the size must be specified";
         return Err(Error::new(ErrorKind::Usage, what).with_hint("say it by --size, for example --size=10Gi"));
+    };
+    if wish.size.is_none() {
+        hears.say(&format!("the volume gets the size of the disk, {size}"));
     }
+    let wish = &Wish { size: Some(size), ..wish.clone() };
     let namespace = cluster.namespace();
     let what = format!("cannot create {} {} in namespace {namespace}", wish.kind, wish.name);
     if let Some(class) = &wish.storage_class {
@@ -58,6 +68,23 @@ async fn create(Errand { cluster, wish, hears }: Errand<'_>) -> Result<()> {
     };
     cluster.post(&wish.kind.list(namespace), &object).await.map_err(|e| e.of(&what))?;
     hears.out(&format!("{} {namespace}/{} created\n", wish.kind.name(), wish.name))
+}
+
+/// Asks for the volume now, where nobody has: the object was made without `--force-bind`.
+async fn bind_at_once(Errand { cluster, wish, hears }: Errand<'_>, pvc: &Value) -> Result<()> {
+    if !wish.force_bind || annotation(pvc, BIND_AT_ONCE).is_some() || pvc["status"]["phase"] == "Bound" {
+        return Ok(());
+    }
+    let (kind, name, namespace) = (wish.kind, &wish.name, cluster.namespace());
+    let changes = json!({"metadata": {"annotations": {BIND_AT_ONCE: ""}}});
+    let patched = cluster.patch(&kind.one(namespace, name), &changes).await;
+    patched.map_err(|e| {
+        e.of(&format!("cannot ask for the volume of {kind} {name} now, in namespace {namespace}"))
+    })?;
+    hears.say(&format!(
+        "{kind} {name} was made without --force-bind: its annotation {BIND_AT_ONCE} asks for the volume now"
+    ));
+    Ok(())
 }
 
 /// The PVC that the upload pod fills: that of the DataVolume, or the one through which a populator fills it.

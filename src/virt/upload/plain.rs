@@ -1,7 +1,8 @@
 //! An attempt by `upload-async` or `upload`: all bytes, from the first one, in one request.
 
-use super::ended::{Ended, unexpected};
+use super::ended::{Ended, lost, unexpected};
 use super::proxy::{Answer, Proxy};
+use super::source::Form;
 use super::{Bytes, address};
 use cdi::Result;
 use reqwest::Method;
@@ -17,9 +18,9 @@ pub(super) async fn attempt(proxy: &Proxy, token: &str, bytes: &Bytes) -> Result
         _ => address::late(proxy.base()),
     };
     let request = proxy.request(Method::POST, &url, token).header(CONTENT_TYPE, "application/octet-stream");
-    Ok(match proxy.pour(request, bytes.body(0)?, bytes.size()).await {
+    Ok(match proxy.pour(request, bytes.body(Form::Whole, 0)?, bytes.size()).await {
         Ok(answer) if answer.status == 200 => Ended::Done,
         Ok(answer) => unexpected(&answer),
-        Err(lost) => Ended::Broken(lost),
+        Err(said) => lost(said),
     })
 }

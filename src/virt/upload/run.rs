@@ -17,7 +17,7 @@ pub(crate) struct At {
 pub(crate) async fn run(errand: Errand<'_>, at: &At, bytes: &Bytes) -> Result<()> {
     let Errand { cluster, wish, hears } = errand;
     hears.begins(Phase::Preparing);
-    place::prepare(errand).await?;
+    place::prepare(errand, bytes).await?;
     hears.begins(Phase::Waiting);
     ready::wait_for_pod(errand).await?;
     if wish.attempts > 0 {

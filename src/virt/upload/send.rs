@@ -11,6 +11,7 @@
 use super::ended::{self, Ended};
 use super::proxy::Proxy;
 use super::ready::is_done_meanwhile;
+use super::source::Form;
 use super::tries::Tries;
 use super::tus::Upload;
 use super::{Bytes, Errand, Wish, address, bodies, doing, plain, proxy};
@@ -81,7 +82,7 @@ pub(crate) async fn send_bytes(errand: Errand<'_>, proxy: &Proxy, bytes: &Bytes)
 /// What can be read once goes out once, and an archive is no disk.
 fn first_way(wish: &Wish, proxy: &Proxy, bytes: &Bytes) -> Way {
     let uploads = address::resumable(proxy.base()).filter(|_| !wish.is_archive && bytes.is_repeatable());
-    match (uploads, bytes.size()) {
+    match (uploads, bytes.length(Form::WithoutHoles)) {
         (Some(uploads), Some(size)) if size > 0 => Way::Tus(Upload::new(uploads, size)),
         _ => Way::Plain,
     }
@@ -93,7 +94,8 @@ fn say(errand: Errand<'_>, bytes: &Bytes, said: &str, failures: u32) {
 }
 
 fn failed(said: &str, attempts: u32, kind: ErrorKind) -> Error {
-    let error = Error::new(kind, format!("error uploading image after {attempts} retries: {said}"));
+    let tries = if attempts == 1 { "retry" } else { "retries" };
+    let error = Error::new(kind, format!("error uploading image after {attempts} {tries}: {said}"));
     match ended::hint(said).or_else(|| proxy::hint(said)) {
         Some(hint) => error.with_hint(hint),
         None => error,

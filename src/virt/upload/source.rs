@@ -8,9 +8,14 @@
 //! The thread waits where the server is slow, and ends with its request. A source that fails does so for good: what reads
 //! from web servers tries again itself.
 
+use super::dense::dense;
 use super::handed::{Handed, Piece};
-use cdi::source::{self, Named, Options, Source};
-use cdi::{Error, Result};
+use super::wish::size_for;
+use cdi::inspect::{InspectOptions, inspect};
+use cdi::source::{self, FileSource, Named, Options, Source, SparseFile};
+use cdi::{Error, ErrorKind, Result};
+use disk_format::ReadAt as _;
+use disk_format::qcow2::write::Dense;
 use futures_util::stream;
 use std::io::{self, Read};
 use std::path::PathBuf;
@@ -32,13 +37,22 @@ pub(crate) struct Bytes {
 
 /// Where the bytes are.
 enum Origin {
-    /// This computer reads them.
-    Read(Arc<dyn Source>),
+    /// This computer reads them; `dense`: without the holes of a sparse disk.
+    Read { source: Arc<dyn Source>, dense: Option<Arc<Dense<SparseFile>>> },
     /// A browser has them.
     Handed(Arc<Handed>),
 }
 
 type Fault = Arc<Mutex<Option<Error>>>;
+
+/// In which form bytes are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// As they are.
+    Whole,
+    /// Without the holes of a sparse disk, where they have some: for a server of ours.
+    WithoutHoles,
+}
 
 /// The bytes on their way in one request. When it is dropped, no further byte goes out.
 pub(super) struct Flow {
@@ -52,8 +66,8 @@ impl Drop for Flow {
 }
 
 impl Bytes {
-    /// Opens a file by its path, `-`, or what an address or a name with a scheme leads to.
-    pub(crate) async fn open(path: &str) -> Result<Bytes> {
+    /// Opens a file by its path, `-`, or what an address or a name with a scheme leads to: a disk, or an archive.
+    pub(crate) async fn open(path: &str, is_archive: bool) -> Result<Bytes> {
         let path = path.to_owned();
         // To open a source may take requests, and those block.
         let opened = tokio::task::spawn_blocking(move || {
@@ -62,10 +76,17 @@ impl Bytes {
                 true => Named::of(&path, &options)?,
                 false => Named::Path(PathBuf::from(path)),
             };
-            source::open(&named, &options)
+            Ok(match &named {
+                Named::Path(path) => {
+                    let file = FileSource::open(path)?;
+                    let dense = if is_archive { None } else { dense(&file).map(Arc::new) };
+                    Origin::Read { source: Arc::new(file), dense }
+                }
+                _ => Origin::Read { source: source::open(&named, &options)?, dense: None },
+            })
         });
-        let source = opened.await.map_err(|e| Error::failed("cannot open the source").because(e))??;
-        Ok(Bytes::of(Origin::Read(source)))
+        let origin = opened.await.map_err(|e| Error::failed("cannot open the source").because(e))?;
+        origin.map(Bytes::of)
     }
 
     /// What somebody hands in.
@@ -80,12 +101,42 @@ impl Bytes {
     /// Their number, where it is known.
     pub(crate) fn size(&self) -> Option<u64> {
         match &self.origin {
-            Origin::Read(source) => source.facts().size,
+            Origin::Read { source, .. } => source.facts().size,
             Origin::Handed(handed) => Some(handed.size()),
         }
     }
 
-    /// The last offset that was sent, as it changes.
+    /// Their number in this form, where it is known.
+    pub(super) fn length(&self, form: Form) -> Option<u64> {
+        self.dense(form).map_or_else(|| self.size(), |dense| Some(dense.size()))
+    }
+
+    fn dense(&self, form: Form) -> Option<&Arc<Dense<SparseFile>>> {
+        match &self.origin {
+            Origin::Read { dense, .. } if form == Form::WithoutHoles => dense.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// The size of a volume that holds the disk, where it can be known beforehand. An error says what would be refused.
+    pub(super) async fn volume_size(&self) -> Result<Option<String>> {
+        let Origin::Read { source, .. } = &self.origin else { return Ok(None) };
+        if !source.facts().seekable {
+            return Ok(None);
+        }
+        let source = Arc::clone(source);
+        let seen = tokio::task::spawn_blocking(move || inspect(&*source, InspectOptions::default())).await;
+        let report = seen.map_err(|e| Error::failed("cannot look at the source").because(e))??;
+        match &report.refused {
+            Some(why) => {
+                let what = format!("the size of the disk in {} is not known: {why}", self.name());
+                Err(Error::new(ErrorKind::Usage, what).with_hint("--size says that of the volume"))
+            }
+            None => Ok(report.virtual_size.map(size_for)),
+        }
+    }
+
+    /// The last offset of the disk that was sent, as it changes.
     pub(crate) fn sent(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.sent)
     }
@@ -93,7 +144,7 @@ impl Bytes {
     /// Where they come from, for people.
     pub(super) fn name(&self) -> &str {
         match &self.origin {
-            Origin::Read(source) => &source.facts().name,
+            Origin::Read { source, .. } => &source.facts().name,
             Origin::Handed(handed) => handed.name(),
         }
     }
@@ -101,7 +152,7 @@ impl Bytes {
     /// Whether they can be read again, and from any offset.
     pub(super) fn is_repeatable(&self) -> bool {
         match &self.origin {
-            Origin::Read(source) => source.facts().seekable,
+            Origin::Read { source, .. } => source.facts().seekable,
             Origin::Handed(_) => true,
         }
     }
@@ -127,32 +178,44 @@ impl Bytes {
     /// An error, if the source was changed while it was read.
     pub(super) fn unchanged(&self) -> Result<()> {
         match &self.origin {
-            Origin::Read(source) => source.unchanged(),
+            Origin::Read { source, .. } => source.unchanged(),
             // A browser reads no file that has changed since it was chosen.
             Origin::Handed(_) => Ok(()),
         }
     }
 
-    /// The bytes from this offset on, as the body of a request.
-    pub(super) fn body(&self, from: u64) -> Result<(reqwest::Body, Flow)> {
+    /// The bytes in this form from this offset on, as the body of a request.
+    pub(super) fn body(&self, form: Form, from: u64) -> Result<(reqwest::Body, Flow)> {
+        // What was changed is another disk: it does not go on in the middle.
+        self.unchanged()?;
         let received = match &self.origin {
-            Origin::Read(source) => self.read(Arc::clone(source), from)?,
+            Origin::Read { source, .. } => self.read(Arc::clone(source), form, from)?,
             Origin::Handed(handed) => handed.pieces(from),
         };
-        self.sent.store(from, Relaxed);
+        let dense = self.dense(form).cloned();
+        let disk = move |at: u64| dense.as_ref().map_or(at, |dense| dense.disk_before(at));
+        self.sent.store(disk(from), Relaxed);
         let is_over = Arc::new(AtomicBool::new(false));
         let flow = Flow { is_over: Arc::clone(&is_over) };
-        Ok((reqwest::Body::wrap_stream(counted(received, Arc::clone(&self.sent), is_over)), flow))
+        Ok((reqwest::Body::wrap_stream(counted(received, Arc::clone(&self.sent), from, disk, is_over)), flow))
     }
 
     /// The pieces of a source, read by a thread.
-    fn read(&self, source: Arc<dyn Source>, from: u64) -> Result<Receiver<Piece>> {
+    fn read(&self, source: Arc<dyn Source>, form: Form, from: u64) -> Result<Receiver<Piece>> {
         let (pieces, received) = channel(PIECES);
         let fault = Fault::default();
         *locked(&self.fault) = Arc::clone(&fault);
-        let length = self.size().map(|size| size.saturating_sub(from));
+        let length = self.length(form).map(|length| length.saturating_sub(from));
+        let dense = self.dense(form).cloned();
         let reader = move || {
-            if let Err(e) = pump(&*source, from, length, &pieces) {
+            let name = &source.facts().name;
+            let bytes = match dense {
+                Some(dense) => Ok(Box::new(InOrder { dense, at: from }) as Box<dyn Read + Send>),
+                // A stream that would begin at its end need not be one.
+                None if length == Some(0) => Ok(Box::new(io::empty()) as Box<dyn Read + Send>),
+                None => source.stream(from),
+            };
+            if let Err(e) = bytes.and_then(|bytes| pump(name, bytes, length, &pieces)) {
                 *locked(&fault) = Some(e);
                 let _ = pieces.blocking_send(Err(io::Error::other("the source failed")));
             }
@@ -167,33 +230,51 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The pieces from this offset on; `sent` is told the offset behind each, as `disk` has it.
 fn counted(
     received: Receiver<Piece>,
     sent: Arc<AtomicU64>,
+    from: u64,
+    disk: impl Fn(u64) -> u64 + Send + 'static,
     is_over: Arc<AtomicBool>,
 ) -> impl futures_util::Stream<Item = Piece> + Send + 'static {
-    stream::unfold((received, sent, is_over), |(mut received, sent, is_over)| async move {
-        let piece = received.recv().await?;
-        let piece = match piece {
-            _ if is_over.load(Relaxed) => Err(io::Error::other("the request is over")),
-            Ok(bytes) => {
-                sent.fetch_add(bytes.len() as u64, Relaxed);
-                Ok(bytes)
-            }
-            Err(e) => Err(e),
-        };
-        Some((piece, (received, sent, is_over)))
+    stream::unfold((received, from, disk), move |(mut received, mut at, disk)| {
+        let (sent, is_over) = (Arc::clone(&sent), Arc::clone(&is_over));
+        async move {
+            let piece = received.recv().await?;
+            let piece = match piece {
+                _ if is_over.load(Relaxed) => Err(io::Error::other("the request is over")),
+                Ok(bytes) => {
+                    at = at.saturating_add(bytes.len() as u64);
+                    sent.store(disk(at), Relaxed);
+                    Ok(bytes)
+                }
+                Err(e) => Err(e),
+            };
+            Some((piece, (received, at, disk)))
+        }
     })
 }
 
-/// Reads until the end, or until nobody wants more.
-fn pump(source: &dyn Source, from: u64, length: Option<u64>, pieces: &Sender<Piece>) -> Result<()> {
-    let name = &source.facts().name;
-    let mut left = length.unwrap_or(u64::MAX);
-    if left == 0 {
-        return Ok(());
+/// The file of a sparse disk, from an offset on.
+struct InOrder {
+    dense: Arc<Dense<SparseFile>>,
+    at: u64,
+}
+
+impl Read for InOrder {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let left = self.dense.size().saturating_sub(self.at);
+        let count = usize::try_from(left).unwrap_or(usize::MAX).min(buf.len());
+        self.dense.read_exact_at(&mut buf[..count], self.at)?;
+        self.at += count as u64;
+        Ok(count)
     }
-    let mut reader = source.stream(from)?;
+}
+
+/// Reads until the end, or until nobody wants more.
+fn pump(name: &str, mut reader: impl Read, length: Option<u64>, pieces: &Sender<Piece>) -> Result<()> {
+    let mut left = length.unwrap_or(u64::MAX);
     while left > 0 {
         let mut piece = vec![0; PIECE.min(left) as usize];
         let count = match reader.read(&mut piece) {
@@ -225,7 +306,7 @@ mod tests {
 
     fn pieces(source: &dyn Source, from: u64, length: Option<u64>) -> (Result<()>, Vec<u8>) {
         let (send, mut receive) = channel(1000);
-        let done = pump(source, from, length, &send);
+        let done = pump(&source.facts().name, source.stream(from).unwrap(), length, &send);
         drop(send);
         let mut all = Vec::new();
         while let Some(piece) = receive.blocking_recv() {
@@ -240,9 +321,9 @@ mod tests {
         let content: Vec<u8> = (0..600_000_u32).map(|i| (i % 251) as u8).collect();
         file.write_all(&content).unwrap();
         let path = file.path().to_str().unwrap();
-        let bytes = wait(Bytes::open(path)).unwrap();
+        let bytes = wait(Bytes::open(path, false)).unwrap();
         assert_eq!((bytes.size(), bytes.is_repeatable()), (Some(600_000), true));
-        let Origin::Read(source) = &bytes.origin else { panic!("it is a file") };
+        let Origin::Read { source, .. } = &bytes.origin else { panic!("it is a file") };
         for from in [0, 1, 300_000, 599_999, 600_000] {
             let (done, all) = pieces(&**source, from, Some(600_000 - from));
             done.unwrap();
@@ -257,10 +338,10 @@ mod tests {
 
     #[test]
     fn a_file_that_is_not_there_is_told_before_anything_else() {
-        let error = wait(Bytes::open("/none.img")).err().unwrap();
-        assert_eq!(error.kind(), cdi::ErrorKind::NotFound);
+        let error = wait(Bytes::open("/none.img", false)).err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::NotFound);
         assert!(error.to_string().contains("/none.img"), "{error}");
-        let error = wait(Bytes::open("ftp://h/d.img")).err().unwrap();
-        assert_eq!(error.kind(), cdi::ErrorKind::Usage);
+        let error = wait(Bytes::open("ftp://h/d.img", false)).err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::Usage);
     }
 }

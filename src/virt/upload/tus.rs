@@ -6,8 +6,9 @@
 //!        └───────────────────── HEAD ───────────────┴────────┘ 409: it stands elsewhere
 //! ```
 
-use super::ended::{Ended, unexpected};
+use super::ended::{Ended, lost, unexpected};
 use super::proxy::{Answer, Proxy};
+use super::source::Form;
 use super::tries::Tries;
 use super::{Bytes, address};
 use cdi::Result;
@@ -66,9 +67,9 @@ impl Upload {
                 .header(CONTENT_TYPE, PART)
                 .header(OFFSET, offset);
             let length = Some(self.size.saturating_sub(offset));
-            let answer = match proxy.pour(request, bytes.body(offset)?, length).await {
+            let answer = match proxy.pour(request, bytes.body(Form::WithoutHoles, offset)?, length).await {
                 Ok(answer) => answer,
-                Err(lost) => return Ok(Ended::Broken(lost)),
+                Err(said) => return Ok(lost(said)),
             };
             match step(&answer, offset, self.size) {
                 Step::To(next) if next > offset => offset = next,
@@ -89,14 +90,14 @@ impl Upload {
     /// Makes the upload known.
     async fn create(&self, proxy: &Proxy, token: &str) -> Result<Url, Ended> {
         let request = proxy.request(Method::POST, &self.uploads, token).header(LENGTH, self.size);
-        let answer = proxy.ask(with_version(request)).await.map_err(Ended::Broken)?;
+        let answer = proxy.ask(with_version(request)).await.map_err(lost)?;
         created(&answer, &self.uploads)
     }
 
     /// How many bytes the server has.
     async fn offset(&mut self, proxy: &Proxy, token: &str, place: &Url) -> Result<u64, Ended> {
         let request = with_version(proxy.request(Method::HEAD, place, token));
-        let answer = proxy.ask(request).await.map_err(Ended::Broken)?;
+        let answer = proxy.ask(request).await.map_err(lost)?;
         match answer.number(OFFSET).filter(|offset| *offset <= self.size) {
             Some(offset) if answer.status == 200 => Ok(offset),
             _ if is_gone(answer.status) => {

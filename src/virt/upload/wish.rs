@@ -61,14 +61,32 @@ pub(crate) fn check_size(text: &str) -> Result<()> {
     if Quantity::parse(text).is_ok() {
         return Ok(());
     }
-    let why = match is_of_the_form(text) {
-        true => "unable to parse quantity's suffix",
-        false => {
-            "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+    let what = format!(
+        "validation failed for size={text}: a size is a number with Ki, Mi, Gi, Ti (powers of 1024), or k, M, G, T (of 1000)"
+    );
+    // 10GB, 10GiB: by their last letter alone they are no quantities.
+    let meant = text.strip_suffix(['b', 'B']).map(|text| text.strip_suffix('i').unwrap_or(text));
+    let meant = meant.map(|text| (format!("{text}i"), text));
+    let hint = match meant {
+        Some((binary, decimal)) if [&*binary, decimal].iter().all(|text| Quantity::parse(text).is_ok()) => {
+            format!("write {binary} or {decimal}")
         }
+        _ => "write 10Gi, or 500Mi".to_owned(),
     };
-    let what = format!("validation failed for size={text}: {why}");
-    Err(Error::new(ErrorKind::Usage, what).with_hint("write 10Gi, or 500Mi"))
+    Err(Error::new(ErrorKind::Usage, what).with_hint(hint))
+}
+
+/// An error, if an access mode is a short word for one: the API server knows the long ones alone.
+pub(crate) fn check_access_mode(text: &str) -> Result<()> {
+    let meant = match text.to_ascii_uppercase().as_str() {
+        "RWO" => "ReadWriteOnce",
+        "RWX" => "ReadWriteMany",
+        "RWOP" => "ReadWriteOncePod",
+        "ROX" => "ReadOnlyMany",
+        _ => return Ok(()),
+    };
+    let what = format!("{text} is not an access mode of a volume");
+    Err(Error::new(ErrorKind::Usage, what).with_hint(format!("say --access-mode={meant}")))
 }
 
 /// The size of a volume for a disk of so many bytes, as people write it: no smaller, and in whole MiB.
@@ -78,18 +96,6 @@ pub(crate) fn size_for(disk: u64) -> String {
         true => format!("{}Gi", mebibytes >> 10),
         false => format!("{mebibytes}Mi"),
     }
-}
-
-/// Whether a text matches that regular expression.
-fn is_of_the_form(text: &str) -> bool {
-    let rest = text.strip_prefix(['+', '-']).unwrap_or(text);
-    let after = rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
-    if after.len() == rest.len() {
-        return false;
-    }
-    let after = after.trim_start_matches(|c: char| "eEinumkKMGTP".contains(c));
-    let after = after.strip_prefix(['+', '-']).unwrap_or(after);
-    after.chars().all(|c| c.is_ascii_digit())
 }
 
 #[cfg(test)]
@@ -131,15 +137,25 @@ pub(super) mod tests {
         for size in ["1Gi", "500Mi", "1e9", "0.5G", "10737418240"] {
             check_size(size).unwrap();
         }
-        for (size, why) in [
-            ("500Zb", "quantities must match the regular expression"),
-            ("much", "quantities must match the regular expression"),
-            ("", "quantities must match the regular expression"),
-            ("5KK", "unable to parse quantity's suffix"),
+        for (size, hint) in [
+            ("500Zb", "write 10Gi, or 500Mi"),
+            ("much", "write 10Gi, or 500Mi"),
+            ("", "write 10Gi, or 500Mi"),
+            ("5KK", "write 10Gi, or 500Mi"),
+            ("10GB", "write 10Gi or 10G"),
+            ("10GiB", "write 10Gi or 10G"),
         ] {
             let error = check_size(size).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Usage);
-            assert!(error.to_string().starts_with(&format!("validation failed for size={size}: {why}")));
+            let said = error.to_string();
+            assert!(
+                said.starts_with(&format!("validation failed for size={size}: a size is a number")),
+                "{said}"
+            );
+            assert!(said.ends_with(hint), "{said}");
         }
+        check_access_mode("ReadWriteMany").unwrap();
+        let said = check_access_mode("RWX").unwrap_err().to_string();
+        assert_eq!(said, "RWX is not an access mode of a volume; say --access-mode=ReadWriteMany");
     }
 }

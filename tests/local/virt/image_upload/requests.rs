@@ -132,7 +132,7 @@ fn a_place_that_is_not_to_be_had_is_told_before_a_byte_is_sent() {
     let ran = story.run("dv d --no-create --image-path=disk.img").refused(4, "cannot upload to DataVolume d");
     assert_eq!(out(&ran), "PVC blue/d not found \n");
     story
-        .run("dv d --image-path=disk.img")
+        .run("dv d --archive-path=disk.img")
         .refused(2, "when creating a resource, the size must be specified");
     story.run("dv d --size=1Gi --image-path=none.img").refused(4, "there is no file none.img");
     let ran = story.run(&format!("{LINE} --storage-class=none"));

@@ -110,7 +110,7 @@ fn what_no_attempt_can_mend_is_told_at_once_and_no_further_byte_is_sent() {
     File::create(story.cluster.place.path("large.img")).unwrap().set_len(size).unwrap();
     story.proxy.answers_at_once("POST /v1beta1/upload-async", 413, "too large");
     let ran = story.run("dv d --size=2Gi --image-path=large.img");
-    let ran = ran.refused(3, "error uploading image after 1 retries: unexpected return value 413, too large");
+    let ran = ran.refused(3, "error uploading image after 1 retry: unexpected return value 413, too large");
     assert!(ran.err.contains("perhaps an Ingress"), "{}", ran.err);
     assert!(story.proxy.taken() < size, "{}", story.proxy.taken());
 
@@ -136,6 +136,36 @@ fn no_attempt_uploads_nothing_and_waits_for_the_disk() {
     let story = Story::new(upstream());
     story.server().answers_once(&format!("GET {PVC}"), 404, "{}");
     story.server().has(PVC, &filled());
-    story.run(&format!("{LINE} --retry=0")).ok();
+    let ran = story.run(&format!("{LINE} --retry=0")).ok();
     assert!(story.proxy.asked().is_empty());
+    assert!(ran.err.contains("--retry=0 sends nothing"), "{}", ran.err);
+    assert!(!out(&ran).contains("Uploading"), "{}", out(&ran));
+}
+
+#[test]
+fn a_disk_that_a_server_of_ours_refuses_is_not_sent_again() {
+    let story = Story::new(ours());
+    let why = "Saving stream failed: vmdk is not supported";
+    story.proxy.refuses("PATCH", 500, why, "InvalidImage");
+    let said = format!("error uploading image after 1 retry: unexpected return value 500, {why}");
+    story.run(LINE).refused(3, &said);
+    assert_eq!(story.proxy.asked(), [CREATE.to_owned(), patch(0)]);
+}
+
+#[test]
+fn a_volume_that_nobody_asked_for_is_asked_for_by_the_second_command() {
+    let story = Story::new(ours());
+    let there = json!({
+        "metadata": {"name": "d", "annotations": {"cdi.kubevirt.io/storage.upload.target": ""}},
+        "status": {"phase": "Pending"},
+    });
+    story.server().answers_once(&format!("GET {PVC}"), 200, there.to_string());
+    story.server().answers(&format!("PATCH {DV}"), 200, "{}");
+    let ran = story.run(&format!("{LINE} --force-bind")).ok();
+    assert!(ran.err.contains("was made without --force-bind"), "{}", ran.err);
+    assert_eq!(
+        body(&story.server().asked(), &format!("PATCH {DV}")),
+        json!({"metadata": {"annotations": {"cdi.kubevirt.io/storage.bind.immediate.requested": ""}}})
+    );
+    story.has_the_disk();
 }
