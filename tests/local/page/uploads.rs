@@ -115,7 +115,7 @@ fn a_disk_that_is_dropped_is_uploaded_and_outlives_the_page() {
     std::fs::create_dir(other.parent().unwrap()).unwrap();
     std::fs::write(&other, "another file").unwrap();
     browser.chooses("#file", &other);
-    browser.until("document.querySelector('#new').open");
+    browser.says("#new-says", "raw, a disk of 1Mi");
     enter(&mut browser);
     browser.says("#new-says.bad", "Disk.img is being uploaded to DataVolume disk in namespace blue");
     browser.value("document.querySelector('#new-cancel').click()");
