@@ -84,7 +84,7 @@ fn a_source_with_a_checksum_is_gone_on_with_and_its_checksum_is_still_of_all_byt
     for etag in [Some("\"v1\"".to_owned()), None] {
         let volume = tempfile::tempdir().unwrap();
         let disk_bytes = pattern(SIZE);
-        let behaviour = || Behaviour { rate: Some(2 << 20), etag: etag.clone(), ..Behaviour::default() };
+        let behaviour = || Behaviour { rate: Some(512 << 10), etag: etag.clone(), ..Behaviour::default() };
         let server = Server::start(disk_bytes.clone(), behaviour());
         let sum = hex::encode(sha2::Sha256::digest(&disk_bytes));
         let with_sum = |server: &Server| {
@@ -135,7 +135,7 @@ fn a_source_that_is_replaced_between_two_pods_is_read_anew_where_its_checksum_is
             http.checksum = Some(format!("sha256:{sum}"))
         })
     };
-    let slow = Behaviour { rate: Some(8 << 20), etag: None, ..Behaviour::default() };
+    let slow = Behaviour { rate: Some(1 << 20), etag: None, ..Behaviour::default() };
     let server = Server::start(old, slow);
     let mut pod = Pod::start(&job(&server));
     let until = Instant::now() + PATIENCE;
