@@ -250,6 +250,10 @@ pub(super) mod tests {
     }
 
     impl Server for Played {
+        async fn writer(&self, claim: &Key) -> Result<Option<String>> {
+            panic!("who writes to {claim} is asked")
+        }
+
         async fn get(&self, key: &Key) -> Result<Value> {
             self.gets.fetch_add(1, Ordering::SeqCst);
             self.most.fetch_max(self.now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);

@@ -6,13 +6,14 @@
 //!                                               │         ▲
 //!                                               │       live: the settings, our certificate, … ◄── watch
 //!                                               ├───► workloads: whether any VM or DataVolume is left
+//!                                               ├───► clones: who may clone a PVC of another namespace
 //!                                               ├───► evictions: a pod and its VMI, ─► the node that the VMI must leave
 //!                                               └───► subresources: what users ask of VMs
 //! ```
 //!
-//! A review is answered from what is known already: nothing is asked of the API server while it waits for us. Two are not:
-//! whether any VM is left is asked when the installation is to be deleted, and the pod and its VMI when a launcher pod is to
-//! be evicted. The certificate and the settings are followed, so neither needs a restart.
+//! A review is answered from what is known already: nothing is asked of the API server while it waits for us. Three are not:
+//! whether any VM is left is asked when the installation is to be deleted, the pod and its VMI when a launcher pod is to
+//! be evicted, and who may clone when a disk is to be made from a PVC of another namespace. The certificate and the settings are followed, so neither needs a restart.
 //!
 //! Who may call: anybody who reaches the port. An admission review says only what the asker sent; for it nothing is written,
 //! but of an eviction: that a VMI with the strategy `External` must leave the node that it is on. Whoever makes up such a
@@ -27,6 +28,7 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 pub mod args;
+mod clones;
 mod evictions;
 pub mod live;
 mod measures;

@@ -11,9 +11,22 @@ mod tests {
     use kubernetes::objects::Program;
     use kubernetes::objects::rights::each;
     use kubernetes::webhooks::Webhook;
+    use serde_json::json;
     use serve::health::Health;
     use std::collections::BTreeSet;
     use std::sync::Arc;
+
+    /// The review of a DataVolume that names a DataSource.
+    fn clone() -> String {
+        let object = json!({"spec": {"sourceRef": {"kind": "DataSource", "name": "os"}}});
+        let review = json!({
+            "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+                "uid": "1", "operation": "CREATE", "namespace": "n", "name": "disk", "kind": {"kind": "DataVolume"},
+                "object": object, "userInfo": {"username": "somebody"},
+            },
+        });
+        review.to_string()
+    }
 
     #[tokio::test]
     async fn every_right_is_used_and_no_other() {
@@ -32,9 +45,11 @@ mod tests {
         );
         // The reviews for which something has to be asked.
         objects("External").into_iter().for_each(|(path, object)| server.has(&path, object));
-        for (path, review) in
-            [("/kubevirt-validate-delete", deletion()), ("/pod-eviction-validate", eviction(false))]
-        {
+        for (path, review) in [
+            ("/kubevirt-validate-delete", deletion()),
+            ("/pod-eviction-validate", eviction(false)),
+            ("/datavolume-mutate", clone()),
+        ] {
             let answer = routes.answer_to(Webhook::at(path).unwrap(), peer(1), review, false).await;
             assert!(answer.status().is_success(), "{path}: {answer:?}");
         }

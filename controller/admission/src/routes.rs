@@ -9,19 +9,24 @@
 //! A body is read where somebody wants it, after its head was looked at. A large one is read as JSON, and judged, on a thread
 //! of its own: the others wait for nobody's megabytes.
 
+use super::clones::{Asked as AskedOfClones, Clones};
 use super::evictions::Evictions;
 use super::live::Live;
 use super::measures;
+use super::rules::clone::{self, Found};
 use super::rules::eviction::judged_by;
-use super::rules::{AdmissionResponse, Request, asks_what_is_left, judge, not_looked_into, review};
+use super::rules::{AdmissionResponse, Around, Request, asks_what_is_left, judge, not_looked_into, review};
 use super::workloads::Workloads;
 use api_server::error::{Error, ErrorKind, Result};
 use http::{HeaderValue, Method, Response, StatusCode, header};
 use hyper::body::Bytes;
+use jiff::Timestamp;
+use kubernetes::objects::Program;
 use kubernetes::webhooks::{Question, Webhook};
 use rustls::crypto::SecureRandom;
 use serve::authentication::Gate;
 use serve::health::Health;
+use serve::token::Cloned;
 use serve::transport::{Answers, Asked, HttpResponse, Peer, plain};
 use std::sync::Arc;
 use std::time::Instant;
@@ -38,6 +43,7 @@ pub struct Routes {
     gate: Gate,
     workloads: Workloads,
     evictions: Evictions,
+    clones: Clones,
     subresources: subresources::Routes,
     random: &'static dyn SecureRandom,
 }
@@ -72,6 +78,7 @@ impl Routes {
             gate: Gate::new(client.clone()),
             workloads: Workloads::new(client.clone()),
             evictions: Evictions::new(client.clone()),
+            clones: Clones::new(client.clone()),
             subresources: subresources::Routes::new(client, aggregation, handlers, signer),
             random,
         }
@@ -158,6 +165,7 @@ impl Routes {
                 left => left?,
             };
         }
+        self.ask_of_clones(hook, peer, request, &mut around).await?;
         let request = Arc::clone(request);
         aside(is_large, move || {
             let verdict = judge(hook, &request, &around);
@@ -165,6 +173,45 @@ impl Routes {
             verdict
         })
         .await
+    }
+
+    /// Whether what a request would clone may be cloned, and the token that says so.
+    async fn ask_of_clones(
+        &self,
+        hook: &'static Webhook,
+        peer: Peer,
+        request: &Request,
+        around: &mut Around,
+    ) -> Result<()> {
+        let wanted = clone::wanted(hook.question, request);
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let controller = around.accounts.user(Program::Controller);
+        let whose = clone::whose(hook.question, request, &controller);
+        let subject = &request.who.subject;
+        let asked = AskedOfClones { wanted: &wanted, namespace: &request.namespace, whose, subject };
+        around.clones = self.clones.found(&asked, peer).await?;
+        // What is tried out opens nothing.
+        if let (Some(Some(Found::Permitted(namespace, name))), Question::FillDataVolume, false) =
+            (around.clones.first(), hook.question, request.dry_run)
+        {
+            let meta = &request.object["metadata"];
+            let text = |field: &str| meta[field].as_str().unwrap_or_default();
+            let clone = Cloned {
+                source: (namespace, name),
+                target: (&request.namespace, text("name")),
+                generated: text("generateName"),
+            };
+            let token = self.live.signer.cloning(clone, Timestamp::now())?;
+            let none = || {
+                let what =
+                    "virt-api has no key to sign clone tokens yet (Secret cdi-api-signing-key); try again";
+                Error::new(ErrorKind::Unreachable, what)
+            };
+            around.token = Some(token.ok_or_else(none)?);
+        }
+        Ok(())
     }
 
     /// A uuid of version 4.

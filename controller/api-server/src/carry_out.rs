@@ -103,6 +103,15 @@ impl<S: Server> Work<'_, S> {
                     ));
                 }
             },
+            Step::Unused { claim } => {
+                if let Some(pod) = self.server.writer(&claim).await? {
+                    let what = format!(
+                        "pod {pod} mounts PVC {} for writing: it is cloned when the pod has ended",
+                        claim.name
+                    );
+                    return Err(Error::new(ErrorKind::Refused, what));
+                }
+            }
             Step::Issue(issue) => {
                 let made = self.issue(&issue).await?;
                 self.done.writes += 1;
@@ -169,12 +178,12 @@ impl<S: Server> Work<'_, S> {
         }
     }
 
-    /// Makes the certificate of an upload pod and its Secret. One of the same PVC that is there already gets another certificate,
+    /// Makes the certificate of a worker pod and its Secret. One of the same owner that is there already gets another certificate,
     /// unread; one of anybody else is left as it is.
     async fn issue_for_pod(&self, issue: &ForPod) -> Result<Value> {
         let authority = self.server.get(&issue.signer()).await?;
-        let clients = self.server.get(&issue.clients()).await?;
-        let secret = certificate::for_pod(issue, &authority, &clients)?;
+        let others = self.server.get(&issue.others()).await?;
+        let secret = certificate::for_pod(issue, &authority, &others)?;
         match self.server.create(&issue.key, &secret).await {
             Err(error) if error.kind() == ErrorKind::Exists => {
                 let owner = issue.owner["uid"].as_str().unwrap_or_default();

@@ -5,7 +5,7 @@ use crate::error::{Error, ErrorKind, Result};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
-use kubernetes::issue::{ForPod, Issue, LABEL, OPAQUE};
+use kubernetes::issue::{ForPod, Holder, Issue, LABEL, OPAQUE};
 use kubernetes::objects::{Certificate, Key, Kind, certificate};
 use kubernetes::uploads::BUNDLE;
 use rcgen::{
@@ -61,22 +61,25 @@ pub fn secret(issue: &Issue, authority: Option<&Value>) -> Result<Value> {
     }))
 }
 
-/// The Secret of an upload pod. `authority` is the signer's Secret, and `clients` the ConfigMap with the authorities of the pod's
-/// clients, as they are now.
-pub fn for_pod(issue: &ForPod, authority: &Value, clients: &Value) -> Result<Value> {
-    let subject = issue.hosts.first().map(String::as_str).unwrap_or_default();
+/// The Secret of a worker pod. `authority` is the signer's Secret, and `others` the ConfigMap with the authorities of the other
+/// end, as they are now.
+pub fn for_pod(issue: &ForPod, authority: &Value, others: &Value) -> Result<Value> {
+    let subject = issue.holder.name();
     let cannot = |e: rcgen::Error| cannot(subject, e);
     let signer = Certificate::first(&file(authority, "tls.crt"))
         .filter(|signer| signer.from <= issue.from && issue.until <= signer.until)
         .ok_or_else(|| replaced(&issue.signer()))?;
-    let bundle = clients["data"][BUNDLE].as_str().unwrap_or_default();
+    let bundle = others["data"][BUNDLE].as_str().unwrap_or_default();
     if certificate::all(bundle).is_empty() {
-        let what = format!("{} has no certificate of an authority", issue.clients());
+        let what = format!("{} has no certificate of an authority", issue.others());
         return Err(Error::new(ErrorKind::Conflict, what));
     }
     let key = KeyPair::generate().map_err(cannot)?;
-    let mut params = params(subject, issue.hosts.clone(), issue.from, issue.until).map_err(cannot)?;
-    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    let mut params = params(subject, issue.holder.hosts(), issue.from, issue.until).map_err(cannot)?;
+    params.extended_key_usages = vec![match issue.holder {
+        Holder::Server(_) => ExtendedKeyUsagePurpose::ServerAuth,
+        Holder::Client(_) => ExtendedKeyUsagePurpose::ClientAuth,
+    }];
     let name = signer.name.unwrap_or_default();
     let certificate = signed(&params, &key, &name, authority).map_err(cannot)?;
     Ok(json!({

@@ -26,6 +26,7 @@ pub mod metrics;
 mod request;
 mod server;
 pub mod signing_key;
+pub mod usage;
 pub mod watch;
 mod writer;
 

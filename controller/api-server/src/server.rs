@@ -34,6 +34,9 @@ pub trait Server: Sync {
     /// Deletes an object, if it has this uid; where that is empty, whichever it is.
     fn delete(&self, key: &Key, uid: &str) -> impl Future<Output = Result<Value>> + Send;
 
+    /// The name of a pod that may run and mounts a PVC for writing, whoever made it ([`crate::usage`]).
+    fn writer(&self, claim: &Key) -> impl Future<Output = Result<Option<String>>> + Send;
+
     /// A new key pair that signs upload tokens. It takes a while, and holds up nobody else.
     fn signing_key(&self) -> impl Future<Output = Result<Pair>> + Send {
         signing_key::make_aside()

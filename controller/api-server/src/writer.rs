@@ -4,16 +4,21 @@ use super::carry_out::{Done, carry_out};
 use super::event::Source;
 use super::request::{JSON, send};
 use super::server::{Server, not_of};
-use crate::error::{ErrorKind, Result};
+use super::usage;
+use crate::error::{Error, ErrorKind, Result};
 use http::Request;
 use http::request::Builder;
-use kubernetes::objects::{Key, Kind};
+use kubernetes::objects::{Key, Kind, escaped};
 use kubernetes::plan::Plan;
 use serde_json::{Value, json};
 use std::time::Duration;
 
 /// How long the server may take to answer.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The pods of one answer, and the most answers.
+const PAGE: usize = 250;
+const PAGES: usize = 40;
 
 /// Writes to the API server.
 #[derive(Clone)]
@@ -74,6 +79,26 @@ impl Writer {
 }
 
 impl Server for Writer {
+    async fn writer(&self, claim: &Key) -> Result<Option<String>> {
+        let all = Key::new(Kind::Pod, &*claim.namespace, "(all)");
+        let mut more = String::new();
+        for _ in 0..PAGES {
+            let path = format!("{}?limit={PAGE}{more}", Kind::Pod.collection(&claim.namespace));
+            let list = self.send("list", &all, Request::get(path), None).await?;
+            let pods = list["items"].as_array().into_iter().flatten();
+            if let Some(name) = usage::writer(pods, &claim.name) {
+                return Ok(Some(name));
+            }
+            match list["metadata"]["continue"].as_str().filter(|next| !next.is_empty()) {
+                Some(next) => more = format!("&continue={}", escaped(next)),
+                None => return Ok(None),
+            }
+        }
+        let what =
+            format!("cannot tell who writes to {claim}: its namespace has more than {} pods", PAGE * PAGES);
+        Err(Error::new(ErrorKind::Refused, what))
+    }
+
     async fn get(&self, key: &Key) -> Result<Value> {
         self.send("read", key, Request::get(key.path()), None).await
     }

@@ -52,10 +52,6 @@ object! {
     }
 }
 
-/// Why nothing of another namespace is cloned, and what to write instead.
-pub const UNASKED: &str = "whether you may clone it (create datavolumes/source there) is not asked yet; name a PVC or a \
-    snapshot of the VM's own namespace, by source.pvc or source.snapshot";
-
 impl Source {
     /// Address of the file or the image, which may hold a password or a signature; nothing for other sources.
     pub fn address(&self) -> Option<&str> {
@@ -101,25 +97,19 @@ impl Spec {
         of_claim.or_else(of_storage)
     }
 
-    /// Where it would be filled from beyond its own namespace, or from where its words alone do not tell: the field, and
-    /// why. Whoever makes a DataVolume for somebody else lends them their own rights there, and must not.
-    pub fn reaches_out(&self, namespace: Option<&str>) -> Option<(&'static str, String)> {
-        let foreign = |other: &str| !other.is_empty() && Some(other) != namespace;
-        let beyond = |other: &str| format!("it is in the namespace {other}");
-        if let Some(reference) = &self.source_ref {
-            let why =
-                format!("whose claim the {} {} leads to is not known here", reference.kind, reference.name);
-            return Some(("sourceRef", why));
-        }
-        let source = self.source.as_ref();
-        let claims = [
-            ("source.pvc.namespace", source.and_then(|source| source.pvc.as_ref())),
-            ("source.snapshot.namespace", source.and_then(|source| source.snapshot.as_ref())),
-        ];
-        let claim = claims.into_iter().find_map(|(field, claim)| {
-            let other = &claim?.namespace;
-            foreign(other).then(|| (field, beyond(other)))
-        });
+    /// The field by which a PVC or a snapshot of another namespace is cloned, and that namespace.
+    pub fn clones_out(&self, namespace: Option<&str>) -> Option<(&'static str, &str)> {
+        let source = self.source.as_ref()?;
+        let claims = [("source.pvc.namespace", &source.pvc), ("source.snapshot.namespace", &source.snapshot)];
+        claims.into_iter().find_map(|(field, claim)| {
+            let other = claim.as_ref()?.namespace.as_str();
+            (!other.is_empty() && Some(other) != namespace).then_some((field, other))
+        })
+    }
+
+    /// A field by which the PVC itself would name an object of another namespace, and that namespace. Who may read there, nobody
+    /// asks: whoever makes such a PVC for somebody else lends them their own rights, and must not.
+    pub fn reaches_out(&self, namespace: Option<&str>) -> Option<(&'static str, &str)> {
         let references = [
             ("pvc.dataSourceRef.namespace", self.pvc.as_ref().and_then(|pvc| pvc.data_source_ref.as_ref())),
             (
@@ -127,11 +117,9 @@ impl Spec {
                 self.storage.as_ref().and_then(|pvc| pvc.data_source_ref.as_ref()),
             ),
         ];
-        claim.or_else(|| {
-            references.into_iter().find_map(|(field, reference)| {
-                let other = reference?.namespace.as_deref()?;
-                foreign(other).then(|| (field, beyond(other)))
-            })
+        references.into_iter().find_map(|(field, reference)| {
+            let other = reference?.namespace.as_deref().filter(|other| !other.is_empty())?;
+            (Some(other) != namespace).then_some((field, other))
         })
     }
 }
@@ -388,6 +376,7 @@ words! {
         Bound = "Bound",
         Running = "Running",
         Transferring = "Transferring",
+        Cloning = "Cloning",
     }
 }
 

@@ -3,6 +3,7 @@
 //! What each write is judged by stands in `sim`: a VMI never has two pods that live, and phases go only where they
 //! may. Histories that failed once are kept in `controller/proptest-regressions/`.
 
+mod clones;
 mod images;
 mod uploads;
 

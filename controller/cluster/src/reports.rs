@@ -149,8 +149,19 @@ fn worker(world: &World, pod: &Pod) -> Option<(Key, SocketAddr, Work)> {
         _ if work == Work::Export => true,
         true => !claim.is_filled(),
         false => of_volume().is_some_and(|phase| {
-            use Phase::{ImportInProgress, ImportScheduled, UploadReady, UploadScheduled};
-            matches!(phase, ImportScheduled | ImportInProgress | UploadScheduled | UploadReady)
+            use Phase::{
+                CloneInProgress, CloneScheduled, ImportInProgress, ImportScheduled, UploadReady,
+                UploadScheduled,
+            };
+            matches!(
+                phase,
+                ImportScheduled
+                    | ImportInProgress
+                    | CloneScheduled
+                    | CloneInProgress
+                    | UploadScheduled
+                    | UploadReady
+            )
         }),
     };
     let runs = pod.container(work.container()).is_some_and(|container| container.running);

@@ -25,7 +25,8 @@ fn touched(step: &Step) -> Vec<Key> {
         Step::Issue(issue) => {
             issue.signer.iter().map(|signer| &signer.key).chain([&issue.key]).cloned().collect()
         }
-        Step::IssueForPod(issue) => vec![issue.key.clone(), issue.signer(), issue.clients()],
+        Step::IssueForPod(issue) => vec![issue.key.clone(), issue.signer(), issue.others()],
+        Step::Unused { claim } => vec![Key::new(Kind::Pod, &*claim.namespace, "")],
         Step::IssueKey(issue) => vec![issue.key.clone()],
         Step::Tell(_) => Vec::new(),
     }
@@ -49,6 +50,7 @@ pub(crate) fn needs(step: &Step) -> Vec<Right> {
         Step::DeleteOf { key, .. } if key.kind == Kind::Secret => all(key.kind, &["delete", "patch"]),
         Step::DeleteOf { key, .. } => all(key.kind, &["delete", "get"]),
         Step::Absent { key, .. } => all(key.kind, &["get"]),
+        Step::Unused { .. } => all(Kind::Pod, &["list"]),
         // Who signs it is read.
         Step::Issue(issue) => match (&issue.version, &issue.signer) {
             (None, _) => all(issue.key.kind, &["create", "get"]),
@@ -60,7 +62,7 @@ pub(crate) fn needs(step: &Step) -> Vec<Right> {
             let written = json!({"metadata": {"ownerReferences": [issue.owner]}});
             let mut needs: Vec<Right> = owner::rights(&written).collect();
             needs.extend(all(issue.key.kind, &["create", "get", "patch"]));
-            needs.extend(all(issue.clients().kind, &["get"]));
+            needs.extend(all(issue.others().kind, &["get"]));
             needs
         }
         Step::IssueKey(issue) => match (&issue.version, issue.change) {

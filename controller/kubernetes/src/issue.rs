@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  Issue     an authority, or a certificate that one of our authorities signs ──► a Secret of the installation
-//!  ForPod    the server certificate of an upload pod ─────────────────────────► a Secret in the namespace of its PVC, written
+//!  ForPod    the certificate of an upload pod, and of each end of a clone ────► a Secret in the namespace of its PVC, written
 //!                                                                                and never read
 //!  IssueKey  the key that signs upload tokens ──────────────────────────────► a Secret of the installation
 //! ```
@@ -72,9 +72,9 @@ impl Usage {
     }
 }
 
-/// The server certificate of an upload pod, with a new key, signed by [`SERVER_SIGNER`]. The
-/// Secret that takes it has the authorities of the pod's clients beside. A Secret of that name that is there already gets new
-/// data, and nobody reads what it had.
+/// The certificate of a worker pod, with a new key: that of a server is signed by [`SERVER_SIGNER`], that of a client by
+/// [`CLIENT_SIGNER`]. The Secret that takes it has the authorities of the other end beside. A Secret of that name that is there
+/// already gets new data, and nobody reads what it had.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForPod {
     /// The Secret that takes the certificate, in the namespace of the PVC.
@@ -85,23 +85,58 @@ pub struct ForPod {
     pub owner: Value,
     /// The labels of the Secret.
     pub labels: Map<String, Value>,
-    /// The DNS names of the pod; the first one is the common name too.
-    pub hosts: Vec<String>,
+    /// Who shows the certificate.
+    pub holder: Holder,
     /// The time from which on the certificate is valid.
     pub from: Timestamp,
     /// The time until which the certificate is valid.
     pub until: Timestamp,
 }
 
+/// Who shows the certificate of a worker pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// A server of these DNS names; the first one is the common name too.
+    Server(Vec<String>),
+    /// A client of this common name.
+    Client(String),
+}
+
+impl Holder {
+    /// The common name.
+    pub fn name(&self) -> &str {
+        match self {
+            Holder::Server(hosts) => hosts.first().map(String::as_str).unwrap_or_default(),
+            Holder::Client(name) => name,
+        }
+    }
+
+    /// The names of a server.
+    pub fn hosts(&self) -> Vec<String> {
+        match self {
+            Holder::Server(hosts) => hosts.clone(),
+            Holder::Client(_) => Vec::new(),
+        }
+    }
+}
+
 impl ForPod {
     /// The Secret with the authority that signs the certificate.
     pub fn signer(&self) -> Key {
-        Key::new(Kind::Secret, &*self.installation, SERVER_SIGNER.0)
+        let name = match self.holder {
+            Holder::Server(_) => SERVER_SIGNER.0,
+            Holder::Client(_) => CLIENT_SIGNER.0,
+        };
+        Key::new(Kind::Secret, &*self.installation, name)
     }
 
-    /// The ConfigMap with the authorities of the pod's clients.
-    pub fn clients(&self) -> Key {
-        Key::new(Kind::ConfigMap, &*self.installation, CLIENT_SIGNER.1)
+    /// The ConfigMap with the authorities of the other end.
+    pub fn others(&self) -> Key {
+        let name = match self.holder {
+            Holder::Server(_) => CLIENT_SIGNER.1,
+            Holder::Client(_) => SERVER_SIGNER.1,
+        };
+        Key::new(Kind::ConfigMap, &*self.installation, name)
     }
 }
 

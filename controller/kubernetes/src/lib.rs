@@ -6,6 +6,7 @@
 //!  config      the settings that a KubeVirt object says             conditions   lists of conditions
 //!  launcher    the form of a launcher pod                           metadata     labels and annotations that go on
 //!  worker      the form of a worker pod, which moves a disk         polls        what a poll of an image comes to
+//!  uploads, clones   the names by which these are known
 //!  webhooks    what virt-api is asked, and when                     servers      how each program is reached
 //!  accounts    how the API server knows each program                subresources what may be asked of a VM or a VMI
 //! ```
@@ -20,6 +21,7 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 pub mod accounts;
+pub mod clones;
 pub mod conditions;
 pub mod config;
 pub mod issue;

@@ -67,9 +67,14 @@ pub enum Step {
         /// The launcher pods that it would be of: a stranger's of that name does not count.
         of: Option<LauncherPods>,
     },
+    /// Go on only if no pod that may run mounts this PVC for writing: of the pods of others there is no picture.
+    Unused {
+        /// The PVC.
+        claim: Key,
+    },
     /// Make a certificate with a new key, and put both into a secret.
     Issue(Issue),
-    /// Make the server certificate of an upload pod with a new key, and put both into a Secret that is not read.
+    /// Make the certificate of a worker pod with a new key, and put both into a Secret that is not read.
     IssueForPod(ForPod),
     /// Make or promote a key that signs upload tokens.
     IssueKey(IssueKey),
@@ -97,6 +102,7 @@ impl Step {
     pub fn makes(&self) -> Option<Kind> {
         match self {
             Step::Create { key, .. } | Step::IssueForPod(ForPod { key, .. }) => Some(key.kind),
+            Step::Unused { claim } => Some(claim.kind),
             _ => None,
         }
     }
@@ -118,9 +124,14 @@ impl Plan {
         self.steps.push(Step::Issue(issue));
     }
 
-    /// Makes the server certificate of an upload pod.
+    /// Makes the certificate of a worker pod.
     pub fn issue_for_pod(&mut self, issue: ForPod) {
         self.steps.push(Step::IssueForPod(issue));
+    }
+
+    /// Goes on only if nobody writes to a PVC.
+    pub fn unused(&mut self, claim: &ObjectMeta) {
+        self.steps.push(Step::Unused { claim: key(Kind::PersistentVolumeClaim, claim) });
     }
 
     /// Makes or promotes a key that signs upload tokens.

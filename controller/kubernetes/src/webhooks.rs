@@ -59,6 +59,8 @@ pub enum Question {
     KubeVirtRemoval,
     /// Whether a launcher pod may be evicted.
     Eviction,
+    /// Whether a DataVolume may clone its source, and the token that says so.
+    FillDataVolume,
     /// Whether a DataVolume may be written.
     DataVolume,
     /// Whether a DataImportCron may be written.
@@ -235,6 +237,20 @@ pub const WEBHOOKS: &[Webhook] = &[
         resources: &[EVICTIONS],
         operations: CREATE,
         unless: &[Unless::OtherPod],
+        strict: true,
+        counts: false,
+    },
+    Webhook {
+        question: Question::FillDataVolume,
+        name: "datavolume-mutate.cdi.kubevirt.io",
+        path: "/datavolume-mutate",
+        mutates: true,
+        writes: false,
+        group: CDI,
+        resources: &["datavolumes"],
+        operations: CREATE,
+        // virt-controller makes those of VMs: for them the VM's service account is asked about.
+        unless: &[Unless::Api],
         strict: true,
         counts: false,
     },
@@ -421,7 +437,7 @@ mod tests {
             "!(request.operation != 'CREATE' && request.userInfo.username == \
              'system:serviceaccount:here:kubevirt-controller')"
         );
-        assert_eq!(configuration(true, "here", "").as_array().unwrap().len(), 2);
+        assert_eq!(configuration(true, "here", "").as_array().unwrap().len(), 3);
     }
 
     /// Whoever writes a disk waits for virt-api; virt-controller, which keeps its status and its finalizers, does not.

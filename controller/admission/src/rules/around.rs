@@ -1,5 +1,6 @@
 //! What surrounds a request: the settings of the cluster, and what a pure function cannot have of itself.
 
+use super::clone::Found;
 use super::eviction::Evicted;
 use api::defaults::Given;
 use api::machine::Settings;
@@ -26,6 +27,10 @@ pub struct Around {
     pub left: Option<&'static str>,
     /// The pod that is to be evicted, where that was asked for.
     pub evicted: Option<Evicted>,
+    /// What came of each source that would be cloned, where that was asked for.
+    pub clones: Vec<Option<Found>>,
+    /// The token for the clone of a DataVolume, where that is permitted.
+    pub token: Option<String>,
 }
 
 impl Around {
@@ -40,6 +45,8 @@ impl Around {
             random: Default::default(),
             left: None,
             evicted: None,
+            clones: Vec::new(),
+            token: None,
         }
     }
 

@@ -1,7 +1,7 @@
 //! Who judges what a webhook asks.
 
 use super::{
-    AdmissionResponse, Around, Operation, Request, cdi, eviction, kubevirt, replicaset, size, vm, vmi,
+    AdmissionResponse, Around, Operation, Request, cdi, clone, eviction, kubevirt, replicaset, size, vm, vmi,
 };
 use kubernetes::webhooks::{Question, Webhook};
 
@@ -21,6 +21,7 @@ pub fn judge(webhook: &Webhook, request: &Request, around: &Around) -> Admission
         (Question::KubeVirt, _) => kubevirt::judge(request, around),
         (Question::KubeVirtRemoval, _) => kubevirt::deletion(request, around),
         (Question::Eviction, _) => eviction::judge(request, around),
+        (Question::FillDataVolume, _) => clone::fill(request, around),
         (Question::DataVolume, _) => cdi::data_volume(request),
         (Question::DataImportCron, _) => cdi::import_cron(request),
         (Question::Populator, _) => cdi::populator(request),

@@ -16,6 +16,7 @@
 mod answer;
 mod around;
 mod cdi;
+pub mod clone;
 pub mod eviction;
 mod judge;
 mod kubevirt;

@@ -51,6 +51,8 @@ pub struct Requester {
     pub name: String,
     /// The node of the pod that the user's token is bound to; from Kubernetes 1.30 on.
     pub node: Option<String>,
+    /// The whole of it: name, uid, groups and what else is known, as a SubjectAccessReview has them.
+    pub subject: Value,
 }
 
 impl Request {
@@ -81,6 +83,9 @@ impl Request {
         let who = Requester {
             name: text(&user["username"]),
             node: user["extra"][NODE_CLAIM][0].as_str().map(str::to_owned),
+            subject: json!({
+                "user": user["username"], "uid": user["uid"], "groups": user["groups"], "extra": user["extra"],
+            }),
         };
         let (object, old) = (request["object"].take(), request["oldObject"].take());
         Ok(Request { uid, operation, namespace, name, group, kind, object, old, who, dry_run })
@@ -112,7 +117,8 @@ mod tests {
         });
         let read = |review: &Value| Request::read(review.to_string().as_bytes());
         let request = read(&review).unwrap();
-        assert_eq!(request.who, Requester { name: "u".into(), node: Some("node1".into()) });
+        assert_eq!((request.who.name.as_str(), request.who.node.as_deref()), ("u", Some("node1")));
+        assert_eq!(request.who.subject["extra"]["authentication.kubernetes.io/node-name"], json!(["node1"]));
         assert_eq!((request.namespace.as_str(), request.name.as_str()), ("n", "web"));
         let mut kept = review.clone();
         kept["request"]["dryRun"] = json!(null);

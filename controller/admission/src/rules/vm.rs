@@ -1,6 +1,8 @@
 //! VMs: completed when they are written; judged as the VMI they would have.
 
-use super::{AdmissionResponse, Around, Operation, Request, passed, patch, template, unknown, volumes};
+use super::{
+    AdmissionResponse, Around, Operation, Request, clone, passed, patch, template, unknown, volumes,
+};
 use api::defaults::{self, Given};
 use api::fault::{Fault, Reason};
 use api::uuid;
@@ -81,6 +83,7 @@ fn faults_of(vm: &VirtualMachine, around: &Around) -> Vec<Fault> {
     }
     let namespace = vm.metadata.namespace.as_deref();
     faults.extend(volumes::templates(data_volume_templates, &template.spec.volumes, namespace));
+    faults.extend(clone::faults(around));
     // A size that an instance type would give is not missed on top of that.
     if instancetype.is_none() {
         let name = vm.metadata.name.as_deref().filter(|name| !name.is_empty());

@@ -1,7 +1,7 @@
 //! The DataVolumes that are made with a VM: each is used by it, has a place to go and one source.
 
 use super::cdi;
-use api::datavolume::{self, Source, UNASKED};
+use api::datavolume::{self, Source};
 use api::fault::{Fault, Reason};
 use api::vm::DataVolumeTemplate;
 use api::vmi::Volume;
@@ -37,9 +37,14 @@ pub(super) fn templates(
         faults.extend(target(&template.spec, &at));
         faults.extend(source(&template.spec, &at));
         faults.extend(cdi::unserved(&template.spec, &at));
-        // virt-controller makes it, and what fills claims would ask whether virt-controller may read there.
-        if let Some((field, why)) = template.spec.reaches_out(namespace) {
-            let message = format!("{at}.{field} is not supported yet: {why}, and {UNASKED}");
+        // virt-controller makes it, and of these nobody asks whether they may be read by whoever wrote the VM.
+        let is_snapshot = |(field, _): &(&str, &str)| field.starts_with("source.snapshot");
+        let snapshot = template.spec.clones_out(namespace).filter(is_snapshot);
+        if let Some((field, other)) = template.spec.reaches_out(namespace).or(snapshot) {
+            let message = format!(
+                "{at}.{field} is not supported: it is the namespace {other}, and whether it may be read there, nobody asks \
+                 (name a PVC by source.pvc)"
+            );
             faults.push(Fault::new(format!("{at}.{field}"), Reason::NotSupported, message));
         }
         let uses = |volume: &Volume| {

@@ -82,3 +82,15 @@ pub const EXPORT_ANSWERS: [&str; 8] = [
     EXPORT_RESTARTS,
     EXPORT_SINCE,
 ];
+/// PVC that a PVC is a clone of, `NAMESPACE/NAME`.
+pub const CLONE_REQUEST: &str = "k8s.io/CloneRequest";
+/// Way in which a PVC is cloned: `copy`, `csi-clone` or `snapshot`.
+pub const CLONE_TYPE: &str = "cdi.kubevirt.io/cloneType";
+/// Why a PVC is cloned by a copy and not by its storage, in one word.
+pub const CLONE_FALLBACK: &str = "cdi.kubevirt.io/cloneFallbackReason";
+/// Token that says that whoever made a DataVolume may clone its source.
+pub const CLONE_TOKEN: &str = "cdi.kubevirt.io/storage.clone.token";
+/// Name of the source pod of a clone.
+pub const CLONE_SOURCE_POD: &str = "cdi.kubevirt.io/storage.sourceClonePodName";
+/// Uid of the source pod that was made known to the target of a clone.
+pub const CLONE_SOURCE_UID: &str = "cdi.kubevirt.io/storage.sourceClonePodUid";

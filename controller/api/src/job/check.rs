@@ -1,16 +1,26 @@
 //! What is wrong with a DataVolume: the one place that says which of its sources, and which of their fields, are served.
 
 use super::import::said;
-use crate::datavolume::{ContentType, DataVolume, Http, PullMethod, Registry, Source};
+use crate::datavolume::{ContentType, DataVolume, Http, PullMethod, Registry, Source, SourceRef};
 use crate::fault::{Fault, Reason};
 use crate::meta::is_name;
 
 /// Every fault of a DataVolume. One without faults can be imported.
 pub fn check(volume: &DataVolume) -> Vec<Fault> {
+    faults(volume, false)
+}
+
+/// The same in a cluster, which has PVCs to clone from beside what can be imported.
+pub fn check_in_cluster(volume: &DataVolume) -> Vec<Fault> {
+    faults(volume, true)
+}
+
+fn faults(volume: &DataVolume, has_claims: bool) -> Vec<Fault> {
     let mut faults = vec![];
     let spec = &volume.spec;
     match (&spec.source, &spec.source_ref) {
-        (Some(source), None) => check_source(source, &mut faults),
+        (Some(source), None) => check_source(source, has_claims, &mut faults),
+        (None, Some(named)) if has_claims => check_reference(named, &mut faults),
         (None, Some(_)) => faults.push(Fault::not_yet("spec.sourceRef")),
         (Some(_), Some(_)) => {
             let what = "Data volume source and source ref are both set";
@@ -105,6 +115,10 @@ fn not_of_files(volume: &DataVolume) -> Option<&'static str> {
         Some("SourceType cannot be blank and the contentType be archive")
     } else if source.is_some_and(|source| source.registry.is_some()) {
         Some("ContentType must be kubevirt when Source is Registry")
+    } else if spec.source_ref.is_some() || source.is_some_and(|source| source.pvc.is_some()) {
+        Some(
+            "ContentType must be kubevirt when the source is a PVC: disks are cloned, and archives are not yet",
+        )
     } else {
         modes.contains(&Some("Block")).then_some(ON_BLOCK)
     }
@@ -131,7 +145,17 @@ fn check_size(volume: &DataVolume, faults: &mut Vec<Fault>) {
     }
 }
 
-fn check_source(source: &Source, faults: &mut Vec<Fault>) {
+fn check_reference(named: &SourceRef, faults: &mut Vec<Fault>) {
+    if named.kind != "DataSource" {
+        let what = format!("must be DataSource, not {:?}", named.kind);
+        faults.push(Fault::new("spec.sourceRef.kind", Reason::Invalid, what));
+    }
+    if named.name.is_empty() {
+        faults.push(Fault::new("spec.sourceRef.name", Reason::Required, "must name a DataSource"));
+    }
+}
+
+fn check_source(source: &Source, has_claims: bool, faults: &mut Vec<Fault>) {
     let named = [
         ("http", source.http.is_some()),
         ("registry", source.registry.is_some()),
@@ -147,6 +171,15 @@ fn check_source(source: &Source, faults: &mut Vec<Fault>) {
     let named: Vec<&str> = named.iter().filter(|(_, is)| *is).map(|(name, _)| *name).collect();
     match named[..] {
         ["http" | "s3" | "gcs" | "registry" | "blank" | "upload"] => {}
+        ["pvc" | "snapshot"] if has_claims => {
+            let claims = [("pvc", &source.pvc), ("snapshot", &source.snapshot)];
+            for (field, claim) in claims {
+                if claim.as_ref().is_some_and(|claim| claim.name.is_empty()) {
+                    let at = format!("spec.source.{field}.name");
+                    faults.push(Fault::new(at, Reason::Required, "must name what is cloned"));
+                }
+            }
+        }
         [other] => faults.push(Fault::not_yet(format!("spec.source.{other}"))),
         [] => faults.push(Fault::new("spec.source", Reason::Required, "Missing Data volume source")),
         _ => {

@@ -21,7 +21,7 @@ pub mod export;
 mod import;
 mod report;
 
-pub use check::check;
+pub use check::{check, check_in_cluster};
 pub use clone::{Clone, Serve};
 pub use confidential::Confidential;
 pub use export::Export;

@@ -48,8 +48,9 @@ pub(super) fn of(cron: &DataImportCron) -> Source<'_> {
     let template = &cron.spec.template.spec;
     let own = cron.metadata.namespace.as_deref();
     // Its DataVolumes are made with our rights, which reach into every namespace.
-    if let Some((field, why)) = template.reaches_out(own) {
-        return Source::Refused(NOT_AUTHORIZED, format!("spec.template.spec.{field}: {why}"));
+    if let Some((field, other)) = template.clones_out(own).or_else(|| template.reaches_out(own)) {
+        let why = format!("spec.template.spec.{field}: it is in the namespace {other}");
+        return Source::Refused(NOT_AUTHORIZED, why);
     }
     let refused = |field: &str, why: &str| Source::Refused(NO_DIGEST, format!("{}{field}: {why}", at("")));
     let Some(source) = &template.source else { return refused("", "there is none") };

@@ -57,6 +57,19 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
     plan
 }
 
+/// What a DataSource leads to, where that can be taken now; else why not, as its own namespace may know it.
+pub(crate) fn resolved<'a>(
+    world: &'a World,
+    namespace: &str,
+    name: &str,
+) -> Result<&'a DataSourceSource, Why> {
+    let Some(source) = world.data_sources.get(namespace, name) else {
+        return Err(because(NOT_FOUND, "it is not there"));
+    };
+    let meant = meant(world, source)?;
+    check(world, namespace, meant).map(|()| meant)
+}
+
 fn because(reason: &str, message: impl Into<String>) -> Why {
     (reason.to_owned(), message.into())
 }
@@ -109,7 +122,7 @@ fn check_pvc(world: &World, own: &str, source: &PvcSource) -> Result<(), Why> {
 }
 
 /// Whether a PVC can be taken, as its own namespace may know it.
-fn check_disk(world: &World, namespace: &str, name: &str) -> Result<(), Why> {
+pub(crate) fn check_disk(world: &World, namespace: &str, name: &str) -> Result<(), Why> {
     if let Some(volume) = world.data_volumes.get(namespace, name) {
         let phase = volume.status.as_ref().and_then(|status| status.phase.clone()).unwrap_or_default();
         return match phase {

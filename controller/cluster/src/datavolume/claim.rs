@@ -8,6 +8,7 @@
 //!                             └─ else: of the sets of its StorageProfile the first, or the first that fits
 //! ```
 
+use super::clone::Size;
 use super::size::Overhead;
 use crate::storageprofile;
 pub(super) use api::cdi::annotations::BIND_AT_ONCE as AT_ONCE;
@@ -33,6 +34,8 @@ pub(super) struct Wanted<'a> {
     pub(super) class: Option<&'a StorageClass>,
     /// Bytes of the disk: of a device, unset.
     pub(super) disk: Option<u64>,
+    /// Bytes of a clone whose disk becomes larger than its source.
+    pub(super) grows: Option<u64>,
 }
 
 impl<'a> Wanted<'a> {
@@ -42,11 +45,44 @@ impl<'a> Wanted<'a> {
         world: &'a World,
         overhead: Overhead,
     ) -> Result<Wanted<'a>, String> {
+        Wanted::with(volume, world, overhead, None)
+    }
+
+    /// The same of a clone of a disk of this size, which is the size that it asks for where it says none.
+    pub(super) fn of_clone(
+        volume: &DataVolume,
+        world: &'a World,
+        overhead: Overhead,
+        source: Size,
+    ) -> Result<Wanted<'a>, String> {
+        let mut wanted = Wanted::with(volume, world, overhead, Some(source))?;
+        let asked = wanted.spec.storage().and_then(api::quantity::Quantity::bytes).unwrap_or(0);
+        // What the two have in common is compared: PVCs of a kind as they are, and else the disk.
+        let (is, least) = match (source.is_block, wanted.disk) {
+            (true, Some(disk)) => (disk, source.disk),
+            (false, None) => (asked, source.disk),
+            (true, None) | (false, Some(_)) => (asked, source.claim),
+        };
+        if is < least {
+            return Err(format!(
+                "target resources requests storage size is smaller than the source: {is} bytes, and the source has {least}"
+            ));
+        }
+        wanted.grows = wanted.disk.filter(|disk| is > least && *disk > source.disk);
+        Ok(wanted)
+    }
+
+    fn with(
+        volume: &DataVolume,
+        world: &'a World,
+        overhead: Overhead,
+        source: Option<Size>,
+    ) -> Result<Wanted<'a>, String> {
         let Spec { pvc, storage, .. } = &volume.spec;
         let is_archive = volume.spec.content_type == Some(ContentType::Archive);
         let wanted = match (pvc, storage) {
             (Some(spec), _) => as_it_stands(spec, world, is_archive, overhead)?,
-            (None, Some(storage)) => filled_in(volume, storage, world, overhead)?,
+            (None, Some(storage)) => filled_in(volume, storage, world, overhead, source)?,
             (None, None) => return Err("it has neither spec.storage nor spec.pvc".to_owned()),
         };
         if is_archive && wanted.spec.is_block() {
@@ -55,16 +91,25 @@ impl<'a> Wanted<'a> {
         Ok(wanted)
     }
 
+    /// The same, made from another object by its storage.
+    pub(super) fn made_from(&self, source: Option<api::claim::DataReference>) -> Wanted<'a> {
+        let mut spec = self.spec.clone();
+        if source.is_some() {
+            spec.data_source = source;
+        }
+        Wanted { spec, ..*self }
+    }
+
     /// The same of the PVC that was made of it: what is the default class may have changed since.
     pub(super) fn of_claim(self, claim: &PersistentVolumeClaim, world: &'a World) -> Wanted<'a> {
         let name = claim.spec.storage_class_name.clone();
         let class = name.as_deref().and_then(|name| world.storage_classes.get("", name));
-        Wanted { spec: ClaimSpec { storage_class_name: name, ..self.spec }, class, disk: self.disk }
+        Wanted { spec: ClaimSpec { storage_class_name: name, ..self.spec }, class, ..self }
     }
 }
 
-/// The PVC of a DataVolume as an object.
-pub(super) fn object(volume: &DataVolume, wanted: &Wanted<'_>) -> Value {
+/// The PVC of a DataVolume as an object, with these annotations beside the usual.
+pub(super) fn object(volume: &DataVolume, wanted: &Wanted<'_>, notes: &[(&str, String)]) -> Value {
     let meta = &volume.metadata;
     let is_passed_on = |name: &str| {
         name.split_once('/')
@@ -88,6 +133,7 @@ pub(super) fn object(volume: &DataVolume, wanted: &Wanted<'_>) -> Value {
     if volume.spec.source.as_ref().is_some_and(|source| source.upload.is_some()) {
         annotations.insert(TARGET.to_owned(), json!(""));
     }
+    annotations.extend(notes.iter().map(|(name, value)| ((*name).to_owned(), json!(value))));
     if meta.annotations.contains_key(AT_ONCE) {
         annotations.insert(AT_ONCE.to_owned(), json!(""));
     }
@@ -122,7 +168,7 @@ fn as_it_stands<'a>(
     if disk.is_some_and(|disk| disk < LEAST) {
         return Err(format!("a PVC of {bytes} bytes has no room for a disk of 1 MiB"));
     }
-    Ok(Wanted { spec, class, disk })
+    Ok(Wanted { spec, class, disk, grows: None })
 }
 
 fn filled_in<'a>(
@@ -130,22 +176,26 @@ fn filled_in<'a>(
     storage: &Storage,
     world: &'a World,
     overhead: Overhead,
+    source: Option<Size>,
 ) -> Result<Wanted<'a>, String> {
     let is_archive = volume.spec.content_type == Some(ContentType::Archive);
     let requests = storage.resources.as_ref().and_then(|resources| resources.requests.get("storage"));
-    let disk = requests.and_then(api::quantity::Quantity::bytes);
+    let said = requests.and_then(api::quantity::Quantity::bytes);
+    let disk = said.or(source.map(|source| source.disk));
+    // A clone that says no size asks for no less than its source did.
+    let least = source.filter(|source| said.is_none() && !source.is_block).map_or(0, |source| source.claim);
     let disk = disk.ok_or("Storage size is missing: spec.storage.resources.requests.storage")?;
     if disk < LEAST {
         return Err("Storage size should be at least 1MiB".to_owned());
     }
-    let said = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+    let text = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
     let mut spec = ClaimSpec {
         access_modes: storage.access_modes.clone(),
         selector: storage.selector.clone(),
         resources: storage.resources.clone(),
-        volume_name: said(&storage.volume_name),
+        volume_name: text(&storage.volume_name),
         storage_class_name: storage.storage_class_name.clone(),
-        volume_mode: said(&storage.volume_mode).filter(|mode| mode != "FromStorageProfile"),
+        volume_mode: text(&storage.volume_mode).filter(|mode| mode != "FromStorageProfile"),
         data_source: storage.data_source.clone(),
         data_source_ref: storage.data_source_ref.clone(),
         ..ClaimSpec::default()
@@ -164,8 +214,9 @@ fn filled_in<'a>(
         true => disk,
         false => overhead.claim_for(disk).ok_or("the size is beyond 16 EiB")?,
     };
-    let bytes = bytes.max(class.map_or(0, storageprofile::smallest));
-    if bytes > disk {
+    let least = if spec.is_block() { 0 } else { least };
+    let bytes = bytes.max(class.map_or(0, storageprofile::smallest)).max(least);
+    if bytes > disk || requests.is_none() {
         let resources = spec.resources.get_or_insert_default();
         resources.requests.insert("storage".to_owned(), api::quantity::Quantity::of_bytes(bytes));
         if let Some(limit) = resources.limits.get("storage").and_then(api::quantity::Quantity::bytes)
@@ -175,7 +226,7 @@ fn filled_in<'a>(
         }
     }
     let disk = (!spec.is_block()).then_some(disk);
-    Ok(Wanted { spec, class, disk })
+    Ok(Wanted { spec, class, disk, grows: None })
 }
 
 /// Takes access modes and the volume mode that are left out from the StorageProfile of the class. What it says of neither
@@ -260,7 +311,7 @@ mod tests {
         let volume = volume(&storage(None));
         let wanted = Wanted::of(&volume, &world, Overhead::default()).unwrap();
         assert_eq!(wanted.disk, Some(1 << 30));
-        let object = object(&volume, &wanted);
+        let object = object(&volume, &wanted, &[]);
         assert_eq!(
             object["spec"],
             json!({

@@ -9,6 +9,7 @@
 
 use super::claim::{AT_ONCE, Wanted};
 use super::registries::Told;
+use super::clone::{self, Served, Way};
 use super::{NEXT, Round, WAITS, claim_name, notes, pod, status, upload, worker};
 use api::datavolume::{Condition, ConditionType, Phase};
 use api::job::{Refusal, Report, Stage};
@@ -24,6 +25,11 @@ const HOPELESS: i64 = 9;
 
 impl<'a> Round<'a> {
     pub(super) fn fill(&mut self, wanted: &Wanted<'_>, claim: &'a PersistentVolumeClaim) {
+        match self.clone.as_ref().and_then(|cloned| cloned.way.as_ref()) {
+            Some(Way::Csi) => return self.populated(claim, Phase::CsiCloneInProgress),
+            Some(Way::Snapshot) => return self.populated(claim, Phase::CloneFromSnapshotSourceInProgress),
+            Some(Way::Copy(_)) | None => {}
+        }
         let pod = self.world.worker_for(claim, self.work);
         let seen = notes::running(&self.next).filter(|said| said.status == "False");
         let seen = seen.and_then(|said| said.last_transition_time.as_ref()?.parse().ok());
@@ -51,12 +57,18 @@ impl<'a> Round<'a> {
                     Work::Upload => self.receives(claim, pod, report),
                     _ => self.imports(claim, pod, report),
                 }
+                if self.clone.is_some() {
+                    // It is asked until the disk is whole.
+                    let served = self.serve(claim);
+                    self.source_broke(served);
+                }
                 self.silent(pod);
             }
             Worker::Done(report) => self.done(claim, pod, &report),
             Worker::Failed(report) => {
                 let reason = if report.reason.is_empty() { "Error" } else { report.reason.as_str() };
                 notes::import(claim, "Failed", self.next.restart_count, &mut self.after);
+                clone::forget_client(claim, &mut self.after);
                 self.fail(reason, &report.message);
             }
             Worker::Broke(reason, message, _) if self.is_hopeless(pod, &reason) => {
@@ -79,7 +91,7 @@ impl<'a> Round<'a> {
     }
 
     /// No pod works. What an earlier one said of the transfer is not so any more.
-    fn stands(&mut self, reason: &str, message: &str) {
+    pub(super) fn stands(&mut self, reason: &str, message: &str) {
         self.waits(reason, message);
         if self.next.conditions.iter().any(|said| said.r#type == ConditionType::Transferring) {
             self.say(ConditionType::Transferring, "False", reason, message);
@@ -99,7 +111,16 @@ impl<'a> Round<'a> {
             // It was written, and the status was not: nobody writes over a disk that is whole.
             return self.done(claim, None, &Report::default());
         }
-        if let Some(until) = self.made_until() {
+        if let Some(pod) = self.world.cloner_of(claim) {
+            let message = format!(
+                "pod {} reads PVC {} for a clone: nothing is written to the PVC meanwhile",
+                pod.meta.name.as_deref().unwrap_or_default(),
+                claim_name(claim)
+            );
+            return self.stops(clone::Stop::Waits(clone::IN_USE, message));
+        }
+        let pod_name = self.work.pod(claim_name(claim));
+        if let Some(until) = self.made_until(&pod_name) {
             return self.after.look_again(until);
         }
         if let Some(vmi) = self.user(claim) {
@@ -120,7 +141,6 @@ impl<'a> Round<'a> {
             return;
         }
         let Some(told) = self.told(&config) else { return };
-        let pod_name = self.work.pod(claim_name(claim));
         let namespace = claim.meta.namespace.clone().unwrap_or_default();
         if self.world.pods.get(&namespace, &pod_name).is_some() {
             // That of a PVC which is gone, on a node that is silent: nobody can have two pods of a name.
@@ -143,8 +163,11 @@ impl<'a> Round<'a> {
                 return self.after.look_again(failed.retry);
             }
         }
+        if self.clone.is_some() && !self.is_served_now(claim) {
+            return;
+        }
         let span = match self.work {
-            Work::Import | Work::Export => None,
+            Work::Import | Work::Export | Work::Serve => None,
             Work::Upload => match self.certified(claim) {
                 Some(span) => Some(span),
                 None => return,
@@ -159,6 +182,7 @@ impl<'a> Round<'a> {
             work: self.work,
             deadline: span.as_ref().map(|span| upload::deadline(span, self.now)),
             told: &told,
+            clone: self.clone.as_ref().map(|cloned| cloned.address(claim)),
         };
         match pod::pod(self.volume, wanted, &around) {
             Ok(object) => {
@@ -175,6 +199,20 @@ impl<'a> Round<'a> {
             Err(Refusal::Faults(faults)) => self.refused(&faults),
             Err(Refusal::Reference(never)) => match never {},
         }
+    }
+
+    /// The source pod of a clone answers. Where it does not, it is said why.
+    fn is_served_now(&mut self, claim: &'a PersistentVolumeClaim) -> bool {
+        match self.serve(claim) {
+            Served::Ready => return true,
+            Served::Waits(reason, message) => {
+                self.stands(&reason, &message);
+                self.scheduled(claim);
+            }
+            Served::Broke(pod, reason, message, next) => self.broke(Some(pod), &reason, &message, next),
+            Served::Stopped(stop) => self.stops(stop),
+        }
+        false
     }
 
     /// A PVC without a volume may get one by the pod that is made for it; where it may not, it is said why.
@@ -196,12 +234,16 @@ impl<'a> Round<'a> {
     }
 
     /// Until when no other pod is made: the last one was made just now, and is gone.
-    fn made_until(&self) -> Option<Timestamp> {
+    fn made_until(&self, pod: &str) -> Option<Timestamp> {
         let words = self.words();
         if self.phase != words.scheduled.0 && self.phase != words.works.0 {
             return None;
         }
         let said = notes::running(&self.next)?;
+        // Of a clone, what is said there may be of its source pod.
+        if self.clone.is_some() && !said.message.as_deref().is_some_and(|message| message.contains(pod)) {
+            return None;
+        }
         let last: Timestamp = said.last_heartbeat_time.as_ref()?.parse().ok()?;
         let until = last.checked_add(SignedDuration::from_secs(worker::PAUSE.0)).ok()?;
         // What a broken pod says of the next one has its own pause.
@@ -266,7 +308,8 @@ impl<'a> Round<'a> {
             return self.deletes(Some(pod));
         }
         self.say(ConditionType::Running, "True", "Pod is running", "");
-        self.say(ConditionType::Ready, "False", "TransferRunning", "Import is running");
+        let noun = self.words().noun;
+        self.say(ConditionType::Ready, "False", "TransferRunning", &format!("{noun} is running"));
         notes::import(claim, "Running", self.next.restart_count, &mut self.after);
         match report {
             Some(report) => {
@@ -277,11 +320,12 @@ impl<'a> Round<'a> {
             }
             None => self.say(ConditionType::Transferring, "Unknown", "Starting", "the worker begins"),
         }
-        let told = format!("Import into {} in progress", claim_name(claim));
-        self.go(Phase::ImportInProgress, Some((false, "ImportInProgress", told)));
+        let told = format!("{noun} into {} in progress", claim_name(claim));
+        let (phase, event) = self.words().works.clone();
+        self.go(phase, Some((false, event, told)));
     }
 
-    fn done(&mut self, claim: &PersistentVolumeClaim, pod: Option<&Pod>, report: &Report) {
+    pub(super) fn done(&mut self, claim: &PersistentVolumeClaim, pod: Option<&Pod>, report: &Report) {
         let words = self.words();
         self.say(ConditionType::Running, "False", "Completed", &format!("{} Complete", words.noun));
         self.say(ConditionType::Ready, "True", "", "");
@@ -298,7 +342,7 @@ impl<'a> Round<'a> {
     }
 
     /// The pod ended without an end of its work. It goes, and the next one goes on where it stopped, or takes an upload anew.
-    fn broke(&mut self, pod: Option<&Pod>, reason: &str, message: &str, next: Timestamp) {
+    pub(super) fn broke(&mut self, pod: Option<&Pod>, reason: &str, message: &str, next: Timestamp) {
         let Some(broken) = pod else { return };
         let words = self.words();
         // The pod's word counts no further than what was counted here.
@@ -330,10 +374,11 @@ impl<'a> Round<'a> {
         if self.work == Work::Upload {
             upload::take_away(claim, &mut self.after);
         }
+        clone::forget_client(claim, &mut self.after);
         self.deletes(pod);
     }
 
-    fn deletes(&mut self, pod: Option<&Pod>) {
+    pub(super) fn deletes(&mut self, pod: Option<&Pod>) {
         if let Some(pod) = pod.filter(|pod| !pod.is_going()) {
             self.after.delete(key(Kind::Pod, &pod.meta), &pod.meta);
         }

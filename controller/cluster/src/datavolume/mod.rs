@@ -12,6 +12,7 @@
 //!  size   overhead of file systems      upload  certificate, Service, client  status  conditions of a DataVolume
 //!  users  VMIs that use the disk        alone   a PVC without a DataVolume    notes   annotations of the PVC     words
 //!  registries   what a pod is told about registries
+//!  clone  filled from another PVC
 //! ```
 //!
 //! **Flow.** Each round looks at the PVC and at the pod, makes a copy of the status as it should be, and writes the
@@ -27,6 +28,7 @@
 
 mod alone;
 mod claim;
+mod clone;
 mod fill;
 pub(crate) mod notes;
 pub(crate) mod pod;
@@ -49,8 +51,9 @@ use api::fault::Fault;
 use api::meta::ObjectMeta;
 use api::wire::Wire;
 use claim::Wanted;
+use clone::Cloned;
 use jiff::Timestamp;
-use kubernetes::objects::{Key, Kind, PersistentVolumeClaim, Work, World, key, owner};
+use kubernetes::objects::{Key, Kind, PersistentVolumeClaim, Pod, Work, World, key, owner};
 use kubernetes::plan::Plan;
 use size::Overhead;
 
@@ -75,25 +78,31 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
             plan.delete(key(Kind::Pod, &pod.meta), &pod.meta);
         }
     }
+    let mut is_needed: Box<dyn Fn(&Pod) -> bool> = Box::new(|_| false);
     if let Some(volume) = volume {
         let source = volume.spec.source.as_ref();
         let takes = source.is_some_and(|source| source.upload.is_some());
         let work = if takes { Work::Upload } else { Work::Import };
-        let round = Round::of(world, volume, Kind::DataVolume, work, now).looks();
-        plan.steps.extend(round.before.steps);
+        let mut round = Round::of(world, volume, Kind::DataVolume, work, now).looks();
+        plan.steps.extend(std::mem::take(&mut round.before.steps));
         let mut should = volume.clone();
-        should.status = Some(round.next);
+        should.status = Some(round.next.clone());
         if should.status != Some(Status::default()) {
             plan.update(Kind::DataVolume, &volume.metadata, &volume.write(), &should.write(), true);
         }
-        plan.steps.extend(round.after.steps);
+        plan.steps.extend(std::mem::take(&mut round.after.steps));
         plan.again = round.after.again;
+        is_needed = Box::new(move |pod| clone::is_needed(&round, pod));
     }
     if let Some(claim) = target {
         let volume = alone::volume(claim);
         let round = Round::of(world, &volume, Kind::PersistentVolumeClaim, Work::Upload, now).looks();
         plan.steps.extend(round.before.steps.into_iter().chain(round.after.steps));
         round.after.again.into_iter().for_each(|time| plan.look_again(time));
+    }
+    // Last: a stranger's pod that says it is one of these, and cannot be taken away, holds up nothing.
+    for pod in world.sources_for(namespace, name).filter(|pod| !is_needed(pod)) {
+        clone::take_away(pod, &mut plan);
     }
     plan
 }
@@ -106,6 +115,8 @@ struct Round<'a> {
     kind: Kind,
     work: Work,
     phase: Phase,
+    /// What it is a clone of, if it is one that can be made now.
+    clone: Option<Cloned<'a>>,
     /// Its status as it should be.
     next: Status,
     now: Timestamp,
@@ -123,6 +134,7 @@ impl<'a> Round<'a> {
             kind,
             work,
             phase: status.phase.clone().unwrap_or_default(),
+            clone: None,
             next: status,
             now,
             before: Plan::default(),
@@ -157,11 +169,20 @@ impl<'a> Round<'a> {
         if is_over {
             return self.ended(claim);
         }
-        let faults = api::job::check(self.volume);
+        let faults = api::job::check_in_cluster(self.volume);
         if !faults.is_empty() {
             return self.refused(&faults);
         }
-        let wanted = match Wanted::of(self.volume, self.world, Overhead::default()) {
+        match self.cloned(claim) {
+            Ok(cloned) => self.clone = cloned,
+            Err(stop) => return self.stops(stop),
+        }
+        let size = self.clone.as_ref().and_then(Cloned::size);
+        let wanted = match size {
+            Some(size) => Wanted::of_clone(self.volume, self.world, Overhead::default(), size),
+            None => Wanted::of(self.volume, self.world, Overhead::default()),
+        };
+        let wanted = match wanted {
             Ok(wanted) => wanted,
             Err(why) => return self.not_valid(&why),
         };
@@ -200,7 +221,7 @@ impl<'a> Round<'a> {
     }
 
     fn words(&self) -> &'static words::Words {
-        words::of(self.work)
+        if self.is_clone() { &words::CLONE } else { words::of(self.work) }
     }
 
     /// The key under which the disk is decided on.
@@ -281,6 +302,11 @@ impl<'a> Round<'a> {
         self.say(ConditionType::Bound, "False", "NotFound", "No PVC found");
         let meta = &self.volume.metadata;
         let name = meta.name.clone().unwrap_or_default();
+        let (notes, data_source) = match self.way_of(wanted) {
+            Ok(way) => way,
+            Err(stop) => return self.stops(stop),
+        };
+        let wanted = &wanted.made_from(data_source);
         let failed = self.world.failures.get(&self.key());
         // Said as long as no try has mended it: a reason that comes and goes is read by nobody.
         if let Some(failed) = failed.filter(|failed| failed.about == Kind::PersistentVolumeClaim) {
@@ -299,7 +325,7 @@ impl<'a> Round<'a> {
             self.go(Phase::Pending, Some((false, "Pending", format!("PVC {name} Pending"))));
         }
         let key = Key::new(Kind::PersistentVolumeClaim, meta.namespace.clone().unwrap_or_default(), name);
-        self.after.create(key, claim::object(self.volume, wanted));
+        self.after.create(key, claim::object(self.volume, wanted, &notes));
     }
 
     /// It has succeeded or failed, and stays so.

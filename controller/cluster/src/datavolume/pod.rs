@@ -1,4 +1,4 @@
-//! The worker pod of a DataVolume, and what it has in common with an export pod ([`worker`]). Pure: the same DataVolume gives the
+//! The worker pod of a DataVolume, and what it has in common with export pods and source pods ([`worker`]). Pure: the same DataVolume gives the
 //! same pod, byte for byte.
 //!
 //! ```text
@@ -8,21 +8,21 @@
 //!       /etc/cdi/secrets/NAME              Secrets that the source names
 //!       /etc/cdi/certs/NAME                ConfigMaps with certificates
 //!       /image                             the image, where the node pulls it: an image volume
-//!       /etc/tls                           of an upload: its certificate, and the authorities of its clients
+//!       /etc/tls                           of an upload and of a clone: its certificate, and the authorities of the other end
 //!       /tmp                               an emptyDir
 //! ```
 
 use super::claim::Wanted;
 use super::registries::Told;
 use api::datavolume::DataVolume;
-use api::job::{Files, Import, References, Refusal, Source, Target};
+use api::job::{self, Files, Import, References, Refusal, Source, Target};
 use api::machine::Machine;
 use api::vmi::VirtualMachineInstance;
 use jiff::Timestamp;
 use kubernetes::conditions::stamp;
 use kubernetes::config::Config;
 use kubernetes::launcher::USER;
-use kubernetes::objects::{ClusterFacts, Kind, PersistentVolumeClaim, Work, owner};
+use kubernetes::objects::{ClusterFacts, Kind, PersistentVolumeClaim, Work, names, owner};
 use kubernetes::uploads::{CLIENT_NAME, TLS_FOLDER};
 use kubernetes::worker::{
     APP, ATTEMPT, CERTIFICATES, DEVICE, DISK, FOLDER, IMAGE, PORT, SECRETS, TOLD, WORK, WORKER,
@@ -40,7 +40,7 @@ const SPOOL: &str = "1Gi";
 pub(super) const MEMORY: &str = "128Mi";
 
 /// What a worker's pod depends on beside the DataVolume.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Around<'a> {
     /// The settings of the cluster.
     pub(super) config: &'a Config,
@@ -57,6 +57,8 @@ pub(super) struct Around<'a> {
     pub(super) deadline: Option<Timestamp>,
     /// What the pod is told about registries.
     pub(super) told: &'a Told,
+    /// Where the disk of a clone is.
+    pub(super) clone: Option<job::Clone>,
 }
 
 /// The pod.
@@ -69,29 +71,40 @@ pub(super) fn pod(
     let target = PathBuf::from(if is_block { DEVICE } else { DISK });
     let target = if is_block { Target::Device(target) } else { Target::File(target) };
     let mut mounted = Mounted::default();
-    let mut job = Import::of(volume, target, &mut mounted)?;
+    let mut job = match &around.clone {
+        Some(source) => Import {
+            source: Source::Clone(source.clone()),
+            target,
+            size: wanted.grows,
+            preallocate: volume.spec.preallocation == Some(true),
+        },
+        None => imported(volume, wanted, target, &mut mounted)?,
+    };
     if let Source::Registry(registry) = &mut job.source {
         around.told.say(registry);
-    }
-    if wanted.disk.is_some() {
-        job.size = wanted.disk;
-    } else if volume.spec.source.as_ref().is_none_or(|source| source.blank.is_none()) {
-        job.size = None;
     }
     let meta = &around.claim.meta;
     let name = around.work.pod(meta.name.as_deref().unwrap_or_default());
     let (mut volumes, mut mounts) = (Vec::new(), Vec::new());
     mounted.add(&mut volumes, &mut mounts);
-    let is_upload = around.work == Work::Upload;
-    let tls = is_upload.then(|| TLS {
-        secret: name.clone(),
-        serves: true,
-        client: Some(CLIENT_NAME),
+    let tls = |secret: String, serves: bool| TLS {
+        secret,
+        serves,
+        client: serves.then_some(CLIENT_NAME),
         deadline: around.deadline,
-    });
-    let labels = match is_upload {
-        true => super::upload::labels(meta),
-        false => [("prometheus.cdi.kubevirt.io".to_owned(), json!("true"))].into_iter().collect(),
+    };
+    let tls = match around.work {
+        Work::Upload => Some(tls(name.clone(), true)),
+        _ => around
+            .clone
+            .as_ref()
+            .map(|_| tls(names::clone_client(meta.uid.as_deref().unwrap_or_default()), false)),
+    };
+    let labels = match around.work {
+        Work::Upload => super::upload::labels(meta),
+        Work::Import | Work::Export | Work::Serve => {
+            [("prometheus.cdi.kubevirt.io".to_owned(), json!("true"))].into_iter().collect()
+        }
     };
     let mut pod = worker(Part {
         config: around.config,
@@ -124,13 +137,29 @@ pub(super) fn pod(
     Ok(pod)
 }
 
+/// The job of a disk that comes from elsewhere than a PVC.
+fn imported(
+    volume: &DataVolume,
+    wanted: &Wanted<'_>,
+    target: Target,
+    mounted: &mut Mounted,
+) -> Result<Import, Refusal<Infallible>> {
+    let mut job = Import::of(volume, target, mounted)?;
+    if wanted.disk.is_some() {
+        job.size = wanted.disk;
+    } else if volume.spec.source.as_ref().is_none_or(|source| source.blank.is_none()) {
+        job.size = None;
+    }
+    Ok(job)
+}
+
 /// What a worker pod is made of.
 pub(crate) struct Part<'a> {
     pub(crate) config: &'a Config,
     pub(crate) facts: &'a ClusterFacts,
     pub(crate) work: Work,
     pub(crate) name: &'a str,
-    /// The PVC, which owns the pod. That of an export is for reading alone.
+    /// The PVC, which owns the pod. That of an export, and one that is served, is for reading alone.
     pub(crate) claim: &'a PersistentVolumeClaim,
     pub(crate) job: String,
     pub(crate) is_block: bool,
@@ -172,7 +201,7 @@ pub(crate) fn worker(part: Part<'_>) -> Value {
         tls,
     } = part;
     let meta = &claim.meta;
-    let is_read = work == Work::Export;
+    let is_read = matches!(work, Work::Export | Work::Serve);
     let spool = if is_block && !is_read { SPOOL } else { "16Mi" };
     let mut of_claim = json!({"claimName": meta.name});
     if is_read {

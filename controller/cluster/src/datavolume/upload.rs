@@ -23,7 +23,7 @@ use api::datavolume::{ConditionType, ContentType, Phase, Status};
 use api::job::{Report, Stage};
 use api::meta::ObjectMeta;
 use jiff::{SignedDuration, Timestamp};
-use kubernetes::issue::ForPod;
+use kubernetes::issue::{ForPod, Holder};
 use kubernetes::objects::{Key, Kind, PersistentVolumeClaim, Pod, Work, World, owner};
 use kubernetes::plan::Plan;
 use kubernetes::uploads::{SERVICE_LABEL, TARGET_LABEL};
@@ -77,7 +77,11 @@ pub(super) fn reach(claim: &PersistentVolumeClaim, span: &Span, installation: &s
         installation: installation.to_owned(),
         owner: owner::reference(Kind::PersistentVolumeClaim, meta),
         labels: labels(meta),
-        hosts: vec![format!("{name}.{namespace}.svc"), format!("{name}.{namespace}"), name.clone()],
+        holder: Holder::Server(vec![
+            format!("{name}.{namespace}.svc"),
+            format!("{name}.{namespace}"),
+            name.clone(),
+        ]),
         from: span.from,
         until: span.until,
     });
@@ -120,8 +124,9 @@ impl Round<'_> {
         // One that is late before it begins would be made again and again.
         let span = span.filter(|span| deadline(span, self.now) > self.now);
         if span.is_none() {
+            let pod = if self.work == Work::Upload { "upload pod" } else { "source pod" };
             let message = format!(
-                "the upload pod of PVC {} waits for the authorities of its certificate, which virt-controller makes in the \
+                "the {pod} of PVC {} waits for the authorities of its certificate, which virt-controller makes in the \
                  namespace {}",
                 super::claim_name(claim),
                 self.world.facts.namespace

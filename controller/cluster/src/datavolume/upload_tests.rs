@@ -30,7 +30,7 @@ fn phase(sim: &Sim) -> &str {
 }
 
 /// The authorities of the certificates, as the installation makes them.
-fn authorities(sim: &mut Sim) {
+pub(super) fn authorities(sim: &mut Sim) {
     let certificates = kubernetes::objects::certificates(&sim.world);
     for _ in 0..50 {
         if crate::certificates::uploads::ready(&sim.world, sim.now).is_some() {

@@ -1,4 +1,4 @@
-//! The words of an import and of an upload: phases, reasons of events, and the beginnings of sentences. All else is the same
+//! The words of an import, of a clone and of an upload: phases, reasons of events, and the beginnings of sentences. All else is the same
 //! for both.
 
 use api::datavolume::Phase;
@@ -36,6 +36,18 @@ static IMPORT: Words = Words {
     done: "imported",
 };
 
+/// A clone is an import, from a source pod.
+pub(super) static CLONE: Words = Words {
+    scheduled: (Phase::CloneScheduled, "CloneScheduled"),
+    works: (Phase::CloneInProgress, "CloneInProgress"),
+    broke: Phase::CloneInProgress,
+    failed: "CloneFailed",
+    succeeded: "CloneSucceeded",
+    noun: "Clone",
+    pod: "importer pod",
+    done: "cloned",
+};
+
 static UPLOAD: Words = Words {
     scheduled: (Phase::UploadScheduled, "UploadScheduled"),
     works: (Phase::UploadReady, "UploadReady"),
@@ -53,6 +65,7 @@ pub(super) fn of(work: Work) -> &'static Words {
     match work {
         // An export fills nothing, and has its own words in its own folder.
         Work::Import | Work::Export => &IMPORT,
+        Work::Serve => &CLONE,
         Work::Upload => &UPLOAD,
     }
 }

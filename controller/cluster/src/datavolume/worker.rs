@@ -50,7 +50,9 @@ pub(crate) fn look<'a>(
             // It says so before it tells its client, and may be killed then.
             Some(report) if report.stage == Stage::Done => Worker::Done(report),
             Some(report) if report.stage == Stage::Failed && work != Work::Upload => Worker::Failed(report),
-            Some(report) if report.deadline_passed && work == Work::Upload => Worker::Late(report.message),
+            Some(report) if report.deadline_passed && matches!(work, Work::Upload | Work::Serve) => {
+                Worker::Late(report.message)
+            }
             report => {
                 let own = report.as_ref().filter(|report| report.stage == Stage::Failed);
                 let own = own.map(|report| report.reason.clone()).filter(|reason| !reason.is_empty());
@@ -106,6 +108,7 @@ fn why(world: &World, pod: &Pod, work: Work, image: Option<&str>) -> (String, St
             Work::Import => "Importer",
             Work::Upload => "Upload",
             Work::Export => "Export",
+            Work::Serve => "Source",
         };
         return (reason, format!("{whose} pod cannot be scheduled: {said}"));
     }

@@ -14,7 +14,7 @@ use api_server::watch;
 use base64::Engine as _;
 use jiff::Timestamp;
 use kit::Asked;
-use kubernetes::issue::{ForPod, Issue, IssueKey, KeyChange, Signer, Usage};
+use kubernetes::issue::{ForPod, Holder, Issue, IssueKey, KeyChange, Signer, Usage};
 use kubernetes::objects::rights::{follow, names};
 use kubernetes::objects::{API_CERTIFICATE, Home, LEASE, followed_by};
 use kubernetes::plan::{Note, Plan};
@@ -255,7 +255,7 @@ async fn the_writer_asks_for_a_step_what_it_is_said_to_need() {
         installation: "kubevirt".into(),
         owner: owner::reference(Kind::PersistentVolumeClaim, &owner),
         labels: Map::new(),
-        hosts: vec!["a".into()],
+        holder: Holder::Server(vec!["a".into()]),
         from: authority.from,
         until: authority.until,
     };
@@ -280,6 +280,7 @@ async fn the_writer_asks_for_a_step_what_it_is_said_to_need() {
         Step::DeleteOf { key: Key::new(Kind::Secret, "n", "cdi-upload-web"), owner: "1".into() },
         Step::DeleteOf { key: Key::new(Kind::Service, "n", "cdi-upload-web"), owner: "1".into() },
         Step::Absent { key: Key::new(Kind::Pod, "n", "other"), of: None },
+        Step::Unused { claim: Key::new(Kind::PersistentVolumeClaim, "n", "disk") },
         Step::Issue(issue("authority", None, None)),
         Step::Issue(issue("authority", Some("1"), None)),
         Step::Issue(issue("server", None, signer())),
@@ -297,7 +298,7 @@ async fn the_writer_asks_for_a_step_what_it_is_said_to_need() {
         server.has(&authority.key.path(), signed.clone());
         server.has(&issue("server", None, None).key.path(), json!({"metadata": {"name": "server"}}));
         server.has(&for_pod.signer().path(), signed.clone());
-        server.has(&for_pod.clients().path(), bundle.clone());
+        server.has(&for_pod.others().path(), bundle.clone());
         let of_upload =
             json!({"metadata": {"name": "cdi-upload-web", "uid": "2", "ownerReferences": [for_pod.owner]}});
         server.has(&Key::new(Kind::Service, "n", "cdi-upload-web").path(), of_upload.clone());

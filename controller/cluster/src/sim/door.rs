@@ -74,6 +74,17 @@ fn no(kind: ErrorKind, key: &Key, why: &str) -> Error {
 }
 
 impl Server for Door<'_> {
+    async fn writer(&self, claim: &Key) -> Result<Option<String>> {
+        let name = self.ask(|sim| {
+            let pods = sim
+                .objects
+                .iter()
+                .filter(|(key, _)| key.kind == Kind::Pod && key.namespace == claim.namespace);
+            Ok(json!(api_server::usage::writer(pods.map(|(_, pod)| pod), &claim.name)))
+        })?;
+        Ok(name.as_str().map(str::to_owned))
+    }
+
     async fn get(&self, key: &Key) -> Result<Value> {
         self.ask(|sim| sim.objects.get(key).cloned().ok_or_else(|| no(ErrorKind::Gone, key, "not found")))
     }

@@ -6,6 +6,7 @@ use super::{Sim, is_going, is_over, replica_set, vm, vmi};
 use api::cdi::annotations::EXPORT_TARGET;
 use api::job::Stage;
 use api::launcher::Life;
+use kubernetes::clones::SOURCE;
 use kubernetes::objects::{Key, Kind};
 use kubernetes::uploads::{TARGET, UPLOADER};
 use proptest::prelude::*;
@@ -15,6 +16,8 @@ use serde_json::{Value, json};
 pub(super) const VMS: [&str; 2] = ["first", "second"];
 /// A VMI without a VM, on a PVC.
 const ALONE: &str = "alone";
+/// A clone of its PVC.
+const COPY: &str = "copied";
 /// A replica set.
 const SET: &str = "flock";
 
@@ -37,8 +40,10 @@ pub(crate) enum Event {
     Drop(bool),
     /// The export of that is asked for, or no more.
     Export(bool, bool),
-    /// The certificates of the upload pods are about to end.
+    /// The certificates of the upload pods and of the source pods are about to end.
     Late,
+    /// A clone of the claim is made, or deleted.
+    Clone(bool),
     /// The VMI without a VM is made.
     Alone,
     /// Its claim is there, or not.
@@ -148,6 +153,23 @@ pub(crate) fn image_event() -> impl Strategy<Value = Event> {
     ]
 }
 
+/// What people want of clones of a claim, on which a VMI runs meanwhile or not, and what happens to those.
+pub(crate) fn clone_event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        6 => prop::bool::weighted(0.75).prop_map(Event::Clone),
+        4 => prop::bool::weighted(0.75).prop_map(Event::Claim),
+        3 => prop::sample::select(vec![None, Some(Stage::Done)]).prop_map(Event::Work),
+        3 => any::<bool>().prop_map(Event::Worker),
+        2 => Just(Event::Late),
+        1 => Just(Event::Alone),
+        1 => Just(Event::Delete(2, false)),
+        1 => Just(Event::Guest(2, true)),
+        1 => any::<bool>().prop_map(Event::Images),
+        1 => any::<bool>().prop_map(Event::Silence),
+        1 => any::<bool>().prop_map(Event::Settings),
+    ]
+}
+
 /// What goes wrong after an event, and how many ticks after it.
 pub(crate) fn faults() -> impl Strategy<Value = Vec<(usize, Fault)>> {
     let kinds = vec![
@@ -230,11 +252,26 @@ impl Event {
                 for key in sim.keys(Kind::Pod) {
                     let pod = sim.get(&key);
                     let runs = pod["status"]["containerStatuses"][0]["state"]["running"].is_object();
-                    if is_worker(pod) && key.name.starts_with(UPLOADER) && runs && !is_going(pod) {
+                    if is_worker(pod)
+                        && (key.name.starts_with(UPLOADER) || key.name.starts_with(SOURCE))
+                        && runs
+                        && !is_going(pod)
+                    {
                         worker_is_late(sim, &key);
                     }
                 }
             }
+            Event::Clone(true) => {
+                let meta = json!({"namespace": "n", "name": COPY});
+                let spec = json!({
+                    "source": {"pvc": {"namespace": "n", "name": "disk"}},
+                    "storage": {"resources": {"requests": {"storage": "1Gi"}}},
+                });
+                if !sim.objects.contains_key(&Key::new(Kind::DataVolume, "n", COPY)) {
+                    sim.put(Kind::DataVolume, json!({"metadata": meta, "spec": spec}));
+                }
+            }
+            Event::Clone(false) => sim.delete(&Key::new(Kind::DataVolume, "n", COPY)),
             Event::Alone => {
                 if !sim.objects.contains_key(&Key::new(Kind::VirtualMachineInstance, "n", ALONE)) {
                     let mut object = vmi(ALONE);

@@ -80,6 +80,21 @@ pub(crate) fn smallest(class: &StorageClass) -> u64 {
     said.or_else(|| row(class).map(|row| row.smallest)).unwrap_or(0)
 }
 
+/// How disks of a class are cloned.
+pub(crate) fn clones(world: &World, class: &StorageClass) -> CloneStrategy {
+    clone_strategy(class, &spec(world, class))
+}
+
+/// The VolumeSnapshotClass for disks of a class.
+pub(crate) fn snapshots(world: &World, class: &StorageClass) -> Option<String> {
+    snapshot_class(&spec(world, class)).map(str::to_owned)
+}
+
+fn spec(world: &World, class: &StorageClass) -> StorageProfileSpec {
+    let name = class.meta.name.as_deref().unwrap_or_default();
+    world.storage_profiles.get("", name).map(|profile| profile.spec.clone()).unwrap_or_default()
+}
+
 fn is_going(profile: &StorageProfile) -> bool {
     profile.metadata.deletion_timestamp.is_some()
 }

@@ -1,6 +1,6 @@
 //! The DataVolumes of a VM: made from its templates, and waited for.
 
-use api::datavolume::{ConditionType, DataVolume, Phase, UNASKED};
+use api::datavolume::{ConditionType, DataVolume, Phase};
 use api::vm::{DataVolumeTemplate, VirtualMachine};
 use api::wire::Wire;
 use jiff::Timestamp;
@@ -62,8 +62,12 @@ pub(super) fn look(world: &World, vm: &VirtualMachine) -> Disks {
             continue;
         }
         // It would be made with our rights, which reach into every namespace. The webhook said so already, if it was asked.
-        if let Some((field, why)) = template.spec.reaches_out(Some(namespace)) {
-            let why = format!("DataVolume {name} is not made: {field}: {why}, and {UNASKED}");
+        // Clones are asked about: virt-api reviews the VM's service account, and without its token nothing is cloned.
+        if let Some((field, other)) = template.spec.reaches_out(Some(namespace)) {
+            let why = format!(
+                "DataVolume {name} is not made: {field} is the namespace {other}, and whether it may be read there, nobody asks: \
+                 name a PVC by source.pvc"
+            );
             disks.denied.get_or_insert_with(|| why.clone());
             disks.blocks.get_or_insert(why);
             continue;

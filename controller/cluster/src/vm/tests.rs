@@ -227,9 +227,7 @@ fn disks_are_made_and_waited_for() {
 #[test]
 fn a_disk_that_is_somebody_elses_claim_is_not_made() {
     for source in [
-        json!({"source": {"pvc": {"namespace": "victim", "name": "a"}}}),
-        json!({"source": {"snapshot": {"namespace": "victim", "name": "a"}}}),
-        json!({"sourceRef": {"kind": "DataSource", "name": "mine"}}),
+        json!({"pvc": {"dataSourceRef": {"kind": "a", "name": "b", "namespace": "victim"}}}),
         json!({"storage": {"dataSourceRef": {"kind": "a", "name": "b", "namespace": "victim"}}}),
     ] {
         let mut sim = Sim::new();
@@ -243,7 +241,7 @@ fn a_disk_that_is_somebody_elses_claim_is_not_made() {
         assert!(!sim.objects.contains_key(&Key::new(Kind::VirtualMachineInstance, "n", "web")), "{source}");
         let status = sim.get(&vm)["status"].to_string();
         assert!(status.contains("is not made"), "{source}: {status}");
-        assert!(status.contains("create datavolumes/source there"), "{source}: {status}");
+        assert!(status.contains("nobody asks"), "{source}: {status}");
     }
 }
 

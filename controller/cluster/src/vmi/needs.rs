@@ -73,6 +73,10 @@ pub(super) fn look(world: &World, vmi: &VirtualMachineInstance) -> Needs {
                     format!("PVC {namespace}/{name} is being exported to an image: nothing may write to it meanwhile")
                 });
             }
+            // Nobody writes to a disk that is being read.
+            Some(claim) if world.cloner_of(claim).is_some() => {
+                filling.get_or_insert_with(|| format!("PVC {namespace}/{name} is being cloned"));
+            }
             Some(claim) => {
                 claims.insert(name.to_owned(), claim.clone());
             }

@@ -37,6 +37,7 @@ use super::{Policy, Rule, differ_only, is_user, literal, rule, same};
 use crate::Wishes;
 use api::cdi::annotations::{DESIRED_DIGEST, IMPORT_CRON};
 use kubernetes::accounts::Accounts;
+use kubernetes::clones::SOURCE;
 use kubernetes::launcher::{CAPABILITIES, USER, VOLUMES};
 use kubernetes::objects::rights::names;
 use kubernetes::objects::{Kind, LAUNCHER, Program, REVISION, SCHEDULABLE};
@@ -244,17 +245,15 @@ fn is_launcher(object: &str) -> String {
 }
 
 /// An object of which it is true is a worker pod: by its label, and by a name as virt-controller makes them, for imports, for
-/// uploads and for exports.
+/// uploads, for exports and for what is cloned.
 fn is_worker(object: &str) -> String {
     let (label, value) = WORKER;
     let of_work = |prefix: &str| format!("{object}.metadata.name.startsWith({})", literal(prefix));
     format!(
-        "{object}.metadata.?labels[?{}].orValue('') == {} && ({} || {} || {})",
+        "{object}.metadata.?labels[?{}].orValue('') == {} && ({})",
         literal(label),
         literal(value),
-        of_work(IMPORTER),
-        of_work(UPLOADER),
-        of_work(EXPORTER)
+        [IMPORTER, UPLOADER, EXPORTER, SOURCE].map(of_work).join(" || ")
     )
 }
 

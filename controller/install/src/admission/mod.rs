@@ -5,7 +5,8 @@
 //! |---|---|---|
 //! | [`handler`] | virt-handler | its own node's labels and heartbeat, the status of its own node's VMIs, events about those |
 //! | [`controller`] | virt-controller | launcher pods, one label of nodes, objects with the names it declares |
-//! | [`uploads`] | virt-controller | secrets with the names it declares, secrets and services of upload pods |
+//! | [`uploads`] | virt-controller | secrets with the names it declares, secrets and services of upload pods and of clones |
+//! | [`clones`] | everybody | the tokens by which PVCs of other namespaces are cloned |
 //! | [`api`] | virt-api | the few fields of VMs and VMIs that subresources and evictions change |
 //! | [`fencing`] | everybody else | what keeps a second QEMU from a disk: finalizers, launcher pods, the status of VMIs |
 //!
@@ -21,6 +22,7 @@
 //! **Caveats.** Reading is not admitted but authorised: no policy bounds it.
 
 mod api;
+mod clones;
 mod controller;
 mod fencing;
 mod handler;
@@ -35,6 +37,7 @@ pub(super) fn objects(wishes: &Wishes) -> Vec<Value> {
     let all = handler::policies(wishes).into_iter();
     let all = all.chain(controller::policies(wishes)).chain(api::policies(wishes));
     let all = all.chain(uploads::policies(wishes)).chain(fencing::policies(wishes));
+    let all = all.chain(clones::policies());
     all.flat_map(Policy::objects).collect()
 }
 

@@ -241,8 +241,10 @@ fn virt_controller_writes_no_secret_of_a_tenant() {
     assert_eq!(rule["operations"], json!(["CREATE", "UPDATE", "DELETE"]));
     let form = |object: &str| {
         format!(
-            "{object}.metadata.name.startsWith(\"cdi-upload-\") && \
-             {object}.metadata.?labels[?\"cdi.kubevirt.io\"].orValue('') == \"cdi-upload-server\" && \
+            "(({object}.metadata.name.startsWith(\"cdi-upload-\")) && \
+             {object}.metadata.?labels[?\"cdi.kubevirt.io\"].orValue('') == \"cdi-upload-server\" || \
+             ({object}.metadata.name.startsWith(\"clone-source-\") || {object}.metadata.name.startsWith(\"clone-client-\")) && \
+             {object}.metadata.?labels[?\"cdi.kubevirt.io\"].orValue('') == \"cdi-clone-source\") && \
              {object}.?type.orValue('') == \"Opaque\""
         )
     };
@@ -279,6 +281,21 @@ fn virt_controller_makes_services_of_upload_pods_only() {
     ] {
         assert!(said.contains(words), "{words} is not in {said}");
     }
+}
+
+/// Nobody writes a token into a DataVolume that is there: not even who got virt-api to sign one.
+#[test]
+fn a_clone_token_is_never_written_afterwards() {
+    let policy = policy("kubevirt-clone-tokens");
+    let rule = &policy["spec"]["matchConstraints"]["resourceRules"][0];
+    assert_eq!((&rule["resources"], &rule["operations"]), (&json!(["datavolumes"]), &json!(["UPDATE"])));
+    let token = |object: &str| {
+        format!("{object}.metadata.?annotations[?\"cdi.kubevirt.io/storage.clone.token\"].orValue('')")
+    };
+    let [is, was] = ["object", "oldObject"].map(token);
+    assert_eq!(policy["spec"]["matchConditions"][0]["expression"], format!("{is} != {was}"));
+    assert_eq!(policy["spec"]["validations"][0]["expression"], format!("{is} == ''"));
+    assert!(!policy.to_string().contains("userInfo"), "it holds for everybody");
 }
 
 /// What fencing stands on is held against everybody: our finalizers, what the pod is found by, its deletion by force.

@@ -1,11 +1,11 @@
 //! virt-controller: its rights to write secrets and services, which it has in all namespaces, bound to its own and to those of
-//! upload pods.
+//! upload pods and of both ends of a clone.
 //!
 //! | right | bound |
 //! |---|---|
 //! | create, patch `secrets` in its namespace | the names that it declares ([`names`]): certificates, and the key that signs upload tokens |
-//! | create, patch, delete `secrets` anywhere | those of upload pods: by name, label and type, before and after; made for a PVC |
-//! | create, delete `services` | those of upload pods: by name and label; headless, and they select the pods of their name only |
+//! | create, patch, delete `secrets` anywhere | those of these pods: by name, label and type, before and after; made for a PVC |
+//! | create, delete `services` | those of upload pods and source pods: by name and label; headless, and they select the pods of their name only |
 //!
 //! RBAC cannot say how a name begins. What is deleted is judged as it was, what is changed both as it was and as it is to be: no
 //! secret of a tenant becomes one of ours, and none of ours one of another type, by which tokens of accounts are asked for.
@@ -15,6 +15,7 @@
 use super::controller::{base, is_owned};
 use super::{Policy, literal, rule};
 use crate::Wishes;
+use kubernetes::clones::{self, CLIENT, SOURCE};
 use kubernetes::issue::OPAQUE;
 use kubernetes::objects::rights::names;
 use kubernetes::objects::{Kind, Program};
@@ -34,7 +35,7 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 2] {
                     literal(&wishes.namespace),
                     literal(names(Program::Controller, Kind::Secret).unwrap_or_default())
                 ),
-                "makes and changes only objects with the names of its own, and secrets of upload pods",
+                "makes and changes only objects with the names of its own, and secrets of upload pods and of clones",
             ),
             // A secret can also ask for the token of an account.
             (
@@ -49,9 +50,9 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 2] {
             (
                 format!(
                     "!variables.upload || request.operation == 'DELETE' || {}",
-                    is_owned("object", Kind::PersistentVolumeClaim)
+                    is_owned_by_either("object")
                 ),
-                "makes secrets of upload pods for PVCs only",
+                "makes secrets of upload pods and of clones for PVCs and pods only",
             ),
         ],
     );
@@ -75,10 +76,10 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 2] {
                 format!(
                     "request.operation == 'CREATE' ? {} && {} : {}",
                     form("object"),
-                    is_owned("object", Kind::PersistentVolumeClaim),
+                    is_owned_by_either("object"),
                     form("oldObject")
                 ),
-                "makes and deletes the services of upload pods only",
+                "makes and deletes the services of upload pods and of source pods only",
             ),
             (
                 format!(
@@ -89,19 +90,30 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 2] {
                      {spec}.?selector[?{label}].orValue('') == object.metadata.name",
                     label = literal(SERVICE_LABEL)
                 ),
-                "makes headless services only, which select the upload pods of their name",
+                "makes headless services only, which select the pods of their name",
             ),
         ],
     );
     [secrets, services]
 }
 
-/// An object of which it is true has the name and the label of what belongs to an upload pod.
+/// An object of which it is true is owned by a PVC, or by a source pod.
+fn is_owned_by_either(object: &str) -> String {
+    format!("({} || {})", is_owned(object, Kind::PersistentVolumeClaim), is_owned(object, Kind::Pod))
+}
+
+/// An object of which it is true has the name and the label of what belongs to an upload pod, or to an end of a clone.
 fn form(object: &str) -> String {
-    format!(
-        "{object}.metadata.name.startsWith({}) && {object}.metadata.?labels[?{}].orValue('') == {}",
-        literal(UPLOADER),
-        literal(WORK.0),
-        literal(uploads::WORK)
-    )
+    let of = |starts: &[&str], work: &str| {
+        let starts =
+            starts.iter().map(|start| format!("{object}.metadata.name.startsWith({})", literal(start)));
+        let starts = starts.collect::<Vec<_>>().join(" || ");
+        format!(
+            "({starts}) && {object}.metadata.?labels[?{}].orValue('') == {}",
+            literal(WORK.0),
+            literal(work)
+        )
+    };
+    let (upload, clone) = (of(&[UPLOADER], uploads::WORK), of(&[SOURCE, CLIENT], clones::WORK));
+    format!("({upload} || {clone})")
 }

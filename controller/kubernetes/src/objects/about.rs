@@ -87,8 +87,8 @@ pub struct Use {
 /// Nothing is read there.
 #[derive(Clone, Copy, Debug)]
 pub struct Beyond {
-    /// How the names of the objects begin.
-    pub prefix: &'static str,
+    /// How the names of the objects begin, each by one of these.
+    pub prefixes: &'static [&'static str],
     /// The verbs, of the object.
     pub verbs: &'static [&'static str],
 }

@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub enum Mark {
     /// The controlling owner has this uid.
     Owner(String),
-    /// The object uses the PersistentVolumeClaim (or the DataVolume that makes it) of this namespace and name.
+    /// The object uses the PersistentVolumeClaim (or the DataVolume that makes it) of this namespace and name, or is made a
+    /// clone of it.
     PersistentVolumeClaim(String, String),
     /// The object names the DataSource of this namespace and name.
     DataSource(String, String),
@@ -20,6 +21,8 @@ pub enum Mark {
     LauncherPod(String, String),
     /// The VMI has not been handed over to a node yet.
     Waiting,
+    /// The pod serves a disk to the clone into the PVC of this namespace and name.
+    CloneInto(String, String),
     /// The pod moves the bytes of a disk.
     Worker,
 }

@@ -2,6 +2,7 @@
 
 pub use api::meta::is_name;
 
+use crate::clones::{CLIENT, SOURCE};
 use crate::uploads::UPLOADER;
 use crate::worker::{EXPORTER, IMPORTER};
 
@@ -25,6 +26,12 @@ pub fn pod(vmi: &str, uid: &str, attempt: u32) -> String {
     let room = LABEL - LAUNCHER.len() - "-".len() - end.len();
     let name: String = vmi.chars().take(room).collect();
     format!("{LAUNCHER}{}-{end}", name.trim_end_matches(['-', '.']))
+}
+
+/// The object that a text `NAMESPACE/NAME` names: a namespace and a name.
+pub fn namespaced(text: &str) -> Option<(&str, &str)> {
+    let (namespace, name) = text.split_once('/')?;
+    [namespace, name].into_iter().all(is_name).then_some((namespace, name))
 }
 
 /// A name as the value of a label: itself, or its beginning and a sum.
@@ -60,6 +67,16 @@ pub fn exporter(claim: &str) -> String {
 /// The pod that takes the upload into the PVC of a name, and its Service and its Secret. A Service's name is a DNS label.
 pub fn uploader(claim: &str) -> String {
     dns_label(&format!("{UPLOADER}{claim}"))
+}
+
+/// The pod that serves a PVC to the clone into the PVC of this uid, and its Service and its Secret.
+pub fn cloner(target: &str) -> String {
+    dns_label(&format!("{SOURCE}{target}"))
+}
+
+/// The Secret by which the clone into the PVC of this uid shows itself to its source pod.
+pub fn clone_client(target: &str) -> String {
+    dns_label(&format!("{CLIENT}{target}"))
 }
 
 /// The name of an object that is named after another, with a word before it: cut where it is too long, and then with a sum.
@@ -128,6 +145,16 @@ mod tests {
         {
             assert!(!is_name(odd), "{odd}");
         }
+    }
+
+    #[test]
+    fn a_namespace_and_a_name_are_two_names() {
+        assert_eq!(namespaced("n/disk.1"), Some(("n", "disk.1")));
+        for odd in ["", "n", "n/", "/disk", "n/a/b", "n/../a", "N/a"] {
+            assert_eq!(namespaced(odd), None, "{odd}");
+        }
+        assert_eq!(cloner("9f1c"), "clone-source-9f1c");
+        assert_ne!(cloner("9f1c"), clone_client("9f1c"));
     }
 
     #[test]

@@ -68,7 +68,8 @@ pub fn names(program: Program, kind: Kind) -> Option<&'static [&'static str]> {
 pub fn permits_name(program: Program, kind: Kind, name: &str) -> bool {
     let used = kind.about().of(program);
     let is_elsewhere = used.elsewhere.iter().any(|object| object.name == name);
-    let is_beyond = used.beyond.is_some_and(|beyond| name.starts_with(beyond.prefix));
+    let is_beyond =
+        used.beyond.is_some_and(|beyond| beyond.prefixes.iter().any(|start| name.starts_with(start)));
     is_elsewhere || is_beyond || names(program, kind).is_none_or(|names| names.contains(&name))
 }
 

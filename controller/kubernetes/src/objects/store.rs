@@ -1,7 +1,6 @@
 //! Objects of one kind, by namespace and name.
 
 use super::{Mark, Plain, owner};
-use api::datavolume::DataVolume;
 use api::meta::ObjectMeta;
 use api::wire;
 use serde_json::Value;
@@ -127,22 +126,6 @@ pub(super) fn read<T: wire::Wire>(mut object: Value) -> Option<T> {
         tracing::warn!("an object is not as it should be, and is read in part: {fault}");
     }
     read
-}
-
-impl Kept for DataVolume {
-    fn take(object: Value) -> Option<Self> {
-        read(object)
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn marks(&self) -> Vec<Mark> {
-        let cron = owner::import_cron(&self.metadata);
-        let cron = cron.map(|cron| Mark::DataImportCron(cron.namespace, cron.name));
-        owner::mark(&self.metadata).into_iter().chain(cron).collect()
-    }
 }
 
 impl Kept for Plain {

@@ -5,10 +5,11 @@
 //! | import | `importer-PVC` | `importer` | `importer` |
 //! | upload | `cdi-upload-PVC` | `cdi-upload-server` | `cdi-upload-server` |
 //! | export | `exporter-PVC` | `exporter` | `exporter` |
+//! | serve | `clone-source-UID` of the PVC that is filled | `cdi-clone-source` | `cdi-clone-source` |
 
 use super::names;
-use crate::uploads;
 use crate::worker::{CONTAINER, EXPORT, WORK};
+use crate::{clones, uploads};
 use api::meta::ObjectMeta;
 
 /// What a worker pod does.
@@ -20,11 +21,13 @@ pub enum Work {
     Upload,
     /// It reads the disk, and makes an image of it in a registry.
     Export,
+    /// It shows the disk of a PVC to the importer pod of a clone, and writes nothing.
+    Serve,
 }
 
 impl Work {
     /// All kinds of work.
-    pub const ALL: [Work; 3] = [Work::Import, Work::Upload, Work::Export];
+    pub const ALL: [Work; 4] = [Work::Import, Work::Upload, Work::Export, Work::Serve];
     /// Those that write to the PVC.
     pub const FILLS: [Work; 2] = [Work::Import, Work::Upload];
 
@@ -40,6 +43,7 @@ impl Work {
             Work::Import => WORK.1,
             Work::Upload => uploads::WORK,
             Work::Export => EXPORT,
+            Work::Serve => clones::WORK,
         }
     }
 
@@ -49,6 +53,7 @@ impl Work {
             Work::Import => CONTAINER,
             Work::Upload => uploads::CONTAINER,
             Work::Export => EXPORT,
+            Work::Serve => clones::CONTAINER,
         }
     }
 
@@ -58,15 +63,17 @@ impl Work {
             Work::Import => "import",
             Work::Upload => "upload",
             Work::Export => "export",
+            Work::Serve => "serve",
         }
     }
 
-    /// The name of its pod for the PVC of a name.
+    /// The name of its pod for the PVC of a name; of the pod that serves a clone, for the PVC of a uid.
     pub fn pod(self, claim: &str) -> String {
         match self {
             Work::Import => names::importer(claim),
             Work::Upload => names::uploader(claim),
             Work::Export => names::exporter(claim),
+            Work::Serve => names::cloner(claim),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The keys of tokens: RSA of 2048 bits and more, in PEM, as `cdi-api-signing-key` has them.
 
-use super::{Claims, Refused, sign, verify};
+use super::{Claims, Cloned, Refused, sign, verify};
 use api_server::error::{Error, ErrorKind, Result};
 use jiff::Timestamp;
 use ring::rand::SystemRandom;
@@ -137,8 +137,17 @@ impl Signer {
 
     /// A token for an upload to a PVC; none, while there is no key.
     pub fn upload(&self, namespace: &str, pvc: &str, now: Timestamp) -> Result<Option<String>> {
+        self.signed(&Claims::upload(namespace, pvc, now))
+    }
+
+    /// A token for a clone into a DataVolume that is made now; none, while there is no key.
+    pub fn cloning(&self, clone: Cloned<'_>, now: Timestamp) -> Result<Option<String>> {
+        self.signed(&Claims::cloning(clone, now))
+    }
+
+    fn signed(&self, claims: &Claims) -> Result<Option<String>> {
         let pair = self.0.read().unwrap_or_else(PoisonError::into_inner).clone();
-        pair.map(|pair| sign(&pair, &Claims::upload(namespace, pvc, now))).transpose()
+        pair.map(|pair| sign(&pair, claims)).transpose()
     }
 }
 

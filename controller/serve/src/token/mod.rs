@@ -1,4 +1,5 @@
-//! Upload tokens: virt-api signs one for whoever may upload to a PVC, and cdi-uploadproxy verifies it.
+//! Tokens: virt-api signs one for whoever may upload to a PVC, and cdi-uploadproxy verifies it; and one for whoever may clone a
+//! PVC into another namespace ([`clone`](mod@clone)), which virt-controller verifies.
 //!
 //! ```text
 //!  UploadTokenRequest ─► virt-api ── sign(Pair, Claims) ─► HEADER.CLAIMS.SIGNATURE ─► client ─► cdi-uploadproxy
@@ -14,10 +15,12 @@
 //! Pure: the time is handed in. Key files are followed by [`mounted`](crate::mounted), and kept by [`Signer`] and
 //! [`Verifier`].
 
+mod clone;
 mod keys;
 #[cfg(test)]
 mod tests;
 
+pub use clone::{Cloned, verify_clone};
 pub use keys::{Pair, PublicKey, Signer, Verifier, public_keys};
 
 use api_server::error::{Error, ErrorKind, Result};
@@ -52,7 +55,7 @@ pub struct Claims {
     pub nbf: i64,
     /// Time after which the token is not valid.
     pub exp: i64,
-    /// The operation that the token permits: `Upload`.
+    /// The operation that the token permits: `Upload` or `Clone`.
     pub operation: String,
     /// Name of the PVC.
     pub name: String,
@@ -60,7 +63,7 @@ pub struct Claims {
     pub namespace: String,
     /// The resource that `name` is one of.
     pub resource: Resource,
-    /// Parameters of the operation; an upload has none.
+    /// Parameters of the operation: the target of a clone. An upload has none.
     #[serde(default)]
     pub params: Option<Map<String, Value>>,
 }
@@ -147,6 +150,13 @@ pub fn sign(pair: &Pair, claims: &Claims) -> Result<String> {
 
 /// The claims of a token that one of the keys has signed, and that permits an upload now.
 pub fn verify(keys: &[PublicKey], token: &str, now: Timestamp) -> std::result::Result<Claims, Refused> {
+    let claims = signed_claims(keys, token)?;
+    permits(&claims, now)?;
+    Ok(claims)
+}
+
+/// The claims of a token that one of the keys has signed, whatever they permit and whenever.
+fn signed_claims(keys: &[PublicKey], token: &str) -> std::result::Result<Claims, Refused> {
     if token.len() > LONGEST {
         return Err(Refused::Malformed);
     }
@@ -161,9 +171,7 @@ pub fn verify(keys: &[PublicKey], token: &str, now: Timestamp) -> std::result::R
     if !keys.iter().any(|key| key.has_signed(signed.as_bytes(), &signature)) {
         return Err(Refused::BadSignature);
     }
-    let claims: Claims = serde_json::from_slice(&body).map_err(|_| Refused::OtherPurpose)?;
-    permits(&claims, now)?;
-    Ok(claims)
+    serde_json::from_slice(&body).map_err(|_| Refused::OtherPurpose)
 }
 
 /// What of a token's header is looked at; where a name stands twice, it is refused.

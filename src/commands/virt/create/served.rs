@@ -55,7 +55,8 @@ pub(super) fn note(object: &Value) -> Option<String> {
         let metadata = template.metadata.unwrap_or_default();
         let name = metadata.name.clone().unwrap_or_default();
         let volume = DataVolume { metadata, spec: template.spec, ..DataVolume::default() };
-        let faults: Vec<String> = api::job::check(&volume).iter().map(ToString::to_string).collect();
+        let faults: Vec<String> =
+            api::job::check_in_cluster(&volume).iter().map(ToString::to_string).collect();
         (!faults.is_empty()).then(|| (name, faults.join("; ")))
     });
     let (name, faults) = unfilled?;
@@ -78,13 +79,11 @@ fn faults_of(vm: &VirtualMachine) -> Vec<Fault> {
         faults.extend(is_there.then(|| Fault::not_yet(format!("spec.{field}"))));
     }
     for (i, template) in spec.data_volume_templates.iter().enumerate() {
-        if let Some((field, why)) = template.spec.reaches_out(vm.metadata.namespace.as_deref()) {
+        if let Some((field, other)) = template.spec.reaches_out(vm.metadata.namespace.as_deref()) {
             let at = format!("spec.dataVolumeTemplates[{i}].spec.{field}");
-            let fault = Fault::new(at, Reason::NotSupported, format!("not supported yet: {why}"));
-            faults.push(match field {
-                "sourceRef" => fault,
-                _ => fault.hint("name the namespace of the VM by --namespace, if it is the same"),
-            });
+            let what = format!("not supported: it is in the namespace {other}");
+            let fault = Fault::new(at, Reason::NotSupported, what);
+            faults.push(fault.hint("name the namespace of the VM by --namespace, if it is the same"));
         }
     }
     // The memory of an instance type is not missed on top of that.

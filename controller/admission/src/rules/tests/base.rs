@@ -23,7 +23,7 @@ pub(super) fn with(configuration: &Value) -> Around {
 
 /// Somebody makes an object.
 pub(super) fn create(object: Value) -> Request {
-    let who = Requester { name: "kubernetes-admin".into(), node: None };
+    let who = Requester { name: "kubernetes-admin".into(), ..Requester::default() };
     Request { uid: "1".into(), object, who, ..Request::default() }
 }
 
@@ -33,7 +33,10 @@ pub(super) fn update(old: Value, object: Value) -> Request {
 }
 
 pub(super) fn by(name: &str, node: Option<&str>, request: Request) -> Request {
-    Request { who: Requester { name: name.into(), node: node.map(str::to_owned) }, ..request }
+    Request {
+        who: Requester { name: name.into(), node: node.map(str::to_owned), ..Requester::default() },
+        ..request
+    }
 }
 
 /// The answer at a path.

@@ -3,7 +3,7 @@
 use super::*;
 use crate::certificates::chain::{UPLOAD_CLIENTS, UPLOAD_SERVERS};
 use crate::certificates::uploads::{Span, ready};
-use kubernetes::issue::ForPod;
+use kubernetes::issue::{ForPod, Holder};
 use kubernetes::uploads::{self, CLIENT_CERTIFICATE, CLIENT_NAME, CLIENT_SIGNER, SERVER_SIGNER};
 use serde_json::Map;
 
@@ -48,7 +48,7 @@ fn disk(span: Span) -> ForPod {
         installation: "kubevirt".into(),
         owner: json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "name": "disk", "uid": "u", "controller": true}),
         labels: Map::from_iter([("cdi.kubevirt.io".to_owned(), json!("cdi-upload-server"))]),
-        hosts: NAMES.map(str::to_owned).to_vec(),
+        holder: Holder::Server(NAMES.map(str::to_owned).to_vec()),
         from: span.from,
         until: span.until,
     }
@@ -123,7 +123,7 @@ fn nothing_is_signed_by_an_authority_that_was_not_looked_at() {
         let (_, error) = issue(&mut sim, change).failed.unwrap();
         assert!(error.to_string().ends_with("holds another authority by now"), "{error}");
     }
-    sim.vanish(&disk(span).clients());
+    sim.vanish(&disk(span).others());
     assert!(issue(&mut sim, disk(span)).failed.is_some());
     assert!(!sim.objects.contains_key(&disk(span).key));
 }

@@ -11,6 +11,8 @@ pub(crate) const ABOUT: About = About {
     kept: kept!(data_sources),
     // The status has no path of its own; a DataImportCron has DataSources of its own.
     controller: Use { follows: &[Selector::ALL], verbs: &[(None, &["create", "get", "patch"])], ..Use::NONE },
+    // Where a clone that is asked about leads to.
+    api: Use { verbs: &[(None, &["get"])], ..Use::NONE },
     touches: |world, key| namers(world, key).chain([key.clone()]).collect(),
     ..About::named("cdi.kubevirt.io/v1beta1", "DataSource", "datasources")
 };

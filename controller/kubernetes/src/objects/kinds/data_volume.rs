@@ -1,9 +1,12 @@
-//! DataVolume (CDI): a PersistentVolumeClaim and what it is filled with.
+//! DataVolume (CDI): a PersistentVolumeClaim and what it is filled with. One that is a clone is found by what it is a clone of.
 
 use super::persistent_volume_claim::users;
 use crate::objects::about::kept;
-use crate::objects::{About, Key, Kind, Selector, Use, World, key, owner};
-use api::datavolume::Phase;
+use crate::objects::store::{Kept, read};
+use crate::objects::{About, Key, Kind, Mark, Selector, Use, World, key, owner};
+use api::datavolume::{DataVolume, Phase};
+use api::meta::ObjectMeta;
+use serde_json::Value;
 
 pub(crate) const ABOUT: About = About {
     kept: kept!(data_volumes),
@@ -35,4 +38,27 @@ pub(super) fn from_registries(world: &World) -> Vec<Key> {
             && !is_done(volume.status.as_ref().and_then(|status| status.phase.as_ref()))
     });
     volumes.map(|volume| key(Kind::DataVolume, &volume.metadata)).collect()
+}
+
+impl Kept for DataVolume {
+    fn take(object: Value) -> Option<Self> {
+        read(object)
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn marks(&self) -> Vec<Mark> {
+        let own = self.metadata.namespace.as_deref().unwrap_or_default();
+        let within = |other: &str| if other.is_empty() { own.to_owned() } else { other.to_owned() };
+        let source = self.spec.source.as_ref().and_then(|source| source.pvc.as_ref());
+        let claim = source.map(|pvc| Mark::PersistentVolumeClaim(within(&pvc.namespace), pvc.name.clone()));
+        let named = self.spec.source_ref.as_ref().map(|named| {
+            Mark::DataSource(within(named.namespace.as_deref().unwrap_or_default()), named.name.clone())
+        });
+        let cron = owner::import_cron(&self.metadata);
+        let cron = cron.map(|cron| Mark::DataImportCron(cron.namespace, cron.name));
+        owner::mark(&self.metadata).into_iter().chain(cron).chain(claim).chain(named).collect()
+    }
 }

@@ -1,8 +1,12 @@
 //! Pod: launcher pods, and worker pods that move disks.
 
+use super::persistent_volume_claim::users;
+use crate::clones;
 use crate::objects::about::kept;
 use crate::objects::store::{Kept, meta};
-use crate::objects::{About, Key, Kind, Mark, PersistentVolumeClaim, Selector, Use, Work, World, owner};
+use crate::objects::{
+    About, Key, Kind, Mark, PersistentVolumeClaim, Selector, Use, Work, World, names, owner,
+};
 use crate::worker::WORKER;
 use api::meta::ObjectMeta;
 use serde_json::Value;
@@ -20,6 +24,7 @@ pub(crate) const ABOUT: About = About {
     kept: kept!(pods),
     controller: Use {
         follows: &[Selector { labels: Some(OURS), ..Selector::ALL }],
+        // Whether somebody writes to a PVC that is to be cloned is asked when its source pod is made: by `list`, too.
         verbs: &[(None, &["create", "delete", "get"]), (Some("status"), &["patch"])],
         ..Use::NONE
     },
@@ -53,8 +58,9 @@ pub(super) fn touched(world: &World, key: &Key) -> Vec<Key> {
         Some(owner) if owner.kind == Kind::PersistentVolumeClaim.name() => {
             // A VMI waits until nobody works on its disk.
             let disk = Key::new(Kind::DataVolume, namespace, &owner.name);
-            let users = super::persistent_volume_claim::users(world, &disk);
-            users.into_iter().chain([disk]).collect()
+            let served = world.pods.get(namespace, name).and_then(Pod::serves);
+            let target = served.map(|(namespace, name)| Key::new(Kind::DataVolume, namespace, name));
+            users(world, &disk).into_iter().chain(target).chain([disk]).collect()
         }
         Some(_) => Vec::new(),
         None => world.marked(&Mark::LauncherPod(namespace.clone(), name.clone())).cloned().collect(),
@@ -147,6 +153,12 @@ impl Pod {
         self.condition("PodScheduled").filter(|said| said.status == "False" && !is_error(said))
     }
 
+    /// The namespace and the name of the PVC to whose clone it serves a disk.
+    pub fn serves(&self) -> Option<(&str, &str)> {
+        let target = self.meta.annotations.get(clones::TARGET)?;
+        names::namespaced(target).filter(|_| Work::of(&self.meta) == Some(Work::Serve))
+    }
+
     /// One of its containers.
     pub fn container(&self, name: &str) -> Option<&Container> {
         self.containers.iter().find(|container| container.name == name)
@@ -166,6 +178,26 @@ impl World {
         let pod = self.pods.get(meta.namespace.as_deref().unwrap_or_default(), &name)?;
         let is_owned = owner::controller(&pod.meta).map(|owner| owner.uid.as_str()) == meta.uid.as_deref();
         (is_owned && meta.uid.is_some() && Work::of(&pod.meta) == Some(work)).then_some(pod)
+    }
+
+    /// The pods that serve a disk to the clone into the PVC of a namespace and a name, whichever PVC that is or was. One whose
+    /// name does not follow from its label is not ours.
+    pub fn sources_for(&self, namespace: &str, name: &str) -> impl Iterator<Item = &Pod> {
+        let mark = Mark::CloneInto(namespace.to_owned(), name.to_owned());
+        let pods = self.marked(&mark).filter_map(|key| self.pods.get(&key.namespace, &key.name));
+        pods.filter(|pod| {
+            let target = pod.meta.labels.get(clones::TARGET_LABEL);
+            target.is_some_and(|uid| pod.meta.name.as_deref() == Some(names::cloner(uid).as_str()))
+        })
+    }
+
+    /// A pod that serves the disk of a PVC to a clone, and has not ended: nothing is written to the disk meanwhile.
+    pub fn cloner_of(&self, claim: &PersistentVolumeClaim) -> Option<&Pod> {
+        let owned = self.marked(&Mark::Owner(claim.meta.uid.clone()?));
+        let pods = owned.filter_map(|key| self.pods.get(&key.namespace, &key.name));
+        pods.into_iter().find(|pod| {
+            pod.meta.namespace == claim.meta.namespace && pod.serves().is_some() && !pod.has_ended()
+        })
     }
 }
 
@@ -204,7 +236,8 @@ impl Kept for Pod {
 
     fn marks(&self) -> Vec<Mark> {
         let is_worker = self.meta.labels.get(WORKER.0).is_some_and(|label| label == WORKER.1);
-        owner::mark(&self.meta).into_iter().chain(is_worker.then_some(Mark::Worker)).collect()
+        let into = self.serves().map(|(namespace, name)| Mark::CloneInto(namespace.into(), name.into()));
+        owner::mark(&self.meta).into_iter().chain(is_worker.then_some(Mark::Worker)).chain(into).collect()
     }
 }
 

@@ -1,6 +1,7 @@
 //! Secret: the certificates of the installation, and the keys that sign upload tokens. No private key is kept. Those of upload
 //! pods are written, and never read.
 
+use crate::clones::{CLIENT, SOURCE};
 use crate::objects::about::kept;
 use crate::objects::store::{Kept, meta};
 use crate::objects::{About, Beyond, Certificate, Key, Kind, Selector, Use, World, public_keys};
@@ -39,8 +40,8 @@ pub(crate) const ABOUT: About = About {
             CLIENT_CERTIFICATE,
             SIGNING_KEY,
         ],
-        // The certificate of an upload pod, in the namespace of its PVC.
-        beyond: Some(Beyond { prefix: UPLOADER, verbs: &["create", "delete", "patch"] }),
+        // The certificates of upload pods and of both ends of a clone, each in the namespace of its PVC.
+        beyond: Some(Beyond { prefixes: &[UPLOADER, SOURCE, CLIENT], verbs: &["create", "delete", "patch"] }),
         ..Use::NONE
     },
     // The program's own certificate, and no other secret of the namespace: the authority's key is among them.

@@ -1,4 +1,5 @@
-//! Service: a headless one for each upload pod, by which cdi-uploadproxy finds the pod. None is followed.
+//! Service: a headless one for each upload pod, by which cdi-uploadproxy finds the pod, and for each source pod of a clone, by
+//! which the importer pod does. None is followed.
 
 use crate::objects::{About, Use};
 

@@ -103,8 +103,14 @@ fn touched(world: &World, found: &Key) -> Vec<Key> {
     // A volume of a disk may be made where the VMI can run, and not before.
     let disks =
         world.vmis.get(namespace, name).into_iter().flat_map(|vmi| &vmi.spec.volumes).filter_map(claim_of);
-    let disks = disks.filter(|disk| world.data_volumes.get(namespace, disk).is_some());
-    keys.extend(disks.map(|disk| Key::new(Kind::DataVolume, namespace, disk)));
+    for disk in disks {
+        let mark = Mark::PersistentVolumeClaim(namespace.clone(), disk.to_owned());
+        // And a disk is cloned when nobody writes to it any more.
+        keys.extend(world.marked(&mark).filter(|key| key.kind == Kind::DataVolume).cloned());
+        if world.data_volumes.get(namespace, disk).is_some() {
+            keys.push(Key::new(Kind::DataVolume, namespace, disk));
+        }
+    }
     match world.vmis.get(namespace, name).and_then(|vmi| owner::controller(&vmi.metadata)) {
         Some(owner) if owner.kind == Kind::VirtualMachineInstanceReplicaSet.name() => {
             keys.push(Key::new(Kind::VirtualMachineInstanceReplicaSet, namespace, &owner.name));

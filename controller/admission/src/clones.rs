@@ -1,0 +1,229 @@
+//! Who may clone a PVC of another namespace: asked of the API server while a DataVolume or a VM is written.
+//!
+//! ```text
+//!  review ─► a turn ─► DataSource ─► its PVC ─► SubjectAccessReview: create datavolumes/source there ─► Found ─► rules, token
+//!                      (one step to another)      of the maker; of what virt-controller makes for a VM,
+//!                                                 of the VM's service account
+//! ```
+//!
+//! A review comes from whoever reaches the port, and may be made up. Whoever makes one up learns whether a user may clone, and where a
+//! DataSource leads to; a token that is signed for it opens nothing, for it is in no DataVolume that the API server showed to virt-api
+//! (the policy `kubevirt-clone-tokens` lets nobody write it later, and virt-controller wants the webhook to have been there). So that a
+//! flood of reviews is no flood at the API server, [`AT_ONCE`] are looked at at a time and [`WAITING`] wait; of more, one of the
+//! address that has most is refused at once ([`super::waiting`]).
+
+use super::rules::clone::{Found, MOST, Wanted, Whose, account, denied};
+use super::waiting::Waiting;
+use api::cdi::{DataSource, DataSourceSource};
+use api::vm::VirtualMachine;
+use api::wire;
+use api_server::error::{Error, ErrorKind, Result};
+use api_server::{Server, Writer, review};
+use kubernetes::clones::RIGHT;
+use kubernetes::objects::{Key, Kind};
+use serde_json::{Value, json};
+use serve::transport::Peer;
+use std::time::Duration;
+use tokio::sync::Semaphore;
+
+/// How long one review takes, from its coming to its answer. The API server waits 10 s.
+const PATIENCE: Duration = Duration::from_secs(8);
+/// Reviews that are looked at at once.
+const AT_ONCE: usize = 8;
+/// Reviews that wait or are looked at.
+const WAITING: usize = 128;
+/// The name of virt-api in managed fields.
+const COMPONENT: &str = "virt-api";
+
+/// What is asked of the API server.
+pub(super) trait Cluster: Send + Sync {
+    /// An object; nothing where there is none.
+    fn read(&self, key: &Key) -> impl Future<Output = Result<Option<Value>>> + Send;
+
+    /// Whether somebody may do something, by the spec of a SubjectAccessReview.
+    fn may(&self, spec: &Value) -> impl Future<Output = Result<bool>> + Send;
+}
+
+/// The API server itself.
+pub(super) struct Real {
+    client: kube::Client,
+    server: Writer,
+}
+
+impl Cluster for Real {
+    async fn read(&self, key: &Key) -> Result<Option<Value>> {
+        match self.server.get(key).await {
+            Err(error) if error.kind() == ErrorKind::Gone => Ok(None),
+            found => found.map(Some),
+        }
+    }
+
+    async fn may(&self, spec: &Value) -> Result<bool> {
+        let is = review(&self.client, Kind::SubjectAccessReview, spec).await?;
+        Ok(is["allowed"] == true && is["denied"] != true)
+    }
+}
+
+/// A question about clones.
+pub(super) struct Asked<'a> {
+    /// What is cloned, by template.
+    pub(super) wanted: &'a [Option<Wanted>],
+    /// The namespace of the clones.
+    pub(super) namespace: &'a str,
+    pub(super) whose: Whose,
+    /// Whoever asks, as a SubjectAccessReview names them.
+    pub(super) subject: &'a Value,
+}
+
+/// Asks who may clone.
+pub(super) struct Clones<C = Real> {
+    cluster: C,
+    waiting: Waiting,
+    working: Semaphore,
+}
+
+impl Clones {
+    pub(super) fn new(client: kube::Client) -> Clones {
+        Clones::of(Real { server: Writer::new(client.clone(), COMPONENT), client })
+    }
+}
+
+impl<C: Cluster> Clones<C> {
+    fn of(cluster: C) -> Clones<C> {
+        Clones { cluster, waiting: Waiting::new(WAITING), working: Semaphore::new(AT_ONCE) }
+    }
+
+    /// What comes of each source.
+    pub(super) async fn found(&self, asked: &Asked<'_>, peer: Peer) -> Result<Vec<Option<Found>>> {
+        let is_full = || {
+            let what = format!(
+                "cannot ask who may clone: {WAITING} other reviews wait for the API server; try again"
+            );
+            Error::new(ErrorKind::Unreachable, what)
+        };
+        let Some(place) = self.waiting.enter(peer) else { return Err(is_full()) };
+        let looked = async {
+            let _first = place.is_first().await;
+            let works = self.working.acquire().await;
+            let _works = works.map_err(|e| Error::setup("clones are not asked about any more", e))?;
+            self.look(asked).await
+        };
+        tokio::select! {
+            looked = tokio::time::timeout(PATIENCE, looked) => looked.unwrap_or_else(|_| {
+                let what = format!("the API server did not say who may clone within {} s; try again", PATIENCE.as_secs());
+                Err(Error::new(ErrorKind::Unreachable, what))
+            }),
+            () = place.is_gone() => Err(is_full()),
+        }
+    }
+
+    async fn look(&self, asked: &Asked<'_>) -> Result<Vec<Option<Found>>> {
+        let mut subject = None;
+        let mut all = Vec::with_capacity(asked.wanted.len());
+        for (count, wanted) in asked.wanted.iter().enumerate() {
+            let Some(wanted) = wanted else {
+                all.push(None);
+                continue;
+            };
+            if count >= MOST {
+                let why =
+                    format!("a VM has no more than {MOST} dataVolumeTemplates where one of them is a clone");
+                all.push(Some(Found::Denied(why)));
+                continue;
+            }
+            let Some((namespace, name)) = self.resolve(wanted).await? else {
+                all.push(Some(Found::Own));
+                continue;
+            };
+            if namespace == asked.namespace {
+                all.push(Some(Found::Own));
+                continue;
+            }
+            if subject.is_none() {
+                subject = Some(self.subject(asked).await?);
+            }
+            let found = match &subject {
+                Some(Ok(subject)) => self.may(subject, namespace, name).await?,
+                Some(Err(why)) => Found::Denied(why.clone()),
+                None => Found::Own,
+            };
+            all.push(Some(found));
+        }
+        Ok(all)
+    }
+
+    async fn may(&self, subject: &Value, namespace: String, name: String) -> Result<Found> {
+        let (group, plural, part) = RIGHT;
+        let mut spec = subject.clone();
+        spec["resourceAttributes"] = json!({
+            "group": group, "version": api::cdi::VERSION, "resource": plural, "subresource": part, "verb": "create",
+            "namespace": namespace, "name": name,
+        });
+        let user = subject["user"].as_str().unwrap_or_default();
+        Ok(match self.cluster.may(&spec).await? {
+            true => Found::Permitted(namespace, name),
+            false => Found::Denied(denied(user, &namespace)),
+        })
+    }
+
+    /// The PVC that is meant; nothing, where that is not known yet: then it has no token, and is cloned from its own namespace alone.
+    async fn resolve(&self, wanted: &Wanted) -> Result<Option<(String, String)>> {
+        let (namespace, name) = match wanted {
+            Wanted::Claim(namespace, name) => return Ok(Some((namespace.clone(), name.clone()))),
+            Wanted::Source(namespace, name) => (namespace, name),
+        };
+        let Some(source) = self.source(namespace, name).await? else { return Ok(None) };
+        let source = match &source.data_source {
+            None => Some(source),
+            Some(other) if other.namespace.is_empty() || other.namespace == *namespace => {
+                self.source(namespace, &other.name).await?
+            }
+            Some(_) => None,
+        };
+        let within = |other: &str| if other.is_empty() { namespace.clone() } else { other.to_owned() };
+        Ok(source.and_then(|source| source.pvc).map(|pvc| (within(&pvc.namespace), pvc.name)))
+    }
+
+    async fn source(&self, namespace: &str, name: &str) -> Result<Option<DataSourceSource>> {
+        let is_path = [namespace, name].into_iter().all(kubernetes::objects::names::is_name);
+        if !is_path {
+            return Ok(None);
+        }
+        let found = self.cluster.read(&Key::new(Kind::DataSource, namespace, name)).await?;
+        let source = found.and_then(|object| wire::read_in_part::<DataSource>(object, &mut Vec::new()));
+        Ok(source.map(|source| source.spec.source))
+    }
+
+    /// Whose right counts, as a SubjectAccessReview names them; or why nobody's does.
+    async fn subject(&self, asked: &Asked<'_>) -> Result<std::result::Result<Value, String>> {
+        let name = match &asked.whose {
+            Whose::Requester => return Ok(Ok(asked.subject.clone())),
+            Whose::Nobody => {
+                let why =
+                    "virt-controller makes it, and for no VM whose service account could be asked about";
+                return Ok(Err(why.to_owned()));
+            }
+            Whose::Account(name) => name.clone(),
+            Whose::Vm(name, uid) => {
+                let found =
+                    self.cluster.read(&Key::new(Kind::VirtualMachine, asked.namespace, &**name)).await?;
+                let vm =
+                    found.and_then(|object| wire::read_in_part::<VirtualMachine>(object, &mut Vec::new()));
+                match vm.filter(|vm| vm.metadata.uid.as_ref() == Some(uid)) {
+                    Some(vm) => account(&vm),
+                    None => {
+                        return Ok(Err(format!("VM {name}, for which it is made, is not there any more")));
+                    }
+                }
+            }
+        };
+        let namespace = asked.namespace;
+        Ok(Ok(json!({
+            "user": format!("system:serviceaccount:{namespace}:{name}"),
+            "groups": ["system:serviceaccounts", format!("system:serviceaccounts:{namespace}"), "system:authenticated"],
+        })))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,207 @@
+//! What is cloned: the PVC that a DataVolume names, or the DataSource that it names does; and whether the PVC can be cloned now.
+//!
+//! | the source | the clone |
+//! |---|---|
+//! | of another namespace, and no right is shown | waits, and learns nothing of the source |
+//! | not there, not bound, not filled, being deleted | waits; in the middle of a copy: has failed |
+//! | of an archive | has failed |
+//!
+//! A DataSource is looked at once: what it led to when the PVC was made stands in an annotation of the PVC. Whoever changes that
+//! names a source that has to be permitted like any other.
+
+use super::super::size::Overhead;
+use super::super::{NOT_SERVED, Round};
+use super::way::{self, Way};
+use super::{CLAIM, Stop};
+use crate::datasource;
+use api::datavolume::{Phase, PvcSource};
+use api::quantity::Quantity;
+use kubernetes::clones::{self, CLONE_REQUEST};
+use kubernetes::objects::{PersistentVolumeClaim, names};
+use kubernetes::uploads::CONTENT_TYPE;
+use kubernetes::worker::PORT;
+
+/// What a DataVolume is a clone of.
+#[derive(Clone, Debug)]
+pub(in super::super) struct Cloned<'a> {
+    /// The PVC; of a snapshot nothing is known.
+    pub(in super::super) claim: Option<&'a PersistentVolumeClaim>,
+    pub(in super::super) namespace: String,
+    pub(in super::super) name: String,
+    /// How it is cloned; while there is no PVC, that is still to be found out.
+    pub(in super::super) way: Option<Way>,
+}
+
+/// The size of a source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) struct Size {
+    /// Bytes that the PVC asked for; of a device, those that it has.
+    pub(in super::super) claim: u64,
+    /// Bytes of the disk in it, at most.
+    pub(in super::super) disk: u64,
+    pub(in super::super) is_block: bool,
+}
+
+impl<'a> Cloned<'a> {
+    /// The size of the source, where that is known.
+    pub(in super::super) fn size(&self) -> Option<Size> {
+        let claim = self.claim?;
+        let is_block = claim.is_block();
+        let asked = claim.spec.storage().and_then(Quantity::bytes);
+        let has = claim.status.capacity.get("storage").and_then(Quantity::bytes);
+        let bytes = if is_block { has.or(asked) } else { asked.or(has) }?;
+        let disk = if is_block { bytes } else { Overhead::default().disk_in(bytes) };
+        Some(Size { claim: bytes, disk, is_block })
+    }
+
+    /// Where its source pod shows it to the importer pod of this PVC.
+    pub(in super::super) fn address(&self, target: &PersistentVolumeClaim) -> api::job::Clone {
+        let pod = names::cloner(target.meta.uid.as_deref().unwrap_or_default());
+        let url = format!("https://{pod}.{}.svc:{PORT}{}", self.namespace, clones::PATH);
+        api::job::Clone { url, tls: clones::CLIENT_FOLDER.into() }
+    }
+
+    /// The source by its namespace and name.
+    pub(in super::super) fn shown(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+}
+
+/// What a DataVolume names.
+enum Named {
+    Claim(String, String),
+    Snapshot(String, String),
+}
+
+impl<'a> Round<'a> {
+    /// What the DataVolume is a clone of, where it can be cloned now. `claim` is its own PVC, if there is one.
+    pub(in super::super) fn cloned(
+        &self,
+        claim: Option<&'a PersistentVolumeClaim>,
+    ) -> Result<Option<Cloned<'a>>, Stop> {
+        if !self.is_clone() {
+            return Ok(None);
+        }
+        let claim = claim.filter(|claim| self.is_ours(claim));
+        let own = self.volume.metadata.namespace.as_deref().unwrap_or_default();
+        let (namespace, name) = match self.named(claim)? {
+            Named::Claim(namespace, name) => (namespace, name),
+            Named::Snapshot(namespace, name) => return way::snapshot(own, namespace, name).map(Some),
+        };
+        // One that is served already was permitted when its source pod was made.
+        let is_served = claim.is_some_and(|claim| self.is_served(claim, &namespace, &name));
+        if !is_served {
+            self.permitted(&namespace, &name)?;
+        }
+        let source = self.ready(&namespace, &name, claim.is_some())?;
+        let way = claim.map(way::of_claim);
+        Ok(Some(Cloned { claim: Some(source), namespace, name, way }))
+    }
+
+    /// What is to be cloned.
+    fn named(&self, claim: Option<&PersistentVolumeClaim>) -> Result<Named, Stop> {
+        let spec = &self.volume.spec;
+        let own = self.volume.metadata.namespace.clone().unwrap_or_default();
+        let within =
+            |other: &str, else_in: &str| if other.is_empty() { else_in.to_owned() } else { other.to_owned() };
+        if let Some(source) = &spec.source {
+            let at = |source: &PvcSource| (within(&source.namespace, &own), source.name.clone());
+            return match (&source.pvc, &source.snapshot) {
+                (Some(pvc), _) => Ok(at(pvc)).map(|(namespace, name)| Named::Claim(namespace, name)),
+                (None, Some(snapshot)) => {
+                    Ok(at(snapshot)).map(|(namespace, name)| Named::Snapshot(namespace, name))
+                }
+                (None, None) => Stop::never(NOT_SERVED, "spec.source names no PVC"),
+            };
+        }
+        let noted = claim.and_then(|claim| claim.meta.annotations.get(CLONE_REQUEST));
+        if let Some((namespace, name)) = noted.and_then(|text| names::namespaced(text)) {
+            return Ok(Named::Claim(namespace.to_owned(), name.to_owned()));
+        }
+        let Some(named) = &spec.source_ref else {
+            return Stop::never(NOT_SERVED, "spec.sourceRef names nothing");
+        };
+        let home = within(named.namespace.as_deref().unwrap_or_default(), &own);
+        let why = match datasource::resolved(self.world, &home, &named.name) {
+            Ok(source) => {
+                let claim = source
+                    .pvc
+                    .as_ref()
+                    .map(|pvc| Named::Claim(within(&pvc.namespace, &home), pvc.name.clone()));
+                let snapshot = || {
+                    let snapshot = source.snapshot.as_ref()?;
+                    Some(Named::Snapshot(within(&snapshot.namespace, &home), snapshot.name.clone()))
+                };
+                match claim.or_else(snapshot) {
+                    Some(named) => return Ok(named),
+                    None => ("NoSource".to_owned(), "it names nothing".to_owned()),
+                }
+            }
+            Err(why) => why,
+        };
+        // What is behind a DataSource of another namespace is nobody's business here.
+        let why = if home == own { format!("{}: {}", why.0, why.1) } else { why.0 };
+        Stop::waits("DataSourceNotReady", format!("DataSource {home}/{} is not ready ({why})", named.name))
+    }
+
+    /// The source, where it can be cloned now. `is_begun`: the PVC of its clone is there.
+    fn ready(&self, namespace: &str, name: &str, is_begun: bool) -> Result<&'a PersistentVolumeClaim, Stop> {
+        let shown = format!("{namespace}/{name}");
+        let is_copied = is_begun && matches!(self.phase, Phase::CloneScheduled | Phase::CloneInProgress);
+        let is_there = |claim: &&PersistentVolumeClaim| claim.meta.deletion_timestamp.is_none();
+        let Some(source) = self.world.pvcs.get(namespace, name).filter(is_there) else {
+            return match is_copied {
+                true => {
+                    Stop::never("CloneSourceGone", format!("PVC {shown} was deleted while it was cloned"))
+                }
+                false => Stop::waits(
+                    "CloneSourceNotFound",
+                    format!("{CLAIM} {shown}, which is to be cloned, is not there"),
+                ),
+            };
+        };
+        if source.meta.uid == self.next_claim_uid() {
+            return Stop::never(NOT_SERVED, format!("PVC {shown} would be a clone of itself"));
+        }
+        if source.meta.annotations.get(CONTENT_TYPE).is_some_and(|content| content == "archive") {
+            let message = format!(
+                "PVC {shown} holds the files of an archive: disks are cloned, and archives are not yet"
+            );
+            return Stop::never(NOT_SERVED, message);
+        }
+        if !source.is_bound() {
+            return Stop::waits(
+                "CloneSourceNotReady",
+                format!("PVC {shown}, which is to be cloned, has no volume yet"),
+            );
+        }
+        if let Err((reason, message)) = datasource::check_disk(self.world, namespace, name) {
+            let message =
+                format!("PVC {shown}, which is to be cloned, is not filled yet ({reason}: {message})");
+            return Stop::waits("CloneSourceNotReady", message);
+        }
+        let filled_by = self.world.worker_of(source).filter(|pod| !pod.has_ended());
+        if filled_by.is_some() {
+            return Stop::waits(
+                "CloneSourceNotReady",
+                format!("a pod still writes to PVC {shown}, which is to be cloned"),
+            );
+        }
+        Ok(source)
+    }
+
+    /// The uid of the PVC of this name, if it is there.
+    fn next_claim_uid(&self) -> Option<String> {
+        let meta = &self.volume.metadata;
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        self.world.pvcs.get(&text(&meta.namespace), &text(&meta.name))?.meta.uid.clone()
+    }
+
+    /// A source pod of this source serves the clone into this PVC.
+    fn is_served(&self, claim: &PersistentVolumeClaim, namespace: &str, name: &str) -> bool {
+        let uid = claim.meta.uid.as_deref().unwrap_or_default();
+        let pod = self.world.pods.get(namespace, &names::cloner(uid));
+        let source = self.world.pvcs.get(namespace, name);
+        pod.zip(source).is_some_and(|(pod, source)| super::serve::is_source_pod(pod, source, claim))
+    }
+}

@@ -1,0 +1,150 @@
+//! Who is not let near a disk of another namespace: without the right, with somebody's token, by a pod or a PVC that looks right.
+
+use super::*;
+
+/// Every other token than the one that virt-api signed for this clone is worth nothing, and nothing of the source is told.
+#[test]
+fn without_the_right_a_pvc_of_another_namespace_is_not_cloned() {
+    let this = Cloned { source: (S, "golden"), target: (T, "disk"), generated: "" };
+    let now = cluster();
+    let mut tokens = vec![
+        ("none", None),
+        ("not one", Some("a.b.c".to_owned())),
+        ("another key", Some(token(&now, OTHER, this))),
+    ];
+    for (why, other) in [
+        ("another source", Cloned { source: (S, "other"), ..this }),
+        ("another namespace", Cloned { source: ("u", "golden"), ..this }),
+        ("another target", Cloned { target: (T, "other"), ..this }),
+        ("another tenant's", Cloned { target: ("u", "disk"), ..this }),
+    ] {
+        tokens.push((why, Some(token(&now, PRIVATE, other))));
+    }
+    let mut early = cluster();
+    early.later(-600);
+    tokens.push(("of an earlier DataVolume", Some(token(&early, PRIVATE, this))));
+    for (why, token) in tokens {
+        let mut sim = cluster();
+        let mut object = volume(&sim, pvc(S));
+        object["metadata"]["annotations"] = token.map_or(json!({}), |token| json!({CLONE_TOKEN: token}));
+        sim.put(Kind::DataVolume, object);
+        sim.settle();
+        assert_eq!(phase(&sim), "Pending", "{why}");
+        let (_, reason, message) = said(&sim, "Running");
+        assert_eq!(reason, "CloneNotPermitted", "{why}");
+        assert!(message.contains("create datavolumes/source (cdi.kubevirt.io)"), "{message}");
+        assert!(!sim.objects.contains_key(&claim()) && left(&sim).is_empty(), "{why}");
+        // Whether the source is there at all is told to nobody.
+        sim.vanish(&golden());
+        sim.later(10);
+        sim.settle();
+        assert_eq!(said(&sim, "Running").2, message, "{why}");
+    }
+}
+
+/// Before the webhook stood, anybody could have written the annotation.
+#[test]
+fn a_token_counts_only_where_the_webhook_was_asked() {
+    for since in [None, Some(-5), Some(60)] {
+        let mut sim = cluster();
+        let hook = Key::new(Kind::MutatingWebhookConfiguration, "", kubernetes::objects::MUTATOR);
+        let mut object = sim.get(&hook).clone();
+        sim.vanish(&hook);
+        if let Some(seconds) = since {
+            let now = sim.now;
+            sim.later(seconds);
+            object["metadata"].as_object_mut().unwrap().remove("creationTimestamp");
+            sim.put(hook.kind, object);
+            sim.now = now;
+        }
+        let object = volume(&sim, pvc(S));
+        sim.put(Kind::DataVolume, object);
+        let plan = crate::decide(&sim.world, &disk(), sim.now);
+        sim.apply(plan);
+        assert_eq!(said(&sim, "Running").1, "CloneNotPermitted", "{since:?}");
+        assert!(said(&sim, "Running").2.contains("webhook of virt-api was not there"), "{since:?}");
+    }
+}
+
+/// The right is looked at again before each pod that reads: what was permitted once may be forged by then.
+#[test]
+fn each_source_pod_is_permitted_anew() {
+    let mut sim = copying();
+    let pod = source_pod(&sim);
+    sim.change(&disk(), json!({"metadata": {"annotations": {CLONE_TOKEN: null}}}));
+    sim.settle();
+    assert!(sim.objects.contains_key(&pod), "a copy that is on its way goes on");
+    worker_ends(&mut sim, &importer(), None);
+    worker_ends(&mut sim, &pod, None);
+    sim.vanish(&pod);
+    sim.later(600);
+    sim.settle();
+    assert!(!sim.objects.contains_key(&source_pod(&sim)));
+    assert_eq!((phase(&sim), said(&sim, "Running").1.as_str()), ("Pending", "CloneNotPermitted"));
+}
+
+/// Somebody makes pods that look like source pods of somebody else's clone.
+#[test]
+fn forged_source_pods_are_neither_used_nor_in_the_way() {
+    let mut sim = copying();
+    let (pod, of) = (source_pod(&sim), uid(&sim));
+    let forged = |name: &str, namespace: &str, label: &str| {
+        json!({"metadata": {
+            "namespace": namespace, "name": name,
+            "labels": {"kubevirt.io": "cdi-worker", "cdi.kubevirt.io": "cdi-clone-source", TARGET_LABEL: label},
+            "annotations": {TARGET: "t/disk"},
+        }})
+    };
+    let named = sim.put(Kind::Pod, forged(&pod.name, "evil", &of));
+    let other = sim.put(Kind::Pod, forged("clone-source-x", "evil", "y"));
+    sim.settle();
+    assert!(!sim.objects.contains_key(&named), "it is of no clone, and goes");
+    assert!(sim.objects.contains_key(&other), "what is not even called so is nobody's");
+    let client = key(Kind::Secret, T, &names::clone_client(&of));
+    assert!(sim.objects.contains_key(&pod) && sim.objects.contains_key(&client));
+    assert_eq!(phase(&sim), "CloneInProgress");
+}
+
+/// A pod of its name that a stranger made, and a PVC that took the place of the source: neither is served from.
+#[test]
+fn a_pod_of_another_owner_is_not_the_source_pod() {
+    let mut sim = cluster();
+    let object = volume(&sim, pvc(S));
+    sim.put(Kind::DataVolume, object);
+    sim.settle();
+    bound(&mut sim);
+    let pod = source_pod(&sim);
+    // Its source is replaced by another PVC of that name.
+    sim.change(&pod, json!({"spec": {"nodeName": "node1"}}));
+    sim.vanish(&golden());
+    source(&mut sim, S);
+    sim.settle();
+    assert!(crate::sim::is_going(sim.get(&pod)) && !sim.objects.contains_key(&importer()));
+    sim.vanish(&pod);
+    sim.settle();
+    let owner = &sim.get(&source_pod(&sim))["metadata"]["ownerReferences"][0]["uid"];
+    assert_eq!(*owner, sim.get(&golden())["metadata"]["uid"]);
+}
+
+/// The maker was asked about where the DataSource led to then. Where it leads to now is another matter.
+#[test]
+fn a_data_source_that_is_turned_to_another_namespace_leads_nowhere() {
+    let mut sim = cluster();
+    source(&mut sim, T);
+    data_source(&mut sim, T, "os", json!({"pvc": {"namespace": S, "name": "golden"}}));
+    let mut object = volume(&sim, referred(T));
+    object["metadata"]["annotations"] = json!({});
+    sim.put(Kind::DataVolume, object);
+    sim.settle();
+    assert_eq!(said(&sim, "Running").1, "CloneNotPermitted");
+    data_source(&mut sim, T, "os", json!({"pvc": {"namespace": T, "name": "golden"}}));
+    sim.settle();
+    bound(&mut sim);
+    // And neither does an annotation of the PVC.
+    sim.change(&claim(), json!({"metadata": {"annotations": {CLONE_REQUEST: "s/golden"}}}));
+    let own = key(Kind::Pod, T, &names::cloner(&uid(&sim)));
+    sim.vanish(&own);
+    sim.settle();
+    assert_eq!(said(&sim, "Running").1, "CloneNotPermitted");
+    assert!(!sim.objects.contains_key(&source_pod(&sim)) && !sim.objects.contains_key(&own));
+}

@@ -1,0 +1,162 @@
+//! Clone tokens: who made a DataVolume was permitted to clone its source, which is in another namespace.
+//!
+//! ```text
+//!  DataVolume is made ─► virt-api asks whether its maker may ─► token in an annotation of it ─► virt-controller verifies it
+//!                         iat ◄──────────── creationTimestamp within ────────────► exp            before each source pod
+//! ```
+//!
+//! A token is of one source and one target. It does not expire by the clock of whoever verifies it: a clone may wait for days. It is
+//! the DataVolume that must have been made while the token was valid, so that an annotation which is copied to a later DataVolume of
+//! that name is worth nothing.
+
+use super::{Claims, ISSUER, LEEWAY, PublicKey, Refused, Resource, VALID, signed_claims};
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+const CLONE: &str = "Clone";
+const NAMESPACE: &str = "targetNamespace";
+const NAME: &str = "targetName";
+const GENERATED: &str = "targetGenerateName";
+
+/// A clone that a token permits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cloned<'a> {
+    /// Namespace and name of the PVC that is cloned.
+    pub source: (&'a str, &'a str),
+    /// Namespace and name of the DataVolume; the name is empty before the API server has made one up.
+    pub target: (&'a str, &'a str),
+    /// `generateName` of a DataVolume whose name is made up; else empty.
+    pub generated: &'a str,
+}
+
+impl Claims {
+    /// A clone into a DataVolume that is made now.
+    pub fn cloning(clone: Cloned<'_>, now: Timestamp) -> Claims {
+        let now = now.as_second();
+        let (namespace, name) = clone.source;
+        let mut params = Map::new();
+        params.insert(NAMESPACE.to_owned(), json!(clone.target.0));
+        params.insert(NAME.to_owned(), json!(clone.target.1));
+        if clone.target.1.is_empty() {
+            params.insert(GENERATED.to_owned(), json!(clone.generated));
+        }
+        Claims {
+            iss: ISSUER.to_owned(),
+            iat: now,
+            nbf: now,
+            exp: now.saturating_add(VALID),
+            operation: CLONE.to_owned(),
+            name: name.to_owned(),
+            namespace: namespace.to_owned(),
+            resource: Resource::pvcs(),
+            params: Some(params),
+        }
+    }
+}
+
+/// One of the keys has signed that this clone is permitted, for a DataVolume that was made at a time.
+pub fn verify_clone(
+    keys: &[PublicKey],
+    token: &str,
+    clone: Cloned<'_>,
+    made: Timestamp,
+) -> Result<(), Refused> {
+    let claims = signed_claims(keys, token)?;
+    let made = made.as_second();
+    if made > claims.exp {
+        return Err(Refused::Expired);
+    }
+    if made < claims.iat.max(claims.nbf).saturating_sub(LEEWAY) {
+        return Err(Refused::NotYetValid);
+    }
+    if claims.iss != ISSUER {
+        return Err(Refused::OtherIssuer);
+    }
+    let param =
+        |name: &str| claims.params.as_ref().and_then(|params| params.get(name)).and_then(Value::as_str);
+    let (namespace, name) = clone.target;
+    let is_named = match param(NAME) {
+        Some("") => param(GENERATED)
+            .is_some_and(|start| !start.is_empty() && start == clone.generated && name.starts_with(start)),
+        said => said == Some(name),
+    };
+    let is_this = claims.operation == CLONE
+        && claims.resource == Resource::pvcs()
+        && (claims.namespace.as_str(), claims.name.as_str()) == clone.source
+        && param(NAMESPACE) == Some(namespace)
+        && is_named;
+    if is_this { Ok(()) } else { Err(Refused::OtherPurpose) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Pair, public_keys, sign, verify};
+    use super::*;
+
+    const THIS: Cloned<'_> = Cloned { source: ("s", "golden"), target: ("t", "disk"), generated: "" };
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(1_700_000_000 + seconds).unwrap()
+    }
+
+    fn keys(pem: &[u8]) -> Vec<PublicKey> {
+        public_keys(pem).unwrap()
+    }
+
+    fn token(clone: Cloned<'_>) -> String {
+        sign(&Pair::read(include_bytes!("one.pem")).unwrap(), &Claims::cloning(clone, at(0))).unwrap()
+    }
+
+    fn one() -> Vec<PublicKey> {
+        keys(include_bytes!("one.pub.pem"))
+    }
+
+    #[test]
+    fn a_token_is_of_one_source_and_one_target() {
+        let token = token(THIS);
+        assert_eq!(verify_clone(&one(), &token, THIS, at(1)), Ok(()));
+        for other in [
+            Cloned { source: ("s", "other"), ..THIS },
+            Cloned { source: ("u", "golden"), ..THIS },
+            Cloned { target: ("t", "other"), ..THIS },
+            Cloned { target: ("u", "disk"), ..THIS },
+        ] {
+            assert_eq!(verify_clone(&one(), &token, other, at(1)), Err(Refused::OtherPurpose), "{other:?}");
+        }
+        let others = keys(include_bytes!("other.pub.pem"));
+        assert_eq!(verify_clone(&others, &token, THIS, at(1)), Err(Refused::BadSignature));
+        assert_eq!(verify_clone(&one(), "", THIS, at(1)), Err(Refused::Malformed));
+        // And neither kind of token is one of the other.
+        assert_eq!(verify(&one(), &token, at(1)), Err(Refused::OtherPurpose));
+        let pair = Pair::read(include_bytes!("one.pem")).unwrap();
+        let upload = sign(&pair, &Claims::upload("s", "golden", at(0))).unwrap();
+        assert_eq!(verify_clone(&one(), &upload, THIS, at(1)), Err(Refused::OtherPurpose));
+    }
+
+    /// Whenever it is verified: what counts is when the DataVolume was made.
+    #[test]
+    fn a_data_volume_is_made_while_its_token_is_valid() {
+        let token = token(THIS);
+        for (made, expected) in [
+            (-11, Err(Refused::NotYetValid)),
+            (-10, Ok(())),
+            (0, Ok(())),
+            (VALID, Ok(())),
+            (VALID + 1, Err(Refused::Expired)),
+        ] {
+            assert_eq!(verify_clone(&one(), &token, THIS, at(made)), expected, "{made}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_made_up_begins_as_the_token_says() {
+        let token = token(Cloned { target: ("t", ""), generated: "disk-", ..THIS });
+        let made = |name, generated| {
+            verify_clone(&one(), &token, Cloned { target: ("t", name), generated, ..THIS }, at(1))
+        };
+        assert_eq!(made("disk-x7q2p", "disk-"), Ok(()));
+        for (name, generated) in [("other-x7q2p", "disk-"), ("disk-x7q2p", ""), ("disk-x7q2p", "d")] {
+            assert_eq!(made(name, generated), Err(Refused::OtherPurpose), "{name} {generated}");
+        }
+    }
+}
