@@ -37,7 +37,7 @@ pub(crate) fn http(server: &Server, more: &str) -> String {
 }
 
 /// A disk that says something at its seventh sector, as qcow2.
-fn words(folder: &Path) -> Vec<u8> {
+pub(crate) fn words(folder: &Path) -> Vec<u8> {
     let raw = folder.join("disk.raw");
     let mut bytes = vec![0; 16 * MIB as usize];
     bytes[7 * 512..7 * 512 + 9].copy_from_slice(b"kept-here");
@@ -46,11 +46,11 @@ fn words(folder: &Path) -> Vec<u8> {
 }
 
 /// The message of a condition.
-fn message(space: &Space, name: &str, kind: &str) -> String {
+pub(crate) fn message(space: &Space, name: &str, kind: &str) -> String {
     space.get(&format!("dv/{name}"), &format!(".status.conditions[?(@.type==\"{kind}\")].message"))
 }
 
-fn reason(space: &Space, name: &str, kind: &str) -> String {
+pub(crate) fn reason(space: &Space, name: &str, kind: &str) -> String {
     space.get(&format!("dv/{name}"), &format!(".status.conditions[?(@.type==\"{kind}\")].reason"))
 }
 

@@ -8,6 +8,7 @@ mod admission;
 mod bodies;
 mod boots;
 mod clients;
+mod clones;
 mod console;
 mod crash;
 mod crons;

@@ -449,7 +449,7 @@ fn of_upload_pods(thief: &Bearer<'_>) {
     };
     let selects = |name: &str| serde_json::json!({"service": name});
     thief.reads(&service("cdi-upload-a", "None", selects("cdi-upload-a")), &create).ok();
-    refused(&thief.reads(&service("theirs", "None", selects("theirs")), &create), "of upload pods only");
+    refused(&thief.reads(&service("theirs", "None", selects("theirs")), &create), "of upload pods");
     let said = "headless services only";
     for (address, selector) in [
         ("", selects("cdi-upload-b")),
@@ -460,7 +460,7 @@ fn of_upload_pods(thief: &Bearer<'_>) {
         refused(&thief.reads(&service("cdi-upload-b", address, selector), &create), said);
     }
     space.apply("{apiVersion: v1, kind: Service, metadata: {name: theirs}, spec: {ports: [{port: 80}]}}");
-    refused(&thief.runs(&["delete", "service", "theirs", "--wait=false"]), "of upload pods only");
+    refused(&thief.runs(&["delete", "service", "theirs", "--wait=false"]), "of upload pods");
     thief.runs(&["delete", "service", "cdi-upload-a", "--wait=false"]).ok();
 }
 
