@@ -184,7 +184,9 @@ fn the_plan_tells_where_a_disk_waits() {
     };
     assert!(plan(&["disk.qcow2"]).contains("nothing beside the target"));
     assert!(plan(&["--format", "raw", "disk.qcow2"]).contains("nothing beside the target"));
-    assert!(plan(&["disk.raw"]).contains("the store's folder"));
+    let raw = plan(&["disk.raw"]);
+    assert!(raw.contains("the disk is read twice") && raw.contains("nothing beside the target"), "{raw}");
+    assert!(plan(&["--compress", "zstd", "disk.raw"]).contains("the store's folder"));
     place.shell("xz -k disk.qcow2");
     assert!(plan(&["disk.qcow2.xz"]).contains("the store's folder"));
     std::fs::write(place.path("whole.toml"), "[host.\"h:1\"]\nupload = \"whole\"\n").unwrap();
