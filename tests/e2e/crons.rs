@@ -1,5 +1,6 @@
 //! DataImportCrons: an image changes at its server, is imported anew, the DataSource follows, and what is too old goes.
 
+use crate::trust::{Bearer, refused};
 use tests::cluster::{Space, until};
 use tests::disk::qemu_convert;
 use tests::http::{Behaviour, Server};
@@ -76,4 +77,50 @@ fn an_image_that_needs_a_secret_is_not_polled() {
     let said = || message(&space).starts_with("spec.template.spec.source.http.secretRef: ");
     until(said, || message(&space));
     assert_eq!(server.requests(), []);
+}
+
+/// Of images virt-controller leads DataSources of DataImportCrons alone, to PVCs of their namespace, and deletes imports alone.
+#[test]
+fn a_stolen_token_of_virt_controller_writes_of_images_what_is_its_own() {
+    let Some(space) = Space::new("crons") else { return };
+    let thief = Bearer::of(&space, "kubevirt-controller", &[]);
+    let create = ["create", "-f", "-"];
+    let named = |kind: &str, name: &str, labels: &str, spec: &str| {
+        format!(
+            "{{apiVersion: cdi.kubevirt.io/v1beta1, kind: {kind}, metadata: {{name: {name}, labels: {{{labels}}}}}, spec: {spec}}}"
+        )
+    };
+    let to = |namespace: &str| format!("{{source: {{pvc: {{namespace: {namespace}, name: a}}}}}}");
+    let label = "cdi.kubevirt.io/dataImportCron: images";
+    let own = to(&space.name);
+    let said = "leads only DataSources of DataImportCrons to a PVC";
+    refused(&thief.reads(&named("DataSource", "ours", "", &own), &create), said);
+    refused(&thief.reads(&named("DataSource", "ours", label, &to("kube-system")), &create), said);
+    thief.reads(&named("DataSource", "ours", label, &own), &create).ok();
+    space.apply(&named("DataSource", "theirs", "", &own));
+    let change = serde_json::json!({"spec": {"source": {"pvc": {"namespace": space.name, "name": "b"}}}});
+    refused(&thief.patches("datasource/theirs", &change.to_string()), said);
+    thief.patches("datasource/ours", &change.to_string()).ok();
+    thief.patches("datasource/theirs", r#"{"status":{"source":null}}"#).ok();
+    let handed = r#"{"metadata":{"labels":{"cdi.kubevirt.io/dataImportCron":"images"}}}"#;
+    refused(&thief.patches("datasource/theirs", handed), "changes nothing of the metadata of a DataSource");
+
+    let storage = "storage: {resources: {requests: {storage: 1Mi}}}";
+    let template =
+        format!("{{spec: {{source: {{registry: {{url: 'docker://registry.example/a:1'}}}}, {storage}}}}}");
+    let spec = format!("{{managedDataSource: os, schedule: '', template: {template}}}");
+    space.apply(&named("DataImportCron", "images", "", &spec));
+    let digest =
+        r#"{"metadata":{"annotations":{"cdi.kubevirt.io/storage.import.sourceDesiredDigest":"none"}}}"#;
+    thief.patches("dataimportcron/images", digest).ok();
+    let other = r#"{"metadata":{"annotations":{"a":"b"}}}"#;
+    refused(&thief.patches("dataimportcron/images", other), "only the annotation of the newest digest");
+    let schedule = r#"{"spec":{"schedule":"* * * * *"}}"#;
+    refused(&thief.patches("dataimportcron/images", schedule), "only status and annotations");
+
+    for (name, label) in [("kept", ""), ("import", label)] {
+        space.apply(&named("DataVolume", name, label, &format!("{{source: {{blank: {{}}}}, {storage}}}")));
+    }
+    refused(&thief.runs(&["delete", "dv", "kept"]), "deletes only DataVolumes of DataImportCrons");
+    thief.runs(&["delete", "dv", "import", "--wait=false"]).ok();
 }

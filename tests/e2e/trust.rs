@@ -29,7 +29,7 @@ impl Drop for Elsewhere<'_> {
 }
 
 /// Somebody at the API server, by a token alone.
-struct Bearer<'a> {
+pub(crate) struct Bearer<'a> {
     space: &'a Space,
     server: String,
     token: String,
@@ -37,7 +37,7 @@ struct Bearer<'a> {
 
 impl<'a> Bearer<'a> {
     /// An account of ours; `bound` is what kubectl says to have the token bound to something.
-    fn of(space: &'a Space, account: &str, bound: &[&str]) -> Self {
+    pub(crate) fn of(space: &'a Space, account: &str, bound: &[&str]) -> Self {
         let words = [&["-n", "kubevirt", "create", "token", account, "--duration=1h"], bound].concat();
         let token = String::from_utf8(space.cluster.run(&words).ok().out).unwrap().trim().to_owned();
         let config = ["config", "view", "-o", "jsonpath={.clusters[0].cluster.server}"];
@@ -51,7 +51,7 @@ impl<'a> Bearer<'a> {
     }
 
     /// kubectl, reading this.
-    fn reads(&self, input: &str, words: &[&str]) -> Ran {
+    pub(crate) fn reads(&self, input: &str, words: &[&str]) -> Ran {
         let token = format!("--token={}", self.token);
         let first = [
             "--kubeconfig=/dev/null",
@@ -65,12 +65,12 @@ impl<'a> Bearer<'a> {
         kubectl(self.space, input, &[&first[..], words].concat())
     }
 
-    fn runs(&self, words: &[&str]) -> Ran {
+    pub(crate) fn runs(&self, words: &[&str]) -> Ran {
         self.reads("", words)
     }
 
     /// A change of an object, as the agent asks for it: kubectl reads an object first, which the agent may not.
-    fn patches(&self, object: &str, change: &str) -> Ran {
+    pub(crate) fn patches(&self, object: &str, change: &str) -> Ran {
         let path = match object.split_once('/') {
             Some(("node", name)) => format!("/api/v1/nodes/{name}"),
             // Of a pod its status, which is all that ours change of it.
@@ -110,7 +110,7 @@ fn kubectl(space: &Space, input: &str, words: &[&str]) -> Ran {
 
 /// It was refused, and by the API server's own policy.
 #[track_caller]
-fn refused(ran: &Ran, said: &str) {
+pub(crate) fn refused(ran: &Ran, said: &str) {
     assert_ne!(ran.code, 0, "it was done: {}", String::from_utf8_lossy(&ran.out));
     assert!(ran.err.contains("ValidatingAdmissionPolicy") && ran.err.contains(said), "{said}: {}", ran.err);
 }
@@ -395,51 +395,6 @@ fn a_stolen_token_of_virt_controller_makes_no_way_into_a_node() {
     let hook = ["delete", "validatingwebhookconfiguration", "another"];
     assert!(secret("", &hook).err.contains("Forbidden"));
     of_upload_pods(&thief);
-    of_import_crons(&thief);
-}
-
-/// Of images virt-controller leads DataSources of DataImportCrons alone, to PVCs of their namespace, and deletes imports alone.
-fn of_import_crons(thief: &Bearer<'_>) {
-    let space = thief.space;
-    let create = ["create", "-f", "-"];
-    let named = |kind: &str, name: &str, labels: &str, spec: &str| {
-        format!(
-            "{{apiVersion: cdi.kubevirt.io/v1beta1, kind: {kind}, metadata: {{name: {name}, labels: {{{labels}}}}}, spec: {spec}}}"
-        )
-    };
-    let to = |namespace: &str| format!("{{source: {{pvc: {{namespace: {namespace}, name: a}}}}}}");
-    let label = "cdi.kubevirt.io/dataImportCron: images";
-    let own = to(&space.name);
-    let said = "leads only DataSources of DataImportCrons to a PVC";
-    refused(&thief.reads(&named("DataSource", "ours", "", &own), &create), said);
-    refused(&thief.reads(&named("DataSource", "ours", label, &to("kube-system")), &create), said);
-    thief.reads(&named("DataSource", "ours", label, &own), &create).ok();
-    space.apply(&named("DataSource", "theirs", "", &own));
-    let change = serde_json::json!({"spec": {"source": {"pvc": {"namespace": space.name, "name": "b"}}}});
-    refused(&thief.patches("datasource/theirs", &change.to_string()), said);
-    thief.patches("datasource/ours", &change.to_string()).ok();
-    thief.patches("datasource/theirs", r#"{"status":{"source":null}}"#).ok();
-    let handed = r#"{"metadata":{"labels":{"cdi.kubevirt.io/dataImportCron":"images"}}}"#;
-    refused(&thief.patches("datasource/theirs", handed), "changes nothing of the metadata of a DataSource");
-
-    let storage = "storage: {resources: {requests: {storage: 1Mi}}}";
-    let template =
-        format!("{{spec: {{source: {{registry: {{url: 'docker://registry.example/a:1'}}}}, {storage}}}}}");
-    let spec = format!("{{managedDataSource: os, schedule: '', template: {template}}}");
-    space.apply(&named("DataImportCron", "images", "", &spec));
-    let digest =
-        r#"{"metadata":{"annotations":{"cdi.kubevirt.io/storage.import.sourceDesiredDigest":"none"}}}"#;
-    thief.patches("dataimportcron/images", digest).ok();
-    let other = r#"{"metadata":{"annotations":{"a":"b"}}}"#;
-    refused(&thief.patches("dataimportcron/images", other), "only the annotation of the newest digest");
-    let schedule = r#"{"spec":{"schedule":"* * * * *"}}"#;
-    refused(&thief.patches("dataimportcron/images", schedule), "only status and annotations");
-
-    for (name, label) in [("kept", ""), ("import", label)] {
-        space.apply(&named("DataVolume", name, label, &format!("{{source: {{blank: {{}}}}, {storage}}}")));
-    }
-    refused(&thief.runs(&["delete", "dv", "kept"]), "deletes only DataVolumes of DataImportCrons");
-    thief.runs(&["delete", "dv", "import", "--wait=false"]).ok();
 }
 
 /// In other namespaces virt-controller writes secrets and services of upload pods alone, and reads no secret.
