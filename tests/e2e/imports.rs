@@ -144,7 +144,8 @@ fn what_cannot_be_mended_ends_at_once() {
     let wrong = format!(", checksum: 'sha256:{}'", "0".repeat(64));
     space.apply(&disk("missing", &http(&missing, ""), "64Mi", ""));
     space.apply(&disk("wrong", &http(&there, &wrong), "64Mi", ""));
-    space.apply(&disk("small", &http(&there, ""), "8Mi", ""));
+    // Without a limit the PVC would be made larger.
+    space.apply(&disk("small", &http(&there, ""), "8Mi}, limits: {storage: 8Mi", ""));
     for (name, word, said) in [
         ("missing", "NotFound", "404"),
         ("wrong", "ChecksumError", "sha256"),

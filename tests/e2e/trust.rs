@@ -73,6 +73,7 @@ impl<'a> Bearer<'a> {
     pub(crate) fn patches(&self, object: &str, change: &str) -> Ran {
         let path = match object.split_once('/') {
             Some(("node", name)) => format!("/api/v1/nodes/{name}"),
+            Some(("pv", name)) => format!("/api/v1/persistentvolumes/{name}"),
             // Of a pod its status, which is all that ours change of it.
             Some(("pod", name)) => format!("/api/v1/namespaces/{}/pods/{name}/status", self.space.name),
             Some(("vmi", name)) => {

@@ -50,7 +50,7 @@ fn words(folder: &Path) -> PathBuf {
 }
 
 /// A VM reads the disk.
-fn is_read(space: &Space, volume: &str) {
+pub(crate) fn is_read(space: &Space, volume: &str) {
     let volume = format!("{{name: data, {volume}}}");
     space.apply(&with_disks(&tiny("web", "Always"), &[("{name: data, disk: {bus: virtio}}", &volume)]));
     let mut console = space.console_when_ready("web");
@@ -75,7 +75,7 @@ spec:
 }
 
 /// A token for a PVC.
-fn token(space: &Space, claim: &str) -> String {
+pub(crate) fn token(space: &Space, claim: &str) -> String {
     let request = format!(
         "
 apiVersion: upload.cdi.kubevirt.io/v1beta1
@@ -105,7 +105,7 @@ fn curl(space: &Space, token: &str, image: &Path) -> Command {
 }
 
 /// The status of the answer, and what it says.
-fn sends(space: &Space, token: &str, image: &Path) -> (String, String) {
+pub(crate) fn sends(space: &Space, token: &str, image: &Path) -> (String, String) {
     let ran = Ran::of(curl(space, token, image).output().unwrap());
     let text = String::from_utf8_lossy(&ran.out).into_owned();
     let (said, status) = text.rsplit_once('\n').unwrap_or_else(|| panic!("{text}{}", ran.err));

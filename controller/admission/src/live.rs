@@ -1,9 +1,12 @@
 //! What is followed while the server runs: the KubeVirt object, the secret with our certificate, the settings of the API
-//! server's aggregator, and the addresses of the virt-handlers.
+//! server's aggregator, the addresses of the virt-handlers, and what storage can do: StorageClasses, StorageProfiles, the
+//! CDIConfig.
 
 use super::rules::Around;
+use api::cdi::CONFIG;
 use api_server::watch::{Seen, follow};
-use kubernetes::objects::{Kind, Plain, Store, Which};
+use jiff::Timestamp;
+use kubernetes::objects::{Kind, Plain, Store, Which, World};
 use kubernetes::servers::API;
 use serve::certificate;
 use serve::token::Signer;
@@ -20,6 +23,7 @@ const WAITING: usize = 64;
 pub struct Live {
     namespace: String,
     around: RwLock<Arc<Around>>,
+    storage: RwLock<Arc<World>>,
     listed: AtomicBool,
     /// The certificate.
     pub shown: Arc<Shown>,
@@ -37,6 +41,7 @@ impl Live {
         Live {
             namespace: namespace.to_owned(),
             around: RwLock::new(Arc::new(Around::new(namespace, None))),
+            storage: RwLock::default(),
             listed: AtomicBool::new(false),
             handlers: Arc::new(Handlers::new(namespace, Arc::clone(&shown))),
             aggregation: Arc::default(),
@@ -55,10 +60,20 @@ impl Live {
         Arc::clone(&self.around.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// What storage can do, as far as it is known.
+    pub fn storage(&self) -> Arc<World> {
+        Arc::clone(&self.storage.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// Follows all of it, for ever.
     pub async fn keep(self: Arc<Self>, client: kube::Client) {
         let (to, seen) = mpsc::channel(WAITING);
+        let (of_storage, storage) = mpsc::channel(WAITING);
         tokio::join!(
+            follow(client.clone(), Which::all(Kind::StorageClass, None), of_storage.clone()),
+            follow(client.clone(), Which::all(Kind::StorageProfile, None), of_storage.clone()),
+            follow(client.clone(), Which::only(Kind::CDIConfig, "", CONFIG), of_storage),
+            self.keep_storage(storage),
             follow(client.clone(), Which::all(Kind::KubeVirt, None), to),
             certificate::follow(client.clone(), &self.namespace, API.secret, Arc::clone(&self.shown)),
             self.aggregation.keep(client.clone()),
@@ -90,6 +105,34 @@ impl Live {
                 // No single object is followed here by its name.
                 Seen::Only(..) => {}
             }
+        }
+    }
+
+    /// There are few of these objects, and they hardly change: each change makes the picture anew.
+    async fn keep_storage(&self, mut seen: mpsc::Receiver<Seen>) {
+        let mut world = World::default();
+        while let Some(event) = seen.recv().await {
+            let now = Timestamp::now();
+            match event {
+                Seen::Listed(kind, list) => {
+                    for key in world.keys(kind) {
+                        world.remove(&key);
+                    }
+                    for object in list {
+                        world.put(kind, object, now);
+                    }
+                }
+                Seen::Changed(kind, object) => {
+                    world.put(kind, object, now);
+                }
+                Seen::Only(key, Some(object)) => {
+                    world.put(key.kind, object, now);
+                }
+                Seen::Only(key, None) | Seen::Gone(key, _) => {
+                    world.remove(&key);
+                }
+            }
+            *self.storage.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(world.clone());
         }
     }
 

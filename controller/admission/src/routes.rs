@@ -152,6 +152,7 @@ impl Routes {
     ) -> Result<AdmissionResponse> {
         let mut around = (*self.live.around()).clone();
         around.random = (self.uuid()?, self.uuid()?);
+        around.storage = self.live.storage();
         if hook.question == Question::Eviction {
             // It may wait for the API server, and holds no memory meanwhile.
             drop(body);

@@ -97,6 +97,17 @@ impl Spec {
         of_claim.or_else(of_storage)
     }
 
+    /// The PVC itself says what fills it, by `dataSource` or `dataSourceRef`, and the DataVolume has no source.
+    pub fn is_filled_otherwise(&self) -> bool {
+        let of_pvc =
+            self.pvc.as_ref().is_some_and(|pvc| pvc.data_source.is_some() || pvc.data_source_ref.is_some());
+        let of_storage = self
+            .storage
+            .as_ref()
+            .is_some_and(|pvc| pvc.data_source.is_some() || pvc.data_source_ref.is_some());
+        self.source.is_none() && self.source_ref.is_none() && (of_pvc || of_storage)
+    }
+
     /// The field by which a PVC or a snapshot of another namespace is cloned, and that namespace.
     pub fn clones_out(&self, namespace: Option<&str>) -> Option<(&'static str, &str)> {
         let source = self.source.as_ref()?;

@@ -21,6 +21,7 @@ pub fn decide(world: &World, key: &Key, now: Timestamp) -> Plan {
             // The export is of a disk that is whole: what is written of its filling is written first.
             plan.and(export::decide(world, namespace, name, now))
         }
+        Kind::PersistentVolume => datavolume::hand_back(world, name),
         Kind::DataSource => datasource::decide(world, namespace, name, now),
         Kind::DataImportCron => dataimportcron::decide(world, namespace, name, now),
         Kind::StorageProfile | Kind::StorageClass => storageprofile::decide(world, name, now),

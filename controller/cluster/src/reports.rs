@@ -145,7 +145,7 @@ fn worker(world: &World, pod: &Pod) -> Option<(Key, SocketAddr, Work)> {
     let work = Work::of(&pod.meta)?;
     let is_its = world.worker_for(claim, work).is_some_and(|worker| worker.meta.uid == pod.meta.uid);
     let of_volume = || world.data_volumes.get(namespace, &owner.name)?.status.as_ref()?.phase.clone();
-    let is_filled = match claim.is_upload_target() {
+    let is_filled = match claim.is_upload_target() || claim.target().is_some() {
         _ if work == Work::Export => true,
         true => !claim.is_filled(),
         false => of_volume().is_some_and(|phase| {

@@ -98,9 +98,10 @@ pub struct Note {
 }
 
 impl Step {
-    /// The kind of what it makes for the object that is decided on: that it cannot be made is said there.
+    /// The kind of what it makes for the object that is decided on, or makes larger: that it cannot be is said there.
     pub fn makes(&self) -> Option<Kind> {
         match self {
+            Step::Patch { key, change, .. } if !change["spec"]["resources"].is_null() => Some(key.kind),
             Step::Create { key, .. } | Step::IssueForPod(ForPod { key, .. }) => Some(key.kind),
             Step::Unused { claim } => Some(claim.kind),
             _ => None,

@@ -8,6 +8,7 @@
 use crate::accounts::{Accounts, NODE_CLAIM};
 use crate::objects::{Program, names};
 use crate::servers::SERVICE;
+use api::cdi::annotations::APPLY_PROFILE;
 use serde_json::{Value, json};
 
 /// How long the API server waits for an answer, in seconds.
@@ -61,6 +62,8 @@ pub enum Question {
     Eviction,
     /// Whether a DataVolume may clone its source, and the token that says so.
     FillDataVolume,
+    /// What a PVC lacks that asks for it.
+    FillClaim,
     /// Whether a DataVolume may be written.
     DataVolume,
     /// Whether a DataImportCron may be written.
@@ -255,6 +258,20 @@ pub const WEBHOOKS: &[Webhook] = &[
         counts: false,
     },
     Webhook {
+        question: Question::FillClaim,
+        name: "pvc-mutate.cdi.kubevirt.io",
+        path: "/pvc-mutate",
+        mutates: true,
+        writes: false,
+        group: "",
+        resources: &["persistentvolumeclaims"],
+        operations: CREATE,
+        unless: &[Unless::Api],
+        // Other PVCs are none of its business; and where no virt-api answers, the API server says what is missing.
+        strict: false,
+        counts: false,
+    },
+    Webhook {
         question: Question::DataVolume,
         name: "datavolume-validate.cdi.kubevirt.io",
         path: "/datavolume-validate",
@@ -328,6 +345,14 @@ impl Webhook {
         WEBHOOKS.iter().find(|webhook| webhook.path == path)
     }
 
+    /// The labels of the objects that it is asked about.
+    fn selector(&self) -> Value {
+        match self.question {
+            Question::FillClaim => json!({"matchLabels": {APPLY_PROFILE: "true"}}),
+            _ => json!({}),
+        }
+    }
+
     /// The version of the resources, in which they are shown to it.
     fn version(&self) -> &'static str {
         if self.group == CDI { api::cdi::VERSION } else { "v1" }
@@ -351,7 +376,7 @@ impl Webhook {
             "failurePolicy": if self.strict { "Fail" } else { "Ignore" },
             "matchPolicy": "Equivalent",
             "namespaceSelector": {},
-            "objectSelector": {},
+            "objectSelector": self.selector(),
             "sideEffects": if self.writes { "NoneOnDryRun" } else { "None" },
             "timeoutSeconds": PATIENCE,
         });
@@ -437,7 +462,20 @@ mod tests {
             "!(request.operation != 'CREATE' && request.userInfo.username == \
              'system:serviceaccount:here:kubevirt-controller')"
         );
-        assert_eq!(configuration(true, "here", "").as_array().unwrap().len(), 3);
+        assert_eq!(configuration(true, "here", "").as_array().unwrap().len(), 4);
+    }
+
+    /// A cluster's PVCs do not wait for virt-api: it is asked about those that carry a label, and not waited for.
+    #[test]
+    fn pvcs_are_asked_about_where_they_ask_for_it_and_never_wait() {
+        let all = configuration(true, "here", "");
+        let of_core = |hook: &&Value| hook["rules"][0]["apiGroups"][0] == "";
+        let hooks: Vec<&Value> = all.as_array().unwrap().iter().filter(of_core).collect();
+        let [hook] = hooks[..] else { panic!("{all}") };
+        assert_eq!(hook["failurePolicy"], "Ignore");
+        let label = json!({"matchLabels": {"cdi.kubevirt.io/applyStorageProfile": "true"}});
+        assert_eq!(hook["objectSelector"], label);
+        assert_eq!(hook["rules"][0]["operations"], json!(["CREATE"]));
     }
 
     /// Whoever writes a disk waits for virt-api; virt-controller, which keeps its status and its finalizers, does not.

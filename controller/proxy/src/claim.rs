@@ -5,11 +5,13 @@
 //!  storage.pod.ready is not "true" ────────────────────► waits: asked again for 10 s
 //!  else ───────────────────────────────────────────────► ready
 //! ```
+//!
+//! A PVC whose `dataSourceRef` is a VolumeUploadSource is filled by way of another one, `prime-UID`: the upload goes there.
 
 use crate::route::Content;
 use api_server::error::ErrorKind;
 use api_server::{Server as _, Writer};
-use kubernetes::objects::{Key, Kind};
+use kubernetes::objects::{Key, Kind, PRIME, names};
 use kubernetes::uploads::{CONTENT_TYPE, POD_PHASE, POD_READY, TARGET};
 use serde_json::Value;
 use std::time::Duration;
@@ -30,13 +32,36 @@ enum State {
     Refused(String),
 }
 
+/// A PVC whose pod takes an upload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Ready {
+    /// Its name: that of the token, or of the PVC that is filled in its place.
+    pub(crate) name: String,
+    /// What it takes.
+    pub(crate) content: Content,
+}
+
 /// Waits until the pod of a PVC takes an upload; else why it does not.
-pub(crate) async fn ready(api: &Writer, namespace: &str, name: &str) -> Result<Content, String> {
-    let key = Key::new(Kind::PersistentVolumeClaim, namespace, name);
+pub(crate) async fn ready(api: &Writer, namespace: &str, name: &str) -> Result<Ready, String> {
+    let mut key = Key::new(Kind::PersistentVolumeClaim, namespace, name);
     let end = Instant::now() + PATIENCE;
     loop {
         let state = match api.get(&key).await {
-            Ok(pvc) => look(name, &pvc),
+            Ok(pvc) if key.name == name => match prime(&pvc) {
+                // Its uid is in that name: it stays the same, as long as the PVC is the same.
+                Some(prime) if !is_bound(&pvc) => {
+                    key.name = prime;
+                    continue;
+                }
+                Some(_) => finished(name),
+                None => look(name, &pvc),
+            },
+            Ok(pvc) if is_filled_for(&pvc, name) => look(name, &pvc),
+            Ok(_) => State::Refused(format!("PVC {} is not filled in the place of PVC {name}", key.name)),
+            Err(error) if error.kind() == ErrorKind::Gone && key.name != name => State::Waits(format!(
+                "PVC {}, which is filled in the place of PVC {name}, was not made",
+                key.name
+            )),
             Err(error) if error.kind() == ErrorKind::Gone => {
                 State::Refused(format!("rejecting Upload Request for PVC {name} that doesn't exist"))
             }
@@ -46,7 +71,7 @@ pub(crate) async fn ready(api: &Writer, namespace: &str, name: &str) -> Result<C
             }
         };
         match state {
-            State::Ready(content) => return Ok(content),
+            State::Ready(content) => return Ok(Ready { name: key.name, content }),
             State::Refused(why) => return Err(why),
             State::Waits(why) if Instant::now() + PERIOD > end => {
                 let seconds = PATIENCE.as_secs();
@@ -57,14 +82,43 @@ pub(crate) async fn ready(api: &Writer, namespace: &str, name: &str) -> Result<C
     }
 }
 
+/// The name of the PVC that is filled in the place of one, where that is so.
+fn prime(pvc: &Value) -> Option<String> {
+    let named = &pvc["spec"]["dataSourceRef"];
+    let is_upload = named["apiGroup"] == Kind::VolumeUploadSource.group()
+        && named["kind"] == Kind::VolumeUploadSource.name();
+    let uid = pvc["metadata"]["uid"].as_str().filter(|_| is_upload)?;
+    let name = format!("{PRIME}{uid}");
+    names::is_name(&name).then_some(name)
+}
+
+fn is_bound(pvc: &Value) -> bool {
+    pvc["status"]["phase"] == "Bound"
+}
+
+/// The PVC is filled in the place of one of this name: by its owner, whose uid its own name has.
+fn is_filled_for(pvc: &Value, name: &str) -> bool {
+    let own = pvc["metadata"]["name"].as_str().unwrap_or_default();
+    let mut owners = pvc["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+    owners.any(|owner| {
+        let uid = owner["uid"].as_str().unwrap_or_default();
+        owner["controller"] == true
+            && owner["kind"] == Kind::PersistentVolumeClaim.name()
+            && owner["name"] == name
+            && own.strip_prefix(PRIME) == Some(uid)
+    })
+}
+
+fn finished(name: &str) -> State {
+    State::Refused(format!("rejecting Upload Request for PVC {name} that already finished uploading"))
+}
+
 /// What the annotations of a PVC say.
 fn look(name: &str, pvc: &Value) -> State {
     let annotations = &pvc["metadata"]["annotations"];
     let is = |key: &str| annotations[key].as_str().unwrap_or_default();
     if is(POD_PHASE) == "Succeeded" {
-        return State::Refused(format!(
-            "rejecting Upload Request for PVC {name} that already finished uploading"
-        ));
+        return finished(name);
     }
     let content = match is(CONTENT_TYPE) {
         "" | "kubevirt" => Content::Disk,
@@ -137,10 +191,39 @@ mod tests {
             "/api/v1/namespaces/n/persistentvolumeclaims/disk",
             pvc(&[(TARGET, ""), (POD_READY, "true")]),
         );
-        assert_eq!(ready(&api, "n", "disk").await, Ok(Content::Disk));
+        let taken = Ready { name: "disk".to_owned(), content: Content::Disk };
+        assert_eq!(ready(&api, "n", "disk").await, Ok(taken));
         // One that is looked at needs no other right.
         server.kept_to(Program::Proxy);
         let used = [(Kind::PersistentVolumeClaim, None, "get")];
         assert_eq!(server.rights(), BTreeSet::from(used));
+    }
+
+    /// An upload to a PVC with a VolumeUploadSource goes to the one that is filled in its place, and to no stranger of that name.
+    #[tokio::test]
+    async fn an_upload_follows_a_pvc_to_the_one_that_is_filled_in_its_place() {
+        let server = Asked::begin().await;
+        let api = Writer::new(server.client.clone(), "cdi-uploadproxy");
+        let named = json!({"apiGroup": "cdi.kubevirt.io", "kind": "VolumeUploadSource", "name": "a"});
+        let at = "/api/v1/namespaces/n/persistentvolumeclaims";
+        let target = |phase: &str| json!({"metadata": {"uid": "1"}, "spec": {"dataSourceRef": named}, "status": {"phase": phase}});
+        server.has(&format!("{at}/disk"), target("Pending"));
+        let prime = |uid: &str| {
+            let owner =
+                json!({"kind": "PersistentVolumeClaim", "name": "disk", "uid": uid, "controller": true});
+            let mut prime = pvc(&[(TARGET, ""), (POD_READY, "true")]);
+            prime["metadata"]["name"] = json!("prime-1");
+            prime["metadata"]["ownerReferences"] = json!([owner]);
+            prime
+        };
+        server.has(&format!("{at}/prime-1"), prime("2"));
+        assert!(
+            ready(&api, "n", "disk").await.unwrap_err().contains("is not filled in the place of PVC disk")
+        );
+        server.has(&format!("{at}/prime-1"), prime("1"));
+        let taken = Ready { name: "prime-1".to_owned(), content: Content::Disk };
+        assert_eq!(ready(&api, "n", "disk").await, Ok(taken));
+        server.has(&format!("{at}/disk"), target("Bound"));
+        assert!(ready(&api, "n", "disk").await.unwrap_err().ends_with("already finished uploading"));
     }
 }

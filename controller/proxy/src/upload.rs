@@ -117,15 +117,15 @@ impl Uploads {
 
     async fn passed_on(&self, wanted: &Wanted<'_>, body: Pieces, passed: Arc<AtomicU64>) -> HttpResponse {
         let Claims { namespace, name, .. } = &wanted.claims;
-        let content = match claim::ready(&self.api, namespace, name).await {
-            Ok(content) => content,
+        let claim::Ready { name: filled, content } = match claim::ready(&self.api, namespace, name).await {
+            Ok(ready) => ready,
             Err(why) => return said(StatusCode::SERVICE_UNAVAILABLE, escaped(&why)),
         };
         let Some(path) = wanted.route.at_pod(content) else {
             let what = "an archive has no resumable upload: send it to /v1beta1/upload";
             return plain(StatusCode::NOT_FOUND, what);
         };
-        let host = host(namespace, name);
+        let host = host(namespace, &filled);
         let has_body = !body.is_end_stream();
         let (body, is_passed, go_ahead) = awaited(body, has_body, passed);
         let request = Request::builder().method(wanted.method.clone()).uri(path);

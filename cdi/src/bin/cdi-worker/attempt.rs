@@ -38,9 +38,12 @@ pub(crate) fn run() -> ExitCode {
 pub(crate) fn with_order<J: Job>(work: fn(&Order<J>) -> Said) -> ExitCode {
     let said = match order() {
         Ok(order) => work(&order),
-        Err(e) => {
-            Said::Failed(Fault { reason: fault::FAILED.to_owned(), message: e.chain(), may_retry: false })
-        }
+        Err(e) => Said::Failed(Fault {
+            reason: fault::FAILED.to_owned(),
+            message: e.chain(),
+            may_retry: false,
+            ..Fault::default()
+        }),
     };
     let is_done = matches!(said, Said::Done(_));
     say(&said);

@@ -51,7 +51,7 @@ fn judged(fault: Fault, failures: u32, memory: u64) -> Fault {
         "{failures} attempts in a row were killed and came no further: the image wants more memory than the pod's limit of \
          {limit} bytes"
     );
-    Fault { reason: "MemoryLimit".to_owned(), message, may_retry: false }
+    Fault { reason: "MemoryLimit".to_owned(), message, may_retry: false, ..Fault::default() }
 }
 
 struct Attempts<J> {
@@ -139,8 +139,12 @@ mod tests {
 
     #[test]
     fn attempts_that_are_killed_come_to_an_end_with_their_number() {
-        let killed =
-            || Fault { reason: KILLED.to_owned(), message: "it was killed".to_owned(), may_retry: true };
+        let killed = || Fault {
+            reason: KILLED.to_owned(),
+            message: "it was killed".to_owned(),
+            may_retry: true,
+            ..Fault::default()
+        };
         assert!(judged(killed(), HOPELESS - 1, 96 << 20).may_retry);
         let last = judged(killed(), HOPELESS, 96 << 20);
         assert_eq!((last.reason.as_str(), last.may_retry), ("MemoryLimit", false));

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `NotFound`, `Forbidden` | no | 404 and 410; 401, 403 and 407 |
 //! | `ChecksumError` | no | the checksum of the DataVolume |
-//! | `DataVolumeTooSmall` | no | with the bytes of the disk, of the volume, and those that are missing |
+//! | `DataVolumeTooSmall` | no | with the bytes of the disk, of the volume, and those that are missing; also as a number, by which virt-controller may make the PVC larger |
 //! | `MemoryLimit` | no | with the memory limit that would do |
 //! | `InvalidImage`, `InvalidArchive` | no | hostile, broken, or not supported |
 //! | `InvalidJob` | no | the job makes no sense |
@@ -43,14 +43,22 @@ pub(crate) const BASE: u64 = 32 << 20;
 
 /// Why an attempt at this job failed.
 pub(crate) fn of(error: &Error, job: &Import) -> Fault {
-    let final_fault =
-        |reason: &str, message: String| Fault { reason: reason.to_owned(), message, may_retry: false };
+    let final_fault = |reason: &str, message: String| Fault {
+        reason: reason.to_owned(),
+        message,
+        may_retry: false,
+        ..Fault::default()
+    };
     match (error.kind(), error.detail()) {
         (ErrorKind::NotFound, _) => final_fault("NotFound", sentence(error)),
         (ErrorKind::Auth, _) => final_fault("Forbidden", sentence(error)),
         (ErrorKind::Usage | ErrorKind::Refused, Some(detail)) => {
             let (reason, message) = of_detail(error, detail, job);
-            final_fault(reason, message)
+            let required = match *detail {
+                Detail::TooLarge { disk, .. } => Some(disk),
+                _ => None,
+            };
+            Fault { required, ..final_fault(reason, message) }
         }
         (ErrorKind::Usage, None) => final_fault("InvalidJob", sentence(error)),
         (ErrorKind::Refused, None) => final_fault(invalid(job), sentence(error)),
@@ -63,7 +71,7 @@ pub(crate) fn of(error: &Error, job: &Import) -> Fault {
                 _ if is_full(error) => "NoSpace",
                 _ => FAILED,
             };
-            Fault { reason: reason.to_owned(), message: sentence(error), may_retry: true }
+            Fault { reason: reason.to_owned(), message: sentence(error), may_retry: true, ..Fault::default() }
         }
     }
 }
@@ -89,7 +97,7 @@ pub(crate) fn of_export(error: &Error, job: &Export) -> Fault {
         (ErrorKind::Failed, _) => (FAILED, sentence(error)),
     };
     let may_retry = matches!(reason, INTERRUPTED | FAILED);
-    Fault { reason: reason.to_owned(), message, may_retry }
+    Fault { reason: reason.to_owned(), message, may_retry, ..Fault::default() }
 }
 
 /// The registry does not take a name, a document or a method, and will not the next time. Of an upload under way it may have lost
@@ -229,6 +237,7 @@ mod tests {
         let begins = "DataVolume too small to contain image: the disk has 3145728 bytes, the volume holds 1048576, \
                       2097152 are missing";
         assert!(fault.message.starts_with(begins), "{}", fault.message);
+        assert_eq!(fault.required, Some(3 << 20));
     }
 
     #[test]

@@ -150,7 +150,10 @@ impl Progress {
     /// The connection of an upload broke, and another may go on with it.
     pub(crate) fn holds(&mut self, message: String) {
         self.is_held = true;
-        self.ends(Stage::Waiting, &Fault { reason: INTERRUPTED.to_owned(), message, may_retry: true });
+        self.ends(
+            Stage::Waiting,
+            &Fault { reason: INTERRUPTED.to_owned(), message, may_retry: true, ..Fault::default() },
+        );
     }
 
     /// Another connection goes on with it.
@@ -171,7 +174,8 @@ impl Progress {
     /// The deadline of the pod passed.
     pub(crate) fn is_late(&mut self) {
         let message = self.words.late.to_owned();
-        let fault = Fault { reason: "DeadlinePassed".to_owned(), message, may_retry: true };
+        let fault =
+            Fault { reason: "DeadlinePassed".to_owned(), message, may_retry: true, ..Fault::default() };
         self.ends(Stage::Waiting, &fault);
         self.report.deadline_passed = true;
     }
@@ -260,7 +264,7 @@ impl Progress {
         }
         self.is_stopped = true;
         let message = self.words.stops.to_owned();
-        let fault = Fault { reason: INTERRUPTED.to_owned(), message, may_retry: true };
+        let fault = Fault { reason: INTERRUPTED.to_owned(), message, may_retry: true, ..Fault::default() };
         self.ends(Stage::Waiting, &fault);
     }
 
@@ -268,6 +272,7 @@ impl Progress {
         self.report.stage = stage;
         self.report.reason.clone_from(&fault.reason);
         self.report.message.clone_from(&fault.message);
+        self.report.required = fault.required;
         (self.report.rate, self.report.seconds_left, self.report.retry_at) = (0, None, None);
     }
 
@@ -328,7 +333,12 @@ mod tests {
     use super::*;
 
     fn fault() -> Fault {
-        Fault { reason: "Failed".into(), message: "the server went away".into(), may_retry: true }
+        Fault {
+            reason: "Failed".into(),
+            message: "the server went away".into(),
+            may_retry: true,
+            ..Fault::default()
+        }
     }
 
     #[test]

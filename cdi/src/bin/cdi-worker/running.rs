@@ -106,7 +106,7 @@ fn harmed(status: ExitStatus) -> Fault {
         }
     };
     let reason = if is_killed { KILLED } else { FAILED };
-    Fault { reason: reason.to_owned(), message, may_retry: is_killed }
+    Fault { reason: reason.to_owned(), message, may_retry: is_killed, ..Fault::default() }
 }
 
 /// Whatever ends us, it ends too: by the one signal that nobody ignores.

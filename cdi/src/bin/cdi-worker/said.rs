@@ -82,7 +82,7 @@ pub(crate) struct Disk {
 }
 
 /// Why an attempt failed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Fault {
     /// In one word, for conditions.
     pub(crate) reason: String,
@@ -90,4 +90,7 @@ pub(crate) struct Fault {
     pub(crate) message: String,
     /// Whether another attempt may mend it.
     pub(crate) may_retry: bool,
+    /// Bytes of the disk, where the volume is too small for them.
+    #[serde(default)]
+    pub(crate) required: Option<u64>,
 }

@@ -7,8 +7,9 @@ use api::machine::Settings;
 use api::wire::Path;
 use kubernetes::accounts::Accounts;
 use kubernetes::config::Config;
-use kubernetes::objects::Plain;
+use kubernetes::objects::{Plain, World};
 use serde_json::Value;
+use std::sync::Arc;
 
 /// What surrounds a request.
 #[derive(Clone, Debug)]
@@ -23,6 +24,8 @@ pub struct Around {
     pub installations: Vec<(String, String)>,
     /// A new uuid, and a new serial number.
     pub random: (String, String),
+    /// What storage can do: StorageClasses, StorageProfiles, the CDIConfig.
+    pub storage: Arc<World>,
     /// A kind of which there still are objects, where that was asked for.
     pub left: Option<&'static str>,
     /// The pod that is to be evicted, where that was asked for.
@@ -43,6 +46,7 @@ impl Around {
             permitted: Settings::of_cluster(object.map_or(&Value::Null, |object| &object.object)),
             installations: Vec::new(),
             random: Default::default(),
+            storage: Arc::default(),
             left: None,
             evicted: None,
             clones: Vec::new(),

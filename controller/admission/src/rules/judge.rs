@@ -22,6 +22,7 @@ pub fn judge(webhook: &Webhook, request: &Request, around: &Around) -> Admission
         (Question::KubeVirtRemoval, _) => kubevirt::deletion(request, around),
         (Question::Eviction, _) => eviction::judge(request, around),
         (Question::FillDataVolume, _) => clone::fill(request, around),
+        (Question::FillClaim, _) => cdi::claim(request, around),
         (Question::DataVolume, _) => cdi::data_volume(request),
         (Question::DataImportCron, _) => cdi::import_cron(request),
         (Question::Populator, _) => cdi::populator(request),

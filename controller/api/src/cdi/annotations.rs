@@ -24,6 +24,26 @@ pub const RUNNING_MESSAGE: &str = "cdi.kubevirt.io/storage.condition.running.mes
 pub const IMPORT_CRON: &str = "cdi.kubevirt.io/dataImportCron";
 /// Digest of the image that a DataImportCron saw last.
 pub const DESIRED_DIGEST: &str = "cdi.kubevirt.io/storage.import.sourceDesiredDigest";
+/// Permits that a DataVolume takes a PVC of its name that is there already, as it is: `true`. On either of them.
+pub const ALLOW_ADOPTION: &str = "cdi.kubevirt.io/allowClaimAdoption";
+/// Says of a DataVolume that its PVC comes from elsewhere with its content, for example from a backup. Any value says so.
+pub const PRE_POPULATED: &str = "cdi.kubevirt.io/storage.prePopulated";
+/// Name of the DataVolume, or the PVC, that the content of a PVC was written for.
+pub const POPULATED_FOR: &str = "cdi.kubevirt.io/storage.populatedFor";
+/// Says of a PVC that its `dataSource` or `dataSourceRef` fills it, and no worker pod of its DataVolume.
+pub const EXTERNAL_POPULATION: &str = "cdi.kubevirt.io/externalPopulation";
+/// Asks for a PersistentVolume that is reserved for the PVC of a DataVolume, and holds its content. Any value says so.
+pub const CHECK_STATIC_VOLUME: &str = "cdi.kubevirt.io/storage.checkStaticVolume";
+/// Uid of the importer pod for whose image the PVC was made larger.
+pub const GROWN_FOR: &str = "cdi.kubevirt.io/storage.grownFor";
+/// Name of the PVC that is filled in the place of one with a `dataSourceRef`.
+pub const PRIME: &str = "cdi.kubevirt.io/storage.populator.pvcPrime";
+/// Kind of the source that such a PVC is filled from.
+pub const POPULATOR_KIND: &str = "cdi.kubevirt.io/storage.populator.kind";
+/// Progress of the filling of a PVC with a `dataSourceRef`, in percent.
+pub const POPULATOR_PROGRESS: &str = "cdi.kubevirt.io/storage.populator.progress";
+/// Reclaim policy of a PersistentVolume before it was handed over from one PVC to another.
+pub const RECLAIM_POLICY: &str = "cdi.kubevirt.io/storage.populator.reclaimPolicy";
 /// Asks for the fields of a PVC to be filled in from the StorageProfile.
 pub const APPLY_PROFILE: &str = "cdi.kubevirt.io/applyStorageProfile";
 

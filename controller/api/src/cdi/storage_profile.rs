@@ -98,3 +98,21 @@ words! {
         UnrecognizedStorageClassParameters = "UnrecognizedStorageClassParameters",
     }
 }
+
+impl ClaimPropertySet {
+    /// Fills in access modes and the volume mode that are left out: those of the first of these sets, or of the first that has
+    /// what is not left out. What no set says stays as it is.
+    pub fn fill(sets: &[ClaimPropertySet], access: &mut Vec<String>, volume: &mut Option<String>) {
+        let fits = |set: &&ClaimPropertySet| {
+            (access.is_empty() || set.access_modes.iter().any(|mode| access.contains(mode)))
+                && volume.as_ref().is_none_or(|volume| set.volume_mode == *volume)
+        };
+        let Some(set) = sets.iter().find(fits) else { return };
+        if access.is_empty() {
+            access.clone_from(&set.access_modes);
+        }
+        if volume.is_none() {
+            *volume = Some(set.volume_mode.clone());
+        }
+    }
+}

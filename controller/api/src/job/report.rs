@@ -39,6 +39,9 @@ pub struct Report {
     /// Digest of the manifest of the image that an export has made.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub digest: String,
+    /// Bytes of the disk that the volume is too small for; unset where they are not known, and where it is not too small.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub required: Option<u64>,
     /// Labels for the PVC, from the environment of an image's configuration.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,

@@ -1,10 +1,11 @@
-//! A PVC that takes an upload without a DataVolume (`virtctl image-upload pvc`): it is looked at as the DataVolume that would
-//! have made it, and its annotations are the status.
+//! A PVC that is filled without a DataVolume: it takes an upload (`virtctl image-upload pvc`), or is filled in the place of one
+//! with a `dataSourceRef` (`populator`). It is looked at as the DataVolume that would have made it, and its annotations are the
+//! status.
 //!
 //! ```text
 //!  PVC, annotated cdi.kubevirt.io/storage.upload.target ──volume()──► DataVolume with source.upload ──► Round ──► Status
 //!        ▲                                                                                                         │
-//!        └──────────────────────────────────────── notes::upload ──────────────────────────────────────────────────┘
+//!        └──────────────────────────────────────── notes::whole_round ──────────────────────────────────────────────┘
 //! ```
 //!
 //! A pod that failed, a PVC that waits: the annotations say so by the words that a DataVolume's condition `Running` has.
@@ -13,25 +14,30 @@ use super::notes::{MESSAGE, REASON, RESTARTS, RUNNING, SINCE};
 use super::{NOT_SERVED, WAITS};
 use api::datavolume::{Condition, ConditionType, ContentType, DataVolume, Phase, Source, Spec, Status};
 use api::meta::{Empty, ObjectMeta};
-use kubernetes::objects::PersistentVolumeClaim;
+use kubernetes::objects::{PersistentVolumeClaim, Work};
 use kubernetes::uploads::{CONTENT_TYPE, POD_PHASE, POD_READY};
 
 /// Where a PVC asks for all blocks to be allocated.
-const PREALLOCATION: &str = "cdi.kubevirt.io/storage.preallocation.requested";
+pub(super) const PREALLOCATION: &str = "cdi.kubevirt.io/storage.preallocation.requested";
 
-/// The DataVolume that would have made a PVC.
+/// The DataVolume that would have made a PVC which takes an upload.
 pub(super) fn volume(claim: &PersistentVolumeClaim) -> DataVolume {
+    of_source(claim, Source { upload: Some(Empty::default()), ..Source::default() }, Work::Upload)
+}
+
+/// The DataVolume that would have made a PVC which is filled from a source.
+pub(super) fn of_source(claim: &PersistentVolumeClaim, source: Source, work: Work) -> DataVolume {
     let ObjectMeta { name, namespace, uid, annotations, .. } = claim.meta.clone();
     let note = |name: &str| annotations.get(name).map(String::as_str);
     DataVolume {
         spec: Spec {
-            source: Some(Source { upload: Some(Empty::default()), ..Source::default() }),
+            source: Some(source),
             pvc: Some(claim.spec.clone()),
             content_type: note(CONTENT_TYPE).map(ContentType::from),
             preallocation: note(PREALLOCATION).map(|text| text == "true"),
             ..Spec::default()
         },
-        status: Some(status(note)),
+        status: Some(status(note, work)),
         metadata: ObjectMeta {
             name,
             namespace,
@@ -44,7 +50,8 @@ pub(super) fn volume(claim: &PersistentVolumeClaim) -> DataVolume {
 }
 
 /// What the annotations say.
-fn status<'a>(note: impl Fn(&str) -> Option<&'a str>) -> Status {
+fn status<'a>(note: impl Fn(&str) -> Option<&'a str>, work: Work) -> Status {
+    let words = super::words::of(work);
     let text = |name: &str| note(name).map(str::to_owned).filter(|text| !text.is_empty());
     let running = note(RUNNING).map(|is| Condition {
         r#type: ConditionType::Running,
@@ -57,9 +64,10 @@ fn status<'a>(note: impl Fn(&str) -> Option<&'a str>) -> Status {
     });
     let phase = match (note(POD_PHASE), note(REASON)) {
         (Some("Succeeded"), _) => Phase::Succeeded,
-        (_, Some(NOT_SERVED)) => Phase::Failed,
+        (Some("Failed"), _) | (_, Some(NOT_SERVED)) => Phase::Failed,
         _ if note(POD_READY) == Some("true") => Phase::UploadReady,
-        (Some("Pending" | "Running"), _) => Phase::UploadScheduled,
+        (Some("Running"), _) => words.broke.clone(),
+        (Some("Pending"), _) => words.scheduled.0.clone(),
         (_, Some(WAITS)) => Phase::WaitForFirstConsumer,
         _ if running.is_some() => Phase::Pending,
         _ => Phase::default(),
@@ -104,7 +112,7 @@ mod tests {
             let wanted = Status { phase: Some(phase.clone()), conditions: vec![said], ..Status::default() };
             let mut claim = PersistentVolumeClaim::default();
             let mut plan = kubernetes::plan::Plan::default();
-            super::super::notes::upload(&claim, &wanted, None, true, &mut plan);
+            super::super::notes::whole_round(&claim, &wanted, None, (Work::Upload, true), &mut plan);
             let [kubernetes::plan::Step::Patch { change, .. }] = &plan.steps[..] else { panic!("{plan:?}") };
             for (name, value) in change["metadata"]["annotations"].as_object().unwrap() {
                 claim.meta.annotations.insert(name.clone(), value.as_str().unwrap().to_owned());
@@ -112,7 +120,7 @@ mod tests {
             let read = volume(&claim).status.unwrap();
             assert_eq!((read.phase, &read.conditions), (Some(phase), &wanted.conditions));
             plan = kubernetes::plan::Plan::default();
-            super::super::notes::upload(&claim, &wanted, None, true, &mut plan);
+            super::super::notes::whole_round(&claim, &wanted, None, (Work::Upload, true), &mut plan);
             assert!(plan.is_empty(), "{plan:?}");
         }
     }

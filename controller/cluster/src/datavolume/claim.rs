@@ -11,7 +11,9 @@
 use super::clone::Size;
 use super::size::Overhead;
 use crate::storageprofile;
+use api::cdi::ClaimPropertySet;
 pub(super) use api::cdi::annotations::BIND_AT_ONCE as AT_ONCE;
+use api::cdi::annotations::{EXTERNAL_POPULATION, GROWN_FOR};
 use api::claim::ClaimSpec;
 use api::datavolume::{ContentType, DataVolume, Spec, Storage};
 use api::wire::Wire;
@@ -19,6 +21,13 @@ use kubernetes::objects::{Kind, PersistentVolumeClaim, StorageClass, World, owne
 use kubernetes::uploads::{CONTENT_TYPE, TARGET};
 use serde_json::{Map, Value, json};
 
+/// The labels of every PVC that is made here, as upstream has them.
+pub(super) const WORKER_OBJECT: [(&str, &str); 4] = [
+    ("app", "containerized-data-importer"),
+    ("app.kubernetes.io/managed-by", "cdi-controller"),
+    ("app.kubernetes.io/component", "storage"),
+    ("alerts.k8s.io/KubePersistentVolumeFillingUp", "disabled"),
+];
 /// Less than a disk can have.
 const LEAST: u64 = 1 << 20;
 /// The access mode and the volume mode that every provisioner can do.
@@ -104,7 +113,12 @@ impl<'a> Wanted<'a> {
     pub(super) fn of_claim(self, claim: &PersistentVolumeClaim, world: &'a World) -> Wanted<'a> {
         let name = claim.spec.storage_class_name.clone();
         let class = name.as_deref().and_then(|name| world.storage_classes.get("", name));
-        Wanted { spec: ClaimSpec { storage_class_name: name, ..self.spec }, class, ..self }
+        // One that was made larger for its image takes a larger disk.
+        let is_grown = claim.meta.annotations.contains_key(GROWN_FOR);
+        let grown = claim.spec.storage().filter(|_| is_grown).and_then(api::quantity::Quantity::bytes);
+        let grown = grown.map(|bytes| Overhead::of(world, name.as_deref()).disk_in(bytes));
+        let disk = self.disk.map(|disk| disk.max(grown.unwrap_or(0)));
+        Wanted { spec: ClaimSpec { storage_class_name: name, ..self.spec }, class, disk, ..self }
     }
 }
 
@@ -119,10 +133,7 @@ pub(super) fn object(volume: &DataVolume, wanted: &Wanted<'_>, notes: &[(&str, S
         .filter(|(name, _)| is_passed_on(name))
         .map(|(name, value)| (name.clone(), json!(value)))
         .collect();
-    labels.insert("app".to_owned(), json!("containerized-data-importer"));
-    labels.insert("app.kubernetes.io/managed-by".to_owned(), json!("cdi-controller"));
-    labels.insert("app.kubernetes.io/component".to_owned(), json!("storage"));
-    labels.insert("alerts.k8s.io/KubePersistentVolumeFillingUp".to_owned(), json!("disabled"));
+    labels.extend(WORKER_OBJECT.iter().map(|(label, value)| ((*label).to_owned(), json!(value))));
     let content = match &volume.spec.content_type {
         Some(ContentType::Archive) => "archive",
         _ => "kubevirt",
@@ -134,6 +145,9 @@ pub(super) fn object(volume: &DataVolume, wanted: &Wanted<'_>, notes: &[(&str, S
         annotations.insert(TARGET.to_owned(), json!(""));
     }
     annotations.extend(notes.iter().map(|(name, value)| ((*name).to_owned(), json!(value))));
+    if volume.spec.is_filled_otherwise() {
+        annotations.insert(EXTERNAL_POPULATION.to_owned(), json!("true"));
+    }
     if meta.annotations.contains_key(AT_ONCE) {
         annotations.insert(AT_ONCE.to_owned(), json!(""));
     }
@@ -164,6 +178,7 @@ fn as_it_stands<'a>(
     }
     let mut spec = spec.clone();
     let class = class(&mut spec, world, is_archive);
+    let overhead = overhead.or_that_of(world, spec.storage_class_name.as_deref());
     let disk = (!spec.is_block()).then(|| overhead.disk_in(bytes));
     if disk.is_some_and(|disk| disk < LEAST) {
         return Err(format!("a PVC of {bytes} bytes has no room for a disk of 1 MiB"));
@@ -201,6 +216,7 @@ fn filled_in<'a>(
         ..ClaimSpec::default()
     };
     let class = class(&mut spec, world, is_archive);
+    let overhead = overhead.or_that_of(world, spec.storage_class_name.as_deref());
     let meta = &volume.metadata;
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     match world.pvcs.get(&text(&meta.namespace), &text(&meta.name)) {
@@ -242,32 +258,19 @@ fn take_modes(
     }
     let sets = class.map(|class| storageprofile::sets(world, class));
     let sets = sets.as_deref().unwrap_or_default();
-    match (spec.access_modes.is_empty(), spec.volume_mode.as_deref()) {
-        (false, Some(_)) => {}
-        (false, None) => {
-            let mut sets = sets.iter();
-            let fits = sets.find(|set| set.access_modes.iter().any(|mode| spec.access_modes.contains(mode)));
-            spec.volume_mode = fits.map(|set| set.volume_mode.clone());
-        }
-        (true, Some(wanted)) => {
-            let fits = sets.iter().find(|set| set.volume_mode == wanted);
-            spec.access_modes = fits.map_or_else(|| vec![ONE.to_owned()], |set| set.access_modes.clone());
-        }
-        (true, None) => match (sets.first(), class) {
-            (Some(first), _) => {
-                spec.access_modes.clone_from(&first.access_modes);
-                spec.volume_mode = Some(first.volume_mode.clone());
-            }
-            (None, None) => spec.access_modes = vec![ONE.to_owned()],
-            (None, Some(class)) => {
-                let name = class.meta.name.as_deref().unwrap_or_default();
-                return Err(format!(
-                    "Spec is missing accessMode and volumeMode, cannot get access mode from StorageProfile {name}: \
-                     its provisioner {} makes no volumes; set spec.storage.storageClassName to another StorageClass",
-                    class.provisioner
-                ));
-            }
-        },
+    if let (true, None, true, Some(class)) =
+        (spec.access_modes.is_empty(), &spec.volume_mode, sets.is_empty(), class)
+    {
+        let name = class.meta.name.as_deref().unwrap_or_default();
+        return Err(format!(
+            "Spec is missing accessMode and volumeMode, cannot get access mode from StorageProfile {name}: \
+             its provisioner {} makes no volumes; set spec.storage.storageClassName to another StorageClass",
+            class.provisioner
+        ));
+    }
+    ClaimPropertySet::fill(sets, &mut spec.access_modes, &mut spec.volume_mode);
+    if spec.access_modes.is_empty() {
+        spec.access_modes.push(ONE.to_owned());
     }
     Ok(())
 }

@@ -8,8 +8,8 @@
 //! ```
 
 use super::claim::{AT_ONCE, Wanted};
-use super::registries::Told;
 use super::clone::{self, Served, Way};
+use super::registries::Told;
 use super::{NEXT, Round, WAITS, claim_name, notes, pod, status, upload, worker};
 use api::datavolume::{Condition, ConditionType, Phase};
 use api::job::{Refusal, Report, Stage};
@@ -65,12 +65,10 @@ impl<'a> Round<'a> {
                 self.silent(pod);
             }
             Worker::Done(report) => self.done(claim, pod, &report),
-            Worker::Failed(report) => {
-                let reason = if report.reason.is_empty() { "Error" } else { report.reason.as_str() };
-                notes::import(claim, "Failed", self.next.restart_count, &mut self.after);
-                clone::forget_client(claim, &mut self.after);
-                self.fail(reason, &report.message);
-            }
+            Worker::Failed(report) => match self.grows(wanted, claim, pod, &report) {
+                Ok(()) => {}
+                Err(why) => self.failed(claim, &report, why),
+            },
             Worker::Broke(reason, message, _) if self.is_hopeless(pod, &reason) => {
                 let count = pod.map(worker::attempt).unwrap_or(0).saturating_add(1);
                 let message = format!(
@@ -78,7 +76,7 @@ impl<'a> Round<'a> {
                      is {}, and the image wants more ({message})",
                     pod::MEMORY
                 );
-                notes::import(claim, "Failed", self.next.restart_count, &mut self.after);
+                self.note_import(claim, "Failed", false);
                 self.fail(&reason, &message);
             }
             Worker::Broke(reason, message, next) => self.broke(pod, &reason, &message, next),
@@ -88,6 +86,15 @@ impl<'a> Round<'a> {
                 self.deletes(pod);
             }
         }
+    }
+
+    /// The worker failed, and no other mends that. `why`: the PVC is too small, and does not grow.
+    fn failed(&mut self, claim: &PersistentVolumeClaim, report: &Report, why: Option<String>) {
+        let reason = if report.reason.is_empty() { "Error" } else { report.reason.as_str() };
+        self.note_import(claim, "Failed", false);
+        clone::forget_client(claim, &mut self.after);
+        let why = why.map(|why| format!("; {why}")).unwrap_or_default();
+        self.fail(reason, &format!("{}{why}", report.message));
     }
 
     /// No pod works. What an earlier one said of the transfer is not so any more.
@@ -120,6 +127,9 @@ impl<'a> Round<'a> {
             return self.stops(clone::Stop::Waits(clone::IN_USE, message));
         }
         let pod_name = self.work.pod(claim_name(claim));
+        if self.awaits_growth(claim) {
+            return;
+        }
         if let Some(until) = self.made_until(&pod_name) {
             return self.after.look_again(until);
         }
@@ -173,8 +183,10 @@ impl<'a> Round<'a> {
                 None => return,
             },
         };
+        let settings = kubernetes::config::imports::read(self.world);
         let around = pod::Around {
             config: &config,
+            settings: &settings,
             facts: &self.world.facts,
             claim,
             consumer,
@@ -310,7 +322,7 @@ impl<'a> Round<'a> {
         self.say(ConditionType::Running, "True", "Pod is running", "");
         let noun = self.words().noun;
         self.say(ConditionType::Ready, "False", "TransferRunning", &format!("{noun} is running"));
-        notes::import(claim, "Running", self.next.restart_count, &mut self.after);
+        self.note_import(claim, "Running", false);
         match report {
             Some(report) => {
                 let (word, message) = status::transfer(report);
@@ -333,12 +345,19 @@ impl<'a> Round<'a> {
         self.say(ConditionType::Transferring, "False", "Completed", &message);
         self.next.progress = Some("100.0%".to_owned());
         // First: whoever looks at the PVC alone must not take the disk for one that is to be written.
-        if self.work == Work::Import {
-            notes::import(claim, "Succeeded", self.next.restart_count, &mut self.before);
-        }
+        self.note_import(claim, "Succeeded", true);
         let told = format!("Successfully {} into PVC {}", words.done, claim_name(claim));
         self.go(Phase::Succeeded, Some((false, words.succeeded, told)));
         self.clears(claim, pod);
+    }
+
+    /// Notes on the PVC of a DataVolume what the pod of its import does; `first`: before the status says so.
+    pub(super) fn note_import(&mut self, claim: &PersistentVolumeClaim, phase: &str, first: bool) {
+        // All else is noted as a whole (`looks`).
+        if self.work == Work::Import && !self.is_alone() {
+            let plan = if first { &mut self.before } else { &mut self.after };
+            notes::import(claim, phase, self.next.restart_count, plan);
+        }
     }
 
     /// The pod ended without an end of its work. It goes, and the next one goes on where it stopped, or takes an upload anew.

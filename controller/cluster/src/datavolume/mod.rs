@@ -13,6 +13,8 @@
 //!  users  VMIs that use the disk        alone   a PVC without a DataVolume    notes   annotations of the PVC     words
 //!  registries   what a pod is told about registries
 //!  clone  filled from another PVC
+//!  populator  a PVC with a dataSourceRef      settings  what the CDIConfig says of worker pods
+//!  adopt  a PVC that was there before   grow    one that is too small         elsewhere   one that something else fills
 //! ```
 //!
 //! **Flow.** Each round looks at the PVC and at the pod, makes a copy of the status as it should be, and writes the
@@ -26,15 +28,24 @@
 //! DataVolume, and nothing else.
 //! **Caveats.** The pod of an import that failed stays, so that its log can be read; it goes with the PVC.
 
+mod adopt;
 mod alone;
 mod claim;
+#[cfg(test)]
+mod claim_tests;
 mod clone;
+mod elsewhere;
 mod fill;
+mod grow;
 pub(crate) mod notes;
 pub(crate) mod pod;
+mod populator;
+#[cfg(test)]
+mod populator_tests;
 pub(crate) mod registries;
 #[cfg(test)]
 mod registries_tests;
+mod settings;
 mod size;
 mod status;
 #[cfg(test)]
@@ -55,6 +66,7 @@ use clone::Cloned;
 use jiff::Timestamp;
 use kubernetes::objects::{Key, Kind, PersistentVolumeClaim, Pod, Work, World, key, owner};
 use kubernetes::plan::Plan;
+pub(crate) use populator::hand_back;
 use size::Overhead;
 
 /// What is said of a pod that broke off, before the time of the next one.
@@ -69,9 +81,14 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
     let mut plan = Plan::default();
     let claim = world.pvcs.get(namespace, name);
     let volume = world.data_volumes.get(namespace, name);
-    let target = claim.filter(|claim| claim.is_upload_target());
+    let is_taken = |claim: &&PersistentVolumeClaim| {
+        volume.is_some_and(|volume| adopt::reason(world, &volume.metadata, claim).is_some())
+    };
+    let target = claim.filter(|claim| claim.is_upload_target() && !is_taken(claim));
     let is_there = |meta: &ObjectMeta| meta.deletion_timestamp.is_none();
-    let is_wanted = target.is_some() || volume.is_some_and(|volume| is_there(&volume.metadata));
+    let filled_from = claim.and_then(|claim| populator::source(world, claim));
+    let is_wanted =
+        target.is_some() || filled_from.is_some() || volume.is_some_and(|volume| is_there(&volume.metadata));
     if !is_wanted || claim.is_some_and(|claim| !is_there(&claim.meta)) {
         // A PVC goes when no pod names it any more, and the pod goes with the PVC: somebody has to begin.
         if let Some(pod) = claim.and_then(|claim| world.worker_of(claim)).filter(|pod| !pod.is_going()) {
@@ -99,6 +116,15 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
         let round = Round::of(world, &volume, Kind::PersistentVolumeClaim, Work::Upload, now).looks();
         plan.steps.extend(round.before.steps.into_iter().chain(round.after.steps));
         round.after.again.into_iter().for_each(|time| plan.look_again(time));
+    }
+    if let (Some(claim), Some(source)) = (claim, filled_from) {
+        let volume = alone::of_source(claim, source, Work::Import);
+        let round = Round::of(world, &volume, Kind::PersistentVolumeClaim, Work::Import, now).looks();
+        plan.steps.extend(round.before.steps.into_iter().chain(round.after.steps));
+        round.after.again.into_iter().for_each(|time| plan.look_again(time));
+    }
+    if let Some(claim) = claim {
+        populator::decide(world, claim, &mut plan);
     }
     // Last: a stranger's pod that says it is one of these, and cannot be taken away, holds up nothing.
     for pod in world.sources_for(namespace, name).filter(|pod| !is_needed(pod)) {
@@ -155,21 +181,30 @@ impl<'a> Round<'a> {
         let claim = self.world.pvcs.get(namespace, name);
         self.look(claim, name);
         let noted = claim.filter(|claim| self.is_ours(claim) && claim.meta.deletion_timestamp.is_none());
-        if let (Work::Upload, Some(claim)) = (self.work, noted) {
+        let is_noted = self.work == Work::Upload || self.is_alone();
+        if let Some(claim) = noted.filter(|_| is_noted) {
             let pod = self.world.worker_for(claim, self.work);
+            let which = (self.work, self.is_alone());
             // First: a DataVolume says that it is ready when cdi-uploadproxy sees it, too.
-            notes::upload(claim, &self.next, pod, self.is_alone(), &mut self.before);
+            notes::whole_round(claim, &self.next, pod, which, &mut self.before);
         }
         self
     }
 
     fn look(&mut self, claim: Option<&'a PersistentVolumeClaim>, name: &str) {
-        // The annotations of a PVC may be put right.
-        let is_over = self.phase == Phase::Succeeded || self.phase == Phase::Failed && !self.is_alone();
+        // The annotations of a PVC that takes an upload may be put right.
+        let may_be_mended = self.is_alone() && self.work == Work::Upload;
+        let is_over = self.phase == Phase::Succeeded || self.phase == Phase::Failed && !may_be_mended;
         if is_over {
             return self.ended(claim);
         }
-        let faults = api::job::check_in_cluster(self.volume);
+        match claim {
+            Some(claim) if self.adopts(claim) => return,
+            None if self.awaits_its_claim(name) => return,
+            _ => {}
+        }
+        let is_elsewhere = self.volume.spec.is_filled_otherwise();
+        let faults = if is_elsewhere { Vec::new() } else { api::job::check_in_cluster(self.volume) };
         if !faults.is_empty() {
             return self.refused(&faults);
         }
@@ -201,6 +236,7 @@ impl<'a> Round<'a> {
                         self.waits("ClaimLost", &why);
                         self.go(Phase::Pending, Some((true, "ErrClaimLost", why)));
                     }
+                    _ if is_elsewhere => self.is_filled_elsewhere(&wanted.of_claim(claim, self.world), claim),
                     _ => self.fill(&wanted.of_claim(claim, self.world), claim),
                 }
             }
@@ -310,11 +346,7 @@ impl<'a> Round<'a> {
         let failed = self.world.failures.get(&self.key());
         // Said as long as no try has mended it: a reason that comes and goes is read by nobody.
         if let Some(failed) = failed.filter(|failed| failed.about == Kind::PersistentVolumeClaim) {
-            let reason = if failed.message.contains("exceeded quota") {
-                "ErrExceededQuota"
-            } else {
-                "ErrClaimNotValid"
-            };
+            let reason = claim_refused(&failed.message);
             self.waits(reason, &failed.message);
             self.go(Phase::Pending, Some((true, reason, failed.message.clone())));
             if failed.retry > self.now {
@@ -325,13 +357,15 @@ impl<'a> Round<'a> {
             self.go(Phase::Pending, Some((false, "Pending", format!("PVC {name} Pending"))));
         }
         let key = Key::new(Kind::PersistentVolumeClaim, meta.namespace.clone().unwrap_or_default(), name);
-        self.after.create(key, claim::object(self.volume, wanted, &notes));
+        let object = claim::object(self.volume, wanted, &notes);
+        self.after.create(key, adopt::of_reserved_volume(self.world, meta, object));
     }
 
     /// It has succeeded or failed, and stays so.
     fn ended(&mut self, claim: Option<&PersistentVolumeClaim>) {
         let Some(claim) = claim.filter(|claim| self.is_ours(claim)) else {
-            if self.phase == Phase::Succeeded {
+            // A backup may bring back the PVC alone.
+            if self.phase == Phase::Succeeded && claim.is_none_or(|claim| !self.adopts(claim)) {
                 self.say(ConditionType::Bound, "False", "NotFound", "No PVC found");
                 self.say(ConditionType::Ready, "False", "NotFound", "the PVC is gone, and the disk with it");
             }
@@ -339,15 +373,18 @@ impl<'a> Round<'a> {
         };
         self.say_bound(claim);
         if self.phase == Phase::Succeeded {
-            if self.work == Work::Import {
-                notes::import(claim, "Succeeded", self.next.restart_count, &mut self.after);
-            }
+            self.note_import(claim, "Succeeded", false);
             // The plan that wrote so may have broken off behind that; and one that was made late must not write.
             if let Some(pod) = self.world.worker_for(claim, self.work).filter(|pod| !pod.is_going()) {
                 self.clears(claim, Some(pod));
             }
         }
     }
+}
+
+/// Why the API server refuses what a PVC asks for, as a word.
+fn claim_refused(message: &str) -> &'static str {
+    if message.contains("exceeded quota") { "ErrExceededQuota" } else { "ErrClaimNotValid" }
 }
 
 fn claim_name(claim: &PersistentVolumeClaim) -> &str {

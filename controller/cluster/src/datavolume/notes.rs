@@ -3,13 +3,14 @@
 //! ```text
 //!  import   storage.pod.phase, .restarts
 //!  upload   these, storage.pod.ready, storage.uploadPodName, storage.condition.running (.reason, .message)
+//!           these of an import, too, that is without a DataVolume
 //!           without a DataVolume also storage.condition.running.since: this is all the memory there is (alone.rs)
 //! ```
 //!
 //! `storage.pod.phase` becomes `Succeeded` when the disk is whole, whatever phases its pods had: one that made room for the
 //! next ends well too.
 
-use api::cdi::annotations::{POD_NAME, POD_PHASE, POD_READY};
+use api::cdi::annotations::{POD_NAME, POD_PHASE, POD_READY, POPULATED_FOR, POPULATOR_PROGRESS};
 pub(super) use api::cdi::annotations::{
     POD_RESTARTS as RESTARTS, RUNNING, RUNNING_MESSAGE as MESSAGE, RUNNING_REASON as REASON,
 };
@@ -26,15 +27,18 @@ pub(super) fn import(claim: &PersistentVolumeClaim, phase: &str, restarts: Optio
     let mut should = claim.meta.annotations.clone();
     should.insert(POD_PHASE.to_owned(), phase.to_owned());
     should.insert(RESTARTS.to_owned(), restarts.unwrap_or(0).to_string());
+    if phase == "Succeeded" {
+        whole(claim, &mut should);
+    }
     write(claim, &should, plan);
 }
 
-/// Notes how it is with an upload. `pod` is the one that there is.
-pub(super) fn upload(
+/// Notes all that there is to say of a round: of an upload, and of a PVC without a DataVolume. `pod` is the one that there is.
+pub(super) fn whole_round(
     claim: &PersistentVolumeClaim,
     status: &Status,
     pod: Option<&Pod>,
-    is_alone: bool,
+    (work, is_alone): (Work, bool),
     plan: &mut Plan,
 ) {
     let mut should = claim.meta.annotations.clone();
@@ -48,18 +52,32 @@ pub(super) fn upload(
             say(SINCE, &text(&said.last_heartbeat_time));
         }
     }
+    if claim.target().is_some() {
+        say(POPULATOR_PROGRESS, &text(&status.progress));
+    }
     say(POD_READY, if status.phase == Some(Phase::UploadReady) { "true" } else { "false" });
-    match phase(status, pod) {
+    match phase(status, pod, work) {
         Some(phase) => {
-            say(POD_PHASE, phase);
-            say(POD_NAME, &Work::Upload.pod(claim.meta.name.as_deref().unwrap_or_default()));
-            say(RESTARTS, &status.restart_count.unwrap_or(0).to_string());
+            should.insert(POD_PHASE.to_owned(), phase.to_owned());
+            should.insert(RESTARTS.to_owned(), status.restart_count.unwrap_or(0).to_string());
+            if work == Work::Upload {
+                let name = work.pod(claim.meta.name.as_deref().unwrap_or_default());
+                should.insert(POD_NAME.to_owned(), name);
+            }
         }
         // What was said of an earlier pod; that a disk is whole is never taken back.
         None if !claim.is_filled() => drop(should.remove(POD_PHASE)),
         None => {}
     }
+    if status.phase == Some(Phase::Succeeded) && !is_alone {
+        whole(claim, &mut should);
+    }
     write(claim, &should, plan);
+}
+
+/// A backup brings this back, and the DataVolume of the name takes the PVC again (`adopt`).
+fn whole(claim: &PersistentVolumeClaim, annotations: &mut BTreeMap<String, String>) {
+    annotations.insert(POPULATED_FOR.to_owned(), claim.meta.name.clone().unwrap_or_default());
 }
 
 /// The condition that the notes of an upload repeat.
@@ -68,15 +86,18 @@ pub(super) fn running(status: &Status) -> Option<&Condition> {
 }
 
 /// The phase of the pod; nothing before there is one.
-fn phase(status: &Status, pod: Option<&Pod>) -> Option<&'static str> {
+fn phase(status: &Status, pod: Option<&Pod>, work: Work) -> Option<&'static str> {
     let runs = || {
-        let container = pod.and_then(|pod| pod.container(Work::Upload.container()));
+        let container = pod.and_then(|pod| pod.container(work.container()));
         container.is_some_and(|container| container.running)
     };
     match status.phase {
         Some(Phase::Succeeded) => Some("Succeeded"),
-        Some(Phase::UploadReady) => Some("Running"),
-        Some(Phase::UploadScheduled) => Some(if runs() { "Running" } else { "Pending" }),
+        Some(Phase::Failed) if work == Work::Import => Some("Failed"),
+        Some(Phase::UploadReady | Phase::ImportInProgress) => Some("Running"),
+        Some(Phase::UploadScheduled | Phase::ImportScheduled) => {
+            Some(if runs() { "Running" } else { "Pending" })
+        }
         _ => None,
     }
 }

@@ -87,6 +87,33 @@ fn history() -> Sim {
     }
     let imports = sim.keys(Kind::DataVolume).into_iter().filter(|key| key.name.starts_with("os-"));
     assert_eq!(imports.count(), 1);
+    // A PVC with a dataSourceRef: another one is filled in its place, its volume passes, and it goes.
+    let named = json!({"apiGroup": "cdi.kubevirt.io", "kind": "VolumeImportSource", "name": "blank"});
+    let source = json!({"source": {"blank": {}}});
+    sim.put(
+        Kind::VolumeImportSource,
+        json!({"metadata": {"namespace": "n", "name": "blank"}, "spec": source}),
+    );
+    let resources = json!({"requests": {"storage": "1Gi"}});
+    let spec = json!({"accessModes": ["ReadWriteOnce"], "resources": resources, "dataSourceRef": named});
+    let target = sim.put(
+        Kind::PersistentVolumeClaim,
+        json!({"metadata": {"namespace": "n", "name": "populated"}, "spec": spec}),
+    );
+    sim.settle();
+    let uid = |sim: &Sim, key: &Key| sim.get(key)["metadata"]["uid"].as_str().unwrap().to_owned();
+    let prime = Key::new(Kind::PersistentVolumeClaim, "n", format!("prime-{}", uid(&sim, &target)));
+    let claim = json!({"namespace": "n", "name": prime.name, "uid": uid(&sim, &prime)});
+    let spec = json!({"claimRef": claim, "persistentVolumeReclaimPolicy": "Delete"});
+    sim.put(Kind::PersistentVolume, json!({"metadata": {"name": "pv"}, "spec": spec}));
+    let bound = json!({"spec": {"volumeName": "pv"}, "status": {"phase": "Bound"}});
+    sim.change(&prime, bound.clone());
+    sim.settle();
+    worker_ends(&mut sim, &Key::new(Kind::Pod, "n", format!("importer-{}", prime.name)), Some(Stage::Done));
+    sim.settle();
+    sim.change(&target, bound);
+    sim.settle();
+    assert!(!sim.objects.contains_key(&prime));
     // A StorageClass that comes and goes, and its StorageProfile with it.
     let class = json!({"metadata": {"name": "fast"}, "provisioner": "rancher.io/local-path"});
     let class = sim.put(Kind::StorageClass, class);

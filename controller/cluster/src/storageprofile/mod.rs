@@ -36,8 +36,6 @@ use serde_json::{Value, json};
 
 /// Where a StorageClass says how disks of it are cloned.
 const CLONES: &str = "cdi.kubevirt.io/clone-strategy";
-/// Where it says how large its smallest volume is.
-const SMALLEST: &str = "cdi.kubevirt.io/minimumSupportedPvcSize";
 /// The label of the profiles that we have made, as upstream has it.
 const MADE: (&str, &str) = ("app.kubernetes.io/managed-by", "cdi-controller");
 /// The condition of a profile.
@@ -75,9 +73,7 @@ pub(crate) fn sets(world: &World, class: &StorageClass) -> Vec<ClaimPropertySet>
 
 /// Bytes of the smallest volume of a class: what asks for less gets as much.
 pub(crate) fn smallest(class: &StorageClass) -> u64 {
-    let said = class.meta.annotations.get(SMALLEST);
-    let said = said.and_then(|text| api::quantity::Quantity::parse(text).ok()?.bytes());
-    said.or_else(|| row(class).map(|row| row.smallest)).unwrap_or(0)
+    class.smallest().or_else(|| row(class).map(|row| row.smallest)).unwrap_or(0)
 }
 
 /// How disks of a class are cloned.

@@ -171,7 +171,10 @@ fn the_smallest_volume_is_what_the_class_says_or_what_is_known() {
     let of = |provisioner: &str, said: Option<&str>| {
         let mut class = StorageClass { provisioner: provisioner.to_owned(), ..StorageClass::default() };
         class.parameters.insert("type".to_owned(), "gp3".to_owned());
-        class.meta.annotations.extend(said.map(|said| (SMALLEST.to_owned(), said.to_owned())));
+        class
+            .meta
+            .annotations
+            .extend(said.map(|said| ("cdi.kubevirt.io/minimumSupportedPvcSize".to_owned(), said.to_owned())));
         smallest(&class)
     };
     assert_eq!(of("ebs.csi.aws.com", None), 1 << 30);

@@ -42,6 +42,8 @@ pub(super) fn look(world: &World, vmi: &VirtualMachineInstance) -> Needs {
                     let message = said.unwrap_or_else(|| format!("DataVolume {name} has failed"));
                     return Needs::Failed { volume: name.to_owned(), message };
                 }
+                // No pod of ours fills it, and none writes to it: the volume is there for the launcher when it is whole.
+                Phase::PendingPopulation if data.spec.is_filled_otherwise() => {}
                 Phase::WaitForFirstConsumer | Phase::PendingPopulation => {
                     filling.get_or_insert_with(|| {
                         format!("DataVolume {name} waits for its first consumer ({phase}), which is this VMI")

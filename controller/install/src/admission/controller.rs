@@ -4,7 +4,7 @@
 //! |---|---|
 //! | create `pods` | launchers: owned by a VMI, off the node's namespaces, in the form of [`kubernetes::launcher`]; workers: owned by a PVC, in that form, with nothing of the node's but an image that it pulls for an import ([`kubernetes::worker`]) |
 //! | delete `pods`, patch `pods/status` | launchers by label and name, owned or left behind, and workers; of a launcher's status only the conditions |
-//! | create, patch `persistentvolumeclaims` | those of DataVolumes; afterwards only annotations of CDI |
+//! | create, patch, delete `persistentvolumeclaims`, patch `persistentvolumes` | those of DataVolumes, and see [`super::claims`]; afterwards annotations of CDI |
 //! | create, patch `datasources` | those of DataImportCrons, which lead to PVCs of their namespace; of all others the status, which has no path of its own |
 //! | patch `dataimportcrons` | their status, which has no path of its own, and the annotation of the newest digest |
 //! | delete `datavolumes` | imports of DataImportCrons, by their label |
@@ -78,21 +78,35 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 10] {
     );
     let claims = base(
         "kubevirt-controller-claims",
-        vec![rule("", &["persistentvolumeclaims"], &["CREATE", "UPDATE"])],
+        vec![rule("", &["persistentvolumeclaims"], &["CREATE", "UPDATE", "DELETE"])],
         vec![
             (
-                format!("request.operation == 'UPDATE' || {}", is_owned("object", Kind::DataVolume)),
-                "makes the PVCs of DataVolumes only",
+                format!(
+                    "request.operation != 'CREATE' || {} || {}",
+                    is_owned("object", Kind::DataVolume),
+                    super::claims::is_prime("object")
+                ),
+                "makes the PVCs of DataVolumes only, and those that are filled in the place of others",
+            ),
+            (
+                format!("request.operation != 'DELETE' || {}", super::claims::is_prime("oldObject")),
+                "deletes only PVCs that were filled in the place of others",
             ),
             (
                 format!(
-                    "request.operation == 'CREATE' || {} && {}",
-                    ["spec", "metadata.labels", "metadata.finalizers", "metadata.ownerReferences"]
-                        .map(same)
-                        .join(" && "),
+                    "request.operation != 'UPDATE' || {} && {}",
+                    ["metadata.labels", "metadata.finalizers"].map(same).join(" && "),
                     differ_only("metadata.?annotations", "key.startsWith('cdi.kubevirt.io/')")
                 ),
-                "changes only annotations of CDI of a PVC",
+                "changes only annotations of CDI of a PVC, its size and its owner",
+            ),
+            (
+                format!("request.operation != 'UPDATE' || {}", super::claims::grows_at_most()),
+                "makes a PVC of a DataVolume larger, and changes nothing else of its spec",
+            ),
+            (
+                format!("request.operation != 'UPDATE' || {}", super::claims::is_adopted_at_most()),
+                "gives a PVC that nobody looks after to the DataVolume of its name, and changes no other owner",
             ),
         ],
     );

@@ -5,6 +5,7 @@
 //! |---|---|---|
 //! | [`handler`] | virt-handler | its own node's labels and heartbeat, the status of its own node's VMIs, events about those |
 //! | [`controller`] | virt-controller | launcher pods, one label of nodes, objects with the names it declares |
+//! | [`claims`] | virt-controller | the size and the owner of DataVolumes' PVCs, the hand-over of volumes |
 //! | [`uploads`] | virt-controller | secrets with the names it declares, secrets and services of upload pods and of clones |
 //! | [`clones`] | everybody | the tokens by which PVCs of other namespaces are cloned |
 //! | [`api`] | virt-api | the few fields of VMs and VMIs that subresources and evictions change |
@@ -22,6 +23,7 @@
 //! **Caveats.** Reading is not admitted but authorised: no policy bounds it.
 
 mod api;
+mod claims;
 mod clones;
 mod controller;
 mod fencing;
@@ -36,7 +38,8 @@ use serde_json::{Value, json};
 pub(super) fn objects(wishes: &Wishes) -> Vec<Value> {
     let all = handler::policies(wishes).into_iter();
     let all = all.chain(controller::policies(wishes)).chain(api::policies(wishes));
-    let all = all.chain(uploads::policies(wishes)).chain(fencing::policies(wishes));
+    let all =
+        all.chain(uploads::policies(wishes)).chain(claims::policies(wishes)).chain(fencing::policies(wishes));
     let all = all.chain(clones::policies());
     all.flat_map(Policy::objects).collect()
 }

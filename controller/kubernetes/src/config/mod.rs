@@ -1,5 +1,8 @@
 //! The settings of the cluster: what the KubeVirt object says, read live, and what holds where it says nothing.
 
+pub mod imports;
+pub mod overhead;
+
 use crate::objects::{Plain, World};
 use api::defaults::{Binding, Given};
 use api::machine::{Gates, Settings};

@@ -15,6 +15,8 @@ pub enum Mark {
     DataSource(String, String),
     /// The object was made for the DataImportCron of this namespace and name.
     DataImportCron(String, String),
+    /// The PVC is filled from the object of this kind, namespace and name.
+    FilledFrom(String, String, String),
     /// The VMI runs on the node of this name.
     Node(String),
     /// A launcher pod of the VMI has, or would have, this namespace and name.

@@ -11,10 +11,11 @@
 
 use super::marks::Marks;
 use super::{
-    Component, Key, Kind, LauncherPods, Mark, Node, PersistentVolumeClaim, Pod, Secret, StorageClass, Store,
+    Component, Key, Kind, LauncherPods, Mark, Node, PersistentVolume, PersistentVolumeClaim, Pod, Secret,
+    StorageClass, Store,
 };
 use crate::polls::Polled;
-use api::cdi::{DataImportCron, DataSource, StorageProfile};
+use api::cdi::{DataImportCron, DataSource, StorageProfile, VolumeImportSource, VolumeUploadSource};
 use api::datavolume::DataVolume;
 use api::job::Report;
 use api::meta::ObjectMeta;
@@ -41,6 +42,9 @@ pub struct World {
     pub data_import_crons: Store<DataImportCron>,
     pub pods: Store<Pod>,
     pub pvcs: Store<PersistentVolumeClaim>,
+    pub volumes: Store<PersistentVolume>,
+    pub import_sources: Store<VolumeImportSource>,
+    pub upload_sources: Store<VolumeUploadSource>,
     pub storage_classes: Store<StorageClass>,
     pub storage_profiles: Store<StorageProfile>,
     pub nodes: Store<Node>,

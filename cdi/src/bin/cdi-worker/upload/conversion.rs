@@ -122,7 +122,7 @@ impl End {
 
 fn lost() -> Ended {
     let message = "the process that converts was lost".to_owned();
-    Ended::Failed(Fault { reason: FAILED.to_owned(), message, may_retry: true })
+    Ended::Failed(Fault { reason: FAILED.to_owned(), message, may_retry: true, ..Fault::default() })
 }
 
 /// Hears what it says until it ends.
@@ -139,7 +139,12 @@ fn follow(mut attempt: Attempt, shown: &Shown, tell: &watch::Sender<Told>) {
         }
     }
     let ended = attempt.end().unwrap_or_else(|e| {
-        Ended::Failed(Fault { reason: FAILED.to_owned(), message: e.chain(), may_retry: true })
+        Ended::Failed(Fault {
+            reason: FAILED.to_owned(),
+            message: e.chain(),
+            may_retry: true,
+            ..Fault::default()
+        })
     });
     tell.send_replace(Told::Ended(ended));
 }

@@ -213,6 +213,7 @@ impl Uploads {
             reason: crate::fault::FAILED.to_owned(),
             message: printable::line(&e.chain()),
             may_retry: true,
+            ..Fault::default()
         })
     }
 
@@ -234,7 +235,12 @@ impl Uploads {
     /// The connection broke.
     async fn breaks(&self, why: &str) {
         let message = format!("{why}; the next upload begins anew");
-        let fault = Fault { reason: crate::fault::INTERRUPTED.to_owned(), message, may_retry: true };
+        let fault = Fault {
+            reason: crate::fault::INTERRUPTED.to_owned(),
+            message,
+            may_retry: true,
+            ..Fault::default()
+        };
         self.fails(&fault).await;
     }
 
@@ -333,7 +339,12 @@ mod tests {
     #[test]
     fn a_failure_says_whether_another_attempt_may_help() {
         let of = |reason: &str, may_retry: bool| {
-            failure(&Fault { reason: reason.to_owned(), message: "m".to_owned(), may_retry })
+            failure(&Fault {
+                reason: reason.to_owned(),
+                message: "m".to_owned(),
+                may_retry,
+                ..Fault::default()
+            })
         };
         let refused = of("InvalidImage", false);
         assert_eq!(refused.status(), StatusCode::INTERNAL_SERVER_ERROR);

@@ -302,6 +302,7 @@ fn hold(site: Arc<Uploads>, id: Id, offset: u64, conversion: Conversion, why: &s
                 patience.as_secs()
             ),
             may_retry: true,
+            ..Fault::default()
         });
         site.fails(&fault).await;
     });

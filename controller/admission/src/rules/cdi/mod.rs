@@ -6,6 +6,7 @@
 //!  VolumeUploadSource                                  its content type
 //!  ObjectTransfer                                      source and target; deprecated
 //!  CDI                                                 goes when it may
+//!  PVC, labelled applyStorageProfile       claim         what it leaves out is filled in
 //! ```
 //!
 //! As upstream, the first thing that is wrong is told and no other: the sentences after it would be about a guess. A spec
@@ -15,6 +16,7 @@
 //!
 //! **Absent:** a question to the API server. So a PVC of the DataVolume's name is not looked for here.
 
+mod claim;
 mod import_cron;
 mod installation;
 mod object_transfer;
@@ -24,6 +26,7 @@ mod target;
 mod url;
 mod volume;
 
+pub(super) use claim::complete as claim;
 pub(super) use import_cron::judge as import_cron;
 pub(super) use installation::{blocks, deletion};
 pub(super) use object_transfer::judge as object_transfer;

@@ -84,7 +84,8 @@ impl<'a> Round<'a> {
         }
         let seen = notes::running(&self.next).filter(|said| said.status == "False");
         let seen = seen.and_then(|said| said.last_transition_time.as_ref()?.parse().ok());
-        let (waits, message) = match worker::look(self.world, Some(found), Work::Serve, None, seen, self.now) {
+        let (waits, message) = match worker::look(self.world, Some(found), Work::Serve, None, seen, self.now)
+        {
             Worker::None => ("Pending".to_owned(), "there is none".to_owned()),
             Worker::Waits(reason, message) => {
                 if !found.is_going() {

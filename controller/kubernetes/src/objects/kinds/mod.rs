@@ -15,6 +15,7 @@ pub(super) mod kubevirt;
 pub(super) mod lease;
 pub(super) mod mutating_webhooks;
 pub(super) mod node;
+pub(super) mod persistent_volume;
 pub(super) mod persistent_volume_claim;
 pub(super) mod pod;
 pub(super) mod replica_set;
@@ -27,6 +28,8 @@ pub(super) mod token_review;
 pub(super) mod validating_webhooks;
 pub(super) mod virtual_machine;
 pub(super) mod virtual_machine_instance;
+pub(super) mod volume_import_source;
+pub(super) mod volume_upload_source;
 mod workload;
 
 pub use api_service::NAMES as API_SERVICES;
@@ -36,7 +39,8 @@ pub use kubevirt::NAME as KUBEVIRT;
 pub use lease::NAME as LEASE;
 pub use mutating_webhooks::NAME as MUTATOR;
 pub use node::{ABILITIES, HEARTBEAT, Node, SCHEDULABLE};
-pub use persistent_volume_claim::PersistentVolumeClaim;
+pub use persistent_volume::{ClaimReference, PersistentVolume};
+pub use persistent_volume_claim::{PRIME, PersistentVolumeClaim};
 pub use pod::{Condition, Container, FOUND_BY, LAUNCHER, Pod, PodPhase};
 pub use secret::{
     API_CERTIFICATE, AUTHORITY, CONTROLLER_CERTIFICATE, HANDLER_CERTIFICATE, Secret, certificates,

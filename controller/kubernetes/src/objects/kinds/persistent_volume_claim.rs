@@ -4,23 +4,26 @@ use crate::objects::about::kept;
 use crate::objects::store::{Kept, meta};
 use crate::objects::{About, Key, Kind, Mark, Selector, Use, World, owner};
 use crate::uploads::{POD_PHASE, TARGET};
-use api::claim::{ClaimSpec, ClaimStatus};
-use api::meta::ObjectMeta;
+use api::cdi::GROUP;
+use api::claim::{ClaimSpec, ClaimStatus, DataReference};
+use api::meta::{ObjectMeta, OwnerReference};
 use api::wire;
 use serde_json::Value;
+
+/// How the name of a PVC begins that is filled in the place of another; behind it stands the uid of that.
+pub const PRIME: &str = "prime-";
 
 pub(crate) const ABOUT: About = About {
     kept: kept!(pvcs),
     controller: Use {
         follows: &[Selector::ALL],
-        verbs: &[(None, &["create", "get", "patch"]), (Some("finalizers"), &["update"])],
+        verbs: &[(None, &["create", "delete", "get", "patch"]), (Some("finalizers"), &["update"])],
         ..Use::NONE
     },
     // An upload is for one PVC, whose annotations say whether its pod takes it.
     proxy: Use { verbs: &[(None, &["get"])], ..Use::NONE },
     touches: |world, key| {
-        let filled = Key::new(Kind::DataVolume, &key.namespace, &key.name);
-        users(world, key).into_iter().chain([filled]).collect()
+        users(world, key).into_iter().chain(disks(world, &key.namespace, &key.name)).collect()
     },
     ..About::named("v1", "PersistentVolumeClaim", "persistentvolumeclaims")
 };
@@ -28,6 +31,23 @@ pub(crate) const ABOUT: About = About {
 /// The VMs and VMIs that use the claim, or the claim of the DataVolume, of a name.
 pub(super) fn users(world: &World, key: &Key) -> Vec<Key> {
     world.marked(&Mark::PersistentVolumeClaim(key.namespace.clone(), key.name.clone())).cloned().collect()
+}
+
+/// The keys under which a PVC is decided on: its own, that of the PVC in whose place it is filled, and that of the one which
+/// is filled in its place.
+pub(super) fn disks(world: &World, namespace: &str, name: &str) -> Vec<Key> {
+    let of = |name: &str| Key::new(Kind::DataVolume, namespace, name);
+    let claim = world.pvcs.get(namespace, name);
+    let target = claim.and_then(PersistentVolumeClaim::target).map(|owner| of(&owner.name));
+    let prime = claim.filter(|claim| claim.populator().is_some()).and_then(PersistentVolumeClaim::prime);
+    [of(name)].into_iter().chain(target).chain(prime.map(|prime| of(&prime))).collect()
+}
+
+/// The keys of the PVCs that are filled from an object.
+pub(super) fn filled_from(world: &World, key: &Key) -> Vec<Key> {
+    let mark = Mark::FilledFrom(key.kind.name().to_owned(), key.namespace.clone(), key.name.clone());
+    let claims = world.marked(&mark).filter(|key| key.kind == Kind::PersistentVolumeClaim);
+    claims.flat_map(|claim| disks(world, &claim.namespace, &claim.name)).collect()
 }
 
 /// The part of a PersistentVolumeClaim that is kept.
@@ -59,6 +79,24 @@ impl PersistentVolumeClaim {
         self.meta.annotations.get(POD_PHASE).is_some_and(|phase| phase == "Succeeded")
     }
 
+    /// What fills it, where that is one of our kinds: by `dataSourceRef`, in its own namespace.
+    pub fn populator(&self) -> Option<&DataReference> {
+        let named = self.spec.data_source_ref.as_ref()?;
+        (named.api_group.as_deref() == Some(GROUP)).then_some(named)
+    }
+
+    /// The name of the PVC that is filled in its place.
+    pub fn prime(&self) -> Option<String> {
+        self.meta.uid.as_ref().map(|uid| format!("{PRIME}{uid}"))
+    }
+
+    /// The PVC in whose place it is filled: its owner, whose uid its name has.
+    pub fn target(&self) -> Option<&OwnerReference> {
+        let uid = self.meta.name.as_deref()?.strip_prefix(PRIME)?;
+        let owner = owner::controller(&self.meta)?;
+        (owner.kind == Kind::PersistentVolumeClaim.name() && owner.uid == uid).then_some(owner)
+    }
+
     /// It is a device, not a file system.
     pub fn is_block(&self) -> bool {
         self.spec.is_block()
@@ -80,5 +118,12 @@ impl Kept for PersistentVolumeClaim {
 
     fn meta(&self) -> &ObjectMeta {
         &self.meta
+    }
+
+    fn marks(&self) -> Vec<Mark> {
+        let namespace = self.meta.namespace.clone().unwrap_or_default();
+        let named =
+            self.populator().map(|named| Mark::FilledFrom(named.kind.clone(), namespace, named.name.clone()));
+        owner::mark(&self.meta).into_iter().chain(named).collect()
     }
 }

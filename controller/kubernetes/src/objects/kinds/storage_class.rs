@@ -5,6 +5,7 @@ use crate::objects::about::kept;
 use crate::objects::store::{Kept, meta};
 use crate::objects::{About, Kind, Selector, Use, World};
 use api::meta::ObjectMeta;
+use api::quantity::Quantity;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -13,9 +14,14 @@ const DEFAULT: &str = "storageclass.kubernetes.io/is-default-class";
 /// The annotation of the class that disks of VMs without a class get.
 const DEFAULT_OF_VMS: &str = "storageclass.kubevirt.io/is-default-virt-class";
 
+/// The annotation with the size of the smallest volume.
+const SMALLEST: &str = "cdi.kubevirt.io/minimumSupportedPvcSize";
+
 pub(crate) const ABOUT: About = About {
     kept: kept!(storage_classes),
     controller: Use { follows: &[Selector::ALL], ..Use::NONE },
+    // What is filled into PVCs.
+    api: Use { follows: &[Selector::ALL], ..Use::NONE },
     // A disk may wait for a class, or for what it says. There are few classes, and they hardly change.
     touches: |world, key| {
         world.keys(Kind::DataVolume).into_iter().chain([storage_profile::of(&key.name)]).collect()
@@ -47,6 +53,11 @@ impl StorageClass {
     /// Disks of VMs without a class get it.
     pub fn is_default_of_vms(&self) -> bool {
         self.meta.annotations.get(DEFAULT_OF_VMS).is_some_and(|value| value == "true")
+    }
+
+    /// Bytes of the smallest volume, where the class says so.
+    pub fn smallest(&self) -> Option<u64> {
+        Quantity::parse(self.meta.annotations.get(SMALLEST)?).ok()?.bytes()
     }
 }
 

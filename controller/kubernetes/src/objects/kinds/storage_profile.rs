@@ -14,6 +14,8 @@ pub(crate) const ABOUT: About = About {
         verbs: &[(None, &["create", "delete", "get"]), (Some("status"), &["patch"])],
         ..Use::NONE
     },
+    // What is filled into PVCs.
+    api: Use { follows: &[Selector::ALL], ..Use::NONE },
     // A disk takes from it what it does not say itself.
     touches: |world, key| world.keys(Kind::DataVolume).into_iter().chain([key.clone()]).collect(),
     ..About::named("cdi.kubevirt.io/v1beta1", "StorageProfile", "storageprofiles")

@@ -1,0 +1,316 @@
+//! Stories of PVCs: one that was there before its DataVolume, one that is too small, one that something else fills.
+
+use super::tests::{class, said};
+use crate::sim::Sim;
+use crate::sim::others::worker_ends;
+use api::job::{Report, Stage};
+use kubernetes::objects::{Key, Kind};
+use serde_json::{Value, json};
+
+fn disk() -> Key {
+    Key::new(Kind::DataVolume, "n", "disk")
+}
+
+fn claim() -> Key {
+    Key::new(Kind::PersistentVolumeClaim, "n", "disk")
+}
+
+fn pod() -> Key {
+    Key::new(Kind::Pod, "n", "importer-disk")
+}
+
+fn phase(sim: &Sim) -> String {
+    sim.get(&disk())["status"]["phase"].as_str().unwrap_or_default().to_owned()
+}
+
+/// A DataVolume that would be fetched.
+fn volume(annotations: Value) -> Value {
+    json!({
+        "metadata": {"namespace": "n", "name": "disk", "annotations": annotations},
+        "spec": {
+            "source": {"http": {"url": "https://images.example/a.qcow2"}},
+            "storage": {"resources": {"requests": {"storage": "1Gi"}}},
+        },
+    })
+}
+
+/// A PVC that nobody looks after.
+fn found(annotations: Value) -> Value {
+    json!({
+        "metadata": {"namespace": "n", "name": "disk", "annotations": annotations},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+        "status": {"phase": "Bound"},
+    })
+}
+
+#[test]
+fn a_pvc_is_taken_as_it_is_where_somebody_says_so() {
+    let (allowed, of_disk) = (
+        json!({"cdi.kubevirt.io/allowClaimAdoption": "true"}),
+        json!({"cdi.kubevirt.io/storage.populatedFor": "disk"}),
+    );
+    let filled = json!({"cdi.kubevirt.io/storage.pod.phase": "Succeeded"});
+    let restored = json!({"cdi.kubevirt.io/storage.prePopulated": "disk"});
+    for (on_volume, on_claim, is_taken) in [
+        (allowed.clone(), json!({}), true),
+        (json!({}), allowed, true),
+        (json!({}), of_disk, true),
+        (restored.clone(), filled.clone(), true),
+        (restored, json!({}), false),
+        (json!({}), filled, false),
+        (json!({"cdi.kubevirt.io/allowClaimAdoption": "false"}), json!({}), false),
+        (json!({}), json!({"cdi.kubevirt.io/storage.populatedFor": "other"}), false),
+    ] {
+        let mut sim = Sim::new();
+        class(&mut sim, "Immediate");
+        sim.put(Kind::PersistentVolumeClaim, found(on_claim.clone()));
+        sim.put(Kind::DataVolume, volume(on_volume.clone()));
+        sim.settle();
+        let told = format!("{on_volume} {on_claim}");
+        assert!(!sim.objects.contains_key(&pod()), "{told}");
+        let owner = &sim.get(&claim())["metadata"]["ownerReferences"][0];
+        if is_taken {
+            assert_eq!(phase(&sim), "Succeeded", "{told}");
+            assert_eq!(owner["uid"], sim.get(&disk())["metadata"]["uid"], "{told}");
+            assert_eq!(said(&sim, "Ready").0, "True", "{told}");
+            assert_eq!(sim.reasons(), ["ClaimAdopted"], "{told}");
+            let notes = &sim.get(&claim())["metadata"]["annotations"];
+            assert_eq!(notes["cdi.kubevirt.io/storage.pod.phase"], "Succeeded", "{told}");
+        } else {
+            assert_eq!(said(&sim, "Running").1, "ErrResourceExists", "{told}");
+            assert!(owner.is_null(), "{told}");
+        }
+    }
+}
+
+#[test]
+fn a_pvc_that_somebody_looks_after_is_not_taken_whatever_is_said() {
+    let mut sim = Sim::new();
+    class(&mut sim, "Immediate");
+    let mut object = found(json!({"cdi.kubevirt.io/allowClaimAdoption": "true"}));
+    object["metadata"]["ownerReferences"] =
+        json!([{"apiVersion": "v1", "kind": "A", "name": "a", "uid": "a", "controller": true}]);
+    sim.put(Kind::PersistentVolumeClaim, object);
+    sim.put(Kind::DataVolume, volume(json!({})));
+    sim.settle();
+    assert_eq!(said(&sim, "Running").1, "ErrResourceExists");
+}
+
+/// A backup has the objects as they stood; what it brings back has other uids, no owners and no status.
+#[test]
+fn a_disk_that_a_backup_brings_back_is_whole() {
+    let mut sim = imported();
+    worker_ends(&mut sim, &pod(), Some(Stage::Done));
+    sim.settle();
+    let (saved_volume, saved_claim) = (sim.get(&disk()).clone(), sim.get(&claim()).clone());
+    sim.vanish(&disk());
+    sim.settle();
+    assert!(!sim.objects.contains_key(&claim()));
+    for claim_first in [true, false] {
+        let restored = |saved: &Value, status: Value| {
+            let meta = &saved["metadata"];
+            let meta = json!({
+                "namespace": "n", "name": "disk", "labels": meta["labels"], "annotations": meta["annotations"],
+            });
+            json!({"metadata": meta, "spec": saved["spec"], "status": status})
+        };
+        let mut volume = restored(&saved_volume, json!({}));
+        if !claim_first {
+            volume["metadata"]["annotations"] = json!({"cdi.kubevirt.io/storage.prePopulated": "disk"});
+            sim.put(Kind::DataVolume, volume.clone());
+            sim.settle();
+            assert!(!sim.objects.contains_key(&claim()), "none is made");
+            assert!(said(&sim, "Running").2.contains("comes from elsewhere"), "{:?}", said(&sim, "Running"));
+        }
+        sim.put(Kind::PersistentVolumeClaim, restored(&saved_claim, json!({"phase": "Pending"})));
+        if claim_first {
+            sim.put(Kind::DataVolume, volume);
+        }
+        sim.settle();
+        assert_eq!(phase(&sim), "Succeeded", "claim first: {claim_first}");
+        assert!(!sim.objects.contains_key(&pod()));
+        let owner = &sim.get(&claim())["metadata"]["ownerReferences"][0]["uid"];
+        assert_eq!(*owner, sim.get(&disk())["metadata"]["uid"]);
+        sim.vanish(&disk());
+        sim.settle();
+    }
+}
+
+/// A DataVolume whose worker runs, of a class whose volumes may grow.
+fn imported() -> Sim {
+    importing(volume(json!({})), true)
+}
+
+fn importing(volume: Value, may_grow: bool) -> Sim {
+    let mut sim = Sim::new();
+    class(&mut sim, "Immediate");
+    sim.change(&Key::new(Kind::StorageClass, "", "fast"), json!({"allowVolumeExpansion": may_grow}));
+    sim.put(Kind::DataVolume, volume);
+    sim.settle();
+    let capacity = sim.get(&claim())["spec"]["resources"]["requests"].clone();
+    sim.change(&claim(), json!({"status": {"phase": "Bound", "capacity": capacity}}));
+    sim.settle();
+    runs(&mut sim);
+    sim
+}
+
+fn runs(sim: &mut Sim) {
+    let status = json!([{"name": "importer", "state": {"running": {}}}]);
+    sim.change(&pod(), json!({"status": {"phase": "Running", "containerStatuses": status}}));
+    sim.settle();
+}
+
+/// The worker finds a disk of so many bytes.
+fn is_too_small(sim: &mut Sim, required: u64) {
+    worker_ends(sim, &pod(), Some(Stage::Failed));
+    let report = Report {
+        stage: Stage::Failed,
+        reason: "DataVolumeTooSmall".into(),
+        message: format!("DataVolume too small to contain image: the disk has {required} bytes"),
+        required: Some(required),
+        ..Report::default()
+    };
+    let mut ended = sim.get(&pod())["status"]["containerStatuses"].clone();
+    ended[0]["state"]["terminated"]["message"] = json!(report.termination());
+    sim.change(&pod(), json!({"status": {"containerStatuses": ended}}));
+    sim.settle();
+}
+
+fn asked(sim: &Sim) -> u64 {
+    let asked = &sim.get(&claim())["spec"]["resources"]["requests"]["storage"];
+    api::quantity::Quantity::parse(asked.as_str().unwrap()).unwrap().bytes().unwrap()
+}
+
+fn job(sim: &Sim) -> api::job::Import {
+    let env = &sim.get(&pod())["spec"]["containers"][0]["env"];
+    serde_json::from_str(env[0]["value"].as_str().unwrap()).unwrap()
+}
+
+#[test]
+fn a_pvc_grows_to_the_image_once_and_the_import_goes_on() {
+    let mut sim = imported();
+    is_too_small(&mut sim, 3 << 30);
+    assert_eq!(phase(&sim), "ExpansionInProgress");
+    let grown = asked(&sim);
+    assert!(grown > 3 << 30 && grown < 4 << 30, "{grown}");
+    assert!(!sim.objects.contains_key(&pod()), "it goes");
+    assert!(said(&sim, "Running").2.contains("waits for"), "{:?}", said(&sim, "Running"));
+    // The last step of a file system is done under a pod.
+    let last = json!([{"type": "FileSystemResizePending", "status": "True"}]);
+    sim.change(&claim(), json!({"status": {"conditions": last}}));
+    sim.settle();
+    assert!(job(&sim).size.unwrap() >= 3 << 30, "{:?}", job(&sim).size);
+    sim.change(&claim(), json!({"status": {"conditions": [], "capacity": {"storage": grown.to_string()}}}));
+    runs(&mut sim);
+    assert_eq!(phase(&sim), "ImportInProgress");
+    // The image is another meanwhile.
+    is_too_small(&mut sim, 5 << 30);
+    assert_eq!((phase(&sim).as_str(), asked(&sim)), ("Failed", grown));
+    assert!(said(&sim, "Running").2.ends_with("; the PVC was made larger once already"));
+    assert_eq!(sim.reasons().iter().filter(|reason| *reason == "ExpansionInProgress").count(), 1);
+}
+
+#[test]
+fn a_pvc_does_not_grow_where_it_may_not_and_it_is_said_why() {
+    let pvc = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
+    let mut as_it_stands = volume(json!({}));
+    as_it_stands["spec"]["pvc"] = pvc;
+    as_it_stands["spec"]["storage"] = Value::Null;
+    let mut limited = volume(json!({}));
+    limited["spec"]["storage"]["resources"]["limits"] = json!({"storage": "2Gi"});
+    for (object, may_grow, required, why) in [
+        (volume(json!({})), false, 3 << 30, "; the StorageClass fast has no allowVolumeExpansion"),
+        (as_it_stands, true, 3 << 30, "; a PVC of spec.pvc is taken as it stands"),
+        (limited, true, 3 << 30, "; spec.storage.resources.limits.storage permits 2Gi"),
+        (volume(json!({})), true, u64::MAX, "; no PVC is that large"),
+        // Whoever says so says it to have the pod made anew.
+        (volume(json!({})), true, 5, "; the PVC asks for"),
+    ] {
+        let mut sim = importing(object, may_grow);
+        let before = asked(&sim);
+        is_too_small(&mut sim, required);
+        assert_eq!((phase(&sim).as_str(), asked(&sim)), ("Failed", before), "{why}");
+        let message = said(&sim, "Running").2;
+        assert!(
+            message.contains(&format!("the disk has {required} bytes")) && message.contains(why),
+            "{message}"
+        );
+        assert!(sim.objects.contains_key(&pod()), "its log can be read");
+    }
+}
+
+#[test]
+fn a_quota_that_does_not_admit_it_is_told_and_asked_again() {
+    let mut sim = imported();
+    let retry = sim.now.checked_add(jiff::SignedDuration::from_secs(30)).unwrap();
+    let failure = kubernetes::objects::Failure {
+        about: Kind::PersistentVolumeClaim,
+        message: "exceeded quota: small".into(),
+        times: 1,
+        retry,
+    };
+    sim.world.failures.insert(disk(), failure);
+    let before = asked(&sim);
+    is_too_small(&mut sim, 3 << 30);
+    assert_eq!((phase(&sim).as_str(), asked(&sim)), ("ExpansionInProgress", before));
+    assert_eq!(said(&sim, "Running").1, "ErrExceededQuota");
+    assert!(sim.objects.contains_key(&pod()));
+    sim.later(31);
+    sim.settle();
+    assert!(asked(&sim) > before);
+}
+
+#[test]
+fn a_pvc_that_something_else_fills_is_made_and_waited_for() {
+    for mode in ["Immediate", "WaitForFirstConsumer"] {
+        let mut sim = Sim::new();
+        class(&mut sim, mode);
+        let reference = json!({"apiGroup": "example.com", "kind": "Image", "name": "a"});
+        let storage = json!({"resources": {"requests": {"storage": "1Gi"}}, "dataSourceRef": reference});
+        sim.put(
+            Kind::DataVolume,
+            json!({"metadata": {"namespace": "n", "name": "disk"}, "spec": {"storage": storage}}),
+        );
+        sim.settle();
+        let made = sim.get(&claim());
+        assert_eq!(made["spec"]["dataSourceRef"], reference);
+        assert_eq!(made["metadata"]["annotations"]["cdi.kubevirt.io/externalPopulation"], "true");
+        let waits = mode == "WaitForFirstConsumer";
+        assert_eq!(phase(&sim), if waits { "PendingPopulation" } else { "Pending" });
+        assert!(said(&sim, "Running").2.contains("is populated by Image a"), "{:?}", said(&sim, "Running"));
+        assert!(!sim.objects.contains_key(&pod()));
+        if waits {
+            // The launcher pod of a VMI is the consumer.
+            let mut vmi = crate::sim::vmi("web");
+            vmi["spec"]["volumes"] = json!([{"name": "root", "dataVolume": {"name": "disk"}}]);
+            let vmi = sim.put(Kind::VirtualMachineInstance, vmi);
+            sim.settle();
+            assert!(sim.pod_of(&vmi).is_some());
+        }
+        sim.change(&claim(), json!({"status": {"phase": "Bound"}}));
+        sim.settle();
+        assert_eq!(phase(&sim), "Succeeded", "{mode}");
+    }
+}
+
+#[test]
+fn a_volume_that_is_reserved_is_taken_where_the_datavolume_asks_for_it() {
+    for asks in [true, false] {
+        let mut sim = Sim::new();
+        class(&mut sim, "Immediate");
+        let claim_ref = json!({"namespace": "n", "name": "disk"});
+        let spec = json!({"claimRef": claim_ref, "storageClassName": "static"});
+        sim.put(
+            Kind::PersistentVolume,
+            json!({"metadata": {"name": "pv"}, "spec": spec, "status": {"phase": "Available"}}),
+        );
+        let note = json!({"cdi.kubevirt.io/storage.checkStaticVolume": ""});
+        sim.put(Kind::DataVolume, volume(if asks { note } else { json!({}) }));
+        sim.settle();
+        let made = &sim.get(&claim())["spec"];
+        assert_eq!((made["volumeName"] == "pv", made["storageClassName"] == "static"), (asks, asks));
+        sim.change(&claim(), json!({"status": {"phase": "Bound"}}));
+        sim.settle();
+        assert_eq!((phase(&sim) == "Succeeded", sim.objects.contains_key(&pod())), (asks, !asks));
+    }
+}

@@ -1,0 +1,84 @@
+//! PersistentVolume (PV): a volume, and the PVC that it is bound to. What is kept is what a hand-over from one PVC to another
+//! looks at.
+
+use super::persistent_volume_claim::disks;
+use crate::objects::about::kept;
+use crate::objects::store::{Kept, meta};
+use crate::objects::{About, Mark, Selector, Use};
+use api::meta::ObjectMeta;
+use api::quantity::Quantity;
+use serde_json::Value;
+
+pub(crate) const ABOUT: About = About {
+    kept: kept!(volumes),
+    controller: Use { follows: &[Selector::ALL], verbs: &[(None, &["patch"])], ..Use::NONE },
+    touches: |world, key| {
+        let claim = world.volumes.get("", &key.name).and_then(|volume| volume.claim.clone());
+        let disks = claim.map(|claim| disks(world, &claim.namespace, &claim.name)).unwrap_or_default();
+        disks.into_iter().chain([key.clone()]).collect()
+    },
+    ..About::named("v1", "PersistentVolume", "persistentvolumes")
+};
+
+/// The part of a PersistentVolume that is kept.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PersistentVolume {
+    /// Its name and the like.
+    pub meta: ObjectMeta,
+    /// The PVC that it is bound to, or reserved for.
+    pub claim: Option<ClaimReference>,
+    /// What becomes of it when that PVC is gone: `Delete`, `Retain`.
+    pub reclaim_policy: String,
+    /// `Available`, `Bound`, `Released`.
+    pub phase: String,
+    /// Its StorageClass; empty for none.
+    pub class: String,
+    /// How much it holds.
+    pub capacity: Option<Quantity>,
+    /// It is a device.
+    pub is_block: bool,
+    /// Its access modes.
+    pub access_modes: Vec<String>,
+}
+
+/// The PVC of a PersistentVolume.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClaimReference {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its uid; empty where the volume is reserved for the next PVC of that name.
+    pub uid: String,
+}
+
+impl Kept for PersistentVolume {
+    fn take(object: Value) -> Option<Self> {
+        let spec = &object["spec"];
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let claim = &spec["claimRef"];
+        Some(PersistentVolume {
+            meta: meta(&object)?,
+            claim: claim.is_object().then(|| ClaimReference {
+                namespace: text(&claim["namespace"]),
+                name: text(&claim["name"]),
+                uid: text(&claim["uid"]),
+            }),
+            reclaim_policy: text(&spec["persistentVolumeReclaimPolicy"]),
+            phase: text(&object["status"]["phase"]),
+            class: text(&spec["storageClassName"]),
+            capacity: spec["capacity"]["storage"].as_str().and_then(|size| Quantity::parse(size).ok()),
+            is_block: spec["volumeMode"] == "Block",
+            access_modes: (spec["accessModes"].as_array().into_iter().flatten()).map(text).collect(),
+        })
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.meta
+    }
+
+    fn marks(&self) -> Vec<Mark> {
+        let claim = self.claim.iter();
+        claim.map(|claim| Mark::PersistentVolumeClaim(claim.namespace.clone(), claim.name.clone())).collect()
+    }
+}

@@ -1,0 +1,26 @@
+//! VolumeUploadSource (CDI): what PVCs are filled from that name it in `dataSourceRef`.
+
+use super::persistent_volume_claim::filled_from;
+use crate::objects::about::kept;
+use crate::objects::store::{Kept, read};
+use crate::objects::{About, Selector, Use};
+use api::cdi::VolumeUploadSource;
+use api::meta::ObjectMeta;
+use serde_json::Value;
+
+pub(crate) const ABOUT: About = About {
+    kept: kept!(upload_sources),
+    controller: Use { follows: &[Selector::ALL], ..Use::NONE },
+    touches: filled_from,
+    ..About::named("cdi.kubevirt.io/v1beta1", "VolumeUploadSource", "volumeuploadsources")
+};
+
+impl Kept for VolumeUploadSource {
+    fn take(object: Value) -> Option<Self> {
+        read(object)
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+}
