@@ -50,6 +50,10 @@ pub(crate) fn look<'a>(
             // It says so before it tells its client, and may be killed then.
             Some(report) if report.stage == Stage::Done => Worker::Done(report),
             Some(report) if report.stage == Stage::Failed && work != Work::Upload => Worker::Failed(report),
+            // Whoever takes a pod away breaks nothing: the next one goes on, and is not counted.
+            Some(report) if pod.is_going() && report.stage == Stage::Waiting => {
+                Worker::Waits("Terminating".to_owned(), "the pod is being deleted".to_owned())
+            }
             Some(report) if report.deadline_passed && matches!(work, Work::Upload | Work::Serve) => {
                 Worker::Late(report.message)
             }

@@ -1,6 +1,6 @@
 //! Pod: launcher pods, and worker pods that move disks.
 
-use super::persistent_volume_claim::users;
+use super::persistent_volume_claim::{disks, users};
 use crate::clones;
 use crate::objects::about::kept;
 use crate::objects::store::{Kept, meta};
@@ -54,13 +54,14 @@ pub(super) fn touched(world: &World, key: &Key) -> Vec<Key> {
         Some(owner) if owner.kind == Kind::VirtualMachineInstance.name() => {
             vec![Key::new(Kind::VirtualMachineInstance, namespace, &owner.name)]
         }
-        // A DataVolume has the name of its PVC; where there is none, the PVC is decided on by that name all the same.
+        // A DataVolume has the name of its PVC; where there is none, the PVC is decided on by that name all the same. A PVC that is
+        // filled in the place of another is handed over when no pod is left.
         Some(owner) if owner.kind == Kind::PersistentVolumeClaim.name() => {
             // A VMI waits until nobody works on its disk.
             let disk = Key::new(Kind::DataVolume, namespace, &owner.name);
             let served = world.pods.get(namespace, name).and_then(Pod::serves);
             let target = served.map(|(namespace, name)| Key::new(Kind::DataVolume, namespace, name));
-            users(world, &disk).into_iter().chain(target).chain([disk]).collect()
+            users(world, &disk).into_iter().chain(target).chain(disks(world, namespace, &owner.name)).collect()
         }
         Some(_) => Vec::new(),
         None => world.marked(&Mark::LauncherPod(namespace.clone(), name.clone())).cloned().collect(),
