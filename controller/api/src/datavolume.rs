@@ -175,8 +175,8 @@ object! {
         pub extra_headers: Vec<String> = "extraHeaders",
         /// Names of Secrets whose values are additional HTTP request headers.
         pub secret_extra_headers: Vec<String> = "secretExtraHeaders",
-        /// Checksum of the file in the form `ALGORITHM:HEX` with md5, sha1, sha256 or sha512. Unset:
-        /// unchecked.
+        /// Checksum of the file in the form `ALGORITHM:HEX` with sha256 or sha512; md5 and sha1 are refused.
+        /// Unset: unchecked.
         pub checksum: Option<String> = "checksum",
         /// Skips the verification of the server's TLS certificate. Default: false.
         pub insecure_skip_verify: Option<bool> = "insecureSkipVerify",
@@ -216,8 +216,8 @@ object! {
         /// Component that pulls the image: the worker pod (`pod`) or the container runtime of the node
         /// (`node`). Default: `pod`.
         pub pull_method: Option<PullMethod> = "pullMethod",
-        /// Name of a Secret with credentials under the keys `accessKeyId` and `secretKey`. Unset: anonymous
-        /// access.
+        /// Name of a Secret with credentials under the keys `accessKeyId` and `secretKey`, or of a Secret of
+        /// type `kubernetes.io/dockerconfigjson`. Unset: anonymous access.
         pub secret_ref: Option<String> = "secretRef",
         /// Name of a ConfigMap with CA certificates for the registry. Unset: the system's CAs.
         pub cert_config_map: Option<String> = "certConfigMap",

@@ -45,7 +45,7 @@ pub(super) struct Absent(&'static str, &'static str);
 impl VmExportArgs {
     pub(super) const ABSENT: Absent = Absent(
         "vmexport: volumes of VMs cannot be exported by this version",
-        "stop the VM, and copy its PVC with a pod of your own",
+        "stop the VM, and make an image of its PVC: 'coracle build -t docker://HOST/REPO:TAG pvc/NAME'",
     );
 }
 

@@ -292,7 +292,7 @@ fn the_log_verbosity_is_shown_and_set_where_it_has_an_effect() {
 fn verbs_that_are_not_there_say_so_and_what_to_do_instead() {
     let cluster = Cluster::new();
     for (line, wanted) in [
-        ("vmexport download e --vm=web --output=d.gz", "copy its PVC"),
+        ("vmexport download e --vm=web --output=d.gz", "make an image of its PVC"),
         ("guestfs data --kvm=false", "mount the PVC in a pod of your own"),
         ("usbredir 1-2 web", "USB devices cannot be redirected"),
         ("template process t --param=A=b", "create vm"),

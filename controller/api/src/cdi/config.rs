@@ -32,7 +32,7 @@ object! {
         pub upload_proxy_url_override: Option<String> = "uploadProxyURLOverride",
         /// HTTP proxy of the importer pods. Unset: no proxy.
         pub import_proxy: Option<ImportProxy> = "importProxy",
-        /// Name of the StorageClass of scratch space. Unset: the StorageClass of the PVC.
+        /// Name of the StorageClass of scratch space. Without effect: no scratch space is used.
         pub scratch_space_storage_class: Option<String> = "scratchSpaceStorageClass",
         /// Compute resources of the worker pods: importers, upload servers and cloners.
         pub pod_resource_requirements: Option<ContainerResources> = "podResourceRequirements",
@@ -52,7 +52,7 @@ object! {
         pub tls_security_profile: Option<TlsSecurityProfile> = "tlsSecurityProfile",
         /// Secrets for pulling the container images of worker pods.
         pub image_pull_secrets: Vec<LocalReference> = "imagePullSecrets",
-        /// Verbosity of the logs of the components, from 0 to 9.
+        /// Verbosity of the logs of the components, from 0 to 9. Without effect.
         pub log_verbosity: Option<i64> = "logVerbosity",
     }
 }
@@ -88,7 +88,8 @@ object! {
         pub https_proxy: Option<String> = "HTTPSProxy",
         /// Hosts, domains and networks that are contacted without the proxy, separated by commas.
         pub no_proxy: Option<String> = "noProxy",
-        /// Name of a ConfigMap with the CA certificates of the proxy. Unset: the system's CAs.
+        /// Name of a ConfigMap with the CA certificates of the proxy. Without effect: the system's CAs
+        /// are used.
         pub trusted_ca_proxy: Option<String> = "trustedCAProxy",
     }
 }

@@ -28,9 +28,10 @@ object! {
         /// Combinations of access modes and volume mode in order of preference; at most 8. Unset: those known
         /// for the provisioner.
         pub claim_property_sets: Vec<ClaimPropertySet> = "claimPropertySets",
-        /// Format of the images that a DataImportCron keeps. Unset: the one known for the provisioner.
+        /// Format of the images that a DataImportCron keeps. Without effect: every image is kept as a PVC.
         pub data_import_cron_source_format: Option<SourceFormat> = "dataImportCronSourceFormat",
-        /// Name of the VolumeSnapshotClass for clones by snapshot. Unset: one with the same driver.
+        /// Name of the VolumeSnapshotClass for restores of VolumeSnapshots. Unset: no VolumeSnapshot is
+        /// restored.
         pub snapshot_class: Option<String> = "snapshotClass",
     }
 }

@@ -82,7 +82,7 @@ pub(super) struct Args {
     /// imageio url,diskid[,secretref][,certconfigmap];
     /// vddk url,uuid,thumbprint,secretref,backingfile[,initimageurl];
     /// pvc and snapshot src:NAMESPACE/NAME; ds src:[NAMESPACE/]NAME.
-    /// Clusters of this version fill those of blank, http and registry
+    /// Clusters of this version fill all but imageio, vddk and imagestream
     #[arg(long, value_name = "PARAMS")]
     volume_import: Vec<String>,
 
