@@ -53,10 +53,10 @@ impl NoAnswer {
             NoAnswer::Unreachable => "the server cannot be reached: check its name and port",
             NoAnswer::Silent => "the server gave no answer in time",
             NoAnswer::Tls => {
-                "the server's certificate is not trusted: name its CA in certConfigMap, or use one that is trusted"
+                "the server's certificate is not trusted: a poll believes the usual CAs alone, so give the server a certificate of one of these"
             }
             NoAnswer::Denied => {
-                "the server wants a login: name a Secret in secretRef, or check the one that is named"
+                "the server wants a login, and a poll has none: let the image be read without a login"
             }
             NoAnswer::Missing => "the server does not have it: check the url",
             NoAnswer::Busy => "the server asks for fewer requests",

@@ -66,7 +66,7 @@ object! {
         pub upload_proxy_ca: Option<String> = "uploadProxyCA",
         /// HTTP proxy of the importer pods.
         pub import_proxy: Option<ImportProxy> = "importProxy",
-        /// Name of the StorageClass of scratch space. Empty: the StorageClass of the PVC.
+        /// Name of the StorageClass of scratch space. Never set: no scratch space is used.
         pub scratch_space_storage_class: Option<String> = "scratchSpaceStorageClass",
         /// Compute resources of the worker pods: importers, upload servers and cloners.
         pub default_pod_resource_requirements: Option<ContainerResources> = "defaultPodResourceRequirements",

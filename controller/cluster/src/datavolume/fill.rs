@@ -183,10 +183,8 @@ impl<'a> Round<'a> {
                 None => return,
             },
         };
-        let settings = kubernetes::config::imports::read(self.world);
         let around = pod::Around {
             config: &config,
-            settings: &settings,
             facts: &self.world.facts,
             claim,
             consumer,

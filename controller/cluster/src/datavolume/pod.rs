@@ -15,7 +15,6 @@
 use super::claim::Wanted;
 use super::registries::Told;
 use super::settings;
-use api::cdi::CDIConfigSpec;
 use api::datavolume::DataVolume;
 use api::job::{self, Files, Import, References, Refusal, Source, Target};
 use api::machine::Machine;
@@ -46,8 +45,6 @@ pub(super) const MEMORY: &str = "128Mi";
 pub(super) struct Around<'a> {
     /// The settings of the cluster.
     pub(super) config: &'a Config,
-    /// Those of imports and uploads.
-    pub(super) settings: &'a CDIConfigSpec,
     /// What is known of the cluster.
     pub(super) facts: &'a ClusterFacts,
     /// The PVC as it is.
@@ -84,7 +81,7 @@ pub(super) fn pod(
         },
         None => imported(volume, wanted, target, &mut mounted)?,
     };
-    job.preallocate = settings::preallocates(volume, around.settings);
+    job.preallocate = settings::preallocates(volume, &around.config.workers);
     if let Source::Registry(registry) = &mut job.source {
         around.told.say(registry);
     }
@@ -134,7 +131,6 @@ pub(super) fn pod(
             pod["spec"][field] = json!(value);
         }
     }
-    settings::apply(&mut pod["spec"], around.work, around.settings);
     place(&mut pod["spec"], around);
     if let Some(sum) = around.told.sum() {
         pod["metadata"]["annotations"][TOLD] = json!(sum);
@@ -280,6 +276,7 @@ pub(crate) fn worker(part: Part<'_>) -> Value {
     if !config.image_pull_secrets.is_empty() {
         spec["imagePullSecrets"] = json!(config.image_pull_secrets);
     }
+    settings::apply(&mut spec, work, &config.workers);
     for (label, value) in [
         WORKER,
         APP,

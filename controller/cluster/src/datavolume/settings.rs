@@ -3,8 +3,8 @@
 //! | setting | holds for | where the DataVolume says so too |
 //! |---|---|---|
 //! | `preallocation` | imports and uploads | the DataVolume |
-//! | `podResourceRequirements` | the container, name by name; else what the worker takes | – |
-//! | `imagePullSecrets` | the image of the worker, beside those of the KubeVirt object | – |
+//! | `podResourceRequirements` | the container of every worker, name by name; else what the worker takes | – |
+//! | `imagePullSecrets` | the image of every worker, beside those of the KubeVirt object | – |
 //! | `importProxy` | imports: `http_proxy`, `https_proxy`, `no_proxy` | – |
 //!
 //! `filesystemOverhead` is about the PVC ([`super::size`]). **Absent:** `importProxy.trustedCAProxy`, `scratchSpaceStorageClass`

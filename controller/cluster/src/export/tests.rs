@@ -139,6 +139,21 @@ fn a_pvc_that_asks_becomes_an_image_once() {
     );
 }
 
+/// Where a quota wants limits, the CDIConfig gives them to the pods of exports and of clones as to all others.
+#[test]
+fn the_pod_takes_what_the_cdi_config_says_of_workers() {
+    let mut sim = Sim::new();
+    let said = json!({"limits": {"cpu": "2"}, "requests": {"memory": "100M"}});
+    let spec = json!({"podResourceRequirements": said, "imagePullSecrets": [{"name": "login"}]});
+    sim.put(Kind::CDIConfig, json!({"metadata": {"name": "config"}, "spec": spec}));
+    sim.put(Kind::PersistentVolumeClaim, pvc(&asks(&[("target", TARGET)])));
+    sim.settle();
+    let spec = &sim.get(&pod())["spec"];
+    let resources = &spec["containers"][0]["resources"];
+    assert_eq!((&resources["limits"]["cpu"], &resources["requests"]["memory"]), (&json!("2"), &json!("100M")));
+    assert_eq!(spec["imagePullSecrets"], json!([{"name": "login"}]));
+}
+
 #[test]
 fn a_block_device_is_read_where_workers_have_it() {
     let mut sim = Sim::new();
