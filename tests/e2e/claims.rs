@@ -100,6 +100,8 @@ fn a_pvc_is_imported_by_its_data_source() {
     space.apply(&source("VolumeImportSource", "gold", &spec));
     is_handed_over(&space, "at-once");
     is_read(&space, "persistentVolumeClaim: {claimName: at-once}");
+    space.run(&["delete", "vm", "web"]);
+    space.gone("vmi/web");
     // The first pod that uses it says where it is made: that of the VM.
     space.apply(&populated("later", "standard", "VolumeImportSource", "gold"));
     space.says("pvc/later", why, "WaitForFirstConsumer");
@@ -159,4 +161,45 @@ spec:
     refused(&thief.patches("pvc/theirs", larger), "makes a PVC of a DataVolume larger");
     let owner = r#"{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"a","uid":"a"}]}}"#;
     refused(&thief.patches("pvc/theirs", owner), "gives a PVC that nobody looks after");
+    is_not_deleted_by_an_owner_that_is_not_there(&space, &thief);
+    its_reclaim_policy_stays(&space, &thief, &volume);
+}
+
+/// The garbage collector deletes what only an object owns that is not there.
+fn is_not_deleted_by_an_owner_that_is_not_there(space: &Space, thief: &Bearer<'_>) {
+    let made_up =
+        r#"{"apiVersion":"cdi.kubevirt.io/v1beta1","kind":"DataVolume","name":"theirs","uid":"made-up"}"#;
+    let owned = format!(r#"{{"metadata":{{"ownerReferences":[{made_up}]}}}}"#);
+    refused(&thief.patches("pvc/theirs", &owned), "gives a PVC that nobody looks after");
+    for mark in [
+        r#""cdi.kubevirt.io/allowClaimAdoption":"true""#,
+        r#""cdi.kubevirt.io/storage.populatedFor":"theirs""#,
+    ] {
+        let marked = format!(r#"{{"metadata":{{"annotations":{{{mark}}}}}}}"#);
+        refused(&thief.patches("pvc/theirs", &marked), "allows the adoption of no PVC");
+        let both = format!(r#"{{"metadata":{{"annotations":{{{mark}}},"ownerReferences":[{made_up}]}}}}"#);
+        refused(&thief.patches("pvc/theirs", &both), "gives a PVC that nobody looks after");
+    }
+    assert_eq!(space.get("pvc/theirs", ".metadata.ownerReferences"), "");
+}
+
+/// A volume that is to be kept is noted as one that is to be deleted, and is then given that policy again.
+fn its_reclaim_policy_stays(space: &Space, thief: &Bearer<'_>, volume: &str) {
+    let patch = |policy: &str| {
+        let change = format!(r#"{{"spec":{{"persistentVolumeReclaimPolicy":"{policy}"}}}}"#);
+        space.run(&["patch", volume, "--type=merge", "-p", &change]);
+    };
+    let note = r#""metadata":{"annotations":{"cdi.kubevirt.io/storage.populator.reclaimPolicy":"Delete"}}"#;
+    let said = "keeps a PersistentVolume while it is handed over";
+    let retains = r#""spec":{"persistentVolumeReclaimPolicy":"Retain"}"#;
+    // With the note of what it was, but without a hand-over.
+    refused(&thief.patches(volume, &format!("{{{note},{retains}}}")), said);
+    patch("Retain");
+    let deletes = r#""spec":{"persistentVolumeReclaimPolicy":"Delete"}"#;
+    for change in [format!("{{{note}}}"), format!("{{{deletes}}}"), format!("{{{note},{deletes}}}")] {
+        refused(&thief.patches(volume, &change), said);
+    }
+    assert_eq!(space.get(volume, ".spec.persistentVolumeReclaimPolicy"), "Retain");
+    // The volume goes with the story.
+    patch("Delete");
 }

@@ -10,10 +10,11 @@
 //! DataSource leads to; a token that is signed for it opens nothing, for it is in no DataVolume that the API server showed to virt-api
 //! (the policy `kubevirt-clone-tokens` lets nobody write it later, and virt-controller wants the webhook to have been there). So that a
 //! flood of reviews is no flood at the API server, [`AT_ONCE`] are looked at at a time and [`WAITING`] wait; of more, one of the
-//! address that has most is refused at once ([`super::waiting`]).
+//! address that has most is refused at once ([`super::waiting`]). All users ask from the one address of an API server: therefore the
+//! namespaces of an address share its places, and take turns ([`namespaces`]).
 
 use super::rules::clone::{Found, MOST, Wanted, Whose, account, denied};
-use super::waiting::Waiting;
+use super::waiting::{Place, Waiting};
 use api::cdi::{DataSource, DataSourceSource};
 use api::vm::VirtualMachine;
 use api::wire;
@@ -21,10 +22,13 @@ use api_server::error::{Error, ErrorKind, Result};
 use api_server::{Server, Writer, review};
 use kubernetes::clones::RIGHT;
 use kubernetes::objects::{Key, Kind};
+use namespaces::{Namespaces, Share};
 use serde_json::{Value, json};
 use serve::transport::Peer;
 use std::time::Duration;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+mod namespaces;
 
 /// How long one review takes, from its coming to its answer. The API server waits 10 s.
 const PATIENCE: Duration = Duration::from_secs(8);
@@ -79,6 +83,7 @@ pub(super) struct Asked<'a> {
 pub(super) struct Clones<C = Real> {
     cluster: C,
     waiting: Waiting,
+    namespaces: Namespaces,
     working: Semaphore,
 }
 
@@ -90,7 +95,12 @@ impl Clones {
 
 impl<C: Cluster> Clones<C> {
     fn of(cluster: C) -> Clones<C> {
-        Clones { cluster, waiting: Waiting::new(WAITING), working: Semaphore::new(AT_ONCE) }
+        Clones {
+            cluster,
+            waiting: Waiting::new(WAITING),
+            namespaces: Namespaces::new(WAITING),
+            working: Semaphore::new(AT_ONCE),
+        }
     }
 
     /// What comes of each source.
@@ -101,11 +111,16 @@ impl<C: Cluster> Clones<C> {
             );
             Error::new(ErrorKind::Unreachable, what)
         };
+        let Some(share) = self.namespaces.enter(peer, asked.namespace) else {
+            let what = format!(
+                "cannot ask who may clone: too many other reviews of the namespace {} wait for the API server; try again",
+                asked.namespace
+            );
+            return Err(Error::new(ErrorKind::Unreachable, what));
+        };
         let Some(place) = self.waiting.enter(peer) else { return Err(is_full()) };
         let looked = async {
-            let _first = place.is_first().await;
-            let works = self.working.acquire().await;
-            let _works = works.map_err(|e| Error::setup("clones are not asked about any more", e))?;
+            let _works = self.turn(&share, &place).await?;
             self.look(asked).await
         };
         tokio::select! {
@@ -115,6 +130,14 @@ impl<C: Cluster> Clones<C> {
             }),
             () = place.is_gone() => Err(is_full()),
         }
+    }
+
+    /// Waits until this one may begin. The next one waits no longer than that, and not for the end of this one.
+    async fn turn(&self, share: &Share<'_>, place: &Place<'_>) -> Result<SemaphorePermit<'_>> {
+        let _of_namespace = share.is_first().await;
+        let _of_address = place.is_first().await;
+        let works = self.working.acquire().await;
+        works.map_err(|e| Error::setup("clones are not asked about any more", e))
     }
 
     async fn look(&self, asked: &Asked<'_>) -> Result<Vec<Option<Found>>> {

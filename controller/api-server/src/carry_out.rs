@@ -103,10 +103,11 @@ impl<S: Server> Work<'_, S> {
                     ));
                 }
             },
+            Step::Present { key, uid } => self.present(key, uid).await?,
             Step::Unused { claim } => {
                 if let Some(pod) = self.server.writer(&claim).await? {
                     let what = format!(
-                        "pod {pod} mounts PVC {} for writing: it is cloned when the pod has ended",
+                        "pod {pod} mounts PVC {} for writing: this waits until the pod has ended",
                         claim.name
                     );
                     return Err(Error::new(ErrorKind::Refused, what));
@@ -130,6 +131,26 @@ impl<S: Server> Work<'_, S> {
             Step::Tell(note) => self.tell(&note).await,
         }
         Ok(())
+    }
+
+    /// Whether an object is there as it was looked at, and stays; what it is instead is learned on the way.
+    async fn present(&mut self, key: Key, uid: String) -> Result<()> {
+        let old = |what: &str| Error::new(ErrorKind::Conflict, format!("{key} {what}; the picture was old"));
+        let object = match self.server.get(&key).await {
+            Err(error) if error.kind() == ErrorKind::Gone => {
+                let error = old("is gone");
+                self.done.gone.push((key, uid));
+                return Err(error);
+            }
+            object => object?,
+        };
+        let there = meta(&object);
+        if there.uid.as_deref() == Some(uid.as_str()) && there.deletion_timestamp.is_none() {
+            return Ok(());
+        }
+        let error = old("is another, or is being deleted");
+        self.done.answers.push((key.kind, object));
+        Err(error)
     }
 
     /// Deletes what an owner has under a name; that there is nothing, or somebody else's, is as good.

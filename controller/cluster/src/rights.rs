@@ -19,7 +19,8 @@ fn touched(step: &Step) -> Vec<Key> {
         | Step::Patch { key, .. }
         | Step::Delete { key, .. }
         | Step::DeleteOf { key, .. }
-        | Step::Absent { key, .. } => {
+        | Step::Absent { key, .. }
+        | Step::Present { key, .. } => {
             vec![key.clone()]
         }
         Step::Issue(issue) => {
@@ -49,7 +50,7 @@ pub(crate) fn needs(step: &Step) -> Vec<Right> {
         // A Secret of a tenant is not read: it is asked whose it is by a change that changes nothing.
         Step::DeleteOf { key, .. } if key.kind == Kind::Secret => all(key.kind, &["delete", "patch"]),
         Step::DeleteOf { key, .. } => all(key.kind, &["delete", "get"]),
-        Step::Absent { key, .. } => all(key.kind, &["get"]),
+        Step::Absent { key, .. } | Step::Present { key, .. } => all(key.kind, &["get"]),
         Step::Unused { .. } => all(Kind::Pod, &["list"]),
         // Who signs it is read.
         Step::Issue(issue) => match (&issue.version, &issue.signer) {

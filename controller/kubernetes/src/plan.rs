@@ -67,6 +67,13 @@ pub enum Step {
         /// The launcher pods that it would be of: a stranger's of that name does not count.
         of: Option<LauncherPods>,
     },
+    /// Go on only if this object is there, and nobody deletes it: the picture of what is being deleted may lag behind.
+    Present {
+        /// Which.
+        key: Key,
+        /// The uid that was looked at.
+        uid: String,
+    },
     /// Go on only if no pod that may run mounts this PVC for writing: of the pods of others there is no picture.
     Unused {
         /// The PVC.
@@ -128,6 +135,11 @@ impl Plan {
     /// Makes the certificate of a worker pod.
     pub fn issue_for_pod(&mut self, issue: ForPod) {
         self.steps.push(Step::IssueForPod(issue));
+    }
+
+    /// Goes on only if an object is still there, and nobody deletes it.
+    pub fn present(&mut self, kind: Kind, meta: &ObjectMeta) {
+        self.steps.push(Step::Present { key: key(kind, meta), uid: meta.uid.clone().unwrap_or_default() });
     }
 
     /// Goes on only if nobody writes to a PVC.

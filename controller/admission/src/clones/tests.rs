@@ -8,6 +8,7 @@ use kubernetes::objects::Plain;
 use kubernetes::webhooks::Webhook;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 const TOKEN: &str = "cdi.kubevirt.io/storage.clone.token";
 const CONTROLLER: &str = "system:serviceaccount:kubevirt:kubevirt-controller";
@@ -19,6 +20,10 @@ struct Played {
     may: Vec<(&'static str, &'static str)>,
     asked: Mutex<Vec<Value>>,
     is_away: bool,
+    /// How long one answer takes, how many are looked at now, and how many were at most.
+    takes: Duration,
+    now: AtomicUsize,
+    most: AtomicUsize,
 }
 
 impl Cluster for Played {
@@ -30,6 +35,9 @@ impl Cluster for Played {
         if self.is_away {
             return Err(Error::new(ErrorKind::Unreachable, "the API server is away"));
         }
+        self.most.fetch_max(self.now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        tokio::time::sleep(self.takes).await;
+        self.now.fetch_sub(1, Ordering::SeqCst);
         self.asked.lock().unwrap().push(spec.clone());
         let attributes = &spec["resourceAttributes"];
         let of = |name: &str| attributes[name].as_str().unwrap_or_default().to_owned();
@@ -202,4 +210,59 @@ async fn an_api_server_that_does_not_answer_is_no_yes() {
     let clones = Clones::of(Played { is_away: true, may: vec![("alice", "s")], ..Played::default() });
     let asked = review("/datavolume-mutate", "alice", &volume(&pvc("s")), false);
     assert!(answered(&clones, asked).await.is_err());
+}
+
+/// Asks about a clone into this namespace; all ask from one address, as users of one API server do.
+async fn asks(clones: &Clones<Played>, namespace: &str) -> Result<Vec<Option<Found>>> {
+    let wanted = [Some(Wanted::Claim("s".to_owned(), "golden".to_owned()))];
+    let subject = json!({"user": "alice"});
+    let asked = Asked { wanted: &wanted, namespace, whose: Whose::Requester, subject: &subject };
+    clones.found(&asked, peer(1)).await
+}
+
+#[tokio::test]
+async fn reviews_of_one_api_server_are_looked_at_beside_each_other_and_not_too_many() {
+    let clones = Clones::of(Played { takes: Duration::from_millis(20), ..Played::default() });
+    let all = futures_util::future::join_all((0..3 * AT_ONCE).map(|_| asks(&clones, "t"))).await;
+    assert!(all.iter().all(Result::is_ok));
+    assert_eq!(clones.cluster.most.load(Ordering::SeqCst), AT_ONCE);
+}
+
+/// Nothing ends here meanwhile: the API server answers nobody.
+#[tokio::test]
+async fn a_flood_of_one_namespace_does_not_refuse_those_of_another() {
+    let clones = Clones::of(Played { takes: Duration::from_secs(86_400), ..Played::default() });
+    let mut flood: Vec<_> = (0..2 * WAITING).map(|_| Box::pin(asks(&clones, "t"))).collect();
+    let mut refused = 0;
+    for review in &mut flood {
+        if let std::task::Poll::Ready(answer) = futures_util::poll!(review) {
+            let why = answer.err().unwrap().to_string();
+            assert!(why.contains("reviews of the namespace t wait"), "{why}");
+            refused += 1;
+        }
+    }
+    assert!(refused > WAITING, "{refused}");
+    let mut others: Vec<_> = (0..WAITING / 4).map(|_| Box::pin(asks(&clones, "u"))).collect();
+    for review in &mut others {
+        assert!(futures_util::poll!(review).is_pending(), "it has a place");
+    }
+}
+
+#[tokio::test]
+async fn reviews_of_one_namespace_do_not_wait_for_all_that_another_sent_before() {
+    const FLOOD: usize = 60;
+    let clones = Clones::of(Played { takes: Duration::from_millis(5), ..Played::default() });
+    let (done, before) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let flood = futures_util::future::join_all((0..FLOOD).map(|_| async {
+        assert!(asks(&clones, "t").await.is_ok());
+        done.fetch_add(1, Ordering::SeqCst);
+    }));
+    // They come when all of those have their places.
+    let others = futures_util::future::join_all((0..5).map(|_| async {
+        assert!(asks(&clones, "u").await.is_ok());
+        before.fetch_max(done.load(Ordering::SeqCst), Ordering::SeqCst);
+    }));
+    futures_util::future::join(flood, others).await;
+    let before = before.load(Ordering::SeqCst);
+    assert!(before <= 4 * AT_ONCE, "{before} of {FLOOD} of the flood were answered before");
 }

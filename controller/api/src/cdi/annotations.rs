@@ -24,7 +24,7 @@ pub const RUNNING_MESSAGE: &str = "cdi.kubevirt.io/storage.condition.running.mes
 pub const IMPORT_CRON: &str = "cdi.kubevirt.io/dataImportCron";
 /// Digest of the image that a DataImportCron saw last.
 pub const DESIRED_DIGEST: &str = "cdi.kubevirt.io/storage.import.sourceDesiredDigest";
-/// Permits that a DataVolume takes a PVC of its name that is there already, as it is: `true`. On either of them.
+/// Permits that a DataVolume takes a PVC of its name that is there already, as it is: `true`. On the PVC.
 pub const ALLOW_ADOPTION: &str = "cdi.kubevirt.io/allowClaimAdoption";
 /// Says of a DataVolume that its PVC comes from elsewhere with its content, for example from a backup. Any value says so.
 pub const PRE_POPULATED: &str = "cdi.kubevirt.io/storage.prePopulated";

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! **Flow.** The source that is meant is written into the status, and whether it can be taken: `Ready` is true when the
-//! DataVolume of the PVC has succeeded, or when there is a PVC without one that nobody fills any more.
+//! DataVolume of the PVC has succeeded, or when there is a PVC without one; and nothing on the PVC says that its disk is not
+//! whole.
 //! **Guarantees.** The spec is never written. A DataSource that names one which names another is refused, so that there is
 //! no circle.
 //! **Assumptions.** Whoever clones is asked for the right to do so where the PVC is, when a DataVolume is made.
@@ -24,7 +25,7 @@ use api::fault::Fault;
 use api::wire::Wire;
 use jiff::Timestamp;
 use kubernetes::conditions::say_of_cdi;
-use kubernetes::objects::{Kind, World};
+use kubernetes::objects::{Kind, PersistentVolumeClaim, World};
 use kubernetes::plan::Plan;
 
 /// The condition of a DataSource, and its reason where it is true.
@@ -126,7 +127,7 @@ pub(crate) fn check_disk(world: &World, namespace: &str, name: &str) -> Result<(
     if let Some(volume) = world.data_volumes.get(namespace, name) {
         let phase = volume.status.as_ref().and_then(|status| status.phase.clone()).unwrap_or_default();
         return match phase {
-            Phase::Succeeded => Ok(()),
+            Phase::Succeeded => world.pvcs.get(namespace, name).map_or(Ok(()), check_content),
             phase => {
                 let word = if phase.as_str().is_empty() { Phase::Pending } else { phase };
                 Err(because(word.as_str(), format!("Import DataVolume phase {word}")))
@@ -135,9 +136,13 @@ pub(crate) fn check_disk(world: &World, namespace: &str, name: &str) -> Result<(
     }
     match world.pvcs.get(namespace, name) {
         None => Err(because(NOT_FOUND, format!("PVC {namespace}/{name} not found"))),
-        Some(claim) if claim.is_upload_target() && !claim.is_filled() => {
-            Err(because("Pending", format!("PVC {namespace}/{name} waits for an upload")))
-        }
-        Some(_) => Ok(()),
+        Some(claim) => check_content(claim),
     }
+}
+
+/// Whether the disk of a PVC is whole.
+fn check_content(claim: &PersistentVolumeClaim) -> Result<(), Why> {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let shown = format!("{}/{}", text(&claim.meta.namespace), text(&claim.meta.name));
+    claim.not_whole().map_or(Ok(()), |why| Err(because("Pending", format!("PVC {shown} {why}"))))
 }

@@ -88,6 +88,26 @@ fn a_pvc_that_waits_for_an_upload_is_not_ready() {
 }
 
 #[test]
+fn half_a_disk_is_not_ready_with_and_without_its_datavolume() {
+    for phase in ["Pending", "Running", "Failed"] {
+        let mut sim = Sim::new();
+        claim(&mut sim, json!({POD_PHASE: phase}));
+        put(&mut sim, "os", pvc());
+        assert_eq!(ready(&sim, "os"), is("False", "Pending"), "{phase}");
+        // One of that name which has succeeded, and whose PVC this is not.
+        let storage = json!({"resources": {"requests": {"storage": "1Gi"}}});
+        let meta = json!({"namespace": "n", "name": "disk"});
+        let spec = json!({"source": {"blank": {}}, "storage": storage});
+        let status = json!({"phase": "Succeeded"});
+        sim.put(Kind::DataVolume, json!({"metadata": meta, "spec": spec, "status": status}));
+        sim.settle();
+        assert_eq!(ready(&sim, "os"), is("False", "Pending"), "{phase}");
+        claim(&mut sim, json!({POD_PHASE: "Succeeded"}));
+        assert_eq!(ready(&sim, "os"), is("True", "Ready"), "{phase}");
+    }
+}
+
+#[test]
 fn of_another_namespace_it_is_said_whether_it_can_be_taken_and_no_more() {
     let mut sim = Sim::new();
     let meta = json!({"namespace": "m", "name": "disk"});

@@ -3,22 +3,29 @@
 //! ```text
 //!  PVC of that name, without a controlling owner
 //!    ├─ storage.populatedFor: NAME on it             a backup brought it back, with the content of that DataVolume
-//!    ├─ storage.prePopulated on the DataVolume, and the PVC was filled: the same
-//!    ├─ allowClaimAdoption: "true" on either         somebody says so
+//!    ├─ allowClaimAdoption: "true" on it             somebody says so
 //!    │     └─► owner reference ─► Succeeded, without a pod
 //!    └─ else ─► ErrResourceExists
 //! ```
 //!
+//! The PVC itself says so: a DataVolume is quickly made, and a PVC goes with its owner. An admission policy holds
+//! virt-controller to the same two annotations. With `storage.prePopulated` on the DataVolume no PVC is made: the DataVolume
+//! waits for one.
+//!
 //! With `storage.checkStaticVolume` on the DataVolume a PVC is made for the PersistentVolume that is reserved for it, and taken as it
 //! is too.
 //!
-//! **Guarantees.** A PVC that somebody else looks after is never taken, nor one that a pod of ours still writes to. The uids of
-//! objects that a backup brought back are new: nothing here compares one with an older one.
-//! **Caveats.** What is in a PVC that is taken nobody looks at, nor whether it is as large as the DataVolume asks for.
+//! **Guarantees.** A PVC that somebody else looks after is never taken, nor one that a pod of ours still writes to, nor one whose
+//! disk is not whole. A DataVolume takes a PVC once: what somebody took away from one that has succeeded or failed (`kubectl delete
+//! dv --cascade=orphan`) stays away. Before it takes one, the DataVolume itself is asked for: a PVC that is owned by what is gone
+//! goes, too. The uids of objects that a backup brought back are new: nothing here compares one with an older one.
+//! **Caveats.** A DataVolume that is deleted in the moment between that question and the owner reference takes the PVC along, as
+//! one that is deleted just afterwards does. What is in a PVC that is taken nobody looks at, nor whether it is as large as the
+//! DataVolume asks for.
 
 use super::{Round, claim_name};
 use api::cdi::annotations::{ALLOW_ADOPTION, CHECK_STATIC_VOLUME, POD_PHASE, POPULATED_FOR, PRE_POPULATED};
-use api::datavolume::{ConditionType, Phase};
+use api::datavolume::{ConditionType, DataVolume, Phase};
 use api::meta::ObjectMeta;
 use api::wire::Wire;
 use kubernetes::objects::{Kind, Mark, PersistentVolumeClaim, World, owner};
@@ -27,21 +34,22 @@ use serde_json::{Value, json};
 /// Why a DataVolume takes a PVC that was there before it.
 pub(super) fn reason(
     world: &World,
-    volume: &ObjectMeta,
+    volume: &DataVolume,
     claim: &PersistentVolumeClaim,
 ) -> Option<&'static str> {
-    let says =
-        |meta: &ObjectMeta, name: &str| meta.annotations.get(name).is_some_and(|value| value == "true");
+    let phase = volume.status.as_ref().and_then(|status| status.phase.as_ref());
+    let name = volume.metadata.name.as_ref()?;
     let is_free = owner::controller(&claim.meta).is_none() && claim.meta.deletion_timestamp.is_none();
-    if !is_free || volume.name.is_none() || world.worker_of(claim).is_some_and(|pod| !pod.has_ended()) {
+    let is_over = matches!(phase, Some(Phase::Succeeded | Phase::Failed));
+    let is_whole = claim.not_whole().is_none() && world.worker_of(claim).is_none_or(|pod| pod.has_ended());
+    if is_over || !is_free || !is_whole {
         return None;
     }
-    let was_for = claim.meta.annotations.get(POPULATED_FOR);
-    if was_for.is_some() && was_for == volume.name.as_ref() {
+    let notes = &claim.meta.annotations;
+    // On a PVC with a dataSourceRef it is written whether or not there ever was a DataVolume.
+    if notes.get(POPULATED_FOR) == Some(name) && claim.populator().is_none() {
         Some("its content was written for a DataVolume of this name")
-    } else if volume.annotations.contains_key(PRE_POPULATED) && claim.is_filled() {
-        Some("the DataVolume says that it is populated already")
-    } else if says(volume, ALLOW_ADOPTION) || says(&claim.meta, ALLOW_ADOPTION) {
+    } else if notes.get(ALLOW_ADOPTION).is_some_and(|value| value == "true") {
         Some("its adoption is allowed")
     } else {
         None
@@ -73,13 +81,18 @@ impl Round<'_> {
         if self.is_alone() || self.is_ours(claim) {
             return false;
         }
-        let Some(why) = reason(self.world, &self.volume.metadata, claim) else { return false };
+        let Some(why) = reason(self.world, self.volume, claim) else { return false };
         let owners: Vec<Value> = claim.meta.owner_references.iter().map(Wire::write).collect();
         let ours = owner::reference(Kind::DataVolume, &self.volume.metadata);
         let should: Vec<Value> = owners.iter().cloned().chain([ours]).collect();
-        let whole = |owners: &[Value]| json!({"metadata": {"ownerReferences": owners}});
+        let is = json!({"metadata": {"ownerReferences": owners, "annotations": claim.meta.annotations}});
+        let mut should =
+            json!({"metadata": {"ownerReferences": should, "annotations": claim.meta.annotations}});
+        // In one step: a disk that is its own and not whole would be filled.
+        should["metadata"]["annotations"][POD_PHASE] = json!("Succeeded");
+        self.before.present(Kind::DataVolume, &self.volume.metadata);
         // First: one that is not its owner has not succeeded.
-        self.before.update(Kind::PersistentVolumeClaim, &claim.meta, &whole(&owners), &whole(&should), false);
+        self.before.update(Kind::PersistentVolumeClaim, &claim.meta, &is, &should, false);
         self.say_bound(claim);
         let message = format!("PVC {} is taken as it is: {why}", claim_name(claim));
         self.is_whole(&message);

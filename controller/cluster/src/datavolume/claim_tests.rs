@@ -43,6 +43,11 @@ fn found(annotations: Value) -> Value {
     })
 }
 
+/// Its adoption is allowed, and its pod did this last.
+fn allowed_beside(phase: &str) -> Value {
+    json!({"cdi.kubevirt.io/allowClaimAdoption": "true", "cdi.kubevirt.io/storage.pod.phase": phase})
+}
+
 #[test]
 fn a_pvc_is_taken_as_it_is_where_somebody_says_so() {
     let (allowed, of_disk) = (
@@ -52,12 +57,17 @@ fn a_pvc_is_taken_as_it_is_where_somebody_says_so() {
     let filled = json!({"cdi.kubevirt.io/storage.pod.phase": "Succeeded"});
     let restored = json!({"cdi.kubevirt.io/storage.prePopulated": "disk"});
     for (on_volume, on_claim, is_taken) in [
-        (allowed.clone(), json!({}), true),
+        // A DataVolume is quickly made: the PVC says so itself.
+        (allowed.clone(), json!({}), false),
         (json!({}), allowed, true),
         (json!({}), of_disk, true),
-        (restored.clone(), filled.clone(), true),
+        (restored.clone(), filled.clone(), false),
         (restored, json!({}), false),
         (json!({}), filled, false),
+        // Half a disk is not one.
+        (allowed_beside("Running"), allowed_beside("Running"), false),
+        (json!({}), allowed_beside("Failed"), false),
+        (allowed_beside(""), allowed_beside("Succeeded"), true),
         (json!({"cdi.kubevirt.io/allowClaimAdoption": "false"}), json!({}), false),
         (json!({}), json!({"cdi.kubevirt.io/storage.populatedFor": "other"}), false),
     ] {
@@ -77,7 +87,12 @@ fn a_pvc_is_taken_as_it_is_where_somebody_says_so() {
             let notes = &sim.get(&claim())["metadata"]["annotations"];
             assert_eq!(notes["cdi.kubevirt.io/storage.pod.phase"], "Succeeded", "{told}");
         } else {
-            assert_eq!(said(&sim, "Running").1, "ErrResourceExists", "{told}");
+            let (_, reason, message) = said(&sim, "Running");
+            assert!(
+                reason == "ErrResourceExists"
+                    && (message.contains("annotate the PVC") || message.contains("is not whole")),
+                "{told}: {message}"
+            );
             assert!(owner.is_null(), "{told}");
         }
     }
@@ -94,6 +109,74 @@ fn a_pvc_that_somebody_looks_after_is_not_taken_whatever_is_said() {
     sim.put(Kind::DataVolume, volume(json!({})));
     sim.settle();
     assert_eq!(said(&sim, "Running").1, "ErrResourceExists");
+}
+
+/// `kubectl delete dv --cascade=orphan`, or somebody who detaches the PVC: who takes it again has it deleted with the DataVolume.
+#[test]
+fn a_pvc_that_was_taken_away_from_its_datavolume_is_not_taken_again() {
+    let mut sim = imported();
+    worker_ends(&mut sim, &pod(), Some(Stage::Done));
+    sim.settle();
+    assert_eq!(phase(&sim), "Succeeded");
+    assert_eq!(sim.get(&claim())["metadata"]["annotations"]["cdi.kubevirt.io/storage.populatedFor"], "disk");
+    sim.change(&claim(), json!({"metadata": {"ownerReferences": null}}));
+    sim.settle();
+    assert!(sim.get(&claim())["metadata"]["ownerReferences"].is_null());
+    let (_, reason, message) = said(&sim, "Ready");
+    assert!(reason == "NotOwned" && message.contains("allowClaimAdoption"), "{reason}: {message}");
+    sim.vanish(&disk());
+    sim.settle();
+    assert!(sim.objects.contains_key(&claim()), "the disk was to be kept");
+    // The next one may have it.
+    sim.put(Kind::DataVolume, volume(json!({})));
+    sim.settle();
+    assert_eq!(phase(&sim), "Succeeded");
+    assert_eq!(
+        sim.get(&claim())["metadata"]["ownerReferences"][0]["uid"],
+        sim.get(&disk())["metadata"]["uid"]
+    );
+}
+
+/// The picture has the DataVolume still: a PVC that is owned by what is gone is collected.
+#[test]
+fn no_pvc_is_taken_for_a_datavolume_that_is_gone_or_going() {
+    for is_going in [true, false] {
+        let mut sim = Sim::new();
+        class(&mut sim, "Immediate");
+        sim.put(Kind::PersistentVolumeClaim, found(json!({"cdi.kubevirt.io/allowClaimAdoption": "true"})));
+        sim.put(Kind::DataVolume, volume(json!({})));
+        let plan = crate::decide(&sim.world, &disk(), sim.now);
+        match sim.objects.get_mut(&disk()) {
+            Some(object) if is_going => object["metadata"]["deletionTimestamp"] = json!(sim.now.to_string()),
+            _ => drop(sim.objects.remove(&disk())),
+        }
+        let done = crate::sim::door::carry_out(&mut sim, plan);
+        let (_, error) = done.failed.expect("it is looked at");
+        assert_eq!(error.kind(), api_server::error::ErrorKind::Conflict, "{error}");
+        assert!(sim.get(&claim())["metadata"]["ownerReferences"].is_null(), "going: {is_going}");
+        // What it is instead is learned.
+        assert_eq!((done.answers.len(), done.gone.len()), if is_going { (1, 0) } else { (0, 1) });
+    }
+}
+
+/// A PVC that is its own and not known to be whole would be filled.
+#[test]
+fn an_adoption_that_breaks_off_writes_over_no_disk() {
+    let mut sim = Sim::new();
+    class(&mut sim, "Immediate");
+    sim.put(Kind::PersistentVolumeClaim, found(json!({"cdi.kubevirt.io/allowClaimAdoption": "true"})));
+    sim.put(Kind::DataVolume, volume(json!({})));
+    // The DataVolume is looked at, the PVC is written, and the status is not.
+    sim.wire.breaks = Some((2, false));
+    let plan = crate::decide(&sim.world, &disk(), sim.now);
+    assert!(crate::sim::door::carry_out(&mut sim, plan).failed.is_some());
+    assert!(!sim.get(&claim())["metadata"]["ownerReferences"].is_null());
+    assert_eq!(phase(&sim), "");
+    for _ in 0..5 {
+        sim.round();
+        assert!(!sim.objects.contains_key(&pod()));
+    }
+    assert_eq!(phase(&sim), "Succeeded");
 }
 
 /// A backup has the objects as they stood; what it brings back has other uids, no owners and no status.
@@ -237,6 +320,31 @@ fn a_pvc_does_not_grow_where_it_may_not_and_it_is_said_why() {
         );
         assert!(sim.objects.contains_key(&pod()), "its log can be read");
     }
+}
+
+/// An image says any size in a few bytes, and no PVC becomes smaller again.
+#[test]
+fn a_pvc_grows_four_times_at_most_where_nobody_says_how_far() {
+    const IMAGE: u64 = 16 << 40;
+    let mut sim = imported();
+    let before = asked(&sim);
+    is_too_small(&mut sim, IMAGE);
+    assert_eq!((phase(&sim).as_str(), asked(&sim)), ("Failed", before));
+    let message = said(&sim, "Running").2;
+    assert!(message.contains("spec.storage.resources.limits.storage: \"18"), "{message}");
+    // Just beyond four times, with what a file system takes.
+    let mut sim = imported();
+    is_too_small(&mut sim, before * 4);
+    assert_eq!((phase(&sim).as_str(), asked(&sim)), ("Failed", before));
+    let mut sim = imported();
+    is_too_small(&mut sim, before * 3);
+    assert_eq!(phase(&sim), "ExpansionInProgress");
+    let mut told = volume(json!({}));
+    told["spec"]["storage"]["resources"]["limits"] = json!({"storage": "32Ti"});
+    let mut sim = importing(told, true);
+    is_too_small(&mut sim, IMAGE);
+    assert_eq!(phase(&sim), "ExpansionInProgress");
+    assert!(asked(&sim) > IMAGE);
 }
 
 #[test]

@@ -12,12 +12,14 @@
 //! | `spec.storage`, whose size is that of the disk | `spec.pvc`, which is taken as it stands |
 //! | the StorageClass has `allowVolumeExpansion` | it has not |
 //! | the first time | once more: the worker found another size, or the volume did not become what was asked for |
-//! | up to `resources.limits` of the DataVolume, and to what quotas admit | beyond that |
+//! | up to `resources.limits` of the DataVolume, or else 4 times what was asked for; and to what quotas admit | beyond that |
 //!
 //! **Guarantees.** A PVC never becomes smaller, and grows once, to the size that the worker found in the image and to nothing
 //! beyond; the next pod looks at the image anew, and at the volume.
 //! **Assumptions.** The worker's number is somebody's in the tenant's namespace, as the size in a DataVolume is: quotas and
-//! `limits` bound both.
+//! `limits` bound both. Not everywhere is there a quota: an image says its size in eight bytes, whatever is in it, and a PVC never
+//! becomes smaller. So one that nobody gave `limits` grows 4 times at most: far enough for a size that somebody misjudged, and not
+//! for one that an image made up.
 
 use super::claim::Wanted;
 use super::size::Overhead;
@@ -31,6 +33,8 @@ use serde_json::json;
 
 /// Sizes are whole ones of these.
 const MIB: u64 = 1 << 20;
+/// A PVC without `limits` grows to so many times the size that was asked for, at most.
+const TIMES: u64 = 4;
 
 impl Round<'_> {
     /// Makes the PVC large enough for the image of a worker that ended; else why it does not grow, where that is of interest.
@@ -110,6 +114,13 @@ impl Round<'_> {
         let asked = claim.spec.storage().and_then(Quantity::bytes).unwrap_or(0);
         if bytes <= asked {
             return Err(Some(format!("the PVC asks for {asked} bytes already")));
+        }
+        if limit.is_none() && bytes > asked.saturating_mul(TIMES) {
+            return Err(Some(format!(
+                "a PVC of {asked} bytes is not made {TIMES} times as large without being told, and it would need {bytes} bytes: if the \
+                 image is to be trusted, make the DataVolume anew with spec.storage.resources.limits.storage: \"{bytes}\", or ask for \
+                 that size"
+            )));
         }
         Ok(bytes)
     }

@@ -57,6 +57,7 @@ pub(crate) mod users;
 mod words;
 pub(crate) mod worker;
 
+use api::cdi::annotations::ALLOW_ADOPTION;
 use api::datavolume::{ConditionType, DataVolume, Phase, Status};
 use api::fault::Fault;
 use api::meta::ObjectMeta;
@@ -82,7 +83,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
     let claim = world.pvcs.get(namespace, name);
     let volume = world.data_volumes.get(namespace, name);
     let is_taken = |claim: &&PersistentVolumeClaim| {
-        volume.is_some_and(|volume| adopt::reason(world, &volume.metadata, claim).is_some())
+        volume.is_some_and(|volume| adopt::reason(world, volume, claim).is_some())
     };
     let target = claim.filter(|claim| claim.is_upload_target() && !is_taken(claim));
     let is_there = |meta: &ObjectMeta| meta.deletion_timestamp.is_none();
@@ -124,7 +125,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
         round.after.again.into_iter().for_each(|time| plan.look_again(time));
     }
     if let Some(claim) = claim {
-        populator::decide(world, claim, &mut plan);
+        populator::decide(world, claim, now, &mut plan);
     }
     // Last: a stranger's pod that says it is one of these, and cannot be taken away, holds up nothing.
     for pod in world.sources_for(namespace, name).filter(|pod| !is_needed(pod)) {
@@ -223,7 +224,7 @@ impl<'a> Round<'a> {
         };
         match claim {
             None => self.make_claim(&wanted),
-            Some(claim) if !self.is_ours(claim) => self.taken(name),
+            Some(claim) if !self.is_ours(claim) => self.taken(claim),
             Some(claim) => {
                 self.say_bound(claim);
                 match claim.status.phase.as_deref() {
@@ -324,10 +325,18 @@ impl<'a> Round<'a> {
         self.go(Phase::Pending, Some((true, "ErrClaimNotValid", why.to_owned())));
     }
 
-    fn taken(&mut self, name: &str) {
-        let why = format!(
+    fn taken(&mut self, claim: &PersistentVolumeClaim) {
+        let name = claim_name(claim);
+        let mut why = format!(
             "PVC {name} is there already, and not made for this DataVolume: delete the PVC or choose another name"
         );
+        if let Some(not_whole) = claim.not_whole() {
+            why.push_str(&format!("; the PVC {not_whole}"));
+        } else if owner::controller(&claim.meta).is_none() {
+            why.push_str(&format!(
+                "; to have it taken as it is, annotate the PVC itself with {ALLOW_ADOPTION}: \"true\""
+            ));
+        }
         self.waits("ErrResourceExists", &why);
         self.go(Phase::Pending, Some((true, "ErrResourceExists", why)));
     }
@@ -364,10 +373,8 @@ impl<'a> Round<'a> {
     /// It has succeeded or failed, and stays so.
     fn ended(&mut self, claim: Option<&PersistentVolumeClaim>) {
         let Some(claim) = claim.filter(|claim| self.is_ours(claim)) else {
-            // A backup may bring back the PVC alone.
-            if self.phase == Phase::Succeeded && claim.is_none_or(|claim| !self.adopts(claim)) {
-                self.say(ConditionType::Bound, "False", "NotFound", "No PVC found");
-                self.say(ConditionType::Ready, "False", "NotFound", "the PVC is gone, and the disk with it");
+            if self.phase == Phase::Succeeded {
+                self.has_none(claim);
             }
             return;
         };
@@ -379,6 +386,23 @@ impl<'a> Round<'a> {
                 self.clears(claim, Some(pod));
             }
         }
+    }
+
+    /// It has succeeded, and owns no PVC any more. One of its name is not taken again: somebody has taken that away, or another PVC
+    /// is there.
+    fn has_none(&mut self, other: Option<&PersistentVolumeClaim>) {
+        let (reason, message) = match other.map(claim_name) {
+            None => ("NotFound", "the PVC is gone, and the disk with it".to_owned()),
+            Some(name) => (
+                "NotOwned",
+                format!(
+                    "PVC {name} is there, and is not that of this DataVolume any more: to have it again, annotate the PVC with \
+                     {ALLOW_ADOPTION}: \"true\", delete the DataVolume and make it anew"
+                ),
+            ),
+        };
+        self.say(ConditionType::Bound, "False", "NotFound", "No PVC found");
+        self.say(ConditionType::Ready, "False", reason, &message);
     }
 }
 

@@ -14,9 +14,10 @@
 //! **Why.** Provisioners leave a PVC alone whose `dataSourceRef` is of a kind that they do not know, and nothing mounts a PVC
 //! that is not bound: a pod may wait for the disk from the beginning, and sees it whole or not at all.
 //! **Guarantees.** A volume passes from `prime-UID` to the PVC of that uid and namespace alone, when no pod of ours is there any
-//! more, and each step looks at the version that was decided on. While it passes its policy is Retain: whatever becomes of the
-//! two PVCs, the volume is not reclaimed under the disk; afterwards, and where the target is gone, it has its own policy again.
-//! An admission policy holds virt-controller to this.
+//! more and nobody's mounts the prime for writing (what is mounted is protected by its PVC, and the prime goes); each step looks
+//! at the version that was decided on. While it passes its policy is Retain: whatever becomes of the two PVCs, the volume is not
+//! reclaimed under the disk; afterwards, and where the target is gone, it has its own policy again, also when the KubeVirt object
+//! is gone. An admission policy holds virt-controller to this.
 //! **Caveats.** A clone (VolumeCloneSource) is refused by name.
 
 use super::claim::{AT_ONCE, WORKER_OBJECT};
@@ -29,6 +30,7 @@ use api::cdi::annotations::{
 use api::claim::{ClaimSpec, DataReference};
 use api::datavolume::{ContentType, Source};
 use api::wire::Wire;
+use jiff::Timestamp;
 use kubernetes::objects::{ClaimReference, Key, Kind, Mark, PersistentVolumeClaim, World, key, owner};
 use kubernetes::plan::{Plan, Step};
 use serde_json::{Map, Value, json};
@@ -38,6 +40,8 @@ use std::collections::BTreeMap;
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 /// The reason of what is on its way.
 const PENDING: &str = "Pending";
+/// The reason of a volume that does not pass, because somebody's pod mounts it.
+const IN_USE: &str = "InUse";
 /// What the target repeats of the annotations of its prime.
 const REPEATED: [&str; 8] =
     [RUNNING, REASON, MESSAGE, RESTARTS, POD_READY, POD_NAME, POD_PHASE, POPULATOR_PROGRESS];
@@ -64,7 +68,7 @@ fn target<'a>(world: &'a World, prime: &PersistentVolumeClaim) -> Option<&'a Per
 }
 
 /// What is to be done for a PVC: one with a `dataSourceRef`, or one that is filled in its place.
-pub(super) fn decide(world: &World, claim: &PersistentVolumeClaim, plan: &mut Plan) {
+pub(super) fn decide(world: &World, claim: &PersistentVolumeClaim, now: Timestamp, plan: &mut Plan) {
     if kubernetes::config::permitted(world).is_none() {
         return;
     }
@@ -75,7 +79,7 @@ pub(super) fn decide(world: &World, claim: &PersistentVolumeClaim, plan: &mut Pl
         && let Some(named) = claim.populator()
         && let Some(name) = claim.prime()
     {
-        Populated { world, claim, named, name, plan }.looks();
+        Populated { world, claim, named, name, now, plan }.looks();
     }
 }
 
@@ -99,6 +103,7 @@ struct Populated<'a> {
     named: &'a DataReference,
     /// The name of its prime.
     name: String,
+    now: Timestamp,
     plan: &'a mut Plan,
 }
 
@@ -204,9 +209,19 @@ impl Populated<'_> {
             notes.remove(POD_PHASE);
         }
         notes.insert(PRIME.to_owned(), self.name.clone());
+        let passes = is_whole && self.world.worker_of(prime).is_none() && !self.is_used();
+        let failed = self.world.failures.get(&key(Kind::DataVolume, &self.claim.meta));
+        // Somebody's pod mounted it when that was asked last.
+        let held = failed.filter(|failed| passes && failed.about == Kind::PersistentVolumeClaim);
+        if let Some(held) = held {
+            notes.insert(REASON.to_owned(), IN_USE.to_owned());
+            notes.insert(MESSAGE.to_owned(), held.message.clone());
+        }
         self.notes(notes, &[]);
-        if is_whole && self.world.worker_of(prime).is_none() && !self.is_used() {
-            self.hands_over(prime);
+        match held {
+            Some(held) if held.retry > self.now => self.plan.look_again(held.retry),
+            _ if passes => self.hands_over(prime),
+            _ => {}
         }
     }
 
@@ -242,6 +257,8 @@ impl Populated<'_> {
             change["metadata"] = json!({"annotations": {RECLAIM_POLICY: volume.reclaim_policy}});
             change["spec"]["persistentVolumeReclaimPolicy"] = json!(RETAIN);
         }
+        // Of the pods of others there is no picture.
+        self.plan.unused(&prime.meta);
         self.plan.steps.push(Step::Patch {
             key: key(Kind::PersistentVolume, &volume.meta),
             version: volume.meta.resource_version.clone().unwrap_or_default(),
@@ -342,16 +359,14 @@ fn prime(target: &PersistentVolumeClaim, name: &str, kind: &str, wanted: &Wanted
     })
 }
 
-/// What is to be done for a volume that was handed over: it gets its own reclaim policy again, when its PVC is bound or gone.
+/// What is to be done for a volume that was handed over: it gets its own reclaim policy again, when its PVC is bound or gone. Also
+/// where there is no KubeVirt object any more: nobody else knows that policy.
 pub(crate) fn hand_back(world: &World, name: &str) -> Plan {
     let mut plan = Plan::default();
     let Some(volume) = world.volumes.get("", name) else { return plan };
     let (Some(policy), Some(claim)) = (volume.meta.annotations.get(RECLAIM_POLICY), &volume.claim) else {
         return plan;
     };
-    if kubernetes::config::permitted(world).is_none() {
-        return plan;
-    }
     let there = world.pvcs.get(&claim.namespace, &claim.name);
     let there = there.filter(|there| there.meta.uid.as_ref() == Some(&claim.uid));
     let is_passing =

@@ -258,3 +258,64 @@ fn a_volume_does_not_pass_from_under_a_vmi() {
     sim.settle();
     assert_eq!(sim.get(&volume())["spec"]["claimRef"]["uid"], uid(&sim, &target()));
 }
+
+/// What is mounted is protected by its PVC: a prime that goes would let go of a volume under a pod.
+#[test]
+fn a_volume_does_not_pass_from_under_somebodys_pod() {
+    let mut sim = wanted("Immediate", Kind::VolumeImportSource);
+    is_bound(&mut sim);
+    runs(&mut sim);
+    ends(&mut sim, Stage::Done);
+    let spec = json!({
+        "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": prime(&sim).name}}],
+        "containers": [{"name": "c", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}],
+    });
+    let meta = json!({"namespace": "n", "name": "shell"});
+    // Its labels are not ours, and so it is in no picture.
+    let shell = Key::new(Kind::Pod, "n", "shell");
+    sim.objects
+        .insert(shell.clone(), json!({"metadata": meta, "spec": spec, "status": {"phase": "Running"}}));
+    let mut failed = None;
+    for _ in 0..10 {
+        for key in sim.objects.keys().cloned().collect::<Vec<_>>() {
+            let plan = crate::decide(&sim.world, &key, sim.now);
+            failed = failed.or(crate::sim::door::carry_out(&mut sim, plan).failed);
+        }
+    }
+    let (about, error) = failed.expect("somebody mounts it");
+    assert_eq!(about, Some(Kind::PersistentVolumeClaim));
+    assert!(error.to_string().contains("pod shell mounts PVC prime-"), "{error}");
+    assert_eq!(sim.get(&volume())["spec"]["claimRef"]["uid"], uid(&sim, &prime(&sim)));
+    assert_eq!(sim.get(&volume())["spec"]["persistentVolumeReclaimPolicy"], "Delete");
+    // As the loop keeps it.
+    let retry = sim.now.checked_add(jiff::SignedDuration::from_secs(30)).unwrap();
+    let about = Kind::PersistentVolumeClaim;
+    let failure = kubernetes::objects::Failure { about, message: error.to_string(), times: 1, retry };
+    let own = Key::new(Kind::DataVolume, "n", "disk");
+    sim.world.failures.insert(own.clone(), failure);
+    sim.settle();
+    assert_eq!(note(&sim, &target(), "storage.condition.running.reason"), "InUse");
+    assert!(note(&sim, &target(), "storage.condition.running.message").contains("pod shell mounts"));
+    sim.objects.remove(&shell);
+    sim.world.failures.remove(&own);
+    sim.settle();
+    assert_eq!(sim.get(&volume())["spec"]["claimRef"]["uid"], uid(&sim, &target()));
+    assert_ne!(note(&sim, &target(), "storage.condition.running.reason"), "InUse");
+}
+
+/// Nobody else knows the policy that the volume had.
+#[test]
+fn a_volume_has_its_own_policy_again_also_when_the_kubevirt_object_is_gone() {
+    let mut sim = wanted("Immediate", Kind::VolumeImportSource);
+    is_bound(&mut sim);
+    runs(&mut sim);
+    ends(&mut sim, Stage::Done);
+    sim.settle();
+    assert_eq!(sim.get(&volume())["spec"]["persistentVolumeReclaimPolicy"], "Retain");
+    sim.world.remove(&Key::new(Kind::KubeVirt, "kubevirt", "kubevirt"));
+    sim.change(&target(), json!({"spec": {"volumeName": "pv-1"}, "status": {"phase": "Bound"}}));
+    sim.settle();
+    let own = sim.get(&volume());
+    assert_eq!(own["spec"]["persistentVolumeReclaimPolicy"], "Delete");
+    assert!(own["metadata"]["annotations"]["cdi.kubevirt.io/storage.populator.reclaimPolicy"].is_null());
+}

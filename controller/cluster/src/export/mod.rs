@@ -266,19 +266,18 @@ impl<'a> Round<'a> {
         }
         let phase = self.volume.map(|volume| volume.status.as_ref().and_then(|status| status.phase.clone()));
         match phase {
-            Some(Some(Filling::Succeeded)) => None,
-            Some(phase) => {
+            Some(phase) if phase != Some(Filling::Succeeded) => {
                 let phase = phase.unwrap_or_default();
                 let phase = if phase.as_str().is_empty() { "no phase yet" } else { phase.as_str() };
                 Some(format!("DataVolume {name} is not filled: {phase}"))
             }
-            None if self.claim.is_upload_target() && !self.claim.is_filled() => {
-                Some(format!("PVC {name} waits for an upload"))
+            // Its worker pod may be there still, and has written all.
+            Some(_) => self.claim.not_whole().map(|why| format!("PVC {name} {why}")),
+            None => {
+                let not_whole = self.claim.not_whole().map(|why| format!("PVC {name} {why}"));
+                let writer = self.world.worker_of(self.claim).filter(|pod| !pod.has_ended());
+                not_whole.or_else(|| writer.map(|_| format!("a pod still writes to PVC {name}")))
             }
-            None if self.world.worker_of(self.claim).is_some_and(|pod| !pod.has_ended()) => {
-                Some(format!("a pod still writes to PVC {name}"))
-            }
-            None => None,
         }
     }
 

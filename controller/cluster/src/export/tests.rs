@@ -150,7 +150,10 @@ fn the_pod_takes_what_the_cdi_config_says_of_workers() {
     sim.settle();
     let spec = &sim.get(&pod())["spec"];
     let resources = &spec["containers"][0]["resources"];
-    assert_eq!((&resources["limits"]["cpu"], &resources["requests"]["memory"]), (&json!("2"), &json!("100M")));
+    assert_eq!(
+        (&resources["limits"]["cpu"], &resources["requests"]["memory"]),
+        (&json!("2"), &json!("100M"))
+    );
     assert_eq!(spec["imagePullSecrets"], json!([{"name": "login"}]));
 }
 
@@ -432,4 +435,23 @@ fn without_an_installation_nothing_is_made() {
     sim.put(Kind::PersistentVolumeClaim, pvc(&asks(&[("target", TARGET)])));
     let plan = crate::decide(&sim.world, &claim(), sim.now);
     assert!(plan.is_empty(), "{plan:?}");
+}
+
+/// Its import was cut off, and nobody is there who would go on with it.
+#[test]
+fn half_a_disk_is_not_exported() {
+    for phase in ["Pending", "Running", "Failed"] {
+        let mut sim = Sim::new();
+        let mut object = pvc(&asks(&[("target", TARGET)]));
+        object["metadata"]["annotations"][kubernetes::uploads::POD_PHASE] = json!(phase);
+        sim.put(Kind::PersistentVolumeClaim, object);
+        sim.settle();
+        assert_eq!(stands(&sim), is("Pending", "NotFilled"), "{phase}");
+        assert!(note(&sim, "message").starts_with("PVC disk is not whole"), "{}", note(&sim, "message"));
+        assert!(!sim.objects.contains_key(&pod()), "{phase}");
+        let whole = json!({"metadata": {"annotations": {(kubernetes::uploads::POD_PHASE): "Succeeded"}}});
+        sim.change(&claim(), whole);
+        sim.settle();
+        assert!(sim.objects.contains_key(&pod()), "{phase}");
+    }
 }

@@ -18,7 +18,8 @@
 //! - no word of the server gets out: a digest of fixed form, or a reason of [`NoAnswer`].
 //!
 //! **Bounds.** [`AT_ONCE`] requests, [`OF_NAMESPACE`] of one namespace, [`ALL`] for each with everything it leads to; the next
-//! one a minute later at the earliest (`dataimportcron::when`). A server that hangs holds up its own namespace.
+//! one a minute later at the earliest (`dataimportcron::when`). A server that hangs holds up its own namespace, and a namespace
+//! that asks much waits for the others: the next request is one of the namespace that was served longest ago.
 //! **Caveats.** Reasons tell whether something answers at an address inside the cluster. A NetworkPolicy for virt-controller
 //! is the place to say which of those it may reach.
 
@@ -64,6 +65,9 @@ pub(crate) struct Polls {
     /// By key, the uid.
     running: BTreeMap<Key, String>,
     of_namespace: BTreeMap<String, usize>,
+    /// The turn in which each namespace was served last; nothing where nobody waits.
+    served: BTreeMap<String, u64>,
+    turn: u64,
     tasks: JoinSet<Told>,
     by_task: BTreeMap<tokio::task::Id, Key>,
     /// How long no byte of an answer may come.
@@ -94,6 +98,8 @@ impl Polls {
             waiting: VecDeque::new(),
             running: BTreeMap::new(),
             of_namespace: BTreeMap::new(),
+            served: BTreeMap::new(),
+            turn: 0,
             tasks: JoinSet::new(),
             by_task: BTreeMap::new(),
             idle: IDLE,
@@ -114,10 +120,7 @@ impl Polls {
     /// Begins what may begin now.
     pub(crate) fn begin(&mut self) {
         while self.running.len() < AT_ONCE {
-            let of = |key: &Key| self.of_namespace.get(&key.namespace).copied().unwrap_or(0);
-            let may_begin = |key: &Key| of(key) < OF_NAMESPACE && !self.running.contains_key(key);
-            let next = self.waiting.iter().position(|(key, ..)| may_begin(key));
-            let Some((key, uid, question)) = next.and_then(|next| self.waiting.remove(next)) else { return };
+            let Some((key, uid, question)) = self.take() else { return };
             *self.of_namespace.entry(key.namespace.clone()).or_default() += 1;
             self.running.insert(key.clone(), uid.clone());
             let (connector, idle) = (Arc::clone(&self.connector), self.idle);
@@ -129,6 +132,23 @@ impl Polls {
             });
             self.by_task.insert(task.id(), whose);
         }
+    }
+
+    /// The next question that may be asked: the oldest of the namespace that was served longest ago.
+    fn take(&mut self) -> Option<(Key, String, Question)> {
+        let of = |key: &Key| self.of_namespace.get(&key.namespace).copied().unwrap_or(0);
+        let may_begin = |key: &Key| of(key) < OF_NAMESPACE && !self.running.contains_key(key);
+        let served = |key: &Key| self.served.get(&key.namespace).copied().unwrap_or(0);
+        let all = self.waiting.iter().enumerate().filter(|(_, (key, ..))| may_begin(key));
+        // Of several that are alike it is the first.
+        let next = all.min_by_key(|(_, (key, ..))| served(key)).map(|(at, _)| at)?;
+        let taken = self.waiting.remove(next)?;
+        self.turn = self.turn.saturating_add(1);
+        self.served.insert(taken.0.namespace.clone(), self.turn);
+        if self.waiting.is_empty() {
+            self.served.clear();
+        }
+        Some(taken)
     }
 
     /// Some go on.

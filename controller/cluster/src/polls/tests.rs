@@ -249,3 +249,37 @@ async fn a_namespace_whose_servers_hang_holds_up_itself_alone() {
     }
     assert!(polls.waiting.is_empty() && polls.of_namespace.is_empty() && polls.by_task.is_empty());
 }
+
+#[tokio::test]
+async fn the_next_poll_is_one_of_the_namespace_that_was_served_longest_ago() {
+    let silent = Server::start(vec![], Behaviour { mute: u32::MAX, ..Behaviour::default() });
+    let mut polls = polls(Addresses::Any);
+    let asks = |polls: &mut Polls, namespace: &str, name: &str| {
+        polls.ask(key(namespace, name), "1".into(), Question::File(silent.url("/a")));
+    };
+    let crowd = ["bad1", "bad2", "bad3", "bad4"];
+    for (namespace, number) in
+        crowd.into_iter().flat_map(|namespace| (0..10).map(move |number| (namespace, number)))
+    {
+        asks(&mut polls, namespace, &number.to_string());
+    }
+    asks(&mut polls, "good", "a");
+    asks(&mut polls, "good", "b");
+    polls.begin();
+    assert_eq!(polls.running.len(), AT_ONCE);
+    let count = |polls: &Polls, namespace: &str| {
+        polls.running.keys().filter(|key| key.namespace == namespace).count()
+    };
+    assert_eq!(count(&polls, "good"), 1, "it begins beside the first of each namespace");
+    // Whichever ends: the good one, which was served as long ago as they were, does not wait for all that the crowd asked before.
+    for _ in 0..AT_ONCE {
+        polls.next().await.unwrap();
+        polls.begin();
+    }
+    assert!(!polls.waiting.iter().any(|(key, ..)| key.namespace == "good"), "both have begun");
+    while polls.are_running() {
+        polls.next().await;
+        polls.begin();
+    }
+    assert!(polls.served.is_empty());
+}

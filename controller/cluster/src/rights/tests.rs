@@ -307,6 +307,7 @@ async fn the_writer_asks_for_a_step_what_it_is_said_to_need() {
         Step::DeleteOf { key: Key::new(Kind::Secret, "n", "cdi-upload-web"), owner: "1".into() },
         Step::DeleteOf { key: Key::new(Kind::Service, "n", "cdi-upload-web"), owner: "1".into() },
         Step::Absent { key: Key::new(Kind::Pod, "n", "other"), of: None },
+        Step::Present { key: pod.clone(), uid: "1".into() },
         Step::Unused { claim: Key::new(Kind::PersistentVolumeClaim, "n", "disk") },
         Step::Issue(issue("authority", None, None)),
         Step::Issue(issue("authority", Some("1"), None)),
@@ -320,7 +321,7 @@ async fn the_writer_asks_for_a_step_what_it_is_said_to_need() {
     ] {
         let server = Asked::begin().await;
         // What is to be made is there already: that is when it is read.
-        let there = json!({"metadata": {"name": "web"}});
+        let there = json!({"metadata": {"name": "web", "uid": "1"}});
         server.has(&pod.path(), if let Step::Create { object, .. } = &step { object.clone() } else { there });
         server.has(&authority.key.path(), signed.clone());
         server.has(&issue("server", None, None).key.path(), json!({"metadata": {"name": "server"}}));

@@ -63,10 +63,12 @@ pub(super) fn look(world: &World, vmi: &VirtualMachineInstance) -> Needs {
             Some(claim) if claim.meta.deletion_timestamp.is_some() => {
                 filling.get_or_insert_with(|| format!("PVC {namespace}/{name} is being deleted"));
             }
-            Some(claim) if claim.is_upload_target() && !claim.is_filled() => {
-                filling.get_or_insert_with(|| format!("PVC {namespace}/{name} waits for an upload"));
+            // Also where its DataVolume is gone, and between two pods.
+            Some(claim) if claim.not_whole().is_some() => {
+                let why = claim.not_whole().unwrap_or_default();
+                filling.get_or_insert_with(|| format!("PVC {namespace}/{name} {why}"));
             }
-            // Also where its DataVolume is gone.
+            // Before the pod is noted on the PVC.
             Some(claim) if world.worker_of(claim).is_some_and(|pod| !pod.has_ended()) => {
                 filling.get_or_insert_with(|| format!("a pod still writes to PVC {namespace}/{name}"));
             }
@@ -93,5 +95,39 @@ pub(super) fn look(world: &World, vmi: &VirtualMachineInstance) -> Needs {
         (Some(message), _) => Needs::Filling { message },
         (None, Some(message)) => Needs::Missing { message },
         (None, None) => Needs::There(claims),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::sim::{Sim, vmi};
+    use kubernetes::objects::{Key, Kind};
+    use kubernetes::uploads::POD_PHASE;
+    use serde_json::json;
+
+    /// `kubectl delete dv --cascade=orphan` in the middle of an import: no pod, no DataVolume, and half a disk.
+    #[test]
+    fn half_a_disk_is_not_run_from_and_it_is_said_what_to_do() {
+        for phase in ["Pending", "Running", "Failed"] {
+            let mut sim = Sim::new();
+            let meta = json!({"namespace": "n", "name": "disk", "annotations": {POD_PHASE: phase}});
+            let claim = json!({"metadata": meta, "spec": {}, "status": {"phase": "Bound"}});
+            sim.put(Kind::PersistentVolumeClaim, claim);
+            let mut object = vmi("web");
+            object["spec"]["volumes"] =
+                json!([{"name": "root", "persistentVolumeClaim": {"claimName": "disk"}}]);
+            let key = sim.put(Kind::VirtualMachineInstance, object);
+            sim.settle();
+            assert_eq!(sim.pod_of(&key), None, "{phase}");
+            let (_, _, message) = sim.condition(&key, "DataVolumesReady").unwrap();
+            assert!(
+                message.starts_with("PVC n/disk is not whole") && message.contains("delete it"),
+                "{message}"
+            );
+            let whole = json!({"metadata": {"annotations": {POD_PHASE: "Succeeded"}}});
+            sim.change(&Key::new(Kind::PersistentVolumeClaim, "n", "disk"), whole);
+            sim.settle();
+            assert!(sim.pod_of(&key).is_some(), "{phase}");
+        }
     }
 }

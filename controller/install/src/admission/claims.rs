@@ -2,66 +2,97 @@
 //!
 //! | right | bound |
 //! |---|---|
-//! | patch `persistentvolumeclaims` | annotations of CDI; the size of a DataVolume's PVC, which grows; the DataVolume of its name as the owner of a PVC that nobody looks after |
+//! | patch `persistentvolumeclaims` | annotations of CDI; the size of a DataVolume's PVC, which grows; the DataVolume of its name as the owner of a PVC that nobody looks after, and whose annotations say that it may be taken |
 //! | create, delete `persistentvolumeclaims` | beside those of DataVolumes: `prime-UID`, owned by the PVC of that uid |
 //! | patch `persistentvolumes` | the hand-over of a volume from `prime-UID` to the PVC of that uid, in one namespace; its reclaim policy, for that time |
 //!
-//! PersistentVolumes are of the whole cluster: who may write their `claimRef` can bring the disk of one tenant to another. So
-//! what virt-controller's account may write there is this hand-over, and nothing else.
+//! **A new owner deletes.** The garbage collector deletes a PVC whose owners are not there, and no policy can ask whether a DataVolume
+//! of the uid in a patch is there. So the PVC itself must say, before the patch, that a DataVolume may take it:
+//!
+//! | annotation of the PVC | counts | virt-controller's account may write it |
+//! |---|---|---|
+//! | `allowClaimAdoption: "true"` | always | never |
+//! | `storage.populatedFor: NAME`, its own name | not on a PVC that is filled by a `dataSourceRef` to CDI | on PVCs of DataVolumes; on those filled by a `dataSourceRef` to CDI, where it does not count |
+//!
+//! `allowClaimAdoption` and `storage.prePopulated` on the DataVolume alone are not enough: the same account makes DataVolumes.
+//!
+//! **The reclaim policy** of a PersistentVolume, and the note of it, change together or not at all:
+//!
+//! ```text
+//!  claimRef prime-UID, policy P ──one update──► claimRef of that uid, Retain, note P ──one update──► policy P, no note
+//! ```
+//!
+//! PersistentVolumes are of the whole cluster: who may write their `claimRef` can bring the disk of one tenant to another, and who
+//! may write their policy has the disks of others deleted. So what virt-controller's account may write there is this hand-over,
+//! and nothing else.
+//!
+//! **Caveats.** Whoever has this account can still have a PVC deleted that was filled for a DataVolume and taken away from it
+//! (`--cascade=orphan`), or whose annotations allow its adoption: take both annotations off a PVC that is to stay for good.
 
 use super::controller::{base, is_owned};
 use super::{Policy, differ_only, literal, rule, same};
 use crate::Wishes;
-use api::cdi::annotations::RECLAIM_POLICY;
+use api::cdi::GROUP;
+use api::cdi::annotations::{ALLOW_ADOPTION, POPULATED_FOR, RECLAIM_POLICY};
 use kubernetes::objects::{Kind, PRIME};
 
 pub(super) fn policies(wishes: &Wishes) -> [Policy; 1] {
-    let (new, old) = ("object.spec.?claimRef", "oldObject.spec.?claimRef");
-    let text = |reference: &str, field: &str| format!("{reference}.?{field}.orValue('')");
-    let policy = |object: &str| format!("{object}.spec.?persistentVolumeReclaimPolicy.orValue('')");
-    let noted =
-        |object: &str| format!("{object}.metadata.?annotations[?{}].orValue('')", literal(RECLAIM_POLICY));
+    let only_of_a_hand_over = format!(
+        "{} && {} && {}",
+        ["metadata.labels", "metadata.finalizers", "metadata.ownerReferences"].map(same).join(" && "),
+        differ_only("metadata.?annotations", &format!("key == {}", literal(RECLAIM_POLICY))),
+        differ_only("?spec", "key in ['claimRef', 'persistentVolumeReclaimPolicy']"),
+    );
     [base(
         wishes,
         "kubevirt-controller-volumes",
         vec![rule("", &["persistentvolumes"], &["UPDATE"])],
         vec![
+            (only_of_a_hand_over, "changes only the PVC of a PersistentVolume, and its reclaim policy"),
             (
-                format!(
-                    "{} && {} && {}",
-                    ["metadata.labels", "metadata.finalizers", "metadata.ownerReferences"]
-                        .map(same)
-                        .join(" && "),
-                    differ_only("metadata.?annotations", &format!("key == {}", literal(RECLAIM_POLICY))),
-                    differ_only("?spec", "key in ['claimRef', 'persistentVolumeReclaimPolicy']"),
-                ),
-                "changes only the PVC of a PersistentVolume, and its reclaim policy",
-            ),
-            (
-                format!(
-                    "{} || {} == {} && {} != '' && {} == {} + {}",
-                    same("spec.claimRef"),
-                    text(new, "namespace"),
-                    text(old, "namespace"),
-                    text(new, "uid"),
-                    text(old, "name"),
-                    literal(PRIME),
-                    text(new, "uid"),
-                ),
+                is_handed_over_at_most(),
                 "hands a PersistentVolume over only from the PVC that was filled in the place of another, to that one",
             ),
             (
-                format!(
-                    "{new} == {old} || {new} == 'Retain' && {noted_new} == {old} || {old} == 'Retain' && {noted_old} == {new}",
-                    new = policy("object"),
-                    old = policy("oldObject"),
-                    noted_new = noted("object"),
-                    noted_old = noted("oldObject"),
-                ),
+                is_kept_meanwhile(),
                 "keeps a PersistentVolume while it is handed over, and gives it its own reclaim policy again",
             ),
         ],
     )]
+}
+
+/// The PVC of a PersistentVolume is what it was; or the volume leaves `prime-UID` for the PVC of that uid.
+fn is_handed_over_at_most() -> String {
+    let (new, old) = ("object.spec.?claimRef", "oldObject.spec.?claimRef");
+    let text = |reference: &str, field: &str| format!("{reference}.?{field}.orValue('')");
+    format!(
+        "{} || {} == {} && {} != '' && {} == {} + {}",
+        same("spec.claimRef"),
+        text(new, "namespace"),
+        text(old, "namespace"),
+        text(new, "uid"),
+        text(old, "name"),
+        literal(PRIME),
+        text(new, "uid"),
+    )
+}
+
+/// With the update that hands a PersistentVolume over its reclaim policy becomes Retain, and what it was is noted; with a later
+/// one both are as before. In every other update neither changes.
+fn is_kept_meanwhile() -> String {
+    let policy = |object: &str| format!("{object}.spec.?persistentVolumeReclaimPolicy.orValue('')");
+    let (new, old) = (policy("object"), policy("oldObject"));
+    let (noted, was_noted) = (note("object", RECLAIM_POLICY), note("oldObject", RECLAIM_POLICY));
+    format!(
+        "{} ? ({new} == {old} && {noted} == {was_noted} || {was_noted} != '' && {noted} == '' && {new} == {was_noted} && \
+         {old} in ['Retain', {new}]) : ({new} == 'Retain' && {noted} == ({old} == 'Retain' ? {was_noted} : {old}))",
+        same("spec.claimRef"),
+    )
+}
+
+/// What an annotation of an object says.
+fn note(object: &str, name: &str) -> String {
+    format!("{object}.metadata.?annotations[?{}].orValue('')", literal(name))
 }
 
 /// An object of which it is true is a PVC that is filled in the place of its owner.
@@ -90,15 +121,46 @@ pub(super) fn grows_at_most() -> String {
     )
 }
 
-/// The owners of a PVC are those that were, or the DataVolume of its name beside them, where none looked after it.
+/// The owners of a PVC are those that were, or the DataVolume of its name beside them, where none looked after it and the PVC
+/// said before that it may be taken.
 pub(super) fn is_adopted_at_most() -> String {
     let owners = |object: &str| format!("{object}.metadata.?ownerReferences.orValue([])");
     let (new, old) = (owners("object"), owners("oldObject"));
     format!(
-        "{new} == {old} || {new}.size() == {old}.size() + 1 && {old}.all(owner, owner in {new} && \
+        "{new} == {old} || ({}) && {new}.size() == {old}.size() + 1 && {old}.all(owner, owner in {new} && \
          !owner.?controller.orValue(false)) && {new}.all(owner, owner in {old} || owner.kind == {} && owner.apiVersion == {} && \
          owner.name == object.metadata.name)",
+        may_be_taken("oldObject"),
         literal(Kind::DataVolume.name()),
         literal(Kind::DataVolume.api_version()),
     )
+}
+
+/// A PVC of which it is true says itself that the DataVolume of its name may take it.
+fn may_be_taken(object: &str) -> String {
+    format!(
+        "{} == 'true' || {} == {object}.metadata.name && !({})",
+        note(object, ALLOW_ADOPTION),
+        note(object, POPULATED_FOR),
+        is_populated(object),
+    )
+}
+
+/// What a PVC says of being taken is what it said; or, where it does not count or a DataVolume has the PVC already, for whom its
+/// content was written.
+pub(super) fn is_marked_at_most() -> String {
+    let kept = |name: &str| format!("{} == {}", note("object", name), note("oldObject", name));
+    format!(
+        "{} && ({} || {} == object.metadata.name && ({} || {}))",
+        kept(ALLOW_ADOPTION),
+        kept(POPULATED_FOR),
+        note("object", POPULATED_FOR),
+        is_owned("object", Kind::DataVolume),
+        is_populated("object"),
+    )
+}
+
+/// A PVC of which it is true is filled by a `dataSourceRef` to one of our kinds.
+fn is_populated(object: &str) -> String {
+    format!("{object}.spec.?dataSourceRef.?apiGroup.orValue('') == {}", literal(GROUP))
 }

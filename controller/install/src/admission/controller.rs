@@ -2,7 +2,7 @@
 //!
 //! | right | bound |
 //! |---|---|
-//! | create `pods` | launchers: owned by a VMI, off the node's namespaces, in the form of [`kubernetes::launcher`]; workers: owned by a PVC, in that form, with nothing of the node's but an image that it pulls for an import ([`kubernetes::worker`]) |
+//! | create `pods` | launchers: owned by a VMI, off the node's namespaces, in the form of [`kubernetes::launcher`]; workers: owned by a PVC, in that form, with nothing of the node's but an image that it pulls for an import, and those of exports and clones only reading ([`kubernetes::worker`]) |
 //! | delete `pods`, patch `pods/status` | launchers by label and name, owned or left behind, and workers; of a launcher's status only the conditions |
 //! | create, patch, delete `persistentvolumeclaims`, patch `persistentvolumes` | those of DataVolumes, and see [`super::claims`]; afterwards annotations of CDI |
 //! | create, patch `datasources` | those of DataImportCrons, which lead to PVCs of their namespace; of all others the status, which has no path of its own |
@@ -106,7 +106,12 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 10] {
             ),
             (
                 format!("request.operation != 'UPDATE' || {}", super::claims::is_adopted_at_most()),
-                "gives a PVC that nobody looks after to the DataVolume of its name, and changes no other owner",
+                "gives a PVC that nobody looks after, and that says it may be taken, to the DataVolume of its name, and changes no \
+                 other owner",
+            ),
+            (
+                format!("request.operation != 'UPDATE' || {}", super::claims::is_marked_at_most()),
+                "allows the adoption of no PVC, and notes for whom a PVC was filled only where a DataVolume or its dataSourceRef did so",
             ),
         ],
     );
@@ -336,14 +341,7 @@ fn launcher(wishes: &Wishes) -> Vec<(String, &'static str)> {
             ),
             "makes worker pods with nothing of a node but, for an import, the image that the node pulls",
         ),
-        (
-            format!(
-                "!object.metadata.name.startsWith({}) || variables.containers.all(one, \
-                 one.?volumeMounts.orValue([]).all(mount, mount.?readOnly.orValue(false) || !(mount.name in variables.kept)))",
-                literal(EXPORTER)
-            ),
-            "makes export pods that read their PVCs only",
-        ),
+        (reads_at_most(), "makes pods of exports and of clones that read their PVCs only"),
         (
             "!object.spec.?hostNetwork.orValue(false) && !object.spec.?hostPID.orValue(false) && \
              !object.spec.?hostIPC.orValue(false)"
@@ -405,4 +403,15 @@ fn launcher(wishes: &Wishes) -> Vec<(String, &'static str)> {
             "gives the accounts of KubeVirt to no pod",
         ),
     ]
+}
+
+/// A pod that shows a PVC only reads it. What is read-only in the volume is so as a device, too.
+fn reads_at_most() -> String {
+    let shows = |prefix: &str| format!("object.metadata.name.startsWith({})", literal(prefix));
+    format!(
+        "!({}) || object.spec.?volumes.orValue([]).all(volume, !has(volume.persistentVolumeClaim) || \
+         volume.persistentVolumeClaim.?readOnly.orValue(false)) && variables.containers.all(one, \
+         one.?volumeMounts.orValue([]).all(mount, mount.?readOnly.orValue(false) || !(mount.name in variables.kept)))",
+        [EXPORTER, SOURCE].map(shows).join(" || ")
+    )
 }

@@ -283,6 +283,89 @@ fn virt_controller_makes_services_of_upload_pods_only() {
     }
 }
 
+/// The garbage collector deletes a PVC whose only owner was made up: none is added to a PVC that does not say that it may be taken,
+/// and the account does not write that itself.
+#[test]
+fn virt_controller_takes_only_a_pvc_that_says_so_and_does_not_say_so_itself() {
+    let policy = policy("kubevirt-controller-claims");
+    let validations = policy["spec"]["validations"].as_array().unwrap();
+    let about = |words: &str| {
+        let found = validations.iter().find(|one| one["message"].as_str().unwrap().contains(words));
+        found.unwrap()["expression"].as_str().unwrap()
+    };
+    let note = |object: &str, name: &str| {
+        format!("{object}.metadata.?annotations[?\"cdi.kubevirt.io/{name}\"].orValue('')")
+    };
+    let populated =
+        |object: &str| format!("{object}.spec.?dataSourceRef.?apiGroup.orValue('') == \"cdi.kubevirt.io\"");
+    // As it was before: a mark that comes with the owner does not count.
+    let may_be_taken = format!(
+        "({} == 'true' || {} == oldObject.metadata.name && !({}))",
+        note("oldObject", "allowClaimAdoption"),
+        note("oldObject", "storage.populatedFor"),
+        populated("oldObject"),
+    );
+    let owners = about("gives a PVC that nobody looks after");
+    let same =
+        "object.metadata.?ownerReferences.orValue([]) == oldObject.metadata.?ownerReferences.orValue([])";
+    assert!(
+        owners.starts_with(&format!("request.operation != 'UPDATE' || {same} || {may_be_taken} && ")),
+        "{owners}"
+    );
+    let marks = about("allows the adoption of no PVC");
+    let kept = |name: &str| format!("{} == {}", note("object", name), note("oldObject", name));
+    let begins = format!(
+        "request.operation != 'UPDATE' || {} && ({} || {} == object.metadata.name && (",
+        kept("allowClaimAdoption"),
+        kept("storage.populatedFor"),
+        note("object", "storage.populatedFor"),
+    );
+    assert!(marks.starts_with(&begins), "{marks}");
+    assert!(marks.ends_with(&format!("|| {}))", populated("object"))), "{marks}");
+}
+
+/// Whoever changes the reclaim policy of a volume has the disk of somebody deleted: it changes with the hand-over, in the same
+/// update, and back to what it was then.
+#[test]
+fn virt_controller_changes_a_reclaim_policy_only_with_the_hand_over_and_back() {
+    let said = expressions(&policy("kubevirt-controller-volumes"));
+    let policy = |object: &str| format!("{object}.spec.?persistentVolumeReclaimPolicy.orValue('')");
+    let note = |object: &str| {
+        format!(
+            "{object}.metadata.?annotations[?\"cdi.kubevirt.io/storage.populator.reclaimPolicy\"].orValue('')"
+        )
+    };
+    let (new, old, noted, was_noted) =
+        (policy("object"), policy("oldObject"), note("object"), note("oldObject"));
+    for words in [
+        "object.spec.?claimRef.orValue(null) == oldObject.spec.?claimRef.orValue(null) ? (".to_owned(),
+        format!("? ({new} == {old} && {noted} == {was_noted} || "),
+        format!("{was_noted} != '' && {noted} == '' && {new} == {was_noted} && {old} in ['Retain', {new}])"),
+        format!(": ({new} == 'Retain' && {noted} == ({old} == 'Retain' ? {was_noted} : {old}))"),
+    ] {
+        assert!(said.contains(&words), "{words} is not in {said}");
+    }
+}
+
+/// A pod that shows a disk to somebody does not write to it: not as a file system, and not as a device.
+#[test]
+fn pods_of_exports_and_clones_read_their_pvcs_only() {
+    let policy = policy("kubevirt-controller-pods");
+    let validations = policy["spec"]["validations"].as_array().unwrap();
+    let reads = validations.iter().find(|one| one["message"].as_str().unwrap().contains("read their PVCs"));
+    let reads = reads.unwrap()["expression"].as_str().unwrap();
+    let shows = [kubernetes::worker::EXPORTER, kubernetes::clones::SOURCE]
+        .map(|prefix| format!("object.metadata.name.startsWith(\"{prefix}\")"));
+    assert!(reads.starts_with(&format!("!({}) || ", shows.join(" || "))), "{reads}");
+    // Of the volume, which is what devices are made by; and of each mount.
+    for words in [
+        "!has(volume.persistentVolumeClaim) || volume.persistentVolumeClaim.?readOnly.orValue(false)",
+        "mount.?readOnly.orValue(false) || !(mount.name in variables.kept)",
+    ] {
+        assert!(reads.contains(words), "{words} is not in {reads}");
+    }
+}
+
 /// Nobody writes a token into a DataVolume that is there: not even who got virt-api to sign one.
 #[test]
 fn a_clone_token_is_never_written_afterwards() {

@@ -4,10 +4,10 @@ pub mod imports;
 pub mod overhead;
 
 use crate::objects::{Plain, World};
+use api::cdi::CDIConfigSpec;
 use api::defaults::{Binding, Given};
 use api::machine::{Gates, Settings};
 use api::vmi::EvictionStrategy;
-use api::cdi::CDIConfigSpec;
 use serde_json::Value;
 use std::collections::BTreeMap;
 

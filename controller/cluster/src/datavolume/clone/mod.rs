@@ -8,21 +8,27 @@
 //!
 //!  source   what is cloned, and whether that can be now      permit  who may clone from another namespace
 //!  way      which of the three ways, and why not another     serve   the source pod: made, made known, made anew
-//!  pod      the source pod as an object
+//!  pod      the source pod as an object                      reader  a source pod that nobody reads from is let go of
 //! ```
 //!
 //! **Flow.** Before there is a PVC, the clone waits until its source can be cloned; the PVC then has its size, and notes what it is a
 //! clone of. The source pod is made when the target may be written, and the importer pod when the source pod answers. All that is
 //! said is said of the target's DataVolume.
-//! **Guarantees.** Nothing of another namespace is looked at, told or read, before it is verified that who made the DataVolume may
-//! clone there; and again before each source pod. While a source pod reads a PVC, nothing is written to the PVC: no VMI starts on it
-//! ([`crate::vmi`]) and no pod fills it. Source pods outlive neither their target nor their source: whichever goes, they go.
+//! **Guarantees.** Nothing of another namespace is told or read, and nothing but a DataSource looked at, before it is verified that who
+//! made the DataVolume may clone there; and again before each source pod. While a source pod reads a PVC, nothing is written to the
+//! PVC: no VMI starts on it ([`crate::vmi`]) and no pod fills it. A storage is asked to clone a PVC when nobody writes to the PVC.
+//! Source pods outlive neither their target nor their source: whichever goes, they go.
+//! **Bounds.** Of one source PVC there are [`serve::MOST`] source pods. One that no importer pod reads from goes ([`reader`]), and VMs of
+//! its namespace may start. A clone that waits is looked at after [`LOOK`], and the less often the longer it has waited, up to [`RARELY`].
 //! **Assumptions.** Who may write in the namespace of the source may do with its disk what they like, also lie to its clones: to the
 //! importer what comes is foreign bytes. Who may write in that of the target can show themselves to the source pod as the importer.
-//! **Caveats.** A clone token holds as long as virt-api's public key is known: a clone that waits for a month has to be made anew.
+//! **Caveats.** Until the storage has made its clone a VMI may start on the source: the clone is then what a CSI driver makes of a disk
+//! in use, as after a power failure. A clone token holds as long as virt-api's public key is known: a clone that waits for a
+//! month has to be made anew.
 
 mod permit;
 mod pod;
+mod reader;
 mod serve;
 mod source;
 #[cfg(test)]
@@ -37,6 +43,7 @@ use super::Round;
 use super::claim::Wanted;
 use api::claim::DataReference;
 use api::datavolume::{ConditionType, Phase};
+use jiff::{SignedDuration, Timestamp};
 use kubernetes::clones::{CLONE_FALLBACK, CLONE_REQUEST, CLONE_TYPE};
 use kubernetes::objects::{Kind, Work};
 
@@ -75,6 +82,9 @@ impl Round<'_> {
         let Some(cloned) = self.clone.clone() else { return Ok(Default::default()) };
         let own = self.volume.metadata.namespace.as_deref().unwrap_or_default();
         let way = way::choose(self.world, own, &cloned, wanted)?;
+        if let (Way::Csi, Some(source)) = (&way, cloned.claim) {
+            self.is_still(source)?;
+        }
         self.say(ConditionType::Cloning, "True", way.name(), &way.told());
         let mut notes = vec![(CLONE_REQUEST, cloned.shown()), (CLONE_TYPE, way.name().to_owned())];
         if let Way::Copy(why) = &way
@@ -94,10 +104,10 @@ impl Round<'_> {
                 self.stands(reason, &message);
                 self.go(Phase::Pending, None);
                 if is_new {
-                    self.tell(reason == IN_USE, reason, message);
+                    self.tell([IN_USE, reader::UNREAD].contains(&reason), reason, message);
                 }
                 // Nobody says here that a pod has ended, or that a key has come.
-                if let Ok(next) = self.now.checked_add(LOOK) {
+                if let Ok(next) = self.now.checked_add(self.pause()) {
                     self.after.look_again(next);
                 }
             }
@@ -106,6 +116,27 @@ impl Round<'_> {
                 self.lets_go();
             }
         }
+    }
+
+    /// Nobody writes to what the storage is about to clone.
+    fn is_still(&mut self, source: &kubernetes::objects::PersistentVolumeClaim) -> Result<(), Stop> {
+        if let Some(stop) = self.in_use(source) {
+            return Err(stop);
+        }
+        let failed = self.world.failures.get(&self.key());
+        // While the next try waits, nothing is made: then nothing is asked.
+        if failed.is_none_or(|failed| failed.retry <= self.now) {
+            self.after.unused(&source.meta);
+        }
+        Ok(())
+    }
+
+    /// The time until a clone that waits is looked at again: as long as it has waited so far, within bounds.
+    fn pause(&self) -> SignedDuration {
+        let said = super::notes::running(&self.next);
+        let since = said.and_then(|said| said.last_transition_time.as_ref()?.parse::<Timestamp>().ok());
+        let waited = since.map_or(LOOK, |since| self.now.duration_since(since));
+        waited.clamp(LOOK, RARELY)
     }
 
     /// The clone has failed: whoever still copies for it ends.
@@ -146,7 +177,8 @@ impl Round<'_> {
 
 /// The reason of a source to which somebody writes.
 pub(super) const IN_USE: &str = "CloneSourceInUse";
-/// The time between two looks at what nobody tells of.
-const LOOK: jiff::SignedDuration = jiff::SignedDuration::from_secs(5);
+/// The time between two looks at what nobody tells of: at first, and at last.
+const LOOK: SignedDuration = SignedDuration::from_secs(5);
+const RARELY: SignedDuration = SignedDuration::from_secs(60);
 /// The kind of a PVC, in words.
 const CLAIM: &str = Kind::PersistentVolumeClaim.name();

@@ -8,7 +8,8 @@
 //!
 //! **Guarantees.** The pod is the first that is made and the last that is deleted, and it alone is followed: whatever else is left of
 //! a plan that broke off is made, or taken away, as long as the pod is there. What is made known to the target is noted by the
-//! pod's uid. Until the importer pod is there, a source to which somebody writes after all is let go of.
+//! pod's uid. Until the importer pod is there, a source to which somebody writes after all is let go of. Of one PVC there are no more than
+//! [`MOST`] source pods: the next clone waits for the end of one.
 //! **Owners** are of the same namespace. So the pod goes with its source by itself, and Secret and Service with the pod; that the pod goes
 //! with its target is decided under the key of the target, which its annotation says.
 
@@ -21,11 +22,14 @@ use jiff::Timestamp;
 use kubernetes::clones::{CLONE_SOURCE_POD, CLONE_SOURCE_UID, SOURCE, TARGET_LABEL};
 use kubernetes::config::Config;
 use kubernetes::issue::{ForPod, Holder};
-use kubernetes::objects::{Key, Kind, PersistentVolumeClaim, Pod, Work, key, names, owner};
+use kubernetes::objects::{Key, Kind, Mark, PersistentVolumeClaim, Pod, Work, World, key, names, owner};
 use kubernetes::plan::Plan;
 use kubernetes::uploads::SERVICE_LABEL;
 use kubernetes::worker::PORT;
 use serde_json::{Value, json};
+
+/// Source pods of one PVC.
+pub(super) const MOST: usize = 4;
 
 /// How it is with the source pod.
 pub(in super::super) enum Served<'a> {
@@ -135,6 +139,9 @@ impl<'a> Round<'a> {
         if let Some(stop) = self.in_use(source) {
             return Served::Stopped(stop);
         }
+        if let Some(stop) = is_crowded(self.world, source) {
+            return Served::Stopped(stop);
+        }
         // Somebody's pod wrote to it when that was asked last.
         let failed = self.world.failures.get(&self.key());
         let used = failed.filter(|failed| failed.about == Kind::PersistentVolumeClaim);
@@ -169,7 +176,7 @@ impl<'a> Round<'a> {
     }
 
     /// Somebody writes to the source.
-    fn in_use(&self, source: &PersistentVolumeClaim) -> Option<Stop> {
+    pub(super) fn in_use(&self, source: &PersistentVolumeClaim) -> Option<Stop> {
         let user = self.user(source)?;
         let shown = format!(
             "{}/{}",
@@ -200,6 +207,24 @@ impl<'a> Round<'a> {
         notes::write(target, &should, &mut self.after);
         false
     }
+}
+
+/// So many clones read from the source that another one waits.
+fn is_crowded(world: &World, source: &PersistentVolumeClaim) -> Option<Stop> {
+    let owned = world.marked(&Mark::Owner(source.meta.uid.clone()?)).filter(|key| key.kind == Kind::Pod);
+    let pods = owned.filter_map(|key| world.pods.get(&key.namespace, &key.name));
+    let is_source_pod = |pod: &&Pod| {
+        pod.meta.namespace == source.meta.namespace && pod.serves().is_some() && !pod.has_ended()
+    };
+    if pods.filter(is_source_pod).count() < MOST {
+        return None;
+    }
+    let namespace = source.meta.namespace.as_deref().unwrap_or_default();
+    let message = format!(
+        "{MOST} other clones read PVC {namespace}/{} now: this one begins when one of them has ended",
+        super::super::claim_name(source)
+    );
+    Some(Stop::Waits("CloneSourceBusy", message))
 }
 
 /// The certificates of both ends, and the Service. Those beside the pod go with the pod, also where nobody looks; while those

@@ -3,6 +3,7 @@
 //! | the source | the clone |
 //! |---|---|
 //! | of another namespace, and no right is shown | waits, and learns nothing of the source |
+//! | what a DataSource of another namespace leads to, and it leads nowhere, or no right is shown | waits, and learns not which of these |
 //! | not there, not bound, not filled, being deleted | waits; in the middle of a copy: has failed |
 //! | of an archive | has failed |
 //!
@@ -20,6 +21,9 @@ use kubernetes::clones::{self, CLONE_REQUEST};
 use kubernetes::objects::{PersistentVolumeClaim, names};
 use kubernetes::uploads::CONTENT_TYPE;
 use kubernetes::worker::PORT;
+
+/// The reason of a clone whose DataSource leads nowhere.
+const NO_DATA_SOURCE: &str = "DataSourceNotReady";
 
 /// What a DataVolume is a clone of.
 #[derive(Clone, Debug)]
@@ -76,7 +80,7 @@ enum Named {
 impl<'a> Round<'a> {
     /// What the DataVolume is a clone of, where it can be cloned now. `claim` is its own PVC, if there is one.
     pub(in super::super) fn cloned(
-        &self,
+        &mut self,
         claim: Option<&'a PersistentVolumeClaim>,
     ) -> Result<Option<Cloned<'a>>, Stop> {
         if !self.is_clone() {
@@ -84,18 +88,41 @@ impl<'a> Round<'a> {
         }
         let claim = claim.filter(|claim| self.is_ours(claim));
         let own = self.volume.metadata.namespace.as_deref().unwrap_or_default();
-        let (namespace, name) = match self.named(claim)? {
+        let far = self.far(claim);
+        let veiled = |stop: Stop| far.clone().map_or(stop, |message| Stop::Waits(NO_DATA_SOURCE, message));
+        let (namespace, name) = match self.named(claim).map_err(&veiled)? {
             Named::Claim(namespace, name) => (namespace, name),
-            Named::Snapshot(namespace, name) => return way::snapshot(own, namespace, name).map(Some),
+            Named::Snapshot(namespace, name) => {
+                return way::snapshot(own, namespace, name).map(Some).map_err(veiled);
+            }
         };
         // One that is served already was permitted when its source pod was made.
         let is_served = claim.is_some_and(|claim| self.is_served(claim, &namespace, &name));
         if !is_served {
-            self.permitted(&namespace, &name)?;
+            self.permitted(&namespace, &name).map_err(veiled)?;
         }
         let source = self.ready(&namespace, &name, claim.is_some())?;
+        if let Some(claim) = claim {
+            self.is_read(claim, source)?;
+        }
         let way = claim.map(way::of_claim);
         Ok(Some(Cloned { claim: Some(source), namespace, name, way }))
+    }
+
+    /// The one word on a DataSource of another namespace: whether it is there, whether it is ready, and where it leads to is nobody's
+    /// business who may not clone that. Nothing where the DataVolume names none, or was permitted when its PVC was made.
+    fn far(&self, claim: Option<&PersistentVolumeClaim>) -> Option<String> {
+        let own = self.volume.metadata.namespace.as_deref().unwrap_or_default();
+        let named = self.volume.spec.source_ref.as_ref().filter(|_| self.volume.spec.source.is_none())?;
+        let home = named.namespace.as_deref().filter(|home| !home.is_empty() && *home != own)?;
+        let (group, plural, part) = clones::RIGHT;
+        claim.and_then(noted).is_none().then(|| {
+            format!(
+                "DataSource {home}/{} is not ready, or who made this DataVolume may not clone what it leads to: when it is ready, let \
+                 somebody who may create {plural}/{part} ({group}) in the namespace of its PVC delete the DataVolume and make it again",
+                named.name
+            )
+        })
     }
 
     /// What is to be cloned.
@@ -114,8 +141,7 @@ impl<'a> Round<'a> {
                 (None, None) => Stop::never(NOT_SERVED, "spec.source names no PVC"),
             };
         }
-        let noted = claim.and_then(|claim| claim.meta.annotations.get(CLONE_REQUEST));
-        if let Some((namespace, name)) = noted.and_then(|text| names::namespaced(text)) {
+        if let Some((namespace, name)) = claim.and_then(noted) {
             return Ok(Named::Claim(namespace.to_owned(), name.to_owned()));
         }
         let Some(named) = &spec.source_ref else {
@@ -139,9 +165,9 @@ impl<'a> Round<'a> {
             }
             Err(why) => why,
         };
-        // What is behind a DataSource of another namespace is nobody's business here.
-        let why = if home == own { format!("{}: {}", why.0, why.1) } else { why.0 };
-        Stop::waits("DataSourceNotReady", format!("DataSource {home}/{} is not ready ({why})", named.name))
+        let (word, sentence) = why;
+        let message = format!("DataSource {home}/{} is not ready ({word}: {sentence})", named.name);
+        Stop::waits(NO_DATA_SOURCE, message)
     }
 
     /// The source, where it can be cloned now. `is_begun`: the PVC of its clone is there.
@@ -204,4 +230,9 @@ impl<'a> Round<'a> {
         let source = self.world.pvcs.get(namespace, name);
         pod.zip(source).is_some_and(|(pod, source)| super::serve::is_source_pod(pod, source, claim))
     }
+}
+
+/// What the DataSource led to when this PVC was made.
+fn noted(claim: &PersistentVolumeClaim) -> Option<(&str, &str)> {
+    names::namespaced(claim.meta.annotations.get(CLONE_REQUEST)?)
 }

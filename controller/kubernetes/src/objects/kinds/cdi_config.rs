@@ -14,6 +14,8 @@ pub(crate) const ABOUT: About = About {
         names: &[CONFIG],
         ..Use::NONE
     },
+    // Whether PVCs are filled in, and what a file system keeps for itself.
+    api: Use { follows: &[Selector::ALL], names: &[CONFIG], ..Use::NONE },
     // It says by whom the certificate of cdi-uploadproxy is signed, and which registries may be asked without TLS.
     touches: |world, _| {
         [certificates(world)].into_iter().chain(super::data_volume::from_registries(world)).collect()

@@ -79,6 +79,25 @@ impl PersistentVolumeClaim {
         self.meta.annotations.get(POD_PHASE).is_some_and(|phase| phase == "Succeeded")
     }
 
+    /// Why its disk is not whole, as the end of a sentence about the PVC; nothing where it is whole, or where no worker pod ever
+    /// began to write to it. Whether a pod does so now is not asked: between two pods, and where the DataVolume was taken away
+    /// from above the PVC, half a disk is there and no pod.
+    pub fn not_whole(&self) -> Option<String> {
+        let phase = self.meta.annotations.get(POD_PHASE);
+        if self.is_filled() {
+            return None;
+        }
+        if self.is_upload_target() {
+            return Some("waits for an upload".to_owned());
+        }
+        // Whoever may write to the PVC may write this.
+        let word: String = phase?.chars().filter(char::is_ascii_alphanumeric).take(16).collect();
+        Some(format!(
+            "is not whole: its annotation {POD_PHASE} is \"{word}\", not \"Succeeded\". Where nothing fills the PVC any more, delete \
+             it and have it filled anew; where its content is known to be whole, remove the annotation"
+        ))
+    }
+
     /// What fills it, where that is one of our kinds: by `dataSourceRef`, in its own namespace.
     pub fn populator(&self) -> Option<&DataReference> {
         let named = self.spec.data_source_ref.as_ref()?;
@@ -125,5 +144,39 @@ impl Kept for PersistentVolumeClaim {
         let named =
             self.populator().map(|named| Mark::FilledFrom(named.kind.clone(), namespace, named.name.clone()));
         owner::mark(&self.meta).into_iter().chain(named).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_that_a_pod_began_is_whole_when_that_is_said_and_not_before() {
+        let claim = |notes: &[(&str, &str)]| {
+            let notes = notes.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned()));
+            let meta = ObjectMeta { annotations: notes.collect(), ..ObjectMeta::default() };
+            PersistentVolumeClaim { meta, ..PersistentVolumeClaim::default() }
+        };
+        for (notes, expected) in [
+            (vec![], None),
+            (vec![(POD_PHASE, "Succeeded")], None),
+            (vec![(TARGET, ""), (POD_PHASE, "Succeeded")], None),
+            (vec![(TARGET, "")], Some("waits for an upload")),
+            (vec![(TARGET, ""), (POD_PHASE, "Running")], Some("waits for an upload")),
+            (vec![(POD_PHASE, "Pending")], Some("\"Pending\"")),
+            (vec![(POD_PHASE, "Running")], Some("\"Running\"")),
+            (vec![(POD_PHASE, "Failed")], Some("\"Failed\"")),
+            (vec![(POD_PHASE, "\u{1b}[2J")], Some("\"2J\"")),
+            (vec![(POD_PHASE, "")], Some("\"\"")),
+        ] {
+            let why = claim(&notes).not_whole();
+            match expected {
+                None => assert_eq!(why, None, "{notes:?}"),
+                Some(part) => {
+                    assert!(why.as_ref().is_some_and(|why| why.contains(part)), "{notes:?}: {why:?}")
+                }
+            }
+        }
     }
 }

@@ -61,7 +61,11 @@ pub(super) fn touched(world: &World, key: &Key) -> Vec<Key> {
             let disk = Key::new(Kind::DataVolume, namespace, &owner.name);
             let served = world.pods.get(namespace, name).and_then(Pod::serves);
             let target = served.map(|(namespace, name)| Key::new(Kind::DataVolume, namespace, name));
-            users(world, &disk).into_iter().chain(target).chain(disks(world, namespace, &owner.name)).collect()
+            users(world, &disk)
+                .into_iter()
+                .chain(target)
+                .chain(disks(world, namespace, &owner.name))
+                .collect()
         }
         Some(_) => Vec::new(),
         None => world.marked(&Mark::LauncherPod(namespace.clone(), name.clone())).cloned().collect(),

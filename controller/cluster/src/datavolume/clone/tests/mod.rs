@@ -1,6 +1,7 @@
 //! Stories of a clone: what is made beside the source and beside the target, what is said, and who is never let near a disk.
 
 mod refused;
+mod waits;
 mod ways;
 
 use super::super::tests::class;

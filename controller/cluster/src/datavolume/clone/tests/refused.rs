@@ -148,3 +148,36 @@ fn a_data_source_that_is_turned_to_another_namespace_leads_nowhere() {
     assert_eq!(said(&sim, "Running").1, "CloneNotPermitted");
     assert!(!sim.objects.contains_key(&source_pod(&sim)) && !sim.objects.contains_key(&own));
 }
+
+/// Whether a DataSource of another namespace is there, whether it is ready, and where it leads to.
+#[test]
+fn a_stranger_learns_one_word_of_a_data_source() {
+    let said_of = |source: Option<Value>, is_there: bool| {
+        let mut sim = cluster();
+        if let Some(source) = source {
+            data_source(&mut sim, S, "os", source);
+        }
+        if !is_there {
+            sim.vanish(&golden());
+        }
+        let mut object = volume(&sim, referred(S));
+        object["metadata"]["annotations"] = json!({});
+        sim.put(Kind::DataVolume, object);
+        sim.settle();
+        assert!(!sim.objects.contains_key(&claim()) && left(&sim).is_empty());
+        (phase(&sim).to_owned(), said(&sim, "Running"), sim.reasons())
+    };
+    let leads = json!({"pvc": {"namespace": S, "name": "golden"}});
+    let none = said_of(None, true);
+    assert_eq!((none.0.as_str(), none.1.1.as_str()), ("Pending", "DataSourceNotReady"));
+    for (source, is_there) in [
+        (json!({}), true),
+        (leads.clone(), true),
+        (leads, false),
+        (json!({"dataSource": {"name": "os"}}), true),
+        (json!({"snapshot": {"namespace": S, "name": "shot"}}), true),
+        (json!({"pvc": {"namespace": "u", "name": "golden"}}), true),
+    ] {
+        assert_eq!(said_of(Some(source.clone()), is_there), none, "{source} {is_there}");
+    }
+}

@@ -1,6 +1,8 @@
 //! Clones that the storage makes itself, and why it does not.
 
 use super::*;
+use kubernetes::objects::Failure;
+use kubernetes::plan::Step;
 
 /// A profile of the class, and another class of another provisioner.
 fn profile(sim: &mut Sim, spec: Value) {
@@ -22,6 +24,65 @@ fn a_csi_driver_that_clones_is_left_to_it() {
     assert_eq!(phase(&sim), "Succeeded");
     assert_eq!(left(&sim), [], "no pod");
     assert!(sim.keys(Kind::Pod).is_empty());
+}
+
+/// A StorageClass whose CSI driver clones, a source beside the target, and nobody who clones it yet.
+fn csi() -> Sim {
+    let mut sim = cluster();
+    profile(&mut sim, json!({"cloneStrategy": "csi-clone"}));
+    source(&mut sim, T);
+    sim
+}
+
+#[test]
+fn a_csi_driver_is_not_asked_while_a_vmi_runs_on_the_source() {
+    let mut sim = csi();
+    let mut vmi = crate::sim::vmi("web");
+    vmi["metadata"]["namespace"] = json!(T);
+    vmi["spec"]["volumes"] = json!([{"name": "root", "persistentVolumeClaim": {"claimName": "golden"}}]);
+    let running = sim.put(Kind::VirtualMachineInstance, vmi);
+    sim.boot(&running);
+    sim.put(Kind::DataVolume, json!({"metadata": {"namespace": T, "name": "disk"}, "spec": pvc(T)}));
+    sim.settle();
+    assert_eq!((phase(&sim), said(&sim, "Running").1.as_str()), ("Pending", "CloneSourceInUse"));
+    assert!(!sim.objects.contains_key(&claim()), "the driver would copy what is being written");
+    sim.agent_says(&running, "Succeeded");
+    let pod = sim.pod_of(&running).unwrap();
+    sim.pod_ends(&pod, "Succeeded", 0);
+    sim.settle();
+    assert_eq!(sim.get(&claim())["spec"]["dataSource"]["name"], "golden");
+}
+
+#[test]
+fn a_csi_driver_is_not_asked_while_a_pod_mounts_the_source() {
+    let mut sim = csi();
+    sim.put(Kind::DataVolume, json!({"metadata": {"namespace": T, "name": "disk"}, "spec": pvc(T)}));
+    // Its labels are not ours, and so it is in no picture.
+    let shell = key(Kind::Pod, T, "shell");
+    let spec = json!({
+        "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "golden"}}],
+        "containers": [{"name": "c", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}],
+    });
+    let meta = json!({"namespace": T, "name": "shell"});
+    let pod = json!({"metadata": meta, "spec": spec, "status": {"phase": "Running"}});
+    sim.objects.insert(shell.clone(), pod);
+    let plan = crate::decide(&sim.world, &disk(), sim.now);
+    let (about, error) = crate::sim::door::carry_out(&mut sim, plan).failed.expect("somebody writes");
+    assert_eq!(about, Some(Kind::PersistentVolumeClaim));
+    assert!(error.to_string().contains("pod shell mounts PVC golden for writing"), "{error}");
+    assert!(!sim.objects.contains_key(&claim()));
+    // Until it is tried again nobody is asked.
+    let retry = sim.now.checked_add(jiff::SignedDuration::from_secs(5)).unwrap();
+    let failure = Failure { about: Kind::PersistentVolumeClaim, message: error.to_string(), times: 1, retry };
+    sim.world.failures.insert(disk(), failure);
+    let plan = crate::decide(&sim.world, &disk(), sim.now);
+    assert!(!plan.steps.iter().any(|step| matches!(step, Step::Unused { .. })), "{plan:?}");
+    sim.apply(plan);
+    assert!(said(&sim, "Running").2.contains("pod shell mounts"), "{:?}", said(&sim, "Running"));
+    sim.world.failures.clear();
+    sim.objects.remove(&shell);
+    sim.settle();
+    assert!(sim.objects.contains_key(&claim()));
 }
 
 #[test]
