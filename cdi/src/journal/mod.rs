@@ -103,7 +103,7 @@ pub enum Before {
     /// A journal that cannot be followed; why, as the end of a sentence.
     Useless(String),
     /// A job, and how far it came (`None`: not even to its first mark).
-    Run(Conversion, Option<Mark>),
+    Run(Box<Conversion>, Option<Mark>),
 }
 
 /// The journal of the run that is going on.
@@ -162,7 +162,7 @@ impl Journal {
         match read(folder, name, partial) {
             Ok(Earlier::Nothing) => Ok(Before::Nothing),
             Ok(Earlier::Useless(why)) => Ok(Before::Useless(why)),
-            Ok(Earlier::Whole(found)) => Ok(Before::Run(found.header.job, found.mark)),
+            Ok(Earlier::Whole(found)) => Ok(Before::Run(Box::new(found.header.job), found.mark)),
             Err(e) => Err(Error::io(format!("cannot read {}", folder.path(name).display()), e)),
         }
     }

@@ -158,7 +158,7 @@ mod tests {
         let likely = Some(("mtime:1", Says::Likely));
         let digest = Some(("sha256:00", Says::Content));
         let same = job("a", "p", proof);
-        let run = |job: &Conversion| Before::Run(job.clone(), Some(mark.clone()));
+        let run = |job: &Conversion| Before::Run(Box::new(job.clone()), Some(mark.clone()));
 
         let cases: &[Case] = &[
             ("proved", run(&same), same.clone(), Mode::Auto, Ok(go())),
@@ -175,10 +175,16 @@ mod tests {
                 Mode::Always,
                 Err("it is odd"),
             ),
-            ("no mark yet", Before::Run(same.clone(), None), same.clone(), Mode::Auto, Err("first mark")),
+            (
+                "no mark yet",
+                Before::Run(Box::new(same.clone()), None),
+                same.clone(),
+                Mode::Auto,
+                Err("first mark"),
+            ),
             (
                 "no mark, always",
-                Before::Run(same.clone(), None),
+                Before::Run(Box::new(same.clone()), None),
                 same.clone(),
                 Mode::Always,
                 Err("first mark"),

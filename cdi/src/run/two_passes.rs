@@ -265,7 +265,6 @@ mod tests {
         let woven = Woven::new(&target, layout)?;
         let size = write(&woven, disk)?;
         woven.finish(size)?;
-        drop(woven);
         Ok(target.0.into_inner().unwrap())
     }
 

@@ -1,5 +1,8 @@
 //! The program of worker pods, as a pod runs it: what it leaves on the volume, and what it says.
 
+// Helpers of tests are not seen as tests by the lint.
+#![allow(clippy::unwrap_used)]
+
 mod again;
 mod archives;
 mod client;

@@ -49,7 +49,9 @@ impl Cluster for Played {
 
 fn source(namespace: &str, name: &str, spec: Value) -> (String, Value) {
     let key = Key::new(Kind::DataSource, namespace, name);
-    (key.path(), json!({"metadata": {"namespace": namespace, "name": name}, "spec": {"source": spec}}))
+    let mut object = json!({"metadata": {"namespace": namespace, "name": name}});
+    object["spec"]["source"] = spec;
+    (key.path(), object)
 }
 
 fn pvc(namespace: &str) -> Value {

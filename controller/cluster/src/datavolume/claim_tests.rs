@@ -25,22 +25,26 @@ fn phase(sim: &Sim) -> String {
 
 /// A DataVolume that would be fetched.
 fn volume(annotations: Value) -> Value {
-    json!({
-        "metadata": {"namespace": "n", "name": "disk", "annotations": annotations},
+    let mut object = json!({
+        "metadata": {"namespace": "n", "name": "disk"},
         "spec": {
             "source": {"http": {"url": "https://images.example/a.qcow2"}},
             "storage": {"resources": {"requests": {"storage": "1Gi"}}},
         },
-    })
+    });
+    object["metadata"]["annotations"] = annotations;
+    object
 }
 
 /// A PVC that nobody looks after.
 fn found(annotations: Value) -> Value {
-    json!({
-        "metadata": {"namespace": "n", "name": "disk", "annotations": annotations},
+    let mut object = json!({
+        "metadata": {"namespace": "n", "name": "disk"},
         "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
         "status": {"phase": "Bound"},
-    })
+    });
+    object["metadata"]["annotations"] = annotations;
+    object
 }
 
 /// Its adoption is allowed, and its pod did this last.

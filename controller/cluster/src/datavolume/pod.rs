@@ -89,7 +89,7 @@ pub(super) fn pod(
     let name = around.work.pod(meta.name.as_deref().unwrap_or_default());
     let (mut volumes, mut mounts) = (Vec::new(), Vec::new());
     mounted.add(&mut volumes, &mut mounts);
-    let tls = |secret: String, serves: bool| TLS {
+    let tls = |secret: String, serves: bool| Tls {
         secret,
         serves,
         client: serves.then_some(CLIENT_NAME),
@@ -171,11 +171,11 @@ pub(crate) struct Part<'a> {
     /// Volumes and mounts beside these of all workers.
     pub(crate) volumes: Vec<Value>,
     pub(crate) mounts: Vec<Value>,
-    pub(crate) tls: Option<TLS>,
+    pub(crate) tls: Option<Tls>,
 }
 
 /// The certificate of a worker.
-pub(crate) struct TLS {
+pub(crate) struct Tls {
     /// The Secret with the certificate, its key, and the authorities of the other end.
     pub(crate) secret: String,
     /// The worker is a server. It is ready when it answers.
@@ -306,7 +306,7 @@ pub(crate) fn worker(part: Part<'_>) -> Value {
 }
 
 /// A worker with a certificate in a Secret; of a server, whom it serves until when, too. A server is ready when it answers.
-fn shows_itself(container: &mut Value, volumes: &mut Vec<Value>, tls: &TLS) {
+fn shows_itself(container: &mut Value, volumes: &mut Vec<Value>, tls: &Tls) {
     const VOLUME: &str = "tls-config";
     volumes.push(json!({"name": VOLUME, "secret": {"secretName": tls.secret}}));
     let mut add = |list: &str, more: Value| {

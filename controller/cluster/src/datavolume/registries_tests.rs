@@ -18,12 +18,12 @@ fn pod() -> Key {
 }
 
 /// A cluster, and a DataVolume from a registry whose PVC is bound.
-fn with(more: Value, prepare: impl FnOnce(&mut Sim)) -> Sim {
+fn with(more: &Value, prepare: impl FnOnce(&mut Sim)) -> Sim {
     let mut sim = Sim::new();
     class(&mut sim, "Immediate");
     prepare(&mut sim);
     let mut registry = json!({"url": format!("DOCKER://{HOST}/os:1")});
-    kubernetes::plan::merge(&mut registry, &more);
+    kubernetes::plan::merge(&mut registry, more);
     let storage = json!({"resources": {"requests": {"storage": "1Gi"}}});
     let spec = json!({"source": {"registry": registry}, "storage": storage});
     sim.put(Kind::DataVolume, json!({"metadata": {"namespace": "n", "name": "disk"}, "spec": spec}));
@@ -71,7 +71,7 @@ fn a_registry_that_is_listed_may_be_asked_without_tls_and_no_other() {
         (&["registry.local", "local:5000", "registry.local:50001"], false),
         (&[], false),
     ] {
-        let sim = with(json!({}), |sim| insecure(sim, hosts));
+        let sim = with(&json!({}), |sim| insecure(sim, hosts));
         let told = registry(&sim);
         assert_eq!(
             (told.insecure, told.url.as_str()),
@@ -84,7 +84,7 @@ fn a_registry_that_is_listed_may_be_asked_without_tls_and_no_other() {
 
 #[test]
 fn the_settings_of_the_installation_reach_the_pod_and_those_of_others_do_not() {
-    let sim = with(json!({}), |sim| {
+    let sim = with(&json!({}), |sim| {
         mirrors(sim, "[host.a]");
         let meta = json!({"namespace": "n", "name": REGISTRIES});
         sim.put(Kind::ConfigMap, json!({"metadata": meta, "data": {"registries.toml": "[host.evil]"}}));
@@ -96,7 +96,7 @@ fn the_settings_of_the_installation_reach_the_pod_and_those_of_others_do_not() {
 
 #[test]
 fn settings_that_are_too_large_are_told_and_the_pod_is_made_when_they_are_not() {
-    let mut sim = with(json!({}), |sim| mirrors(sim, &"\n".repeat(40 << 10)));
+    let mut sim = with(&json!({}), |sim| mirrors(sim, &"\n".repeat(40 << 10)));
     assert!(!sim.objects.contains_key(&pod()));
     let (is, reason, message) = said(&sim, "Running");
     assert_eq!((is.as_str(), reason.as_str()), ("False", "RegistriesNotValid"));
@@ -109,7 +109,7 @@ fn settings_that_are_too_large_are_told_and_the_pod_is_made_when_they_are_not() 
 /// A pod has what it was told when it was made: one that waits goes when it would be told something else.
 #[test]
 fn a_pod_that_waits_is_replaced_when_the_settings_change_and_one_that_works_is_not() {
-    let mut sim = with(json!({}), |_| {});
+    let mut sim = with(&json!({}), |_| {});
     reports(&mut sim, Stage::Waiting);
     let uid = |sim: &Sim| sim.objects.get(&pod()).map(|pod| pod["metadata"]["uid"].clone());
     let first = uid(&sim).expect("a pod that waits stays");
@@ -135,7 +135,7 @@ fn a_pod_that_waits_is_replaced_when_the_settings_change_and_one_that_works_is_n
 fn the_node_pulls_an_image_with_the_secret_and_the_pod_reads_it_in_place() {
     let more = json!({"pullMethod": "node", "secretRef": "login", "certConfigMap": "ca",
         "platform": {"architecture": "arm64"}});
-    let sim = with(more, |sim| {
+    let sim = with(&more, |sim| {
         insecure(sim, &[HOST]);
         mirrors(sim, "[host.a]");
     });
@@ -159,7 +159,7 @@ fn without_image_volumes_it_is_told_why_and_the_pod_is_made_when_there_are() {
     let old = json!({"metadata": {"name": "old", "labels": {"kubevirt.io/schedulable": "true"}},
         "status": {"nodeInfo": {"kubeletVersion": "v1.32.0", "containerRuntimeVersion": "containerd://2.0.0"}}});
     let node = json!({"pullMethod": "node"});
-    let mut sim = with(node.clone(), |sim| sim.world.facts.image_volumes = false);
+    let mut sim = with(&node, |sim| sim.world.facts.image_volumes = false);
     assert!(!sim.objects.contains_key(&pod()));
     assert!(
         said(&sim, "Running").2.contains("the API server does not know them"),
@@ -170,14 +170,14 @@ fn without_image_volumes_it_is_told_why_and_the_pod_is_made_when_there_are() {
     sim.later(60);
     sim.settle();
     assert!(sim.objects.contains_key(&pod()), "{:?}", said(&sim, "Running"));
-    let sim = with(node, |sim| drop(sim.put(Kind::Node, old)));
+    let sim = with(&node, |sim| drop(sim.put(Kind::Node, old)));
     assert_eq!(said(&sim, "Running").1, "ImageVolumesMissing");
     assert!(said(&sim, "Running").2.contains("containerd 2.1"), "{:?}", said(&sim, "Running"));
 }
 
 #[test]
 fn an_image_that_cannot_be_pulled_is_told_by_its_own_name() {
-    let mut sim = with(json!({"pullMethod": "node"}), |_| {});
+    let mut sim = with(&json!({"pullMethod": "node"}), |_| {});
     let waits = |message: &str| {
         let waiting = json!({"reason": "ErrImagePull", "message": message});
         json!({"status": {"phase": "Pending", "containerStatuses": [{"name": "importer", "state": {"waiting": waiting}}]}})
@@ -198,7 +198,7 @@ fn an_image_that_cannot_be_pulled_is_told_by_its_own_name() {
 /// The scheduler's own troubles with writing are over at its next try.
 #[test]
 fn an_error_inside_the_scheduler_is_no_reason() {
-    let mut sim = with(json!({}), |_| {});
+    let mut sim = with(&json!({}), |_| {});
     let conflict =
         "Operation cannot be fulfilled on persistentvolumeclaims \"disk\": the object has been modified";
     for (reason, is_told) in [("SchedulerError", false), ("Unschedulable", true)] {

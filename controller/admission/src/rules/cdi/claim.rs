@@ -98,8 +98,9 @@ mod tests {
 
     /// The spec of a PVC as it is kept.
     fn kept(label: &str, annotations: Value, spec: Value, around: &Around) -> Value {
-        let object =
-            json!({"metadata": {"labels": {APPLY_PROFILE: label}, "annotations": annotations}, "spec": spec});
+        let mut object = json!({"metadata": {"labels": {APPLY_PROFILE: label}}});
+        object["metadata"]["annotations"] = annotations;
+        object["spec"] = spec;
         let request = Request { object: object.clone(), operation: Operation::Create, ..Request::default() };
         let answer = complete(&request, around);
         assert!(answer.faults.is_empty());

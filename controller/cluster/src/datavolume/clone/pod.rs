@@ -10,7 +10,7 @@
 //! The pod is in the namespace of the source: nothing that the DataVolume says of its own worker pod (a service account, a priority
 //! class) is meant for it.
 
-use super::super::pod::{Part, TLS, worker};
+use super::super::pod::{Part, Tls, worker};
 use api::job::{Serve, Target};
 use api::meta::ObjectMeta;
 use jiff::Timestamp;
@@ -76,7 +76,7 @@ pub(super) fn pod(name: &str, around: &Around<'_>) -> Value {
         labels: labels(uid, name),
         volumes: Vec::new(),
         mounts: Vec::new(),
-        tls: Some(TLS {
+        tls: Some(Tls {
             secret: name.to_owned(),
             serves: true,
             client: None,

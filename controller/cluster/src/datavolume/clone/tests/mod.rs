@@ -74,7 +74,10 @@ fn pvc(namespace: &str) -> Value {
 /// A DataVolume of this spec, whose maker was permitted to clone S/golden.
 fn volume(sim: &Sim, spec: Value) -> Value {
     let token = token(sim, PRIVATE, Cloned { source: (S, "golden"), target: (T, "disk"), generated: "" });
-    json!({"metadata": {"namespace": T, "name": "disk", "annotations": {CLONE_TOKEN: token}}, "spec": spec})
+    let mut object =
+        json!({"metadata": {"namespace": T, "name": "disk", "annotations": {CLONE_TOKEN: token}}});
+    object["spec"] = spec;
+    object
 }
 
 fn token(sim: &Sim, pem: &[u8], clone: Cloned<'_>) -> String {
@@ -438,7 +441,8 @@ fn a_larger_target_has_a_larger_disk() {
 }
 
 fn data_source(sim: &mut Sim, namespace: &str, name: &str, source: Value) {
-    let object = json!({"metadata": {"namespace": namespace, "name": name}, "spec": {"source": source}});
+    let mut object = json!({"metadata": {"namespace": namespace, "name": name}});
+    object["spec"]["source"] = source;
     sim.put(Kind::DataSource, object);
 }
 

@@ -6,7 +6,9 @@ use kubernetes::plan::Step;
 
 /// A profile of the class, and another class of another provisioner.
 fn profile(sim: &mut Sim, spec: Value) {
-    sim.put(Kind::StorageProfile, json!({"metadata": {"name": "fast"}, "spec": spec}));
+    let mut object = json!({"metadata": {"name": "fast"}});
+    object["spec"] = spec;
+    sim.put(Kind::StorageProfile, object);
 }
 
 #[test]
