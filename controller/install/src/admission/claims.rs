@@ -85,7 +85,7 @@ fn is_kept_meanwhile() -> String {
     let (noted, was_noted) = (note("object", RECLAIM_POLICY), note("oldObject", RECLAIM_POLICY));
     format!(
         "{} ? ({new} == {old} && {noted} == {was_noted} || {was_noted} != '' && {noted} == '' && {new} == {was_noted} && \
-         {old} in ['Retain', {new}]) : ({new} == 'Retain' && {noted} == ({old} == 'Retain' ? {was_noted} : {old}))",
+         ({old} == 'Retain' || {old} == {new})) : ({new} == 'Retain' && ({old} == 'Retain' ? {noted} == {was_noted} : {noted} == {old}))",
         same("spec.claimRef"),
     )
 }
