@@ -52,7 +52,7 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 2] {
                     "!variables.upload || request.operation == 'DELETE' || {}",
                     is_owned_by_either("object")
                 ),
-                "makes secrets of upload pods and of clones for PVCs and pods only",
+                "makes secrets of upload pods and of clients for PVCs only, and those of source pods for these",
             ),
         ],
     );
@@ -97,9 +97,14 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 2] {
     [secrets, services]
 }
 
-/// An object of which it is true is owned by a PVC, or by a source pod.
+/// An object of which it is true is owned by a PVC; or it belongs to a source pod, which owns it.
 fn is_owned_by_either(object: &str) -> String {
-    format!("({} || {})", is_owned(object, Kind::PersistentVolumeClaim), is_owned(object, Kind::Pod))
+    format!(
+        "({} || {object}.metadata.name.startsWith({}) && {})",
+        is_owned(object, Kind::PersistentVolumeClaim),
+        literal(SOURCE),
+        is_owned(object, Kind::Pod)
+    )
 }
 
 /// An object of which it is true has the name and the label of what belongs to an upload pod, or to an end of a clone.
