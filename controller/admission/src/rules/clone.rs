@@ -14,6 +14,7 @@ use api::vm::VirtualMachine;
 use api::wire::{self, Wire};
 use kubernetes::clones::CLONE_TOKEN;
 use kubernetes::objects::{Kind, owner};
+use kubernetes::plan::merge;
 use kubernetes::webhooks::Question;
 use serde_json::{Value, json};
 
@@ -141,16 +142,10 @@ pub(super) fn fill(request: &Request, around: &Around) -> AdmissionResponse {
     }
     let mut should = request.object.clone();
     match &around.token {
-        Some(token) => {
-            if !should["metadata"]["annotations"].is_object() {
-                should["metadata"]["annotations"] = json!({});
-            }
-            should["metadata"]["annotations"][CLONE_TOKEN] = json!(token);
-        }
+        Some(token) => merge(&mut should, &json!({"metadata": {"annotations": {CLONE_TOKEN: token}}})),
         None => {
-            if let Some(annotations) = should["metadata"]["annotations"].as_object_mut() {
-                annotations.remove(CLONE_TOKEN);
-            }
+            let annotations = should.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut);
+            annotations.and_then(|annotations| annotations.remove(CLONE_TOKEN));
         }
     }
     AdmissionResponse { patch: patch::between(&request.object, &should), ..AdmissionResponse::yes() }
