@@ -18,7 +18,7 @@
 //! **Guarantees.** The DataSource leads to an import that is whole, and stays there while the next one is made or fails. A
 //! DataSource or a DataVolume that somebody else made is neither changed nor deleted; it is said in the way. An import is deleted
 //! when neither the DataSource leads to it nor it is the newest.
-//! **What belongs to a DataImportCron** says its label [`IMPORT_CRON`]. With `retentionPolicy: None` it is the owner too, and
+//! **What belongs to a DataImportCron** says its label `cdi.kubevirt.io/dataImportCron`. With `retentionPolicy: None` it is the owner too, and
 //! the garbage collector takes all of it along; with `All`, the default, nothing has an owner, and a DataImportCron of the
 //! same name goes on where the first one ended. No finalizer is needed for either.
 //! **Assumptions.** Whoever may write a DataImportCron may write DataVolumes and DataSources of its namespace: it makes no

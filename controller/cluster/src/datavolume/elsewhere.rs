@@ -5,7 +5,7 @@
 //! ```
 //!
 //! A volume is bound when its content is there: so the interface of Kubernetes has it, for CSI drivers and for populators, those
-//! of [`crate::populator`] too. **Absent:** progress, unless the PVC's annotations say it.
+//! of [`super::populator`] too. **Absent:** progress, unless the PVC's annotations say it.
 
 use super::claim::{AT_ONCE, Wanted};
 use super::{Round, claim_name};

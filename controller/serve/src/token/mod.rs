@@ -1,5 +1,5 @@
 //! Tokens: virt-api signs one for whoever may upload to a PVC, and cdi-uploadproxy verifies it; and one for whoever may clone a
-//! PVC into another namespace ([`clone`](mod@clone)), which virt-controller verifies.
+//! PVC into another namespace (`clone`), which virt-controller verifies.
 //!
 //! ```text
 //!  UploadTokenRequest ─► virt-api ── sign(Pair, Claims) ─► HEADER.CLAIMS.SIGNATURE ─► client ─► cdi-uploadproxy
