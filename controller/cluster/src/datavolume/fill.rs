@@ -153,10 +153,7 @@ impl<'a> Round<'a> {
         let Some(told) = self.told(&config) else { return };
         let namespace = claim.meta.namespace.clone().unwrap_or_default();
         if self.world.pods.get(&namespace, &pod_name).is_some() {
-            // That of a PVC which is gone, on a node that is silent: nobody can have two pods of a name.
-            let message = format!(
-                "pod {pod_name} is there already, and not of this PVC: wait until it is gone, or delete it"
-            );
+            let message = worker::is_in_the_way(&pod_name);
             self.stands("ErrStartingPod", &message);
             let phase = self.words().scheduled.0.clone();
             return self.go(phase, Some((true, "ErrStartingPod", message)));
@@ -185,7 +182,7 @@ impl<'a> Round<'a> {
         };
         let around = pod::Around {
             config: &config,
-            facts: &self.world.facts,
+            world: self.world,
             claim,
             consumer,
             attempt: self.next.restart_count.unwrap_or(0),
@@ -308,8 +305,9 @@ impl<'a> Round<'a> {
 
     fn imports(&mut self, claim: &PersistentVolumeClaim, pod: Option<&Pod>, report: Option<&Report>) {
         let waits = report.is_some_and(|report| report.stage == Stage::Waiting);
-        let told = Told::of(self.volume, self.world);
-        if let (true, Some(pod), Ok(told)) = (waits, pod, told)
+        if waits
+            && let Some(pod) = pod
+            && let Ok(told) = Told::of(self.volume, self.world)
             && !told.is_known_to(pod)
         {
             let message = "what is set for registries has changed: another pod takes the place of this one";
@@ -362,9 +360,7 @@ impl<'a> Round<'a> {
     pub(super) fn broke(&mut self, pod: Option<&Pod>, reason: &str, message: &str, next: Timestamp) {
         let Some(broken) = pod else { return };
         let words = self.words();
-        // The pod's word counts no further than what was counted here.
-        let counted = self.next.restart_count.unwrap_or(0).max(0);
-        let count = worker::attempt(broken).min(counted).saturating_add(1).max(counted);
+        let count = worker::count(broken, self.next.restart_count.unwrap_or(0).max(0));
         let is_new = self.next.restart_count.unwrap_or(0) < count;
         self.next.restart_count = Some(count);
         if is_new {

@@ -96,31 +96,28 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
             plan.delete(key(Kind::Pod, &pod.meta), &pod.meta);
         }
     }
-    let mut is_needed: Box<dyn Fn(&Pod) -> bool> = Box::new(|_| false);
+    let mut unneeded: Vec<&Pod> = world.sources_for(namespace, name).collect();
     if let Some(volume) = volume {
         let source = volume.spec.source.as_ref();
         let takes = source.is_some_and(|source| source.upload.is_some());
         let work = if takes { Work::Upload } else { Work::Import };
-        let mut round = Round::of(world, volume, Kind::DataVolume, work, now).looks();
-        plan.steps.extend(std::mem::take(&mut round.before.steps));
+        let round = Round::of(world, volume, Kind::DataVolume, work, now).looks();
+        unneeded.retain(|pod| !clone::is_needed(&round, pod));
+        plan.steps.extend(round.before.steps);
         let mut should = volume.clone();
-        should.status = Some(round.next.clone());
+        should.status = Some(round.next);
         if should.status != Some(Status::default()) {
             plan.update(Kind::DataVolume, &volume.metadata, &volume.write(), &should.write(), true);
         }
-        plan.steps.extend(std::mem::take(&mut round.after.steps));
+        plan.steps.extend(round.after.steps);
         plan.again = round.after.again;
-        is_needed = Box::new(move |pod| clone::is_needed(&round, pod));
     }
-    if let Some(claim) = target {
-        let volume = alone::volume(claim);
-        let round = Round::of(world, &volume, Kind::PersistentVolumeClaim, Work::Upload, now).looks();
-        plan.steps.extend(round.before.steps.into_iter().chain(round.after.steps));
-        round.after.again.into_iter().for_each(|time| plan.look_again(time));
-    }
-    if let (Some(claim), Some(source)) = (claim, filled_from) {
-        let volume = alone::of_source(claim, source, Work::Import);
-        let round = Round::of(world, &volume, Kind::PersistentVolumeClaim, Work::Import, now).looks();
+    let uploaded = target.map(|claim| (alone::volume(claim), Work::Upload));
+    let imported = claim.zip(filled_from);
+    let imported =
+        imported.map(|(claim, source)| (alone::of_source(claim, source, Work::Import), Work::Import));
+    for (volume, work) in uploaded.into_iter().chain(imported) {
+        let round = Round::of(world, &volume, Kind::PersistentVolumeClaim, work, now).looks();
         plan.steps.extend(round.before.steps.into_iter().chain(round.after.steps));
         round.after.again.into_iter().for_each(|time| plan.look_again(time));
     }
@@ -128,7 +125,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
         populator::decide(world, claim, now, &mut plan);
     }
     // Last: a stranger's pod that says it is one of these, and cannot be taken away, holds up nothing.
-    for pod in world.sources_for(namespace, name).filter(|pod| !is_needed(pod)) {
+    for pod in unneeded {
         clone::take_away(pod, &mut plan);
     }
     plan

@@ -21,9 +21,9 @@ use api::machine::Machine;
 use api::vmi::VirtualMachineInstance;
 use jiff::Timestamp;
 use kubernetes::conditions::stamp;
-use kubernetes::config::Config;
+use kubernetes::config::{Config, imports};
 use kubernetes::launcher::USER;
-use kubernetes::objects::{ClusterFacts, Kind, PersistentVolumeClaim, Work, names, owner};
+use kubernetes::objects::{Kind, PersistentVolumeClaim, Work, World, names, owner};
 use kubernetes::uploads::{CLIENT_NAME, TLS_FOLDER};
 use kubernetes::worker::{
     APP, ATTEMPT, CERTIFICATES, DEVICE, DISK, FOLDER, IMAGE, PORT, SECRETS, TOLD, WORK, WORKER,
@@ -46,7 +46,7 @@ pub(super) struct Around<'a> {
     /// The settings of the cluster.
     pub(super) config: &'a Config,
     /// What is known of the cluster.
-    pub(super) facts: &'a ClusterFacts,
+    pub(super) world: &'a World,
     /// The PVC as it is.
     pub(super) claim: &'a PersistentVolumeClaim,
     /// The VMI that waits for the disk, and what the check made of it: the volume is made where that can run.
@@ -81,7 +81,7 @@ pub(super) fn pod(
         },
         None => imported(volume, wanted, target, &mut mounted)?,
     };
-    job.preallocate = settings::preallocates(volume, &around.config.workers);
+    job.preallocate = settings::preallocates(volume, &imports::read(around.world));
     if let Source::Registry(registry) = &mut job.source {
         around.told.say(registry);
     }
@@ -109,8 +109,7 @@ pub(super) fn pod(
         }
     };
     let mut pod = worker(Part {
-        config: around.config,
-        facts: around.facts,
+        world: around.world,
         work: around.work,
         name: &name,
         claim: around.claim,
@@ -157,8 +156,8 @@ fn imported(
 
 /// What a worker pod is made of.
 pub(crate) struct Part<'a> {
-    pub(crate) config: &'a Config,
-    pub(crate) facts: &'a ClusterFacts,
+    /// With the settings of the cluster.
+    pub(crate) world: &'a World,
     pub(crate) work: Work,
     pub(crate) name: &'a str,
     /// The PVC, which owns the pod. That of an export, and one that is served, is for reading alone.
@@ -188,20 +187,9 @@ pub(crate) struct Tls {
 
 /// A worker pod.
 pub(crate) fn worker(part: Part<'_>) -> Value {
-    let Part {
-        config,
-        facts,
-        work,
-        name,
-        claim,
-        job,
-        is_block,
-        attempt,
-        mut labels,
-        volumes: more,
-        mut mounts,
-        tls,
-    } = part;
+    let Part { world, work, name, claim, job, is_block, attempt, mut labels, volumes: more, mut mounts, tls } =
+        part;
+    let (config, settings) = (Config::read(world), imports::read(world));
     let meta = &claim.meta;
     let is_read = matches!(work, Work::Export | Work::Serve);
     let spool = if is_block && !is_read { SPOOL } else { "16Mi" };
@@ -225,7 +213,7 @@ pub(crate) fn worker(part: Part<'_>) -> Value {
     first.append(&mut mounts);
     let mut container = json!({
         "name": work.container(),
-        "image": facts.worker_image,
+        "image": world.facts.worker_image,
         "args": [work.verb()],
         "env": [
             {"name": "CDI_JOB", "value": job},
@@ -276,7 +264,7 @@ pub(crate) fn worker(part: Part<'_>) -> Value {
     if !config.image_pull_secrets.is_empty() {
         spec["imagePullSecrets"] = json!(config.image_pull_secrets);
     }
-    settings::apply(&mut spec, work, &config.workers);
+    settings::apply(&mut spec, work, &settings);
     for (label, value) in [
         WORKER,
         APP,

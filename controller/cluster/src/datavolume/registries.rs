@@ -13,9 +13,9 @@
 
 use api::datavolume::DataVolume;
 use api::job::Registry;
+use kubernetes::config::imports;
 use kubernetes::objects::{Pod, World, names};
 use kubernetes::worker::{REGISTRIES, TOLD};
-use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// The most bytes of all files, written as JSON: a job is one variable of a pod's environment, which takes 128 KiB.
@@ -66,9 +66,8 @@ impl Told {
 
 /// Whether a registry may be asked without TLS, or with a certificate that nobody believes: `HOST[:PORT]` as it stands in the list.
 fn is_insecure(world: &World, host: &str) -> bool {
-    let config = world.cdi_configs.get("", api::cdi::CONFIG);
-    let listed = config.and_then(|config| config.object["spec"]["insecureRegistries"].as_array());
-    listed.into_iter().flatten().filter_map(Value::as_str).any(|one| one.trim().eq_ignore_ascii_case(host))
+    let listed = imports::read(world).insecure_registries;
+    listed.iter().any(|one| one.trim().eq_ignore_ascii_case(host))
 }
 
 /// The files of the ConfigMap.

@@ -98,6 +98,16 @@ pub(crate) fn attempt(pod: &Pod) -> i64 {
     pod.meta.annotations.get(ATTEMPT).and_then(|text| text.parse().ok()).unwrap_or(0).max(0)
 }
 
+/// Pods that did not end their work, with this one. What the pod says of itself counts no further than what was counted here.
+pub(crate) fn count(broken: &Pod, counted: i64) -> i64 {
+    attempt(broken).min(counted).saturating_add(1).max(counted)
+}
+
+/// A pod of the name of the worker is there, that of a PVC which is gone, on a node that is silent: nobody can have two.
+pub(crate) fn is_in_the_way(pod: &str) -> String {
+    format!("pod {pod} is there already, and not of this PVC: wait until it is gone, or delete it")
+}
+
 fn after(ended: Timestamp, attempt: i64) -> Timestamp {
     let pause = PAUSE.0.saturating_mul(1 << attempt.min(10)).min(PAUSE.1);
     ended.checked_add(SignedDuration::from_secs(pause)).unwrap_or(ended)

@@ -43,7 +43,6 @@ use api::job::export::{self, Request};
 use api::meta::ObjectMeta;
 use jiff::{SignedDuration, Timestamp};
 use kubernetes::conditions::stamp;
-use kubernetes::config::Config;
 use kubernetes::objects::names::fnv;
 use kubernetes::objects::{Key, Kind, PersistentVolumeClaim, Pod, Work, World, key, owner};
 use kubernetes::plan::Plan;
@@ -222,10 +221,7 @@ impl<'a> Round<'a> {
         let pod_name = Work::Export.pod(name);
         let namespace = self.claim.meta.namespace.clone().unwrap_or_default();
         if self.world.pods.get(&namespace, &pod_name).is_some() {
-            let message = format!(
-                "pod {pod_name} is there already, and not of this PVC: wait until it is gone, or delete it"
-            );
-            return self.waits("ErrStartingPod", &message);
+            return self.waits("ErrStartingPod", &worker::is_in_the_way(&pod_name));
         }
         let disk = Key::new(Kind::DataVolume, &*namespace, name);
         if let Some(failed) = self.world.failures.get(&disk)
@@ -253,8 +249,7 @@ impl<'a> Round<'a> {
             );
         }
         self.waits("Starting", &format!("pod {pod_name} is being made"));
-        let config = Config::read(self.world);
-        let object = pod::pod(request, self.claim, &config, &self.world.facts, &self.next, &told);
+        let object = pod::pod(request, self.claim, self.world, &self.next, &told);
         self.after.create(Key::new(Kind::Pod, namespace, pod_name), object);
     }
 
@@ -315,9 +310,8 @@ impl<'a> Round<'a> {
     /// The pod ended without an end of its work. It goes, and the next one sends what the registry does not have.
     fn broke(&mut self, reason: &str, message: &str, next: Timestamp) {
         let Some(pod) = self.pod else { return };
-        // The pod's word counts no further than what was counted here.
         let counted = self.is.restarts;
-        let count = worker::attempt(pod).min(counted).saturating_add(1).max(counted);
+        let count = worker::count(pod, counted);
         if counted < count {
             self.tell(
                 true,

@@ -5,8 +5,7 @@ use crate::datavolume::pod::{Mounted, Part, worker};
 use crate::datavolume::registries::Told;
 use api::cdi::annotations::EXPORT_REQUEST;
 use api::job::export::{Disk, Request};
-use kubernetes::config::Config;
-use kubernetes::objects::{ClusterFacts, PersistentVolumeClaim, Work};
+use kubernetes::objects::{PersistentVolumeClaim, Work, World};
 use kubernetes::worker::{DEVICE, DISK};
 use serde_json::{Map, Value, json};
 
@@ -14,8 +13,7 @@ use serde_json::{Map, Value, json};
 pub(super) fn pod(
     request: &Request,
     claim: &PersistentVolumeClaim,
-    config: &Config,
-    facts: &ClusterFacts,
+    world: &World,
     answer: &Answer,
     told: &Told,
 ) -> Value {
@@ -27,8 +25,7 @@ pub(super) fn pod(
     let (mut volumes, mut mounts) = (Vec::new(), Vec::new());
     mounted.add(&mut volumes, &mut mounts);
     let mut pod = worker(Part {
-        config,
-        facts,
+        world,
         work: Work::Export,
         name: &Work::Export.pod(claim.meta.name.as_deref().unwrap_or_default()),
         claim,

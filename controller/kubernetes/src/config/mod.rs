@@ -4,7 +4,6 @@ pub mod imports;
 pub mod overhead;
 
 use crate::objects::{Plain, World};
-use api::cdi::CDIConfigSpec;
 use api::defaults::{Binding, Given};
 use api::machine::{Gates, Settings};
 use api::vmi::EvictionStrategy;
@@ -39,8 +38,6 @@ pub struct Config {
     pub serial_log: bool,
     /// What the small containers beside a launcher ask for, by their kind, where it is said.
     pub support: BTreeMap<String, Value>,
-    /// What the CDIConfig says of worker pods.
-    pub workers: CDIConfigSpec,
 }
 
 /// The KubeVirt object of this installation. One in another namespace says nothing here.
@@ -62,7 +59,7 @@ impl Default for Config {
 impl Config {
     /// The settings that hold now.
     pub fn read(world: &World) -> Config {
-        Config { workers: imports::read(world), ..Config::of(installation(world)) }
+        Config::of(installation(world))
     }
 
     /// The settings that an object says.
@@ -109,7 +106,6 @@ impl Config {
                 .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
                 .collect(),
             image_volumes: object.is_none_or(|object| Gates::of_cluster(&object.object).open("ImageVolume")),
-            workers: CDIConfigSpec::default(),
             launcher_verbosity: developer["logVerbosity"]["virtLauncher"].as_i64(),
             runtime_class: text(&said["defaultRuntimeClass"]),
             selinux_type: text(&said["selinuxLauncherType"]),

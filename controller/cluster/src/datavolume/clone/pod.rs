@@ -15,8 +15,7 @@ use api::job::{Serve, Target};
 use api::meta::ObjectMeta;
 use jiff::Timestamp;
 use kubernetes::clones::{TARGET, TARGET_LABEL};
-use kubernetes::config::Config;
-use kubernetes::objects::{ClusterFacts, PersistentVolumeClaim, Work, names};
+use kubernetes::objects::{PersistentVolumeClaim, Work, World, names};
 use kubernetes::uploads::SERVICE_LABEL;
 use kubernetes::worker::{APP, DEVICE, DISK, WORK};
 use serde_json::{Map, Value, json};
@@ -25,10 +24,8 @@ use std::path::PathBuf;
 /// What a source pod depends on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Around<'a> {
-    /// The settings of the cluster.
-    pub(super) config: &'a Config,
     /// What is known of the cluster.
-    pub(super) facts: &'a ClusterFacts,
+    pub(super) world: &'a World,
     /// The PVC that is cloned.
     pub(super) source: &'a PersistentVolumeClaim,
     /// The PVC of the clone.
@@ -64,8 +61,7 @@ pub(super) fn pod(name: &str, around: &Around<'_>) -> Value {
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let target = format!("{}/{}", text(&around.target.namespace), text(&around.target.name));
     let mut pod = worker(Part {
-        config: around.config,
-        facts: around.facts,
+        world: around.world,
         work: Work::Serve,
         name,
         claim: around.source,

@@ -20,7 +20,6 @@ use super::{IN_USE, Stop, pod};
 use crate::certificates::uploads::Span;
 use jiff::Timestamp;
 use kubernetes::clones::{CLONE_SOURCE_POD, CLONE_SOURCE_UID, SOURCE, TARGET_LABEL};
-use kubernetes::config::Config;
 use kubernetes::issue::{ForPod, Holder};
 use kubernetes::objects::{Key, Kind, Mark, PersistentVolumeClaim, Pod, Work, World, key, names, owner};
 use kubernetes::plan::Plan;
@@ -157,10 +156,8 @@ impl<'a> Round<'a> {
                 "the authorities are not there yet".to_owned(),
             );
         };
-        let config = Config::read(self.world);
         let around = pod::Around {
-            config: &config,
-            facts: &self.world.facts,
+            world: self.world,
             source,
             target: &target.meta,
             attempt: self.next.restart_count.unwrap_or(0),
