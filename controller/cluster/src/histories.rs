@@ -22,6 +22,9 @@ const AN_EVENT: usize = 20;
 /// … and more for each that goes wrong.
 const A_FAULT: usize = 20;
 
+/// What goes wrong from now on: each after so many ticks.
+type Faults = Vec<(usize, Fault)>;
+
 /// Nothing is wrong.
 fn none(said: Option<String>) -> Result<(), TestCaseError> {
     said.map_or(Ok(()), |said| Err(TestCaseError::fail(said)))
@@ -36,7 +39,7 @@ struct Both {
 }
 
 /// After each event both are the same.
-fn come_to_the_same(history: &[(Event, Vec<(usize, Fault)>)]) -> Result<Both, TestCaseError> {
+fn come_to_the_same(history: &[(Event, Faults)]) -> Result<Both, TestCaseError> {
     let (mut calm, mut rough) = (Run::new(), Run::new());
     let mut wrong = 0;
     for (event, faults) in history {
@@ -51,6 +54,32 @@ fn come_to_the_same(history: &[(Event, Vec<(usize, Fault)>)]) -> Result<Both, Te
         wrong += faults.len();
     }
     Ok(Both { calm, rough, wrong })
+}
+
+/// The end is the same whatever goes wrong, and no end takes more writes than so many for each thing that happens.
+fn nothing_changes_the_end(history: &[(Event, Faults)], an_event: usize) -> Result<(), TestCaseError> {
+    let Both { calm, rough, wrong } = come_to_the_same(history)?;
+    let most = |more: usize| (history.len() + 1 + more) * an_event;
+    prop_assert!(calm.sim.writes <= most(0), "{} writes", calm.sim.writes);
+    prop_assert!(rough.sim.writes <= most(wrong), "{} writes", rough.sim.writes);
+    Ok(())
+}
+
+/// Nothing is waited for; it comes to an end all the same, and leaves none of these objects.
+fn nothing_is_left(
+    history: &[(Event, Faults, usize)],
+    is_ours: impl Fn(&Key) -> bool,
+) -> Result<(), TestCaseError> {
+    let mut run = Run::new();
+    for (event, faults, ticks) in history {
+        run.expect(faults);
+        run.happen(event);
+        run.hurry(*ticks);
+    }
+    comes_to_an_end(&mut run)?;
+    let left: Vec<&Key> = run.sim.objects.keys().filter(|key| is_ours(key)).collect();
+    prop_assert!(left.is_empty(), "left: {left:#?}");
+    Ok(())
 }
 
 /// Nothing goes wrong any more, and then everything is deleted.
