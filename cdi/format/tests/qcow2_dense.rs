@@ -6,14 +6,13 @@
 
 mod qcow2_write_kit;
 
-use disk_format::qcow2::write::{Dense, Sparse};
+use disk_format::qcow2::write::Dense;
 use disk_format::rebuild::{from_image, from_stream};
 use disk_format::{Format, Limits, ReadAt, open, stream};
 use proptest::prelude::*;
+use qcow2_write_kit::rule::Rule;
 use qcow2_write_kit::*;
 use std::fs::{self, File};
-use std::io;
-use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
@@ -22,81 +21,30 @@ const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
 
-/// A disk by a rule: the byte at each offset of its data, and zeros in its holes.
-#[derive(Clone, Debug)]
-struct Rule {
-    size: u64,
-    /// In rising order, apart from each other.
-    data: Vec<Range<u64>>,
+fn dense(rule: &Rule) -> Dense<Rule> {
+    Dense::new(rule.clone(), usize::MAX).unwrap().unwrap()
 }
 
-impl Rule {
-    /// By gaps and lengths, in turn, cut at the size.
-    fn of(size: u64, gaps_and_lengths: &[(u64, u64)]) -> Rule {
-        let (mut at, mut data) = (0_u64, vec![]);
-        for (gap, length) in gaps_and_lengths {
-            let start = at + gap;
-            at = (start + length).min(size) + 1;
-            if start < size && *length > 0 {
-                data.push(start..at - 1);
-            }
-        }
-        Rule { size, data }
-    }
-
-    fn byte(&self, at: u64) -> u8 {
-        let nth = self.data.partition_point(|range| range.end <= at);
-        match self.data.get(nth) {
-            Some(range) if range.contains(&at) => (at.wrapping_mul(0x9e37_79b9) >> 13) as u8 | 1,
-            _ => 0,
-        }
-    }
-
-    fn dense(&self) -> Dense<Rule> {
-        Dense::new(self.clone(), usize::MAX).unwrap().unwrap()
-    }
-
-    /// The file as a whole.
-    fn file(&self) -> Vec<u8> {
-        let dense = self.dense();
-        let mut file = vec![0; dense.size() as usize];
-        dense.read_exact_at(&mut file, 0).unwrap();
-        file
-    }
-
-    /// The disk, up to a whole sector.
-    fn disk(&self) -> Vec<u8> {
-        let mut disk: Vec<u8> = (0..self.size).map(|at| self.byte(at)).collect();
-        disk.resize(self.size.next_multiple_of(512) as usize, 0);
-        disk
-    }
+/// The file as a whole.
+fn file(rule: &Rule) -> Vec<u8> {
+    let dense = dense(rule);
+    let mut file = vec![0; dense.size() as usize];
+    dense.read_exact_at(&mut file, 0).unwrap();
+    file
 }
 
-impl ReadAt for Rule {
-    fn size(&self) -> u64 {
-        self.size
-    }
-
-    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-        assert!(!buf.is_empty() && offset + buf.len() as u64 <= self.size, "{offset}, {} bytes", buf.len());
-        for (byte, at) in buf.iter_mut().zip(offset..) {
-            *byte = self.byte(at);
-        }
-        Ok(())
-    }
-}
-
-impl Sparse for Rule {
-    fn data_from(&self, offset: u64) -> Option<Range<u64>> {
-        self.data.get(self.data.partition_point(|range| range.end <= offset)).cloned()
-    }
+/// The disk, up to a whole sector.
+fn disk(rule: &Rule) -> Vec<u8> {
+    let mut disk: Vec<u8> = (0..rule.size).map(|at| rule.byte(at)).collect();
+    disk.resize(rule.size.next_multiple_of(512) as usize, 0);
+    disk
 }
 
 /// Our readers find the disk: of a file, and of a stream that keeps nothing.
 fn ours_agrees(rule: &Rule) {
-    let (file, disk) = (rule.file(), rule.disk());
+    let (file, disk) = (file(rule), disk(rule));
     let most = disk.len() as u64;
-    let bytes: Arc<dyn ReadAt> = Arc::new(rule.dense());
+    let bytes: Arc<dyn ReadAt> = Arc::new(dense(rule));
     let image = open(Format::Qcow2, Arc::clone(&bytes), Limits::default()).unwrap();
     assert!(from_image(&*image, &*bytes, most).unwrap() == disk);
     let mut reader = stream(Format::Qcow2, Limits::default()).unwrap();
@@ -115,7 +63,7 @@ fn ours_agrees(rule: &Rule) {
 fn qemu_agrees_too(rule: &Rule) {
     let folder = tempfile::tempdir().unwrap();
     let (qcow2, raw) = (folder.path().join("disk.qcow2"), folder.path().join("disk.raw"));
-    fs::write(&qcow2, rule.file()).unwrap();
+    fs::write(&qcow2, file(rule)).unwrap();
     let file = File::create(&raw).unwrap();
     file.set_len(rule.size).unwrap();
     for range in &rule.data {
@@ -131,7 +79,7 @@ fn qemu_agrees_too(rule: &Rule) {
 fn disks_of_any_size_with_all_data_and_with_none() {
     for size in [0, 1, 511, 512, 513, 65_535, 65_536, 65_537, 3 * MIB + 777] {
         for data in [vec![], std::iter::once(0..size).filter(|range| !range.is_empty()).collect()] {
-            let rule = Rule { size, data };
+            let rule = Rule::new(size, data);
             ours_agrees(&rule);
             qemu_agrees_too(&rule);
         }
@@ -145,9 +93,9 @@ fn a_disk_over_several_tables_is_as_long_as_its_data() {
     let edges = [0, 512 * MIB, GIB, 4 * GIB - 2 * MIB];
     let mut data: Vec<_> = edges.iter().map(|&at| at + 70_000..at + 200_000).collect();
     data.extend([4 * GIB - 1..4 * GIB + 1, size - 10..size]);
-    let rule = Rule { size, data };
+    let rule = Rule::new(size, data);
     qemu_agrees_too(&rule);
-    let dense = rule.dense();
+    let dense = dense(&rule);
     let clusters: u64 = rule.data.iter().map(|data| data.end.div_ceil(CLUSTER) - data.start / CLUSTER).sum();
     assert!(dense.size() <= (clusters + 12) * CLUSTER, "{} bytes", dense.size());
     // What is behind an offset of the file, in bytes of the disk.
@@ -159,9 +107,9 @@ fn a_disk_over_several_tables_is_as_long_as_its_data() {
 #[test]
 fn sixteen_tebibytes_of_holes_are_a_few_tables_and_too_many_runs_are_not_kept() {
     let islands: Vec<_> = (1..16).map(|nth| nth * TIB - 5000..nth * TIB + 5000).collect();
-    let rule = Rule { size: 16 * TIB, data: islands };
+    let rule = Rule::new(16 * TIB, islands);
     // L1 and refcount table are 8 bytes for 512 MiB and for 2 GiB; each island touches two L2 tables and two clusters.
-    assert!(rule.dense().size() < MIB + 15 * 4 * CLUSTER);
+    assert!(dense(&rule).size() < MIB + 15 * 4 * CLUSTER);
     assert!(Dense::new(rule.clone(), 14).unwrap().is_none());
     assert!(Dense::new(rule, 15).unwrap().is_some());
 }

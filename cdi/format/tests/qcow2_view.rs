@@ -8,10 +8,10 @@ mod qcow2_write_kit;
 use disk_format::qcow2::write::{Sparse, View};
 use disk_format::{Data, Format, Limits, ReadAt, open};
 use proptest::prelude::*;
+use qcow2_write_kit::rule::Rule;
 use qcow2_write_kit::*;
 use std::fs::File;
 use std::io;
-use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -21,75 +21,16 @@ const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
 
-/// A disk by a rule: the byte at each offset of its data, and zeros in its holes. A read that touches nothing but a hole is a
-/// fault of the reader, unless it may.
-#[derive(Clone, Debug)]
-struct Rule {
-    size: u64,
-    /// In rising order, apart from each other.
-    data: Vec<Range<u64>>,
-    asked: Arc<AtomicU64>,
-}
-
-impl Rule {
-    fn new(size: u64, data: Vec<Range<u64>>) -> Rule {
-        assert!(data.is_sorted_by(|a, b| a.end < b.start) && data.iter().all(|range| range.end <= size));
-        Rule { size, data, asked: Arc::default() }
+/// Clusters that a qcow2 of it has to hold.
+fn clusters(rule: &Rule) -> u64 {
+    let mut next = 0;
+    let mut count = 0;
+    for range in &rule.data {
+        let (first, end) = ((range.start / CLUSTER).max(next), range.end.div_ceil(CLUSTER));
+        count += end.saturating_sub(first);
+        next = next.max(end);
     }
-
-    /// By gaps and lengths, in turn, cut at the size.
-    fn of(size: u64, gaps_and_lengths: &[(u64, u64)]) -> Rule {
-        let (mut at, mut data) = (0_u64, vec![]);
-        for (gap, length) in gaps_and_lengths {
-            let start = at + gap;
-            at = (start + length).min(size) + 1;
-            if start < size && *length > 0 {
-                data.push(start..at - 1);
-            }
-        }
-        Rule::new(size, data)
-    }
-
-    fn byte(&self, at: u64) -> u8 {
-        let nth = self.data.partition_point(|range| range.end <= at);
-        match self.data.get(nth) {
-            Some(range) if range.contains(&at) => (at.wrapping_mul(0x9e37_79b9) >> 13) as u8 | 1,
-            _ => 0,
-        }
-    }
-
-    /// Clusters that a qcow2 of it has to hold.
-    fn clusters(&self) -> u64 {
-        let mut next = 0;
-        let mut count = 0;
-        for range in &self.data {
-            let (first, end) = ((range.start / CLUSTER).max(next), range.end.div_ceil(CLUSTER));
-            count += end.saturating_sub(first);
-            next = next.max(end);
-        }
-        count
-    }
-}
-
-impl ReadAt for Rule {
-    fn size(&self) -> u64 {
-        self.size
-    }
-
-    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-        assert!(!buf.is_empty() && offset + buf.len() as u64 <= self.size, "{offset}, {} bytes", buf.len());
-        for (byte, at) in buf.iter_mut().zip(offset..) {
-            *byte = self.byte(at);
-        }
-        Ok(())
-    }
-}
-
-impl Sparse for Rule {
-    fn data_from(&self, offset: u64) -> Option<Range<u64>> {
-        self.asked.fetch_add(1, Relaxed);
-        self.data.get(self.data.partition_point(|range| range.end <= offset)).cloned()
-    }
+    count
 }
 
 /// A file that counts what is read of it.
@@ -139,7 +80,7 @@ fn ours_agrees(rule: &Rule) {
         }
         from = window.next;
     }
-    assert_eq!(mapped, rule.clusters());
+    assert_eq!(mapped, clusters(rule));
 }
 
 /// The file as a whole, holes included.

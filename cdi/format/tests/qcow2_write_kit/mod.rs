@@ -2,6 +2,8 @@
 
 #![allow(dead_code, unreachable_pub, missing_docs, clippy::unwrap_used)]
 
+pub mod rule;
+
 use disk_format::Codec;
 use disk_format::qcow2::write::{Compression, FreshFile, Options, Packed, Writer, Written};
 use std::fs::File;

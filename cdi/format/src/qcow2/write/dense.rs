@@ -12,10 +12,10 @@
 //!
 //! Whoever reads must see to it that the disk does not change: what was a hole when the map was walked is not read.
 
-use super::geometry::{Geometry, refuse};
-use super::view::{COPIED, ENTRY, Sparse, put};
-use super::{Options, header};
-use crate::{ErrorKind, ReadAt, Result};
+use super::Options;
+use super::computed::{COPIED, Computed, ENTRY, Places, Sparse, padded, put};
+use super::geometry::Geometry;
+use crate::{ReadAt, Result};
 use std::io;
 
 /// The qcow2 file of what a disk holds.
@@ -39,17 +39,6 @@ struct Run {
     before: u64,
 }
 
-/// Where the parts of the file begin, in clusters.
-#[derive(Debug)]
-struct Places {
-    refcount_table: u64,
-    l1: u64,
-    blocks: u64,
-    l2: u64,
-    data: u64,
-    end: u64,
-}
-
 impl<D: Sparse> Dense<D> {
     /// Nothing where the disk has more than so many runs of data. Refuses a disk that is too large for a qcow2 that readers
     /// open.
@@ -65,12 +54,7 @@ impl<D: Sparse> Dense<D> {
             regions.extend(next..=last);
         }
         let places = Places::new(&geometry, regions.len() as u64, runs.last().map_or(0, Run::behind));
-        if places.end > u64::from(u32::MAX) {
-            let what = format!("a disk of {} bytes has more than 2^32 clusters of 64 KiB", disk.size());
-            return Err(refuse(ErrorKind::TooLarge, what));
-        }
-        let at = |cluster: u64| cluster * geometry.cluster();
-        let header = header::encode(&options, &geometry, at(places.l1), at(places.refcount_table))?;
+        let header = places.header(&options, &geometry, disk.size())?;
         Ok(Some(Dense { disk, header, geometry, runs, regions, places }))
     }
 
@@ -84,16 +68,21 @@ impl<D: Sparse> Dense<D> {
         }
     }
 
-    fn at(&self, cluster: u64) -> u64 {
-        cluster * self.geometry.cluster()
-    }
-
     /// The run that has this cluster of those with data.
     fn run_of(&self, nth: u64) -> Option<&Run> {
         self.runs.get(self.runs.partition_point(|run| run.behind() <= nth))
     }
+}
 
-    /// The header or a table.
+impl<D: Sparse> Computed for Dense<D> {
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    fn places(&self) -> &Places {
+        &self.places
+    }
+
     fn table(&self, cluster: u64) -> Vec<u8> {
         let places = &self.places;
         let mut table = match cluster {
@@ -142,9 +131,8 @@ impl<D: Sparse> Dense<D> {
         table
     }
 
-    /// Bytes of the disk from this offset of the data on, and the zeros behind its end.
-    fn data(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-        let (mut rest, mut at) = (buf, offset);
+    fn data(&self, buf: &mut [u8], at: u64) -> io::Result<()> {
+        let (mut rest, mut at) = (buf, at);
         while !rest.is_empty() {
             let cluster = at / self.geometry.cluster();
             let run = self.run_of(cluster).ok_or(io::ErrorKind::UnexpectedEof)?;
@@ -152,12 +140,7 @@ impl<D: Sparse> Dense<D> {
             let (here, behind) =
                 rest.split_at_mut(usize::try_from(left).unwrap_or(usize::MAX).min(rest.len()));
             let on_disk = self.at(run.first) + (at - self.at(run.before));
-            let there = self.disk.size().saturating_sub(on_disk).min(here.len() as u64) as usize;
-            let (bytes, padding) = here.split_at_mut(there);
-            padding.fill(0);
-            if !bytes.is_empty() {
-                self.disk.read_exact_at(bytes, on_disk)?;
-            }
+            padded(&self.disk, here, on_disk)?;
             at += here.len() as u64;
             rest = behind;
         }
@@ -167,24 +150,11 @@ impl<D: Sparse> Dense<D> {
 
 impl<D: Sparse> ReadAt for Dense<D> {
     fn size(&self) -> u64 {
-        self.at(self.places.end)
+        self.len()
     }
 
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-        if offset.checked_add(buf.len() as u64).is_none_or(|end| end > self.size()) {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        let tables = self.at(self.places.data);
-        let (mut rest, mut at) = (buf, offset);
-        while at < tables && !rest.is_empty() {
-            let table = self.table(at / self.geometry.cluster());
-            let table = &table[(at % self.geometry.cluster()) as usize..];
-            let (here, behind) = rest.split_at_mut(table.len().min(rest.len()));
-            here.copy_from_slice(&table[..here.len()]);
-            at += here.len() as u64;
-            rest = behind;
-        }
-        if rest.is_empty() { Ok(()) } else { self.data(rest, at - tables) }
+        self.read(buf, offset)
     }
 }
 
@@ -192,19 +162,6 @@ impl Run {
     /// Clusters with data up to its end.
     fn behind(&self) -> u64 {
         self.before + self.count
-    }
-}
-
-impl Places {
-    fn new(geometry: &Geometry, regions: u64, data_clusters: u64) -> Places {
-        let refcount_table = 1;
-        let l1 = refcount_table + geometry.refcount_table_clusters;
-        let blocks = l1 + geometry.l1_clusters;
-        // Each block counts itself, and as many others as are left.
-        let others = blocks + regions + data_clusters;
-        let l2 = blocks + others.div_ceil(geometry.counts_per_block() - 1);
-        let data = l2 + regions;
-        Places { refcount_table, l1, blocks, l2, data, end: data + data_clusters }
     }
 }
 

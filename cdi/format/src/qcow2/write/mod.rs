@@ -19,10 +19,12 @@
 //! Memory is one L2 table, one refcount block, the refcount table (8 bytes for 2 GiB of file at 64 KiB clusters) and
 //! two write buffers.
 //!
-//! A file that nobody writes, since a reader wants parts of it alone: `view.rs`; since it is sent in order: `dense.rs`.
+//! A file that nobody writes, since a reader wants parts of it alone: `view.rs`; since it is sent in order: `dense.rs`; what both
+//! have in common: `computed.rs`.
 //!
 //! `README.md` beside this file draws the layout and tells why DEFLATE must not look back more than 4 KiB.
 
+mod computed;
 mod dense;
 mod geometry;
 mod header;
@@ -35,10 +37,11 @@ mod view;
 mod write_at;
 mod writer;
 
+pub use computed::Sparse;
 pub use dense::Dense;
 pub use options::{Backing, Compression, Options};
 pub use packer::{Packed, Packer};
-pub use view::{Sparse, View};
+pub use view::View;
 pub use write_at::{FreshFile, WriteAt};
 pub use writer::{Writer, Written};
 

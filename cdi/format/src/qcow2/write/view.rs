@@ -16,23 +16,12 @@
 //! Clusters are of 64 KiB, and a file is as long as its disk and about 1/8000 more. `qemu-img check` finds nothing to
 //! mend: a hole is free, and so is a table of holes. A disk of an odd size ends with zeros up to a whole sector.
 
-use super::geometry::{Geometry, refuse};
-use super::{Options, header};
-use crate::{ErrorKind, ReadAt, Result};
+use super::Options;
+use super::computed::{COPIED, Computed, ENTRY, Places, Sparse, padded, put};
+use super::geometry::Geometry;
+use crate::{ReadAt, Result};
 use std::io;
 use std::ops::Range;
-
-/// "This host cluster has refcount 1", in L1 and L2 entries.
-pub(super) const COPIED: u64 = 1 << 63;
-/// Bytes of an entry of all tables but refcount blocks.
-pub(super) const ENTRY: u64 = 8;
-
-/// A disk that knows its holes.
-pub trait Sparse: ReadAt {
-    /// The first range that begins at this offset or behind it and may hold data, or holds the offset; what lies between
-    /// reads as zeros. `None`: no data up to the end of the disk.
-    fn data_from(&self, offset: u64) -> Option<Range<u64>>;
-}
 
 /// The qcow2 file of a disk.
 #[derive(Debug)]
@@ -43,51 +32,20 @@ pub struct View<D> {
     places: Places,
 }
 
-/// Where the parts of the file begin, in clusters.
-#[derive(Debug)]
-struct Places {
-    refcount_table: u64,
-    l1: u64,
-    blocks: u64,
-    l2: u64,
-    data: u64,
-    end: u64,
-}
-
 impl<D: Sparse> View<D> {
     /// Refuses a disk that is too large for a qcow2 that readers open.
     pub fn new(disk: D) -> Result<View<D>> {
         let options = Options::new(disk.size());
         let geometry = Geometry::new(&options)?;
-        let places = Places::new(&geometry);
-        if places.end > u64::from(u32::MAX) {
-            let what = format!("a disk of {} bytes has more than 2^32 clusters of 64 KiB", disk.size());
-            return Err(refuse(ErrorKind::TooLarge, what));
-        }
-        let at = |cluster: u64| cluster * geometry.cluster();
-        let header = header::encode(&options, &geometry, at(places.l1), at(places.refcount_table))?;
+        let data_clusters = geometry.virtual_size.div_ceil(geometry.cluster());
+        let places = Places::new(&geometry, geometry.l1_entries, data_clusters);
+        let header = places.header(&options, &geometry, disk.size())?;
         Ok(View { disk, header, geometry, places })
     }
 
     /// Bytes of the file before the disk itself.
     pub fn tables(&self) -> u64 {
-        self.at(self.places.data)
-    }
-
-    fn at(&self, cluster: u64) -> u64 {
-        cluster * self.geometry.cluster()
-    }
-
-    /// The header or a table.
-    fn table(&self, cluster: u64) -> Vec<u8> {
-        let places = &self.places;
-        match cluster {
-            0 => self.whole(self.header.clone()),
-            _ if cluster < places.l1 => self.refcount_table(cluster - places.refcount_table),
-            _ if cluster < places.blocks => self.l1(cluster - places.l1),
-            _ if cluster < places.l2 => self.refcount_block(cluster - places.blocks),
-            _ => self.l2(cluster - places.l2),
-        }
+        Computed::tables(self)
     }
 
     fn whole(&self, mut table: Vec<u8>) -> Vec<u8> {
@@ -170,56 +128,39 @@ impl<D: Sparse> View<D> {
             (first < next).then_some(first..next)
         })
     }
+}
 
-    /// Bytes of the disk, and the zeros behind its end.
+impl<D: Sparse> Computed for View<D> {
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    fn places(&self) -> &Places {
+        &self.places
+    }
+
+    fn table(&self, cluster: u64) -> Vec<u8> {
+        let places = &self.places;
+        match cluster {
+            0 => self.whole(self.header.clone()),
+            _ if cluster < places.l1 => self.refcount_table(cluster - places.refcount_table),
+            _ if cluster < places.blocks => self.l1(cluster - places.l1),
+            _ if cluster < places.l2 => self.refcount_block(cluster - places.blocks),
+            _ => self.l2(cluster - places.l2),
+        }
+    }
+
     fn data(&self, buf: &mut [u8], at: u64) -> io::Result<()> {
-        let there = self.disk.size().saturating_sub(at).min(buf.len() as u64) as usize;
-        let (bytes, behind) = buf.split_at_mut(there);
-        behind.fill(0);
-        if bytes.is_empty() { Ok(()) } else { self.disk.read_exact_at(bytes, at) }
+        padded(&self.disk, buf, at)
     }
 }
 
 impl<D: Sparse> ReadAt for View<D> {
     fn size(&self) -> u64 {
-        self.at(self.places.end)
+        self.len()
     }
 
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-        if offset.checked_add(buf.len() as u64).is_none_or(|end| end > self.size()) {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        let (mut rest, mut at) = (buf, offset);
-        while at < self.tables() && !rest.is_empty() {
-            let table = self.table(at / self.geometry.cluster());
-            let table = &table[(at % self.geometry.cluster()) as usize..];
-            let (here, behind) = rest.split_at_mut(table.len().min(rest.len()));
-            here.copy_from_slice(&table[..here.len()]);
-            at += here.len() as u64;
-            rest = behind;
-        }
-        if rest.is_empty() { Ok(()) } else { self.data(rest, at - self.tables()) }
-    }
-}
-
-impl Places {
-    fn new(geometry: &Geometry) -> Places {
-        let refcount_table = 1;
-        let l1 = refcount_table + geometry.refcount_table_clusters;
-        let blocks = l1 + geometry.l1_clusters;
-        let data_clusters = geometry.virtual_size.div_ceil(geometry.cluster());
-        // Each block counts itself, and as many others as are left.
-        let others = blocks + geometry.l1_entries + data_clusters;
-        let l2 = blocks + others.div_ceil(geometry.counts_per_block() - 1);
-        let data = l2 + geometry.l1_entries;
-        Places { refcount_table, l1, blocks, l2, data, end: data + data_clusters }
-    }
-}
-
-/// Puts an entry at its place.
-pub(super) fn put(table: &mut [u8], nth: u64, entry: &[u8]) {
-    let at = nth as usize * entry.len();
-    if let Some(place) = table.get_mut(at..at + entry.len()) {
-        place.copy_from_slice(entry);
+        self.read(buf, offset)
     }
 }
