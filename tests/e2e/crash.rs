@@ -180,13 +180,10 @@ fn an_import_goes_on_behind_a_restart_of_its_node() {
     let Some(space) = Space::new("crash") else { return };
     let image = Noise::new(3).bytes(96 << 20);
     let length = image.len() as u64;
-    let server = serve(&space, image, Behaviour { rate: Some(2 << 20), ..Behaviour::default() });
+    let server = serve(&space, image, Behaviour { rate: Some(1 << 20), ..Behaviour::default() });
     space.apply(&disk("slow", &http(&server, ""), "96Mi", ""));
-    let progress = || {
-        let said = space.try_run(&["get", "dv", "slow", "-o", "jsonpath={.status.progress}"]);
-        String::from_utf8_lossy(&said.out).trim_end_matches('%').parse::<f64>().unwrap_or(0.0)
-    };
-    until(|| progress() > 20.0, || space.get("dv/slow", ".status"));
+    space.says("pod/importer-slow", ".status.phase", "Running");
+    space.has_kept("importer-slow", 8 << 20);
     for part in ["node1/kubelet", "node1/containerd"] {
         space.cluster.tool("part", &["kill", part]).ok();
     }

@@ -113,15 +113,12 @@ fn an_importer_that_is_killed_goes_on() {
     raw_disk(&raw, 96 * MIB, 1);
     let image = std::fs::read(qemu_convert("-O qcow2", &raw, &folder.path().join("disk.qcow2"))).unwrap();
     let length = image.len() as u64;
-    let server = serve(&space, image, Behaviour { rate: Some(2 * MIB), ..Behaviour::default() });
+    let server = serve(&space, image, Behaviour { rate: Some(MIB), ..Behaviour::default() });
     space.apply(&disk("slow", &http(&server, ""), "96Mi", ""));
-    let half = || {
-        let progress = space.get("dv/slow", ".status.progress");
-        progress.trim_end_matches('%').parse::<f64>().is_ok_and(|done| done > 20.0)
-    };
-    until(half, || space.get("dv/slow", ".status"));
-    let said = message(&space, "slow", "Transferring");
-    assert!(said.contains("of 96.0 MiB") && said.contains("a second"), "{said}");
+    let said = || message(&space, "slow", "Transferring");
+    until(|| said().contains("of 96.0 MiB") && said().contains("a second"), said);
+    // On a busy disk a mark is durable long after its bytes came.
+    space.has_kept("importer-slow", 8 * MIB);
     space.kill_in("importer-slow", "cdi-worker");
     space.says("dv/slow", ".status.restartCount", "1");
     server.set(Behaviour::default());

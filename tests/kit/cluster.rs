@@ -170,12 +170,30 @@ impl Space {
     /// Kills a process of a pod, by its name, as a crash does.
     #[track_caller]
     pub fn kill_in(&self, pod: &str, process: &str) {
-        let uid = self.get(&format!("pod/{pod}"), ".metadata.uid");
+        let killed = self.in_processes(pod, process, "kill -9 $p && n=0");
+        killed.ok();
+    }
+
+    /// Waits until the journal of an importer says that so many bytes are durable: what is killed now goes on.
+    #[track_caller]
+    pub fn has_kept(&self, importer: &str, bytes: u64) {
+        let last =
+            "grep -ao '\"written\":[0-9]*' /proc/$p/root/data/disk.img.partial.journal | tail -1 && n=0";
+        let kept = || {
+            let said = self.in_processes(importer, "cdi-worker", last).out;
+            let said = String::from_utf8_lossy(&said);
+            said.lines().next().and_then(|line| line.rsplit(':').next()?.parse().ok()).unwrap_or(0u64)
+        };
+        until(|| kept() >= bytes, || format!("{} of {bytes} bytes are kept by {importer}", kept()));
+    }
+
+    /// Does this for the processes `$p` of that name in a pod; `n=0` says that it was done.
+    fn in_processes(&self, pod: &str, process: &str, what: &str) -> Ran {
+        let uid = self.get(&format!("pod/{pod}"), ".metadata.uid").replace('-', "[-_]");
         let line = format!(
-            "n=1; for p in $(pgrep -x {process}); do grep -q {} /proc/$p/cgroup && kill -9 $p && n=0; done; exit $n",
-            uid.replace('-', "[-_]")
+            "n=1; for p in $(pgrep -x {process}); do grep -q {uid} /proc/$p/cgroup && {what}; done; exit $n"
         );
-        self.cluster.on_node(1, &["bash", "-c", &line]).ok();
+        self.cluster.on_node(1, &["bash", "-c", &line])
     }
 
     /// Kills a program of ours on the first node, every copy of it.
