@@ -1,7 +1,7 @@
 //! The wait for the disk, after its last byte was sent.
 
 use super::annotations::{POD_PHASE, annotation};
-use super::ready::{INTERVAL, is_away};
+use super::ready::{Pace, is_away};
 use super::stage::told_by_claim;
 use super::{Errand, doing};
 use crate::virt::object::Kind;
@@ -20,7 +20,7 @@ pub(crate) async fn wait_for_disk(Errand { cluster, wish, hears }: Errand<'_>) -
     let path = Kind::PersistentVolumeClaim.one(cluster.namespace(), &wish.name);
     let what = format!("{}: all bytes are sent, and the disk is not known to be whole", doing(wish, cluster));
     let until = Instant::now() + LONGEST;
-    let (mut said, mut absences) = (String::new(), 0);
+    let (mut said, mut absences, mut pace) = (String::new(), 0, Pace::new());
     loop {
         match cluster.get(&path).await {
             Ok(pvc) => {
@@ -45,7 +45,7 @@ pub(crate) async fn wait_for_disk(Errand { cluster, wish, hears }: Errand<'_>) -
             let hours = LONGEST.as_secs() / 3600;
             return Err(Error::failed(format!("{what} after {hours} h: {said}")));
         }
-        sleep(INTERVAL).await;
+        sleep(pace.pause(absences == 0)).await;
     }
 }
 

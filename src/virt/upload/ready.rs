@@ -16,8 +16,10 @@ use serde_json::Value;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// Between two looks.
-pub(super) const INTERVAL: Duration = Duration::from_secs(2);
+/// Between the first two looks.
+const SHORTEST: Duration = Duration::from_millis(100);
+/// Between two looks at what takes long, or where nothing is to be seen.
+const INTERVAL: Duration = Duration::from_secs(2);
 /// How many times in a row the API server may be away.
 const ABSENCES: u32 = 5;
 
@@ -25,7 +27,7 @@ const ABSENCES: u32 = 5;
 pub(crate) async fn wait_for_pod(errand: Errand<'_>) -> Result<()> {
     let Errand { cluster, wish, hears } = errand;
     let until = Instant::now() + wish.patience;
-    let mut look = Look::new(errand);
+    let (mut look, mut pace) = (Look::new(errand), Pace::new());
     let (mut is_announced, mut reads_events) = (false, true);
     loop {
         let object = look.at_target().await?;
@@ -63,7 +65,7 @@ pub(crate) async fn wait_for_pod(errand: Errand<'_>) -> Result<()> {
         if left.is_zero() {
             return Err(late(wish, cluster, &waits));
         }
-        sleep(left.min(INTERVAL)).await;
+        sleep(left.min(pace.pause(matches!(object, Some(Some(_)))))).await;
     }
 }
 
@@ -71,7 +73,7 @@ pub(crate) async fn wait_for_pod(errand: Errand<'_>) -> Result<()> {
 pub(super) async fn is_done_meanwhile(errand: Errand<'_>) -> Result<bool> {
     let Errand { cluster, wish, .. } = errand;
     let until = Instant::now() + wish.patience;
-    let mut look = Look::new(errand);
+    let (mut look, mut pace) = (Look::new(errand), Pace::new());
     loop {
         // An API server that is away says nothing about the upload proxy.
         let Ok(Some(object)) = cluster.find(&look.path).await else { return Ok(false) };
@@ -86,7 +88,22 @@ pub(super) async fn is_done_meanwhile(errand: Errand<'_>) -> Result<bool> {
         if left.is_zero() {
             return Err(late(wish, cluster, &waits));
         }
-        sleep(left.min(INTERVAL)).await;
+        sleep(left.min(pace.pause(true))).await;
+    }
+}
+
+/// How long it is until the next look: most waits are short, and the API server is asked less the longer one takes.
+pub(super) struct Pace(Duration);
+
+impl Pace {
+    pub(super) fn new() -> Pace {
+        Pace(SHORTEST)
+    }
+
+    /// `is_seen`: the object was there at this look.
+    pub(super) fn pause(&mut self, is_seen: bool) -> Duration {
+        let longer = self.0.saturating_mul(2).min(INTERVAL);
+        if is_seen { std::mem::replace(&mut self.0, longer) } else { INTERVAL }
     }
 }
 
@@ -164,6 +181,16 @@ mod tests {
     use super::*;
     use cdi::ErrorKind;
     use serde_json::json;
+
+    #[test]
+    fn looks_are_close_at_first_and_far_where_nothing_is_seen() {
+        let mut pace = Pace::new();
+        let ms = |pause: Duration| pause.as_millis();
+        assert_eq!(ms(pace.pause(false)), 2000);
+        let pauses: Vec<_> = (0..7).map(|_| ms(pace.pause(true))).collect();
+        assert_eq!(pauses, [100, 200, 400, 800, 1600, 2000, 2000]);
+        assert_eq!(ms(pace.pause(false)), 2000);
+    }
 
     #[test]
     fn a_volume_that_waits_for_its_first_pod_is_refused_unless_it_is_bound_at_once() {
