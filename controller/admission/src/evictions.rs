@@ -177,6 +177,7 @@ pub(super) mod tests {
     use crate::routes::Routes;
     use kit::Asked;
     use kubernetes::objects::{Plain, names};
+    use kubernetes::plan::Mounts;
     use serve::health::Health;
     use std::collections::BTreeMap;
     use std::sync::Arc;
@@ -250,8 +251,8 @@ pub(super) mod tests {
     }
 
     impl Server for Played {
-        async fn writer(&self, claim: &Key) -> Result<Option<String>> {
-            panic!("who writes to {claim} is asked")
+        async fn mounter(&self, claim: &Key, _: Mounts) -> Result<Option<String>> {
+            panic!("who mounts {claim} is asked")
         }
 
         async fn get(&self, key: &Key) -> Result<Value> {

@@ -14,7 +14,7 @@ use api::meta::ObjectMeta;
 use jiff::Timestamp;
 use kubernetes::issue::{ForPod, Issue, IssueKey, KeyChange};
 use kubernetes::objects::{FOUND_BY, Key, Kind, owner};
-use kubernetes::plan::{Note, Plan, Step};
+use kubernetes::plan::{Mounts, Note, Plan, Step};
 use kubernetes::worker::WORK;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -104,10 +104,11 @@ impl<S: Server> Work<'_, S> {
                 }
             },
             Step::Present { key, uid } => self.present(key, uid).await?,
-            Step::Unused { claim } => {
-                if let Some(pod) = self.server.writer(&claim).await? {
+            Step::Unused { claim, by } => {
+                if let Some(pod) = self.server.mounter(&claim, by).await? {
+                    let why = if by == Mounts::ToWrite { " for writing" } else { "" };
                     let what = format!(
-                        "pod {pod} mounts PVC {} for writing: this waits until the pod has ended",
+                        "pod {pod} mounts PVC {}{why}: this waits until the pod has ended",
                         claim.name
                     );
                     return Err(Error::new(ErrorKind::Refused, what));

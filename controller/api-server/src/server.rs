@@ -3,6 +3,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::signing_key::{self, Pair};
 use kubernetes::objects::Key;
+use kubernetes::plan::Mounts;
 use serde_json::Value;
 
 /// An API server, one object at a time. What it refuses has its kind: `Exists`, `Gone`, `Conflict`.
@@ -34,8 +35,8 @@ pub trait Server: Sync {
     /// Deletes an object, if it has this uid; where that is empty, whichever it is.
     fn delete(&self, key: &Key, uid: &str) -> impl Future<Output = Result<Value>> + Send;
 
-    /// The name of a pod that may run and mounts a PVC for writing, whoever made it ([`crate::usage`]).
-    fn writer(&self, claim: &Key) -> impl Future<Output = Result<Option<String>>> + Send;
+    /// The name of a pod that may run and mounts a PVC, whoever made it ([`crate::usage`]).
+    fn mounter(&self, claim: &Key, by: Mounts) -> impl Future<Output = Result<Option<String>>> + Send;
 
     /// A new key pair that signs upload tokens. It takes a while, and holds up nobody else.
     fn signing_key(&self) -> impl Future<Output = Result<Pair>> + Send {

@@ -1,20 +1,34 @@
-//! Who writes to a PVC, as the pods of its namespace say.
+//! Who mounts a PVC, as the pods of its namespace say.
 
+use kubernetes::plan::Mounts;
 use serde_json::Value;
 
-/// The name of a pod that may run and mounts the PVC of this name, and not for reading alone.
-pub fn writer<'a>(pods: impl IntoIterator<Item = &'a Value>, claim: &str) -> Option<String> {
-    let pod = pods.into_iter().find(|pod| writes(pod, claim))?;
+/// The name of a pod that may run and has such a mount of the PVC of this name.
+pub fn mounter<'a>(pods: impl IntoIterator<Item = &'a Value>, claim: &str, by: Mounts) -> Option<String> {
+    let pod = pods.into_iter().find(|pod| match by {
+        Mounts::ToWrite => writes(pod, claim),
+        Mounts::Any => mounts(pod, claim),
+    })?;
     Some(pod["metadata"]["name"].as_str().unwrap_or_default().to_owned())
 }
 
+/// It may run, and names the PVC: the kubelet mounts that whether or not a container sees it.
+fn mounts(pod: &Value, claim: &str) -> bool {
+    !has_ended(pod) && of_claim(pod, claim).next().is_some()
+}
+
+fn has_ended(pod: &Value) -> bool {
+    ["Succeeded", "Failed"].iter().any(|phase| pod["status"]["phase"] == *phase)
+}
+
+fn of_claim<'a>(pod: &'a Value, claim: &str) -> impl Iterator<Item = &'a Value> {
+    list(&pod["spec"]["volumes"]).filter(move |volume| volume["persistentVolumeClaim"]["claimName"] == claim)
+}
+
 fn writes(pod: &Value, claim: &str) -> bool {
-    let has_ended = ["Succeeded", "Failed"].iter().any(|phase| pod["status"]["phase"] == *phase);
     let spec = &pod["spec"];
-    let of_claim = list(&spec["volumes"]).filter(|volume| {
-        let source = &volume["persistentVolumeClaim"];
-        source["claimName"] == claim && source["readOnly"] != true
-    });
+    let mut of_claim =
+        of_claim(pod, claim).filter(|volume| volume["persistentVolumeClaim"]["readOnly"] != true);
     let is_written = |volume: &Value| {
         let named = |one: &&Value| one["name"] == volume["name"];
         let containers = ["containers", "initContainers", "ephemeralContainers"];
@@ -24,7 +38,7 @@ fn writes(pod: &Value, claim: &str) -> bool {
                 || list(&container["volumeDevices"]).any(|one| named(&one))
         })
     };
-    !has_ended && of_claim.into_iter().any(is_written)
+    !has_ended(pod) && of_claim.any(is_written)
 }
 
 fn list(value: &Value) -> impl Iterator<Item = &Value> {
@@ -65,8 +79,15 @@ mod tests {
             (&json!({"claimName": "other"}), &mount, "Running", false),
         ] {
             let pods = [pod(source, mount, phase)];
-            assert_eq!(writer(&pods, "disk").is_some(), expected, "{source} {mount} {phase}");
+            assert_eq!(
+                mounter(&pods, "disk", Mounts::ToWrite).is_some(),
+                expected,
+                "{source} {mount} {phase}"
+            );
+            let is_mounted = source["claimName"] == "disk" && !matches!(phase, "Succeeded" | "Failed");
+            assert_eq!(mounter(&pods, "disk", Mounts::Any).is_some(), is_mounted, "{source} {mount} {phase}");
         }
-        assert_eq!(writer(&[json!({})], "disk"), None);
+        assert_eq!(mounter(&[json!({})], "disk", Mounts::ToWrite), None);
+        assert_eq!(mounter(&[json!({})], "disk", Mounts::Any), None);
     }
 }

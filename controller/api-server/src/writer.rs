@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use http::Request;
 use http::request::Builder;
 use kubernetes::objects::{Key, Kind, escaped};
-use kubernetes::plan::Plan;
+use kubernetes::plan::{Mounts, Plan};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -79,14 +79,14 @@ impl Writer {
 }
 
 impl Server for Writer {
-    async fn writer(&self, claim: &Key) -> Result<Option<String>> {
+    async fn mounter(&self, claim: &Key, by: Mounts) -> Result<Option<String>> {
         let all = Key::new(Kind::Pod, &*claim.namespace, "(all)");
         let mut more = String::new();
         for _ in 0..PAGES {
             let path = format!("{}?limit={PAGE}{more}", Kind::Pod.collection(&claim.namespace));
             let list = self.send("list", &all, Request::get(path), None).await?;
             let pods = list["items"].as_array().into_iter().flatten();
-            if let Some(name) = usage::writer(pods, &claim.name) {
+            if let Some(name) = usage::mounter(pods, &claim.name, by) {
                 return Ok(Some(name));
             }
             match list["metadata"]["continue"].as_str().filter(|next| !next.is_empty()) {
@@ -95,7 +95,7 @@ impl Server for Writer {
             }
         }
         let what =
-            format!("cannot tell who writes to {claim}: its namespace has more than {} pods", PAGE * PAGES);
+            format!("cannot tell who mounts {claim}: its namespace has more than {} pods", PAGE * PAGES);
         Err(Error::new(ErrorKind::Refused, what))
     }
 

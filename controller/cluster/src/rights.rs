@@ -27,7 +27,7 @@ fn touched(step: &Step) -> Vec<Key> {
             issue.signer.iter().map(|signer| &signer.key).chain([&issue.key]).cloned().collect()
         }
         Step::IssueForPod(issue) => vec![issue.key.clone(), issue.signer(), issue.others()],
-        Step::Unused { claim } => vec![Key::new(Kind::Pod, &*claim.namespace, "")],
+        Step::Unused { claim, .. } => vec![Key::new(Kind::Pod, &*claim.namespace, "")],
         Step::IssueKey(issue) => vec![issue.key.clone()],
         Step::Tell(_) => Vec::new(),
     }

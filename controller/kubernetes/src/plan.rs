@@ -74,10 +74,12 @@ pub enum Step {
         /// The uid that was looked at.
         uid: String,
     },
-    /// Go on only if no pod that may run mounts this PVC for writing: of the pods of others there is no picture.
+    /// Go on only if no pod that may run mounts this PVC: of the pods of others there is no picture.
     Unused {
         /// The PVC.
         claim: Key,
+        /// The mounts that count.
+        by: Mounts,
     },
     /// Make a certificate with a new key, and put both into a secret.
     Issue(Issue),
@@ -87,6 +89,15 @@ pub enum Step {
     IssueKey(IssueKey),
     /// Tell what happened.
     Tell(Note),
+}
+
+/// Mounts of a PVC by pods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mounts {
+    /// Those for writing.
+    ToWrite,
+    /// All, those for reading alone too.
+    Any,
 }
 
 /// An event for people, about an object.
@@ -110,7 +121,7 @@ impl Step {
         match self {
             Step::Patch { key, change, .. } if !change["spec"]["resources"].is_null() => Some(key.kind),
             Step::Create { key, .. } | Step::IssueForPod(ForPod { key, .. }) => Some(key.kind),
-            Step::Unused { claim } => Some(claim.kind),
+            Step::Unused { claim, .. } => Some(claim.kind),
             _ => None,
         }
     }
@@ -144,7 +155,14 @@ impl Plan {
 
     /// Goes on only if nobody writes to a PVC.
     pub fn unused(&mut self, claim: &ObjectMeta) {
-        self.steps.push(Step::Unused { claim: key(Kind::PersistentVolumeClaim, claim) });
+        let claim = key(Kind::PersistentVolumeClaim, claim);
+        self.steps.push(Step::Unused { claim, by: Mounts::ToWrite });
+    }
+
+    /// Goes on only if no pod mounts a PVC, for reading either.
+    pub fn unmounted(&mut self, claim: &ObjectMeta) {
+        let claim = key(Kind::PersistentVolumeClaim, claim);
+        self.steps.push(Step::Unused { claim, by: Mounts::Any });
     }
 
     /// Makes or promotes a key that signs upload tokens.

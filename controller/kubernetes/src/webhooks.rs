@@ -68,7 +68,7 @@ pub enum Question {
     DataVolume,
     /// Whether a DataImportCron may be written.
     DataImportCron,
-    /// Whether a VolumeImportSource or a VolumeUploadSource may be written.
+    /// Whether a VolumeImportSource, a VolumeUploadSource or a VolumeCloneSource may be written.
     Populator,
     /// Whether an ObjectTransfer may be written.
     ObjectTransfer,
@@ -304,7 +304,7 @@ pub const WEBHOOKS: &[Webhook] = &[
         mutates: false,
         writes: false,
         group: CDI,
-        resources: &["volumeimportsources", "volumeuploadsources"],
+        resources: &["volumeimportsources", "volumeuploadsources", "volumeclonesources"],
         operations: BOTH,
         unless: &[Unless::Controller, Unless::Leaving],
         strict: true,
@@ -499,6 +499,7 @@ mod tests {
             "dataimportcrons",
             "volumeimportsources",
             "volumeuploadsources",
+            "volumeclonesources",
             "objecttransfers",
             "cdis",
         ];

@@ -6,7 +6,7 @@ use ::api_server::{self, Server, Source};
 use ::cluster::decide;
 use jiff::Timestamp;
 use kubernetes::objects::{ClusterFacts, Key, Kind, Plain, World};
-use kubernetes::plan::merge;
+use kubernetes::plan::{Mounts, merge};
 use kubernetes::webhooks::{WEBHOOKS, Webhook};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -221,7 +221,7 @@ fn no(kind: ErrorKind, key: &Key, why: &str) -> Error {
 }
 
 impl Server for Cluster {
-    async fn writer(&self, claim: &Key) -> Result<Option<String>> {
+    async fn mounter(&self, claim: &Key, _: Mounts) -> Result<Option<String>> {
         panic!("{claim} is cloned on the way to its start")
     }
 

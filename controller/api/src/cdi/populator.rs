@@ -2,7 +2,7 @@
 
 use crate::claim::DataReference;
 use crate::datavolume::{Checkpoint, ContentType, Gcs, Http, ImageIo, Registry, S3, Source, Vddk};
-use crate::meta::{Empty, ObjectMeta};
+use crate::meta::{Empty, ObjectMeta, is_name};
 use crate::object;
 
 object! {
@@ -110,6 +110,47 @@ object! {
         pub preallocation: Option<bool> = "preallocation",
         /// Name of the PriorityClass of the worker pods. Unset: the default priority class of the cluster.
         pub priority_class_name: Option<String> = "priorityClassName",
+    }
+}
+
+impl VolumeCloneSourceSpec {
+    /// Field and reason of a source that is not cloned. Nothing: a PVC of the namespace of the VolumeCloneSource.
+    pub fn unserved(&self) -> Option<(&'static str, String)> {
+        let DataReference { api_group, kind, name, namespace, .. } = &self.source;
+        let group = api_group.as_deref().unwrap_or_default();
+        let is = |field, why: &str| Some((field, format!("{field}: {why}")));
+        if kind == "VolumeSnapshot" {
+            return is(
+                "spec.source.kind",
+                "a VolumeSnapshot is not cloned this way: name it in the dataSource of the PVC itself, or in source.snapshot of a \
+                 DataVolume",
+            );
+        }
+        if kind != "PersistentVolumeClaim" {
+            return is("spec.source.kind", &format!("must be PersistentVolumeClaim, not {kind:?}"));
+        }
+        if !group.is_empty() {
+            return is(
+                "spec.source.apiGroup",
+                &format!("a PersistentVolumeClaim has none, and this is {group:?}"),
+            );
+        }
+        if !is_name(name) {
+            return is(
+                "spec.source.name",
+                &format!("{name:?} cannot be the name of a PersistentVolumeClaim"),
+            );
+        }
+        if namespace.as_ref().is_some_and(|namespace| !namespace.is_empty()) {
+            return is(
+                "spec.source.namespace",
+                "leave it out: a PersistentVolumeClaim of the same namespace is cloned, and no other",
+            );
+        }
+        if self.priority_class_name.as_deref().is_some_and(|name| !name.is_empty() && !is_name(name)) {
+            return is("spec.priorityClassName", "it cannot be the name of a PriorityClass");
+        }
+        None
     }
 }
 

@@ -11,6 +11,7 @@
 //! A pod that failed, a PVC that waits: the annotations say so by the words that a DataVolume's condition `Running` has.
 
 use super::notes::{MESSAGE, REASON, RESTARTS, RUNNING, SINCE};
+use super::words::{self, Words};
 use super::{NOT_SERVED, WAITS};
 use api::datavolume::{Condition, ConditionType, ContentType, DataVolume, Phase, Source, Spec, Status};
 use api::meta::{Empty, ObjectMeta};
@@ -29,6 +30,7 @@ pub(super) fn volume(claim: &PersistentVolumeClaim) -> DataVolume {
 pub(super) fn of_source(claim: &PersistentVolumeClaim, source: Source, work: Work) -> DataVolume {
     let ObjectMeta { name, namespace, uid, annotations, .. } = claim.meta.clone();
     let note = |name: &str| annotations.get(name).map(String::as_str);
+    let words = if source.pvc.is_some() { &words::CLONE } else { words::of(work) };
     DataVolume {
         spec: Spec {
             source: Some(source),
@@ -37,7 +39,7 @@ pub(super) fn of_source(claim: &PersistentVolumeClaim, source: Source, work: Wor
             preallocation: note(PREALLOCATION).map(|text| text == "true"),
             ..Spec::default()
         },
-        status: Some(status(note, work)),
+        status: Some(status(note, words)),
         metadata: ObjectMeta {
             name,
             namespace,
@@ -50,8 +52,7 @@ pub(super) fn of_source(claim: &PersistentVolumeClaim, source: Source, work: Wor
 }
 
 /// What the annotations say.
-fn status<'a>(note: impl Fn(&str) -> Option<&'a str>, work: Work) -> Status {
-    let words = super::words::of(work);
+fn status<'a>(note: impl Fn(&str) -> Option<&'a str>, words: &Words) -> Status {
     let text = |name: &str| note(name).map(str::to_owned).filter(|text| !text.is_empty());
     let running = note(RUNNING).map(|is| Condition {
         r#type: ConditionType::Running,

@@ -87,9 +87,9 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
     };
     let target = claim.filter(|claim| claim.is_upload_target() && !is_taken(claim));
     let is_there = |meta: &ObjectMeta| meta.deletion_timestamp.is_none();
-    let filled_from = claim.and_then(|claim| populator::source(world, claim));
+    let filled = claim.and_then(|claim| populator::volume(world, claim));
     let is_wanted =
-        target.is_some() || filled_from.is_some() || volume.is_some_and(|volume| is_there(&volume.metadata));
+        target.is_some() || filled.is_some() || volume.is_some_and(|volume| is_there(&volume.metadata));
     if !is_wanted || claim.is_some_and(|claim| !is_there(&claim.meta)) {
         // A PVC goes when no pod names it any more, and the pod goes with the PVC: somebody has to begin.
         if let Some(pod) = claim.and_then(|claim| world.worker_of(claim)).filter(|pod| !pod.is_going()) {
@@ -113,11 +113,10 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
         plan.again = round.after.again;
     }
     let uploaded = target.map(|claim| (alone::volume(claim), Work::Upload));
-    let imported = claim.zip(filled_from);
-    let imported =
-        imported.map(|(claim, source)| (alone::of_source(claim, source, Work::Import), Work::Import));
+    let imported = filled.map(|volume| (volume, Work::Import));
     for (volume, work) in uploaded.into_iter().chain(imported) {
         let round = Round::of(world, &volume, Kind::PersistentVolumeClaim, work, now).looks();
+        unneeded.retain(|pod| !clone::is_needed(&round, pod));
         plan.steps.extend(round.before.steps.into_iter().chain(round.after.steps));
         round.after.again.into_iter().for_each(|time| plan.look_again(time));
     }

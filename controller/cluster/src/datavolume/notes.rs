@@ -94,8 +94,8 @@ fn phase(status: &Status, pod: Option<&Pod>, work: Work) -> Option<&'static str>
     match status.phase {
         Some(Phase::Succeeded) => Some("Succeeded"),
         Some(Phase::Failed) if work == Work::Import => Some("Failed"),
-        Some(Phase::UploadReady | Phase::ImportInProgress) => Some("Running"),
-        Some(Phase::UploadScheduled | Phase::ImportScheduled) => {
+        Some(Phase::UploadReady | Phase::ImportInProgress | Phase::CloneInProgress) => Some("Running"),
+        Some(Phase::UploadScheduled | Phase::ImportScheduled | Phase::CloneScheduled) => {
             Some(if runs() { "Running" } else { "Pending" })
         }
         _ => None,

@@ -1,7 +1,7 @@
 //! A PVC with a `dataSourceRef` to one of our kinds: another one is filled in its place, and its volume is handed over.
 //!
 //! ```text
-//!  target: PVC, dataSourceRef ─► VolumeImportSource, VolumeUploadSource
+//!  target: PVC, dataSourceRef ─► VolumeImportSource, VolumeUploadSource, VolumeCloneSource
 //!    │ its class waits for a consumer: until a pod is scheduled (selected-node), or it is wanted at once
 //!    ▼
 //!  prime-UID: PVC, owned by the target ─► filled, as a PVC without a DataVolume is (`alone`) ─► whole, and its pod is gone
@@ -14,24 +14,26 @@
 //! **Why.** Provisioners leave a PVC alone whose `dataSourceRef` is of a kind that they do not know, and nothing mounts a PVC
 //! that is not bound: a pod may wait for the disk from the beginning, and sees it whole or not at all.
 //! **Guarantees.** A volume passes from `prime-UID` to the PVC of that uid and namespace alone, when no pod of ours is there any
-//! more and nobody's mounts the prime for writing (what is mounted is protected by its PVC, and the prime goes); each step looks
-//! at the version that was decided on. While it passes its policy is Retain: whatever becomes of the two PVCs, the volume is not
+//! more and nobody's mounts the prime, for reading either (what is mounted is protected by its PVC, and the prime goes); each step
+//! looks at the version that was decided on. While it passes its policy is Retain: whatever becomes of the two PVCs, the volume is not
 //! reclaimed under the disk; afterwards, and where the target is gone, it has its own policy again, also when the KubeVirt object
 //! is gone. An admission policy holds virt-controller to this.
-//! **Caveats.** A clone (VolumeCloneSource) is refused by name.
+//! **Clones.** A VolumeCloneSource names a PVC of its own namespace, and the prime is filled as a DataVolume with `source.pvc` is: by a
+//! source pod and an importer pod ([`super::clone`]).
+//! **Caveats.** A VolumeCloneSource is never cloned by the storage, and one of a VolumeSnapshot is refused by name.
 
 use super::claim::{AT_ONCE, WORKER_OBJECT};
 use super::notes::{MESSAGE, REASON, RESTARTS, RUNNING};
 use super::{NOT_SERVED, WAITS, alone};
 use api::cdi::annotations::{
-    CONTENT_TYPE, POD_NAME, POD_PHASE, POD_READY, POPULATED_FOR, POPULATOR_KIND, POPULATOR_PROGRESS, PRIME,
-    RECLAIM_POLICY, TARGET,
+    CLONE_REQUEST, CLONE_TYPE, CONTENT_TYPE, POD_NAME, POD_PHASE, POD_READY, POPULATED_FOR, POPULATOR_KIND,
+    POPULATOR_PROGRESS, PRIME, RECLAIM_POLICY, TARGET,
 };
 use api::claim::{ClaimSpec, DataReference};
-use api::datavolume::{ContentType, Source};
+use api::datavolume::{ContentType, DataVolume, PvcSource, Source};
 use api::wire::Wire;
 use jiff::Timestamp;
-use kubernetes::objects::{ClaimReference, Key, Kind, Mark, PersistentVolumeClaim, World, key, owner};
+use kubernetes::objects::{ClaimReference, Key, Kind, Mark, PersistentVolumeClaim, Work, World, key, owner};
 use kubernetes::plan::{Plan, Step};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -43,20 +45,32 @@ const PENDING: &str = "Pending";
 /// The reason of a volume that does not pass, because somebody's pod mounts it.
 const IN_USE: &str = "InUse";
 /// What the target repeats of the annotations of its prime.
-const REPEATED: [&str; 8] =
-    [RUNNING, REASON, MESSAGE, RESTARTS, POD_READY, POD_NAME, POD_PHASE, POPULATOR_PROGRESS];
+const REPEATED: [&str; 9] =
+    [RUNNING, REASON, MESSAGE, RESTARTS, POD_READY, POD_NAME, POD_PHASE, POPULATOR_PROGRESS, CLONE_TYPE];
 
-/// What a prime is imported from; nothing where it is none, takes an upload, or is not wanted any more.
-pub(super) fn source(world: &World, prime: &PersistentVolumeClaim) -> Option<Source> {
+/// The DataVolume that would have made a prime which is imported or cloned; nothing where it is none, takes an upload, or is not
+/// wanted any more.
+pub(super) fn volume(world: &World, prime: &PersistentVolumeClaim) -> Option<DataVolume> {
     let (namespace, target) = (prime.meta.namespace.as_deref()?, target(world, prime)?);
-    let named = target.populator().filter(|named| named.kind == Kind::VolumeImportSource.name())?;
-    world
-        .import_sources
-        .get(namespace, &named.name)?
-        .spec
-        .source
-        .clone()
-        .map(|source| source.of_data_volume())
+    let named = target.populator()?;
+    if named.kind == Kind::VolumeImportSource.name() {
+        let source = world.import_sources.get(namespace, &named.name)?.spec.source.clone()?;
+        return Some(alone::of_source(prime, source.of_data_volume(), Work::Import));
+    }
+    if named.kind != Kind::VolumeCloneSource.name() {
+        return None;
+    }
+    let spec = &world
+        .clone_sources
+        .get(namespace, &named.name)
+        .filter(|source| source.spec.unserved().is_none())?
+        .spec;
+    let pvc =
+        PvcSource { namespace: namespace.to_owned(), name: spec.source.name.clone(), ..PvcSource::default() };
+    let source = Source { pvc: Some(pvc), ..Source::default() };
+    let mut volume = alone::of_source(prime, source, Work::Import);
+    volume.spec.priority_class_name.clone_from(&spec.priority_class_name);
+    Some(volume)
 }
 
 /// The PVC in whose place a prime is filled, as it is.
@@ -112,6 +126,8 @@ struct Wanted {
     content: Option<ContentType>,
     preallocates: bool,
     is_upload: bool,
+    /// The PVC of the same namespace that is cloned.
+    clone_of: Option<String>,
 }
 
 impl Populated<'_> {
@@ -159,14 +175,29 @@ impl Populated<'_> {
         if kind == Kind::VolumeImportSource.name() {
             let spec = &self.world.import_sources.get(namespace, name).ok_or_else(missing)?.spec;
             let preallocates = spec.preallocation == Some(true);
-            Ok(Wanted { content: spec.content_type.clone(), preallocates, is_upload: false })
+            Ok(Wanted { content: spec.content_type.clone(), preallocates, is_upload: false, clone_of: None })
         } else if kind == Kind::VolumeUploadSource.name() {
             let spec = &self.world.upload_sources.get(namespace, name).ok_or_else(missing)?.spec;
             let preallocates = spec.preallocation == Some(true);
-            Ok(Wanted { content: spec.content_type.clone(), preallocates, is_upload: true })
+            Ok(Wanted { content: spec.content_type.clone(), preallocates, is_upload: true, clone_of: None })
+        } else if kind == Kind::VolumeCloneSource.name() {
+            let spec = &self.world.clone_sources.get(namespace, name).ok_or_else(missing)?.spec;
+            // The webhook said so, if it was there.
+            if let Some((_, why)) = spec.unserved() {
+                return Err((NOT_SERVED, format!("{kind} {namespace}/{name}: {why}")));
+            }
+            let source = spec.source.name.clone();
+            if self.claim.meta.name.as_ref() == Some(&source) {
+                let why = format!(
+                    "{kind} {namespace}/{name}: spec.source.name: PVC {source} would be a clone of itself"
+                );
+                return Err((NOT_SERVED, why));
+            }
+            let preallocates = spec.preallocation == Some(true);
+            Ok(Wanted { content: None, preallocates, is_upload: false, clone_of: Some(source) })
         } else {
             let why = format!(
-                "spec.dataSourceRef: a {kind} is not served yet; VolumeImportSource and VolumeUploadSource are"
+                "spec.dataSourceRef: a {kind} is not served; VolumeImportSource, VolumeUploadSource and VolumeCloneSource are"
             );
             Err((NOT_SERVED, why))
         }
@@ -258,7 +289,7 @@ impl Populated<'_> {
             change["spec"]["persistentVolumeReclaimPolicy"] = json!(RETAIN);
         }
         // Of the pods of others there is no picture.
-        self.plan.unused(&prime.meta);
+        self.plan.unmounted(&prime.meta);
         self.plan.steps.push(Step::Patch {
             key: key(Kind::PersistentVolume, &volume.meta),
             version: volume.meta.resource_version.clone().unwrap_or_default(),
@@ -337,6 +368,11 @@ fn prime(target: &PersistentVolumeClaim, name: &str, kind: &str, wanted: &Wanted
     }
     if wanted.preallocates {
         annotations.insert(alone::PREALLOCATION.to_owned(), json!("true"));
+    }
+    if let Some(source) = &wanted.clone_of {
+        let namespace = target.meta.namespace.as_deref().unwrap_or_default();
+        annotations.insert(CLONE_REQUEST.to_owned(), json!(format!("{namespace}/{source}")));
+        annotations.insert(CLONE_TYPE.to_owned(), json!("copy"));
     }
     if let Some(node) = target.meta.annotations.get(SELECTED_NODE) {
         annotations.insert(SELECTED_NODE.to_owned(), json!(node));

@@ -157,11 +157,25 @@ fn what_cannot_be_filled_says_why_and_makes_nothing() {
     let clone = json!({"spec": {"dataSourceRef": {"kind": "VolumeCloneSource"}}});
     sim.change(&target(), clone);
     sim.settle();
-    assert_eq!(note(&sim, &target(), "storage.condition.running.reason"), "Unsupported");
-    assert!(
-        note(&sim, &target(), "storage.condition.running.message")
-            .contains("a VolumeCloneSource is not served yet")
-    );
+    assert_eq!(note(&sim, &target(), "storage.condition.running.reason"), "NotFound");
+    for (source, expected) in [
+        (
+            json!({"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "a"}),
+            "spec.source.kind: a VolumeSnapshot",
+        ),
+        (
+            json!({"kind": "PersistentVolumeClaim", "name": "a", "namespace": "other"}),
+            "spec.source.namespace",
+        ),
+        (json!({"kind": "PersistentVolumeClaim", "name": "disk"}), "a clone of itself"),
+    ] {
+        let object = json!({"metadata": {"namespace": "n", "name": "gold"}, "spec": {"source": source}});
+        sim.put(Kind::VolumeCloneSource, object);
+        sim.settle();
+        assert_eq!(note(&sim, &target(), "storage.condition.running.reason"), "Unsupported");
+        let message = note(&sim, &target(), "storage.condition.running.message");
+        assert!(message.contains(expected), "{message}");
+    }
     let foreign = json!({"spec": {"dataSourceRef": {"kind": "VolumeImportSource", "namespace": "other"}}});
     sim.change(&target(), foreign);
     sim.settle();
@@ -171,6 +185,88 @@ fn what_cannot_be_filled_says_why_and_makes_nothing() {
     let other = json!({"spec": {"dataSourceRef": {"apiGroup": "example.com", "namespace": null}}});
     sim.change(&target(), other);
     assert_eq!(sim.round(), 0);
+}
+
+/// A PVC of this size that is to be a clone of another one of its namespace.
+fn cloning(size: &str) -> Sim {
+    let mut sim = Sim::new();
+    super::upload_tests::authorities(&mut sim);
+    sim.settle();
+    sim.later(60);
+    class(&mut sim, "Immediate");
+    let spec = json!({"accessModes": ["ReadWriteOnce"], "storageClassName": "fast", "resources": {"requests": {"storage": "1Gi"}}});
+    sim.put(
+        Kind::PersistentVolumeClaim,
+        json!({"metadata": {"namespace": "n", "name": "source"}, "spec": spec, "status": {"phase": "Bound"}}),
+    );
+    let spec =
+        json!({"source": {"kind": "PersistentVolumeClaim", "name": "source"}, "priorityClassName": "high"});
+    sim.put(Kind::VolumeCloneSource, json!({"metadata": {"namespace": "n", "name": "gold"}, "spec": spec}));
+    let mut claim = claim("VolumeCloneSource");
+    claim["spec"]["resources"]["requests"]["storage"] = json!(size);
+    sim.put(Kind::PersistentVolumeClaim, claim);
+    sim.settle();
+    sim
+}
+
+fn source_pod(sim: &Sim) -> Key {
+    Key::new(Kind::Pod, "n", kubernetes::objects::names::cloner(&uid(sim, &prime(sim))))
+}
+
+fn serves(sim: &mut Sim) {
+    let status = json!([{"name": "cdi-clone-source", "ready": true, "state": {"running": {}}}]);
+    sim.change(&source_pod(sim), json!({"status": {"phase": "Running", "containerStatuses": status}}));
+    sim.settle();
+}
+
+#[test]
+fn a_pvc_becomes_a_clone_of_the_one_that_its_source_names() {
+    let mut sim = cloning("1Gi");
+    let notes = sim.get(&prime(&sim))["metadata"]["annotations"].clone();
+    assert_eq!(
+        (&notes["k8s.io/CloneRequest"], &notes["cdi.kubevirt.io/cloneType"]),
+        (&json!("n/source"), &json!("copy"))
+    );
+    is_bound(&mut sim);
+    let read = sim.get(&source_pod(&sim))["spec"]["volumes"][0]["persistentVolumeClaim"].clone();
+    assert_eq!(read, json!({"claimName": "source", "readOnly": true}));
+    assert!(!sim.objects.contains_key(&pod(&sim)), "it waits until the source answers");
+    serves(&mut sim);
+    let made = sim.get(&pod(&sim)).clone();
+    let written = &made["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"];
+    assert_eq!((written, &made["spec"]["priorityClassName"]), (&json!(prime(&sim).name), &json!("high")));
+    runs(&mut sim);
+    assert_eq!(note(&sim, &target(), "storage.pod.phase"), "Running");
+    assert_eq!(note(&sim, &target(), "cloneType"), "copy");
+    assert!(sim.objects.contains_key(&source_pod(&sim)), "it is read from");
+    ends(&mut sim, Stage::Done);
+    sim.settle();
+    assert!(!sim.objects.contains_key(&pod(&sim)) && !sim.objects.contains_key(&source_pod(&sim)));
+    is_handed_over(&mut sim);
+    assert!(!sim.objects.contains_key(&prime(&sim)));
+    assert_eq!(note(&sim, &target(), "storage.pod.phase"), "Succeeded");
+    let left = sim.objects.keys().filter(|key| key.name.starts_with("clone-")).count();
+    assert_eq!(left, 0, "nothing of the way is left");
+}
+
+#[test]
+fn a_clone_that_is_not_wanted_any_more_lets_its_source_go() {
+    let mut sim = cloning("1Gi");
+    is_bound(&mut sim);
+    serves(&mut sim);
+    runs(&mut sim);
+    sim.vanish(&Key::new(Kind::VolumeCloneSource, "n", "gold"));
+    sim.settle();
+    assert!(!sim.objects.contains_key(&pod(&sim)) && !sim.objects.contains_key(&source_pod(&sim)));
+}
+
+#[test]
+fn a_pvc_smaller_than_what_it_clones_is_refused_with_both_numbers() {
+    let mut sim = cloning("512Mi");
+    is_bound(&mut sim);
+    let message = note(&sim, &target(), "storage.condition.running.message");
+    assert!(message.contains("536870912 bytes, and the source has 1073741824"), "{message}");
+    assert!(!sim.objects.contains_key(&source_pod(&sim)));
 }
 
 /// A PVC of the prime's name that somebody else made is not filled, and its volume does not pass.
@@ -259,16 +355,22 @@ fn a_volume_does_not_pass_from_under_a_vmi() {
     assert_eq!(sim.get(&volume())["spec"]["claimRef"]["uid"], uid(&sim, &target()));
 }
 
-/// What is mounted is protected by its PVC: a prime that goes would let go of a volume under a pod.
+/// What is mounted is protected by its PVC: a prime that goes would let go of a volume under a pod, also under one that reads.
 #[test]
 fn a_volume_does_not_pass_from_under_somebodys_pod() {
+    for reads in [false, true] {
+        does_not_pass_from_under_a_pod(reads);
+    }
+}
+
+fn does_not_pass_from_under_a_pod(reads: bool) {
     let mut sim = wanted("Immediate", Kind::VolumeImportSource);
     is_bound(&mut sim);
     runs(&mut sim);
     ends(&mut sim, Stage::Done);
     let spec = json!({
-        "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": prime(&sim).name}}],
-        "containers": [{"name": "c", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}],
+        "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": prime(&sim).name, "readOnly": reads}}],
+        "containers": [{"name": "c", "volumeMounts": [{"name": "v", "mountPath": "/v", "readOnly": reads}]}],
     });
     let meta = json!({"namespace": "n", "name": "shell"});
     // Its labels are not ours, and so it is in no picture.

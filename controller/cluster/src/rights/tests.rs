@@ -17,7 +17,7 @@ use kit::Asked;
 use kubernetes::issue::{ForPod, Holder, Issue, IssueKey, KeyChange, Signer, Usage};
 use kubernetes::objects::rights::{follow, names};
 use kubernetes::objects::{API_CERTIFICATE, Home, LEASE, followed_by};
-use kubernetes::plan::{Note, Plan};
+use kubernetes::plan::{Mounts, Note, Plan};
 use kubernetes::uploads::{BUNDLE, SIGNING_KEY};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -308,7 +308,7 @@ async fn the_writer_asks_for_a_step_what_it_is_said_to_need() {
         Step::DeleteOf { key: Key::new(Kind::Service, "n", "cdi-upload-web"), owner: "1".into() },
         Step::Absent { key: Key::new(Kind::Pod, "n", "other"), of: None },
         Step::Present { key: pod.clone(), uid: "1".into() },
-        Step::Unused { claim: Key::new(Kind::PersistentVolumeClaim, "n", "disk") },
+        Step::Unused { claim: Key::new(Kind::PersistentVolumeClaim, "n", "disk"), by: Mounts::Any },
         Step::Issue(issue("authority", None, None)),
         Step::Issue(issue("authority", Some("1"), None)),
         Step::Issue(issue("server", None, signer())),

@@ -8,7 +8,7 @@ use api_server::{self, Done, Server, Source};
 use futures_util::FutureExt as _;
 use kubernetes::objects::FINALIZER;
 use kubernetes::objects::{Key, Kind, public_keys};
-use kubernetes::plan::{Plan, merge};
+use kubernetes::plan::{Mounts, Plan, merge};
 use serde_json::{Value, json};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -74,13 +74,13 @@ fn no(kind: ErrorKind, key: &Key, why: &str) -> Error {
 }
 
 impl Server for Door<'_> {
-    async fn writer(&self, claim: &Key) -> Result<Option<String>> {
+    async fn mounter(&self, claim: &Key, by: Mounts) -> Result<Option<String>> {
         let name = self.ask(|sim| {
             let pods = sim
                 .objects
                 .iter()
                 .filter(|(key, _)| key.kind == Kind::Pod && key.namespace == claim.namespace);
-            Ok(json!(api_server::usage::writer(pods.map(|(_, pod)| pod), &claim.name)))
+            Ok(json!(api_server::usage::mounter(pods.map(|(_, pod)| pod), &claim.name, by)))
         })?;
         Ok(name.as_str().map(str::to_owned))
     }

@@ -42,6 +42,7 @@ kinds! {
     PersistentVolume: persistent_volume,
     VolumeImportSource: volume_import_source,
     VolumeUploadSource: volume_upload_source,
+    VolumeCloneSource: volume_clone_source,
     StorageClass: storage_class,
     StorageProfile: storage_profile,
     CDIConfig: cdi_config,

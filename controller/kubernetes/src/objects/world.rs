@@ -15,7 +15,9 @@ use super::{
     StorageClass, Store,
 };
 use crate::polls::Polled;
-use api::cdi::{DataImportCron, DataSource, StorageProfile, VolumeImportSource, VolumeUploadSource};
+use api::cdi::{
+    DataImportCron, DataSource, StorageProfile, VolumeCloneSource, VolumeImportSource, VolumeUploadSource,
+};
 use api::datavolume::DataVolume;
 use api::job::Report;
 use api::meta::ObjectMeta;
@@ -45,6 +47,7 @@ pub struct World {
     pub volumes: Store<PersistentVolume>,
     pub import_sources: Store<VolumeImportSource>,
     pub upload_sources: Store<VolumeUploadSource>,
+    pub clone_sources: Store<VolumeCloneSource>,
     pub storage_classes: Store<StorageClass>,
     pub storage_profiles: Store<StorageProfile>,
     pub nodes: Store<Node>,
@@ -69,6 +72,8 @@ pub struct World {
     pub polls: BTreeMap<(String, String), (String, Polled)>,
     /// Worker pods that have fallen silent, by the pod: its uid, and since when.
     pub silent: BTreeMap<(String, String), (String, Timestamp)>,
+    /// Since when the bytes that a worker pod counts are as they are, by the pod: its uid, the bytes, and the time.
+    pub still: BTreeMap<(String, String), (String, u64, Timestamp)>,
     /// The last heartbeat of each node's virt-handler, and since when we know it.
     pub heard: BTreeMap<String, (String, Timestamp)>,
     /// What could not be done for an object, until it can.
@@ -192,6 +197,23 @@ impl World {
     pub fn silent_since(&self, pod: &Pod) -> Option<Timestamp> {
         let at = (pod.meta.namespace.clone()?, pod.meta.name.clone()?);
         self.silent.get(&at).filter(|(of, _)| Some(of) == pod.meta.uid.as_ref()).map(|(_, since)| *since)
+    }
+
+    /// A worker pod of this namespace, name and uid says what it does. Whether that is new.
+    pub fn says(&mut self, at: (String, String), uid: String, report: Report, now: Timestamp) -> bool {
+        let is_still = self.still.get(&at).is_some_and(|(of, done, _)| *of == uid && *done == report.done);
+        if !is_still {
+            self.still.insert(at.clone(), (uid.clone(), report.done, now));
+        }
+        let speaks = self.silent.remove(&at).is_some();
+        let told = (uid, report);
+        self.reports.insert(at, told.clone()) != Some(told) || speaks
+    }
+
+    /// Since when a worker pod has counted no more bytes; nothing, where it has not said any.
+    pub fn still_since(&self, pod: &Pod) -> Option<Timestamp> {
+        let at = (pod.meta.namespace.clone()?, pod.meta.name.clone()?);
+        self.still.get(&at).filter(|(of, ..)| Some(of) == pod.meta.uid.as_ref()).map(|(.., since)| *since)
     }
 
     /// The launcher pod that may run the guest of a VMI; a stranger's that is called so is none.

@@ -1,8 +1,11 @@
-//! What a PVC is filled from without a DataVolume: VolumeImportSources and VolumeUploadSources.
+//! What a PVC is filled from without a DataVolume: VolumeImportSources, VolumeUploadSources and VolumeCloneSources.
+//!
+//! A VolumeCloneSource of a VolumeSnapshot is refused, beside what is in no version served: there is no DataVolume whose condition
+//! could say it, and a PVC is made from a VolumeSnapshot without one.
 
-use super::{LABEL, judged, name_fits, source};
+use super::{LABEL, judged, name_fits, source, wrong};
 use crate::rules::{AdmissionResponse, Request};
-use api::cdi::{VolumeImportSource, VolumeImportSourceSpec, VolumeUploadSource};
+use api::cdi::{VolumeCloneSource, VolumeImportSource, VolumeImportSourceSpec, VolumeUploadSource};
 use api::fault::Fault;
 
 /// Whether a source may be made or changed.
@@ -16,6 +19,21 @@ pub(crate) fn judge(request: &Request) -> AdmissionResponse {
             |upload| {
                 name_fits(upload.metadata.name.as_deref(), LABEL)?;
                 source::content_type(upload.spec.content_type.as_ref(), "spec")
+            },
+        );
+    }
+    if request.kind == "VolumeCloneSource" {
+        let refusal = ("spec", "Cannot update VolumeCloneSource Spec");
+        return judged::<VolumeCloneSource>(
+            request,
+            |old, new| old.spec == new.spec,
+            refusal,
+            |clone| {
+                name_fits(clone.metadata.name.as_deref(), LABEL)?;
+                match clone.spec.unserved() {
+                    Some((field, why)) => Err(wrong(field, why)),
+                    None => Ok(()),
+                }
             },
         );
     }

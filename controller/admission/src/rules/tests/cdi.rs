@@ -157,6 +157,28 @@ fn a_refusal_without_a_field_and_the_group_of_the_object() {
 }
 
 #[test]
+fn a_pvc_of_the_same_namespace_is_cloned_and_nothing_else() {
+    let of = |source: Value| object("VolumeCloneSource", &json!({"source": source}));
+    let claim = json!({"kind": "PersistentVolumeClaim", "name": "a"});
+    accepts(POPULATOR, &request(None, &of(claim.clone())));
+    let snapshot = json!({"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "a"});
+    for (source, field) in [
+        (snapshot, "spec.source.kind"),
+        (json!({"kind": "Pod", "name": "a"}), "spec.source.kind"),
+        (with_change(claim.clone(), "/apiGroup", json!("example.com")), "spec.source.apiGroup"),
+        (with_change(claim.clone(), "/name", json!("../a")), "spec.source.name"),
+        (with_change(claim.clone(), "/namespace", json!("other")), "spec.source.namespace"),
+    ] {
+        let response = response(POPULATOR, &request(None, &of(source.clone())), &around());
+        assert_eq!(response["allowed"], false, "{source}");
+        assert_eq!(response["status"]["details"]["causes"][0]["field"], field, "{source}: {response}");
+    }
+    let changed = of(with_change(claim.clone(), "/name", json!("b")));
+    let causes = [cause("FieldValueDuplicate", "spec", "Cannot update VolumeCloneSource Spec")];
+    refuses(POPULATOR, &request(Some(&of(claim)), &changed), &around(), &causes);
+}
+
+#[test]
 fn a_spec_stays_and_everything_around_it_may_change() {
     let upload = object("VolumeUploadSource", &json!({"contentType": "kubevirt"}));
     for (path, old, pointer, value, message) in [

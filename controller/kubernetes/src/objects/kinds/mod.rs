@@ -28,6 +28,7 @@ pub(super) mod token_review;
 pub(super) mod validating_webhooks;
 pub(super) mod virtual_machine;
 pub(super) mod virtual_machine_instance;
+pub(super) mod volume_clone_source;
 pub(super) mod volume_import_source;
 pub(super) mod volume_upload_source;
 mod workload;

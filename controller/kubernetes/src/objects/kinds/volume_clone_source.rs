@@ -1,0 +1,26 @@
+//! VolumeCloneSource (CDI): what PVCs are clones of that name it in `dataSourceRef`.
+
+use super::persistent_volume_claim::filled_from;
+use crate::objects::about::kept;
+use crate::objects::store::{Kept, read};
+use crate::objects::{About, Selector, Use};
+use api::cdi::VolumeCloneSource;
+use api::meta::ObjectMeta;
+use serde_json::Value;
+
+pub(crate) const ABOUT: About = About {
+    kept: kept!(clone_sources),
+    controller: Use { follows: &[Selector::ALL], ..Use::NONE },
+    touches: filled_from,
+    ..About::named("cdi.kubevirt.io/v1beta1", "VolumeCloneSource", "volumeclonesources")
+};
+
+impl Kept for VolumeCloneSource {
+    fn take(object: Value) -> Option<Self> {
+        read(object)
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+}
