@@ -3,8 +3,13 @@
 //! ```text
 //!  review ─► a turn ─► DataSource ─► its PVC ─► SubjectAccessReview: create datavolumes/source there ─► Found ─► rules, token
 //!                      (one step to another)      of the maker; of what virt-controller makes for a VM,
-//!                                                 of the VM's service account
+//!                         │ nowhere yet           of the VM's service account
+//!                         └─► of all PVCs of the namespace of the DataSource ─► token of the DataSource
 //! ```
+//!
+//! **A DataSource that leads nowhere yet.** The token is of the DataSource, for whoever may clone every PVC of its namespace.
+//! virt-controller takes it for a PVC of that namespace that the DataSource leads to when the clone begins, and for no other: whoever
+//! turns the DataSource to another namespace gains nothing.
 //!
 //! A review comes from whoever reaches the port, and may be made up. Whoever makes one up learns whether a user may clone, and where a
 //! DataSource leads to; a token that is signed for it opens nothing, for it is in no DataVolume that the API server showed to virt-api
@@ -154,21 +159,26 @@ impl<C: Cluster> Clones<C> {
                 all.push(Some(Found::Denied(why)));
                 continue;
             }
-            let Some((namespace, name)) = self.resolve(wanted).await? else {
-                all.push(Some(Found::Own));
-                continue;
+            let resolved = self.resolve(wanted).await?;
+            let home = match (&resolved, wanted) {
+                (Some((namespace, _)), _) => namespace,
+                (None, Wanted::Claim(namespace, _) | Wanted::Source(namespace, _)) => namespace,
             };
-            if namespace == asked.namespace {
+            if home == asked.namespace {
                 all.push(Some(Found::Own));
                 continue;
             }
             if subject.is_none() {
                 subject = Some(self.subject(asked).await?);
             }
-            let found = match &subject {
-                Some(Ok(subject)) => self.may(subject, namespace, name).await?,
-                Some(Err(why)) => Found::Denied(why.clone()),
-                None => Found::Own,
+            let found = match (&subject, resolved, wanted) {
+                (Some(Ok(subject)), Some((namespace, name)), _) => self.may(subject, namespace, name).await?,
+                (Some(Ok(subject)), None, Wanted::Source(namespace, name)) => {
+                    self.may_later(subject, namespace, name).await?
+                }
+                // Of what leads nowhere yet nothing is refused.
+                (Some(Err(why)), Some(_), _) => Found::Denied(why.clone()),
+                _ => Found::Own,
             };
             all.push(Some(found));
         }
@@ -176,20 +186,39 @@ impl<C: Cluster> Clones<C> {
     }
 
     async fn may(&self, subject: &Value, namespace: String, name: String) -> Result<Found> {
-        let (group, plural, part) = RIGHT;
-        let mut spec = subject.clone();
-        spec["resourceAttributes"] = json!({
-            "group": group, "version": api::cdi::VERSION, "resource": plural, "subresource": part, "verb": "create",
-            "namespace": namespace, "name": name,
-        });
         let user = subject["user"].as_str().unwrap_or_default();
-        Ok(match self.cluster.may(&spec).await? {
+        Ok(match self.is_permitted(subject, &namespace, Some(&name)).await? {
             true => Found::Permitted(namespace, name),
             false => Found::Denied(denied(user, &namespace)),
         })
     }
 
-    /// The PVC that is meant; nothing, where that is not known yet: then it has no token, and is cloned from its own namespace alone.
+    /// Which PVC the DataSource will lead to nobody knows: it is signed for whoever may clone all of its namespace. A right to clone
+    /// PVCs of certain names (`resourceNames`) is not enough.
+    async fn may_later(&self, subject: &Value, namespace: &str, source: &str) -> Result<Found> {
+        if ![namespace, source].into_iter().all(kubernetes::objects::names::is_name) {
+            return Ok(Found::Own);
+        }
+        Ok(match self.is_permitted(subject, namespace, None).await? {
+            true => Found::PermittedLater(namespace.to_owned(), source.to_owned()),
+            false => Found::Own,
+        })
+    }
+
+    async fn is_permitted(&self, subject: &Value, namespace: &str, name: Option<&str>) -> Result<bool> {
+        let (group, plural, part) = RIGHT;
+        let mut spec = subject.clone();
+        spec["resourceAttributes"] = json!({
+            "group": group, "version": api::cdi::VERSION, "resource": plural, "subresource": part, "verb": "create",
+            "namespace": namespace,
+        });
+        if let Some(name) = name {
+            spec["resourceAttributes"]["name"] = json!(name);
+        }
+        self.cluster.may(&spec).await
+    }
+
+    /// The PVC that is meant; nothing, where that is not known yet.
     async fn resolve(&self, wanted: &Wanted) -> Result<Option<(String, String)>> {
         let (namespace, name) = match wanted {
             Wanted::Claim(namespace, name) => return Ok(Some((namespace.clone(), name.clone()))),

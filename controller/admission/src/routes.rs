@@ -26,7 +26,7 @@ use kubernetes::webhooks::{Question, Webhook};
 use rustls::crypto::SecureRandom;
 use serve::authentication::Gate;
 use serve::health::Health;
-use serve::token::Cloned;
+use serve::token::{Cloned, Named};
 use serve::transport::{Answers, Asked, HttpResponse, Peer, plain};
 use std::sync::Arc;
 use std::time::Instant;
@@ -194,8 +194,13 @@ impl Routes {
         let asked = AskedOfClones { wanted: &wanted, namespace: &request.namespace, whose, subject };
         around.clones = self.clones.found(&asked, peer).await?;
         // What is tried out opens nothing.
-        if let (Some(Some(Found::Permitted(namespace, name))), Question::FillDataVolume, false) =
-            (around.clones.first(), hook.question, request.dry_run)
+        let named = match around.clones.first() {
+            Some(Some(Found::Permitted(namespace, name))) => Some((Named::Claim, namespace, name)),
+            Some(Some(Found::PermittedLater(namespace, name))) => Some((Named::DataSource, namespace, name)),
+            _ => None,
+        };
+        if let (Some((named, namespace, name)), Question::FillDataVolume, false) =
+            (named, hook.question, request.dry_run)
         {
             let meta = &request.object["metadata"];
             let text = |field: &str| meta[field].as_str().unwrap_or_default();
@@ -204,7 +209,7 @@ impl Routes {
                 target: (&request.namespace, text("name")),
                 generated: text("generateName"),
             };
-            let token = self.live.signer.cloning(clone, Timestamp::now())?;
+            let token = self.live.signer.cloning(named, clone, Timestamp::now())?;
             let none = || {
                 let what =
                     "virt-api has no key to sign clone tokens yet (Secret cdi-api-signing-key); try again";

@@ -1,5 +1,5 @@
 //! What worker pods say of their work: each that runs is asked once a second, by its own address; one that says nothing new for a
-//! minute, as an upload that nobody sends, less often.
+//! minute, as an upload that nobody sends, and one that shows a disk to a clone, less often.
 //!
 //! ```text
 //!  World: worker pods that run ──follow──► a task each ──GET /v1/report──► pod:8443
@@ -44,6 +44,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Answers in a row that say the same, after which a worker is asked more seldom; and the time between two questions then.
 const STILL: u32 = 60;
 const SELDOM: Duration = Duration::from_secs(5);
+/// The same of a source pod: of interest is whether it has sent anything within half an hour.
+const OF_SOURCES: Duration = Duration::from_secs(15);
 /// The largest report. A worker's own is a few hundred bytes.
 const LARGEST: usize = 8 << 10;
 /// The most that is read ahead of a connection.
@@ -108,7 +110,7 @@ impl Reports {
                 continue;
             }
             let Some(who) = self.who(world, &key, address, work, now) else { continue };
-            let task = tokio::spawn(ask(who, address, key, uid.clone(), self.to.clone()));
+            let task = tokio::spawn(ask(who, (address, pace(work)), key, uid.clone(), self.to.clone()));
             self.tasks.insert(uid, task.abort_handle());
         }
     }
@@ -143,10 +145,13 @@ fn worker(world: &World, pod: &Pod) -> Option<(Key, SocketAddr, Work)> {
     let namespace = pod.meta.namespace.as_deref()?;
     let claim = world.pvcs.get(namespace, &owner.name)?;
     let work = Work::of(&pod.meta)?;
-    let is_its = world.worker_for(claim, work).is_some_and(|worker| worker.meta.uid == pod.meta.uid);
+    let is_its = match work {
+        Work::Serve => world.serves_clone_of(pod, claim),
+        _ => world.worker_for(claim, work).is_some_and(|worker| worker.meta.uid == pod.meta.uid),
+    };
     let of_volume = || world.data_volumes.get(namespace, &owner.name)?.status.as_ref()?.phase.clone();
     let is_filled = match claim.is_upload_target() || claim.target().is_some() {
-        _ if work == Work::Export => true,
+        _ if matches!(work, Work::Export | Work::Serve) => true,
         true => !claim.is_filled(),
         false => of_volume().is_some_and(|phase| {
             use Phase::{
@@ -176,11 +181,22 @@ struct Who {
     name: ServerName<'static>,
 }
 
+/// How often a pod is asked that says something new each time.
+fn pace(work: Work) -> Duration {
+    if work == Work::Serve { OF_SOURCES } else { PACE }
+}
+
 /// Asks one pod until nobody wants to know.
-async fn ask(who: Who, address: SocketAddr, key: Key, uid: String, to: mpsc::Sender<Told>) {
+async fn ask(
+    who: Who,
+    (address, pace): (SocketAddr, Duration),
+    key: Key,
+    uid: String,
+    to: mpsc::Sender<Told>,
+) {
     let mut connection = None;
     let (mut heard, mut is_told) = (tokio::time::Instant::now(), false);
-    let mut pause = PACE;
+    let mut pause = pace;
     let (mut last, mut same) = (None, 0_u32);
     loop {
         let began = tokio::time::Instant::now();
@@ -192,7 +208,7 @@ async fn ask(who: Who, address: SocketAddr, key: Key, uid: String, to: mpsc::Sen
                 if to.send((key.clone(), uid.clone(), Heard::Says(report))).await.is_err() {
                     return;
                 }
-                pause = if same < STILL { PACE } else { SELDOM };
+                pause = if same < STILL { pace } else { SELDOM.max(pace) };
             }
             Ok(Err(why)) => {
                 tracing::debug!("{key} does not report: {why}");

@@ -167,11 +167,7 @@ impl ControlLoop {
         }
         let at = (pod.namespace.clone(), pod.name.clone());
         let is_new = match heard {
-            Heard::Says(report) => {
-                let told = (uid, report);
-                let speaks = self.world.silent.remove(&at).is_some();
-                self.world.reports.insert(at, told.clone()) != Some(told) || speaks
-            }
+            Heard::Says(report) => self.world.says(at, uid, report, Timestamp::now()),
             Heard::Silent(since) => self.world.silent.insert(at, (uid, since)).is_none(),
         };
         if is_new {

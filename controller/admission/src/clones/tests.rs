@@ -87,8 +87,14 @@ async fn answered(
         let whose = whose(hook.question, &request, CONTROLLER);
         let asked = Asked { wanted: &wanted, namespace: "t", whose, subject: &request.who.subject };
         around.clones = clones.found(&asked, peer(1)).await?;
-        if let Some(Some(Found::Permitted(namespace, name))) = around.clones.first() {
-            around.token = Some(format!("for {namespace}/{name}"));
+        match around.clones.first() {
+            Some(Some(Found::Permitted(namespace, name))) => {
+                around.token = Some(format!("for {namespace}/{name}"));
+            }
+            Some(Some(Found::PermittedLater(namespace, name))) => {
+                around.token = Some(format!("for DataSource {namespace}/{name}"));
+            }
+            _ => {}
         }
     }
     let answer = judge(hook, &request, &around);
@@ -152,6 +158,32 @@ async fn a_data_source_is_followed_to_the_namespace_of_its_pvc() {
         let (faults, patch) = of_volume(&clones, "alice", &volume(&named(nowhere))).await;
         assert_eq!((faults.len(), token(&patch)), (0, &Value::Null), "{nowhere}");
     }
+}
+
+/// Where it will lead to nobody knows: it is signed for whoever may clone all PVCs there, and refused to nobody.
+#[tokio::test]
+async fn of_a_data_source_that_leads_nowhere_yet_all_of_its_namespace_is_asked_about() {
+    let objects = [
+        source("g", "os", json!({})),
+        source("g", "far", json!({"dataSource": {"namespace": "s", "name": "os"}})),
+    ];
+    let may = vec![("alice", "g")];
+    let clones = Clones::of(Played { objects: objects.into_iter().collect(), may, ..Played::default() });
+    for name in ["os", "none", "far"] {
+        let spec = json!({"sourceRef": {"kind": "DataSource", "namespace": "g", "name": name}});
+        let (faults, patch) = of_volume(&clones, "alice", &volume(&spec)).await;
+        assert_eq!((faults.len(), token(&patch)), (0, &json!(format!("for DataSource g/{name}"))));
+        let asked = clones.cluster.asked.lock().unwrap().last().unwrap()["resourceAttributes"].clone();
+        assert_eq!(
+            (&asked["namespace"], &asked["name"]),
+            (&json!("g"), &Value::Null),
+            "a right to some PVCs is not enough"
+        );
+        let (faults, patch) = of_volume(&clones, "bob", &volume(&spec)).await;
+        assert_eq!((faults.len(), token(&patch)), (0, &Value::Null), "{name}");
+    }
+    let spec = json!({"sourceRef": {"kind": "DataSource", "namespace": "g", "name": "../a"}});
+    assert_eq!(token(&of_volume(&clones, "alice", &volume(&spec)).await.1), &Value::Null);
 }
 
 /// virt-controller's own rights reach everywhere: those of the VM's service account count.

@@ -33,10 +33,12 @@ pub enum Wanted {
 /// What came of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// There is nothing to be asked: it is of the namespace itself, or leads nowhere yet.
+    /// There is nothing to be signed: it is of the namespace itself, or leads nowhere yet.
     Own,
     /// The PVC of this namespace and name may be cloned.
     Permitted(String, String),
+    /// Every PVC of this namespace may be cloned, and the DataSource of this name there leads to none yet.
+    PermittedLater(String, String),
     /// It may not; why, in a sentence.
     Denied(String),
 }

@@ -7,7 +7,9 @@
 //!     └► ConfigMap …-client-signer-bundle ─► put beside a pod's certificate: the pod believes it
 //! ```
 //!
-//! **How long a pod is served.** A pod is made with what there is ([`ready`]): its certificate, and the authorities of its client as
+//! **How long a clone is served.** Both ends get their certificates at once ([`ready_for_clone`]), each with the authorities of the other
+//! as they are then: so they hold as long as these authorities do, a day at least.
+//! **How long a pod is served.** An upload pod is made with what there is ([`ready`]): its certificate, and the authorities of its client as
 //! they are then. Both chains are replaced in the life of a pod; [`Span::until`] is before either makes the pod useless.
 //! **Terms** are CDI's, and not those of the KubeVirt object: an authority 48 h, renewed after 24 h; a client's certificate 24 h,
 //! renewed after 12 h.
@@ -17,7 +19,7 @@ use super::terms::Term;
 use super::{BEHIND, after, before, found, whole};
 use jiff::Timestamp;
 use kubernetes::issue::Usage;
-use kubernetes::objects::World;
+use kubernetes::objects::{Certificate, World};
 use kubernetes::plan::Plan;
 use kubernetes::uploads::{CLIENT_CERTIFICATE, CLIENT_NAME};
 use rustls::pki_types::CertificateDer;
@@ -44,6 +46,24 @@ pub(super) fn decide(world: &World, now: Timestamp, plan: &mut Plan) {
 /// The certificate of an upload pod can be made now, and for how long. Nothing, while one of these is missing, or was made just
 /// now and is not known to those who have to know it: the authorities, their bundles, the client's certificate.
 pub(crate) fn ready(world: &World, now: Timestamp) -> Option<Span> {
+    let (signer, clients) = authorities(world, now)?;
+    // The next authority of clients, which a pod of today does not know, signs no earlier.
+    let next = after(Term::SIGNER.renew(clients).max(now), UPLOAD_CLIENTS.spread);
+    Some(span(signer, signer.until.min(next), now))
+}
+
+/// The certificates of both ends of a clone can be made now, and for how long.
+pub(crate) fn ready_for_clone(world: &World, now: Timestamp) -> Option<Span> {
+    let (signer, clients) = authorities(world, now)?;
+    Some(span(signer, signer.until.min(clients.until), now))
+}
+
+fn span(signer: &Certificate, until: Timestamp, now: Timestamp) -> Span {
+    Span { from: whole(before(now, BEHIND)).max(signer.from), until: whole(until) }
+}
+
+/// Those that sign for servers and for clients now, where each is known to those who have to know it.
+fn authorities(world: &World, now: Timestamp) -> Option<(&Certificate, &Certificate)> {
     let signer = UPLOAD_SERVERS.holds(world, now)?;
     if now < UPLOAD_SERVERS.spread_until(world, signer, now) {
         return None;
@@ -55,9 +75,7 @@ pub(crate) fn ready(world: &World, now: Timestamp) -> Option<Span> {
     if !is_told || !known.iter().any(|authority| client.is_right(shown, authority, now)) {
         return None;
     }
-    // The next authority of clients, which a pod of today does not know, signs no earlier.
-    let next = after(Term::SIGNER.renew(clients).max(now), UPLOAD_CLIENTS.spread);
-    Some(Span { from: whole(before(now, BEHIND)).max(signer.from), until: whole(signer.until.min(next)) })
+    Some((signer, clients))
 }
 
 /// The authorities by one of which the certificate of an upload pod is signed.

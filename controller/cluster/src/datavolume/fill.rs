@@ -126,6 +126,14 @@ impl<'a> Round<'a> {
             );
             return self.stops(clone::Stop::Waits(clone::IN_USE, message));
         }
+        if let Some(clone) = self.world.copied_into(claim) {
+            let message = format!(
+                "the storage clones PVC {} into PVC {}: nothing is written to the PVC meanwhile",
+                claim_name(claim),
+                claim_name(clone)
+            );
+            return self.stops(clone::Stop::Waits(clone::IN_USE, message));
+        }
         let pod_name = self.work.pod(claim_name(claim));
         if self.awaits_growth(claim) {
             return;

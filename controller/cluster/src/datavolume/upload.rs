@@ -51,8 +51,12 @@ pub(super) fn stuck(world: &World, pod: &Pod) -> Option<Timestamp> {
 
 /// Until when a pod waits for an upload.
 pub(super) fn deadline(span: &Span, now: Timestamp) -> Timestamp {
-    let end = span.until.checked_sub(EARLIER).unwrap_or(span.until);
-    now.checked_add(LONGEST).unwrap_or(end).min(end)
+    now.checked_add(LONGEST).unwrap_or(span.until).min(end(span))
+}
+
+/// Until when a pod can serve at all.
+pub(super) fn end(span: &Span) -> Timestamp {
+    span.until.checked_sub(EARLIER).unwrap_or(span.until)
 }
 
 /// The labels of a pod, its Service and its Secret.
@@ -120,7 +124,10 @@ fn name(claim: &ObjectMeta) -> String {
 impl Round<'_> {
     /// When a certificate that is made now ends; nothing, and that is said, while none can be made.
     pub(super) fn certified(&mut self, claim: &PersistentVolumeClaim) -> Option<Span> {
-        let span = uploads::ready(self.world, self.now);
+        let span = match self.work {
+            Work::Upload => uploads::ready(self.world, self.now),
+            Work::Import | Work::Export | Work::Serve => uploads::ready_for_clone(self.world, self.now),
+        };
         // One that is late before it begins would be made again and again.
         let span = span.filter(|span| deadline(span, self.now) > self.now);
         if span.is_none() {

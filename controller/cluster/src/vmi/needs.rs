@@ -81,6 +81,16 @@ pub(super) fn look(world: &World, vmi: &VirtualMachineInstance) -> Needs {
             Some(claim) if world.cloner_of(claim).is_some() => {
                 filling.get_or_insert_with(|| format!("PVC {namespace}/{name} is being cloned"));
             }
+            Some(claim) if world.copied_into(claim).is_some() => {
+                let clone =
+                    world.copied_into(claim).and_then(|clone| clone.meta.name.clone()).unwrap_or_default();
+                filling.get_or_insert_with(|| {
+                    format!(
+                        "PVC {namespace}/{name} is being cloned by its storage, into PVC {clone}: the VMI starts when that is bound, or \
+                         when the DataVolume {clone} is deleted"
+                    )
+                });
+            }
             Some(claim) => {
                 claims.insert(name.to_owned(), claim.clone());
             }

@@ -15,7 +15,7 @@ pub enum Mark {
     DataSource(String, String),
     /// The object was made for the DataImportCron of this namespace and name.
     DataImportCron(String, String),
-    /// The PVC is filled from the object of this kind, namespace and name.
+    /// The PVC is filled from the object of this kind, namespace and name; of another PVC: its storage clones that.
     FilledFrom(String, String, String),
     /// The VMI runs on the node of this name.
     Node(String),

@@ -5,9 +5,11 @@
 //!                         iat ◄──────────── creationTimestamp within ────────────► exp            before each source pod
 //! ```
 //!
-//! A token is of one source and one target. It does not expire by the clock of whoever verifies it: a clone may wait for days. It is
-//! the DataVolume that must have been made while the token was valid, so that an annotation which is copied to a later DataVolume of
-//! that name is worth nothing.
+//! A token is of one source and one target. The source is a PVC; or it is a DataSource that leads nowhere yet ([`Named`]): then its maker
+//! may clone every PVC of the namespace of that DataSource, and whoever verifies the token looks where the DataSource leads to.
+//!
+//! A token does not expire by the clock of whoever verifies it: a clone may wait for days. It is the DataVolume that must have been made
+//! while the token was valid, so that an annotation which is copied to a later DataVolume of that name is worth nothing.
 
 use super::{Claims, ISSUER, LEEWAY, PublicKey, Refused, Resource, VALID, signed_claims};
 use jiff::Timestamp;
@@ -21,7 +23,7 @@ const GENERATED: &str = "targetGenerateName";
 /// A clone that a token permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cloned<'a> {
-    /// Namespace and name of the PVC that is cloned.
+    /// Namespace and name of the PVC that is cloned, or of the DataSource that is to lead to it.
     pub source: (&'a str, &'a str),
     /// Namespace and name of the DataVolume; the name is empty before the API server has made one up.
     pub target: (&'a str, &'a str),
@@ -29,9 +31,32 @@ pub struct Cloned<'a> {
     pub generated: &'a str,
 }
 
+/// What the source of a clone is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Named {
+    /// A PVC.
+    Claim,
+    /// A DataSource, which leads to a PVC of its own namespace when the clone begins.
+    DataSource,
+}
+
+impl Named {
+    fn resource(self) -> Resource {
+        match self {
+            Named::Claim => Resource::pvcs(),
+            Named::DataSource => Resource::data_sources(),
+        }
+    }
+}
+
 impl Claims {
-    /// A clone into a DataVolume that is made now.
+    /// A clone of a PVC into a DataVolume that is made now.
     pub fn cloning(clone: Cloned<'_>, now: Timestamp) -> Claims {
+        Claims::cloning_of(Named::Claim, clone, now)
+    }
+
+    /// A clone into a DataVolume that is made now.
+    pub fn cloning_of(named: Named, clone: Cloned<'_>, now: Timestamp) -> Claims {
         let now = now.as_second();
         let (namespace, name) = clone.source;
         let mut params = Map::new();
@@ -48,14 +73,25 @@ impl Claims {
             operation: CLONE.to_owned(),
             name: name.to_owned(),
             namespace: namespace.to_owned(),
-            resource: Resource::pvcs(),
+            resource: named.resource(),
             params: Some(params),
         }
     }
 }
 
-/// One of the keys has signed that this clone is permitted, for a DataVolume that was made at a time.
+/// One of the keys has signed that this clone of a PVC is permitted, for a DataVolume that was made at a time.
 pub fn verify_clone(
+    keys: &[PublicKey],
+    token: &str,
+    clone: Cloned<'_>,
+    made: Timestamp,
+) -> Result<(), Refused> {
+    verify_clone_of(Named::Claim, keys, token, clone, made)
+}
+
+/// The same of a clone of what is named so.
+pub fn verify_clone_of(
+    named: Named,
     keys: &[PublicKey],
     token: &str,
     clone: Cloned<'_>,
@@ -81,7 +117,7 @@ pub fn verify_clone(
         said => said == Some(name),
     };
     let is_this = claims.operation == CLONE
-        && claims.resource == Resource::pvcs()
+        && claims.resource == named.resource()
         && (claims.namespace.as_str(), claims.name.as_str()) == clone.source
         && param(NAMESPACE) == Some(namespace)
         && is_named;
@@ -131,6 +167,17 @@ mod tests {
         let pair = Pair::read(include_bytes!("one.pem")).unwrap();
         let upload = sign(&pair, &Claims::upload("s", "golden", at(0))).unwrap();
         assert_eq!(verify_clone(&one(), &upload, THIS, at(1)), Err(Refused::OtherPurpose));
+    }
+
+    /// A DataSource and a PVC may have one name: a token of the one is none of the other.
+    #[test]
+    fn a_token_of_a_data_source_is_none_of_a_pvc_of_its_name() {
+        let pair = Pair::read(include_bytes!("one.pem")).unwrap();
+        for (signed, other) in [(Named::DataSource, Named::Claim), (Named::Claim, Named::DataSource)] {
+            let token = sign(&pair, &Claims::cloning_of(signed, THIS, at(0))).unwrap();
+            let verified = |named| verify_clone_of(named, &one(), &token, THIS, at(1));
+            assert_eq!((verified(signed), verified(other)), (Ok(()), Err(Refused::OtherPurpose)));
+        }
     }
 
     /// Whenever it is verified: what counts is when the DataVolume was made.

@@ -1,6 +1,6 @@
 //! The keys of tokens: RSA of 2048 bits and more, in PEM, as `cdi-api-signing-key` has them.
 
-use super::{Claims, Cloned, Refused, sign, verify};
+use super::{Claims, Cloned, Named, Refused, sign, verify};
 use api_server::error::{Error, ErrorKind, Result};
 use jiff::Timestamp;
 use ring::rand::SystemRandom;
@@ -141,8 +141,8 @@ impl Signer {
     }
 
     /// A token for a clone into a DataVolume that is made now; none, while there is no key.
-    pub fn cloning(&self, clone: Cloned<'_>, now: Timestamp) -> Result<Option<String>> {
-        self.signed(&Claims::cloning(clone, now))
+    pub fn cloning(&self, named: Named, clone: Cloned<'_>, now: Timestamp) -> Result<Option<String>> {
+        self.signed(&Claims::cloning_of(named, clone, now))
     }
 
     fn signed(&self, claims: &Claims) -> Result<Option<String>> {

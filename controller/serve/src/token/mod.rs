@@ -20,13 +20,14 @@ mod keys;
 #[cfg(test)]
 mod tests;
 
-pub use clone::{Cloned, verify_clone};
+pub use clone::{Cloned, Named, verify_clone, verify_clone_of};
 pub use keys::{Pair, PublicKey, Signer, Verifier, public_keys};
 
 use api_server::error::{Error, ErrorKind, Result};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::Timestamp;
+use kubernetes::objects::Kind;
 use kubernetes::objects::names::is_name;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -82,6 +83,12 @@ pub struct Resource {
 impl Resource {
     fn pvcs() -> Resource {
         Resource { group: String::new(), version: "v1".into(), resource: "persistentvolumeclaims".into() }
+    }
+
+    fn data_sources() -> Resource {
+        let about = Kind::DataSource;
+        let version = about.api_version().rsplit('/').next().unwrap_or_default().to_owned();
+        Resource { group: about.group().to_owned(), version, resource: about.plural().to_owned() }
     }
 }
 

@@ -15,16 +15,16 @@
 //! clone of. The source pod is made when the target may be written, and the importer pod when the source pod answers. All that is
 //! said is said of the target's DataVolume.
 //! **Guarantees.** Nothing of another namespace is told or read, and nothing but a DataSource looked at, before it is verified that who
-//! made the DataVolume may clone there; and again before each source pod. While a source pod reads a PVC, nothing is written to the
-//! PVC: no VMI starts on it ([`crate::vmi`]) and no pod fills it. A storage is asked to clone a PVC when nobody writes to the PVC.
-//! Source pods outlive neither their target nor their source: whichever goes, they go.
-//! **Bounds.** Of one source PVC there are [`serve::MOST`] source pods. One that no importer pod reads from goes ([`reader`]), and VMs of
-//! its namespace may start. A clone that waits is looked at after [`LOOK`], and the less often the longer it has waited, up to [`RARELY`].
+//! made the DataVolume may clone there; and again before each source pod. While a source pod reads a PVC, or a storage clones it,
+//! nothing is written to the PVC: no VMI starts on it ([`crate::vmi`]) and no pod fills it. A storage is asked to clone a PVC when
+//! nobody writes to the PVC. Source pods outlive neither their target nor their source: whichever goes, they go.
+//! **Bounds.** Of one source PVC there are [`serve::PLACES`] source pods, which namespaces share. One that is not ready, or that no
+//! importer pod reads from, goes ([`reader`]), and VMs of its namespace may start. A clone that waits is looked at after [`LOOK`], and
+//! the less often the longer it has waited, up to [`RARELY`].
 //! **Assumptions.** Who may write in the namespace of the source may do with its disk what they like, also lie to its clones: to the
 //! importer what comes is foreign bytes. Who may write in that of the target can show themselves to the source pod as the importer.
-//! **Caveats.** Until the storage has made its clone a VMI may start on the source: the clone is then what a CSI driver makes of a disk
-//! in use, as after a power failure. A clone token holds as long as virt-api's public key is known: a clone that waits for a
-//! month has to be made anew.
+//! **Caveats.** A clone token holds as long as virt-api's public key is known: a clone that waits for a month has to be made anew, and
+//! says so (`CloneTokenExpired`). Who may clone a PVC can keep its VMs waiting by one clone after another.
 
 mod permit;
 mod pod;
@@ -104,7 +104,7 @@ impl Round<'_> {
                 self.stands(reason, &message);
                 self.go(Phase::Pending, None);
                 if is_new {
-                    self.tell([IN_USE, reader::UNREAD].contains(&reason), reason, message);
+                    self.tell([IN_USE, reader::UNREAD, reader::STALLED].contains(&reason), reason, message);
                 }
                 // Nobody says here that a pod has ended, or that a key has come.
                 if let Ok(next) = self.now.checked_add(self.pause()) {

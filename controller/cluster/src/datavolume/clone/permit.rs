@@ -5,7 +5,12 @@
 //!  the webhook stood when the DataVolume was made?      else anybody could have written the annotation
 //!  a key of ours has signed the token?                  ConfigMap cdi-api-signing-key
 //!  of this source and this target, made in its time?    serve::token::verify_clone
+//!  or of the DataSource that the DataVolume names?      it leads to this PVC now, and the PVC is of the DataSource's own namespace
 //! ```
+//!
+//! **A DataSource that led nowhere** when the DataVolume was made: its maker may clone every PVC of the namespace of the DataSource.
+//! Where the DataSource leads to is looked at before each source pod, so whoever writes its name over on the PVC gains nothing, and
+//! neither does whoever turns it to another namespace.
 //!
 //! virt-api signs for whoever reaches it, and a review may be made up. So a token counts only in a DataVolume that the API server
 //! showed to virt-api when it was made: there the webhook has taken away what its maker wrote, and an admission policy of the
@@ -13,16 +18,19 @@
 
 use super::super::Round;
 use super::Stop;
+use crate::datasource;
 use jiff::{SignedDuration, Timestamp};
 use kubernetes::clones::{CLONE_TOKEN, RIGHT};
 use kubernetes::objects::{MUTATOR, World};
 use kubernetes::uploads::{PUBLIC_KEY, SIGNING_KEY};
-use serve::token::{Cloned, PublicKey, public_keys, verify_clone};
+use serve::token::{Cloned, Named, PublicKey, Refused, public_keys, verify_clone_of};
 
 /// How long after a webhook was made every API server asks it.
 const SPREAD: SignedDuration = SignedDuration::from_secs(10);
 /// Why a clone waits whose maker has shown no right.
 const DENIED: &str = "CloneNotPermitted";
+/// Why a clone waits that has waited for longer than the key of its token is known.
+const FORGOTTEN: &str = "CloneTokenExpired";
 
 impl Round<'_> {
     /// Whoever made the DataVolume may clone the PVC of this namespace and name.
@@ -53,16 +61,81 @@ impl Round<'_> {
             let message = "the public keys of clone tokens (ConfigMap cdi-api-signing-key) are not there yet";
             return Stop::waits(DENIED, message);
         };
-        let clone = Cloned {
-            source: (namespace, name),
-            target: (own, meta.name.as_deref().unwrap_or_default()),
-            generated: meta.generate_name.as_deref().unwrap_or_default(),
-        };
-        match verify_clone(&keys, token, clone, made) {
+        match self.verified(Named::Claim, (namespace, name), &keys, token, made) {
             Ok(()) => Ok(()),
-            Err(_) => denied(format!("the token of this DataVolume ({CLONE_TOKEN}) is not for this clone")),
+            Err(Refused::BadSignature) => Err(forgotten()),
+            Err(_) => match self.far_source().filter(|(home, _)| *home == namespace) {
+                Some(source) if self.verified(Named::DataSource, source, &keys, token, made).is_ok() => {
+                    match leads_to(self.world, source, name) {
+                        true => Ok(()),
+                        false => denied(format!(
+                            "DataSource {}/{}, which the token of this DataVolume ({CLONE_TOKEN}) is for, does not lead to this PVC",
+                            source.0, source.1
+                        )),
+                    }
+                }
+                _ => denied(format!("the token of this DataVolume ({CLONE_TOKEN}) is not for this clone")),
+            },
         }
     }
+
+    /// The DataSource of another namespace that the DataVolume names.
+    pub(super) fn far_source(&self) -> Option<(&str, &str)> {
+        let own = self.volume.metadata.namespace.as_deref().unwrap_or_default();
+        let named = self.volume.spec.source_ref.as_ref().filter(|_| self.volume.spec.source.is_none())?;
+        let home = named.namespace.as_deref().filter(|home| !home.is_empty() && *home != own)?;
+        Some((home, named.name.as_str()))
+    }
+
+    /// The token is of the DataSource that the DataVolume names: its maker may clone every PVC of the namespace of that. A key that
+    /// is not known any more stops the clone, whatever its source is.
+    pub(super) fn holds_token_of(&self, source: (&str, &str)) -> Result<bool, Stop> {
+        let meta = &self.volume.metadata;
+        let made = time(meta.creation_timestamp.as_deref()).filter(|made| is_asked(self.world, *made));
+        let (Some(made), Some(token), Some(keys)) =
+            (made, meta.annotations.get(CLONE_TOKEN), keys(self.world))
+        else {
+            return Ok(false);
+        };
+        match self.verified(Named::DataSource, source, &keys, token, made) {
+            Err(Refused::BadSignature) => Err(forgotten()),
+            verified => Ok(verified.is_ok()),
+        }
+    }
+
+    fn verified(
+        &self,
+        named: Named,
+        source: (&str, &str),
+        keys: &[PublicKey],
+        token: &str,
+        made: Timestamp,
+    ) -> Result<(), Refused> {
+        let meta = &self.volume.metadata;
+        let own = meta.namespace.as_deref().unwrap_or_default();
+        let target = (own, meta.name.as_deref().unwrap_or_default());
+        let generated = meta.generate_name.as_deref().unwrap_or_default();
+        verify_clone_of(named, keys, token, Cloned { source, target, generated }, made)
+    }
+}
+
+/// The clone has to be made again, by somebody who may.
+fn forgotten() -> Stop {
+    let (group, plural, part) = RIGHT;
+    Stop::Waits(
+        FORGOTTEN,
+        format!(
+            "no key of this installation has signed the token of this DataVolume ({CLONE_TOKEN}): keys are exchanged, and the clone \
+             has waited until the one of its time was forgotten. Delete the DataVolume, and let somebody who may create {plural}/{part} \
+             ({group}) in the namespace of its source make it again"
+        ),
+    )
+}
+
+/// A DataSource leads to the PVC of this name in its own namespace.
+fn leads_to(world: &World, (home, source): (&str, &str), name: &str) -> bool {
+    let pvc = datasource::resolved(world, home, source).ok().and_then(|source| source.pvc.as_ref());
+    pvc.is_some_and(|pvc| pvc.name == name && (pvc.namespace.is_empty() || pvc.namespace == home))
 }
 
 /// virt-api's webhook was asked about what was made at a time.

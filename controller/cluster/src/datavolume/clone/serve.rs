@@ -8,17 +8,21 @@
 //!
 //! **Guarantees.** The pod is the first that is made and the last that is deleted, and it alone is followed: whatever else is left of
 //! a plan that broke off is made, or taken away, as long as the pod is there. What is made known to the target is noted by the
-//! pod's uid. Until the importer pod is there, a source to which somebody writes after all is let go of. Of one PVC there are no more than
-//! [`MOST`] source pods: the next clone waits for the end of one.
+//! pod's uid. Until the importer pod is there, a source to which somebody writes after all is let go of.
+//! **Places.** Of one PVC there are no more than [`PLACES`] source pods, and a namespace gets another one where more places are free than
+//! it has: one alone gets half of them, and for a namespace that has none there is one left, whoever came before it.
+//! **Deadlines.** A source pod ends before its certificate, and the next one serves the same version: a clone into a file system goes on.
+//! Nothing goes on on a device, which has no journal. So a device is served for the whole life of a certificate ([`DEVICE`]); a clone
+//! that had that time and is not done has failed, and does not begin anew for ever.
 //! **Owners** are of the same namespace. So the pod goes with its source by itself, and Secret and Service with the pod; that the pod goes
 //! with its target is decided under the key of the target, which its annotation says.
 
-use super::super::upload::deadline;
+use super::super::upload::{deadline, end};
 use super::super::worker::{self, Worker};
 use super::super::{Round, notes};
 use super::{IN_USE, Stop, pod};
 use crate::certificates::uploads::Span;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kubernetes::clones::{CLONE_SOURCE_POD, CLONE_SOURCE_UID, SOURCE, TARGET_LABEL};
 use kubernetes::issue::{ForPod, Holder};
 use kubernetes::objects::{Key, Kind, Mark, PersistentVolumeClaim, Pod, Work, World, key, names, owner};
@@ -28,7 +32,11 @@ use kubernetes::worker::PORT;
 use serde_json::{Value, json};
 
 /// Source pods of one PVC.
-pub(super) const MOST: usize = 4;
+pub(super) const PLACES: usize = 8;
+/// The least time that a device is served in one go.
+const DEVICE: SignedDuration = SignedDuration::from_hours(23);
+/// The reason of a clone that is not done in that time.
+const TOO_LONG: &str = "CloneTooLong";
 
 /// How it is with the source pod.
 pub(in super::super) enum Served<'a> {
@@ -114,6 +122,17 @@ impl<'a> Round<'a> {
                 return Served::Broke(found, reason, message, next);
             }
             // Its time is over, and with its certificate that of the importer.
+            Worker::Done(_) | Worker::Late(_) if self.had_its_time(target, found) => {
+                let message = format!(
+                    "PVC {} was read for {} hours, as long as a certificate holds, and the device of PVC {} is not whole: a clone goes \
+                     on from there only in a file system; clone into a PVC with volumeMode Filesystem, or have the CSI driver clone it \
+                     (cloneStrategy: csi-clone in the StorageProfile)",
+                    cloned.shown(),
+                    DEVICE.as_hours(),
+                    super::super::claim_name(target)
+                );
+                return Served::Stopped(Stop::Never(TOO_LONG, message));
+            }
             Worker::Done(_) | Worker::Late(_) => {
                 self.deletes(Some(found));
                 self.deletes(self.world.worker_for(target, Work::Import).filter(|pod| !pod.has_ended()));
@@ -138,7 +157,8 @@ impl<'a> Round<'a> {
         if let Some(stop) = self.in_use(source) {
             return Served::Stopped(stop);
         }
-        if let Some(stop) = is_crowded(self.world, source) {
+        let own = target.meta.namespace.as_deref().unwrap_or_default();
+        if let Some(stop) = is_crowded(self.world, source, own) {
             return Served::Stopped(stop);
         }
         // Somebody's pod wrote to it when that was asked last.
@@ -161,7 +181,7 @@ impl<'a> Round<'a> {
             source,
             target: &target.meta,
             attempt: self.next.restart_count.unwrap_or(0),
-            deadline: deadline(&span, self.now),
+            deadline: if target.is_block() { end(&span) } else { deadline(&span, self.now) },
         };
         let object = pod::pod(name, &around);
         self.after.unused(&source.meta);
@@ -170,6 +190,14 @@ impl<'a> Round<'a> {
             Served::Waits("Pending".to_owned(), format!("the source pod {namespace}/{name} is being made"))
         };
         used.unwrap_or_else(made)
+    }
+
+    /// The importer pod of a device ran beside this source pod for as long as any can.
+    fn had_its_time(&self, target: &PersistentVolumeClaim, source: &Pod) -> bool {
+        let made = |pod: &Pod| pod.meta.creation_timestamp.as_ref()?.parse::<Timestamp>().ok();
+        let reader = self.world.worker_for(target, Work::Import).and_then(made);
+        let time = reader.map(|reader| self.now.duration_since(reader));
+        target.is_block() && made(source).is_some() && time.is_some_and(|time| time >= DEVICE)
     }
 
     /// Somebody writes to the source.
@@ -206,19 +234,22 @@ impl<'a> Round<'a> {
     }
 }
 
-/// So many clones read from the source that another one waits.
-fn is_crowded(world: &World, source: &PersistentVolumeClaim) -> Option<Stop> {
+/// So many clones read from the source that another one into the namespace `own` waits.
+fn is_crowded(world: &World, source: &PersistentVolumeClaim, own: &str) -> Option<Stop> {
     let owned = world.marked(&Mark::Owner(source.meta.uid.clone()?)).filter(|key| key.kind == Kind::Pod);
     let pods = owned.filter_map(|key| world.pods.get(&key.namespace, &key.name));
-    let is_source_pod = |pod: &&Pod| {
-        pod.meta.namespace == source.meta.namespace && pod.serves().is_some() && !pod.has_ended()
-    };
-    if pods.filter(is_source_pod).count() < MOST {
+    let targets = pods
+        .filter(|pod| pod.meta.namespace == source.meta.namespace && !pod.has_ended())
+        .filter_map(|pod| Some(pod.serves()?.0));
+    let targets: Vec<&str> = targets.collect();
+    let taken = targets.iter().filter(|target| **target == own).count();
+    if taken < PLACES.saturating_sub(targets.len()) {
         return None;
     }
     let namespace = source.meta.namespace.as_deref().unwrap_or_default();
     let message = format!(
-        "{MOST} other clones read PVC {namespace}/{} now: this one begins when one of them has ended",
+        "other clones read PVC {namespace}/{} now, and the namespace {own} has its share of the {PLACES} places: this one begins when \
+         one of them has ended",
         super::super::claim_name(source)
     );
     Some(Stop::Waits("CloneSourceBusy", message))

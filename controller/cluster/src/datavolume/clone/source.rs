@@ -89,17 +89,25 @@ impl<'a> Round<'a> {
         let claim = claim.filter(|claim| self.is_ours(claim));
         let own = self.volume.metadata.namespace.as_deref().unwrap_or_default();
         let far = self.far(claim);
-        let veiled = |stop: Stop| far.clone().map_or(stop, |message| Stop::Waits(NO_DATA_SOURCE, message));
-        let (namespace, name) = match self.named(claim).map_err(&veiled)? {
+        let over = |veil: &Option<String>, stop: Stop| {
+            veil.clone().map_or(stop, |message| Stop::Waits(NO_DATA_SOURCE, message))
+        };
+        // Who may clone all of its namespace is told how it is with a DataSource, but not of other namespaces.
+        let may_know = match self.far_source().filter(|_| far.is_some()) {
+            Some(source) => self.holds_token_of(source)?,
+            None => false,
+        };
+        let veil = if may_know { None } else { far.clone() };
+        let (namespace, name) = match self.named(claim).map_err(|stop| over(&veil, stop))? {
             Named::Claim(namespace, name) => (namespace, name),
             Named::Snapshot(namespace, name) => {
-                return way::snapshot(own, namespace, name).map(Some).map_err(veiled);
+                return way::snapshot(own, namespace, name).map(Some).map_err(|stop| over(&veil, stop));
             }
         };
         // One that is served already was permitted when its source pod was made.
         let is_served = claim.is_some_and(|claim| self.is_served(claim, &namespace, &name));
         if !is_served {
-            self.permitted(&namespace, &name).map_err(veiled)?;
+            self.permitted(&namespace, &name).map_err(|stop| over(&far, stop))?;
         }
         let source = self.ready(&namespace, &name, claim.is_some())?;
         if let Some(claim) = claim {
@@ -110,17 +118,16 @@ impl<'a> Round<'a> {
     }
 
     /// The one word on a DataSource of another namespace: whether it is there, whether it is ready, and where it leads to is nobody's
-    /// business who may not clone that. Nothing where the DataVolume names none, or was permitted when its PVC was made.
+    /// business who may not clone that ([`Round::holds_token_of`] says who may). Nothing where the DataVolume names none, or was permitted
+    /// when its PVC was made.
     fn far(&self, claim: Option<&PersistentVolumeClaim>) -> Option<String> {
-        let own = self.volume.metadata.namespace.as_deref().unwrap_or_default();
-        let named = self.volume.spec.source_ref.as_ref().filter(|_| self.volume.spec.source.is_none())?;
-        let home = named.namespace.as_deref().filter(|home| !home.is_empty() && *home != own)?;
+        let (home, source) = self.far_source()?;
         let (group, plural, part) = clones::RIGHT;
         claim.and_then(noted).is_none().then(|| {
             format!(
-                "DataSource {home}/{} is not ready, or who made this DataVolume may not clone what it leads to: when it is ready, let \
-                 somebody who may create {plural}/{part} ({group}) in the namespace of its PVC delete the DataVolume and make it again",
-                named.name
+                "DataSource {home}/{source} is not ready, or who made this DataVolume may not clone what it leads to: when it is ready, \
+                 let somebody who may create {plural}/{part} ({group}) in the namespace of its PVC delete the DataVolume and make it \
+                 again"
             )
         })
     }

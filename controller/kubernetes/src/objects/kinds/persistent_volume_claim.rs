@@ -23,7 +23,12 @@ pub(crate) const ABOUT: About = About {
     // An upload is for one PVC, whose annotations say whether its pod takes it.
     proxy: Use { verbs: &[(None, &["get"])], ..Use::NONE },
     touches: |world, key| {
-        users(world, key).into_iter().chain(disks(world, &key.namespace, &key.name)).collect()
+        // VMIs of a PVC wait until the storage has cloned it.
+        let source = world.pvcs.get(&key.namespace, &key.name).and_then(PersistentVolumeClaim::cloned_from);
+        let source = source.map(|name| Key::new(Kind::DataVolume, &*key.namespace, name));
+        let waiting = source.iter().flat_map(|source| users(world, source));
+        let own = users(world, key).into_iter().chain(disks(world, &key.namespace, &key.name));
+        own.chain(waiting).collect()
     },
     ..About::named("v1", "PersistentVolumeClaim", "persistentvolumeclaims")
 };
@@ -104,6 +109,14 @@ impl PersistentVolumeClaim {
         (named.api_group.as_deref() == Some(GROUP)).then_some(named)
     }
 
+    /// The PVC of the same namespace that its storage makes it a clone of.
+    pub fn cloned_from(&self) -> Option<&str> {
+        let named = self.spec.data_source.as_ref()?;
+        let is_claim = named.kind == Kind::PersistentVolumeClaim.name()
+            && named.api_group.as_deref().unwrap_or_default().is_empty();
+        is_claim.then_some(named.name.as_str())
+    }
+
     /// The name of the PVC that is filled in its place.
     pub fn prime(&self) -> Option<String> {
         self.meta.uid.as_ref().map(|uid| format!("{PRIME}{uid}"))
@@ -141,9 +154,14 @@ impl Kept for PersistentVolumeClaim {
 
     fn marks(&self) -> Vec<Mark> {
         let namespace = self.meta.namespace.clone().unwrap_or_default();
-        let named =
-            self.populator().map(|named| Mark::FilledFrom(named.kind.clone(), namespace, named.name.clone()));
-        owner::mark(&self.meta).into_iter().chain(named).collect()
+        let named = self
+            .populator()
+            .map(|named| Mark::FilledFrom(named.kind.clone(), namespace.clone(), named.name.clone()));
+        let kind = Kind::PersistentVolumeClaim.name();
+        let cloned = self
+            .cloned_from()
+            .map(|name| Mark::FilledFrom(kind.to_owned(), namespace.clone(), name.to_owned()));
+        owner::mark(&self.meta).into_iter().chain(named).chain(cloned).collect()
     }
 }
 

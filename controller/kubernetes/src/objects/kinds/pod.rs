@@ -43,6 +43,7 @@ pub(crate) const ABOUT: About = About {
         world.warnings.remove(&(key.namespace.clone(), key.name.clone()));
         world.reports.remove(&(key.namespace.clone(), key.name.clone()));
         world.silent.remove(&(key.namespace.clone(), key.name.clone()));
+        world.still.remove(&(key.namespace.clone(), key.name.clone()));
     },
     ..About::named("v1", "Pod", "pods")
 };
@@ -59,8 +60,9 @@ pub(super) fn touched(world: &World, key: &Key) -> Vec<Key> {
         Some(owner) if owner.kind == Kind::PersistentVolumeClaim.name() => {
             // A VMI waits until nobody works on its disk.
             let disk = Key::new(Kind::DataVolume, namespace, &owner.name);
-            let served = world.pods.get(namespace, name).and_then(Pod::serves);
-            let target = served.map(|(namespace, name)| Key::new(Kind::DataVolume, namespace, name));
+            let target =
+                world.pods.get(namespace, name).filter(|pod| world.is_of_clone(pod)).and_then(Pod::serves);
+            let target = target.map(|(namespace, name)| Key::new(Kind::DataVolume, namespace, name));
             users(world, &disk)
                 .into_iter()
                 .chain(target)
@@ -193,6 +195,50 @@ impl World {
         pods.filter(|pod| {
             let target = pod.meta.labels.get(clones::TARGET_LABEL);
             target.is_some_and(|uid| pod.meta.name.as_deref() == Some(names::cloner(uid).as_str()))
+        })
+    }
+
+    /// A pod serves a disk to the clone that it says; or to one that is not there any more, and has to go. Labels and annotations are
+    /// written by whoever makes a pod, in a namespace of their own too: so the PVC of the clone has to name the source pod's namespace.
+    fn is_of_clone(&self, pod: &Pod) -> bool {
+        let uid = pod.meta.labels.get(clones::TARGET_LABEL);
+        let is_named = uid.is_some_and(|uid| pod.meta.name.as_deref() == Some(names::cloner(uid).as_str()));
+        let Some((namespace, name)) = pod.serves().filter(|_| is_named) else { return false };
+        match self.pvcs.get(namespace, name) {
+            Some(claim) if claim.meta.uid.as_ref() == uid => {
+                let request = claim.meta.annotations.get(clones::CLONE_REQUEST);
+                let source = request.and_then(|request| names::namespaced(request));
+                source.map(|(namespace, _)| namespace) == pod.meta.namespace.as_deref()
+            }
+            Some(_) => !pod.is_going(),
+            None => true,
+        }
+    }
+
+    /// The pod that serves the disk of this PVC to a clone which is there, by its name: nobody else's.
+    pub fn serves_clone_of(&self, pod: &Pod, claim: &PersistentVolumeClaim) -> bool {
+        let target = pod.serves().and_then(|(namespace, name)| self.pvcs.get(namespace, name));
+        let is_owned =
+            owner::controller(&pod.meta).map(|owner| owner.uid.as_str()) == claim.meta.uid.as_deref();
+        is_owned
+            && target
+                .is_some_and(|target| target.meta.uid.as_ref() == pod.meta.labels.get(clones::TARGET_LABEL))
+            && self.is_of_clone(pod)
+    }
+
+    /// A PVC that its storage makes a clone of this one, and has not made yet, for a DataVolume: nothing is written to this one meanwhile.
+    pub fn copied_into(&self, claim: &PersistentVolumeClaim) -> Option<&PersistentVolumeClaim> {
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        let kind = Kind::PersistentVolumeClaim.name().to_owned();
+        let mark = Mark::FilledFrom(kind, text(&claim.meta.namespace), text(&claim.meta.name));
+        let mut clones = self.marked(&mark).filter_map(|key| self.pvcs.get(&key.namespace, &key.name));
+        clones.find(|clone| {
+            let is_ours =
+                owner::controller(&clone.meta).is_some_and(|owner| owner.kind == Kind::DataVolume.name());
+            is_ours
+                && clone.cloned_from().is_some()
+                && !clone.is_bound()
+                && clone.meta.deletion_timestamp.is_none()
         })
     }
 

@@ -411,6 +411,53 @@ fn a_source_pod_whose_certificate_ends_makes_room_for_another() {
     assert!(sim.objects.contains_key(&importer()), "and the next importer pod goes on");
 }
 
+/// A clone onto a device whose source pod serves, and whose importer pod runs.
+fn onto_a_device() -> Sim {
+    let mut sim = cluster();
+    let mut spec = pvc(S);
+    spec["storage"] = json!({"volumeMode": "Block"});
+    let object = volume(&sim, spec);
+    sim.put(Kind::DataVolume, object);
+    sim.settle();
+    bound(&mut sim);
+    let pod = source_pod(&sim);
+    runs(&mut sim, &pod, "cdi-clone-source");
+    runs(&mut sim, &importer(), "importer");
+    sim
+}
+
+/// A device has no journal: what is not done when the certificates end begins anew, and would do so for ever.
+#[test]
+fn a_device_is_served_for_a_day_and_a_clone_that_takes_longer_has_failed() {
+    let hours = |sim: &Sim| {
+        let env = sim.get(&source_pod(sim))["spec"]["containers"][0]["env"].clone();
+        let deadline =
+            env.as_array().unwrap().iter().find(|one| one["name"] == "DEADLINE").unwrap()["value"].clone();
+        let deadline: jiff::Timestamp = deadline.as_str().unwrap().parse().unwrap();
+        deadline.duration_since(sim.now).as_hours()
+    };
+    assert!(hours(&copying()) <= 12, "a file goes on with the next pod");
+    let mut sim = onto_a_device();
+    assert!(hours(&sim) >= 23, "{}", hours(&sim));
+    sim.later(24 * 3600);
+    let pod = source_pod(&sim);
+    worker_is_late(&mut sim, &pod);
+    sim.settle();
+    assert_eq!((phase(&sim), said(&sim, "Running").1.as_str()), ("Failed", "CloneTooLong"));
+    assert!(said(&sim, "Running").2.contains("volumeMode Filesystem"), "{:?}", said(&sim, "Running"));
+    assert!(crate::sim::is_going(sim.get(&importer())));
+    // One whose importer pod came late has not had its time.
+    let mut sim = onto_a_device();
+    sim.later(3600);
+    let pod = source_pod(&sim);
+    worker_is_late(&mut sim, &pod);
+    sim.settle();
+    assert_ne!(phase(&sim), "Failed");
+    sim.vanish(&importer());
+    sim.settle();
+    assert!(sim.objects.contains_key(&source_pod(&sim)), "another one serves");
+}
+
 #[test]
 fn a_target_smaller_than_its_source_is_refused_with_both_numbers() {
     let mut sim = cluster();

@@ -31,7 +31,8 @@ fn without_the_right_a_pvc_of_another_namespace_is_not_cloned() {
         sim.settle();
         assert_eq!(phase(&sim), "Pending", "{why}");
         let (_, reason, message) = said(&sim, "Running");
-        assert_eq!(reason, "CloneNotPermitted", "{why}");
+        let is_forgotten = why == "another key";
+        assert_eq!(reason, if is_forgotten { "CloneTokenExpired" } else { "CloneNotPermitted" }, "{why}");
         assert!(message.contains("create datavolumes/source (cdi.kubevirt.io)"), "{message}");
         assert!(!sim.objects.contains_key(&claim()) && left(&sim).is_empty(), "{why}");
         // Whether the source is there at all is told to nobody.
@@ -40,6 +41,123 @@ fn without_the_right_a_pvc_of_another_namespace_is_not_cloned() {
         sim.settle();
         assert_eq!(said(&sim, "Running").2, message, "{why}");
     }
+}
+
+/// A clone that waits for two exchanges of the keys: it is told so, and not that its maker lacks a right.
+#[test]
+fn a_token_whose_key_is_forgotten_is_said_to_be_so() {
+    for spec in [pvc(S), referred(S)] {
+        let mut sim = cluster();
+        sim.vanish(&golden());
+        let object = volume(&sim, spec.clone());
+        sim.put(Kind::DataVolume, object);
+        sim.settle();
+        let waits = said(&sim, "Running").1;
+        assert!(matches!(waits.as_str(), "CloneSourceNotFound" | "DataSourceNotReady"), "{waits}");
+        let keys = Key::new(Kind::Secret, "kubevirt", SIGNING_KEY);
+        use base64::Engine as _;
+        let text = |bytes: &[u8]| base64::engine::general_purpose::STANDARD.encode(bytes);
+        let public = include_bytes!("../../../../../serve/src/token/other.pub.pem");
+        sim.change(&keys, json!({"data": {PRIVATE_KEY: text(OTHER), PUBLIC_KEY: text(public)}}));
+        sim.settle();
+        // The one before is believed for another hour.
+        sim.later(7200);
+        sim.settle();
+        let (_, reason, message) = said(&sim, "Running");
+        assert_eq!(reason, "CloneTokenExpired", "{spec}");
+        assert!(message.contains("keys are exchanged") && message.contains("make it again"), "{message}");
+        source(&mut sim, S);
+        sim.settle();
+        assert!(!sim.objects.contains_key(&claim()) && left(&sim).is_empty(), "{spec}");
+    }
+}
+
+/// A DataVolume whose maker may clone all of S, by a DataSource there.
+fn later(sim: &Sim) -> Value {
+    let clone = Cloned { source: (S, "os"), target: (T, "disk"), generated: "" };
+    let claims = Claims::cloning_of(serve::token::Named::DataSource, clone, sim.now);
+    let mut object = volume(sim, referred(S));
+    object["metadata"]["annotations"][CLONE_TOKEN] =
+        json!(sign(&Pair::read(PRIVATE).unwrap(), &claims).unwrap());
+    object
+}
+
+#[test]
+fn a_data_source_that_led_nowhere_is_followed_when_it_leads_somewhere() {
+    let mut sim = cluster();
+    let object = later(&sim);
+    sim.put(Kind::DataVolume, object);
+    sim.settle();
+    let (_, reason, message) = said(&sim, "Running");
+    assert_eq!(reason, "DataSourceNotReady");
+    assert!(message.starts_with("DataSource s/os is not ready (NotFound"), "its maker may know: {message}");
+    data_source(&mut sim, S, "os", json!({"pvc": {"namespace": S, "name": "golden"}}));
+    sim.settle();
+    bound(&mut sim);
+    assert!(sim.objects.contains_key(&source_pod(&sim)));
+}
+
+/// The right that was asked about is one of the namespace of the DataSource.
+#[test]
+fn a_data_source_that_led_nowhere_opens_no_other_namespace() {
+    let mut sim = cluster();
+    source(&mut sim, "u");
+    data_source(&mut sim, S, "os", json!({"pvc": {"namespace": "u", "name": "golden"}}));
+    let object = later(&sim);
+    sim.put(Kind::DataVolume, object);
+    sim.settle();
+    let (_, reason, message) = said(&sim, "Running");
+    assert_eq!(reason, "DataSourceNotReady");
+    assert!(!message.contains("namespace u"), "where it leads to is not told: {message}");
+    assert!(!sim.objects.contains_key(&claim()) && left(&sim).is_empty());
+}
+
+/// Who may change the PVC of the clone is not its maker, and may clone nothing there.
+#[test]
+fn a_pvc_that_says_another_source_than_its_data_source_is_not_served() {
+    let mut sim = cluster();
+    data_source(&mut sim, S, "os", json!({"pvc": {"namespace": S, "name": "golden"}}));
+    let meta = json!({"namespace": S, "name": "secret"});
+    let spec = sim.get(&golden())["spec"].clone();
+    sim.put(
+        Kind::PersistentVolumeClaim,
+        json!({"metadata": meta, "spec": spec, "status": {"phase": "Bound"}}),
+    );
+    let object = later(&sim);
+    sim.put(Kind::DataVolume, object);
+    sim.settle();
+    sim.change(&claim(), json!({"metadata": {"annotations": {CLONE_REQUEST: "s/secret"}}}));
+    bound(&mut sim);
+    assert_eq!(said(&sim, "Running").1, "CloneNotPermitted");
+    assert!(said(&sim, "Running").2.contains("does not lead to this PVC"), "{:?}", said(&sim, "Running"));
+    assert!(left(&sim).is_empty());
+    sim.change(&claim(), json!({"metadata": {"annotations": {CLONE_REQUEST: "s/golden"}}}));
+    sim.settle();
+    sim.later(60);
+    sim.settle();
+    assert!(sim.objects.contains_key(&source_pod(&sim)));
+}
+
+/// Whoever makes pods in a namespace of their own wakes nobody else's clone by them.
+#[test]
+fn forged_source_pods_wake_no_clone_of_others() {
+    let mut sim = copying();
+    let (pod, of) = (source_pod(&sim), uid(&sim));
+    assert!(sim.world.touched(&pod).contains(&disk()));
+    let mut forged = |namespace: &str, name: &str, label: &str, target: &str| {
+        let owner = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "name": "a", "uid": "x", "controller": true});
+        let object = json!({"metadata": {
+            "namespace": namespace, "name": name, "ownerReferences": [owner],
+            "labels": {"kubevirt.io": "cdi-worker", "cdi.kubevirt.io": "cdi-clone-source", TARGET_LABEL: label},
+            "annotations": {TARGET: target},
+        }});
+        let key = sim.put(Kind::Pod, object);
+        sim.world.touched(&key)
+    };
+    assert!(!forged("evil", &pod.name, &of, "t/disk").contains(&disk()), "it is not where the source is");
+    assert!(!forged("evil", "clone-source-y", &of, "t/disk").contains(&disk()), "it is not called so");
+    // One of a clone that is gone has to go.
+    assert!(forged("evil", "clone-source-z", "z", "t/disk").contains(&disk()));
 }
 
 /// Before the webhook stood, anybody could have written the annotation.

@@ -1,7 +1,7 @@
 //! How long a clone waits, how often it is looked at meanwhile, and who waits for it.
 
-use super::super::reader::UNREAD;
-use super::super::serve::MOST;
+use super::super::reader::{STALLED, UNREAD};
+use super::super::serve::PLACES;
 use super::*;
 use jiff::SignedDuration;
 use kubernetes::worker::ATTEMPT;
@@ -68,8 +68,115 @@ fn a_source_pod_stays_while_it_is_read_from_and_between_two_readers() {
     assert_eq!(said(&sim, "Running").1, UNREAD);
 }
 
+/// Its image is not there, or no node has room for it: VMs of the source wait no longer than others do.
+#[test]
+fn a_source_pod_that_does_not_become_ready_goes_and_comes_back_later() {
+    let mut sim = cluster();
+    let object = volume(&sim, pvc(S));
+    sim.put(Kind::DataVolume, object);
+    sim.settle();
+    bound(&mut sim);
+    let pod = source_pod(&sim);
+    passes(&mut sim, 599);
+    assert!(sim.objects.contains_key(&pod), "it is waited for");
+    passes(&mut sim, 1);
+    assert!(!sim.objects.contains_key(&pod));
+    let (_, reason, message) = said(&sim, "Running");
+    assert_eq!(reason, UNREAD);
+    assert!(
+        message.contains("the source pod s/clone-source-") && message.contains("within 10 minutes"),
+        "{message}"
+    );
+    passes(&mut sim, 59);
+    assert!(!sim.objects.contains_key(&pod));
+    passes(&mut sim, 1);
+    assert!(sim.objects.contains_key(&pod), "another one is there");
+}
+
+/// What a worker pod counts now.
+fn counts(sim: &mut Sim, pod: &Key, done: u64) {
+    let uid = sim.get(pod)["metadata"]["uid"].as_str().unwrap().to_owned();
+    let report = api::job::Report { stage: Stage::Moving, done, ..Default::default() };
+    let now = sim.now;
+    sim.world.says((pod.namespace.clone(), pod.name.clone()), uid, report, now);
+    sim.settle();
+}
+
+#[test]
+fn an_importer_that_reads_nothing_does_not_keep_the_source() {
+    let mut sim = copying();
+    let pod = source_pod(&sim);
+    is_ready(&mut sim, &pod);
+    counts(&mut sim, &pod, 1);
+    counts(&mut sim, &importer(), 1);
+    passes(&mut sim, 1700);
+    counts(&mut sim, &pod, 2);
+    passes(&mut sim, 1799);
+    assert!(!crate::sim::is_going(sim.get(&pod)), "something was sent in the last half hour");
+    passes(&mut sim, 1);
+    assert!(crate::sim::is_going(sim.get(&pod)));
+    let (_, reason, message) = said(&sim, "Running");
+    assert_eq!(reason, STALLED);
+    assert!(message.contains("the importer pod importer-disk has read nothing"), "{message}");
+    let at = |sim: &Sim| sim.get(&disk())["status"]["restartCount"].clone();
+    let before = at(&sim);
+    passes(&mut sim, 30);
+    assert_eq!(
+        (said(&sim, "Running").1.as_str(), at(&sim)),
+        (STALLED, before),
+        "it is said as long as it waits"
+    );
+}
+
+/// Zeros of a device are written, and not sent: the importer counts them. It is somebody's who may count what he likes.
+#[test]
+fn an_importer_that_says_it_works_is_believed_for_a_while() {
+    let mut sim = copying();
+    let pod = source_pod(&sim);
+    is_ready(&mut sim, &pod);
+    counts(&mut sim, &pod, 1);
+    for done in 1..6 {
+        counts(&mut sim, &importer(), done);
+        passes(&mut sim, 1200);
+        assert!(!crate::sim::is_going(sim.get(&pod)), "{done}");
+    }
+    counts(&mut sim, &importer(), 7);
+    passes(&mut sim, 1200);
+    assert!(crate::sim::is_going(sim.get(&pod)), "two hours have passed");
+}
+
+/// So many clones of S/golden into a namespace are wanted, and have their PVCs.
+fn wanted(sim: &mut Sim, namespace: &str, count: usize) {
+    let names: Vec<String> = (0..count).map(|number| format!("disk{number}")).collect();
+    for name in &names {
+        let token =
+            token(sim, PRIVATE, Cloned { source: (S, "golden"), target: (namespace, name), generated: "" });
+        let meta = json!({"namespace": namespace, "name": name, "annotations": {CLONE_TOKEN: token}});
+        sim.put(Kind::DataVolume, json!({"metadata": meta, "spec": pvc(S)}));
+    }
+    sim.settle();
+    for name in &names {
+        sim.change(&key(Kind::PersistentVolumeClaim, namespace, name), json!({"status": {"phase": "Bound"}}));
+    }
+    sim.settle();
+}
+
+/// However many clones one namespace wants, one of another namespace begins.
+#[test]
+fn namespaces_share_the_places_of_a_source() {
+    let mut sim = cluster();
+    let mut got = Vec::new();
+    for namespace in ["t", "u", "v", "w", "x"] {
+        let before = sim.keys(Kind::Pod).len();
+        wanted(&mut sim, namespace, PLACES);
+        got.push(sim.keys(Kind::Pod).len() - before);
+    }
+    assert_eq!(got, [4, 2, 1, 1, 0], "of {PLACES}");
+}
+
 #[test]
 fn one_source_has_few_source_pods_at_a_time() {
+    const MOST: usize = PLACES / 2;
     let mut sim = cluster();
     source(&mut sim, T);
     let names: Vec<String> = (0..=MOST).map(|number| format!("disk{number}")).collect();

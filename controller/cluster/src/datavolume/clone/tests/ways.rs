@@ -55,6 +55,44 @@ fn a_csi_driver_is_not_asked_while_a_vmi_runs_on_the_source() {
     assert_eq!(sim.get(&claim())["spec"]["dataSource"]["name"], "golden");
 }
 
+/// A driver that copies a disk which is written meanwhile makes what a power failure leaves.
+#[test]
+fn no_vmi_starts_on_the_source_while_a_csi_driver_copies_it() {
+    let mut sim = csi();
+    sim.put(Kind::DataVolume, json!({"metadata": {"namespace": T, "name": "disk"}, "spec": pvc(T)}));
+    sim.settle();
+    let mut vmi = crate::sim::vmi("web");
+    vmi["metadata"]["namespace"] = json!(T);
+    vmi["spec"]["volumes"] = json!([{"name": "root", "persistentVolumeClaim": {"claimName": "golden"}}]);
+    let waiting = sim.put(Kind::VirtualMachineInstance, vmi);
+    sim.settle();
+    assert_eq!(sim.pod_of(&waiting), None);
+    let why = sim.condition(&waiting, "DataVolumesReady").unwrap().2;
+    assert!(why.contains("PVC t/golden is being cloned by its storage, into PVC disk"), "{why}");
+    // The clone is there, and that wakes the VMI.
+    sim.change(&claim(), json!({"status": {"phase": "Bound"}}));
+    assert!(sim.world.touched(&claim()).contains(&waiting));
+    sim.settle();
+    assert!(sim.pod_of(&waiting).is_some());
+}
+
+/// A PVC of somebody's own that names another one in its dataSource may never be made: it holds up nobody.
+#[test]
+fn a_pvc_without_a_data_volume_keeps_no_vmi_waiting() {
+    let mut sim = csi();
+    let spec = json!({
+        "accessModes": ["ReadWriteOnce"], "storageClassName": "none", "resources": {"requests": {"storage": "2Gi"}},
+        "dataSource": {"kind": "PersistentVolumeClaim", "name": "golden"},
+    });
+    sim.put(Kind::PersistentVolumeClaim, json!({"metadata": {"namespace": T, "name": "own"}, "spec": spec}));
+    let mut vmi = crate::sim::vmi("web");
+    vmi["metadata"]["namespace"] = json!(T);
+    vmi["spec"]["volumes"] = json!([{"name": "root", "persistentVolumeClaim": {"claimName": "golden"}}]);
+    let vmi = sim.put(Kind::VirtualMachineInstance, vmi);
+    sim.settle();
+    assert!(sim.pod_of(&vmi).is_some());
+}
+
 #[test]
 fn a_csi_driver_is_not_asked_while_a_pod_mounts_the_source() {
     let mut sim = csi();
