@@ -28,6 +28,8 @@ pub const DESIRED_DIGEST: &str = "cdi.kubevirt.io/storage.import.sourceDesiredDi
 pub const ALLOW_ADOPTION: &str = "cdi.kubevirt.io/allowClaimAdoption";
 /// Says of a DataVolume that its PVC comes from elsewhere with its content, for example from a backup. Any value says so.
 pub const PRE_POPULATED: &str = "cdi.kubevirt.io/storage.prePopulated";
+/// Uid of the DataVolume that takes a PVC which was there before it, while it does so.
+pub const ADOPTED_BY: &str = "cdi.kubevirt.io/storage.adoptedBy";
 /// Name of the DataVolume, or the PVC, that the content of a PVC was written for.
 pub const POPULATED_FOR: &str = "cdi.kubevirt.io/storage.populatedFor";
 /// Says of a PVC that its `dataSource` or `dataSourceRef` fills it, and no worker pod of its DataVolume.

@@ -12,24 +12,34 @@
 //! virt-controller to the same two annotations. With `storage.prePopulated` on the DataVolume no PVC is made: the DataVolume
 //! waits for one.
 //!
+//! ```text
+//!  DataVolume: finalizer ─► PVC: owner, note ─► is the DataVolume there, and not deleted? ─► Succeeded ─► note and finalizer go
+//!                                                   └─ it is deleted: the PVC has its owners as before ─► finalizer goes
+//! ```
+//!
 //! With `storage.checkStaticVolume` on the DataVolume a PVC is made for the PersistentVolume that is reserved for it, and taken as it
 //! is too.
 //!
 //! **Guarantees.** A PVC that somebody else looks after is never taken, nor one that a pod of ours still writes to, nor one whose
 //! disk is not whole. A DataVolume takes a PVC once: what somebody took away from one that has succeeded or failed (`kubectl delete
-//! dv --cascade=orphan`) stays away. Before it takes one, the DataVolume itself is asked for: a PVC that is owned by what is gone
-//! goes, too. The uids of objects that a backup brought back are new: nothing here compares one with an older one.
-//! **Caveats.** A DataVolume that is deleted in the moment between that question and the owner reference takes the PVC along, as
-//! one that is deleted just afterwards does. What is in a PVC that is taken nobody looks at, nor whether it is as large as the
-//! DataVolume asks for.
+//! dv --cascade=orphan`) stays away. A PVC that is owned by what is gone goes, too: so a finalizer holds the DataVolume until it is
+//! known that nobody deleted it before it had the PVC; where somebody did, the PVC is given back ([`ends`]). The uids of objects that a
+//! backup brought back are new: nothing here compares one with an older one.
+//! **Caveats.** A DataVolume that is deleted after it says `Succeeded` takes the PVC along, as every other one does; and so does one that
+//! is deleted in that moment with `--cascade=foreground`. What is in a PVC that is taken nobody looks at, nor whether it is as large as
+//! the DataVolume asks for.
 
 use super::{Round, claim_name};
-use api::cdi::annotations::{ALLOW_ADOPTION, CHECK_STATIC_VOLUME, POD_PHASE, POPULATED_FOR, PRE_POPULATED};
+use api::cdi::annotations::{
+    ADOPTED_BY, ALLOW_ADOPTION, CHECK_STATIC_VOLUME, POD_PHASE, POPULATED_FOR, PRE_POPULATED,
+};
 use api::datavolume::{ConditionType, DataVolume, Phase};
 use api::meta::ObjectMeta;
 use api::wire::Wire;
-use kubernetes::objects::{Kind, Mark, PersistentVolumeClaim, World, owner};
+use kubernetes::objects::{ADOPTS, Kind, Mark, PersistentVolumeClaim, World, owner};
+use kubernetes::plan::Plan;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// Why a DataVolume takes a PVC that was there before it.
 pub(super) fn reason(
@@ -54,6 +64,42 @@ pub(super) fn reason(
     } else {
         None
     }
+}
+
+/// The end of an adoption: the DataVolume has the PVC, or was deleted before and gives it back.
+pub(super) fn ends(volume: &DataVolume, claim: Option<&PersistentVolumeClaim>, plan: &mut Plan) {
+    let meta = &volume.metadata;
+    let has_it = volume.status.as_ref().and_then(|status| status.phase.as_ref()) == Some(&Phase::Succeeded);
+    if !meta.finalizers.iter().any(|name| name == ADOPTS) || !has_it && meta.deletion_timestamp.is_none() {
+        return;
+    }
+    let noted = claim
+        .filter(|claim| meta.uid.is_some() && claim.meta.annotations.get(ADOPTED_BY) == meta.uid.as_ref());
+    if let Some(claim) = noted {
+        let of = |owners: Vec<Value>, annotations: &BTreeMap<String, String>| {
+            let meta = json!({"ownerReferences": owners, "annotations": annotations});
+            json!({"metadata": meta})
+        };
+        let owners = || claim.meta.owner_references.iter();
+        let kept = owners().filter(|owner| has_it || Some(&owner.uid) != meta.uid.as_ref());
+        let mut annotations = claim.meta.annotations.clone();
+        annotations.remove(ADOPTED_BY);
+        let is = of(owners().map(Wire::write).collect(), &claim.meta.annotations);
+        let should = of(kept.map(Wire::write).collect(), &annotations);
+        plan.update(Kind::PersistentVolumeClaim, &claim.meta, &is, &should, false);
+    }
+    holds(meta, others(meta).collect(), plan);
+}
+
+/// The finalizers of a DataVolume beside that of an adoption.
+fn others(meta: &ObjectMeta) -> impl Iterator<Item = &str> {
+    meta.finalizers.iter().map(String::as_str).filter(|name| *name != ADOPTS)
+}
+
+/// Gives a DataVolume these finalizers and no others.
+fn holds(meta: &ObjectMeta, finalizers: Vec<&str>, plan: &mut Plan) {
+    let whole = |finalizers: Value| json!({"metadata": {"finalizers": finalizers}});
+    plan.update(Kind::DataVolume, meta, &whole(json!(meta.finalizers)), &whole(json!(finalizers)), false);
 }
 
 /// The PVC of a DataVolume, as it is made where a volume with its content is reserved for it: bound to that, and whole. Only
@@ -90,9 +136,14 @@ impl Round<'_> {
             json!({"metadata": {"ownerReferences": should, "annotations": claim.meta.annotations}});
         // In one step: a disk that is its own and not whole would be filled.
         should["metadata"]["annotations"][POD_PHASE] = json!("Succeeded");
-        self.before.present(Kind::DataVolume, &self.volume.metadata);
+        should["metadata"]["annotations"][ADOPTED_BY] = json!(self.volume.metadata.uid);
+        let meta = &self.volume.metadata;
+        self.before.present(Kind::DataVolume, meta);
+        holds(meta, others(meta).chain([ADOPTS]).collect(), &mut self.before);
         // First: one that is not its owner has not succeeded.
         self.before.update(Kind::PersistentVolumeClaim, &claim.meta, &is, &should, false);
+        // Whoever deleted it before this did not delete the PVC.
+        self.before.present(Kind::DataVolume, meta);
         self.say_bound(claim);
         let message = format!("PVC {} is taken as it is: {why}", claim_name(claim));
         self.is_whole(&message);

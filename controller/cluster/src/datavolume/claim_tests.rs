@@ -163,6 +163,68 @@ fn no_pvc_is_taken_for_a_datavolume_that_is_gone_or_going() {
     }
 }
 
+/// Whenever it is deleted: a PVC goes with a DataVolume that has it, and with no other.
+#[test]
+fn a_datavolume_that_is_deleted_while_it_takes_a_pvc_does_not_take_it_along() {
+    let begins = || {
+        let mut sim = Sim::new();
+        class(&mut sim, "Immediate");
+        sim.put(Kind::PersistentVolumeClaim, found(json!({"cdi.kubevirt.io/allowClaimAdoption": "true"})));
+        sim.put(Kind::DataVolume, volume(json!({})));
+        let plan = crate::decide(&sim.world, &disk(), sim.now);
+        (sim, plan)
+    };
+    let ends = |mut sim: Sim, why: &str| {
+        let has_it = sim.objects.get(&disk()).is_some_and(|volume| volume["status"]["phase"] == "Succeeded");
+        sim.delete(&disk());
+        sim.settle();
+        assert!(!sim.objects.contains_key(&disk()), "{why}");
+        assert_eq!(sim.objects.contains_key(&claim()), !has_it, "{why}");
+        if !has_it {
+            let meta = &sim.get(&claim())["metadata"];
+            assert!(meta["ownerReferences"].as_array().is_none_or(Vec::is_empty), "{why}: {meta}");
+            assert!(meta["annotations"]["cdi.kubevirt.io/storage.adoptedBy"].is_null(), "{why}: {meta}");
+        }
+    };
+    let mut had = 0;
+    for (requests, is_done) in (0..7).flat_map(|requests| [(requests, false), (requests, true)]) {
+        let (mut sim, plan) = begins();
+        sim.wire.breaks = Some((requests, is_done));
+        drop(crate::sim::door::carry_out(&mut sim, plan));
+        sim.wire.breaks = None;
+        had += usize::from(phase(&sim) == "Succeeded");
+        ends(sim, &format!("{requests} {is_done}"));
+    }
+    assert!((1..14).contains(&had), "{had}");
+    // Between two steps, and the picture does not have it yet.
+    for at in 0..4 {
+        let (mut sim, mut plan) = begins();
+        let late = kubernetes::plan::Plan { steps: plan.steps.split_off(at), again: None };
+        assert!(crate::sim::door::carry_out(&mut sim, plan).failed.is_none(), "{at}");
+        sim.delete(&disk());
+        let done = crate::sim::door::carry_out(&mut sim, late);
+        assert!(done.failed.is_some(), "{at}");
+        ends(sim, &format!("before step {at}"));
+    }
+}
+
+#[test]
+fn a_datavolume_that_has_taken_a_pvc_is_held_no_longer() {
+    let mut sim = Sim::new();
+    class(&mut sim, "Immediate");
+    sim.put(Kind::PersistentVolumeClaim, found(json!({"cdi.kubevirt.io/allowClaimAdoption": "true"})));
+    sim.put(Kind::DataVolume, volume(json!({})));
+    sim.settle();
+    assert_eq!(phase(&sim), "Succeeded");
+    let held = sim.get(&disk())["metadata"]["finalizers"].clone();
+    assert!(held.as_array().is_none_or(Vec::is_empty), "{held}");
+    assert!(sim.get(&claim())["metadata"]["annotations"]["cdi.kubevirt.io/storage.adoptedBy"].is_null());
+    assert_eq!(
+        sim.get(&claim())["metadata"]["ownerReferences"][0]["uid"],
+        sim.get(&disk())["metadata"]["uid"]
+    );
+}
+
 /// A PVC that is its own and not known to be whole would be filled.
 #[test]
 fn an_adoption_that_breaks_off_writes_over_no_disk() {
@@ -170,8 +232,8 @@ fn an_adoption_that_breaks_off_writes_over_no_disk() {
     class(&mut sim, "Immediate");
     sim.put(Kind::PersistentVolumeClaim, found(json!({"cdi.kubevirt.io/allowClaimAdoption": "true"})));
     sim.put(Kind::DataVolume, volume(json!({})));
-    // The DataVolume is looked at, the PVC is written, and the status is not.
-    sim.wire.breaks = Some((2, false));
+    // The DataVolume is looked at and held, the PVC is written, and the status is not.
+    sim.wire.breaks = Some((3, false));
     let plan = crate::decide(&sim.world, &disk(), sim.now);
     assert!(crate::sim::door::carry_out(&mut sim, plan).failed.is_some());
     assert!(!sim.get(&claim())["metadata"]["ownerReferences"].is_null());

@@ -111,6 +111,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
         }
         plan.steps.extend(round.after.steps);
         plan.again = round.after.again;
+        adopt::ends(volume, claim, &mut plan);
     }
     let uploaded = target.map(|claim| (alone::volume(claim), Work::Upload));
     let imported = filled.map(|volume| (volume, Work::Import));

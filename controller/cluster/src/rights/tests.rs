@@ -114,6 +114,16 @@ fn history() -> Sim {
     sim.change(&target, bound);
     sim.settle();
     assert!(!sim.objects.contains_key(&prime));
+    // A PVC that was there before its DataVolume.
+    let notes = json!({"cdi.kubevirt.io/allowClaimAdoption": "true"});
+    let spec = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
+    let meta = json!({"namespace": "n", "name": "kept", "annotations": notes});
+    let kept = json!({"metadata": meta, "spec": spec, "status": {"phase": "Bound"}});
+    let kept = sim.put(Kind::PersistentVolumeClaim, kept);
+    let spec = json!({"source": {"blank": {}}, "storage": storage});
+    sim.put(Kind::DataVolume, json!({"metadata": {"namespace": "n", "name": "kept"}, "spec": spec}));
+    sim.settle();
+    assert_eq!(sim.get(&kept)["metadata"]["ownerReferences"][0]["kind"], "DataVolume");
     // A StorageClass that comes and goes, and its StorageProfile with it.
     let class = json!({"metadata": {"name": "fast"}, "provisioner": "rancher.io/local-path"});
     let class = sim.put(Kind::StorageClass, class);

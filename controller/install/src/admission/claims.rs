@@ -16,6 +16,9 @@
 //!
 //! `allowClaimAdoption` and `storage.prePopulated` on the DataVolume alone are not enough: the same account makes DataVolumes.
 //!
+//! **An owner is taken away again** from a PVC alone that the same account gave it, as its note `storage.adoptedBy` says: the DataVolume of
+//! that uid was deleted meanwhile. The note comes with the owner, in one update, and goes; so no other PVC loses its owner.
+//!
 //! **The reclaim policy** of a PersistentVolume, and the note of it, change together or not at all:
 //!
 //! ```text
@@ -33,8 +36,8 @@ use super::controller::{base, is_owned};
 use super::{Policy, differ_only, literal, rule, same};
 use crate::Wishes;
 use api::cdi::GROUP;
-use api::cdi::annotations::{ALLOW_ADOPTION, POPULATED_FOR, RECLAIM_POLICY};
-use kubernetes::objects::{Kind, PRIME};
+use api::cdi::annotations::{ADOPTED_BY, ALLOW_ADOPTION, POPULATED_FOR, RECLAIM_POLICY};
+use kubernetes::objects::{ADOPTS, Kind, PRIME};
 
 pub(super) fn policies(wishes: &Wishes) -> [Policy; 1] {
     let only_of_a_hand_over = format!(
@@ -127,13 +130,41 @@ pub(super) fn is_adopted_at_most() -> String {
     let owners = |object: &str| format!("{object}.metadata.?ownerReferences.orValue([])");
     let (new, old) = (owners("object"), owners("oldObject"));
     format!(
-        "{new} == {old} || ({}) && {new}.size() == {old}.size() + 1 && {old}.all(owner, owner in {new} && \
+        "{new} == {old} || {} || ({}) && {new}.size() == {old}.size() + 1 && {old}.all(owner, owner in {new} && \
          !owner.?controller.orValue(false)) && {new}.all(owner, owner in {old} || owner.kind == {} && owner.apiVersion == {} && \
          owner.name == object.metadata.name)",
+        is_given_back(&new, &old),
         may_be_taken("oldObject"),
         literal(Kind::DataVolume.name()),
         literal(Kind::DataVolume.api_version()),
     )
+}
+
+/// Of the owners none is missing but the DataVolume of the note, which goes with it.
+fn is_given_back(new: &str, old: &str) -> String {
+    let (noted, was_noted) = (note("object", ADOPTED_BY), note("oldObject", ADOPTED_BY));
+    format!(
+        "{was_noted} != '' && {noted} == '' && {new}.all(owner, owner in {old}) && \
+         {old}.all(owner, owner in {new} || owner.uid == {was_noted})"
+    )
+}
+
+/// The note of an adoption is as it was, or goes, or comes with the owner that it names.
+pub(super) fn is_noted_with_its_owner() -> String {
+    let (noted, was_noted) = (note("object", ADOPTED_BY), note("oldObject", ADOPTED_BY));
+    let is_owned = |object: &str| {
+        format!("{object}.metadata.?ownerReferences.orValue([]).exists(owner, owner.uid == {noted})")
+    };
+    format!("{noted} == {was_noted} || {noted} == '' || {} && !{}", is_owned("object"), is_owned("oldObject"))
+}
+
+/// The finalizers of a DataVolume are what they were, but for that of an adoption.
+pub(super) fn is_held_for_adoption_at_most() -> String {
+    let held = |object: &str| format!("{object}.metadata.?finalizers.orValue([])");
+    let within = |one: &str, other: &str| {
+        format!("{}.all(name, name == {} || name in {})", held(one), literal(ADOPTS), held(other))
+    };
+    format!("{} && {}", within("object", "oldObject"), within("oldObject", "object"))
 }
 
 /// A PVC of which it is true says itself that the DataVolume of its name may take it.

@@ -7,7 +7,7 @@
 //! | create, patch, delete `persistentvolumeclaims`, patch `persistentvolumes` | those of DataVolumes, and see [`super::claims`]; afterwards annotations of CDI |
 //! | create, patch `datasources` | those of DataImportCrons, which lead to PVCs of their namespace; of all others the status, which has no path of its own |
 //! | patch `dataimportcrons` | their status, which has no path of its own, and the annotation of the newest digest |
-//! | delete `datavolumes` | imports of DataImportCrons, by their label |
+//! | delete, patch `datavolumes` | imports of DataImportCrons, by their label; the finalizer of one that takes a PVC |
 //! | patch `nodes` | the label that VMIs may be scheduled there |
 //! | create, delete `controllerrevisions` | those of VMs, by their names |
 //! | create `configmaps`, `leases` | the names that it declares ([`names`]) |
@@ -52,7 +52,7 @@ const OF_OTHERS: [&str; 2] = ["downwardAPI", "projected"];
 /// For whom a token in a pod may be: the certificate authorities of meshes.
 pub(super) const AUDIENCES: [&str; 2] = ["istio-ca", "identity.l5d.io"];
 
-pub(super) fn policies(wishes: &Wishes) -> [Policy; 10] {
+pub(super) fn policies(wishes: &Wishes) -> [Policy; 11] {
     let base = |name, rules, validations| base(wishes, name, rules, validations);
     let mut made = base("kubevirt-controller-pods", vec![rule("", &["pods"], &["CREATE"])], launcher(wishes));
     // It tries out once what the server keeps of a pod, and nothing comes of that.
@@ -106,8 +106,12 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 10] {
             ),
             (
                 format!("request.operation != 'UPDATE' || {}", super::claims::is_adopted_at_most()),
-                "gives a PVC that nobody looks after, and that says it may be taken, to the DataVolume of its name, and changes no \
-                 other owner",
+                "gives a PVC that nobody looks after, and that says it may be taken, to the DataVolume of its name, takes it from that \
+                 one alone, and changes no other owner",
+            ),
+            (
+                format!("request.operation != 'UPDATE' || {}", super::claims::is_noted_with_its_owner()),
+                "notes which DataVolume takes a PVC only with the update that gives it the PVC",
             ),
             (
                 format!("request.operation != 'UPDATE' || {}", super::claims::is_marked_at_most()),
@@ -153,6 +157,20 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 10] {
         "kubevirt-controller-imports",
         vec![rule("cdi.kubevirt.io", &["datavolumes"], &["DELETE"])],
         vec![(is_import_crons("oldObject"), "deletes only DataVolumes of DataImportCrons")],
+    );
+    let volumes = base(
+        "kubevirt-controller-datavolumes",
+        vec![rule("cdi.kubevirt.io", &["datavolumes"], &["UPDATE"])],
+        vec![(
+            format!(
+                "{} && {}",
+                ["spec", "metadata.labels", "metadata.annotations", "metadata.ownerReferences"]
+                    .map(same)
+                    .join(" && "),
+                super::claims::is_held_for_adoption_at_most(),
+            ),
+            "changes of a DataVolume only the finalizer that holds it while it takes a PVC",
+        )],
     );
     let nodes = base(
         "kubevirt-controller-nodes",
@@ -218,7 +236,7 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 10] {
             ),
         ],
     );
-    [made, touched, claims, sources, crons, imports, nodes, revisions, objects, services]
+    [made, touched, claims, sources, crons, imports, volumes, nodes, revisions, objects, services]
 }
 
 /// A policy that binds virt-controller alone.

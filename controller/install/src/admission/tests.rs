@@ -309,8 +309,20 @@ fn virt_controller_takes_only_a_pvc_that_says_so_and_does_not_say_so_itself() {
     let same =
         "object.metadata.?ownerReferences.orValue([]) == oldObject.metadata.?ownerReferences.orValue([])";
     assert!(
-        owners.starts_with(&format!("request.operation != 'UPDATE' || {same} || {may_be_taken} && ")),
+        owners.starts_with(&format!("request.operation != 'UPDATE' || {same} || "))
+            && owners.contains(&format!(" || {may_be_taken} && ")),
         "{owners}"
+    );
+    // An owner goes again with the note of it, which came with it.
+    let noted = note("oldObject", "storage.adoptedBy");
+    assert!(
+        owners.contains(&format!("{noted} != '' && ")) && owners.contains(&format!("owner.uid == {noted}")),
+        "{owners}"
+    );
+    let comes = about("notes which DataVolume takes a PVC");
+    assert!(
+        comes.contains("object.metadata.?ownerReferences") && comes.contains("!oldObject.metadata"),
+        "{comes}"
     );
     let marks = about("allows the adoption of no PVC");
     let kept = |name: &str| format!("{} == {}", note("object", name), note("oldObject", name));
@@ -322,6 +334,19 @@ fn virt_controller_takes_only_a_pvc_that_says_so_and_does_not_say_so_itself() {
     );
     assert!(marks.starts_with(&begins), "{marks}");
     assert!(marks.ends_with(&format!("|| {}))", populated("object"))), "{marks}");
+}
+
+/// A DataVolume is the user's: what it asks for is changed by nobody else.
+#[test]
+fn virt_controller_changes_nothing_of_a_data_volume_but_its_finalizer() {
+    let said = expressions(&policy("kubevirt-controller-datavolumes"));
+    for kept in ["spec", "labels", "annotations", "ownerReferences"] {
+        assert!(said.contains(&format!(".?{kept}.orValue(null) == ")), "{kept}: {said}");
+    }
+    assert!(
+        said.contains("name == \"cdi.kubevirt.io/adoption\" || name in oldObject.metadata.?finalizers"),
+        "{said}"
+    );
 }
 
 /// Whoever changes the reclaim policy of a volume has the disk of somebody deleted: it changes with the hand-over, in the same

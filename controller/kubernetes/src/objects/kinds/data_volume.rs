@@ -8,12 +8,16 @@ use api::datavolume::{DataVolume, Phase};
 use api::meta::ObjectMeta;
 use serde_json::Value;
 
+/// The finalizer of a DataVolume that takes a PVC which was there before it.
+pub const ADOPTS: &str = "cdi.kubevirt.io/adoption";
+
 pub(crate) const ABOUT: About = About {
     kept: kept!(data_volumes),
     controller: Use {
         follows: &[Selector::ALL],
         verbs: &[
-            (None, &["create", "get", "delete"]),
+            // A finalizer, while it takes a PVC that was there before.
+            (None, &["create", "get", "delete", "patch"]),
             (Some("status"), &["patch"]),
             (Some("finalizers"), &["update"]),
         ],

@@ -36,6 +36,7 @@ mod workload;
 pub use api_service::NAMES as API_SERVICES;
 pub use config_map::{AGGREGATION, BUNDLE, REMOVED};
 pub use controller_revision::{REVISION, is_revision};
+pub use data_volume::ADOPTS;
 pub use kubevirt::NAME as KUBEVIRT;
 pub use lease::NAME as LEASE;
 pub use mutating_webhooks::NAME as MUTATOR;
