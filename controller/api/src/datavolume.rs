@@ -108,6 +108,14 @@ impl Spec {
         self.source.is_none() && self.source_ref.is_none() && (of_pvc || of_storage)
     }
 
+    /// The field by which something of another namespace is read that nobody asks about, and that namespace: a `dataSourceRef`, or
+    /// a VolumeSnapshot.
+    pub fn reads_unasked(&self, namespace: Option<&str>) -> Option<(&'static str, &str)> {
+        let snapshot =
+            || self.clones_out(namespace).filter(|(field, _)| field.starts_with("source.snapshot"));
+        self.reaches_out(namespace).or_else(snapshot)
+    }
+
     /// The field by which a PVC or a snapshot of another namespace is cloned, and that namespace.
     pub fn clones_out(&self, namespace: Option<&str>) -> Option<(&'static str, &str)> {
         let source = self.source.as_ref()?;

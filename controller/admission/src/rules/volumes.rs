@@ -38,9 +38,7 @@ pub(super) fn templates(
         faults.extend(source(&template.spec, &at));
         faults.extend(cdi::unserved(&template.spec, &at));
         // virt-controller makes it, and of these nobody asks whether they may be read by whoever wrote the VM.
-        let is_snapshot = |(field, _): &(&str, &str)| field.starts_with("source.snapshot");
-        let snapshot = template.spec.clones_out(namespace).filter(is_snapshot);
-        if let Some((field, other)) = template.spec.reaches_out(namespace).or(snapshot) {
+        if let Some((field, other)) = template.spec.reads_unasked(namespace) {
             let message = format!(
                 "{at}.{field} is not supported: it is the namespace {other}, and whether it may be read there, nobody asks \
                  (name a PVC by source.pvc)"

@@ -79,7 +79,7 @@ fn faults_of(vm: &VirtualMachine) -> Vec<Fault> {
         faults.extend(is_there.then(|| Fault::not_yet(format!("spec.{field}"))));
     }
     for (i, template) in spec.data_volume_templates.iter().enumerate() {
-        if let Some((field, other)) = template.spec.reaches_out(vm.metadata.namespace.as_deref()) {
+        if let Some((field, other)) = template.spec.reads_unasked(vm.metadata.namespace.as_deref()) {
             let at = format!("spec.dataVolumeTemplates[{i}].spec.{field}");
             let what = format!("not supported: it is in the namespace {other}");
             let fault = Fault::new(at, Reason::NotSupported, what);
@@ -138,6 +138,29 @@ pub(super) fn memory(text: &str) -> Result<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The webhook refuses it: nobody asks whether the VolumeSnapshot may be read there.
+    #[test]
+    fn a_snapshot_of_another_namespace_is_refused_by_its_field() {
+        let vm = |source: Value| {
+            let spec = json!({"source": source, "storage": {"resources": {"requests": {"storage": "1Gi"}}}});
+            let vm = json!({
+                "kind": "VirtualMachine",
+                "metadata": {"name": "web", "namespace": "n"},
+                "spec": {"dataVolumeTemplates": [{"metadata": {"name": "d"}, "spec": spec}], "template": {"spec": {
+                    "domain": {"memory": {"guest": "64Mi"}, "devices": {}},
+                    "volumes": [{"name": "d", "dataVolume": {"name": "d"}}],
+                }}},
+            });
+            check(&vm, &[])
+        };
+        let of = |namespace: &str| json!({"snapshot": {"namespace": namespace, "name": "shot"}});
+        let refused = vm(of("other")).unwrap_err().to_string();
+        assert!(refused.contains("spec.dataVolumeTemplates[0].spec.source.snapshot.namespace"), "{refused}");
+        for own in [of("n"), json!({"pvc": {"namespace": "other", "name": "a"}})] {
+            assert!(vm(own.clone()).is_ok(), "{own}");
+        }
+    }
 
     #[test]
     fn what_a_cluster_of_this_version_does_not_do_alone_is_noted() {
