@@ -219,3 +219,95 @@ fn a_source_that_is_deleted_in_the_middle_is_said_so() {
     space.run(&["delete", "dv", "second"]);
     nothing_is_left(&space);
 }
+
+#[test]
+fn a_pvc_names_what_it_is_a_clone_of() {
+    let Some(space) = Space::new("clones-source") else { return };
+    golden(&space);
+    let source = |kind: &str| {
+        format!(
+            "
+apiVersion: cdi.kubevirt.io/v1beta1
+kind: VolumeCloneSource
+metadata: {{name: gold}}
+spec: {{source: {{{kind}, name: golden}}}}
+"
+        )
+    };
+    let ran = space.try_apply(&source("apiGroup: snapshot.storage.k8s.io, kind: VolumeSnapshot"));
+    assert!(
+        ran.code != 0 && ran.err.contains("spec.source.kind: a VolumeSnapshot is not cloned this way"),
+        "{}",
+        ran.err
+    );
+    space.apply(&source("kind: PersistentVolumeClaim"));
+    let size = space.get("pvc/golden", ".spec.resources.requests.storage");
+    let claim = |size: &str| {
+        format!(
+            "
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {{name: copy}}
+spec:
+  storageClassName: immediate
+  accessModes: [ReadWriteOnce]
+  resources: {{requests: {{storage: '{size}'}}}}
+  dataSourceRef: {{apiGroup: cdi.kubevirt.io, kind: VolumeCloneSource, name: gold}}
+"
+        )
+    };
+    // One that is too small says so, and nothing is read.
+    space.apply(&claim("4Mi"));
+    let said = || {
+        space.get(
+            "pvc/copy",
+            ".metadata.annotations.cdi\\.kubevirt\\.io/storage\\.condition\\.running\\.message",
+        )
+    };
+    until(|| said().contains("smaller than the source"), said);
+    space.run(&["delete", "pvc", "copy"]);
+    space.apply(&claim(&size));
+    until(|| space.get("pvc/copy", ".status.phase") == "Bound", said);
+    assert_eq!(space.get("pvc/copy", ".metadata.annotations.cdi\\.kubevirt\\.io/cloneType"), "copy");
+    nothing_is_left(&space);
+    let volume = "{name: data, persistentVolumeClaim: {claimName: copy}}".to_owned();
+    space.apply(&with_disks(&tiny("web", "Always"), &[("{name: data, disk: {bus: virtio}}", &volume)]));
+    crate::volumes::reads(&mut space.console_when_ready("web"));
+}
+
+/// Whoever may clone all of a namespace need not wait for its DataSource to be ready.
+#[test]
+fn a_data_source_that_leads_nowhere_yet_is_waited_for() {
+    let Some(from) = Space::new("clones-early") else { return };
+    let Some(to) = Space::new("clones-waits") else { return };
+    to.run(&["create", "rolebinding", "alice", "--clusterrole=edit", "--user=alice"]);
+    permits(&from, "--user=alice");
+    let manifest = tempfile::NamedTempFile::new().unwrap();
+    let source = format!("sourceRef: {{kind: DataSource, namespace: {}, name: os}}", from.name);
+    std::fs::write(manifest.path(), clone("copy", &source)).unwrap();
+    let file = manifest.path().to_str().unwrap().to_owned();
+    let token = || to.get("dv/copy", ".metadata.annotations.cdi\\.kubevirt\\.io/storage\\.clone\\.token");
+    // The roles may not be known to the API server yet.
+    let made = || {
+        let is_made = to.try_run(&["--as", "alice", "create", "-f", &file]).code == 0;
+        if is_made && token().is_empty() {
+            to.run(&["delete", "dv", "copy"]);
+            return false;
+        }
+        is_made
+    };
+    until(made, || "alice gets no token".to_owned());
+    until(|| reason(&to, "copy", "Running") == "DataSourceNotReady", || message(&to, "copy", "Running"));
+    golden(&from);
+    from.apply(&format!(
+        "
+apiVersion: cdi.kubevirt.io/v1beta1
+kind: DataSource
+metadata: {{name: os}}
+spec: {{source: {{pvc: {{namespace: {}, name: golden}}}}}}
+",
+        from.name
+    ));
+    phase(&to, "copy", "Succeeded");
+    is_read(&to, "web", "copy");
+}
