@@ -10,6 +10,7 @@
 //! launcher                 what virt-launcher is told and what it tells
 //! node                     what a node can do, as virt-launcher found out
 //! job                      what a program that imports a disk is told; DataVolume (forgiving) ──► Import (strict)
+//! der                      what is looked at of a certificate
 //! yaml                     a text of YAML or JSON becomes values, each with its line
 //! crd                      what an API server is told of the objects, made from the same descriptions
 //! ```
@@ -23,6 +24,7 @@ pub mod configmap;
 pub mod crd;
 pub mod datavolume;
 pub mod defaults;
+pub mod der;
 pub mod duration;
 pub mod fault;
 pub mod job;

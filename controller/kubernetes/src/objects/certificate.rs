@@ -1,8 +1,9 @@
 //! What is looked at of a certificate: its name, from when to when it holds, and whether it is from an authority.
 //!
-//! The dates and the name are read from the certificate itself (DER), by a reader that knows just the way to them; whose
+//! The dates and the name are read from the certificate itself ([`api::der`]); whose
 //! signature it has is for the library to tell that will be asked again when it is shown.
 
+use api::der::{Body, next};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
@@ -100,76 +101,17 @@ pub(super) fn armoured(label: &str, der: &[u8]) -> String {
     pem
 }
 
-const SEQUENCE: u8 = 0x30;
-const SET: u8 = 0x31;
-const OBJECT: u8 = 0x06;
-const VERSION: u8 = 0xa0;
 const UTC_TIME: u8 = 0x17;
 const GENERAL_TIME: u8 = 0x18;
-/// 2.5.4.3
-const COMMON_NAME: [u8; 3] = [0x55, 0x04, 0x03];
 
-/// Certificate { body { (version) serial algorithm issuer { from until } subject … } … }
 fn read(der: CertificateDer<'static>) -> Option<Certificate> {
-    let (whole, _) = expect(&der, SEQUENCE)?;
-    let (mut body, _) = expect(whole, SEQUENCE)?;
-    if body.first() == Some(&VERSION) {
-        body = next(body)?.2;
-    }
-    for _ in ["serial", "algorithm", "issuer"] {
-        body = next(body)?.2;
-    }
-    let (dates, body) = expect(body, SEQUENCE)?;
-    let (kind, from, dates) = next(dates)?;
+    let body = Body::of(&der)?;
+    let (kind, from, dates) = next(body.dates)?;
     let from = time(kind, from)?;
     let (kind, until, _) = next(dates)?;
     let until = time(kind, until)?;
-    let (subject, _) = expect(body, SEQUENCE)?;
-    let name = common_name(subject);
+    let name = body.common_name().map(str::to_owned);
     Some(Certificate { name, from, until, der })
-}
-
-/// The common name of a subject, which may say more; nothing where there is none, or more than one.
-fn common_name(mut subject: &[u8]) -> Option<String> {
-    let mut found = None;
-    while !subject.is_empty() {
-        let (mut set, rest) = expect(subject, SET)?;
-        while !set.is_empty() {
-            let (pair, more) = expect(set, SEQUENCE)?;
-            let (kind, value) = expect(pair, OBJECT)?;
-            let (_, text, end) = next(value)?;
-            if kind == COMMON_NAME {
-                let is_alone = found.is_none() && end.is_empty();
-                found = Some(is_alone.then(|| String::from_utf8(text.to_vec()).ok())??);
-            }
-            set = more;
-        }
-        subject = rest;
-    }
-    found
-}
-
-/// The content of a value of this kind, and what follows it.
-fn expect(bytes: &[u8], kind: u8) -> Option<(&[u8], &[u8])> {
-    let (found, content, rest) = next(bytes)?;
-    (found == kind).then_some((content, rest))
-}
-
-/// The kind of the next value, its content, and what follows it.
-fn next(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
-    let (&kind, rest) = bytes.split_first()?;
-    let (&first, mut rest) = rest.split_first()?;
-    let length = match first {
-        0..=0x7f => usize::from(first),
-        0x81..=0x83 => {
-            let (digits, more) = rest.split_at_checked(usize::from(first & 0x7f))?;
-            rest = more;
-            digits.iter().fold(0, |sum, &digit| sum << 8 | usize::from(digit))
-        }
-        _ => return None,
-    };
-    let (content, rest) = rest.split_at_checked(length)?;
-    Some((kind, content, rest))
 }
 
 /// `YYMMDDHHMMSSZ` (1950 to 2049) or `YYYYMMDDHHMMSSZ`.
