@@ -10,6 +10,7 @@
 //! Each request is about an object that is not there, or is not carried out (`dryRun`): whoever may is told so, whoever may
 //! not is refused before. `UPDATE_GOLDEN=1` writes the document, without a cluster.
 
+use api::cdi;
 use api::crd::{KINDS, Subresources};
 use install::{Wishes, objects as installed};
 use serde_json::{Value, json};
@@ -63,7 +64,7 @@ struct Request {
     namespaced: bool,
 }
 
-/// Every request: each verb of each kind, and each subresource.
+/// Every request: each verb of each kind, what is asked beside them, and each subresource.
 fn requests() -> Vec<Request> {
     let mut all = Vec::new();
     for kind in KINDS {
@@ -85,6 +86,19 @@ fn requests() -> Vec<Request> {
         for part in parts {
             add(part, &["get", "update", "patch"]);
         }
+    }
+    // What is no kind of a definition: to be cloned out of a namespace, and the tokens of uploads.
+    for (group, resource, verbs) in [
+        (cdi::GROUP, "datavolumes/source", &["create"][..]),
+        (cdi::UPLOAD_GROUP, "uploadtokenrequests", &["get", "create"]),
+    ] {
+        all.extend(verbs.iter().map(|verb| Request {
+            group,
+            version: cdi::VERSION,
+            resource: resource.to_owned(),
+            verb,
+            namespaced: true,
+        }));
     }
     for Row { method, resource, .. } in subresources() {
         let namespaced = resource.contains('/') || resource == "expand-vm-spec";
@@ -279,6 +293,8 @@ impl Request {
             "list" => ("GET", format!("{all}?limit=1"), None),
             // It ends after a second: a version that there cannot be would be refused at once, but by 500.
             "watch" => ("GET", format!("{all}?watch=true&timeoutSeconds=1"), None),
+            // There is no such path: whoever may gets 404.
+            "create" if !part.is_empty() => ("POST", format!("{one}?dryRun=All"), object()),
             "create" => ("POST", format!("{all}?dryRun=All"), object()),
             "update" => ("PUT", format!("{one}?dryRun=All"), object()),
             "patch" => ("PATCH", format!("{one}?dryRun=All"), object()),
