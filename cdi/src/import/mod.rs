@@ -11,9 +11,14 @@
 //! Which sources are served was decided when the job was made (`api::job::check`). Here a job is what another process wrote:
 //! what it says is checked again where it becomes a name, a header or a digest, and no message repeats a secret.
 //!
+//! A poll asks for the version of a source alone ([`version()`]).
+//!
 //! An image that a node has mounted is read in place: its one disk is a file like any other, and may be compressed.
 
 mod secrets;
+mod version;
+
+pub use version::version;
 
 use crate::convert::{self, Prepared, Request};
 use crate::plan::Wishes;

@@ -13,6 +13,7 @@ mod export;
 mod failures;
 mod imports;
 mod kills;
+mod poll;
 mod registry;
 mod stores;
 mod upload;
@@ -87,10 +88,14 @@ impl Pod {
     }
 
     fn start_as(words: &[&str], job: &impl serde::Serialize, environment: &[(&str, &str)]) -> Pod {
+        Pod::start_words(&[words, &["--listen", "127.0.0.1:0"]].concat(), job, environment)
+    }
+
+    /// One that does not listen where the test says, or not at all.
+    fn start_words(words: &[&str], job: &impl serde::Serialize, environment: &[(&str, &str)]) -> Pod {
         let folder = tempfile::tempdir().expect("a folder");
         let program = env!("CARGO_BIN_EXE_cdi-worker");
-        let words = [words, &["--listen", "127.0.0.1:0"]].concat();
-        let mut process = tests::coracle::command(program, folder.path(), &words)
+        let mut process = tests::coracle::command(program, folder.path(), words)
             .env("CDI_JOB", serde_json::to_string(job).expect("a job is JSON"))
             .env("OWNER_UID", "0b5c-uid")
             .env("TERMINATION_LOG", folder.path().join("termination-log"))

@@ -1,5 +1,6 @@
 //! Imports from a registry that wants a login, over TLS with an authority of its own.
 
+use super::poll::poll;
 use super::{Ended, Pod, disk, names};
 use api::job::{Confidential, Files, Import, MountedImage, Registry, SecretFiles, Source, Stage, Target};
 use base64::Engine as _;
@@ -30,11 +31,16 @@ impl Guarded {
         let server = Server::serve(&Serve { tls: Some(&authority), basic: Some(USER), ..Serve::default() });
         let ca = tempfile::tempdir().expect("it can be made");
         std::fs::write(ca.path().join("ca.crt"), authority.pem()).expect("it can be made");
+        let guarded = Guarded { server, ca };
+        push(&guarded.server, &guarded.places(), bytes);
+        guarded
+    }
+
+    /// Images, as its user finds them.
+    fn places(&self) -> Places {
         let login = Some(Login::Basic(USER.0.to_owned(), Secret::new(USER.1)));
-        let own = Own { login, ca: vec![ca.path().join("ca.crt")], insecure: false };
-        let places = Places::new(None).for_user_of(&server.address(), own);
-        push(&server, &places, bytes);
-        Guarded { server, ca }
+        let own = Own { login, ca: vec![self.ca.path().join("ca.crt")], insecure: false };
+        Places::new(None).for_user_of(&self.server.address(), own)
     }
 
     fn import(&self, volume: &Path, secret: &[(&str, String)]) -> Ended {
@@ -130,6 +136,31 @@ fn a_login_that_is_wrong_or_missing_ends_the_job_and_an_unknown_authority_is_not
     assert!(waits.message.contains(field) && waits.message.contains(&host), "{waits:?}");
     assert!(!waits.message.contains("registries.toml"), "{waits:?}");
     assert!(names(volume.path()).is_empty());
+}
+
+#[test]
+fn a_poll_says_the_digest_of_an_image_behind_a_login_and_of_a_mirror() {
+    let registry = Guarded::start(&pattern(1 << 20));
+    let name = Name::of_image(&format!("docker://{}/os:1", registry.server.address())).unwrap();
+    let found = registry.places().find(&name).unwrap();
+    let digest = found.place.document(&found.which).unwrap().digest.to_string();
+    let (volume, ca) = (Path::new("/nowhere"), Some(registry.ca.path().to_owned()));
+    let login = [("accessKeyId", USER.0.to_owned()), ("secretKey", USER.1.to_owned())];
+    let ended = poll(registry.job(volume, &login, ca.clone()).source);
+    assert!(!ended.log.contains(USER.1), "{}", ended.log);
+    assert_eq!(ended.done().digest, digest);
+    let wrong = [("accessKeyId", USER.0.to_owned()), ("secretKey", "other".to_owned())];
+    let report = poll(registry.job(volume, &wrong, ca).source).failed("Forbidden");
+    assert!(report.digest.is_empty(), "{report:?}");
+    // The registry itself is away.
+    let open = open_registry(&pattern(1 << 20));
+    let settings =
+        format!("[[host.'away.invalid'.mirror]]\nhost = '{}'\nplain-http = true\n", open.address());
+    let job = registry.job_with(volume, |registry| {
+        registry.url = "docker://away.invalid/os:1".into();
+        registry.settings = BTreeMap::from([("registries.toml".to_owned(), settings)]);
+    });
+    assert_eq!(poll(job.source).done().digest, digest);
 }
 
 /// What the administrator of a cluster lists in its CDIConfig.

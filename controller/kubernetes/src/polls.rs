@@ -1,9 +1,24 @@
 //! What a poll of the image of a DataImportCron comes to: a digest, or one of few reasons why there is none.
 //!
 //! The words of a server stand in neither: whoever may write a DataImportCron chooses the server, and would read through ours
-//! what the server says.
+//! what the server says. A poll pod asks from that namespace, and its words are kept, but no more of them than fit a condition.
 
+use crate::worker;
+use api::meta::ObjectMeta;
 use jiff::{SignedDuration, Timestamp};
+
+/// How the names of poll pods begin.
+pub const POLLER: &str = "poller-";
+/// The value of the label `cdi.kubevirt.io` of a poll pod.
+pub const WORK: &str = "poller";
+/// The container of a poll pod.
+pub const CONTAINER: &str = "poller";
+
+/// A worker pod polls the image of a DataImportCron, by its labels.
+pub fn is_poller(pod: &ObjectMeta) -> bool {
+    let has = |(label, value): (&str, &str)| pod.labels.get(label).is_some_and(|said| said == value);
+    has(worker::WORKER) && has((worker::WORK.0, WORK))
+}
 
 /// What came of a poll.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +56,8 @@ pub enum NoAnswer {
     Nameless,
     /// The answer makes no sense: another status, a redirect that is not followed.
     Odd,
+    /// A pod asked, and its own words say why.
+    Pod,
 }
 
 impl NoAnswer {
@@ -53,11 +70,9 @@ impl NoAnswer {
             NoAnswer::Unreachable => "the server cannot be reached: check its name and port",
             NoAnswer::Silent => "the server gave no answer in time",
             NoAnswer::Tls => {
-                "the server's certificate is not trusted: a poll believes the usual CAs alone, so give the server a certificate of one of these"
+                "the server's certificate is not trusted: a poll believes the usual CAs alone, so name the server's own in certConfigMap"
             }
-            NoAnswer::Denied => {
-                "the server wants a login, and a poll has none: let the image be read without a login"
-            }
+            NoAnswer::Denied => "the server wants a login: name a Secret with one in secretRef",
             NoAnswer::Missing => "the server does not have it: check the url",
             NoAnswer::Busy => "the server asks for fewer requests",
             NoAnswer::Broken => "the server failed",
@@ -65,6 +80,7 @@ impl NoAnswer {
                 "the server does not name the version: it must send a strong ETag, or Last-Modified and Content-Length, or as a \
                  registry Docker-Content-Digest"
             }
+            NoAnswer::Pod => "the poll pod has no answer",
             NoAnswer::Odd => "the server gave an answer that makes no sense for a poll",
         }
     }

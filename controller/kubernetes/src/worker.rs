@@ -33,6 +33,11 @@ pub const SECRETS: &str = "/etc/cdi/secrets";
 pub const CERTIFICATES: &str = "/etc/cdi/certs";
 /// The ConfigMap of the installation whose files tell importer pods about registries: mirrors, and certificates that they name.
 pub const REGISTRIES: &str = "coracle-registries";
+/// The variable of a worker's environment with the certificates of the proxy (PEM), and the variable that names the file which
+/// the worker writes them to, behind the system's, and where programs look for whom they trust.
+pub const AUTHORITIES: &str = "CDI_PROXY_CA";
+/// See [`AUTHORITIES`].
+pub const TRUST: (&str, &str) = ("SSL_CERT_FILE", "/tmp/authorities.pem");
 /// Where a worker finds an image that the node has pulled and mounted, and the volume of its pod that is mounted there.
 pub const IMAGE: (&str, &str) = ("/image", "cdi-image-vol");
 /// The annotation of an importer pod with a sum of what it was told about registries.

@@ -23,6 +23,8 @@
 //!
 //!  cdi-worker export     the container of an export pod: the same as of an import, with a job api::job::Export;
 //!    └─ cdi-worker attempt-export   it reads the disk, and writes to a registry                    export/mod.rs
+//!
+//!  cdi-worker poll       the container of the pod that polls for a DataImportCron: one question, and its end     poll.rs
 //! ```
 //!
 //! **Two processes**, as with `coracle run`: the one that reads foreign bytes is confined (package `guard`) and can neither
@@ -45,6 +47,7 @@ mod labels;
 mod page;
 mod places;
 mod pod;
+mod poll;
 mod progress;
 mod running;
 mod said;
@@ -54,6 +57,7 @@ mod server;
 mod settings;
 mod stop;
 mod tls;
+mod trust;
 mod upload;
 
 use std::process::ExitCode;
@@ -61,7 +65,7 @@ use std::process::ExitCode;
 const IMPORT: &str = <api::job::Import as said::Job>::ATTEMPT;
 const EXPORT: &str = <api::job::Export as said::Job>::ATTEMPT;
 
-const USAGE: &str = "usage: cdi-worker import [--listen ADDRESS:PORT] | export [--listen ADDRESS:PORT] | serve [--listen ADDRESS:PORT] | upload [--listen ADDRESS:PORT] [--linger SECONDS] \
+const USAGE: &str = "usage: cdi-worker poll | import [--listen ADDRESS:PORT] | export [--listen ADDRESS:PORT] | serve [--listen ADDRESS:PORT] | upload [--listen ADDRESS:PORT] [--linger SECONDS] \
      [--patience SECONDS]";
 
 fn main() -> ExitCode {
@@ -71,8 +75,9 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {
-        ["import"] => import::run(None),
-        ["import", "--listen", address] => import::run(Some(address)),
+        ["poll"] => trusting(poll::run),
+        ["import"] => trusting(|| import::run(None)),
+        ["import", "--listen", address] => trusting(|| import::run(Some(address))),
         ["serve"] => serve::run(None),
         ["serve", "--listen", address] => serve::run(Some(address)),
         ["export"] => export::run(None),
@@ -84,6 +89,14 @@ fn main() -> ExitCode {
             None => wrong(),
         },
         _ => wrong(),
+    }
+}
+
+/// Does work that speaks to servers of others, once it is known whom to trust.
+fn trusting(work: impl FnOnce() -> ExitCode) -> ExitCode {
+    match trust::write() {
+        Ok(()) => work(),
+        Err(e) => pod::end(Err(e)),
     }
 }
 

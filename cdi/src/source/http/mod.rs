@@ -50,6 +50,12 @@ pub(super) fn shown(url: &str) -> String {
         .map_or_else(|_| "an address".to_owned(), |(place, _)| place.shown().to_owned())
 }
 
+/// What names the version of the file at an address, in the words of its server; nothing where those name none.
+pub(crate) fn version(url: &str, options: &Options) -> Result<Option<String>> {
+    let found = fetch::runtime()?.block_on(probe::probe(RemoteFile::new(url, options)?))?;
+    Ok(found.validators.version())
+}
+
 /// A file on a web server.
 pub struct Http {
     facts: SourceFacts,

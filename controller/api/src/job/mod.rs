@@ -8,6 +8,7 @@
 //!
 //!  the PVC that is cloned: Serve { disk, client } ──JSON──► cdi-worker serve ──TLS──► Source::Clone of an Import   clone.rs
 //!  annotations of a PVC ──export::Request──► every fault; Export { disk, target, … } ──JSON──► cdi::export ──► Report
+//!  the template of a DataImportCron ──► Poll { source } ──JSON──► cdi-worker poll ──► Report with a digest              poll.rs
 //! ```
 //!
 //! The DataVolume is forgiving, the [`Import`] is strict: a source that is not served, or a field of one, is refused by its
@@ -19,6 +20,7 @@ mod clone;
 mod confidential;
 pub mod export;
 mod import;
+mod poll;
 mod report;
 
 pub use check::{check, check_in_cluster};
@@ -29,4 +31,5 @@ pub use import::{
     Files, Gcs, Http, Import, MountedImage, References, Refusal, Registry, S3, SecretFiles, Source, Target,
     Upload,
 };
+pub use poll::Poll;
 pub use report::{LONGEST, Report, Stage};

@@ -36,7 +36,7 @@ pub struct Report {
     /// The deadline of an upload server passed while no upload was in flight: another pod with new certificates is needed.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub deadline_passed: bool,
-    /// Digest of the manifest of the image that an export has made.
+    /// Digest of the manifest of the image that an export has made; of a poll, the digest that names the version.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub digest: String,
     /// Bytes of the disk that the volume is too small for; unset where they are not known, and where it is not too small.

@@ -3,6 +3,7 @@
 pub use api::meta::is_name;
 
 use crate::clones::{CLIENT, SOURCE};
+use crate::polls::POLLER;
 use crate::uploads::UPLOADER;
 use crate::worker::{EXPORTER, IMPORTER};
 
@@ -62,6 +63,11 @@ pub fn importer(claim: &str) -> String {
 /// The worker pod that makes an image of the PVC of a name.
 pub fn exporter(claim: &str) -> String {
     prefixed(EXPORTER, claim)
+}
+
+/// The pod that polls for the DataImportCron of a name, after so many failures in a row.
+pub fn poller(cron: &str, failures: i64) -> String {
+    prefixed(POLLER, &format!("{cron}-{failures}"))
 }
 
 /// The pod that takes the upload into the PVC of a name, and its Service and its Secret. A Service's name is a DNS label.

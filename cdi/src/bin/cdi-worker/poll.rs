@@ -1,0 +1,58 @@
+//! `cdi-worker poll`: asks for the version of an image, once, and ends with it.
+//!
+//! ```text
+//!  CDI_JOB (JSON of api::job::Poll) ──► one question ──► termination message: Report with the digest, or with a reason
+//! ```
+//!
+//! The whole process is confined before it asks: it reads the mounted Secrets first, and then has the network, the certificates and
+//! the file of its last words. It serves nothing, and virt-controller makes the next pod: nothing is tried again here but by the
+//! engine. What a server says is made fit for a log and a condition.
+
+use crate::attempt::places;
+use crate::fault;
+use crate::pod::{self, Termination};
+use crate::settings;
+use api::job::{Import, Poll, Report, Source, Stage, Target};
+use cdi::Result;
+use cdi::import;
+use printable::line;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// Asks.
+pub(crate) fn run() -> ExitCode {
+    // It cannot be opened any more afterwards.
+    let last = Termination::open();
+    last.end(work())
+}
+
+fn work() -> Result<Report> {
+    let Poll { source } = pod::job()?;
+    let registry = match &source {
+        Source::Registry(registry) => Some(registry),
+        _ => None,
+    };
+    let registries = settings::write(registry)?;
+    tracing::info!("polls {}", line(&import::shown(&source)));
+    let found = places(registries.as_deref()).and_then(|places| {
+        import::version(&source, Arc::new(places), |reach| {
+            reach.enter();
+            Ok(())
+        })
+    });
+    Ok(match found {
+        Ok(digest) => Report {
+            stage: Stage::Done,
+            message: format!("the version is {digest}"),
+            digest,
+            ..Report::default()
+        },
+        Err(error) => {
+            // The reasons are those of an import, which has a target.
+            let target = Target::File(PathBuf::from("/data/disk.img"));
+            let fault = fault::of(&error, &Import { source, target, size: None, preallocate: false });
+            Report { stage: Stage::Failed, reason: fault.reason, message: fault.message, ..Report::default() }
+        }
+    })
+}

@@ -1,0 +1,16 @@
+//! The question of a poll pod: which version of an image there is now.
+//!
+//! ```text
+//!  DataImportCron ──Import::of──► Source ──► Poll { source } ──JSON──► cdi-worker poll ──► Report { stage: Done, digest }
+//! ```
+
+use super::Source;
+use serde::{Deserialize, Serialize};
+
+/// Source whose version is asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Poll {
+    /// Image of a registry, file of a web server, or object of an S3 store.
+    pub source: Source,
+}
