@@ -7,6 +7,7 @@
 mod admission;
 mod bodies;
 mod boots;
+mod cdi;
 mod claims;
 mod clients;
 mod clones;

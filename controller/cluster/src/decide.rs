@@ -1,8 +1,8 @@
 //! Which reconciler decides on an object.
 
 use crate::{
-    certificates, dataimportcron, datasource, datavolume, export, kubevirt, node, replicaset, storageprofile,
-    vm, vmi,
+    cdi, certificates, dataimportcron, datasource, datavolume, export, kubevirt, node, replicaset,
+    storageprofile, vm, vmi,
 };
 use jiff::Timestamp;
 use kubernetes::objects::{Key, Kind, World};
@@ -11,23 +11,42 @@ use kubernetes::plan::Plan;
 /// What is to be done for one object.
 pub fn decide(world: &World, key: &Key, now: Timestamp) -> Plan {
     let Key { kind, namespace, name } = key;
+    // Another installation fills the disks, or nobody does.
+    let is_left = is_of_disks(*kind) && !cdi::serves(world);
     match kind {
         Kind::VirtualMachine => vm::decide(world, namespace, name, now),
         Kind::VirtualMachineInstance => vmi::decide(world, namespace, name, now),
         Kind::VirtualMachineInstanceReplicaSet => replicaset::decide(world, namespace, name, now),
         // A PVC has the name of its DataVolume: both are one disk. What touches a PVC touches that key.
         Kind::DataVolume | Kind::PersistentVolumeClaim => {
-            let plan = datavolume::decide(world, namespace, name, now);
+            let plan =
+                if is_left { Plan::default() } else { datavolume::decide(world, namespace, name, now) };
             // The export is of a disk that is whole: what is written of its filling is written first.
             plan.and(export::decide(world, namespace, name, now))
         }
+        _ if is_left => Plan::default(),
         Kind::PersistentVolume => datavolume::hand_back(world, name),
         Kind::DataSource => datasource::decide(world, namespace, name, now),
         Kind::DataImportCron => dataimportcron::decide(world, namespace, name, now),
         Kind::StorageProfile | Kind::StorageClass => storageprofile::decide(world, name, now),
         Kind::KubeVirt => kubevirt::decide(world, namespace, name, now),
+        Kind::CDI => cdi::decide(world, name, now),
         Kind::Node => node::decide(world, name, now),
         Kind::Secret => certificates::decide(world, now),
         _ => Plan::default(),
     }
+}
+
+/// What is decided on objects of the kind is about disks.
+fn is_of_disks(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::DataVolume
+            | Kind::PersistentVolumeClaim
+            | Kind::PersistentVolume
+            | Kind::DataSource
+            | Kind::DataImportCron
+            | Kind::StorageProfile
+            | Kind::StorageClass
+    )
 }

@@ -14,7 +14,7 @@
 //!
 //!                   PVC, annotated ─► export ─► worker pod that makes an image of the disk
 //!
-//!  certificates  the API server is led to virt-api           kubevirt, node   the installation, what nodes say
+//!  certificates  the API server is led to virt-api           kubevirt, cdi, node   the installation, what nodes say
 //!  rights        what each step takes                        measures         what is counted
 //! ```
 //!
@@ -30,6 +30,7 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 pub mod args;
+mod cdi;
 mod certificates;
 mod dataimportcron;
 mod datasource;
@@ -38,6 +39,7 @@ mod decide;
 mod export;
 #[cfg(test)]
 mod histories;
+mod installation;
 mod kubevirt;
 mod measures;
 mod node;

@@ -72,6 +72,8 @@ pub enum Question {
     Populator,
     /// Whether an ObjectTransfer may be written.
     ObjectTransfer,
+    /// Which settings of a CDI object or of a CDIConfig have no effect.
+    CdiSettings,
     /// Whether a CDI object may be deleted.
     CdiRemoval,
 }
@@ -324,6 +326,20 @@ pub const WEBHOOKS: &[Webhook] = &[
         counts: false,
     },
     Webhook {
+        question: Question::CdiSettings,
+        name: "cdi-settings.cdi.kubevirt.io",
+        path: "/cdi-settings",
+        mutates: false,
+        writes: false,
+        group: CDI,
+        resources: &["cdis", "cdiconfigs"],
+        operations: BOTH,
+        unless: &[Unless::ControllerAlways, Unless::Leaving],
+        // It warns, and refuses nothing: virt-controller says the same on the CDI object.
+        strict: false,
+        counts: false,
+    },
+    Webhook {
         question: Question::CdiRemoval,
         name: "cdi-validate.cdi.kubevirt.io",
         path: "/cdi-validate",
@@ -430,9 +446,12 @@ impl Unless {
     }
 }
 
-/// The webhooks of a configuration, of an installation in `namespace` whose certificate `bundle` vouches for.
-pub fn configuration(mutates: bool, namespace: &str, bundle: &str) -> Value {
+/// The webhooks of a configuration, of an installation in `namespace` whose certificate `bundle` vouches for. `disks`: also those
+/// about the kinds of CDI, which another CDI operator of the cluster may have itself.
+pub fn configuration(mutates: bool, namespace: &str, bundle: &str, disks: bool) -> Value {
+    let is_of_disks = |webhook: &Webhook| webhook.group == CDI || webhook.question == Question::FillClaim;
     let webhooks = WEBHOOKS.iter().filter(|webhook| webhook.mutates == mutates);
+    let webhooks = webhooks.filter(|webhook| disks || !is_of_disks(webhook));
     webhooks.map(|webhook| webhook.configuration(namespace, bundle)).collect()
 }
 
@@ -452,7 +471,7 @@ mod tests {
 
     #[test]
     fn a_configuration_says_where_we_are_and_whom_not_to_ask_about() {
-        let all = configuration(false, "here", "QQ==");
+        let all = configuration(false, "here", "QQ==", true);
         let update =
             all.as_array().unwrap().iter().find(|hook| hook["rules"][0]["operations"] == json!(["UPDATE"]));
         let update = update.unwrap();
@@ -462,13 +481,13 @@ mod tests {
             "!(request.operation != 'CREATE' && request.userInfo.username == \
              'system:serviceaccount:here:kubevirt-controller')"
         );
-        assert_eq!(configuration(true, "here", "").as_array().unwrap().len(), 4);
+        assert_eq!(configuration(true, "here", "", true).as_array().unwrap().len(), 4);
     }
 
     /// A cluster's PVCs do not wait for virt-api: it is asked about those that carry a label, and not waited for.
     #[test]
     fn pvcs_are_asked_about_where_they_ask_for_it_and_never_wait() {
-        let all = configuration(true, "here", "");
+        let all = configuration(true, "here", "", true);
         let of_core = |hook: &&Value| hook["rules"][0]["apiGroups"][0] == "";
         let hooks: Vec<&Value> = all.as_array().unwrap().iter().filter(of_core).collect();
         let [hook] = hooks[..] else { panic!("{all}") };
@@ -481,14 +500,15 @@ mod tests {
     /// Whoever writes a disk waits for virt-api; virt-controller, which keeps its status and its finalizers, does not.
     #[test]
     fn kinds_of_cdi_are_asked_about_in_their_own_version() {
-        let all = configuration(false, "here", "");
+        let all = configuration(false, "here", "", true);
         let is_of_cdi = |hook: &&Value| hook["rules"][0]["apiGroups"] == json!(["cdi.kubevirt.io"]);
         let mut resources = Vec::new();
         for hook in all.as_array().unwrap().iter().filter(is_of_cdi) {
             let rule = &hook["rules"][0];
             assert_eq!(rule["apiVersions"], json!(["v1beta1"]), "{hook}");
             let removes = rule["operations"] == json!(["DELETE"]);
-            let policy = if removes { "Ignore" } else { "Fail" };
+            let warns = hook["name"] == "cdi-settings.cdi.kubevirt.io";
+            let policy = if removes || warns { "Ignore" } else { "Fail" };
             assert_eq!(hook["failurePolicy"], policy, "{hook}");
             let conditions = hook["matchConditions"].as_array().map_or(0, Vec::len);
             assert_eq!(conditions, if removes { 0 } else { 2 }, "{hook}");
@@ -502,8 +522,25 @@ mod tests {
             "volumeclonesources",
             "objecttransfers",
             "cdis",
+            "cdiconfigs",
+            "cdis",
         ];
         assert_eq!(resources, expected);
+    }
+
+    #[test]
+    fn what_another_cdi_asks_about_is_left_to_it() {
+        for mutates in [true, false] {
+            let all = configuration(mutates, "here", "", false);
+            let groups: BTreeSet<&str> = all
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|hook| hook["rules"][0]["apiGroups"][0].as_str().unwrap())
+                .collect();
+            let expected: &[&str] = if mutates { &["kubevirt.io"] } else { &["", "kubevirt.io"] };
+            assert_eq!(groups, expected.iter().copied().collect());
+        }
     }
 
     /// Of what virt-api writes for a user nothing is filled in; the validators are asked all the same.
@@ -515,7 +552,7 @@ mod tests {
             conditions.any(|one| one["expression"] == expected)
         };
         for mutates in [true, false] {
-            for hook in configuration(mutates, "here", "").as_array().unwrap() {
+            for hook in configuration(mutates, "here", "", true).as_array().unwrap() {
                 assert_eq!(is_exempt(hook), mutates, "{}", hook["name"]);
             }
         }
@@ -523,7 +560,7 @@ mod tests {
     /// A drain of a node evicts all of its pods: those that are no launchers never wait for virt-api.
     #[test]
     fn evictions_are_asked_about_for_launcher_pods_alone() {
-        let all = configuration(false, "here", "");
+        let all = configuration(false, "here", "", true);
         let mut of_core =
             all.as_array().unwrap().iter().filter(|hook| hook["rules"][0]["apiGroups"][0] == "");
         let (hook, none) = (of_core.next().unwrap(), of_core.next());

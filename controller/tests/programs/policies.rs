@@ -90,7 +90,7 @@ fn what_listens_can_be_reached_and_nothing_else() {
 /// The API server goes by the webhook configuration to the service, and by that to a port of a pod.
 #[test]
 fn the_webhooks_lead_to_an_open_door() {
-    let hooks = kubernetes::webhooks::configuration(false, &wishes().namespace, "");
+    let hooks = kubernetes::webhooks::configuration(false, &wishes().namespace, "", true);
     let to = &hooks[0]["clientConfig"]["service"];
     let service = service(hooks[0]["clientConfig"]["service"]["name"].as_str().unwrap());
     assert_eq!(

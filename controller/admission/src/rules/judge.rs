@@ -27,6 +27,7 @@ pub fn judge(webhook: &Webhook, request: &Request, around: &Around) -> Admission
         (Question::DataImportCron, _) => cdi::import_cron(request),
         (Question::Populator, _) => cdi::populator(request),
         (Question::ObjectTransfer, _) => cdi::object_transfer(request),
+        (Question::CdiSettings, _) => cdi::settings(request),
         (Question::CdiRemoval, _) => cdi::deletion(request, around),
     }
 }

@@ -20,6 +20,8 @@ pub const RUNNING: &str = "cdi.kubevirt.io/storage.condition.running";
 pub const RUNNING_REASON: &str = "cdi.kubevirt.io/storage.condition.running.reason";
 /// What the worker pod does or waits for, in a sentence.
 pub const RUNNING_MESSAGE: &str = "cdi.kubevirt.io/storage.condition.running.message";
+/// Annotation of a CDI object: its `spec.config` is the spec of the CDIConfig, whatever is written there.
+pub const CONFIG_AUTHORITY: &str = "cdi.kubevirt.io/configAuthority";
 /// Label of the DataVolumes and of the DataSource of a DataImportCron: its name.
 pub const IMPORT_CRON: &str = "cdi.kubevirt.io/dataImportCron";
 /// Digest of the image that a DataImportCron saw last.

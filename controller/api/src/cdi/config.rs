@@ -52,7 +52,7 @@ object! {
         pub tls_security_profile: Option<TlsSecurityProfile> = "tlsSecurityProfile",
         /// Secrets for pulling the container images of worker pods.
         pub image_pull_secrets: Vec<LocalReference> = "imagePullSecrets",
-        /// Verbosity of the logs of the components, from 0 to 9. Without effect.
+        /// Verbosity of the logs of the worker pods, from 0 to 9. Default: 1.
         pub log_verbosity: Option<i64> = "logVerbosity",
     }
 }
@@ -88,8 +88,8 @@ object! {
         pub https_proxy: Option<String> = "HTTPSProxy",
         /// Hosts, domains and networks that are contacted without the proxy, separated by commas.
         pub no_proxy: Option<String> = "noProxy",
-        /// Name of a ConfigMap with the CA certificates of the proxy. Without effect: the system's CAs
-        /// are used.
+        /// Name of a ConfigMap in the namespace of the installation with the CA certificates of the proxy in
+        /// PEM: `trusted-ca-proxy-bundle-cm`. Unset: the system's CAs.
         pub trusted_ca_proxy: Option<String> = "trustedCAProxy",
     }
 }

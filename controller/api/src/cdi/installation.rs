@@ -43,7 +43,7 @@ object! {
         pub config: Option<CDIConfigSpec> = "config",
         /// Lifetime and renewal of the TLS certificates.
         pub cert_config: Option<CDICertConfig> = "certConfig",
-        /// Name of the PriorityClass of the control plane. Unset: `kubevirt-cluster-critical`.
+        /// Name of the PriorityClass of the control plane. Without effect: the manifests name it.
         pub priority_class: Option<String> = "priorityClass",
     }
 }
@@ -105,7 +105,7 @@ object! {
     pub struct CDIStatus {
         /// Phase of the installation; empty at first.
         pub phase: Option<CDIPhase> = "phase",
-        /// Conditions of the installation: `Available`, `Progressing` and `Degraded`.
+        /// Conditions of the installation: `Available`, `Progressing`, `Degraded` and `SettingsServed`.
         pub conditions: Vec<Condition> = "conditions",
         /// Version of the component that manages the installation.
         pub operator_version: Option<String> = "operatorVersion",

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Each is read forgivingly: a word that is not known is kept. virt-api's webhooks say what may be written; [`crate::crd`]
-//! has names, columns and subresources. `schedule` reads the schedule of a DataImportCron, `percent` a filesystem overhead.
+//! has names, columns and subresources. [`served`] says what becomes of each setting; `schedule` reads the schedule of a DataImportCron, `percent` a filesystem overhead.
 //! **Absent:** whoever acts on them.
 
 pub mod annotations;
@@ -24,6 +24,7 @@ mod object_transfer;
 mod percent;
 mod populator;
 mod schedule;
+pub mod served;
 mod storage_profile;
 mod upload_token;
 

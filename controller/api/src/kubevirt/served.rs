@@ -166,19 +166,32 @@ impl fmt::Display for Unserved {
 
 /// The entry of the list that is about the field at `path` below `spec`.
 pub fn entry(path: &str) -> Option<&'static (&'static str, Served)> {
-    FIELDS.iter().find(|(field, _)| {
+    entry_of(FIELDS, path)
+}
+
+/// The same of another list.
+pub fn entry_of(
+    fields: &'static [(&'static str, Served)],
+    path: &str,
+) -> Option<&'static (&'static str, Served)> {
+    fields.iter().find(|(field, _)| {
         path.strip_prefix(field).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
     })
 }
 
 /// The fields of a KubeVirt object that are set and have no effect, in the order of the list.
 pub fn unserved(object: &Value) -> Vec<Unserved> {
+    unserved_of(FIELDS, &object["spec"], "spec")
+}
+
+/// The fields of such a list that are set in `said`, which stands at `at`, and have no effect.
+pub fn unserved_of(fields: &[(&str, Served)], said: &Value, at: &str) -> Vec<Unserved> {
     let mut found = Vec::new();
-    for (field, served) in FIELDS {
-        let Some(value) = field.split('.').try_fold(&object["spec"], |value, step| value.get(step)) else {
+    for (field, served) in fields {
+        let Some(value) = field.split('.').try_fold(said, |value, step| value.get(step)) else {
             continue;
         };
-        let note = |why: &str| Unserved { field: format!("spec.{field}"), why: why.to_owned() };
+        let note = |why: &str| Unserved { field: format!("{at}.{field}"), why: why.to_owned() };
         match served {
             Yes => {}
             No(why) if says(value) => found.push(note(why)),

@@ -1,9 +1,10 @@
-//! The KubeVirt object: every field of its schema stands in the list of what becomes of each, once, and
-//! `docs/reference/kubevirt.md` is made from the list; `UPDATE_GOLDEN=1` writes it anew.
+//! The KubeVirt object, the CDI object and the CDIConfig: every field of a schema stands in the list of what becomes of each, once,
+//! and `docs/reference/kubevirt.md` and `cdi.md` are made from the lists; `UPDATE_GOLDEN=1` writes them anew.
 
 use crate::base::set;
 use crate::inventory::{Inventory, Kind};
-use api::kubevirt::served::{FIELDS, Served, entry, unserved};
+use api::cdi::served as cdi;
+use api::kubevirt::served::{FIELDS, Served, Unserved, entry, entry_of, unserved};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -29,55 +30,85 @@ fn all() -> Vec<(String, Value)> {
     all
 }
 
+type List = &'static [(&'static str, Served)];
+
+/// The lists, each with the fields that it is about, and how an object is asked for those without an effect.
+fn lists() -> Vec<(List, Vec<(String, Value)>, fn(&Value) -> Vec<Unserved>)> {
+    let of = |name: &str| {
+        let mut all = Vec::new();
+        leaves(name, "", &mut all);
+        all
+    };
+    let mut installation = of("cdi.CDISpec");
+    installation.retain(|(leaf, _)| !leaf.starts_with("config."));
+    vec![
+        (FIELDS, all(), unserved),
+        (cdi::FIELDS, installation, cdi::unserved),
+        (cdi::CONFIG_FIELDS, of("cdi.CDIConfigSpec"), cdi::unserved_config),
+    ]
+}
+
 #[test]
-fn every_field_of_the_settings_is_in_the_list_once() {
-    let mut used = BTreeSet::new();
+fn every_field_of_the_settings_is_in_its_list_once() {
     let mut problems = Vec::new();
-    for (leaf, _) in all() {
-        match entry(&leaf) {
-            Some((field, _)) => drop(used.insert(*field)),
-            None => problems.push(format!("{leaf}: nothing is said of it")),
+    for (list, all, _) in lists() {
+        let mut used = BTreeSet::new();
+        for (leaf, _) in all {
+            match entry_of(list, &leaf) {
+                Some((field, _)) => drop(used.insert(*field)),
+                None => problems.push(format!("{leaf}: nothing is said of it")),
+            }
         }
-    }
-    for (field, _) in FIELDS {
-        if !used.contains(field) {
-            problems.push(format!("{field} is in the list for nothing"));
-        }
-        let others =
-            FIELDS.iter().filter(|(other, _)| other == field || other.starts_with(&format!("{field}.")));
-        if others.count() != 1 {
-            problems.push(format!("{field} is spoken of twice"));
+        for (field, _) in list {
+            if !used.contains(field) {
+                problems.push(format!("{field} is in the list for nothing"));
+            }
+            let others =
+                list.iter().filter(|(other, _)| other == field || other.starts_with(&format!("{field}.")));
+            if others.count() != 1 {
+                problems.push(format!("{field} is spoken of twice"));
+            }
         }
     }
     assert!(problems.is_empty(), "{}", problems.join("\n"));
+    assert!(entry("imageTag").is_some());
 }
 
 #[test]
 fn a_field_that_is_set_is_named_where_it_has_no_effect() {
-    for (leaf, sample) in all() {
-        let (field, served) = entry(&leaf).unwrap();
-        let mut object = json!({});
-        set(&mut object, &format!("spec.{leaf}"), sample);
-        let named: Vec<String> = unserved(&object).into_iter().map(|found| found.field).collect();
-        match served {
-            Served::Yes => assert_eq!(named, [""; 0], "{leaf}"),
-            Served::No(_) => assert_eq!(named, [format!("spec.{field}")], "{leaf}"),
-            Served::Types(known) => {
-                for (value, count) in [(known[0], 0), ("other", 1)] {
-                    set(&mut object, &format!("spec.{field}"), json!([{"type": value}]));
-                    assert_eq!(unserved(&object).len(), count, "{object}");
+    for (list, all, unserved) in lists() {
+        for (leaf, sample) in all {
+            let (field, served) = entry_of(list, &leaf).unwrap();
+            let mut object = json!({});
+            set(&mut object, &format!("spec.{leaf}"), sample);
+            let named: Vec<String> = unserved(&object).into_iter().map(|found| found.field).collect();
+            match served {
+                Served::Yes => assert_eq!(named, [""; 0], "{leaf}"),
+                Served::No(_) => assert_eq!(named, [format!("spec.{field}")], "{leaf}"),
+                Served::Types(known) => {
+                    for (value, count) in [(known[0], 0), ("other", 1)] {
+                        set(&mut object, &format!("spec.{field}"), json!([{"type": value}]));
+                        assert_eq!(unserved(&object).len(), count, "{object}");
+                    }
                 }
-            }
-            Served::Values(known) => {
-                for (value, count) in [(known[0], 0), ("Other", 1)] {
-                    let list = leaf.ends_with("Gates");
-                    let value = if list { json!([value]) } else { json!(value) };
-                    set(&mut object, &format!("spec.{leaf}"), value);
-                    assert_eq!(unserved(&object).len(), count, "{object}");
+                Served::Values(known) => {
+                    for (value, count) in [(known[0], 0), ("Other", 1)] {
+                        let list = leaf.ends_with("Gates");
+                        let value = if list { json!([value]) } else { json!(value) };
+                        set(&mut object, &format!("spec.{leaf}"), value);
+                        assert_eq!(unserved(&object).len(), count, "{object}");
+                    }
                 }
             }
         }
     }
+}
+
+#[test]
+fn the_settings_in_a_cdi_object_are_named_where_they_stand() {
+    let object = json!({"spec": {"priorityClass": "p", "config": {"scratchSpaceStorageClass": "s", "preallocation": true}}});
+    let named: Vec<String> = cdi::unserved(&object).into_iter().map(|found| found.field).collect();
+    assert_eq!(named, ["spec.priorityClass", "spec.config.scratchSpaceStorageClass"]);
 }
 
 #[test]
@@ -118,19 +149,24 @@ fn what_holds_anyway_is_not_named() {
 }
 
 #[test]
-fn the_document_of_the_settings_is_the_list() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/kubevirt.md");
-    let expected = document();
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        std::fs::write(path, &expected).unwrap();
+fn the_documents_of_the_settings_are_the_lists() {
+    let of_cdi = format!("{}{CONFIG_HEAD}{}", table(CDI_HEAD, cdi::FIELDS), table("", cdi::CONFIG_FIELDS));
+    for (name, expected) in [("kubevirt", table(HEAD, FIELDS)), ("cdi", of_cdi)] {
+        let path = format!("{}/../../docs/reference/{name}.md", env!("CARGO_MANIFEST_DIR"));
+        if std::env::var_os("UPDATE_GOLDEN").is_some() {
+            std::fs::write(&path, &expected).unwrap();
+        }
+        let found = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(
+            found == expected,
+            "docs/reference/{name}.md is not the list: UPDATE_GOLDEN=1 writes it anew"
+        );
     }
-    let found = std::fs::read_to_string(path).unwrap_or_default();
-    assert!(found == expected, "docs/reference/kubevirt.md is not the list: UPDATE_GOLDEN=1 writes it anew");
 }
 
-fn document() -> String {
-    let mut text = String::from(HEAD);
-    for (field, served) in FIELDS {
+fn table(head: &str, list: List) -> String {
+    let mut text = String::from(head);
+    for (field, served) in list {
         let says = match served {
             Served::Yes => "served".to_owned(),
             Served::Values(known) => format!("served: `{}`; a warning for others", known.join("`, `")),
@@ -156,5 +192,26 @@ The list is code (`controller/api/src/kubevirt/served.rs`); a test walks the sch
 and writes this table. An entry is about all fields below it.
 
 | field of `spec` | what becomes of it |
+|---|---|
+";
+
+const CDI_HEAD: &str = "# What becomes of each field of the CDI object and of the CDIConfig
+
+A CDI object that was written for upstream is accepted. A field of `spec` that is set and has no effect is never passed over in
+silence: virt-api answers with a warning that names it, and virt-controller keeps the condition `SettingsServed` of the CDI
+object `False`, with these fields and the reasons in its message, until none is left.
+
+The lists are code (`controller/api/src/cdi/served.rs`); a test walks the schemas and fails on a field that is not in them, and
+writes these tables. An entry is about all fields below it. How the object behaves: [cdi.md](../how-to/cdi.md).
+
+| field of `spec` of a CDI object | what becomes of it |
+|---|---|
+";
+
+const CONFIG_HEAD: &str = "
+The settings of imports, uploads and clones are the `spec` of the CDIConfig `config`. Where the CDI object has `spec.config`, or the
+annotation `cdi.kubevirt.io/configAuthority`, they are what stands there, and what is written to the CDIConfig is taken back.
+
+| field of `spec` of a CDIConfig, and of `spec.config` of a CDI object | what becomes of it |
 |---|---|
 ";

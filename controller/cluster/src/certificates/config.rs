@@ -1,7 +1,8 @@
 //! CDIConfig `config`: where clients find cdi-uploadproxy, and by whom its certificate is signed (`virtctl image-upload` and
 //! others read it); and which share of a file system a disk is not given.
 //!
-//! The object is made where there is none. Its spec is the administrator's; of its status, only what is said here is written.
+//! The object is made where there is none. Its spec is the administrator's, or what the CDI object says of it
+//! ([`crate::cdi::config`]); of its status, only what is said here is written.
 
 use api::cdi::CONFIG;
 use kubernetes::objects::{Kept as _, Key, Kind, World};
@@ -27,10 +28,13 @@ pub(super) fn decide(world: &World, bundle: &str, plan: &mut Plan) {
         return;
     }
     let mut should = is.object.clone();
+    if let Some(spec) = crate::cdi::config(world) {
+        should["spec"] = spec;
+    }
     let mut status = is.object["status"].as_object().cloned().unwrap_or_default();
     status.insert("uploadProxyCA".into(), json!(bundle));
     status.insert("filesystemOverhead".into(), json!({"global": OVERHEAD}));
-    match is.object["spec"]["uploadProxyURLOverride"].as_str().filter(|url| !url.is_empty()) {
+    match should["spec"]["uploadProxyURLOverride"].as_str().filter(|url| !url.is_empty()) {
         Some(url) => drop(status.insert("uploadProxyURL".into(), json!(url))),
         None => drop(status.remove("uploadProxyURL")),
     }

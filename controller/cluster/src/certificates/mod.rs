@@ -41,6 +41,12 @@ mod webhooks;
 
 pub(crate) use webhooks::gone as webhooks_gone;
 
+/// What becomes of the CDIConfig alone, without certificates.
+#[cfg(test)]
+pub(crate) fn config_for_tests(world: &World, plan: &mut Plan) {
+    config::decide(world, "", plan);
+}
+
 use chain::{KUBEVIRT, Leaf};
 use jiff::{SignedDuration, Timestamp};
 use kubernetes::issue::Usage;
@@ -80,7 +86,9 @@ fn servers(world: &World, terms: &Terms, now: Timestamp, plan: &mut Plan) {
     if is_led {
         webhooks::lead(world, &bundle, plan);
     }
-    config::decide(world, &bundle, plan);
+    if crate::cdi::other_operator(world).is_none() {
+        config::decide(world, &bundle, plan);
+    }
 }
 
 /// The certificate of a server.

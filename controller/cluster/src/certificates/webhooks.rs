@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use kubernetes::issue::LABEL;
 use kubernetes::objects::{API_SERVICES, Key, Kind, MUTATOR, Plain, Store, VALIDATOR, World, key};
 use kubernetes::plan::Plan;
-use kubernetes::servers::api_service;
+use kubernetes::servers::{SERVICE, api_service};
 use kubernetes::subresources::{GROUP, VERSIONS};
 use kubernetes::webhooks;
 use serde_json::{Value, json};
@@ -18,8 +18,16 @@ struct Configuration {
     name: &'static str,
     /// The field that says all of it. What stands beside (the status of an APIService) is not ours.
     field: &'static str,
-    /// That field, of an installation in this namespace, whose certificate is from one of this bundle.
-    content: fn(&str, &str) -> Value,
+    /// That field.
+    content: fn(&Lead<'_>) -> Value,
+}
+
+/// Where to.
+struct Lead<'a> {
+    namespace: &'a str,
+    bundle: &'a str,
+    /// The kinds of CDI are asked about, too.
+    disks: bool,
 }
 
 /// All of them.
@@ -28,37 +36,37 @@ const CONFIGURATIONS: [Configuration; 6] = [
         kind: Kind::MutatingWebhookConfiguration,
         name: MUTATOR,
         field: "webhooks",
-        content: |namespace, bundle| webhooks::configuration(true, namespace, bundle),
+        content: |to| webhooks::configuration(true, to.namespace, to.bundle, to.disks),
     },
     Configuration {
         kind: Kind::ValidatingWebhookConfiguration,
         name: VALIDATOR,
         field: "webhooks",
-        content: |namespace, bundle| webhooks::configuration(false, namespace, bundle),
+        content: |to| webhooks::configuration(false, to.namespace, to.bundle, to.disks),
     },
     Configuration {
         kind: Kind::APIService,
         name: API_SERVICES[0],
         field: "spec",
-        content: |namespace, bundle| api_service(GROUP, VERSIONS[0], namespace, bundle),
+        content: |to| api_service(GROUP, VERSIONS[0], to.namespace, to.bundle),
     },
     Configuration {
         kind: Kind::APIService,
         name: API_SERVICES[1],
         field: "spec",
-        content: |namespace, bundle| api_service(GROUP, VERSIONS[1], namespace, bundle),
+        content: |to| api_service(GROUP, VERSIONS[1], to.namespace, to.bundle),
     },
     Configuration {
         kind: Kind::APIService,
         name: API_SERVICES[2],
         field: "spec",
-        content: |namespace, bundle| api_service(UPLOAD_GROUP, UPLOAD_VERSIONS[0], namespace, bundle),
+        content: |to| api_service(UPLOAD_GROUP, UPLOAD_VERSIONS[0], to.namespace, to.bundle),
     },
     Configuration {
         kind: Kind::APIService,
         name: API_SERVICES[3],
         field: "spec",
-        content: |namespace, bundle| api_service(UPLOAD_GROUP, UPLOAD_VERSIONS[1], namespace, bundle),
+        content: |to| api_service(UPLOAD_GROUP, UPLOAD_VERSIONS[1], to.namespace, to.bundle),
     },
 ];
 
@@ -73,8 +81,15 @@ fn store(world: &World, kind: Kind) -> &Store<Plain> {
 /// Leads the API server to virt-api, whose certificate is from one of this bundle.
 pub(super) fn lead(world: &World, bundle: &str, plan: &mut Plan) {
     let bundle = STANDARD.encode(bundle);
+    // Another CDI operator has an API of uploads and webhooks of its own.
+    let disks = crate::cdi::other_operator(world).is_none();
+    let to = Lead { namespace: &world.facts.namespace, bundle: &bundle, disks };
+    let left = UPLOAD_VERSIONS.map(|version| format!("{version}.{UPLOAD_GROUP}"));
     for Configuration { kind, name, field, content } in CONFIGURATIONS {
-        let content = content(&world.facts.namespace, &bundle);
+        if !disks && left.iter().any(|left| left == name) {
+            continue;
+        }
+        let content = content(&to);
         match store(world, kind).get("", name) {
             Some(is) => {
                 let mut should = is.object.clone();
@@ -105,7 +120,7 @@ pub(super) fn take_away(world: &World, plan: &mut Plan) {
         return;
     }
     for Configuration { kind, name, .. } in CONFIGURATIONS {
-        if let Some(is) = store(world, kind).get("", name) {
+        if let Some(is) = store(world, kind).get("", name).filter(|is| is_ours(kind, is)) {
             plan.delete(key(kind, &is.meta), &is.meta);
         }
     }
@@ -113,5 +128,12 @@ pub(super) fn take_away(world: &World, plan: &mut Plan) {
 
 /// None is there any more: nobody is asked who may be gone.
 pub(crate) fn gone(world: &World) -> bool {
-    CONFIGURATIONS.iter().all(|one| store(world, one.kind).get("", one.name).is_none())
+    let found = |one: &Configuration| store(world, one.kind).get("", one.name);
+    CONFIGURATIONS.iter().all(|one| found(one).is_none_or(|is| !is_ours(one.kind, is)))
+}
+
+/// It leads to virt-api. An APIService that another CDI operator has taken over is not ours to take away.
+fn is_ours(kind: Kind, object: &Plain) -> bool {
+    let service = object.object["spec"]["service"]["name"].as_str();
+    kind != Kind::APIService || service.is_none_or(|name| name == SERVICE.0)
 }

@@ -74,7 +74,7 @@ impl<'a> Round<'a> {
                 let message = format!(
                     "the importer pod was killed for want of memory, and {count} pods ended before their work did: the memory limit \
                      is {}, and the image wants more ({message})",
-                    pod::MEMORY
+                    super::shell::MEMORY
                 );
                 self.note_import(claim, "Failed", false);
                 self.fail(&reason, &message);
@@ -318,7 +318,7 @@ impl<'a> Round<'a> {
             && let Ok(told) = Told::of(self.volume, self.world)
             && !told.is_known_to(pod)
         {
-            let message = "what is set for registries has changed: another pod takes the place of this one";
+            let message = "what is set for registries, or for the proxy, has changed: another pod takes the place of this one";
             self.stands("Restarting", message);
             self.scheduled(claim);
             return self.deletes(Some(pod));

@@ -11,7 +11,7 @@
 //!  claim  the PVC of a DataVolume       fill    the pod, and the next one     worker  how it is with the pod     pod  the object
 //!  size   overhead of file systems      upload  certificate, Service, client  status  conditions of a DataVolume
 //!  users  VMIs that use the disk        alone   a PVC without a DataVolume    notes   annotations of the PVC     words
-//!  registries   what a pod is told about registries
+//!  shell        what all worker pods have in common        registries   what a pod is told about registries and the proxy
 //!  clone  filled from another PVC
 //!  populator  a PVC with a dataSourceRef      settings  what the CDIConfig says of worker pods
 //!  adopt  a PVC that was there before   grow    one that is too small         elsewhere   one that something else fills
@@ -46,6 +46,7 @@ pub(crate) mod registries;
 #[cfg(test)]
 mod registries_tests;
 mod settings;
+pub(crate) mod shell;
 mod size;
 mod status;
 #[cfg(test)]

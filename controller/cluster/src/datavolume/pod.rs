@@ -15,6 +15,7 @@
 use super::claim::Wanted;
 use super::registries::Told;
 use super::settings;
+use super::shell::{self, Shell};
 use api::datavolume::DataVolume;
 use api::job::{self, Files, Import, References, Refusal, Source, Target};
 use api::machine::Machine;
@@ -22,12 +23,9 @@ use api::vmi::VirtualMachineInstance;
 use jiff::Timestamp;
 use kubernetes::conditions::stamp;
 use kubernetes::config::{Config, imports};
-use kubernetes::launcher::USER;
 use kubernetes::objects::{Kind, PersistentVolumeClaim, Work, World, names, owner};
 use kubernetes::uploads::{CLIENT_NAME, TLS_FOLDER};
-use kubernetes::worker::{
-    APP, ATTEMPT, CERTIFICATES, DEVICE, DISK, FOLDER, IMAGE, PORT, SECRETS, TOLD, WORK, WORKER,
-};
+use kubernetes::worker::{CERTIFICATES, DEVICE, DISK, FOLDER, IMAGE, PORT, SECRETS};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -37,8 +35,6 @@ use std::path::PathBuf;
 const DATA: &str = "cdi-data-vol";
 /// Room for clusters of a qcow2 that arrive before their tables: usually none. In a file system they wait beside the disk.
 const SPOOL: &str = "1Gi";
-/// Memory that a worker holds for every input but one that itself demands more.
-pub(super) const MEMORY: &str = "128Mi";
 
 /// What a worker's pod depends on beside the DataVolume.
 #[derive(Clone, Debug)]
@@ -131,9 +127,7 @@ pub(super) fn pod(
         }
     }
     place(&mut pod["spec"], around);
-    if let Some(sum) = around.told.sum() {
-        pod["metadata"]["annotations"][TOLD] = json!(sum);
-    }
+    around.told.tell(&mut pod);
     mounted.pull(&mut pod["spec"], volume);
     Ok(pod)
 }
@@ -187,9 +181,8 @@ pub(crate) struct Tls {
 
 /// A worker pod.
 pub(crate) fn worker(part: Part<'_>) -> Value {
-    let Part { world, work, name, claim, job, is_block, attempt, mut labels, volumes: more, mut mounts, tls } =
+    let Part { world, work, name, claim, job, is_block, attempt, labels, volumes: more, mut mounts, tls } =
         part;
-    let (config, settings) = (Config::read(world), imports::read(world));
     let meta = &claim.meta;
     let is_read = matches!(work, Work::Export | Work::Serve);
     let spool = if is_block && !is_read { SPOOL } else { "16Mi" };
@@ -211,85 +204,26 @@ pub(crate) fn worker(part: Part<'_>) -> Value {
         first.push(mount);
     }
     first.append(&mut mounts);
-    let mut container = json!({
-        "name": work.container(),
-        "image": world.facts.worker_image,
-        "args": [work.verb()],
-        "env": [
-            {"name": "CDI_JOB", "value": job},
-            {"name": "OWNER_UID", "value": meta.uid},
-            {"name": "MEMORY_LIMIT", "valueFrom": {"resourceFieldRef": {
-                "containerName": work.container(), "resource": "limits.memory"}}},
-        ],
-        "ports": [{"name": "metrics", "containerPort": PORT, "protocol": "TCP"}],
-        "resources": {"requests": {"cpu": "100m", "memory": "60M"}, "limits": {"memory": MEMORY}},
-        "securityContext": {
-            "runAsUser": USER,
-            "runAsGroup": USER,
-            "runAsNonRoot": true,
-            "allowPrivilegeEscalation": false,
-            "readOnlyRootFilesystem": true,
-            "capabilities": {"drop": ["ALL"]},
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
-        "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": first,
-    });
-    if let Some(policy) = &config.image_pull_policy {
-        container["imagePullPolicy"] = json!(policy);
-    }
+    let env = vec![json!({"name": "CDI_JOB", "value": job}), json!({"name": "OWNER_UID", "value": meta.uid})];
+    let mut container = shell::container(world, work.container(), work.verb(), env);
+    container["volumeMounts"] = json!(first);
     if let Some(tls) = tls {
         shows_itself(&mut container, &mut volumes, &tls);
     }
     if is_block {
         container["volumeDevices"] = json!([{"name": DATA, "devicePath": DEVICE}]);
     }
-    let mut spec = json!({
-        "restartPolicy": "Never",
-        "enableServiceLinks": false,
-        "automountServiceAccountToken": false,
-        "terminationGracePeriodSeconds": 10,
-        "securityContext": {
-            "runAsUser": USER,
-            "runAsGroup": USER,
-            "fsGroup": USER,
-            // A volume with a million files is not walked for a group that it has.
-            "fsGroupChangePolicy": "OnRootMismatch",
-            "runAsNonRoot": true,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
-        "containers": [container],
-        "volumes": volumes,
-    });
-    if !config.image_pull_secrets.is_empty() {
-        spec["imagePullSecrets"] = json!(config.image_pull_secrets);
-    }
-    settings::apply(&mut spec, work, &settings);
-    for (label, value) in [
-        WORKER,
-        APP,
-        (WORK.0, work.label()),
-        ("app.kubernetes.io/managed-by", "cdi-controller"),
-        ("app.kubernetes.io/component", "storage"),
-    ] {
-        labels.insert(label.to_owned(), json!(value));
-    }
-    json!({
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": name,
-            "namespace": meta.namespace,
-            "labels": labels,
-            "annotations": {
-                ATTEMPT: attempt.to_string(),
-                // A mesh's sidecar outlives the work, and the pod would never end.
-                "sidecar.istio.io/inject": "false",
-                "linkerd.io/inject": "disabled",
-            },
-            "ownerReferences": [owner::reference(Kind::PersistentVolumeClaim, meta)],
-        },
-        "spec": spec,
+    shell::pod(Shell {
+        world,
+        name,
+        namespace: meta.namespace.as_deref(),
+        owner: owner::reference(Kind::PersistentVolumeClaim, meta),
+        work: work.label(),
+        fetches: work == Work::Import,
+        attempt,
+        labels,
+        container,
+        volumes,
     })
 }
 
@@ -324,15 +258,22 @@ fn shows_itself(container: &mut Value, volumes: &mut Vec<Value>, tls: &Tls) {
     });
 }
 
-/// Where the consumer can run, its volume is made.
+/// Where the consumer can run, its volume is made: what the VMI says stands before what the cluster says of worker pods.
 fn place(spec: &mut Value, around: &Around<'_>) {
-    spec["nodeSelector"] = json!({"kubernetes.io/os": "linux"});
     let Some((vmi, machine)) = around.consumer else { return };
     let wanted = crate::pod::placement(vmi, machine, around.config);
-    for field in ["nodeSelector", "affinity", "schedulerName", "tolerations", "topologySpreadConstraints"] {
+    for field in ["affinity", "schedulerName", "topologySpreadConstraints"] {
         if let Some(value) = wanted.get(field) {
             spec[field] = value.clone();
         }
+    }
+    for (label, value) in wanted.get("nodeSelector").and_then(Value::as_object).into_iter().flatten() {
+        spec["nodeSelector"][label] = value.clone();
+    }
+    if let Some(more) = wanted.get("tolerations").and_then(Value::as_array) {
+        let mut all = spec["tolerations"].as_array().cloned().unwrap_or_default();
+        all.extend(more.iter().cloned());
+        spec["tolerations"] = json!(all);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::tests::{bound, class, said};
 use crate::sim::Sim;
+use api::cdi::served::PROXY_AUTHORITIES;
 use api::job::{Import, Registry, Report, Source, Stage};
 use kubernetes::objects::{Key, Kind};
 use kubernetes::worker::{REGISTRIES, TOLD};
@@ -207,5 +208,51 @@ fn an_error_inside_the_scheduler_is_no_reason() {
         sim.change(&pod(), json!({"status": {"phase": "Pending", "conditions": [condition]}}));
         sim.settle();
         assert_eq!(said(&sim, "Running").2.contains(conflict), is_told, "{:?}", said(&sim, "Running"));
+    }
+}
+
+/// The ConfigMap of the proxy's certificates, and the setting that names it.
+fn proxy(sim: &mut Sim, named: &str, pem: Option<&str>) {
+    let spec = json!({"importProxy": {"HTTPSProxy": "http://proxy:3128", "trustedCAProxy": named}});
+    sim.put(Kind::CDIConfig, json!({"metadata": {"name": "config"}, "spec": spec}));
+    if let Some(pem) = pem {
+        let meta = json!({"namespace": "kubevirt", "name": PROXY_AUTHORITIES});
+        sim.put(Kind::ConfigMap, json!({"metadata": meta, "data": {"ca.pem": pem}}));
+    }
+}
+
+#[test]
+fn the_certificates_of_the_proxy_come_with_the_pod() {
+    const PEM: &str = "-----BEGIN CERTIFICATE-----\nQQ==\n-----END CERTIFICATE-----\n";
+    let told = |sim: &Sim, name: &str| {
+        let env = sim.get(&pod())["spec"]["containers"][0]["env"].clone();
+        let mut all = env.as_array().unwrap().clone().into_iter();
+        all.find(|one| one["name"] == name).map(|one| one["value"].clone())
+    };
+    let mut sim = with(&json!({}), |sim| proxy(sim, PROXY_AUTHORITIES, Some(PEM)));
+    assert_eq!(told(&sim, "CDI_PROXY_CA"), Some(json!(PEM)));
+    assert_eq!(told(&sim, "SSL_CERT_FILE"), Some(json!("/tmp/authorities.pem")));
+    assert!(sim.get(&pod())["metadata"]["annotations"][TOLD].is_string());
+    // A pod that waits is replaced when they are others.
+    let before = sim.get(&pod())["metadata"]["uid"].clone();
+    reports(&mut sim, Stage::Waiting);
+    proxy(&mut sim, PROXY_AUTHORITIES, Some(&PEM.replace("QQ", "Qg")));
+    sim.settle();
+    assert!(sim.objects.get(&pod()).is_none_or(|pod| pod["metadata"]["uid"] != before));
+    // A name that is not read, and none at all: the condition of the CDI object tells of the first.
+    for named in ["other", ""] {
+        let sim = with(&json!({}), |sim| proxy(sim, named, Some(PEM)));
+        assert_eq!(told(&sim, "CDI_PROXY_CA"), None, "{named}");
+    }
+    // What cannot be told makes no pod, and is said.
+    let large = PEM.repeat(2000);
+    for (pem, why) in
+        [(None, "is not there"), (Some("nothing"), "no certificate"), (Some(&*large), "too large")]
+    {
+        let sim = with(&json!({}), |sim| proxy(sim, PROXY_AUTHORITIES, pem));
+        assert!(!sim.objects.contains_key(&pod()), "{why}");
+        let (_, reason, message) = sim.condition(&disk(), "Running").unwrap();
+        assert_eq!(reason, "RegistriesNotValid");
+        assert!(message.contains(why) && message.contains(PROXY_AUTHORITIES), "{message}");
     }
 }

@@ -89,7 +89,13 @@ pub(crate) fn look<'a>(
             told => Worker::Runs(told.map(|(_, report)| report)),
         };
     }
-    let (word, message) = why(world, pod, work, image);
+    let noun = match work {
+        Work::Import => "Importer",
+        Work::Upload => "Upload",
+        Work::Export => "Export",
+        Work::Serve => "Source",
+    };
+    let (word, message) = why(world, pod, work.container(), noun, image);
     Worker::Waits(word, message)
 }
 
@@ -113,20 +119,20 @@ fn after(ended: Timestamp, attempt: i64) -> Timestamp {
     ended.checked_add(SignedDuration::from_secs(pause)).unwrap_or(ended)
 }
 
-/// Why a pod does not run, in the scheduler's or the kubelet's words.
-fn why(world: &World, pod: &Pod, work: Work, image: Option<&str>) -> (String, String) {
+/// Why a pod with this container does not run, in the scheduler's or the kubelet's words.
+pub(crate) fn why(
+    world: &World,
+    pod: &Pod,
+    container: &str,
+    noun: &str,
+    image: Option<&str>,
+) -> (String, String) {
     if let Some(condition) = pod.unscheduled() {
         let said = condition.message.clone().unwrap_or_default();
         let reason = condition.reason.clone().unwrap_or_else(|| "Unschedulable".to_owned());
-        let whose = match work {
-            Work::Import => "Importer",
-            Work::Upload => "Upload",
-            Work::Export => "Export",
-            Work::Serve => "Source",
-        };
-        return (reason, format!("{whose} pod cannot be scheduled: {said}"));
+        return (reason, format!("{noun} pod cannot be scheduled: {said}"));
     }
-    let waiting = pod.container(work.container()).and_then(|container| container.waiting.clone());
+    let waiting = pod.container(container).and_then(|container| container.waiting.clone());
     let meta = &pod.meta;
     let at = (meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default());
     let warning = world.warnings.get(&at).filter(|warning| Some(&warning.pod) == meta.uid.as_ref());

@@ -39,6 +39,5 @@ pub(super) fn pod(
         tls: None,
     });
     pod["metadata"]["annotations"][EXPORT_REQUEST] = json!(answer.request);
-    pod["spec"]["nodeSelector"] = json!({"kubernetes.io/os": "linux"});
     pod
 }

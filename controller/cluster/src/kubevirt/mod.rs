@@ -1,7 +1,7 @@
 //! The KubeVirt object: what is said of the installation, and its end. Its settings are read by [`kubernetes::config`].
 //!
 //! ```text
-//!  (none) ─ made, unless it was taken away ─► Deploying ◄─► Deployed        components: what runs, and is ready
+//!  (none) ─ made, unless it was taken away ─► Deploying ◄─► Deployed
 //!                                                └────┬────────┘
 //!                                             deleted ▼
 //!   VMs go (or are waited for) ─► webhooks, APIServices go ─► noted that it was taken away ─► our finalizer goes   removal
@@ -10,23 +10,28 @@
 //! **Flow.** Where there is no object, `kubevirt` is made in our namespace ([`missing`]): what is installed holds none.
 //! **Guarantees.** Nothing of the installation that a VM needs goes before the last VM. An object that was taken
 //! away is not made again: that would undo what somebody wanted, and hold up the end of its definition.
-//! A field that is set and has no effect is named by the condition `SettingsServed`.
+//! A field that is set and has no effect is named by the condition `SettingsServed`. `DataVolumesServed` says whether disks are
+//! filled by us ([`crate::cdi`]).
 //! **Caveats.** What was applied beside the object (programs, rights, definitions) is taken away by whoever applied it.
 
-mod components;
 mod removal;
 #[cfg(test)]
 mod tests;
 
+use crate::cdi;
+use crate::installation::{self, Said, say, served};
 use api::kubevirt::served::{CONDITION, unserved};
 use jiff::Timestamp;
-use kubernetes::conditions::stamp;
 use kubernetes::objects::{KUBEVIRT, Kept as _, Key, Kind, REMOVED, World, key};
 use kubernetes::plan::{Plan, Step};
 use serde_json::{Value, json};
 
-/// The most fields without an effect that a condition names.
-const NAMED: usize = 20;
+/// The condition that says whether disks are filled by us.
+const DISKS: &str = "DataVolumesServed";
+/// The programs that must be ready, by the names of their objects.
+const DEPLOYMENTS: [&str; 2] = ["virt-controller", "virt-api"];
+/// The same of those that run on each node.
+const DAEMONS: [&str; 1] = ["virt-handler"];
 
 /// Makes the object where there is none, and was none.
 pub(crate) fn missing(world: &World) -> Plan {
@@ -64,7 +69,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
         let all: Vec<String> = finalizers.into_iter().chain([removal::FINALIZER.to_owned()]).collect();
         next["metadata"]["finalizers"] = json!(all);
     }
-    let missing = components::missing(world);
+    let missing = installation::missing(world, &DEPLOYMENTS, &DAEMONS);
     let status = &mut next["status"];
     let version = &world.facts.version;
     // Once it was there, it is there: what is missing for a while is told by the conditions.
@@ -76,16 +81,34 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
     for name in ["operatorVersion", "observedKubeVirtVersion", "targetKubeVirtVersion"] {
         status[name] = json!(version);
     }
-    let (value, reason, message) = served(&settings.object);
+    let (value, reason, message) = served(&unserved(&settings.object));
     let mut says = conditions(missing.as_deref());
     says.push((CONDITION, value, reason, &message));
+    let why_not = cdi::why_not(world);
+    says.push(match &why_not {
+        None => (
+            DISKS,
+            "True",
+            "Served",
+            "DataVolumes and all of cdi.kubevirt.io are served by this installation.",
+        ),
+        Some((reason, message)) => (DISKS, "False", *reason, message.as_str()),
+    });
+    if let Some((reason, message)) = &why_not
+        && !is_said(&settings.object, DISKS, reason)
+    {
+        plan.tell(Kind::KubeVirt, settings.meta(), true, reason, message.clone());
+    }
     say(&mut next, &says, now);
     plan.update(Kind::KubeVirt, settings.meta(), &settings.object, &next, true);
-    plan
+    plan.and(cdi::missing(world))
 }
 
-/// A condition: its type, whether it is true, a word and a sentence.
-type Said<'a> = (&'static str, &'static str, &'static str, &'a str);
+/// A condition of this type gives this reason.
+fn is_said(object: &Value, kind: &str, reason: &str) -> bool {
+    let mut said = object["status"]["conditions"].as_array().into_iter().flatten();
+    said.any(|condition| condition["type"] == kind && condition["reason"] == reason)
+}
 
 fn conditions(missing: Option<&str>) -> Vec<Said<'_>> {
     let ready = "All components are ready.";
@@ -99,33 +122,4 @@ fn conditions(missing: Option<&str>) -> Vec<Said<'_>> {
     };
     let state = [("Available", available), ("Progressing", progressing), ("Degraded", degraded)];
     all.into_iter().chain(state.map(|(kind, value)| (kind, value, reason, message))).collect()
-}
-
-/// Whether every field that is set has an effect, as a condition. Its message names the fields that have none.
-fn served(object: &Value) -> (&'static str, &'static str, String) {
-    let found = unserved(object);
-    if found.is_empty() {
-        return ("True", "AllFieldsServed", "Every field that is set has an effect.".to_owned());
-    }
-    let mut named: Vec<String> = found.iter().take(NAMED).map(ToString::to_string).collect();
-    if let Some(more) = found.len().checked_sub(NAMED).filter(|&more| more > 0) {
-        named.push(format!("and {more} more"));
-    }
-    ("False", "FieldsWithoutEffect", format!("{}.", named.join("; ")))
-}
-
-/// Says conditions. The time of each is that of its last change; those of others stay.
-fn say(object: &mut Value, says: &[Said<'_>], now: Timestamp) {
-    let old = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
-    let mut list: Vec<Value> = Vec::new();
-    for (kind, value, reason, message) in says {
-        let before = old.iter().find(|condition| condition["type"] == *kind && condition["status"] == *value);
-        let since =
-            before.map_or_else(|| json!(stamp(now)), |condition| condition["lastTransitionTime"].clone());
-        list.push(json!({
-            "type": kind, "status": value, "reason": reason, "message": message, "lastTransitionTime": since,
-        }));
-    }
-    list.extend(old.into_iter().filter(|condition| says.iter().all(|(kind, ..)| condition["type"] != *kind)));
-    object["status"]["conditions"] = json!(list);
 }

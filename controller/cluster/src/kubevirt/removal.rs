@@ -9,8 +9,8 @@
 //! nothing could be written, and no namespace deleted to its end. Last, that it was taken away is written down, and the
 //! finalizer goes.
 
-use super::say;
 use crate::certificates;
+use crate::installation::say;
 use api::meta::ObjectMeta;
 use jiff::Timestamp;
 use kubernetes::issue::LABEL;
@@ -40,7 +40,10 @@ pub(super) fn decide(world: &World, settings: &Plain, now: Timestamp) -> Plan {
     let left = left(world);
     let blocks = settings.object["spec"]["uninstallStrategy"] == "BlockUninstallIfWorkloadsExist";
     let mut next = settings.object.clone();
-    if left.is_empty() && certificates::webhooks_gone(world) {
+    // Nobody else lets a CDI object go.
+    let holds = |object: &Plain| object.meta.finalizers.iter().any(|name| name == crate::cdi::FINALIZER);
+    let is_free = !world.cdis.all().any(holds);
+    if left.is_empty() && certificates::webhooks_gone(world) && is_free {
         if note(world).is_none() {
             let (label, value) = LABEL;
             let namespace = &world.facts.namespace;
@@ -59,9 +62,10 @@ pub(super) fn decide(world: &World, settings: &Plain, now: Timestamp) -> Plan {
         return plan;
     }
     let (reason, message) = match (left.is_empty(), blocks) {
-        (true, _) => {
-            ("DeletionInProgress", "The webhooks and the APIServices are being taken away.".to_owned())
-        }
+        (true, _) => (
+            "DeletionInProgress",
+            "The webhooks, the APIServices and the hold on CDI are being taken away.".to_owned(),
+        ),
         (false, false) => ("DeletionInProgress", format!("{} are being deleted.", shown(&left))),
         (false, true) => (
             "WorkloadsExist",

@@ -156,6 +156,15 @@ fn narrow(add: &[&str]) -> Value {
     })
 }
 
+/// Verbosity is a number from 0 to 9 in the settings, and a word in our programs.
+pub(crate) fn log_level(verbosity: i64) -> &'static str {
+    match verbosity {
+        5.. => "trace",
+        3.. => "debug",
+        _ => "info",
+    }
+}
+
 fn compute(
     vmi: &VirtualMachineInstance,
     machine: &Machine,
@@ -175,16 +184,8 @@ fn compute(
     );
     let mut env =
         vec![json!({"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}})];
-    // Verbosity is a number from 0 to 9 in the settings, and a word in the program.
     if let Some(verbosity) = around.config.launcher_verbosity {
-        let level = if verbosity >= 5 {
-            "trace"
-        } else if verbosity >= 3 {
-            "debug"
-        } else {
-            "info"
-        };
-        env.push(json!({"name": "CORACLE_LOG", "value": level}));
+        env.push(json!({"name": "CORACLE_LOG", "value": log_level(verbosity)}));
     }
     put(&mut container, "env", Value::Array(env));
     put(&mut container, "resources", resources::resources(vmi, machine, around.config));

@@ -56,7 +56,7 @@ pub(crate) fn decide(world: &World, name: &str, now: Timestamp) -> Plan {
         }
         (Some(class), Some(profile)) if !is_going(profile) => {
             let mut should = profile.clone();
-            should.status = Some(status(class, profile, now));
+            should.status = Some(status(world, class, profile, now));
             plan.update(Kind::StorageProfile, &profile.metadata, &profile.write(), &should.write(), true);
         }
         _ => {}
@@ -76,9 +76,10 @@ pub(crate) fn smallest(class: &StorageClass) -> u64 {
     class.smallest().or_else(|| row(class).map(|row| row.smallest)).unwrap_or(0)
 }
 
-/// How disks of a class are cloned.
+/// How disks of a class are cloned: by the CDI object, and else by its profile and what is known of it.
 pub(crate) fn clones(world: &World, class: &StorageClass) -> CloneStrategy {
-    clone_strategy(class, &spec(world, class))
+    let over = kubernetes::config::cdi::clones(world);
+    over.unwrap_or_else(|| clone_strategy(class, &spec(world, class)))
 }
 
 /// The VolumeSnapshotClass for disks of a class.
@@ -116,7 +117,12 @@ fn object(name: &str) -> Value {
 }
 
 /// The status as it should be.
-fn status(class: &StorageClass, profile: &StorageProfile, now: Timestamp) -> StorageProfileStatus {
+fn status(
+    world: &World,
+    class: &StorageClass,
+    profile: &StorageProfile,
+    now: Timestamp,
+) -> StorageProfileStatus {
     let spec = &profile.spec;
     let mut status = profile.status.clone().unwrap_or_default();
     let resolved = resolve(class, Some(spec));
@@ -126,7 +132,8 @@ fn status(class: &StorageClass, profile: &StorageProfile, now: Timestamp) -> Sto
     status.provisioner = Some(class.provisioner.clone());
     status.claim_property_sets = resolved.sets;
     status.snapshot_class = snapshot_class(spec).map(str::to_owned);
-    status.clone_strategy = Some(clone_strategy(class, spec));
+    let over = kubernetes::config::cdi::clones(world);
+    status.clone_strategy = Some(over.unwrap_or_else(|| clone_strategy(class, spec)));
     status.data_import_cron_source_format = Some(source_format(class, spec));
     say_of_cdi(&mut status.conditions, RECOGNIZED.to_owned(), is, reason.as_str(), &message, now);
     status

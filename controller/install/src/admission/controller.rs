@@ -2,11 +2,12 @@
 //!
 //! | right | bound |
 //! |---|---|
-//! | create `pods` | launchers: owned by a VMI, off the node's namespaces, in the form of [`kubernetes::launcher`]; workers: owned by a PVC, in that form, with nothing of the node's but an image that it pulls for an import, and those of exports and clones only reading ([`kubernetes::worker`]) |
+//! | create `pods` | launchers: owned by a VMI, off the node's namespaces, in the form of [`kubernetes::launcher`]; workers: owned by a PVC, or, without a PVC, by a DataImportCron that they poll for, in that form, with nothing of the node's but an image that it pulls for an import, and those of exports and clones only reading ([`kubernetes::worker`]) |
 //! | delete `pods`, patch `pods/status` | launchers by label and name, owned or left behind, and workers; of a launcher's status only the conditions |
 //! | create, patch, delete `persistentvolumeclaims`, patch `persistentvolumes` | those of DataVolumes, and see [`super::claims`]; afterwards annotations of CDI |
 //! | create, patch `datasources` | those of DataImportCrons, which lead to PVCs of their namespace; of all others the status, which has no path of its own |
 //! | patch `dataimportcrons` | their status, which has no path of its own, and the annotation of the newest digest |
+//! | patch `cdis` | finalizers and status, which has no path of its own |
 //! | delete, patch `datavolumes` | imports of DataImportCrons, by their label; the finalizer of one that takes a PVC |
 //! | patch `nodes` | the label that VMIs may be scheduled there |
 //! | create, delete `controllerrevisions` | those of VMs, by their names |
@@ -41,6 +42,7 @@ use kubernetes::clones::SOURCE;
 use kubernetes::launcher::{CAPABILITIES, USER, VOLUMES};
 use kubernetes::objects::rights::names;
 use kubernetes::objects::{Kind, LAUNCHER, Program, REVISION, SCHEDULABLE};
+use kubernetes::polls::POLLER;
 use kubernetes::servers::SERVICE;
 use kubernetes::uploads::UPLOADER;
 use kubernetes::worker::{EXPORTER, IMAGE, IMPORTER, WORKER};
@@ -153,6 +155,20 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 11] {
             ),
         ],
     );
+    let cdis = base(
+        "kubevirt-controller-cdis",
+        vec![rule("cdi.kubevirt.io", &["cdis"], &["UPDATE"])],
+        vec![(
+            format!(
+                "{} && {}",
+                same("spec"),
+                ["labels", "annotations", "ownerReferences"]
+                    .map(|field| same(&format!("metadata.{field}")))
+                    .join(" && ")
+            ),
+            "changes only status and finalizers of a CDI object",
+        )],
+    );
     let imports = base(
         "kubevirt-controller-imports",
         vec![rule("cdi.kubevirt.io", &["datavolumes"], &["DELETE"])],
@@ -236,7 +252,7 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 11] {
             ),
         ],
     );
-    [made, touched, claims, sources, crons, imports, volumes, nodes, revisions, objects, services]
+    [made, touched, claims, sources, crons, cdis, imports, volumes, nodes, revisions, objects, services]
 }
 
 /// A policy that binds virt-controller alone.
@@ -282,7 +298,7 @@ fn is_launcher(object: &str) -> String {
 }
 
 /// An object of which it is true is a worker pod: by its label, and by a name as virt-controller makes them, for imports, for
-/// uploads, for exports and for what is cloned.
+/// uploads, for exports, for what is cloned and for polls.
 fn is_worker(object: &str) -> String {
     let (label, value) = WORKER;
     let of_work = |prefix: &str| format!("{object}.metadata.name.startsWith({})", literal(prefix));
@@ -290,8 +306,13 @@ fn is_worker(object: &str) -> String {
         "{object}.metadata.?labels[?{}].orValue('') == {} && ({})",
         literal(label),
         literal(value),
-        [IMPORTER, UPLOADER, EXPORTER, SOURCE].map(of_work).join(" || ")
+        [IMPORTER, UPLOADER, EXPORTER, SOURCE, POLLER].map(of_work).join(" || ")
     )
+}
+
+/// A worker pod of which it is true polls, by its name.
+fn is_poller(object: &str) -> String {
+    format!("{object}.metadata.name.startsWith({})", literal(POLLER))
 }
 
 /// An object of which it is true is owned by one of a kind.
@@ -341,13 +362,15 @@ fn launcher(wishes: &Wishes) -> Vec<(String, &'static str)> {
     vec![
         (
             format!(
-                "{} && {} || {} && {}",
+                "{} && {} || {} && ({} && !({poller}) || {poller} && {})",
                 is_launcher("object"),
                 is_owned("object", Kind::VirtualMachineInstance),
                 is_worker("object"),
-                is_owned("object", Kind::PersistentVolumeClaim)
+                is_owned("object", Kind::PersistentVolumeClaim),
+                is_owned("object", Kind::DataImportCron),
+                poller = is_poller("object"),
             ),
-            "makes launcher pods only, owned by their VMIs, and worker pods, owned by their PVCs",
+            "makes launcher pods only, owned by their VMIs, and worker pods, owned by their PVCs, or to poll by their DataImportCrons",
         ),
         (
             format!(
@@ -360,6 +383,13 @@ fn launcher(wishes: &Wishes) -> Vec<(String, &'static str)> {
             "makes worker pods with nothing of a node but, for an import, the image that the node pulls",
         ),
         (reads_at_most(), "makes pods of exports and of clones that read their PVCs only"),
+        (
+            format!(
+                "!({}) || object.spec.?volumes.orValue([]).all(volume, !has(volume.persistentVolumeClaim))",
+                is_poller("object")
+            ),
+            "makes pods that poll without a PVC",
+        ),
         (
             "!object.spec.?hostNetwork.orValue(false) && !object.spec.?hostPID.orValue(false) && \
              !object.spec.?hostIPC.orValue(false)"

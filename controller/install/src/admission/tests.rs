@@ -82,6 +82,7 @@ fn every_right_to_write_is_bound_or_it_is_said_why_not() {
         (Kind::KubeVirt, &["create", "patch"]),
         (Kind::DataVolume, &["create"]),
         (Kind::StorageProfile, &["create", "delete"]),
+        (Kind::CDI, &["create"]),
         (Kind::CDIConfig, &["create", "patch"]),
         (Kind::Event, &["create"]),
         (Kind::ConfigMap, &["delete"]),
@@ -115,6 +116,15 @@ fn every_right_to_write_is_bound_or_it_is_said_why_not() {
         ));
     }
     bound("kubevirt-controller", &rights(Program::Controller), &unbound);
+}
+
+#[test]
+fn of_a_cdi_object_only_what_is_ours_is_changed() {
+    let said = expressions(&policy("kubevirt-controller-cdis"));
+    for field in ["spec", "labels", "annotations", "ownerReferences"] {
+        assert!(said.contains(&format!(".?{field}.orValue(null) == ")), "{field}: {said}");
+    }
+    assert!(!said.contains("finalizers") && !said.contains("status"), "{said}");
 }
 
 /// One that cannot be evaluated refuses, and each has a binding that denies.
@@ -481,5 +491,11 @@ fn a_pod_that_lost_its_owner_is_still_virt_controllers_to_delete() {
     );
     assert!(touched.contains(&is_launcher), "{touched}");
     // Whoever makes one says whose it is.
+    // A pod that polls has a DataImportCron for its owner, and no PVC.
+    let made = expressions(&policy("kubevirt-controller-pods"));
+    assert!(
+        made.contains("owner.kind == \"DataImportCron\"") && made.contains("startsWith(\"poller-\")"),
+        "{made}"
+    );
     assert!(expressions(&policy("kubevirt-controller-pods")).contains("ownerReferences"));
 }

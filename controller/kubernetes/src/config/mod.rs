@@ -1,5 +1,6 @@
 //! The settings of the cluster: what the KubeVirt object says, read live, and what holds where it says nothing.
 
+pub mod cdi;
 pub mod imports;
 pub mod overhead;
 

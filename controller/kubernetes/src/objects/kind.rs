@@ -45,6 +45,7 @@ kinds! {
     VolumeCloneSource: volume_clone_source,
     StorageClass: storage_class,
     StorageProfile: storage_profile,
+    CDI: cdi,
     CDIConfig: cdi_config,
     Node: node,
     Event: event,

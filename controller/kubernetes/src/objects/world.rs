@@ -38,6 +38,8 @@ pub struct World {
     /// As they stand; there is one.
     pub kubevirts: Store<Plain>,
     pub data_volumes: Store<DataVolume>,
+    /// As they stand; one counts.
+    pub cdis: Store<Plain>,
     /// As they stand; there is one.
     pub cdi_configs: Store<Plain>,
     pub data_sources: Store<DataSource>,

@@ -5,7 +5,7 @@
 //!  DataImportCron ── template, schedule ────► spec ┘   source    one source, and what it says ◄── VolumeImportSource
 //!  VolumeUploadSource                                  its content type
 //!  ObjectTransfer                                      source and target; deprecated
-//!  CDI                                                 goes when it may
+//!  CDI, CDIConfig                                      what has no effect is warned of; goes when it may
 //!  PVC, labelled applyStorageProfile       claim         what it leaves out is filled in
 //! ```
 //!
@@ -28,7 +28,7 @@ mod volume;
 
 pub(super) use claim::complete as claim;
 pub(super) use import_cron::judge as import_cron;
-pub(super) use installation::{blocks, deletion};
+pub(super) use installation::{blocks, deletion, settings};
 pub(super) use object_transfer::judge as object_transfer;
 pub(super) use populator::judge as populator;
 pub(super) use source::unserved;

@@ -12,6 +12,7 @@ const CRON: &str = "/dataimportcron-validate";
 const POPULATOR: &str = "/populator-validate";
 const TRANSFER: &str = "/objecttransfer-validate";
 const REMOVED: &str = "/cdi-validate";
+const SETTINGS: &str = "/cdi-settings";
 
 fn object(kind: &str, spec: &Value) -> Value {
     json!({
@@ -290,4 +291,41 @@ fn a_cdi_object_goes_when_it_may() {
         assert_eq!(said, expected.into_iter().collect::<Vec<_>>(), "{strategy} {phase}");
         assert!(ask(REMOVED, &request, &around()).is_yes());
     }
+}
+
+#[test]
+fn settings_without_an_effect_are_warned_of_and_nothing_is_refused() {
+    let warned = |kind: &str, spec: &Value| {
+        let answer = accepts(SETTINGS, &request(None, &object(kind, spec)));
+        answer["warnings"].as_array().cloned().unwrap_or_default()
+    };
+    let config = json!({"scratchSpaceStorageClass": "s", "importProxy": {"trustedCAProxy": "mine"}, "preallocation": true});
+    for (kind, spec, at) in [
+        ("CDI", json!({"config": config, "workload": {"nodeSelector": {"a": "b"}}}), "spec.config"),
+        ("CDIConfig", config.clone(), "spec"),
+    ] {
+        let warnings = warned(kind, &spec);
+        let begins = [
+            format!("{at}.importProxy.trustedCAProxy: no effect, \"mine\" is not supported"),
+            format!("{at}.scratchSpaceStorageClass: no effect, "),
+        ];
+        assert_eq!(warnings.len(), begins.len(), "{warnings:?}");
+        for (warning, begin) in warnings.iter().zip(begins) {
+            assert!(warning.as_str().unwrap().starts_with(&begin), "{warning}");
+        }
+        // What was written before is not said again with every label.
+        let old = object(kind, &spec);
+        let labelled = with_change(old.clone(), "/metadata/labels", json!({"a": "b"}));
+        assert!(accepts(SETTINGS, &request(Some(&old), &labelled))["warnings"].is_null());
+    }
+    assert_eq!(warned("CDI", &json!({"priorityClas": "a"})).len(), 1, "a field that is not known");
+}
+
+#[test]
+fn a_dataimportcron_in_the_name_of_another_is_refused() {
+    let other = with_change(cron(), "/spec/serviceAccountName", json!("importer"));
+    let said = told(&ask(CRON, &create(other), &around()));
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert_eq!(said[0].0, "spec.serviceAccountName");
+    accepts(CRON, &request(None, &with_change(cron(), "/spec/serviceAccountName", json!(""))));
 }

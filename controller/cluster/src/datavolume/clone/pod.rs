@@ -81,6 +81,5 @@ pub(super) fn pod(name: &str, around: &Around<'_>) -> Value {
     });
     pod["metadata"]["annotations"][TARGET] = json!(target);
     pod["metadata"]["labels"]["prometheus.cdi.kubevirt.io"] = json!("true");
-    pod["spec"]["nodeSelector"] = json!({"kubernetes.io/os": "linux"});
     pod
 }

@@ -9,15 +9,26 @@ use crate::objects::about::kept;
 pub const NAMES: [&str; 4] = [
     "v1.subresources.kubevirt.io",
     "v1alpha3.subresources.kubevirt.io",
-    "v1beta1.upload.cdi.kubevirt.io",
+    UPLOADS,
     "v1alpha1.upload.cdi.kubevirt.io",
 ];
+
+/// The APIService of upload tokens, which upstream's CDI operator makes, too.
+pub const UPLOADS: &str = "v1beta1.upload.cdi.kubevirt.io";
 
 // The status is the API server's own: whether virt-api can be reached.
 pub(crate) const ABOUT: About = About {
     kept: kept!(api_services),
     controller: used(&NAMES),
-    touches: config_map::ABOUT.touches,
+    // Another CDI operator shows itself there, too, and disks are left to it then.
+    touches: |world, key| {
+        let disks = super::cdi::disks(world).filter(|_| key.name == UPLOADS);
+        (config_map::ABOUT.touches)(world, key)
+            .into_iter()
+            .chain(super::cdi::all(world))
+            .chain(disks)
+            .collect()
+    },
     ..About::named("apiregistration.k8s.io/v1", "APIService", "apiservices")
 };
 

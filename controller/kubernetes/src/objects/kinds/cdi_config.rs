@@ -18,7 +18,8 @@ pub(crate) const ABOUT: About = About {
     api: Use { follows: &[Selector::ALL], names: &[CONFIG], ..Use::NONE },
     // It says by whom the certificate of cdi-uploadproxy is signed, and which registries may be asked without TLS.
     touches: |world, _| {
-        [certificates(world)].into_iter().chain(super::data_volume::from_registries(world)).collect()
+        let more = super::cdi::all(world).into_iter().chain(super::data_volume::from_registries(world));
+        more.chain([certificates(world)]).collect()
     },
     ..About::named("cdi.kubevirt.io/v1beta1", "CDIConfig", "cdiconfigs")
 };

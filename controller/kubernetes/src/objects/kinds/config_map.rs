@@ -1,16 +1,19 @@
-//! ConfigMap: the bundles of authorities, the public keys of upload tokens, the note that the installation was removed, what
-//! importer pods are told about registries, and how the API server shows itself to the servers of aggregated APIs.
+//! ConfigMap: the bundles of authorities, the public keys of upload tokens, the notes that the installation or its CDI object was
+//! removed, what importer pods are told about registries and about the proxy, and how the API server shows itself to the servers of aggregated APIs.
 
 use super::secret::{AUTHORITY, certificates};
 use crate::objects::about::kept;
 use crate::objects::{About, Elsewhere, Selector, Use};
 use crate::uploads::{CLIENT_SIGNER, SERVER_SIGNER, SIGNING_KEY};
 use crate::worker::REGISTRIES;
+use api::cdi::served::PROXY_AUTHORITIES;
 
 /// The key of the ConfigMap [`AUTHORITY`] that holds the authorities.
 pub const BUNDLE: &str = "ca-bundle";
 /// The ConfigMap that says that the installation was removed.
 pub const REMOVED: &str = "kubevirt-removed";
+/// The ConfigMap that says that the CDI object was removed: no disk is filled.
+pub const CDI_REMOVED: &str = "cdi-removed";
 /// The namespace and the name of the ConfigMap in which every API server says by which authority and names it shows itself
 /// to the servers of aggregated APIs, and in which headers it names the user.
 pub const AGGREGATION: (&str, &str) = ("kube-system", "extension-apiserver-authentication");
@@ -23,7 +26,16 @@ pub(crate) const ABOUT: About = About {
     controller: Use {
         follows: &[Selector::ALL],
         verbs: &[(None, &["create", "delete", "get", "patch"])],
-        names: &[AUTHORITY, REMOVED, SERVER_SIGNER.1, CLIENT_SIGNER.1, SIGNING_KEY, REGISTRIES],
+        names: &[
+            AUTHORITY,
+            REMOVED,
+            CDI_REMOVED,
+            SERVER_SIGNER.1,
+            CLIENT_SIGNER.1,
+            SIGNING_KEY,
+            REGISTRIES,
+            PROXY_AUTHORITIES,
+        ],
         ..Use::NONE
     },
     // The authorities by which it knows virt-handler, and those by which it knows the API server.
@@ -36,9 +48,11 @@ pub(crate) const ABOUT: About = About {
     // The authorities by which it knows virt-api.
     handler: Use { follows: &[Selector::ALL], names: &[AUTHORITY], ..Use::NONE },
     // The installation may wait for the note to go.
-    touches: |world, key| match key.name == REGISTRIES {
-        true => super::data_volume::from_registries(world),
-        false => super::kubevirt::all(world).into_iter().chain([certificates(world)]).collect(),
+    touches: |world, key| match key.name.as_str() {
+        REGISTRIES => super::data_volume::from_registries(world),
+        PROXY_AUTHORITIES => super::cdi::disks(world).collect(),
+        CDI_REMOVED => super::cdi::all(world).into_iter().chain(super::cdi::disks(world)).collect(),
+        _ => super::kubevirt::all(world).into_iter().chain([certificates(world)]).collect(),
     },
     ..About::named("v1", "ConfigMap", "configmaps")
 };

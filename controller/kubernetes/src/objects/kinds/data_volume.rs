@@ -28,7 +28,8 @@ pub(crate) const ABOUT: About = About {
     touches: |world, key| {
         let volume = world.data_volumes.get(&key.namespace, &key.name);
         let cron = volume.and_then(|volume| owner::import_cron(&volume.metadata));
-        users(world, key).into_iter().chain(cron).chain([key.clone()]).collect()
+        let cdis = super::cdi::going(world);
+        users(world, key).into_iter().chain(cron).chain(cdis).chain([key.clone()]).collect()
     },
     ..About::named("cdi.kubevirt.io/v1beta1", "DataVolume", "datavolumes")
 };

@@ -22,7 +22,8 @@ pub(crate) const ABOUT: About = About {
     touches: |world, key| {
         let waiting = world.marked(&Mark::Waiting).filter(|key| key.kind == Kind::VirtualMachineInstance);
         let first = [key.clone(), certificates(world)].into_iter();
-        first.chain(waiting.cloned()).chain(storage_profile::all(world)).collect()
+        let more = super::cdi::all(world).into_iter().chain(storage_profile::all(world));
+        first.chain(waiting.cloned()).chain(more).collect()
     },
     // One is made where there is none.
     listed: |world| vec![Key::new(Kind::KubeVirt, world.facts.namespace.clone(), NAME)],

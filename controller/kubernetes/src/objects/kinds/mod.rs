@@ -1,6 +1,7 @@
 //! One file for each kind of objects: its declaration, and the part of an object that is kept.
 
 pub(super) mod api_service;
+pub(super) mod cdi;
 pub(super) mod cdi_config;
 pub(super) mod config_map;
 pub(super) mod controller_revision;
@@ -33,8 +34,9 @@ pub(super) mod volume_import_source;
 pub(super) mod volume_upload_source;
 mod workload;
 
-pub use api_service::NAMES as API_SERVICES;
-pub use config_map::{AGGREGATION, BUNDLE, REMOVED};
+pub use api_service::{NAMES as API_SERVICES, UPLOADS};
+pub use cdi::NAME as CDI;
+pub use config_map::{AGGREGATION, BUNDLE, CDI_REMOVED, REMOVED};
 pub use controller_revision::{REVISION, is_revision};
 pub use data_volume::ADOPTS;
 pub use kubevirt::NAME as KUBEVIRT;

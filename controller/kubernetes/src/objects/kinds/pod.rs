@@ -1,5 +1,6 @@
 //! Pod: launcher pods, and worker pods that move disks.
 
+use super::cdi;
 use super::persistent_volume_claim::{disks, users};
 use crate::clones;
 use crate::objects::about::kept;
@@ -67,7 +68,13 @@ pub(super) fn touched(world: &World, key: &Key) -> Vec<Key> {
                 .into_iter()
                 .chain(target)
                 .chain(disks(world, namespace, &owner.name))
+                .chain(cdi::going(world))
                 .collect()
+        }
+        // One that polls.
+        Some(owner) if owner.kind == Kind::DataImportCron.name() => {
+            let cron = Key::new(Kind::DataImportCron, namespace, &owner.name);
+            [cron].into_iter().chain(cdi::going(world)).collect()
         }
         Some(_) => Vec::new(),
         None => world.marked(&Mark::LauncherPod(namespace.clone(), name.clone())).cloned().collect(),

@@ -9,7 +9,7 @@ use serde_json::Value;
 pub(super) const FOLLOWED: About = About {
     is_of_installation: true,
     controller: Use { follows: &[Selector::ALL], ..Use::NONE },
-    touches: |world, _| super::kubevirt::all(world),
+    touches: |world, _| super::kubevirt::all(world).into_iter().chain(super::cdi::all(world)).collect(),
     ..About::named("apps/v1", "", "")
 };
 
