@@ -68,15 +68,32 @@ fn the_newest_image_is_behind_the_datasource() {
     until(|| left().trim().is_empty(), left);
 }
 
-/// Whom a poll must not ask is said, and nobody is asked.
+/// virt-controller has no right to the Secret: a pod polls, and says what was wrong with one that is.
 #[test]
-fn an_image_that_needs_a_secret_is_not_polled() {
+fn an_image_behind_a_login_is_polled_by_a_pod() {
     let Some(space) = Space::new("crons") else { return };
-    let server = crate::imports::serve(&space, vec![7; 512], version(1));
+    let (user, word) = ("me", "s3cret-word");
+    let login = Some((user.to_owned(), word.to_owned()));
+    let behaviour = Behaviour { basic: login, ..version(1) };
+    let server = crate::imports::serve(&space, vec![7; 1 << 20], behaviour);
+    let secret = |word: &str| {
+        let manifest = format!(
+            "{{apiVersion: v1, kind: Secret, metadata: {{name: login}}, stringData: {{accessKeyId: {user}, secretKey: {word}}}}}"
+        );
+        space.apply(&manifest);
+    };
+    secret("other");
     space.apply(&cron(&server, ", secretRef: login"));
-    let said = || message(&space).starts_with("spec.template.spec.source.http.secretRef: ");
-    until(said, || message(&space));
-    assert_eq!(server.requests(), []);
+    until(|| message(&space).contains("; the last poll failed: "), || message(&space));
+    assert!(!message(&space).contains(word));
+    assert_eq!(space.run(&["get", "dv", "-o", "name"]).trim(), "");
+    // The pod that failed stays, for its log; the next one has what the Secret says then.
+    let pods = || space.run(&["get", "pod", "-l", "cdi.kubevirt.io=poller", "-o", "name"]);
+    assert!(pods().contains("poller-images-"), "{}", pods());
+    secret(word);
+    until(|| message(&space) == "Latest import is up to date", || space.get("dic/images", ".status"));
+    assert!(leads_to(&space).starts_with("os-"));
+    until(|| pods().trim().is_empty(), pods);
 }
 
 /// Of images virt-controller leads DataSources of DataImportCrons alone, to PVCs of their namespace, and deletes imports alone.

@@ -36,8 +36,8 @@ object! {
         pub managed_data_source: String = "managedDataSource",
         /// Retention of DataSource and imports after the deletion of the DataImportCron. Default: `All`.
         pub retention_policy: Option<RetentionPolicy> = "retentionPolicy",
-        /// Name of the ServiceAccount for polls of a PVC in another namespace. Without effect: a PVC of another
-        /// namespace is not polled.
+        /// Name of the ServiceAccount for polls of a PVC in another namespace. Not supported: a DataImportCron with one
+        /// is refused.
         pub service_account_name: Option<String> = "serviceAccountName",
     }
 }

@@ -2,13 +2,15 @@
 //!
 //! ```text
 //!  question, when it is due ──► polls: one request ──► World::polls: digest, or why there is none
+//!                          └──► where a Secret, a mirror or the proxy is needed: a pod, which ends with the same
 //!                                                         │
 //!  annotation …sourceDesiredDigest ◄──────────────────────┘
 //!      │ its first 12 digits
 //!      ▼
 //!  DataVolume MANAGED-DIGITS ─► Succeeded ─► DataSource MANAGED leads there ─► older imports go, but for `importsToKeep`
 //!
-//!  source  what is asked, and what is imported     when  the times of polls     imports  whose are which, which go     words
+//!  source  what is asked, and what is imported     poller  the pod that asks     when  the times of polls
+//!  imports  whose are which, which go     words
 //! ```
 //!
 //! **Flow.** Each round looks at the last poll, at the DataVolume of the newest digest and at the DataSource, makes a copy of the
@@ -27,6 +29,7 @@
 //! digest, and once more under its own after the next poll. VolumeSnapshots are not made: `sourceFormat` is `pvc`.
 
 mod imports;
+mod poller;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -42,7 +45,7 @@ use api::wire::Wire;
 use imports::Imports;
 use jiff::{SignedDuration, Timestamp};
 use kubernetes::conditions::{say_of_cdi, stamp};
-use kubernetes::objects::{Kind, World};
+use kubernetes::objects::{Kind, Pod, World};
 use kubernetes::plan::Plan;
 use kubernetes::polls::Polled;
 use source::Source;
@@ -64,7 +67,11 @@ pub(crate) fn question(
     now: Timestamp,
 ) -> Option<(String, Question)> {
     let cron = active(world, namespace, name)?;
-    let Source::Asked(question) = source::of(cron) else { return None };
+    let source = source::of(cron);
+    if poller::is_wanted(world, &source) {
+        return None;
+    }
+    let Source::Asked(question) = source else { return None };
     let due = when::due(cron, polled(world, cron), digest(cron))?;
     (due <= now).then(|| (cron.metadata.uid.clone().unwrap_or_default(), question))
 }
@@ -72,11 +79,22 @@ pub(crate) fn question(
 /// What is to be done for a DataImportCron.
 pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp) -> Plan {
     let Some(cron) = active(world, namespace, name) else { return Plan::default() };
+    let by_pod = poller::is_wanted(world, &source::of(cron));
+    let pods = poller::all(world, cron);
+    let last = pods.first().filter(|_| by_pod).and_then(|pod| poller::polled(pod));
+    let (polled, words) = match (by_pod, last) {
+        (true, Some((polled, words))) => (Some(polled), words),
+        (true, None) => (None, None),
+        (false, _) => (polled(world, cron).cloned(), None),
+    };
     let mut round = Round {
         world,
         cron,
         imports: Imports::of(world, cron),
-        polled: polled(world, cron),
+        by_pod,
+        pods,
+        words,
+        polled,
         should: cron.clone(),
         trouble: None,
         now,
@@ -96,7 +114,8 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
 fn active<'a>(world: &'a World, namespace: &str, name: &str) -> Option<&'a DataImportCron> {
     let cron = world.data_import_crons.get(namespace, name)?;
     let is_there = cron.metadata.deletion_timestamp.is_none();
-    (is_there && kubernetes::config::permitted(world).is_some()).then_some(cron)
+    let is_served = kubernetes::config::permitted(world).is_some() && crate::cdi::serves(world);
+    (is_there && is_served).then_some(cron)
 }
 
 /// What came of the last poll, where that is known.
@@ -117,7 +136,13 @@ struct Round<'a> {
     world: &'a World,
     cron: &'a DataImportCron,
     imports: Imports<'a>,
-    polled: Option<&'a Polled>,
+    /// A pod polls.
+    by_pod: bool,
+    /// Its poll pods, the last one first.
+    pods: Vec<&'a Pod>,
+    /// Why the last one has no answer.
+    words: Option<String>,
+    polled: Option<Polled>,
     /// As it should be.
     should: DataImportCron,
     /// What went wrong with the last poll.
@@ -136,7 +161,11 @@ impl<'a> Round<'a> {
 
     /// Takes down what is known of the newest digest.
     fn learn(&mut self) {
-        let due = when::due(self.cron, self.polled, digest(self.cron));
+        let due = when::due(self.cron, self.polled.as_ref(), digest(self.cron));
+        if !self.by_pod {
+            // What made a pod necessary is gone.
+            self.deletes(0);
+        }
         match source::of(self.cron) {
             Source::Refused(..) => return,
             Source::Pinned(found) => {
@@ -146,9 +175,14 @@ impl<'a> Round<'a> {
                 return;
             }
             Source::Pvc(name) => self.look_at_pvc(name, due),
-            Source::Asked(_) => self.hear(),
+            Source::Asked(_) | Source::ByPod => {
+                self.hear();
+                if self.by_pod {
+                    self.poll(due);
+                }
+            }
         }
-        if let Some(due) = when::due(&self.should, self.polled, digest(&self.should)) {
+        if let Some(due) = when::due(&self.should, self.polled.as_ref(), digest(&self.should)) {
             // One that is due is being made; nobody tells of one that was lost.
             let lost = self.now.checked_add(LOST).unwrap_or(self.now);
             self.after.look_again(if due > self.now { due } else { lost });
@@ -169,14 +203,16 @@ impl<'a> Round<'a> {
     }
 
     fn hear(&mut self) {
-        let Some(polled) = self.polled else {
+        let Some(polled) = self.polled.clone() else {
             // Another program began, and knows what the first one wrote.
             let said = self.cron.status.iter().flat_map(|status| &status.conditions);
             let said = said.filter(|said| said.r#type == UP_TO_DATE).find_map(|said| said.message.as_deref());
             self.trouble = said.and_then(trouble_of).map(str::to_owned);
             return;
         };
-        self.trouble = polled.answer.as_ref().err().map(|why| why.sentence().to_owned());
+        let words = self.words.clone();
+        self.trouble =
+            polled.answer.as_ref().err().map(|why| words.unwrap_or_else(|| why.sentence().to_owned()));
         let written = self.cron.status.as_ref().and_then(|status| status.last_execution_timestamp.clone());
         if written.as_deref() != Some(&*stamp(polled.at)) {
             let answer = polled.answer.clone().map_err(|_| ());
@@ -186,6 +222,47 @@ impl<'a> Round<'a> {
             {
                 self.tell(true, "PollFailed", format!("The poll of the image failed: {trouble}"));
             }
+        }
+    }
+
+    /// Makes the pod that polls when it is time, and takes those away that are over: one that failed says why until the next one.
+    fn poll(&mut self, due: Option<Timestamp>) {
+        let is_due = due.is_some_and(|due| due <= self.now);
+        let is_answered = self.polled.as_ref().is_some_and(|polled| polled.answer.is_ok());
+        match (self.pods.first().copied(), &self.polled) {
+            (Some(pod), None) => {
+                if let Some(why) = poller::waits(self.world, pod) {
+                    self.trouble = Some(why);
+                }
+                return self.deletes(1);
+            }
+            (Some(_), Some(_)) if !is_answered && !is_due => return self.deletes(1),
+            (Some(_), Some(_)) if is_answered => return self.deletes(0),
+            (None, _) if !is_due => return,
+            (Some(_), Some(_)) | (None, _) => {}
+        }
+        let failures = self.polled.as_ref().map_or(0, |polled| i64::from(polled.failures));
+        let key = kubernetes::objects::key(Kind::DataImportCron, &self.cron.metadata);
+        let failed = self.world.failures.get(&key).filter(|failed| failed.about == Kind::Pod);
+        if let Some(failed) = failed {
+            self.trouble = Some(format!("the poll pod cannot be made: {}", failed.message));
+            if failed.retry > self.now {
+                return self.after.look_again(failed.retry);
+            }
+        }
+        match poller::pod(self.world, self.cron, failures) {
+            Ok((key, pod)) => {
+                self.after.create(key, pod);
+                self.deletes(0);
+            }
+            Err(why) => self.trouble = Some(why),
+        }
+    }
+
+    /// Deletes its poll pods but for the last ones, so many.
+    fn deletes(&mut self, kept: usize) {
+        for pod in self.pods.iter().skip(kept).filter(|pod| !pod.is_going()) {
+            self.after.delete(kubernetes::objects::key(Kind::Pod, &pod.meta), &pod.meta);
         }
     }
 

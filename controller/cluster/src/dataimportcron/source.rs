@@ -7,18 +7,24 @@
 //! | `http`, `s3` | the server, for the head of the file | SHA-256 of its strong ETag, or of its date and size | the same URL |
 //! | `pvc` | the picture of the cluster | `uid:` and the PVC's uid | the same PVC |
 //!
-//! virt-controller asks as nobody and trusts the system's CAs: it has no right to Secrets and ConfigMaps of tenants. What
-//! names one is refused.
+//! virt-controller asks as nobody and trusts the system's CAs: it has no right to Secrets and ConfigMaps of tenants. Where the
+//! template names one, a pod asks ([`super::poller`]), and the digest is the same.
 
 use super::words::{NO_DIGEST, NOT_AUTHORIZED};
 use api::cdi::DataImportCron;
 use api::datavolume::{Http, Registry, Source as Template};
+
+/// The field that names in whose name a PVC of another namespace would be imported.
+const SERVICE_ACCOUNT: &str =
+    "spec.serviceAccountName: nothing of another namespace is imported, in whose name ever; leave it out";
 
 /// Where the image comes from.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Source<'a> {
     /// A server is asked.
     Asked(Question),
+    /// A server is asked with what only a pod of that namespace can have.
+    ByPod,
     /// The digest stands in the URL.
     Pinned(String),
     /// The PVC of this name, in the namespace of the DataImportCron.
@@ -52,15 +58,17 @@ pub(super) fn of(cron: &DataImportCron) -> Source<'_> {
         let why = format!("spec.template.spec.{field}: it is in the namespace {other}");
         return Source::Refused(NOT_AUTHORIZED, why);
     }
+    if cron.spec.service_account_name.as_ref().is_some_and(|name| !name.is_empty()) {
+        return Source::Refused(NOT_AUTHORIZED, SERVICE_ACCOUNT.to_owned());
+    }
     let refused = |field: &str, why: &str| Source::Refused(NO_DIGEST, format!("{}{field}: {why}", at("")));
     let Some(source) = &template.source else { return refused("", "there is none") };
     match source {
         Template { registry: Some(registry), .. } => image(registry),
         Template { http: Some(http), .. } => file(http),
-        Template { s3: Some(s3), .. } => match names_one([&s3.secret_ref, &s3.cert_config_map]) {
-            Some(field) => not_asked(&format!("s3.{field}")),
-            None => asked(&s3.url, "s3.url"),
-        },
+        Template { s3: Some(s3), .. } => {
+            asked(&s3.url, "s3.url", names_one([&s3.secret_ref, &s3.cert_config_map]))
+        }
         Template { pvc: Some(pvc), .. } => Source::Pvc(&pvc.name),
         _ => refused("", "only registry, http, s3 and pvc have versions that can be told apart"),
     }
@@ -113,28 +121,17 @@ fn at(field: &str) -> String {
     format!("spec.template.spec.source{}{field}", if field.is_empty() { "" } else { "." })
 }
 
-fn not_asked(field: &str) -> Source<'static> {
-    let why = "a poll is made as nobody and with the system's CAs, and reads no Secret and no ConfigMap of a namespace; leave it \
-               out, and name a server that gives the image to everybody";
-    Source::Refused(NO_DIGEST, format!("{}: {why}", at(field)))
-}
-
-/// The first of the fields `secretRef` and `certConfigMap` that names something.
-fn names_one(fields: [&Option<String>; 2]) -> Option<&'static str> {
-    let named = fields.map(|field| field.as_ref().is_some_and(|name| !name.is_empty()));
-    ["secretRef", "certConfigMap"]
-        .into_iter()
-        .zip(named)
-        .find_map(|(field, is_named)| is_named.then_some(field))
+/// One of these fields names something.
+fn names_one(fields: [&Option<String>; 2]) -> bool {
+    fields.iter().any(|field| field.as_ref().is_some_and(|name| !name.is_empty()))
 }
 
 fn image(registry: &Registry) -> Source<'static> {
-    if let Some(field) = names_one([&registry.secret_ref, &registry.cert_config_map]) {
-        return not_asked(&format!("registry.{field}"));
-    }
+    let by_pod = names_one([&registry.secret_ref, &registry.cert_config_map]);
     let url = registry.url.as_deref().unwrap_or_default();
     match reference(url) {
         Some(Reference { digest: Some(digest), .. }) => Source::Pinned(digest.to_owned()),
+        Some(_) if by_pod => Source::ByPod,
         Some(Reference { host, repository, tag, digest: None }) => Source::Asked(Question::Image {
             host: host.to_owned(),
             repository: repository.to_owned(),
@@ -147,27 +144,18 @@ fn image(registry: &Registry) -> Source<'static> {
 }
 
 fn file(http: &Http) -> Source<'static> {
-    let more = [
-        ("secretExtraHeaders", !http.secret_extra_headers.is_empty()),
-        ("extraHeaders", !http.extra_headers.is_empty()),
-        ("insecureSkipVerify", http.insecure_skip_verify == Some(true)),
-    ];
-    let more = more.into_iter().find_map(|(field, is_said)| is_said.then_some(field));
-    match names_one([&http.secret_ref, &http.cert_config_map]).or(more) {
-        Some(field) => not_asked(&format!("http.{field}")),
-        None => asked(&http.url, "http.url"),
-    }
+    let more = !http.secret_extra_headers.is_empty()
+        || !http.extra_headers.is_empty()
+        || http.insecure_skip_verify == Some(true);
+    asked(&http.url, "http.url", more || names_one([&http.secret_ref, &http.cert_config_map]))
 }
 
-fn asked(url: &str, field: &str) -> Source<'static> {
-    // A URL may hold a signature, and is not repeated. One with a user would be asked as that user.
+fn asked(url: &str, field: &str, by_pod: bool) -> Source<'static> {
+    // A URL may hold a signature, and is not repeated. One with a user is asked as that user.
     let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
     let host = rest.map(|rest| rest.split(['/', '?', '#']).next().unwrap_or_default());
     match host {
-        Some(host) if host.contains('@') => Source::Refused(
-            NO_DIGEST,
-            format!("{}: a user and a password in it are not told to a server by a poll", at(field)),
-        ),
+        Some(host) if !host.is_empty() && (by_pod || host.contains('@')) => Source::ByPod,
         Some(host) if !host.is_empty() => Source::Asked(Question::File(url.to_owned())),
         _ => Source::Refused(NO_DIGEST, format!("{}: it must begin with https:// or http://", at(field))),
     }
@@ -260,25 +248,37 @@ mod tests {
     }
 
     #[test]
-    fn a_poll_is_made_as_nobody() {
-        for (source, field) in [
-            (json!({"registry": {"url": "docker://h/a", "secretRef": "s"}}), "registry.secretRef"),
-            (json!({"registry": {"url": "docker://h/a", "certConfigMap": "s"}}), "registry.certConfigMap"),
-            (json!({"http": {"url": "https://h/a", "extraHeaders": ["A: b"]}}), "http.extraHeaders"),
-            (json!({"http": {"url": "https://h/a", "secretExtraHeaders": ["s"]}}), "http.secretExtraHeaders"),
-            (json!({"http": {"url": "https://h/a", "insecureSkipVerify": true}}), "http.insecureSkipVerify"),
-            (json!({"http": {"url": "https://u:topsecret@h/a"}}), "http.url"),
-            (json!({"http": {"url": "file:///topsecret"}}), "http.url"),
-            (json!({"s3": {"url": "https://h/a", "secretRef": "s"}}), "s3.secretRef"),
+    fn what_only_a_pod_can_have_is_asked_by_a_pod() {
+        for source in [
+            json!({"registry": {"url": "docker://h/a", "secretRef": "s"}}),
+            json!({"registry": {"url": "docker://h/a", "certConfigMap": "s"}}),
+            json!({"http": {"url": "https://h/a", "extraHeaders": ["A: b"]}}),
+            json!({"http": {"url": "https://h/a", "secretExtraHeaders": ["s"]}}),
+            json!({"http": {"url": "https://h/a", "insecureSkipVerify": true}}),
+            json!({"http": {"url": "https://u:topsecret@h/a"}}),
+            json!({"s3": {"url": "https://h/a", "secretRef": "s"}}),
         ] {
-            let (_, why) = refused(&source);
-            assert!(why.starts_with(&format!("spec.template.spec.source.{field}: ")), "{why}");
-            assert!(!why.contains("topsecret"), "{why}");
+            assert_eq!(of(&cron(&source)), Source::ByPod, "{source}");
         }
+        let (_, why) = refused(&json!({"http": {"url": "file:///topsecret", "secretRef": "s"}}));
+        assert!(
+            why.starts_with("spec.template.spec.source.http.url: ") && !why.contains("topsecret"),
+            "{why}"
+        );
+        let digest = format!("sha256:{}", "0a".repeat(32));
+        let pinned = json!({"registry": {"url": format!("docker://h/a@{digest}"), "secretRef": "s"}});
+        assert_eq!(of(&cron(&pinned)), Source::Pinned(digest), "nobody has to be asked");
         let url = "https://h/a?signature=1";
         for source in [json!({"http": {"url": url}}), json!({"s3": {"url": url, "secretRef": ""}})] {
             assert_eq!(of(&cron(&source)), Source::Asked(Question::File(url.into())));
         }
+    }
+
+    #[test]
+    fn a_service_account_is_refused_by_name() {
+        let mut cron = cron(&json!({"registry": {"url": "docker://h/a"}}));
+        cron.spec.service_account_name = Some("poller".into());
+        assert_eq!(of(&cron), Source::Refused(NOT_AUTHORIZED, SERVICE_ACCOUNT.to_owned()));
     }
 
     #[test]

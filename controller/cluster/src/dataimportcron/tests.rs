@@ -6,9 +6,9 @@
 use super::words::NOT_AUTHORIZED;
 use super::*;
 use crate::sim::Sim;
-use crate::sim::others::{image_is, worker_ends};
+use crate::sim::others::{image_is, worker_ends, worker_reports};
 use api::cdi::annotations::{BIND_AT_ONCE, IMPORT_CRON};
-use api::job::Stage;
+use api::job::{Report, Stage};
 use kubernetes::objects::{Key, Work};
 use kubernetes::polls::NoAnswer;
 use serde_json::{Value, json};
@@ -338,7 +338,6 @@ fn a_pvc_is_imported_anew_when_it_is_another() {
 fn what_is_refused_is_said_and_nobody_is_asked() {
     for (source, reason) in [
         (json!({"registry": null, "pvc": {"namespace": "m", "name": "gold"}}), NOT_AUTHORIZED),
-        (json!({"registry": {"secretRef": "login"}}), NO_DIGEST),
         (json!({"registry": null, "upload": {}}), NO_DIGEST),
     ] {
         let mut sim = Sim::new();
@@ -346,6 +345,146 @@ fn what_is_refused_is_said_and_nobody_is_asked() {
         assert_eq!((said(&sim, UP_TO_DATE), imports(&sim)), (is("False", reason), vec![]));
         assert_eq!(question(&sim.world, "n", "images", sim.now), None);
     }
+}
+
+/// What a poll pod says at its end.
+fn poller_ends(sim: &mut Sim, pod: &Key, answer: Result<&str, &str>) {
+    let report = match answer {
+        Ok(digest) => Report { stage: Stage::Done, digest: digest.to_owned(), ..Report::default() },
+        Err(why) => Report { stage: Stage::Failed, message: why.to_owned(), ..Report::default() },
+    };
+    worker_reports(sim, pod, i32::from(answer.is_err()), &report);
+    sim.settle();
+}
+
+fn poller(failures: i64) -> Key {
+    Key::new(Kind::Pod, "n", kubernetes::objects::names::poller("images", failures))
+}
+
+#[test]
+fn a_pod_polls_with_the_secret_of_the_template() {
+    let mut sim = Sim::new();
+    let registry = json!({"registry": {"secretRef": "login", "certConfigMap": "ca"}});
+    put(&mut sim, json!({"template": {"spec": {"source": registry, "priorityClassName": "low"}}}));
+    assert_eq!(question(&sim.world, "n", "images", sim.now), None, "virt-controller asks nobody");
+    let pod = sim.get(&poller(0)).clone();
+    let owner = &pod["metadata"]["ownerReferences"][0];
+    assert_eq!((&owner["kind"], &owner["name"]), (&json!("DataImportCron"), &json!("images")));
+    let spec = &pod["spec"];
+    assert_eq!((&spec["activeDeadlineSeconds"], &spec["priorityClassName"]), (&json!(300), &json!("low")));
+    assert_eq!(spec["automountServiceAccountToken"], false);
+    let volumes = spec["volumes"].to_string();
+    assert!(volumes.contains(r#""secretName":"login""#) && volumes.contains(r#""name":"ca""#), "{volumes}");
+    assert!(!volumes.contains("persistentVolumeClaim"), "{volumes}");
+    let container = &spec["containers"][0];
+    assert_eq!(container["args"], json!(["poll"]));
+    let job = container["env"][0]["value"].as_str().unwrap();
+    assert!(
+        job.contains("docker://registry.example/os:1") && job.contains("/etc/cdi/secrets/login"),
+        "{job}"
+    );
+    // Its answer is learned, and it goes.
+    sim.later(5);
+    poller_ends(&mut sim, &poller(0), Ok(&digest(1)));
+    assert_eq!(sim.keys(Kind::Pod), []);
+    assert_eq!(sim.get(&cron())["metadata"]["annotations"][DESIRED_DIGEST], json!(digest(1)));
+    ends(&mut sim, 1, "Succeeded");
+    assert_eq!(leads_to(&sim), import_of(1).name);
+    // The next one comes by the schedule.
+    sim.later(3600);
+    sim.settle();
+    assert!(!sim.objects.contains_key(&poller(0)));
+    sim.later(24 * 3600);
+    sim.settle();
+    assert!(sim.objects.contains_key(&poller(0)));
+}
+
+#[test]
+fn a_poll_pod_that_fails_is_followed_by_another_after_a_pause_that_grows() {
+    let mut sim = Sim::new();
+    let source = json!({"registry": {"secretRef": "login"}});
+    put(&mut sim, json!({"template": {"spec": {"source": source}}}));
+    for (failures, pause) in [(0, 60), (1, 120), (2, 240)] {
+        poller_ends(&mut sim, &poller(failures), Err("the login is\u{7} wrong"));
+        let (status, reason, message) = sim.condition(&cron(), UP_TO_DATE).unwrap();
+        assert_eq!((status, reason), is("False", NO_DIGEST));
+        assert!(message.ends_with("; the last poll failed: the login is wrong"), "{message}");
+        sim.later(pause - 1);
+        sim.settle();
+        assert_eq!(sim.keys(Kind::Pod), [poller(failures)], "it stays, for its log");
+        sim.later(1);
+        sim.settle();
+        assert_eq!(sim.keys(Kind::Pod), [poller(failures + 1)]);
+    }
+    assert_eq!(sim.reasons().iter().filter(|reason| *reason == "PollFailed").count(), 1);
+    // One that says no digest has no answer.
+    poller_ends(&mut sim, &poller(3), Ok("uid:0a1b2c3d4e5f"));
+    assert_eq!(imports(&sim), []);
+    sim.later(24 * 3600);
+    sim.settle();
+    poller_ends(&mut sim, &poller(4), Ok(&digest(1)));
+    assert_eq!((imports(&sim), sim.keys(Kind::Pod)), (vec![import_of(1)], vec![]));
+}
+
+#[test]
+fn a_poll_pod_that_does_not_run_says_why() {
+    let mut sim = Sim::new();
+    let source = json!({"registry": {"secretRef": "login"}});
+    put(&mut sim, json!({"template": {"spec": {"source": source}}}));
+    let waiting = json!({"reason": "CreateContainerConfigError", "message": "secret \"login\" not found"});
+    let status = json!([{"name": "poller", "state": {"waiting": waiting}}]);
+    sim.change(&poller(0), json!({"status": {"containerStatuses": status}}));
+    sim.settle();
+    let (_, _, message) = sim.condition(&cron(), UP_TO_DATE).unwrap();
+    assert!(message.contains("secret \"login\" not found"), "{message}");
+    // Over its time: no container says how it ended.
+    let over = json!({"phase": "Failed", "reason": "DeadlineExceeded", "message": "too long", "containerStatuses": []});
+    sim.change(&poller(0), json!({"status": over}));
+    sim.settle();
+    let (_, _, message) = sim.condition(&cron(), UP_TO_DATE).unwrap();
+    assert!(
+        message.ends_with("the poll pod ended without an answer (DeadlineExceeded: too long)"),
+        "{message}"
+    );
+}
+
+#[test]
+fn mirrors_registries_without_tls_and_the_proxy_are_for_pods() {
+    let files = json!({"registries.toml": ""});
+    let mirrors = json!({"metadata": {"namespace": "kubevirt", "name": "coracle-registries"}, "data": files});
+    let config = |spec: Value| json!({"metadata": {"name": "config"}, "spec": spec});
+    let insecure = config(json!({"insecureRegistries": ["registry.example"]}));
+    let proxy = config(json!({"importProxy": {"HTTPSProxy": "http://proxy:3128"}}));
+    let other = config(json!({"insecureRegistries": ["other.example"]}));
+    for (kind, object, by_pod) in [
+        (Kind::ConfigMap, mirrors, true),
+        (Kind::CDIConfig, insecure, true),
+        (Kind::CDIConfig, proxy, true),
+        (Kind::CDIConfig, other, false),
+    ] {
+        let mut sim = Sim::new();
+        let key = sim.put(kind, object);
+        put(&mut sim, json!({}));
+        assert_eq!(sim.objects.contains_key(&poller(0)), by_pod, "{key}");
+        assert_eq!(question(&sim.world, "n", "images", sim.now).is_none(), by_pod, "{key}");
+        // Without it virt-controller asks, and the pod goes.
+        sim.vanish(&key);
+        sim.settle();
+        assert!(question(&sim.world, "n", "images", sim.now).is_some() && sim.keys(Kind::Pod).is_empty());
+    }
+}
+
+#[test]
+fn a_pod_that_another_owns_polls_for_nobody() {
+    let mut sim = Sim::new();
+    let source = json!({"registry": {"secretRef": "login"}});
+    put(&mut sim, json!({"template": {"spec": {"source": source}}}));
+    let mut stranger = sim.get(&poller(0)).clone();
+    stranger["metadata"]["name"] = json!("poller-images-9");
+    stranger["metadata"]["ownerReferences"][0]["uid"] = json!("another");
+    let stranger = sim.put(Kind::Pod, stranger);
+    poller_ends(&mut sim, &stranger, Ok(&digest(7)));
+    assert_eq!(imports(&sim), []);
 }
 
 #[test]

@@ -244,6 +244,9 @@ pub(crate) fn is_worker(pod: &Value) -> bool {
 /// The container of a worker's pod.
 pub(crate) fn container(pod: &Value) -> &'static str {
     let label = &pod["metadata"]["labels"][WORK.0];
+    if label == kubernetes::polls::WORK {
+        return kubernetes::polls::CONTAINER;
+    }
     Work::ALL.into_iter().find(|work| label == work.label()).unwrap_or(Work::Import).container()
 }
 

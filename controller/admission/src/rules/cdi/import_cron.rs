@@ -39,6 +39,10 @@ fn spec(spec: &DataImportCronSpec) -> Result<(), Vec<Fault>> {
         return Err(wrong("spec.Template", message));
     }
     volume::spec(template, "Template")?;
+    if spec.service_account_name.as_ref().is_some_and(|name| !name.is_empty()) {
+        let message = "serviceAccountName is not supported: nothing of another namespace is imported, in whose name ever; leave it out";
+        return Err(wrong("spec.serviceAccountName", message));
+    }
     let illegal = |field: &str, what: &str| Err(wrong(format!("spec.{field}"), format!("Illegal {what}")));
     // Times of another zone than UTC are refused, as upstream's CronJobs are.
     let is_known = |schedule: &Schedule| !matches!(schedule, Schedule::At(times) if !times.are_utc());
