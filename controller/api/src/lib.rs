@@ -6,6 +6,7 @@
 //!                              ▼
 //!                          machine (strict: Machine, or every fault with its field path)
 //!
+//! instancetype             sizes and preferences of VMs; a template with the values of both
 //! cdi, datavolume          imports, uploads and clones: settings, sources, requests
 //! launcher                 what virt-launcher is told and what it tells
 //! node                     what a node can do, as virt-launcher found out
@@ -27,6 +28,7 @@ pub mod defaults;
 pub mod der;
 pub mod duration;
 pub mod fault;
+pub mod instancetype;
 pub mod job;
 pub mod kubevirt;
 pub mod launcher;

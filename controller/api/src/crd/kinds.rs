@@ -6,6 +6,10 @@ use crate::cdi::{
 };
 use crate::crd::{Column, CustomResource, Subresources};
 use crate::datavolume::DataVolume;
+use crate::instancetype::{
+    self, VirtualMachineClusterInstancetype, VirtualMachineClusterPreference, VirtualMachineInstancetype,
+    VirtualMachinePreference,
+};
 use crate::kubevirt::KubeVirt;
 use crate::replicaset::VirtualMachineInstanceReplicaSet;
 use crate::vm::VirtualMachine;
@@ -197,7 +201,52 @@ pub const KINDS: &[CustomResource] = &[
         schema: ObjectTransfer::schema,
         ..OF_CDI
     },
+    CustomResource {
+        kind: "VirtualMachineInstancetype",
+        plural: "virtualmachineinstancetypes",
+        singular: "virtualmachineinstancetype",
+        short: &["vminstancetype", "vminstancetypes", "vmf", "vmfs"],
+        schema: VirtualMachineInstancetype::schema,
+        ..OF_SIZES
+    },
+    CustomResource {
+        kind: "VirtualMachineClusterInstancetype",
+        is_of_cluster: true,
+        plural: "virtualmachineclusterinstancetypes",
+        singular: "virtualmachineclusterinstancetype",
+        short: &["vmclusterinstancetype", "vmclusterinstancetypes", "vmcf", "vmcfs"],
+        schema: VirtualMachineClusterInstancetype::schema,
+        ..OF_SIZES
+    },
+    CustomResource {
+        kind: "VirtualMachinePreference",
+        plural: "virtualmachinepreferences",
+        singular: "virtualmachinepreference",
+        short: &["vmpref", "vmprefs", "vmp", "vmps"],
+        schema: VirtualMachinePreference::schema,
+        ..OF_SIZES
+    },
+    CustomResource {
+        kind: "VirtualMachineClusterPreference",
+        is_of_cluster: true,
+        plural: "virtualmachineclusterpreferences",
+        singular: "virtualmachineclusterpreference",
+        short: &["vmcp", "vmcps"],
+        schema: VirtualMachineClusterPreference::schema,
+        ..OF_SIZES
+    },
 ];
+
+/// What instance types and preferences have in common. They have no status, and no category: `kubectl get all` would list
+/// the sets of a cluster.
+const OF_SIZES: CustomResource = CustomResource {
+    group: instancetype::GROUP,
+    label: "kubevirt.io",
+    version: instancetype::VERSION,
+    old_version: Some(instancetype::OLD_VERSIONS[0]),
+    schema: VirtualMachineInstancetype::schema,
+    ..OF_CDI
+};
 
 /// What most kinds of CDI have in common. Subresources and columns are those of upstream: programs that write a whole
 /// DataSource with its status are answered as they are there.

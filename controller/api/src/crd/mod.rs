@@ -13,6 +13,7 @@ mod kinds;
 
 pub use kinds::KINDS;
 
+use crate::instancetype;
 use crate::wire::Schema;
 use serde_json::{Value, json};
 
@@ -87,7 +88,7 @@ impl CustomResource {
     /// Its definition.
     pub fn definition(&self) -> Value {
         let mut versions = vec![self.served(self.version, true)];
-        if let Some(old) = self.old_version {
+        for old in self.old_versions() {
             let mut version = self.served(old, false);
             version["deprecated"] = json!(true);
             version["deprecationWarning"] =
@@ -119,6 +120,13 @@ impl CustomResource {
             names["categories"] = json!(["all"]);
         }
         definition
+    }
+
+    /// All versions that are served for old manifests: most kinds have one at most.
+    fn old_versions(&self) -> Vec<&'static str> {
+        let older = instancetype::OLD_VERSIONS.into_iter().filter(|_| self.group == instancetype::GROUP);
+        let older = older.filter(|older| Some(*older) != self.old_version);
+        self.old_version.into_iter().chain(older).collect()
     }
 
     fn served(&self, name: &str, stored: bool) -> Value {

@@ -94,10 +94,16 @@ pub fn apply(vmi: &mut VirtualMachineInstance, given: &Given) {
 
 /// Completes what a VM says of its VMIs.
 pub fn apply_to_vm(vm: &mut VirtualMachine, given: &Given) {
-    if let Some(instancetype) = &mut vm.spec.instancetype {
+    // What is inferred has the kind that its volume names.
+    let is_named = |volume: &Option<String>| volume.as_deref().unwrap_or_default().is_empty();
+    if let Some(instancetype) = &mut vm.spec.instancetype
+        && is_named(&instancetype.infer_from_volume)
+    {
         instancetype.kind.get_or_insert_with(|| "VirtualMachineClusterInstancetype".to_owned());
     }
-    if let Some(preference) = &mut vm.spec.preference {
+    if let Some(preference) = &mut vm.spec.preference
+        && is_named(&preference.infer_from_volume)
+    {
         preference.kind.get_or_insert_with(|| "VirtualMachineClusterPreference".to_owned());
     }
     let Some(template) = &mut vm.spec.template else {
@@ -137,7 +143,8 @@ fn fill<'a>(field: &'a mut Option<String>, text: &str) -> &'a mut String {
     field.get_or_insert_with(|| text.to_owned())
 }
 
-fn networks(spec: &mut vmi::Spec, binding: Binding) {
+/// The interface on the pod network, and that network, where neither interfaces nor networks are said.
+pub(crate) fn networks(spec: &mut vmi::Spec, binding: Binding) {
     let devices = &mut spec.domain.devices;
     if devices.autoattach_pod_interface == Some(false)
         || !spec.networks.is_empty()

@@ -42,7 +42,7 @@ const NO_DEVICES: &str = "devices of nodes are not passed to VMIs yet";
 const NO_LIVE_UPDATE: &str = "a change reaches a VM with its next start";
 const NO_LOGS: &str = "the verbosity of this program cannot be set yet";
 const ONLY_AMD64: &str = "only VMIs of amd64 run yet";
-const NO_TYPES: &str = "there are no instance types yet";
+const NO_TYPES: &str = "`coracle manifests --instancetypes` prints the instance types and preferences";
 const DEPRECATED: &str = "deprecated, and without effect in KubeVirt too";
 const GATES: &[&str] = &["DeclarativeHotplugVolumes", "HostDisk", "ImageVolume", "RebootPolicy"];
 
@@ -138,7 +138,7 @@ pub const FIELDS: &[(&str, Served)] = &[
     ("configuration.vmRolloutStrategy", Values(&["Stage"])),
     ("configuration.commonInstancetypesDeployment", No(NO_TYPES)),
     ("configuration.virtTemplateDeployment", No("there are no templates of VMs yet")),
-    ("configuration.instancetype", No(NO_TYPES)),
+    ("configuration.instancetype.referencePolicy", Values(&["reference"])),
     ("configuration.hypervisors", No("the hypervisor is kvm, or emulation")),
     ("configuration.changedBlockTrackingLabelSelectors", No("changes of disks are not tracked yet")),
     ("configuration.persistentReservationConfiguration", No("persistent reservations are not passed on yet")),

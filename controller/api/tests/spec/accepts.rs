@@ -4,7 +4,7 @@ use crate::inventory::Inventory;
 use api::crd::KINDS;
 use serde_json::{Value, json};
 
-/// A kind, and the structs that the inventory has for its spec and its status; one kind has no status.
+/// A kind, and the structs that the inventory has for its spec and its status; some have no status.
 const OBJECTS: &[(&str, &str, &str)] = &[
     ("VirtualMachine", "VirtualMachineSpec", "VirtualMachineStatus"),
     ("VirtualMachineInstance", "VirtualMachineInstanceSpec", "VirtualMachineInstanceStatus"),
@@ -24,6 +24,10 @@ const OBJECTS: &[(&str, &str, &str)] = &[
     ("CDIConfig", "cdi.CDIConfigSpec", "cdi.CDIConfigStatus"),
     ("CDI", "cdi.CDISpec", "cdi.CDIStatus"),
     ("ObjectTransfer", "cdi.ObjectTransferSpec", "cdi.ObjectTransferStatus"),
+    ("VirtualMachineInstancetype", "VirtualMachineInstancetypeSpec", ""),
+    ("VirtualMachineClusterInstancetype", "VirtualMachineInstancetypeSpec", ""),
+    ("VirtualMachinePreference", "VirtualMachinePreferenceSpec", ""),
+    ("VirtualMachineClusterPreference", "VirtualMachinePreferenceSpec", ""),
 ];
 
 #[test]
@@ -96,8 +100,8 @@ fn a_time_that_was_never_set_is_null_and_taken() {
         let object = json!({"status": {"conditions": [{"type": null, "status": "True"}]}});
         assert_eq!(faults(schema, &object), ["/status/conditions/0/type must be string"], "{}", kind.kind);
     }
-    // All but VolumeImportSource, VolumeUploadSource, VolumeCloneSource and CDIConfig.
-    assert_eq!(looked_at, KINDS.len() - 4);
+    // All but VolumeImportSource, VolumeUploadSource, VolumeCloneSource, CDIConfig, instance types and preferences.
+    assert_eq!(looked_at, KINDS.len() - 8);
 }
 
 /// The JSON pointers of everything in `value` that is no object.

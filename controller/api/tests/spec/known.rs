@@ -6,6 +6,10 @@ use api::cdi::{
     VolumeCloneSource, VolumeImportSource, VolumeUploadSource,
 };
 use api::datavolume::DataVolume;
+use api::instancetype::{
+    VirtualMachineClusterInstancetype, VirtualMachineClusterPreference, VirtualMachineInstancetype,
+    VirtualMachinePreference,
+};
 use api::kubevirt::KubeVirt;
 use api::replicaset::VirtualMachineInstanceReplicaSet;
 use api::vm::VirtualMachine;
@@ -56,6 +60,17 @@ fn every_field_of_an_installation_is_known() {
         "spec": inventory.sample("KubeVirtSpec"),
         "status": inventory.sample("KubeVirtStatus"),
     }));
+}
+
+#[test]
+fn every_field_of_instance_types_and_preferences_is_known() {
+    let inventory = Inventory::read();
+    let size = json!({"spec": inventory.sample("VirtualMachineInstancetypeSpec")});
+    holds::<VirtualMachineInstancetype>(&size);
+    holds::<VirtualMachineClusterInstancetype>(&size);
+    let system = json!({"spec": inventory.sample("VirtualMachinePreferenceSpec")});
+    holds::<VirtualMachinePreference>(&system);
+    holds::<VirtualMachineClusterPreference>(&system);
 }
 
 #[test]
