@@ -6,7 +6,7 @@
 //!  config      the settings that a KubeVirt object says             conditions   lists of conditions
 //!  launcher    the form of a launcher pod                           metadata     labels and annotations that go on
 //!  worker      the form of a worker pod, which moves a disk         polls        what a poll of an image comes to
-//!  uploads, clones   the names by which these are known
+//!  uploads, clones   the names by which these are known          instancetypes   how they are found and kept for a VM
 //!  webhooks    what virt-api is asked, and when                     servers      how each program is reached
 //!  accounts    how the API server knows each program                subresources what may be asked of a VM or a VMI
 //! ```
@@ -24,6 +24,7 @@ pub mod accounts;
 pub mod clones;
 pub mod conditions;
 pub mod config;
+pub mod instancetypes;
 pub mod issue;
 pub mod launcher;
 pub mod metadata;

@@ -10,6 +10,7 @@
 //!               │
 //!               ├─ lifecycle   start, stop, restart ── pure ─► changes of a VM ─► api-server (guarded merge patches)
 //!               ├─ evacuation  evacuate/cancel ── pure ─► a change of a VMI ─► api-server
+//!               ├─ sizes       a VM with the values of its instance type and its preference
 //!               ├─ vmi         may that be done to the VMI as it is? pure
 //!               ├─ guest       words of the guest agent, in the fields of the API
 //!               ├─ stats       what a VMI has used, by the names of its spec; pure
@@ -50,6 +51,7 @@ mod requester;
 mod route;
 mod routes;
 mod running;
+mod sizes;
 mod stats;
 mod unserved;
 mod uploadtoken;

@@ -18,12 +18,17 @@ const TRIES: usize = 8;
 const COMPONENT: &str = "virt-api";
 
 /// The rights that requests of this API take, beside the question whether a user may.
-pub const RIGHTS: [Right; 5] = [
+pub const RIGHTS: [Right; 10] = [
+    (Kind::ControllerRevision, None, "get"),
     (Kind::VirtualMachine, None, "get"),
     (Kind::VirtualMachine, None, "patch"),
     (Kind::VirtualMachine, Some("status"), "patch"),
+    (Kind::VirtualMachineClusterInstancetype, None, "get"),
+    (Kind::VirtualMachineClusterPreference, None, "get"),
     (Kind::VirtualMachineInstance, None, "get"),
     (Kind::VirtualMachineInstance, None, "patch"),
+    (Kind::VirtualMachineInstancetype, None, "get"),
+    (Kind::VirtualMachinePreference, None, "get"),
 ];
 
 /// Reads and changes objects.
@@ -66,13 +71,19 @@ impl Objects {
         Ok(Found { vm: vm?, vmi: vmi? })
     }
 
-    async fn read<T: Wire>(&self, kind: Kind, namespace: &str, name: &str) -> Result<Option<T>> {
-        match self.writer.get(&Key::new(kind, namespace, name)).await {
-            // A part that is not understood is another program's: what is decided here does not need it.
-            Ok(object) => Ok(api::wire::read_in_part(object, &mut Vec::new())),
+    /// An object as it stands.
+    pub(crate) async fn found(&self, key: &Key) -> Result<Option<Value>> {
+        match self.writer.get(key).await {
+            Ok(object) => Ok(Some(object)),
             Err(error) if error.kind() == ErrorKind::Gone => Ok(None),
             Err(error) => Err(failed(&error)),
         }
+    }
+
+    async fn read<T: Wire>(&self, kind: Kind, namespace: &str, name: &str) -> Result<Option<T>> {
+        let found = self.found(&Key::new(kind, namespace, name)).await?;
+        // A part that is not understood is another program's: what is decided here does not need it.
+        Ok(found.and_then(|object| api::wire::read_in_part(object, &mut Vec::new())))
     }
 
     /// Changes a VM as `decide` says, which is asked again when somebody else has changed it meanwhile.
@@ -227,6 +238,11 @@ mod tests {
         objects.change("n", "web", &[], |found| stop(&found.vm, found.vmi.as_ref(), &stops)).await.unwrap();
         assert_eq!(objects.vm("n", "web").await.unwrap().run_strategy(), api::vm::RunStrategy::Halted);
         assert_eq!(objects.vmi("n", "web").await.unwrap().spec.termination_grace_period_seconds, Some(0));
+        // What a VM is shown with.
+        for (kind, _, _) in RIGHTS.into_iter().filter(|(kind, ..)| kind.group() != "kubevirt.io") {
+            let namespace = if kind.name().contains("Cluster") { "" } else { "n" };
+            assert_eq!(objects.found(&Key::new(kind, namespace, "a")).await.unwrap(), None);
+        }
         assert_eq!(server.rights(), BTreeSet::from(RIGHTS));
     }
 

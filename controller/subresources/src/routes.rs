@@ -22,7 +22,7 @@ use crate::route::Route;
 use crate::running::Way;
 use crate::uploadtoken::Tokens;
 use crate::websocket::{Wanted, carry};
-use crate::{body, datagrams, discovery, ports, query, running, unserved, uploadtoken, vmi};
+use crate::{body, datagrams, discovery, ports, query, running, sizes, unserved, uploadtoken, vmi};
 use api::duration::Duration;
 use api::launcher::{Freeze, LONGEST_FREEZE, Request};
 use api::vm::VirtualMachine;
@@ -160,7 +160,10 @@ impl Routes {
                 })?;
                 self.of_vmi(asked, &route, &vmi).await
             }
-            Of::Group => expand(body::read::<Value>(asked, LARGEST).await?, &route),
+            Of::Group => {
+                let vm = vm_of(body::read::<Value>(asked, LARGEST).await?, &route)?;
+                shown(&sizes::expanded(&self.objects, &vm, Refused::bad_request).await?)
+            }
         }
     }
 
@@ -193,7 +196,7 @@ impl Routes {
             }
             Action::ExpandSpec => {
                 let vm = self.objects.vm(namespace, name).await?;
-                return expanded(&vm);
+                return shown(&sizes::expanded(&self.objects, &vm, |why| Refused::internal(&why)).await?);
             }
             Action::EvacuateCancel => {
                 self.objects.vm(namespace, name).await?;
@@ -351,8 +354,8 @@ fn leave<F: Future<Output = ()> + Send>(
     wanted.answer()
 }
 
-/// `expand-vm-spec`: the VM of the body, with what its instance type and preference add.
-fn expand(object: Value, route: &Route<'_>) -> Result<HttpResponse> {
+/// `expand-vm-spec`: the VM of the body.
+fn vm_of(object: Value, route: &Route<'_>) -> Result<VirtualMachine> {
     if object.is_null() {
         return Err(Refused::bad_request("empty request body"));
     }
@@ -368,14 +371,10 @@ fn expand(object: Value, route: &Route<'_>) -> Result<HttpResponse> {
             return Err(Refused::bad_request(format!("VM namespace must be empty or {}", route.namespace)));
         }
     }
-    expanded(&vm)
+    Ok(vm)
 }
 
-fn expanded(vm: &VirtualMachine) -> Result<HttpResponse> {
-    if vm.spec.instancetype.is_some() || vm.spec.preference.is_some() {
-        let instead = "write the values of both into spec.template";
-        return Err(Refused::not_served("expanding a VM with an instance type or a preference", instead));
-    }
+fn shown(vm: &VirtualMachine) -> Result<HttpResponse> {
     let mut object = api::wire::Wire::write(vm);
     object["apiVersion"] = json!(api::vm::API_VERSION);
     object["kind"] = json!("VirtualMachine");

@@ -17,6 +17,8 @@ pub enum Mark {
     DataImportCron(String, String),
     /// The PVC is filled from the object of this kind, namespace and name; of another PVC: its storage clones that.
     FilledFrom(String, String, String),
+    /// The VM names the instance type, the preference or the ControllerRevision of this kind, namespace and name.
+    Instancetype(String, String, String),
     /// The VMI runs on the node of this name.
     Node(String),
     /// A launcher pod of the VMI has, or would have, this namespace and name.

@@ -10,6 +10,9 @@ use crate::worker::{EXPORTER, IMPORTER};
 /// The longest name that a label's value or a host's name may have.
 const LABEL: usize = 63;
 
+/// The longest name of an object.
+const LONGEST: usize = 253;
+
 /// How the name of each launcher pod begins.
 pub const LAUNCHER: &str = "virt-launcher-";
 
@@ -85,10 +88,20 @@ pub fn clone_client(target: &str) -> String {
     dns_label(&format!("{CLIENT}{target}"))
 }
 
+/// The ControllerRevision of an instance type or of a preference, as a VM first used it: by the names of both, and by the
+/// version, the uid and the generation of the object.
+pub fn revision(vm: &str, object: &str, version: &str, uid: &str, generation: i64) -> String {
+    let (begin, end) = (format!("{vm}-{object}"), format!("-{version}-{uid}-{generation}"));
+    if begin.len() + end.len() <= LONGEST {
+        return format!("{begin}{end}");
+    }
+    let room = LONGEST.saturating_sub(end.len() + 1 + SUM);
+    let start: String = begin.chars().take(room).collect();
+    format!("{}-{}{end}", start.trim_end_matches(['-', '.']), letters(&begin, SUM))
+}
+
 /// The name of an object that is named after another, with a word before it: cut where it is too long, and then with a sum.
 fn prefixed(prefix: &str, name: &str) -> String {
-    /// The longest name of an object.
-    const LONGEST: usize = 253;
     let whole = format!("{prefix}{name}");
     if whole.len() <= LONGEST && !ends_with_sum(&whole) {
         return whole;
@@ -169,6 +182,14 @@ mod tests {
         let (one, two) = ("x".repeat(253), format!("{}y", "x".repeat(252)));
         let (one, two) = (prefixed("importer-", &one), prefixed("importer-", &two));
         assert!(one.len() <= 253 && two.len() <= 253 && one != two && is_name(&one));
+    }
+
+    #[test]
+    fn the_revision_of_an_instance_type_is_named_as_upstream_names_it() {
+        assert_eq!(revision("web", "u1.medium", "v1beta1", "9f1c", 2), "web-u1.medium-v1beta1-9f1c-2");
+        let long = |end: &str| revision(&format!("{}{end}", "x".repeat(252)), "a", "v1beta1", "9f1c", 2);
+        assert!(long("y").len() <= 253 && is_name(&long("y")) && long("y") != long("z"));
+        assert!(long("y").ends_with("-v1beta1-9f1c-2"));
     }
 
     #[test]

@@ -11,14 +11,18 @@
 
 use super::marks::Marks;
 use super::{
-    Component, Key, Kind, LauncherPods, Mark, Node, PersistentVolume, PersistentVolumeClaim, Pod, Secret,
-    StorageClass, Store,
+    Component, Key, Kind, LauncherPods, Mark, Node, PersistentVolume, PersistentVolumeClaim, Pod, Revision,
+    Secret, StorageClass, Store,
 };
 use crate::polls::Polled;
 use api::cdi::{
     DataImportCron, DataSource, StorageProfile, VolumeCloneSource, VolumeImportSource, VolumeUploadSource,
 };
 use api::datavolume::DataVolume;
+use api::instancetype::{
+    VirtualMachineClusterInstancetype, VirtualMachineClusterPreference, VirtualMachineInstancetype,
+    VirtualMachinePreference,
+};
 use api::job::Report;
 use api::meta::ObjectMeta;
 use api::vm::VirtualMachine;
@@ -35,6 +39,12 @@ pub struct World {
     pub vmis: Store<VirtualMachineInstance>,
     /// As they stand; there are few.
     pub replica_sets: Store<Plain>,
+    pub instancetypes: Store<VirtualMachineInstancetype>,
+    pub cluster_instancetypes: Store<VirtualMachineClusterInstancetype>,
+    pub preferences: Store<VirtualMachinePreference>,
+    pub cluster_preferences: Store<VirtualMachineClusterPreference>,
+    /// Those of instance types and preferences, as VMs first used them.
+    pub revisions: Store<Revision>,
     /// As they stand; there is one.
     pub kubevirts: Store<Plain>,
     pub data_volumes: Store<DataVolume>,

@@ -5,6 +5,7 @@ use super::virtual_machine_instance::{claim_of, uses};
 use crate::objects::about::kept;
 use crate::objects::store::{Kept, read};
 use crate::objects::{About, Key, Kind, Mark, Selector, Use, owner};
+use api::instancetype::{Matcher, Reach, Role};
 use api::meta::ObjectMeta;
 use api::vm::VirtualMachine;
 use serde_json::Value;
@@ -47,6 +48,41 @@ impl Kept for VirtualMachine {
         owner::mark(&self.metadata)
             .into_iter()
             .chain(uses(&self.metadata, volumes.filter_map(claim_of).chain(made)))
+            .chain(Role::ALL.into_iter().flat_map(|role| named(self, role)))
             .collect()
     }
+}
+
+/// What a VM takes its instance type or its preference from.
+fn named(vm: &VirtualMachine, role: Role) -> Vec<Mark> {
+    let namespace = vm.metadata.namespace.clone().unwrap_or_default();
+    let Some(matcher) = Matcher::of(&vm.spec, role) else { return Vec::new() };
+    if !matcher.revision_name.is_empty() {
+        let kind = Kind::ControllerRevision.name().to_owned();
+        return vec![Mark::Instancetype(kind, namespace, matcher.revision_name.to_owned())];
+    }
+    if !matcher.infer_from_volume.is_empty() {
+        return sources(vm, &namespace);
+    }
+    let kind = matcher.matched().into_iter();
+    let mark = kind.map(|kind| {
+        let within = if kind.reach == Reach::Cluster { String::new() } else { namespace.clone() };
+        Mark::Instancetype(kind.kind().to_owned(), within, matcher.name.to_owned())
+    });
+    mark.collect()
+}
+
+/// What the disks of a VM are cloned from: its labels may name an instance type.
+fn sources(vm: &VirtualMachine, namespace: &str) -> Vec<Mark> {
+    let within = |other: &str| if other.is_empty() { namespace.to_owned() } else { other.to_owned() };
+    let specs = vm.spec.data_volume_templates.iter().map(|template| &template.spec);
+    let marks = specs.flat_map(|spec| {
+        let pvc = spec.source.as_ref().and_then(|source| source.pvc.as_ref());
+        let pvc = pvc.map(|pvc| Mark::PersistentVolumeClaim(within(&pvc.namespace), pvc.name.clone()));
+        let named = spec.source_ref.as_ref().map(|named| {
+            Mark::DataSource(within(named.namespace.as_deref().unwrap_or_default()), named.name.clone())
+        });
+        pvc.into_iter().chain(named)
+    });
+    marks.collect()
 }

@@ -1,0 +1,264 @@
+//! The instance type and the preference that a VM means: as they are now, or as they were when the VM first used them.
+//!
+//! ```text
+//!  matcher ─┬─ revisionName, or the revision of status ─► ControllerRevision ─ of_revision ─┐
+//!           └─ kind and name ─► the object as it is ─ revision ─► ControllerRevision        ├─► its spec, checked
+//!                                      └───────────────────────────────────────────────────┘
+//! ```
+//!
+//! Pure. virt-controller makes the revisions, so that an instance type that is changed changes no VM that uses it. Their names,
+//! labels and contents are upstream's. What a revision says is checked as if somebody had just written it: whoever may write
+//! ControllerRevisions of a namespace may have.
+
+use crate::objects::names::{label, revision as revision_name};
+use crate::objects::{Kind, Revision, World, object_labels as labels, owner};
+use api::fault::Fault;
+use api::instancetype::{
+    API_VERSION, GROUP, InstancetypeSpec, Matched, Matcher, OLD_VERSIONS, PreferenceSpec, Reach, Role,
+    VERSION, of_instancetype, of_preference,
+};
+use api::meta::ObjectMeta;
+use api::vm::{InstancetypeStatusRef, Spec, VirtualMachine};
+use api::wire::{self, Wire};
+use serde_json::{Value, json};
+
+/// The most letters of what is wrong with one.
+const LONGEST: usize = 500;
+
+/// What both give to a VM.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct Given {
+    pub instancetype: Option<InstancetypeSpec>,
+    pub preference: Option<PreferenceSpec>,
+}
+
+impl Given {
+    /// Takes what an object or a revision says, or tells what is wrong with it.
+    pub fn take(&mut self, role: Role, spec: Value) -> Result<(), String> {
+        match role {
+            Role::Instancetype => self.instancetype = Some(checked(spec, of_instancetype)?),
+            Role::Preference => self.preference = Some(checked(spec, of_preference)?),
+        }
+        Ok(())
+    }
+}
+
+fn checked<T: Wire>(spec: Value, check: fn(&T) -> Vec<Fault>) -> Result<T, String> {
+    // It stands in the status of each VM that names it.
+    let told = |faults: Vec<Fault>| {
+        let all = faults.iter().take(3).map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        all.chars().take(LONGEST).collect::<String>()
+    };
+    let spec = wire::read::<T>(spec).map_err(told)?;
+    let faults = check(&spec);
+    if faults.is_empty() { Ok(spec) } else { Err(told(faults)) }
+}
+
+/// An instance type or a preference as it is now.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Live {
+    /// Which of the four kinds it is.
+    pub kind: Matched,
+    /// Its name and the like.
+    pub meta: ObjectMeta,
+    /// What it says.
+    pub spec: Value,
+}
+
+/// The object of a kind and a name, for a VM of a namespace.
+pub fn live(world: &World, kind: Matched, namespace: &str, name: &str) -> Option<Live> {
+    let (meta, spec) = match (kind.role, kind.reach) {
+        (Role::Instancetype, Reach::Namespace) => {
+            world.instancetypes.get(namespace, name).map(|found| (&found.metadata, found.spec.write()))
+        }
+        (Role::Instancetype, Reach::Cluster) => {
+            world.cluster_instancetypes.get("", name).map(|found| (&found.metadata, found.spec.write()))
+        }
+        (Role::Preference, Reach::Namespace) => {
+            world.preferences.get(namespace, name).map(|found| (&found.metadata, found.spec.write()))
+        }
+        (Role::Preference, Reach::Cluster) => {
+            world.cluster_preferences.get("", name).map(|found| (&found.metadata, found.spec.write()))
+        }
+    }?;
+    Some(Live { kind, meta: meta.clone(), spec })
+}
+
+/// The objects that a VM of a namespace names now, as far as they are there. What is inferred names none yet.
+pub fn named(world: &World, spec: &Spec, namespace: &str) -> Vec<Live> {
+    let matchers = Role::ALL.into_iter().filter_map(|role| Matcher::of(spec, role));
+    matchers.filter_map(|matcher| live(world, matcher.matched().ok()?, namespace, matcher.name)).collect()
+}
+
+/// The kind of objects of one of the four.
+pub fn kind_of(kind: Matched) -> Kind {
+    match (kind.role, kind.reach) {
+        (Role::Instancetype, Reach::Namespace) => Kind::VirtualMachineInstancetype,
+        (Role::Instancetype, Reach::Cluster) => Kind::VirtualMachineClusterInstancetype,
+        (Role::Preference, Reach::Namespace) => Kind::VirtualMachinePreference,
+        (Role::Preference, Reach::Cluster) => Kind::VirtualMachineClusterPreference,
+    }
+}
+
+impl Live {
+    /// The name of the revision that keeps it for a VM.
+    pub fn revision_name(&self, vm: &str) -> String {
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        let generation = self.meta.generation.unwrap_or_default();
+        revision_name(vm, &text(&self.meta.name), VERSION, &text(&self.meta.uid), generation)
+    }
+
+    /// The revision that keeps it for a VM.
+    pub fn revision(&self, vm: &ObjectMeta) -> Value {
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        let name = text(&self.meta.name);
+        let mut kept = json!({"name": name, "uid": self.meta.uid, "generation": self.meta.generation});
+        if let Some(namespace) = self.meta.namespace.as_ref().filter(|namespace| !namespace.is_empty()) {
+            kept["namespace"] = json!(namespace);
+        }
+        json!({
+            "apiVersion": Kind::ControllerRevision.api_version(),
+            "kind": Kind::ControllerRevision.name(),
+            "metadata": {
+                "name": self.revision_name(&text(&vm.name)),
+                "namespace": vm.namespace,
+                "labels": {
+                    (labels::GENERATION): self.meta.generation.unwrap_or_default().to_string(),
+                    (labels::KIND): self.kind.kind(),
+                    (labels::NAME): label(&name),
+                    (labels::UID): text(&self.meta.uid),
+                    (labels::VERSION): VERSION,
+                },
+                "ownerReferences": [owner::reference(Kind::VirtualMachine, vm)],
+            },
+            "data": {"apiVersion": API_VERSION, "kind": self.kind.kind(), "metadata": kept, "spec": self.spec},
+            "revision": 0,
+        })
+    }
+}
+
+/// The status of a VM about one of the two.
+pub fn status_of(vm: &VirtualMachine, role: Role) -> Option<&InstancetypeStatusRef> {
+    let status = vm.status.as_ref()?;
+    match role {
+        Role::Instancetype => status.instancetype_ref.as_ref(),
+        Role::Preference => status.preference_ref.as_ref(),
+    }
+}
+
+/// The name of the revision that a VM uses: the one that somebody chose, else that of the status where it is of what is
+/// named now.
+pub fn revision_in_use<'a>(vm: &'a VirtualMachine, matcher: &Matcher<'a>) -> Option<&'a str> {
+    if !matcher.revision_name.is_empty() {
+        return Some(matcher.revision_name);
+    }
+    let said = status_of(vm, matcher.role)?;
+    let kind = Matched::of(matcher.role, said.kind.as_deref().unwrap_or_default())?;
+    let is_same = said.name.as_deref() == Some(matcher.name) && matcher.matched() == Ok(kind);
+    let named = said.controller_revision_ref.as_ref()?.name.as_deref();
+    named.filter(|named| is_same && !named.is_empty())
+}
+
+/// What a revision says, if it is one of this role; or why it cannot be used.
+pub fn of_revision(revision: &Revision, role: Role) -> Result<Value, String> {
+    let name = revision.meta.name.as_deref().unwrap_or_default();
+    let data = &revision.data;
+    let text = |field: &str| data[field].as_str().unwrap_or_default();
+    let (group, version) = text("apiVersion").split_once('/').unwrap_or_default();
+    let is_known = group == GROUP && (version == VERSION || OLD_VERSIONS.contains(&version));
+    let mut kinds = Matched::ALL.into_iter().filter(|kind| kind.role == role);
+    if !is_known || !kinds.any(|kind| kind.kind() == text("kind")) {
+        let field = role.field();
+        return Err(format!("ControllerRevision {name} has no {field} of {API_VERSION}: choose another one"));
+    }
+    // Versions before v1alpha2 kept the bytes of a spec.
+    if !data["spec"].is_object() {
+        return Err(format!(
+            "ControllerRevision {name} is of a version that is not read any more: name the {} without revisionName",
+            role.field()
+        ));
+    }
+    Ok(data["spec"].clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jiff::Timestamp;
+
+    fn vm(spec: &Value, status: &Value) -> VirtualMachine {
+        let metadata = json!({"namespace": "n", "name": "web", "uid": "7"});
+        wire::read(json!({"metadata": metadata, "spec": spec, "status": status})).unwrap()
+    }
+
+    fn world() -> World {
+        let mut world = World::default();
+        let spec = json!({"cpu": {"guest": 1}, "memory": {"guest": "1Gi"}});
+        let metadata = json!({"name": "small", "uid": "9f1c", "generation": 2, "labels": {"a": "b"}});
+        let object = json!({"metadata": metadata, "spec": spec});
+        world.put(Kind::VirtualMachineClusterInstancetype, object, Timestamp::UNIX_EPOCH);
+        world
+    }
+
+    #[test]
+    fn a_revision_has_the_name_the_labels_and_the_content_of_upstream() {
+        let world = world();
+        let kind = Matched::of(Role::Instancetype, "").unwrap();
+        let found = live(&world, kind, "n", "small").unwrap();
+        let made = found.revision(&vm(&json!({}), &json!({})).metadata);
+        assert_eq!(made["metadata"]["name"], "web-small-v1beta1-9f1c-2");
+        assert_eq!(
+            made["metadata"]["labels"],
+            json!({
+                "instancetype.kubevirt.io/object-generation": "2",
+                "instancetype.kubevirt.io/object-kind": "VirtualMachineClusterInstancetype",
+                "instancetype.kubevirt.io/object-name": "small",
+                "instancetype.kubevirt.io/object-uid": "9f1c",
+                "instancetype.kubevirt.io/object-version": "v1beta1",
+            })
+        );
+        assert_eq!(made["metadata"]["ownerReferences"][0]["uid"], "7");
+        let data = json!({
+            "apiVersion": "instancetype.kubevirt.io/v1beta1", "kind": "VirtualMachineClusterInstancetype",
+            "metadata": {"name": "small", "uid": "9f1c", "generation": 2},
+            "spec": {"cpu": {"guest": 1}, "memory": {"guest": "1Gi"}},
+        });
+        assert_eq!(made["data"], data);
+        let kept = Revision { data, ..Revision::default() };
+        assert_eq!(of_revision(&kept, Role::Instancetype), Ok(found.spec.clone()));
+        assert!(of_revision(&kept, Role::Preference).unwrap_err().contains("has no preference"));
+    }
+
+    #[test]
+    fn what_is_no_instance_type_is_not_read_from_a_revision() {
+        let of = |data: Value| of_revision(&Revision { data, ..Revision::default() }, Role::Instancetype);
+        let data = |version: &str, spec: Value| json!({"apiVersion": version, "kind": "VirtualMachineInstancetype", "spec": spec});
+        assert!(of(data("instancetype.kubevirt.io/v1alpha2", json!({}))).is_ok());
+        assert!(of(data("apps/v1", json!({}))).is_err() && of(json!({"spec": {}})).is_err());
+        let old = of(data("instancetype.kubevirt.io/v1alpha1", json!("e30="))).unwrap_err();
+        assert!(old.contains("not read any more"), "{old}");
+        let mut given = Given::default();
+        assert!(given.take(Role::Instancetype, json!({"cpu": {"guest": 0}})).is_err(), "and it is checked");
+    }
+
+    #[test]
+    fn a_vm_stays_with_the_revision_of_what_it_names() {
+        let status = json!({"instancetypeRef": {
+            "name": "small", "kind": "VirtualMachineClusterInstancetype", "controllerRevisionRef": {"name": "kept"},
+        }});
+        let used = |said: Value| {
+            let vm = vm(&json!({"instancetype": said}), &status);
+            let matcher = Matcher::of(&vm.spec, Role::Instancetype).unwrap();
+            revision_in_use(&vm, &matcher).map(str::to_owned)
+        };
+        assert_eq!(used(json!({"name": "small"})).as_deref(), Some("kept"));
+        assert_eq!(
+            used(json!({"name": "small", "kind": "virtualmachineinstancetype"})),
+            None,
+            "another kind"
+        );
+        assert_eq!(used(json!({"name": "large"})), None);
+        assert_eq!(used(json!({"name": "large", "revisionName": "own"})).as_deref(), Some("own"));
+    }
+}

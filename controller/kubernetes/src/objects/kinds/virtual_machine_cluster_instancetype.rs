@@ -1,0 +1,35 @@
+//! VirtualMachineClusterInstancetype: sizes of the VMs of all namespaces.
+
+use crate::objects::about::kept;
+use crate::objects::store::{Kept, read};
+use crate::objects::{About, Mark, Selector, Use};
+use api::instancetype::VirtualMachineClusterInstancetype;
+use api::meta::ObjectMeta;
+use serde_json::Value;
+
+pub(crate) const ABOUT: About = About {
+    kept: kept!(cluster_instancetypes),
+    controller: Use { follows: &[Selector::ALL], ..Use::NONE },
+    // A VM is judged with it, and shown with its values.
+    api: Use { follows: &[Selector::ALL], verbs: &[(None, &["get"])], ..Use::NONE },
+    // VMs wait for it; those that have begun have a revision of it.
+    touches: |world, key| {
+        let named = Mark::Instancetype(key.kind.name().to_owned(), key.namespace.clone(), key.name.clone());
+        world.marked(&named).cloned().collect()
+    },
+    ..About::named(
+        api::instancetype::API_VERSION,
+        "VirtualMachineClusterInstancetype",
+        "virtualmachineclusterinstancetypes",
+    )
+};
+
+impl Kept for VirtualMachineClusterInstancetype {
+    fn take(object: Value) -> Option<Self> {
+        read(object)
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+}

@@ -1,0 +1,35 @@
+//! VirtualMachineClusterPreference: what the VMs of all namespaces leave open.
+
+use crate::objects::about::kept;
+use crate::objects::store::{Kept, read};
+use crate::objects::{About, Mark, Selector, Use};
+use api::instancetype::VirtualMachineClusterPreference;
+use api::meta::ObjectMeta;
+use serde_json::Value;
+
+pub(crate) const ABOUT: About = About {
+    kept: kept!(cluster_preferences),
+    controller: Use { follows: &[Selector::ALL], ..Use::NONE },
+    // A VM is judged with it, and shown with its values.
+    api: Use { follows: &[Selector::ALL], verbs: &[(None, &["get"])], ..Use::NONE },
+    // VMs wait for it; those that have begun have a revision of it.
+    touches: |world, key| {
+        let named = Mark::Instancetype(key.kind.name().to_owned(), key.namespace.clone(), key.name.clone());
+        world.marked(&named).cloned().collect()
+    },
+    ..About::named(
+        api::instancetype::API_VERSION,
+        "VirtualMachineClusterPreference",
+        "virtualmachineclusterpreferences",
+    )
+};
+
+impl Kept for VirtualMachineClusterPreference {
+    fn take(object: Value) -> Option<Self> {
+        read(object)
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+}
