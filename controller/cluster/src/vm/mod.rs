@@ -7,8 +7,8 @@
 //!                            └─► status: printableStatus, conditions, start failures, requests that are done
 //! ```
 //!
-//! **Flow.** The VM is completed (finalizer, firmware uuid), its DataVolumes are made, its run strategy says what
-//! becomes of the VMI, and its status says what is seen.
+//! **Flow.** The VM is completed (finalizer, firmware uuid), its instance type and preference are found (sizes), its
+//! DataVolumes are made, its run strategy says what becomes of the VMI, and its status says what is seen.
 //! **Guarantees.** The VMI has the VM's name, so there is never more than one. A VMI is deleted by its
 //! uid. A request is taken off the list only when what it asks for is seen to be done.
 //! **Assumptions.** Only the API server of KubeVirt writes change requests.
@@ -22,6 +22,9 @@ mod disks;
 mod failure;
 mod printable;
 mod revision;
+mod sizes;
+#[cfg(test)]
+mod sizes_tests;
 mod status;
 mod strategy;
 #[cfg(test)]
@@ -55,6 +58,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
         delete(vm, vmi, found, &mut next, &mut plan);
     } else {
         complete(&mut next);
+        let sizes = sizes::look(world, &mut next);
         let failed = world.failures.get(&key(Kind::VirtualMachine, &vm.metadata));
         let strategy = vm.run_strategy();
         failure::count(&mut next, vmi, now);
@@ -72,14 +76,22 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
         if matches!(act, Act::Start { .. } | Act::Wait { .. }) || vmi.is_some() || disks::at_once(vm) {
             disks::make(vm, &disks, failed, now, &mut plan);
         }
+        if let Ok(sizes) = &sizes {
+            sizes.keep(&mut next, failed, now, &mut plan);
+        }
+        // What is inferred is written first: the VMI is made of it.
+        let is_sized = sizes.as_ref().is_ok_and(|sizes| !sizes.is_inferred);
         match act {
-            Act::Start { .. } if taken.is_some() => {}
+            Act::Start { .. } if taken.is_some() || !is_sized => {}
             Act::Start { .. } if disks.blocks().is_some() => {}
             Act::Start { paused } => {
                 let later = failed.filter(|failed| failed.about != Kind::DataVolume && failed.retry > now);
                 match later {
                     Some(failed) => plan.look_again(failed.retry),
-                    None => start(vm, paused, &Config::read(world), &mut plan),
+                    None => {
+                        let expanded = sizes.as_ref().ok().and_then(|sizes| sizes.expanded.as_ref());
+                        start(vm, expanded.unwrap_or(vm), paused, &Config::read(world), &mut plan);
+                    }
                 }
             }
             Act::Wait { until } => plan.look_again(until),
@@ -92,6 +104,8 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
         }
         change::done(&mut next, &strategy, vmi);
         let failure = taken.as_deref().map(|why| ("FailedCreate", why));
+        let of_sizes = sizes.as_ref().err().map(|problem| (problem.reason, problem.message.as_str()));
+        let failure = failure.or(of_sizes);
         let failure = failure.or(disks.denied().map(|why| ("FailedDataVolumeCreate", why)));
         let failure = failure.or(failed.map(status::failure));
         status::say(&mut next, &strategy, vmi, &disks, failure, now);
@@ -159,8 +173,10 @@ fn delete(
     }
 }
 
-fn start(vm: &VirtualMachine, paused: bool, config: &Config, plan: &mut Plan) {
-    let Some(mut vmi) = api::defaults::vmi_of(vm) else { return };
+/// `expanded`: the VM with the values of its instance type and its preference.
+fn start(vm: &VirtualMachine, expanded: &VirtualMachine, paused: bool, config: &Config, plan: &mut Plan) {
+    let Some(mut vmi) = api::defaults::vmi_of(expanded) else { return };
+    sizes::annotate(vm, &mut vmi);
     let uid = vm.metadata.uid.clone().unwrap_or_default();
     let name = vm.metadata.name.clone().unwrap_or_default();
     let generation = vm.metadata.generation.unwrap_or_default();

@@ -24,7 +24,8 @@ pub(super) fn of_template(vm: &VirtualMachine) -> String {
     if firmware.uuid.as_deref().unwrap_or_default().is_empty() {
         firmware.uuid = Some(api::uuid::of_vm(vm.metadata.name.as_deref().unwrap_or_default()));
     }
-    format!("{:016x}", fnv(&template.write().to_string()))
+    let named = super::sizes::named(vm);
+    format!("{:016x}", fnv(&format!("{}{named}", template.write())))
 }
 
 /// The revision as an object.
