@@ -1,17 +1,22 @@
 //! What is followed while the server runs: the KubeVirt object, the secret with our certificate, the settings of the API
-//! server's aggregator, the addresses of the virt-handlers, and what storage can do: StorageClasses, StorageProfiles, the
-//! CDIConfig.
+//! server's aggregator, the addresses of the virt-handlers, what storage can do (StorageClasses, StorageProfiles, the
+//! CDIConfig), and instance types and preferences.
 
-use super::rules::Around;
+use super::rules::{Around, Request, Sizes};
 use api::cdi::CONFIG;
+use api::instancetype::Matched;
+use api::wire;
 use api_server::watch::{Seen, follow};
 use jiff::Timestamp;
+use kubernetes::instancetypes::{kind_of, named};
 use kubernetes::objects::{Kind, Plain, Store, Which, World};
 use kubernetes::servers::API;
+use kubernetes::webhooks::Question;
 use serve::certificate;
 use serve::token::Signer;
 use serve::transport::tls::Shown;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use subresources::{Aggregation, Handlers};
 use tokio::sync::mpsc;
@@ -24,6 +29,10 @@ pub struct Live {
     namespace: String,
     around: RwLock<Arc<Around>>,
     storage: RwLock<Arc<World>>,
+    /// Instance types and preferences: tenants write them, so that no change makes another picture.
+    sizes: RwLock<World>,
+    /// Kinds of them that were listed.
+    sizes_listed: AtomicUsize,
     listed: AtomicBool,
     /// The certificate.
     pub shown: Arc<Shown>,
@@ -42,6 +51,8 @@ impl Live {
             namespace: namespace.to_owned(),
             around: RwLock::new(Arc::new(Around::new(namespace, None))),
             storage: RwLock::default(),
+            sizes: RwLock::default(),
+            sizes_listed: AtomicUsize::new(0),
             listed: AtomicBool::new(false),
             handlers: Arc::new(Handlers::new(namespace, Arc::clone(&shown))),
             aggregation: Arc::default(),
@@ -65,11 +76,37 @@ impl Live {
         Arc::clone(&self.storage.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// The instance type and the preference that the VM of a request names.
+    pub(super) fn sizes(&self, question: Question, request: &Request) -> Sizes {
+        let spec = &request.object["spec"];
+        let said =
+            serde_json::json!({"instancetype": spec["instancetype"], "preference": spec["preference"]});
+        let spec = wire::read_in_part::<api::vm::Spec>(said, &mut Vec::new());
+        let spec = spec.filter(|_| matches!(question, Question::FillVm | Question::Vm)).unwrap_or_default();
+        if spec.instancetype.is_none() && spec.preference.is_none() {
+            return Sizes::default();
+        }
+        let sizes = self.sizes.read().unwrap_or_else(PoisonError::into_inner);
+        Sizes {
+            live: named(&sizes, &spec, &request.namespace),
+            is_complete: self.sizes_listed.load(Ordering::Relaxed) >= Matched::ALL.len(),
+        }
+    }
+
     /// Follows all of it, for ever.
     pub async fn keep(self: Arc<Self>, client: kube::Client) {
         let (to, seen) = mpsc::channel(WAITING);
         let (of_storage, storage) = mpsc::channel(WAITING);
+        let (of_sizes, sizes) = mpsc::channel(WAITING);
+        let sized = Matched::ALL
+            .map(|kind| follow(client.clone(), Which::all(kind_of(kind), None), of_sizes.clone()));
+        let [instancetypes, cluster_instancetypes, preferences, cluster_preferences] = sized;
         tokio::join!(
+            instancetypes,
+            cluster_instancetypes,
+            preferences,
+            cluster_preferences,
+            self.keep_sizes(sizes),
             follow(client.clone(), Which::all(Kind::StorageClass, None), of_storage.clone()),
             follow(client.clone(), Which::all(Kind::StorageProfile, None), of_storage.clone()),
             follow(client.clone(), Which::only(Kind::CDIConfig, "", CONFIG), of_storage),
@@ -133,6 +170,34 @@ impl Live {
                 }
             }
             *self.storage.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(world.clone());
+        }
+    }
+
+    async fn keep_sizes(&self, mut seen: mpsc::Receiver<Seen>) {
+        let mut listed = BTreeSet::new();
+        while let Some(event) = seen.recv().await {
+            let now = Timestamp::now();
+            let mut world = self.sizes.write().unwrap_or_else(PoisonError::into_inner);
+            match event {
+                Seen::Listed(kind, list) => {
+                    for key in world.keys(kind) {
+                        world.remove(&key);
+                    }
+                    for object in list {
+                        world.put(kind, object, now);
+                    }
+                    listed.insert(kind);
+                    self.sizes_listed.store(listed.len(), Ordering::Relaxed);
+                }
+                Seen::Changed(kind, object) => {
+                    world.put(kind, object, now);
+                }
+                Seen::Gone(key, _) => {
+                    world.remove(&key);
+                }
+                // None of them is followed by its name.
+                Seen::Only(..) => {}
+            }
         }
     }
 

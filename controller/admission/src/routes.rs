@@ -153,6 +153,7 @@ impl Routes {
         let mut around = (*self.live.around()).clone();
         around.random = (self.uuid()?, self.uuid()?);
         around.storage = self.live.storage();
+        around.sizes = self.live.sizes(hook.question, request);
         if hook.question == Question::Eviction {
             // It may wait for the API server, and holds no memory meanwhile.
             drop(body);

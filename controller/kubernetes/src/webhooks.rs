@@ -54,6 +54,10 @@ pub enum Question {
     ChangedVmi,
     /// Whether a VirtualMachineInstanceReplicaSet may be written.
     ReplicaSet,
+    /// Whether an instance type may be written.
+    Instancetype,
+    /// Whether a preference may be written.
+    Preference,
     /// Whether a KubeVirt object may be written.
     KubeVirt,
     /// Whether a KubeVirt object may be deleted.
@@ -103,6 +107,8 @@ enum Unless {
 const KUBEVIRT: &str = "kubevirt.io";
 /// The group of all kinds of CDI.
 const CDI: &str = api::cdi::GROUP;
+/// The group of instance types and preferences.
+const SIZES: &str = api::instancetype::GROUP;
 const VMS: &str = "virtualmachines";
 const VMIS: &str = "virtualmachineinstances";
 const SETS: &str = "virtualmachineinstancereplicasets";
@@ -189,6 +195,58 @@ pub const WEBHOOKS: &[Webhook] = &[
         resources: &[SETS],
         operations: BOTH,
         unless: &[Unless::Controller, Unless::Leaving],
+        strict: true,
+        counts: false,
+    },
+    Webhook {
+        question: Question::Instancetype,
+        name: "virtualmachineinstancetype-validator.instancetype.kubevirt.io",
+        path: "/virtualmachineinstancetypes-validate",
+        mutates: false,
+        writes: false,
+        group: SIZES,
+        resources: &["virtualmachineinstancetypes"],
+        operations: BOTH,
+        unless: &[Unless::Leaving],
+        strict: true,
+        counts: false,
+    },
+    Webhook {
+        question: Question::Instancetype,
+        name: "virtualmachineclusterinstancetype-validator.instancetype.kubevirt.io",
+        path: "/virtualmachineclusterinstancetypes-validate",
+        mutates: false,
+        writes: false,
+        group: SIZES,
+        resources: &["virtualmachineclusterinstancetypes"],
+        operations: BOTH,
+        unless: &[Unless::Leaving],
+        strict: true,
+        counts: false,
+    },
+    Webhook {
+        question: Question::Preference,
+        name: "virtualmachinepreference-validator.instancetype.kubevirt.io",
+        path: "/virtualmachinepreferences-validate",
+        mutates: false,
+        writes: false,
+        group: SIZES,
+        resources: &["virtualmachinepreferences"],
+        operations: BOTH,
+        unless: &[Unless::Leaving],
+        strict: true,
+        counts: false,
+    },
+    Webhook {
+        question: Question::Preference,
+        name: "virtualmachineclusterpreference-validator.instancetype.kubevirt.io",
+        path: "/virtualmachineclusterpreferences-validate",
+        mutates: false,
+        writes: false,
+        group: SIZES,
+        resources: &["virtualmachineclusterpreferences"],
+        operations: BOTH,
+        unless: &[Unless::Leaving],
         strict: true,
         counts: false,
     },
@@ -371,7 +429,11 @@ impl Webhook {
 
     /// The version of the resources, in which they are shown to it.
     fn version(&self) -> &'static str {
-        if self.group == CDI { api::cdi::VERSION } else { "v1" }
+        match self.group {
+            CDI => api::cdi::VERSION,
+            SIZES => api::instancetype::VERSION,
+            _ => "v1",
+        }
     }
 
     /// As it stands in a webhook configuration. What the API server would fill in is written out, so that what it keeps
@@ -540,6 +602,22 @@ mod tests {
                 .collect();
             let expected: &[&str] = if mutates { &["kubevirt.io"] } else { &["", "kubevirt.io"] };
             assert_eq!(groups, expected.iter().copied().collect());
+        }
+    }
+
+    /// An old version of an instance type is shown as the stored one, and judged like it.
+    #[test]
+    fn instance_types_are_asked_about_in_the_version_that_is_stored() {
+        let all = configuration(false, "here", "");
+        let is_size = |hook: &&Value| hook["rules"][0]["apiGroups"] == json!(["instancetype.kubevirt.io"]);
+        let hooks: Vec<&Value> = all.as_array().unwrap().iter().filter(is_size).collect();
+        assert_eq!(hooks.len(), 4);
+        for hook in hooks {
+            assert_eq!(hook["rules"][0]["apiVersions"], json!(["v1beta1"]), "{hook}");
+            assert_eq!(
+                (&hook["matchPolicy"], &hook["failurePolicy"]),
+                (&json!("Equivalent"), &json!("Fail"))
+            );
         }
     }
 

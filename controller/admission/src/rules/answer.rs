@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-/// The group of what is judged here, unless it is of CDI.
+/// The group of what is judged here, unless it says another that we know.
 const GROUP: &str = "kubevirt.io";
 /// The most causes that are listed.
 const CAUSES: usize = 10;
@@ -76,7 +76,8 @@ impl AdmissionResponse {
                 // Who shows the causes does not show the message.
                 warnings.insert(0, more);
             }
-            let group = if request.group == api::cdi::GROUP { api::cdi::GROUP } else { GROUP };
+            let groups = [api::cdi::GROUP, api::instancetype::GROUP];
+            let group = groups.into_iter().find(|group| request.group == *group).unwrap_or(GROUP);
             response["status"] = json!({
                 "metadata": {},
                 "status": "Failure",

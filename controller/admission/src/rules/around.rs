@@ -7,9 +7,19 @@ use api::machine::Settings;
 use api::wire::Path;
 use kubernetes::accounts::Accounts;
 use kubernetes::config::Config;
+use kubernetes::instancetypes::Live;
 use kubernetes::objects::{Plain, World};
 use serde_json::Value;
 use std::sync::Arc;
+
+/// The instance type and the preference that a VM names, as far as they are there.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sizes {
+    /// Those that are there.
+    pub live: Vec<Live>,
+    /// What is not among them is not there: all were listed.
+    pub is_complete: bool,
+}
 
 /// What surrounds a request.
 #[derive(Clone, Debug)]
@@ -26,6 +36,8 @@ pub struct Around {
     pub random: (String, String),
     /// What storage can do: StorageClasses, StorageProfiles, the CDIConfig.
     pub storage: Arc<World>,
+    /// The instance type and the preference that a VM names.
+    pub sizes: Sizes,
     /// A kind of which there still are objects, where that was asked for.
     pub left: Option<&'static str>,
     /// The pod that is to be evicted, where that was asked for.
@@ -47,6 +59,7 @@ impl Around {
             installations: Vec::new(),
             random: Default::default(),
             storage: Arc::default(),
+            sizes: Sizes::default(),
             left: None,
             evicted: None,
             clones: Vec::new(),

@@ -18,6 +18,7 @@ mod around;
 mod cdi;
 pub mod clone;
 pub mod eviction;
+mod instancetype;
 mod judge;
 mod kubevirt;
 mod passed;
@@ -25,6 +26,7 @@ mod patch;
 mod replicaset;
 pub mod review;
 mod size;
+mod sizes;
 mod template;
 #[cfg(test)]
 mod tests;
@@ -34,7 +36,7 @@ mod vmi;
 mod volumes;
 
 pub use answer::{AdmissionResponse, Later};
-pub use around::Around;
+pub use around::{Around, Sizes};
 pub use judge::{asks_what_is_left, judge};
 pub use kubevirt::not_looked_into;
 pub use review::{Operation, Request};

@@ -1,7 +1,7 @@
 //! VMs: completed when they are written; judged as the VMI they would have.
 
 use super::{
-    AdmissionResponse, Around, Operation, Request, clone, passed, patch, template, unknown, volumes,
+    AdmissionResponse, Around, Operation, Request, clone, passed, patch, sizes, template, unknown, volumes,
 };
 use api::defaults::{self, Given};
 use api::fault::{Fault, Reason};
@@ -22,6 +22,7 @@ pub(super) fn complete(request: &Request, around: &Around) -> AdmissionResponse 
         keep(&mut given, read(request.old.clone()), &vm);
     }
     let before = vm.write();
+    sizes::complete(&mut vm, around);
     defaults::apply_to_vm(&mut vm, &given);
     AdmissionResponse { patch: patch::of(&request.object, &before, &vm.write()), ..AdmissionResponse::yes() }
 }
@@ -54,16 +55,19 @@ pub(super) fn judge(request: &Request, around: &Around) -> AdmissionResponse {
     }
     warnings.extend(template::warnings(vm.spec.template.as_ref()));
     warnings.extend(passed::of_disks(&vm.spec.data_volume_templates));
-    AdmissionResponse { faults: faults_of(&vm, around), warnings, ..AdmissionResponse::yes() }
+    let looked = sizes::look(&vm, sizes::old(request).as_ref(), around);
+    warnings.extend(looked.warnings.iter().cloned());
+    AdmissionResponse { faults: faults_of(&vm, looked, around), warnings, ..AdmissionResponse::yes() }
 }
 
-fn faults_of(vm: &VirtualMachine, around: &Around) -> Vec<Fault> {
+fn faults_of(vm: &VirtualMachine, sized: sizes::Looked, around: &Around) -> Vec<Fault> {
     let mut faults = Vec::new();
     let Spec {
         running,
         run_strategy,
-        instancetype,
-        preference,
+        // Looked at already: sized.
+        instancetype: _,
+        preference: _,
         template,
         data_volume_templates,
         update_volumes_strategy,
@@ -73,19 +77,15 @@ fn faults_of(vm: &VirtualMachine, around: &Around) -> Vec<Fault> {
         return vec![Fault::new("spec.template", Reason::Required, "missing virtual machine template.")];
     };
     strategy(*running, run_strategy.as_ref(), around, &mut faults);
-    for (there, field) in [(instancetype.is_some(), "instancetype"), (preference.is_some(), "preference")] {
-        if there {
-            faults.push(Fault::not_yet(format!("spec.{field}")));
-        }
-    }
+    faults.extend(sized.faults);
     if update_volumes_strategy.as_ref().is_some_and(|way| *way != UpdateVolumesStrategy::Replacement) {
         faults.push(Fault::not_yet("spec.updateVolumesStrategy").hint("Replacement is"));
     }
     let namespace = vm.metadata.namespace.as_deref();
     faults.extend(volumes::templates(data_volume_templates, &template.spec.volumes, namespace));
     faults.extend(clone::faults(around));
-    // A size that an instance type would give is not missed on top of that.
-    if instancetype.is_none() {
+    // What an instance type would give is not missed on top of that.
+    if let Some(template) = &sized.template {
         let name = vm.metadata.name.as_deref().filter(|name| !name.is_empty());
         let generated = vm.metadata.generate_name.as_ref().map(|start| format!("{start}xxxxx"));
         let name = name.map(str::to_owned).or(generated).unwrap_or_default();

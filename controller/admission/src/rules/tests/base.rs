@@ -1,7 +1,7 @@
 //! A request to begin with, how to change it, and what came of it.
 
 use crate::rules::review::Requester;
-use crate::rules::{AdmissionResponse, Around, Operation, Request, judge, patch};
+use crate::rules::{AdmissionResponse, Around, Operation, Request, Sizes, judge, patch};
 use kubernetes::objects::Plain;
 use kubernetes::webhooks::Webhook;
 use serde_json::{Value, json};
@@ -18,7 +18,9 @@ pub(super) fn around() -> Around {
 pub(super) fn with(configuration: &Value) -> Around {
     let object = json!({"spec": {"configuration": configuration}});
     let random = ("11111111-1111-4111-8111-111111111111".to_owned(), "serial".to_owned());
-    Around { random, ..Around::new("kubevirt", Some(&Plain { object, ..Plain::default() })) }
+    // No instance type and no preference is there.
+    let sizes = Sizes { is_complete: true, ..Sizes::default() };
+    Around { random, sizes, ..Around::new("kubevirt", Some(&Plain { object, ..Plain::default() })) }
 }
 
 /// Somebody makes an object.

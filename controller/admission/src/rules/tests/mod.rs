@@ -5,5 +5,6 @@ mod cdi;
 mod eviction;
 mod messages;
 mod others;
+mod sizes;
 mod vm;
 mod vmi;

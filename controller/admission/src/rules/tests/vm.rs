@@ -36,8 +36,18 @@ const WRONG: &[(&str, &str, &str, &str)] = &[
         "spec.template.spec.volumes[0].dataVolume.hotpluggable is not supported yet (leave it out: a volume stays until \
          the VMI stops)",
     ),
-    ("/spec/preference", r#"{"name": "a"}"#, "spec.preference", "spec.preference is not supported yet"),
-    ("/spec/instancetype", r#"{"name": "a"}"#, "spec.instancetype", "spec.instancetype is not supported yet"),
+    (
+        "/spec/preference",
+        r#"{"name": "a"}"#,
+        "spec.preference",
+        "Failure to find preference: virtualmachineclusterpreferences.instancetype.kubevirt.io \"a\" not found",
+    ),
+    (
+        "/spec/instancetype",
+        r#"{"name": "a"}"#,
+        "spec.instancetype",
+        "Failure to find instancetype: virtualmachineclusterinstancetypes.instancetype.kubevirt.io \"a\" not found",
+    ),
     (
         "/spec/updateVolumesStrategy",
         r#""Migration""#,
