@@ -40,16 +40,18 @@ struct Subject {
 const KNOWN: &str = "kubevirt.io:default";
 /// … and read how disks are made: `virtctl image-upload` does.
 const READER: &str = "cdi.kubevirt.io:config-reader";
+/// … and the instance types and preferences of the cluster.
+const SIZES: &str = "instancetype.kubevirt.io:view";
 /// The ends of the names of roles that a user has in a namespace.
 const AGGREGATED: [&str; 3] = [":view", ":edit", ":admin"];
 const SUBJECTS: [Subject; 8] = [
     Subject { name: "anonymous", roles: &[] },
-    Subject { name: "view", roles: &[KNOWN, READER, "kubevirt.io:view", "cdi.kubevirt.io:view"] },
-    Subject { name: "edit", roles: &[KNOWN, READER, "kubevirt.io:edit", "cdi.kubevirt.io:edit"] },
-    Subject { name: "admin", roles: &[KNOWN, READER, "kubevirt.io:admin", "cdi.kubevirt.io:admin"] },
-    Subject { name: "admin of another namespace", roles: &[KNOWN, READER] },
-    Subject { name: "a pod's account", roles: &[KNOWN, READER] },
-    Subject { name: "virt-handler's token", roles: &[KNOWN, READER, "kubevirt-handler"] },
+    Subject { name: "view", roles: &[KNOWN, READER, SIZES, "kubevirt.io:view", "cdi.kubevirt.io:view"] },
+    Subject { name: "edit", roles: &[KNOWN, READER, SIZES, "kubevirt.io:edit", "cdi.kubevirt.io:edit"] },
+    Subject { name: "admin", roles: &[KNOWN, READER, SIZES, "kubevirt.io:admin", "cdi.kubevirt.io:admin"] },
+    Subject { name: "admin of another namespace", roles: &[KNOWN, READER, SIZES] },
+    Subject { name: "a pod's account", roles: &[KNOWN, READER, SIZES] },
+    Subject { name: "virt-handler's token", roles: &[KNOWN, READER, SIZES, "kubevirt-handler"] },
     Subject { name: "virt-handler's certificate", roles: &[] },
 ];
 
@@ -167,7 +169,7 @@ fn is_permitted(roles: &[(String, Value)], subject: &Subject, request: &Request)
     let permits = |resource: &str| {
         let of_subject = roles.iter().filter(|(name, _)| {
             // What is bound in a namespace reaches no object of the cluster.
-            let is_of_namespace = AGGREGATED.iter().any(|end| name.ends_with(end));
+            let is_of_namespace = name != SIZES && AGGREGATED.iter().any(|end| name.ends_with(end));
             subject.roles.contains(&name.as_str()) && (request.namespaced || !is_of_namespace)
         });
         of_subject.flat_map(|(_, rules)| rules.as_array().unwrap()).any(|rule| {

@@ -1,11 +1,12 @@
 //! What users of a cluster may do with our objects: whoever is its admin, edits or views a namespace may do so with
 //! VMs too, and ask for their subresources as the table of those says ([`kubernetes::subresources`]); the same with
 //! DataVolumes and what belongs to them, by roles of their own, as upstream. Whoever is known to the API server may ask for our
-//! version, and read how disks are imported: `virtctl image-upload` does. And what a monitor needs, for whoever gives it to
-//! one.
+//! version, read how disks are imported (`virtctl image-upload` does), and read the instance types and preferences of the
+//! cluster. And what a monitor needs, for whoever gives it to one.
 
 use api::cdi::{self, UPLOAD_GROUP};
 use api::crd::{CustomResource, KINDS};
+use api::instancetype;
 use kubernetes::objects::AUTHORITY;
 use kubernetes::subresources::{Action, GROUP, Method, SUBRESOURCES, Subresource};
 use serde_json::{Value, json};
@@ -29,6 +30,8 @@ pub(super) fn objects() -> Vec<Value> {
         role(KUBEVIRT, "default", false, vec![about_us()]),
         known(KUBEVIRT, "default"),
         role(KUBEVIRT, "metrics-reader", false, measures()),
+        role(instancetype::GROUP, "view", false, vec![sizes(READ, |kind| kind.is_of_cluster)]),
+        known(instancetype::GROUP, "view"),
         role(cdi::GROUP, "admin", true, disks(WRITE)),
         role(cdi::GROUP, "edit", true, disks(WRITE)),
         role(cdi::GROUP, "view", true, disks(READ)),
@@ -47,10 +50,18 @@ fn rules(verbs: &[&str], settings: bool) -> Vec<Value> {
     let of_scale: Vec<&&str> =
         verbs.iter().filter(|verb| ["get", "update", "patch"].contains(verb)).collect();
     rules.push(json!({"apiGroups": [KUBEVIRT], "resources": [scale], "verbs": of_scale}));
+    rules.push(sizes(verbs, |_| true));
     if settings {
         rules.push(json!({"apiGroups": [KUBEVIRT], "resources": ["kubevirts"], "verbs": READ}));
     }
     rules
+}
+
+/// Rights on instance types and preferences. Those of the cluster are reached only where the role is bound in all of it.
+fn sizes(verbs: &[&str], which: impl Fn(&CustomResource) -> bool) -> Value {
+    let kinds = KINDS.iter().filter(|kind| kind.group == instancetype::GROUP && which(kind));
+    let names: Vec<&str> = kinds.map(|kind| kind.plural).collect();
+    json!({"apiGroups": [instancetype::GROUP], "resources": names, "verbs": verbs})
 }
 
 /// Rights on DataVolumes and what belongs to them. Whoever writes them may upload to a PVC, and let disks of the namespace be

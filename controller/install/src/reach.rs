@@ -46,9 +46,9 @@ fn clusters_own(binding: &Value) -> Value {
     json!({"rules": [{"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [name], "verbs": verbs}]})
 }
 
-/// The two bindings of users: whoever is known to the API server may ask for our version and for the image that
-/// `virtctl guestfs` starts, which virt-api tells to anybody who reaches it; and read the settings of imports and what
-/// storage can do, in which nothing is secret. Rights to anything else are for accounts of ours, or given by whoever runs
+/// The three bindings of users: whoever is known to the API server may ask for our version and for the image that
+/// `virtctl guestfs` starts, which virt-api tells to anybody who reaches it; read the settings of imports and what
+/// storage can do, in which nothing is secret; and read the instance types and preferences that all VMs may name. Rights to anything else are for accounts of ours, or given by whoever runs
 /// the cluster.
 fn is_everybodys(binding: &Value, role: &Value) -> bool {
     let subject =
@@ -59,6 +59,11 @@ fn is_everybodys(binding: &Value, role: &Value) -> bool {
         }),
         Some("cdi.kubevirt.io:config-reader") => json!({
             "apiGroups": ["cdi.kubevirt.io"], "resources": ["cdiconfigs", "storageprofiles"],
+            "verbs": ["get", "list", "watch"],
+        }),
+        Some("instancetype.kubevirt.io:view") => json!({
+            "apiGroups": ["instancetype.kubevirt.io"],
+            "resources": ["virtualmachineclusterinstancetypes", "virtualmachineclusterpreferences"],
             "verbs": ["get", "list", "watch"],
         }),
         _ => return false,
@@ -110,7 +115,7 @@ fn rights() -> Vec<Right> {
             }
         }
     }
-    assert_eq!((of_cluster, of_everybody), (1, 2), "bindings beside those of our accounts to our roles");
+    assert_eq!((of_cluster, of_everybody), (1, 3), "bindings beside those of our accounts to our roles");
     rights
 }
 
@@ -292,4 +297,16 @@ fn an_editor_makes_disks_and_a_viewer_reads_of_them() {
     for role in ["admin", "edit", "view"] {
         assert!(permitted(&format!("kubevirt.io:{role}"), "cdi.kubevirt.io", "get").is_empty(), "{role}");
     }
+}
+
+/// Whoever edits a namespace writes its instance types and preferences; a viewer reads them.
+#[test]
+fn an_editor_writes_instance_types_and_a_viewer_reads_them() {
+    let of = |role: &str, verb: &str| permitted(role, "instancetype.kubevirt.io", verb).len();
+    for role in ["kubevirt.io:admin", "kubevirt.io:edit"] {
+        assert_eq!((of(role, "get"), of(role, "create"), of(role, "delete")), (4, 4, 4), "{role}");
+    }
+    assert_eq!((of("kubevirt.io:view", "list"), of("kubevirt.io:view", "create")), (4, 0));
+    let everybody = "instancetype.kubevirt.io:view";
+    assert_eq!((of(everybody, "watch"), of(everybody, "update")), (2, 0));
 }

@@ -10,7 +10,7 @@
 //! | patch `cdis` | finalizers and status, which has no path of its own |
 //! | delete, patch `datavolumes` | imports of DataImportCrons, by their label; the finalizer of one that takes a PVC |
 //! | patch `nodes` | the label that VMIs may be scheduled there |
-//! | create, delete `controllerrevisions` | those of VMs, by their names |
+//! | create, delete `controllerrevisions` | those of VMs, by their names; it makes those of instance types and preferences, by their label, for VMs alone |
 //! | create `configmaps`, `leases` | the names that it declares ([`names`]) |
 //! | write `secrets`, `services` | see [`super::uploads`] |
 //! | create, patch `apiservices` | the names that it declares; they lead to virt-api, whose certificate is looked at |
@@ -37,11 +37,12 @@
 use super::{Policy, Rule, differ_only, is_user, literal, rule, same};
 use crate::Wishes;
 use api::cdi::annotations::{DESIRED_DIGEST, IMPORT_CRON};
+use api::instancetype::Matched;
 use kubernetes::accounts::Accounts;
 use kubernetes::clones::SOURCE;
 use kubernetes::launcher::{CAPABILITIES, USER, VOLUMES};
 use kubernetes::objects::rights::names;
-use kubernetes::objects::{Kind, LAUNCHER, Program, REVISION, SCHEDULABLE};
+use kubernetes::objects::{Kind, LAUNCHER, Program, REVISION, SCHEDULABLE, object_labels};
 use kubernetes::polls::POLLER;
 use kubernetes::servers::SERVICE;
 use kubernetes::uploads::UPLOADER;
@@ -209,10 +210,12 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 11] {
         vec![rule("apps", &["controllerrevisions"], &["CREATE", "UPDATE", "DELETE"])],
         vec![(
             format!(
-                "(request.operation == 'CREATE' ? object : oldObject).metadata.name.startsWith({})",
-                literal(REVISION)
+                "(request.operation == 'CREATE' ? object : oldObject).metadata.name.startsWith({}) || \
+                 request.operation == 'CREATE' && {}",
+                literal(REVISION),
+                is_of_sizes("object")
             ),
-            "makes and deletes the revisions of VMs only",
+            "makes the revisions of VMs only, and of their instance types and preferences, and deletes those of VMs",
         )],
     );
     let of = |kind: Kind| literal(names(Program::Controller, kind).unwrap_or_default());
@@ -271,6 +274,21 @@ pub(super) fn base(
             .collect(),
         ..Policy::default()
     }
+}
+
+/// An object of which it is true is the revision of an instance type or of a preference, and of VMs alone: no other owner's
+/// history is added to.
+fn is_of_sizes(object: &str) -> String {
+    let vm = Kind::VirtualMachine;
+    format!(
+        "{object}.metadata.?labels[?{}].orValue('') in {} && {} && {object}.metadata.ownerReferences.all(owner, \
+         owner.kind == {} && owner.apiVersion == {})",
+        literal(object_labels::KIND),
+        literal(Matched::ALL.map(Matched::kind)),
+        is_owned(object, vm),
+        literal(vm.name()),
+        literal(vm.api_version())
+    )
 }
 
 /// An object of which it is true was made for a DataImportCron, by its label.
