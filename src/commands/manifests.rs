@@ -2,6 +2,7 @@
 
 use crate::ui;
 use crate::vm::manifest;
+use api::instancetype::common;
 use cdi::{Error, ErrorKind, Result};
 use container_disk::Name;
 use install::{Wishes, objects};
@@ -12,11 +13,12 @@ use install::{Wishes, objects};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     coracle manifests --registry registry.example/coracle | kubectl apply -f -\n  \
-    kubectl wait -n kubevirt kubevirt/kubevirt --for condition=Available")]
+    kubectl wait -n kubevirt kubevirt/kubevirt --for condition=Available\n  \
+    coracle manifests --instancetypes | kubectl apply -f -")]
 pub(crate) struct Args {
     /// Registry of the images, with an optional path
-    #[arg(long, value_name = "REGISTRY")]
-    registry: String,
+    #[arg(long, value_name = "REGISTRY", required_unless_present = "instancetypes")]
+    registry: Option<String>,
 
     /// Namespace of the control plane
     #[arg(short, long, default_value = "kubevirt", value_name = "NAME")]
@@ -33,14 +35,22 @@ pub(crate) struct Args {
     /// Image pull Secret in the namespace of the control plane
     #[arg(long, value_name = "NAME")]
     image_pull_secret: Option<String>,
+
+    /// Common instance types and preferences (u1.medium, fedora, windows.11 and
+    /// others) in place of the control plane, for a cluster that has it
+    #[arg(long, conflicts_with = "registry")]
+    instancetypes: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let image = format!("{}/virt-launcher:{}", args.registry.trim_end_matches('/'), args.version);
+    let Some(registry) = args.registry.as_ref().filter(|_| !args.instancetypes) else {
+        return ui::out(&manifest::text(&common::objects()));
+    };
+    let image = format!("{}/virt-launcher:{}", registry.trim_end_matches('/'), args.version);
     Name::of_image(&format!("docker://{image}")).map_err(|e| {
         Error::new(
             ErrorKind::Usage,
-            format!("--registry {} --version {} name no image", args.registry, args.version),
+            format!("--registry {registry} --version {} name no image", args.version),
         )
         .because(e)
     })?;
@@ -56,7 +66,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let wishes = Wishes {
         namespace: args.namespace.clone(),
-        registry: args.registry.clone(),
+        registry: registry.clone(),
         version: args.version.clone(),
         pull_policy: args.image_pull_policy.clone(),
         pull_secret: args.image_pull_secret.clone(),

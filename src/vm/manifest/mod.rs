@@ -12,6 +12,7 @@
 mod choose;
 mod finding;
 mod object;
+mod sizes;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -41,6 +42,7 @@ pub(crate) fn read(paths: &[String]) -> Result<Objects> {
             }
         }
     }
+    objects.finish();
     Ok(objects)
 }
 
@@ -73,5 +75,6 @@ pub(crate) fn made(name: &str, documents: Vec<Value>) -> Objects {
     for value in documents {
         objects.add(&file, yaml::Parsed { value, lines: yaml::Lines::default() });
     }
+    objects.finish();
     objects
 }

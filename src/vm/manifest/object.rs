@@ -3,21 +3,24 @@
 //! ```text
 //!  document ──► apiVersion, kind ──► VirtualMachine(VMI) ──► Wanted   (of a VirtualMachine: its template)
 //!                  │                 DataVolume, PersistentVolumeClaim, Secret, ConfigMap
+//!                  │                 instance types and preferences ([`super::sizes`])
 //!                  │                 List ──► its items
 //!                  └──► any other: a warning that names it
 //! ```
 
 use super::finding::{Finding, Origin};
+use super::sizes::{self, Size};
 use crate::vm::place::check_name;
 use api::claim::PersistentVolumeClaim;
 use api::configmap::ConfigMap;
 use api::datavolume::DataVolume;
 use api::fault::{Fault, Reason};
+use api::instancetype::Matched;
 use api::machine::left::{Whose, left};
 use api::machine::notes::notes;
 use api::meta::ObjectMeta;
 use api::secret::Secret;
-use api::vm::VirtualMachine;
+use api::vm::{Template, VirtualMachine};
 use api::vmi::VirtualMachineInstance;
 use api::wire::{self, Path, Wire};
 use api::yaml::Parsed;
@@ -50,6 +53,10 @@ pub(crate) struct Objects {
     pub(crate) secrets: BTreeMap<String, Written<Secret>>,
     /// By name.
     pub(crate) config_maps: BTreeMap<String, Written<ConfigMap>>,
+    /// Instance types and preferences, by kind and name.
+    pub(super) sizes: BTreeMap<(Matched, String), Size>,
+    /// VMs that name one of them, until all are read.
+    pub(super) sized: Vec<Written<VirtualMachine>>,
     /// What is wrong.
     pub(crate) faults: Vec<Finding>,
     /// What is only odd.
@@ -66,6 +73,9 @@ impl Objects {
     fn add_value(&mut self, value: Value, origin: Origin, depth: usize) {
         let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
         let (version, kind) = (text("apiVersion"), text("kind"));
+        if let Some(kind) = sizes::kind(&version, &kind) {
+            return self.size(kind, value, origin);
+        }
         match (version.as_str(), kind.as_str()) {
             ("kubevirt.io/v1" | "kubevirt.io/v1alpha3", "VirtualMachine") => self.vm(value, origin),
             ("kubevirt.io/v1" | "kubevirt.io/v1alpha3", "VirtualMachineInstance") => {
@@ -116,7 +126,7 @@ impl Objects {
     }
 
     /// Reads an object, with its faults, its unknown fields, and its name.
-    fn read<T: Wire>(
+    pub(super) fn read<T: Wire>(
         &mut self,
         value: Value,
         origin: Origin,
@@ -156,9 +166,9 @@ impl Objects {
         let Some(written) = self.read::<VirtualMachine>(value, origin, |object| &object.metadata) else {
             return;
         };
-        let Written { object: VirtualMachine { metadata, spec, .. }, origin } = written;
-        self.faults.extend(judge(&spec).iter().map(|fault| origin.fault(fault)));
-        for (i, template) in spec.data_volume_templates.into_iter().enumerate() {
+        let Written { object: vm, origin } = written;
+        self.faults.extend(judge(&vm.spec).iter().map(|fault| origin.fault(fault)));
+        for (i, template) in vm.spec.data_volume_templates.iter().cloned().enumerate() {
             let at = format!("spec.dataVolumeTemplates[{i}]");
             let object = DataVolume {
                 api_version: Some(api::datavolume::API_VERSION.to_owned()),
@@ -179,11 +189,19 @@ impl Objects {
                 }
             }
         }
-        let Some(template) = spec.template else {
+        let Some(template) = vm.spec.template.clone() else {
             self.faults
                 .push(origin.finding("spec.template", "a VirtualMachine must have a template of its VMI"));
             return;
         };
+        if vm.spec.instancetype.is_some() || vm.spec.preference.is_some() {
+            return self.sized.push(Written { object: vm, origin });
+        }
+        self.add_template(vm.metadata, template, origin);
+    }
+
+    /// The VMI of a VM.
+    pub(super) fn add_template(&mut self, metadata: ObjectMeta, template: Template, origin: Origin) {
         let of_template = template.metadata.unwrap_or_default();
         let mut own = ObjectMeta { name: metadata.name, namespace: metadata.namespace, ..of_template };
         own.uid = metadata.uid;
@@ -228,13 +246,6 @@ fn judge(spec: &api::vm::Spec) -> Vec<Fault> {
     if spec.running.is_some() && spec.run_strategy.is_some() {
         let what = "Running and RunStrategy are mutually exclusive. Note that Running is deprecated, please use RunStrategy instead";
         faults.push(Fault::new("spec.running", Reason::Invalid, what));
-    }
-    let hint = "write the vCPUs and the memory into spec.template.spec.domain";
-    if spec.instancetype.is_some() {
-        faults.push(Fault::not_yet("spec.instancetype").hint(hint));
-    }
-    if spec.preference.is_some() {
-        faults.push(Fault::not_yet("spec.preference").hint(hint));
     }
     faults
 }

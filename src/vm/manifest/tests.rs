@@ -141,3 +141,54 @@ fn one_of_several_vms_is_chosen_by_its_name() {
     let none = read_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n");
     assert_eq!(none.choose("vm.yaml", &Which::Only).unwrap_err().kind(), ErrorKind::Refused);
 }
+
+/// A VM without a size, and its documents behind it.
+fn sized(matchers: &str, beside: &str) -> Objects {
+    let vm = VM.replace("        memory: {guest: 1Gi}\n", "").replace("  runStrategy: Always\n", matchers);
+    read_text(&format!("{vm}---\n{beside}"))
+}
+
+#[test]
+fn a_vm_has_the_size_of_an_instance_type_of_the_manifest_or_of_ours() {
+    let memory = |objects: &Objects| {
+        assert_eq!(told(&objects.faults), [""; 0]);
+        let domain = &objects.vmis[0].object.spec.domain;
+        (
+            domain.memory.as_ref().unwrap().guest.as_ref().unwrap().to_string(),
+            domain.cpu.clone().unwrap().sockets,
+        )
+    };
+    let own = "apiVersion: instancetype.kubevirt.io/v1beta1\nkind: VirtualMachineInstancetype\n\
+               metadata: {name: small}\nspec: {cpu: {guest: 3}, memory: {guest: 96Mi}}\n";
+    let found = sized("  instancetype: {name: small, kind: virtualmachineinstancetype}\n", own);
+    assert_eq!(memory(&found), ("96Mi".to_owned(), Some(3)));
+    let ours = sized("  instancetype: {name: u1.medium}\n  preference: {name: fedora}\n", own);
+    assert_eq!(memory(&ours), ("4Gi".to_owned(), Some(1)));
+    let labelled = VM.replace("  runStrategy: Always\n", "  instancetype: {inferFromVolume: root}\n");
+    let labelled = labelled.replace("        memory: {guest: 1Gi}\n", "").replace(
+        "- metadata: {name: web-root}",
+        "- metadata: {name: web-root, labels: {instancetype.kubevirt.io/default-instancetype: u1.small}}",
+    );
+    assert_eq!(memory(&read_text(&labelled)), ("2Gi".to_owned(), Some(1)));
+}
+
+#[test]
+fn what_does_not_fit_is_told_with_its_line() {
+    let faults = |matchers: &str| told(&sized(matchers, "kind: List\napiVersion: v1\nitems: []\n").faults);
+    let gone = faults("  instancetype: {name: gone}\n");
+    assert!(
+        gone[0].contains("spec.instancetype: Failure to find instancetype:")
+            && gone[0].contains("\"gone\" not found"),
+        "{gone:?}"
+    );
+    let revised = faults("  instancetype: {name: u1.small, revisionName: a}\n");
+    assert!(revised[0].contains("spec.instancetype.revisionName"), "{revised:?}");
+    let small = faults("  instancetype: {name: u1.nano}\n  preference: {name: windows.11}\n");
+    assert!(small[0].contains("failure checking preference requirements"), "{small:?}");
+    let both = read_text(&VM.replace("  runStrategy: Always\n", "  instancetype: {name: u1.nano}\n"));
+    assert!(
+        told(&both.faults)[0].contains("memory.guest conflicts with selected instance type"),
+        "{:?}",
+        both.faults
+    );
+}

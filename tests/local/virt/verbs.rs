@@ -117,7 +117,7 @@ spec:
     assert_eq!(printed, wanted);
 
     let ran = cluster.run("create instancetype --name=t --cpu=2 --memory=1Gi").ok();
-    assert!(ran.err.contains("do not serve VirtualMachineClusterInstancetype yet"), "{}", ran.err);
+    assert_eq!(ran.err, "");
     let text = String::from_utf8(ran.out).unwrap();
     assert!(
         text.contains("kind: VirtualMachineClusterInstancetype\n") && text.contains("    guest: 2\n"),

@@ -5,7 +5,9 @@ use api::crd::KINDS;
 use api::datavolume::DataVolume;
 use api::defaults::{self, Given};
 use api::fault::{Fault, Reason};
+use api::instancetype::{Matcher, Role};
 use api::machine::{Machine, Settings};
+use api::quantity::Quantity;
 use api::uuid;
 use api::vm::VirtualMachine;
 use api::wire::{self, Path};
@@ -73,10 +75,8 @@ pub(super) fn check(object: &Value, given: &[&str]) -> Result<()> {
 fn faults_of(vm: &VirtualMachine) -> Vec<Fault> {
     let spec = &vm.spec;
     let mut faults = Vec::new();
-    for (is_there, field) in
-        [(spec.instancetype.is_some(), "instancetype"), (spec.preference.is_some(), "preference")]
-    {
-        faults.extend(is_there.then(|| Fault::not_yet(format!("spec.{field}"))));
+    for matcher in Role::ALL.into_iter().filter_map(|role| Matcher::of(spec, role)) {
+        faults.extend(matcher.faults(None));
     }
     for (i, template) in spec.data_volume_templates.iter().enumerate() {
         if let Some((field, other)) = template.spec.reads_unasked(vm.metadata.namespace.as_deref()) {
@@ -86,8 +86,11 @@ fn faults_of(vm: &VirtualMachine) -> Vec<Fault> {
             faults.push(fault.hint("name the namespace of the VM by --namespace, if it is the same"));
         }
     }
-    // The memory of an instance type is not missed on top of that.
     if let Some(mut vmi) = defaults::vmi_of(vm).filter(|_| faults.is_empty()) {
+        // That of the instance type, whatever it is.
+        if spec.instancetype.is_some() {
+            vmi.spec.domain.memory.get_or_insert_default().guest.get_or_insert(Quantity::of_bytes(1 << 30));
+        }
         let name = vmi.metadata.name.as_deref().unwrap_or_default();
         let given = Given::new(uuid::of_vm(name));
         defaults::apply(&mut vmi, &given);
@@ -127,7 +130,7 @@ fn refused(faults: &[Fault], given: &[&str]) -> Error {
 
 /// A quantity of memory that can be one.
 pub(super) fn memory(text: &str) -> Result<&str> {
-    match api::quantity::Quantity::parse(text) {
+    match Quantity::parse(text) {
         Ok(_) => Ok(text),
         Err(_) => Err(usage(format!(
             "failed to parse \"--memory\" flag: {text} is not a quantity: say 512Mi or 2Gi"

@@ -34,7 +34,8 @@ pub(super) struct Args {
     termination_grace_period: u32,
 
     /// Memory of the guest [default: 512Mi]
-    #[arg(long, value_name = "SIZE", conflicts_with_all = ["instancetype", "infer_instancetype_from"])]
+    #[arg(long, value_name = "SIZE")]
+    #[arg(conflicts_with_all = ["instancetype", "infer_instancetype", "infer_instancetype_from"])]
     memory: Option<String>,
 
     /// Instance type: [KIND/]NAME
@@ -146,7 +147,9 @@ fn described(args: &Args, namespace: Option<&str>) -> Result<Value> {
         "terminationGracePeriodSeconds": args.termination_grace_period,
         "domain": {"devices": {}, "resources": {}},
     });
-    if instance_type.is_none() {
+    // Where nothing is inferred, that is what the guest has.
+    let is_sure = instance_type.as_ref().is_some_and(|said| said["inferFromVolumeFailurePolicy"].is_null());
+    if !is_sure {
         spec["domain"]["memory"] =
             json!({"guest": served::memory(args.memory.as_deref().unwrap_or(MEMORY))?});
     }
@@ -234,12 +237,13 @@ impl Args {
         Ok(volumes)
     }
 
-    /// Upstream infers one from any volume that could name one, where nothing is said. What is not served is asked for
-    /// only where a flag does so.
+    /// Where nothing is said, one is inferred from the first volume, if that could name one.
     fn instance_type(&self, volumes: &Volumes) -> Result<Option<Value>> {
+        // Whoever says the memory wants no other.
+        let infer = self.infer_instancetype.or(self.memory.as_ref().map(|_| false));
         let kinds = ["virtualmachineinstancetype", "virtualmachineclusterinstancetype"];
         let from = self.infer_instancetype_from.as_deref();
-        matcher(self.instancetype.as_deref(), "instancetype", kinds, self.infer_instancetype, from, volumes)
+        matcher(self.instancetype.as_deref(), "instancetype", kinds, infer, from, volumes)
     }
 
     fn preference(&self, volumes: &Volumes) -> Result<Option<Value>> {
@@ -272,11 +276,15 @@ fn matcher(
         (None, Some(true)) => volumes
             .first()
             .ok_or_else(|| usage("at least one volume is needed to infer an instance type or preference"))?,
-        _ => return Ok(None),
+        (None, Some(false)) => return Ok(None),
+        (None, None) => {
+            let first = volumes.first().filter(|first| volumes.may_name_types(first).is_ok());
+            // Nobody asked for it: that it names none is no fault.
+            return Ok(first
+                .map(|first| json!({"inferFromVolume": first, "inferFromVolumeFailurePolicy": "Ignore"})));
+        }
     };
-    if !volumes.has(volume) {
-        return Err(usage(format!("there is no volume with name \"{volume}\"")));
-    }
+    volumes.may_name_types(volume)?;
     Ok(Some(json!({"inferFromVolume": volume})))
 }
 
@@ -331,6 +339,8 @@ mod tests {
             "--access-cred=src:keys,method:nocloud",
             "--access-cred=src:keys,method:configdrive --cloud-init=configdrive",
             "--infer-instancetype=false --infer-preference=false --volume-pvc=src:root",
+            "--instancetype=u1.small --preference=virtualmachinepreference/own",
+            "--infer-instancetype --infer-preference-from=a --volume-pvc=src:a",
         ] {
             if let Err(e) = manifest(&args(line), None) {
                 panic!("{line}: {e}");
@@ -343,9 +353,6 @@ mod tests {
     #[test]
     fn a_flag_whose_field_is_not_served_is_named_with_the_field() {
         for (line, flag, field) in [
-            ("--instancetype=u1", "--instancetype", "spec.instancetype"),
-            ("--infer-instancetype --volume-pvc=src:a", "--infer-instancetype", "spec.instancetype"),
-            ("--infer-preference-from=a --volume-pvc=src:a", "--infer-preference-from", "spec.preference"),
             ("--access-cred=src:k,user:me", "--access-cred", "qemuGuestAgent"),
             ("--access-cred=src:k,type:password", "--access-cred", "accessCredentials[0].userPassword"),
         ] {
@@ -354,6 +361,31 @@ mod tests {
             let e = e.to_string();
             let asked = format!("refuse what {flag} asks for");
             assert!(e.contains(&asked) && e.contains(field), "{line}: {e}");
+        }
+    }
+
+    #[test]
+    fn a_volume_that_could_name_types_is_asked_for_them() {
+        let spec = |line: &str| manifest(&args(line), Some("blue")).unwrap()["spec"].take();
+        let ignored = json!({"inferFromVolume": "root", "inferFromVolumeFailurePolicy": "Ignore"});
+        let implied = spec("--volume-pvc=src:root");
+        assert_eq!((&implied["instancetype"], &implied["preference"]), (&ignored, &ignored));
+        assert_eq!(
+            implied["template"]["spec"]["domain"]["memory"]["guest"], "512Mi",
+            "for the case that it names none"
+        );
+        let sized = spec("--volume-pvc=src:root --memory=1Gi");
+        assert_eq!((&sized["instancetype"], &sized["preference"]), (&Value::Null, &ignored));
+        let asked = spec("--volume-import=type:ds,src:gold/d,name:root --infer-instancetype");
+        assert_eq!(asked["instancetype"], json!({"inferFromVolume": "root"}));
+        assert!(asked["template"]["spec"]["domain"]["memory"].is_null());
+        for line in [
+            "--volume-containerdisk=src:r/i",
+            "--volume-blank=size:1Gi",
+            "--infer-instancetype=false --infer-preference=false --volume-pvc=src:a",
+        ] {
+            let none = spec(line);
+            assert!(none["instancetype"].is_null() && none["preference"].is_null(), "{line}");
         }
     }
 
@@ -376,6 +408,11 @@ mod tests {
             ("--instancetype=pod/a", "invalid instancetype kind \"pod\""),
             ("--infer-preference", "at least one volume is needed"),
             ("--infer-instancetype-from=a", "there is no volume with name \"a\""),
+            (
+                "--infer-instancetype --volume-containerdisk=src:r/i",
+                "works only with DataSources, DataVolumes",
+            ),
+            ("--infer-preference --volume-blank=size:1Gi", "this DataVolume is not valid to infer"),
             ("--volume-pvc=src:cloudinitdisk --user=me", "already a volume with name \"cloudinitdisk\""),
         ] {
             let e = manifest(&args(line), None).unwrap_err();

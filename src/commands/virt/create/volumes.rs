@@ -1,7 +1,7 @@
 //! Volumes of a VM, from their flags, and the DataVolumes that are made with it.
 
 use super::params::{Params, fault};
-use super::unused;
+use super::{unused, usage};
 use cdi::{Error, Result};
 use container_disk::Name;
 use serde_json::{Map, Value, json};
@@ -84,6 +84,31 @@ impl Volumes {
     /// A volume of this name is there.
     pub(super) fn has(&self, name: &str) -> bool {
         self.volumes.iter().any(|volume| volume["name"] == name)
+    }
+
+    /// An error, unless the volume of this name can name an instance type or a preference by its labels.
+    pub(super) fn may_name_types(&self, name: &str) -> Result<()> {
+        let Some(volume) = self.volumes.iter().find(|volume| volume["name"] == name) else {
+            return Err(usage(format!("there is no volume with name \"{name}\"")));
+        };
+        if !volume["persistentVolumeClaim"].is_null() {
+            return Ok(());
+        }
+        if volume["dataVolume"].is_null() {
+            return Err(usage(
+                "inference of instancetype or preference works only with DataSources, DataVolumes or PersistentVolumeClaims",
+            ));
+        }
+        let made = self.templates.iter().find(|one| one["metadata"]["name"] == volume["dataVolume"]["name"]);
+        let spec = made.map_or(&Value::Null, |made| &made["spec"]);
+        let source = ["pvc", "registry", "snapshot"].iter().any(|kind| !spec["source"][kind].is_null());
+        match source || spec["sourceRef"]["kind"] == "DataSource" {
+            true => Ok(()),
+            false => Err(usage(
+                "this DataVolume is not valid to infer an instancetype or preference from (source needs to be PVC, Registry \
+                 or Snapshot, sourceRef needs to be DataSource)",
+            )),
+        }
     }
 
     fn add(&mut self, params: &Params, name: &str, kind: &str, source: &Value) -> Result<()> {
