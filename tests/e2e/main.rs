@@ -22,6 +22,7 @@ mod images;
 mod imports;
 mod install;
 mod installer;
+mod instancetypes;
 mod measures;
 mod network;
 mod nodes;

@@ -1,0 +1,174 @@
+//! VMs whose size and system are said elsewhere: by an instance type and a preference, which they keep as they were.
+
+use crate::tiny;
+use std::process::{Command, Stdio};
+use tests::cluster::{Space, until};
+
+const SIZES: &str = "
+apiVersion: instancetype.kubevirt.io/v1beta1
+kind: VirtualMachineInstancetype
+metadata: {name: small}
+spec:
+  cpu: {guest: 2}
+  memory: {guest: 256Mi}
+---
+apiVersion: instancetype.kubevirt.io/v1beta1
+kind: VirtualMachinePreference
+metadata: {name: linux}
+spec:
+  cpu: {preferredCPUTopology: cores}
+  devices: {preferredInterfaceModel: e1000e}
+  requirements: {memory: {guest: 128Mi}}
+";
+
+/// The smallest guest, with the size of its namespace's instance type.
+fn sized(name: &str, strategy: &str) -> String {
+    let own = "        resources:\n          requests:\n            memory: 256Mi\n";
+    let named = "  instancetype: {name: small, kind: VirtualMachineInstancetype}\n  \
+                 preference: {name: linux, kind: VirtualMachinePreference}\n  template:\n";
+    let vm = tiny(name, strategy);
+    assert!(vm.contains(own));
+    vm.replace(own, "").replace("  template:\n", named)
+}
+
+#[test]
+fn a_guest_has_the_size_of_its_instance_type_and_keeps_it() {
+    let Some(space) = Space::new("instancetypes") else { return };
+    // Before they are there, nothing is made.
+    let early = space.try_apply(&sized("web", "Always"));
+    assert!(
+        early
+            .err
+            .contains("Failure to find instancetype: virtualmachineinstancetypes.instancetype.kubevirt.io"),
+        "{}",
+        early.err
+    );
+    space.apply(SIZES);
+    until(
+        || space.try_apply(&sized("web", "Always")).code == 0,
+        || "virt-api does not know the instance type".to_owned(),
+    );
+    let mut console = space.console_when_ready("web");
+    console.log_in();
+    console.types("grep -c ^processor /proc/cpuinfo").says("2");
+    assert_eq!(space.get("vmi/web", ".spec.domain.cpu.cores"), "2");
+    assert_eq!(space.get("vmi/web", ".spec.domain.memory.guest"), "256Mi");
+    assert_eq!(space.get("vmi/web", ".spec.domain.devices.interfaces[0].model"), "e1000e");
+    assert_eq!(space.get("vmi/web", r".metadata.annotations.kubevirt\.io/instancetype-name"), "small");
+    assert_eq!(space.get("vm/web", ".spec.template.spec.domain.memory"), "", "the VM keeps what was written");
+    let revision = space.get("vm/web", ".status.instancetypeRef.controllerRevisionRef.name");
+    assert!(revision.starts_with("web-small-v1beta1-"), "{revision}");
+    let kept = format!("controllerrevision/{revision}");
+    assert_eq!(space.get(&kept, ".data.spec.memory.guest"), "256Mi");
+    // expand-spec shows the same.
+    let path = format!(
+        "/apis/subresources.kubevirt.io/v1/namespaces/{}/virtualmachines/web/expand-spec",
+        space.name
+    );
+    let shown = space.run(&["get", "--raw", &path]);
+    assert!(shown.contains(r#""guest":"256Mi""#) && !shown.contains("instancetype\":"), "{shown}");
+
+    // A change is for those that come later.
+    let larger = r#"{"spec":{"memory":{"guest":"300Mi"}}}"#;
+    space.run(&["patch", "virtualmachineinstancetype", "small", "--type=merge", "-p", larger]);
+    let uid = space.get("vmi/web", ".metadata.uid");
+    space.run(&["delete", "vmi", "web", "--wait=false"]);
+    space.another("vmi/web", &uid);
+    assert_eq!(space.get("vmi/web", ".spec.domain.memory.guest"), "256Mi");
+    // The VM goes, and its revisions with it.
+    space.run(&["delete", "vm", "web"]);
+    space.gone(&kept);
+}
+
+#[test]
+fn what_does_not_fit_is_refused_when_it_is_written() {
+    let Some(space) = Space::new("misfits") else { return };
+    space.apply(SIZES);
+    let both =
+        sized("web", "Halted").replace("      domain:\n", "      domain:\n        memory: {guest: 1Gi}\n");
+    let conflict = "VM field(s) spec.template.spec.domain.memory.guest conflicts with selected instance type";
+    until(
+        || space.try_apply(&both).err.contains(conflict),
+        || format!("another answer: {}", space.try_apply(&both).err),
+    );
+    let wants = r#"{"spec":{"requirements":{"memory":{"guest":"4Gi"}}}}"#;
+    space.run(&["patch", "virtualmachinepreference", "linux", "--type=merge", "-p", wants]);
+    let least = "failure checking preference requirements: insufficient Memory resources of 256Mi";
+    until(
+        || space.try_apply(&sized("web", "Halted")).err.contains(least),
+        || format!("another answer: {}", space.try_apply(&sized("web", "Halted")).err),
+    );
+    let odd = SIZES.replace("{guest: 256Mi}", "{guest: 256Mi, overcommitPercent: 101}");
+    let refused = space.try_apply(&odd);
+    assert!(refused.err.contains("must be in range between 0 and 100."), "{}", refused.err);
+    // An old version is stored as the new one.
+    let old = SIZES.replace("/v1beta1", "/v1alpha2").replace("name: small", "name: old");
+    space.apply(&old);
+    assert_eq!(
+        space.get("virtualmachineinstancetype/old", ".apiVersion"),
+        "instancetype.kubevirt.io/v1beta1"
+    );
+    assert_eq!(space.get("vmf/old", ".spec.cpu.guest"), "2");
+}
+
+/// The names come from the labels of a volume, and may come after the VM.
+#[test]
+fn a_volume_names_the_size_of_its_vm() {
+    let Some(space) = Space::new("inferred") else { return };
+    space.apply(SIZES);
+    let inferred = sized("web", "Always")
+        .replace("{name: small, kind: VirtualMachineInstancetype}", "{inferFromVolume: root}")
+        .replace(
+            "{name: linux, kind: VirtualMachinePreference}",
+            "{inferFromVolume: root, inferFromVolumeFailurePolicy: Ignore}",
+        );
+    let disks = [("{name: root, disk: {bus: virtio}}", "{name: root, dataVolume: {name: root}}")];
+    space.apply(&crate::with_disks(&inferred, &disks));
+    space.says("vm/web", ".status.conditions[?(@.type=='Failure')].reason", "FailedFindInstancetype");
+    space.apply(
+        "
+apiVersion: cdi.kubevirt.io/v1beta1
+kind: DataVolume
+metadata:
+  name: root
+  labels:
+    instancetype.kubevirt.io/default-instancetype: small
+    instancetype.kubevirt.io/default-instancetype-kind: VirtualMachineInstancetype
+spec:
+  source: {blank: {}}
+  storage: {resources: {requests: {storage: 16Mi}}}
+",
+    );
+    space.says("vm/web", ".spec.instancetype.name", "small");
+    assert_eq!(space.get("vm/web", ".spec.preference"), "");
+    space.console_when_ready("web").log_in();
+    assert_eq!(space.get("vmi/web", ".spec.domain.memory.guest"), "256Mi");
+}
+
+/// The set of ours is taken by a real API server, and everybody reads it.
+#[test]
+fn the_common_set_is_applied() {
+    let Some(space) = Space::new("common") else { return };
+    let set = Command::new(env!("CARGO_BIN_EXE_coracle"))
+        .args(["manifests", "--instancetypes"])
+        .stderr(Stdio::inherit())
+        .output()
+        .unwrap();
+    assert!(set.status.success());
+    space.apply(&String::from_utf8(set.stdout).unwrap());
+    assert_eq!(space.get("vmcf/u1.medium", ".spec.memory.guest"), "4Gi");
+    let may = [
+        "auth",
+        "can-i",
+        "list",
+        "virtualmachineclusterpreferences.instancetype.kubevirt.io",
+        "--as=somebody",
+    ];
+    assert_eq!(space.run(&[&may[..], &["--as-group=system:authenticated"]].concat()).trim(), "yes");
+    let nano = "  instancetype: {name: u1.nano}\n  preference: {name: cirros}\n  template:\n";
+    let own = "        resources:\n          requests:\n            memory: 256Mi\n";
+    let vm = tiny("web", "Always").replace(own, "").replace("  template:\n", nano);
+    until(|| space.try_apply(&vm).code == 0, || space.try_apply(&vm).err);
+    space.console_when_ready("web").log_in();
+    assert_eq!(space.get("vmi/web", ".spec.domain.memory.guest"), "512Mi");
+}
