@@ -1,8 +1,10 @@
-//! A reading of a blob that is only whole where its bytes are the promised ones.
+//! A reading of a blob that is only whole where its bytes are the promised ones; also one that an earlier run has begun
+//! (`reentry.rs`).
 
-use crate::Error;
 use crate::digest::{Digest, Hasher};
 use crate::place::Reading;
+use crate::reentry::{Notes, SUMS_APART, SumAt};
+use crate::{Error, ErrorKind, Result};
 use std::io::{self, Read};
 
 /// A reader that ends with a refusal unless its bytes have exactly the promised size and digest. It never passes on
@@ -14,13 +16,92 @@ pub(crate) struct Checked<R> {
     left: u64,
     size: u64,
     hash: Option<Hasher>,
+    /// Of a reading that an earlier run has begun.
+    later: Option<Later>,
+    notes: Option<Notes>,
+    /// Where a sum was noted last.
+    noted: u64,
+}
+
+/// What a reading knows of the one before it.
+struct Later {
+    /// What the sum was there.
+    sum: Option<SumAt>,
 }
 
 impl<R: Reading> Checked<R> {
     /// `name` is for the message: "layer 1 of docker://h/r:t".
     pub(crate) fn new(inner: R, name: impl Into<String>, expected: Digest, size: u64) -> Self {
         let hash = Some(Hasher::like(&expected));
-        Checked { inner, name: name.into(), expected, left: size, size, hash }
+        let name = name.into();
+        Checked { inner, name, expected, left: size, size, hash, later: None, notes: None, noted: 0 }
+    }
+
+    /// The rest of a reading that an earlier run has begun: its first bytes had the sum `before`, where `inner` stands, and up
+    /// to `after` the bytes are those that the earlier run has read.
+    pub(crate) fn later(
+        inner: R,
+        name: impl Into<String>,
+        expected: Digest,
+        size: u64,
+        (before, after): (&SumAt, &SumAt),
+    ) -> Result<Self> {
+        let name = name.into();
+        let odd = || crate::reentry::odd(&name);
+        let left = size.checked_sub(before.at).ok_or_else(odd)?;
+        let hash = Hasher::restored(&expected, &before.state).ok_or_else(odd)?;
+        let ahead = after.at.checked_sub(before.at).ok_or_else(odd)?;
+        if ahead == 0 && before != after || after.at > size {
+            return Err(odd());
+        }
+        let later = Some(Later { sum: Some(after.clone()).filter(|_| ahead > 0) });
+        Ok(Checked {
+            inner,
+            name,
+            expected,
+            left,
+            size,
+            hash: Some(hash),
+            later,
+            notes: None,
+            noted: before.at,
+        })
+    }
+
+    /// Notes sums on the way.
+    pub(crate) fn noting(mut self, notes: &Notes) -> Self {
+        self.notes = Some(notes.clone());
+        self.note();
+        self
+    }
+
+    fn at(&self) -> u64 {
+        self.size - self.left
+    }
+
+    fn note(&mut self) {
+        if let (Some(notes), Some(hash)) = (&self.notes, &self.hash) {
+            let at = self.size - self.left;
+            notes.sum(SumAt { at, state: hash.state() });
+            self.noted = at;
+        }
+    }
+
+    /// Where the earlier run's sum is known: whether it has read the same bytes.
+    fn compare(&mut self) -> Result<()> {
+        let at = self.at();
+        let Some(later) = &mut self.later else { return Ok(()) };
+        let Some(sum) = later.sum.take_if(|sum| sum.at <= at) else { return Ok(()) };
+        if self.hash.as_ref().is_some_and(|hash| hash.state() == sum.state) {
+            return Ok(());
+        }
+        Err(self.changed(&format!("its bytes before byte {at} are not those that an earlier run has read")))
+    }
+
+    /// Nobody knows which of the two runs has read wrong bytes: nothing of them is gone on with.
+    fn changed(&self, why: &str) -> Error {
+        let what = format!("{}: {why}; now all of it is read anew", self.name);
+        Error::new(ErrorKind::Changed, what)
     }
 
     fn end(&mut self) -> io::Result<usize> {
@@ -32,7 +113,12 @@ impl<R: Reading> Checked<R> {
         }
         let actual = hash.finish();
         if actual != self.expected {
-            return Err(self.inner.wrong(&actual).into());
+            let error = match self.later {
+                Some(_) => self
+                    .changed(&format!("it has the digest {actual}, a part of which an earlier run has read")),
+                None => self.inner.wrong(&actual),
+            };
+            return Err(error.into());
         }
         Ok(0)
     }
@@ -46,7 +132,9 @@ impl<R: Reading> Read for Checked<R> {
         if self.left == 0 {
             return self.end();
         }
-        let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(out.len());
+        let sum = self.later.as_ref().and_then(|later| later.sum.as_ref());
+        let until = sum.map_or(self.left, |sum| sum.at.saturating_sub(self.at()).min(self.left));
+        let most = usize::try_from(until).unwrap_or(usize::MAX).min(out.len());
         let n = self.inner.read(&mut out[..most])?;
         if n == 0 {
             let (got, size) = (self.size - self.left, self.size);
@@ -57,6 +145,10 @@ impl<R: Reading> Read for Checked<R> {
         if let Some(hash) = &mut self.hash {
             hash.update(&out[..n]);
         }
+        self.compare()?;
+        if self.notes.is_some() && (self.left == 0 || self.at() - self.noted >= SUMS_APART) {
+            self.note();
+        }
         Ok(n)
     }
 }
@@ -65,7 +157,6 @@ impl<R: Reading> Read for Checked<R> {
 mod tests {
     use super::*;
     use crate::place::Named;
-    use crate::{ErrorKind, Result};
 
     const ABC: &str = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 
@@ -89,6 +180,44 @@ mod tests {
             let e = check(bytes, ABC, size).unwrap_err();
             assert_eq!(e.kind(), ErrorKind::Refused);
             assert!(e.to_string().contains(why), "{e}");
+        }
+    }
+
+    fn rest(bytes: &[u8], sums: (&SumAt, &SumAt), of: &[u8]) -> Result<Vec<u8>> {
+        let (expected, size) = (Digest::of(of), of.len() as u64);
+        let named = Named { inner: bytes, name: "the blob".into(), expected };
+        let mut out = Vec::new();
+        let mut checked = Checked::later(named, "the blob", expected, size, sums)?;
+        checked.read_to_end(&mut out).map_err(|e| Error::io("reading", e))?;
+        Ok(out)
+    }
+
+    #[test]
+    fn a_later_reading_is_checked_together_with_the_one_before() {
+        let of = b"abcdefgh";
+        let sum = |bytes: &[u8]| {
+            let mut hash = Hasher::new();
+            hash.update(bytes);
+            SumAt { at: bytes.len() as u64, state: hash.state() }
+        };
+        let (before, after) = (sum(b"abc"), sum(b"abcde"));
+        assert_eq!(rest(b"defgh", (&before, &after), of).unwrap(), b"defgh");
+        assert_eq!(rest(b"defgh", (&before, &before), of).unwrap(), b"defgh");
+        let why = |e: Error, words: &str| {
+            assert_eq!(e.kind(), ErrorKind::Changed, "nobody is to blame, and all is read anew: {e}");
+            assert!(e.to_string().contains(words), "{e}");
+        };
+        // The earlier run wrote what it made of other bytes here, and the digest alone would not tell.
+        let other = sum(b"abcdX");
+        why(rest(b"defgh", (&before, &other), of).unwrap_err(), "before byte 5");
+        why(rest(b"defgX", (&before, &after), of).unwrap_err(), "has the digest");
+        why(rest(b"defgh", (&sum(b"Xbc"), &sum(b"Xbcde")), of).unwrap_err(), "has the digest");
+        let odd = SumAt { at: 3, state: "00".into() };
+        for sums in
+            [(&odd, &after), (&after, &before), (&before, &sum(b"abcdefghi")), (&before, &sum(b"Xbc"))]
+        {
+            let e = rest(b"defgh", sums, of).unwrap_err();
+            assert!(e.to_string().contains("makes no sense"), "{e}");
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::{Error, Result};
 use sha2::Digest as _;
+use sha2::digest::common::hazmat::SerializableState;
 use sha2::{Sha256, Sha512};
 use std::fmt;
 use std::io::{self, Write};
@@ -97,6 +98,26 @@ impl Hasher {
         match self {
             Hasher::Sha256(hash) => hash.update(bytes),
             Hasher::Sha512(hash) => hash.update(bytes),
+        }
+    }
+
+    /// Where it stands, in hex, for [`Hasher::restored`].
+    pub(crate) fn state(&self) -> String {
+        match self {
+            Hasher::Sha256(hash) => hex::encode(hash.serialize()),
+            Hasher::Sha512(hash) => hex::encode(hash.serialize()),
+        }
+    }
+
+    /// The hash that stood so, of the algorithm of `digest`; `None` for what is not a state of it.
+    pub(crate) fn restored(digest: &Digest, state: &str) -> Option<Hasher> {
+        fn from<H: SerializableState>(bytes: &[u8]) -> Option<H> {
+            H::deserialize(bytes.try_into().ok()?).ok()
+        }
+        let bytes = hex::decode(state).ok()?;
+        match digest {
+            Digest::Sha256(_) => from(&bytes).map(Hasher::Sha256),
+            Digest::Sha512(_) => from(&bytes).map(|hash| Hasher::Sha512(Box::new(hash))),
         }
     }
 

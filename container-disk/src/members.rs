@@ -36,6 +36,11 @@ impl Members {
         Err(self.error(Fault::Refused { at: member.at, what }))
     }
 
+    /// Goes on inside the member that [`Members::next`] told last, with another source, which stands at this byte of the tar.
+    pub(crate) fn enter(&mut self, source: impl Source + 'static, at: u64) -> Result<()> {
+        self.archive.enter(source, at).map_err(|fault| self.error(fault))
+    }
+
     /// After the last member: reads what is left, which must be zeros, so that checks at the end of the bytes are made.
     pub(crate) fn drain(&mut self) -> Result<()> {
         self.archive.drain().map_err(|fault| self.error(fault))

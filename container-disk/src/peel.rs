@@ -6,23 +6,25 @@
 //!  (size, digest)     ahead.rs                       ends a bomb
 //! ```
 //!
+//! A layer that a later run may read on ([`Peeled`]) is decoded unit by unit (`units.rs`), and its reading noted (`reentry.rs`).
+//!
 //! Who reads to the end has had the blob's size and digest checked, and the decoder's own sums. What a decoder refuses
 //! is read to its end nevertheless: if these are not the bytes that were promised, that is the reason.
 
 use crate::ahead::Ahead;
+use crate::checked::Checked;
 use crate::manifest::{
     Descriptor, IMAGE_DOCKER_LAYER_GZIP_MEDIA_TYPE, IMAGE_DOCKER_LAYER_TAR_MEDIA_TYPE,
     IMAGE_LAYER_GZIP_MEDIA_TYPE, IMAGE_LAYER_MEDIA_TYPE, IMAGE_LAYER_ZSTD_MEDIA_TYPE,
 };
 use crate::pack::Compression;
 use crate::place::Blob;
+use crate::reentry::{self, Notes, Reentry};
 use crate::tar::{BLOCK, begins_as_tar};
-use crate::{Error, Result};
+use crate::units::{Units, WINDOW_LOG};
+use crate::{Digest, Error, Result};
 use std::io::{self, Cursor, Read};
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// The largest zstd window that is decoded, as for all tools by default: 128 MiB.
-const WINDOW_LOG: u32 = 27;
 
 /// A layer's tar in order. `limit`: bytes of tar after which it counts as a bomb.
 pub(crate) fn open(
@@ -39,6 +41,67 @@ pub(crate) fn open(
     let whole = Cursor::new(head).chain(bytes);
     let tar = Limited { inner: decode(name, compression, whole)?, name: name.to_owned(), left: limit, limit };
     Ok(Box::new(tar))
+}
+
+/// A layer whose reading may be gone on with by a later run.
+pub(crate) struct Peeled<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) descriptor: &'a Descriptor,
+    pub(crate) digest: Digest,
+    pub(crate) blob: &'a dyn Blob,
+    pub(crate) limit: u64,
+    pub(crate) notes: &'a Notes,
+}
+
+impl Peeled<'_> {
+    /// Its tar from the beginning.
+    pub(crate) fn open(&self) -> Result<Box<dyn Read + Send>> {
+        let reading = self.blob.reading(0)?;
+        let checked = Checked::new(reading, self.name, self.digest, self.blob.size());
+        let mut bytes = self.ahead(checked.noting(self.notes));
+        let head = front(self.name, &mut bytes)?;
+        let compression = compression(self.name, &self.descriptor.media_type, &head)?;
+        Ok(self.tar(compression, Cursor::new(head).chain(bytes), (0, 0)))
+    }
+
+    /// Its tar from a place on, which lies at the byte `tar` of it.
+    pub(crate) fn enter(
+        &self,
+        compression: Compression,
+        place: &Reentry,
+        tar: u64,
+    ) -> Result<Box<dyn Read + Send>> {
+        let Reentry { input, before, after, .. } = place;
+        let odd = || reentry::odd(self.name);
+        let between = input.checked_sub(before.at).ok_or_else(odd)?;
+        let reading = self.blob.reading(before.at)?;
+        let checked = Checked::later(reading, self.name, self.digest, self.blob.size(), (before, after))?;
+        let mut bytes = self.ahead(checked.noting(self.notes));
+        let passed = io::copy(&mut bytes.by_ref().take(between), &mut io::sink());
+        if passed.map_err(|e| Error::io(format!("cannot read {}", self.name), e))? < between {
+            return Err(odd());
+        }
+        Ok(self.tar(compression, bytes, (*input, tar)))
+    }
+
+    fn ahead(&self, inner: impl Read + Send + 'static) -> Ahead {
+        Ahead::new(Named { inner, name: self.name.to_owned() })
+    }
+
+    fn tar(
+        &self,
+        compression: Compression,
+        bytes: impl Read + Send + 'static,
+        at: (u64, u64),
+    ) -> Box<dyn Read + Send> {
+        let bytes = Shared(Arc::new(Mutex::new(bytes)));
+        let rest = Box::new(bytes.clone());
+        let inner = Box::new(Units::new(bytes, compression, at, self.notes));
+        let name = self.name.to_owned();
+        let decoded = Box::new(Decoded { inner, rest, name: name.clone(), compression });
+        let left = self.limit.saturating_sub(at.1);
+        Box::new(Limited { inner: decoded, name, left, limit: self.limit })
+    }
 }
 
 /// How a layer that begins with `head` is compressed, if its media type says the same.

@@ -46,7 +46,7 @@ pub(crate) fn image(input: &[u8]) {
 /// The disk's name and bytes.
 fn read(place: &Memory, path: Option<String>, one_pass: bool) -> Result<(String, Vec<u8>)> {
     let Content::Manifest(manifest) = &place.document.content else { unreachable!("it is a manifest") };
-    let options = Options { path, one_pass, limit: LIMIT };
+    let options = Options { path, one_pass, reentry: one_pass, limit: LIMIT };
     let mut found = locate::disk(place, manifest, &options)?;
     let mut bytes = vec![];
     found.stream()?.read_to_end(&mut bytes).map_err(|e| Error::io("cannot read the disk", e))?;

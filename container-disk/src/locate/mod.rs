@@ -16,6 +16,9 @@
 //! digest) is the error that ends the disk's stream. Whoever keeps a disk only after a clean end never keeps a wrong
 //! one.
 //!
+//! With [`Options::reentry`] the disk's stream tells places from which a later run reads it on ([`Located::enter`]). What is judged
+//! before the disk's first byte is judged again then, from the beginning of the layer.
+//!
 //! **Rules**, those of the readers that images are made for: a path that is asked for; else the one file in `/disk`;
 //! else, where there is no `/disk`, the one file at the root and nothing beside it. Upper layers replace and delete
 //! what is below. Links and devices are never taken for a disk, and no name may lead out of the image.
@@ -48,8 +51,9 @@ use crate::image::Config;
 use crate::manifest::{Descriptor, Manifest};
 use crate::members::Members;
 use crate::pack::Compression;
-use crate::peel;
+use crate::peel::{self, Peeled};
 use crate::place::{Blob, Place};
+use crate::reentry::{self, Notes, OnReentry, Reentry};
 use crate::section::Section;
 use crate::tar::{BLOCK, Seekable, Streamed, quoted};
 use crate::{Digest, Error, Result};
@@ -59,6 +63,7 @@ use links::Room;
 use scan::{Changes, Interest};
 use std::collections::BTreeMap;
 use std::io::Read;
+use std::ops::Range;
 use std::sync::Arc;
 use stream::{Rest, Stream};
 use tree::Tree;
@@ -70,13 +75,15 @@ pub struct Options {
     pub path: Option<String>,
     /// Whether what follows the disk in its layer may be judged while the disk is read.
     pub one_pass: bool,
+    /// Whether the disk's stream tells where it can be entered again.
+    pub reentry: bool,
     /// Bytes that a layer may unpack to.
     pub limit: u64,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { path: None, one_pass: false, limit: 16 << 40 }
+        Options { path: None, one_pass: false, reentry: false, limit: 16 << 40 }
     }
 }
 
@@ -104,6 +111,8 @@ pub struct Located {
     image: Arc<Image>,
     /// The scan as it stands at the disk's first byte.
     paused: Option<Box<Stream>>,
+    /// Of that scan.
+    notes: Option<Notes>,
 }
 
 /// Layers of one image; what runs containers takes no more.
@@ -128,11 +137,13 @@ pub fn disk(place: &dyn Place, manifest: &Manifest, options: &Options) -> Result
     }
     if let Some(at) = carrier {
         let source = &sources[at];
-        let members = source.members()?;
+        let notes = options.reentry.then(Notes::default);
+        let members = source.in_order(notes.as_ref())?;
         match source.apart(|| Stream::search(members, at, &image))?? {
             Rest::Paused(stream, path) => {
                 let entry = stream.entry().clone();
-                return Ok(located(source.clone(), at, path, &entry, Arc::new(image), Some(stream)));
+                let located = located(source.clone(), at, path, &entry, Arc::new(image), Some(stream));
+                return Ok(Located { notes, ..located });
             }
             Rest::Scanned(changes) => image.layers[at] = Some(changes),
         }
@@ -214,11 +225,44 @@ impl Located {
     /// The disk's bytes, in order. Its end tells that the layer has the size and the digest the manifest promises, and
     /// that nothing in it speaks against this disk.
     pub fn stream(&mut self) -> Result<Box<dyn Read + Send>> {
-        let mut stream = match self.paused.take() {
-            Some(stream) => stream,
+        Ok(self.begin(false)?.0)
+    }
+
+    /// The same. `to` is told places, in order, for [`Located::enter`].
+    pub fn stream_noting(&mut self, to: OnReentry) -> Result<Box<dyn Read + Send>> {
+        let (stream, notes) = self.begin(true)?;
+        if let Some(notes) = notes {
+            notes.tell(self.range(), to);
+        }
+        Ok(stream)
+    }
+
+    /// The disk's bytes from a place on that an earlier reading has told. Its end tells what that of [`Located::stream`] does;
+    /// where the two readings together have not the promised digest, it is an error of the kind `Changed`.
+    pub fn enter(&mut self, place: &Reentry, to: OnReentry) -> Result<Box<dyn Read + Send>> {
+        let (mut stream, _) = self.begin(false)?;
+        let notes = Notes::default();
+        notes.tell(self.range(), to);
+        let tar = self.offset.checked_add(place.disk).filter(|_| place.disk <= self.size);
+        let tar = tar.ok_or_else(|| reentry::odd(&self.source.name))?;
+        let bytes = self.source.peeled(&notes).enter(self.compression, place, tar)?;
+        stream.enter(Streamed::new(bytes), tar)?;
+        Ok(stream)
+    }
+
+    fn range(&self) -> Range<u64> {
+        self.offset..self.offset.saturating_add(self.size)
+    }
+
+    /// A stream at the disk's first byte.
+    fn begin(&mut self, is_noted: bool) -> Result<(Box<Stream>, Option<Notes>)> {
+        let (mut stream, notes) = match self.paused.take() {
+            Some(stream) => (stream, self.notes.take()),
             None => {
-                let members = self.source.in_order()?;
-                Box::new(apart(|| Stream::again(members, self.layer, &self.image, &self.path))??)
+                let notes = is_noted.then(Notes::default);
+                let members = self.source.in_order(notes.as_ref())?;
+                let again = apart(|| Stream::again(members, self.layer, &self.image, &self.path))??;
+                (Box::new(again), notes)
             }
         };
         if stream.entry().at != self.offset || stream.entry().size != self.size {
@@ -228,7 +272,7 @@ impl Located {
             )));
         }
         stream.settle_by(Arc::clone(&self.image));
-        Ok(stream)
+        Ok((stream, notes))
     }
 
     /// The disk's bytes at any offset, where its layer is not compressed and its place can do that. **No digest is
@@ -250,7 +294,8 @@ fn located(
 ) -> Located {
     let (digest, compression) = (source.digest, source.compression);
     let tree::Entry { size, uid, gid, mode, at: offset, .. } = *entry;
-    Located { layer, digest, compression, path, size, uid, gid, mode, offset, source, image, paused }
+    let notes = None;
+    Located { layer, digest, compression, path, size, uid, gid, mode, offset, source, image, paused, notes }
 }
 
 /// Whether that is where all readers look for a disk.
@@ -389,13 +434,21 @@ impl Source {
     fn members(&self) -> Result<Members> {
         match &self.seekable {
             Some(bytes) => Ok(Members::new(self.name.clone(), Seekable::new(Arc::clone(bytes)))),
-            None => self.in_order(),
+            None => self.in_order(None),
         }
     }
 
-    /// Its members with all checks.
-    fn in_order(&self) -> Result<Members> {
-        let tar = peel::open(&self.name, &self.descriptor, &*self.blob, self.limit)?;
+    /// Its members with all checks. `notes`: of a reading that a later one may go on with.
+    fn in_order(&self, notes: Option<&Notes>) -> Result<Members> {
+        let tar = match notes {
+            Some(notes) => self.peeled(notes).open()?,
+            None => peel::open(&self.name, &self.descriptor, &*self.blob, self.limit)?,
+        };
         Ok(Members::new(self.name.clone(), Streamed::new(tar)))
+    }
+
+    fn peeled<'a>(&'a self, notes: &'a Notes) -> Peeled<'a> {
+        let Source { name, descriptor, digest, limit, .. } = self;
+        Peeled { name, descriptor, digest: *digest, blob: &*self.blob, limit: *limit, notes }
     }
 }

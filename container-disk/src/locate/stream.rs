@@ -4,6 +4,7 @@ use super::Image;
 use super::scan::{self, Changes};
 use super::tree::Entry;
 use crate::members::Members;
+use crate::tar::Source;
 use crate::{Error, Result};
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -73,6 +74,11 @@ impl Stream {
 
     pub(super) fn entry(&self) -> &Entry {
         &self.entry
+    }
+
+    /// Goes on inside the disk with other bytes of the layer, which stand at this byte of its tar.
+    pub(super) fn enter(&mut self, bytes: impl Source + 'static, at: u64) -> Result<()> {
+        self.members.enter(bytes, at)
     }
 
     /// Judges at the end by what is known of the image.

@@ -12,6 +12,7 @@ use crate::place::Which;
 use crate::tar::tests::Tarball;
 use crate::{Error, ErrorKind};
 use std::io::Write as _;
+use std::sync::Mutex;
 
 /// A place whose blobs cannot be read at an offset, as some registries are.
 struct InOrder(Layout);
@@ -374,5 +375,50 @@ fn an_image_costs_no_more_than_a_disk_is_worth() {
         });
         let e = find(&[tar.end()], None).unwrap_err();
         assert!(e.kind() == ErrorKind::Refused && e.to_string().contains("far more than a disk"), "{e}");
+    }
+}
+
+#[test]
+fn a_disk_is_read_on_from_each_place_that_was_told_and_both_readings_are_judged() {
+    let bytes: Vec<u8> = (0..5_000_000u32).map(|i| (i ^ (i >> 7)) as u8).collect();
+    let tar = t().with("disk/a", &bytes).end();
+    let units = |pack: fn(&[u8]) -> Vec<u8>| tar.chunks(1_200_000).flat_map(pack).collect::<Vec<u8>>();
+    let options = Options { one_pass: true, reentry: true, ..Options::default() };
+    for (media_type, layer) in [
+        (IMAGE_LAYER_MEDIA_TYPE, tar.clone()),
+        (IMAGE_LAYER_GZIP_MEDIA_TYPE, units(gzip)),
+        (IMAGE_LAYER_ZSTD_MEDIA_TYPE, units(zstd)),
+    ] {
+        let (_folder, layout, manifest) = image(&[(media_type, layer)]);
+        let place = InOrder(layout);
+        let told: Arc<Mutex<Vec<Reentry>>> = Arc::default();
+        let to = Arc::clone(&told);
+        let mut located = disk(&place, &manifest, &options).unwrap();
+        let mut stream = located.stream_noting(Arc::new(move |one| to.lock().unwrap().push(one))).unwrap();
+        let mut whole = vec![];
+        stream.read_to_end(&mut whole).unwrap();
+        assert!(whole == bytes, "{media_type}");
+        let told = told.lock().unwrap().clone();
+        assert!(told.len() >= 3, "{media_type}: {told:?}");
+        let rest = |reentry: &Reentry| {
+            let mut rest = vec![];
+            let mut located = disk(&place, &manifest, &options)?;
+            let mut stream = located.enter(reentry, Arc::new(|_| ()))?;
+            stream.read_to_end(&mut rest).map_err(|e| Error::io("reading", e))?;
+            Ok::<_, Error>(rest)
+        };
+        for reentry in &told {
+            let from = usize::try_from(reentry.disk).unwrap();
+            assert!(rest(reentry).unwrap() == bytes[from..], "{media_type} from {from}");
+            // What an earlier run has hashed was something else.
+            let mut other = reentry.clone();
+            let digit = if other.before.state.starts_with('0') { "1" } else { "0" };
+            other.before.state.replace_range(..1, digit);
+            if other.after.at == other.before.at {
+                other.after = other.before.clone();
+            }
+            let e = rest(&other).unwrap_err();
+            assert_eq!(e.kind(), ErrorKind::Changed, "{media_type}: {e}");
+        }
     }
 }

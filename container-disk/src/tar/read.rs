@@ -127,6 +127,18 @@ impl Archive {
         Ok(n)
     }
 
+    /// Goes on inside the current member's data with another source, which stands at this byte of the archive.
+    pub fn enter(&mut self, source: impl Source + 'static, at: u64) -> Result<(), Fault> {
+        let passed = at.checked_sub(self.at).and_then(|passed| self.left.checked_sub(passed).map(|_| passed));
+        let Some(passed) = passed else {
+            return Err(Fault::refused(self.at, format!("byte {at} is not inside the file here")));
+        };
+        self.source = Box::new(source);
+        self.at = at;
+        self.left -= passed;
+        Ok(())
+    }
+
     /// The first bytes of the current member's data, as many as there are.
     pub fn look(&mut self, want: usize) -> Result<Vec<u8>, Fault> {
         let mut looked = vec![0; want];
