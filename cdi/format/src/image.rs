@@ -48,6 +48,24 @@ pub struct Pushed {
     pub keep_from: u64,
 }
 
+/// Where the reader of a stream stands between two pieces, so that another one can go on from there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Standing {
+    /// Bytes of the file that the other reader is pushed first: header and tables that lie in front.
+    pub front: u64,
+    /// Everything before this offset of the file is told.
+    pub at: u64,
+    /// Data behind it that is known, as it lies in the file: guest offset, bytes, offset in the file.
+    pub pending: Vec<(u64, u64, u64)>,
+}
+
+impl Standing {
+    /// Known data, at most: more of it is too much to be kept.
+    pub const MOST: usize = 2048;
+    /// The most bytes in front.
+    pub const FRONT: u64 = 8 << 20;
+}
+
 /// An image that arrives once, in file order.
 pub trait StreamImage: Send {
     /// Which format it is.
@@ -62,6 +80,18 @@ pub trait StreamImage: Send {
     /// The bytes `base ..` of the file. The first piece starts at 0, each further one at the last `keep_from`.
     /// `last`: nothing follows; `keep_from` is then the end.
     fn push(&mut self, base: u64, piece: &[u8], last: bool) -> Result<Pushed>;
+
+    /// Where it stands after a push; `None` where another reader could not go on without the bytes between.
+    fn standing(&self) -> Option<Standing> {
+        None
+    }
+
+    /// A new reader, which was pushed the first [`Standing::front`] bytes, goes on where another one stood: the next piece begins
+    /// there or before.
+    fn go_on(&mut self, standing: &Standing) -> Result<()> {
+        let what = format!("nobody has told that byte {} can be gone on from", standing.at);
+        Err(Error::new(ErrorKind::Io, self.format(), what))
+    }
 
     /// After the last piece: what could not be resolved while it passed, to be read from the spooled ranges
     /// (`spool` holds them at their own offsets, and its size is the file's). Called until it returns `None`.

@@ -31,6 +31,6 @@ pub use error::{Error, ErrorKind, Result};
 pub use extent::{Data, Extent, Window};
 pub use format::Format;
 pub use guest::{GuestView, PrefixView};
-pub use image::{Image, Limits, StreamImage, open, stream};
+pub use image::{Image, Limits, Standing, StreamImage, open, stream};
 pub use look::{Look, look};
 pub use read_at::ReadAt;

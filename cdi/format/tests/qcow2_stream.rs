@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Bench, MOST, Rng, by_stream, same};
-use disk_format::{Data, Format, Limits, rebuild, stream};
+use disk_format::{Data, Extent, Format, Limits, StreamImage, rebuild, stream};
 use proptest::prelude::*;
 
 /// 40 MiB of what disks hold: text, noise, runs of one byte, zeros.
@@ -110,6 +110,94 @@ fn what_a_snapshot_left_behind_is_found() {
     let file = bench.read("a.qcow2");
     same(&by_stream(&file, Limits::default(), || 9000).unwrap(), &theirs).unwrap();
     assert!(spooled(&file).1 > 64 << 10, "the tables were copied, so their data comes before them");
+}
+
+/// Puts what a reader tells of a piece where it belongs.
+fn draw(disk: &mut [u8], file: &[u8], extents: &[Extent]) {
+    let index = |at: u64| usize::try_from(at).expect("a small disk");
+    for extent in extents {
+        let bytes = &mut disk[index(extent.guest)..index(extent.end())];
+        match extent.data {
+            Data::Zero => bytes.fill(0),
+            Data::Raw { at } => bytes.copy_from_slice(&file[index(at)..index(at + extent.len)]),
+            Data::Packed { .. } => panic!("{extent:?} is compressed"),
+        }
+    }
+}
+
+/// Pushes a file from `base` on, and looks at the reader behind each piece.
+fn push(
+    reader: &mut dyn StreamImage,
+    file: &[u8],
+    mut base: usize,
+    disk: &mut [u8],
+    mut look: impl FnMut(&dyn StreamImage, &[u8]),
+) {
+    loop {
+        let end = file.len().min(base + (1 << 20));
+        let pushed = reader.push(base as u64, &file[base..end], end == file.len()).expect("a sound image");
+        assert!(pushed.spool.is_empty());
+        draw(disk, file, &pushed.extents);
+        look(reader, disk);
+        base = usize::try_from(pushed.keep_from).expect("a small file");
+        if end == file.len() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn another_reader_goes_on_where_one_stood() {
+    let bench = Bench::new();
+    let disk = disk();
+    bench.write("disk.raw", &disk);
+    for options in ["", "-o compat=0.10", "-o cluster_size=16k"] {
+        bench.run(&format!("qemu-img convert -f raw -O qcow2 {options} disk.raw a.qcow2"));
+        let file = bench.read("a.qcow2");
+        let fresh = || stream(Format::Qcow2, Limits::default()).unwrap();
+        let mut gone_on = 0;
+        push(&mut *fresh(), &file, 0, &mut vec![0xaa; disk.len()], |reader, drawn| {
+            let Some(standing) = reader.standing() else { return };
+            let mut other = fresh();
+            let front = usize::try_from(standing.front).unwrap();
+            other.push(0, &file[..front], false).unwrap();
+            other.go_on(&standing).unwrap();
+            let mut drawn = drawn.to_vec();
+            // It is entered at a place of the stream that lies before.
+            let before = usize::try_from(standing.at).unwrap().saturating_sub(300_001);
+            push(&mut *other, &file, before, &mut drawn, |_, _| ());
+            assert!(other.leftover(&file).unwrap().is_none(), "{options}");
+            assert!(drawn == disk, "{options}: from {:#x}", standing.at);
+            gone_on += 1;
+        });
+        assert!(gone_on >= 10, "{options}: {gone_on} places");
+    }
+}
+
+#[test]
+fn nobody_goes_on_from_a_place_that_makes_no_sense() {
+    let bench = Bench::new();
+    bench.write("disk.raw", &disk());
+    bench.run("qemu-img convert -f raw -O qcow2 disk.raw a.qcow2");
+    let file = bench.read("a.qcow2");
+    let mut reader = stream(Format::Qcow2, Limits::default()).unwrap();
+    reader.push(0, &file[..4 << 20], false).unwrap();
+    let standing = reader.standing().unwrap();
+    let at = standing.at;
+    assert!(stream(Format::Qcow2, Limits::default()).unwrap().go_on(&standing).is_err(), "no header yet");
+    for pending in [
+        vec![(0, 0, at)],
+        vec![(0, 512, at - 1)],
+        vec![(1 << 40, 512, at)],
+        vec![(u64::MAX, 512, at)],
+        vec![(0, 512, u64::MAX)],
+        vec![(0, 512, at); 2049],
+    ] {
+        let mut other = stream(Format::Qcow2, Limits::default()).unwrap();
+        other.push(0, &file[..usize::try_from(standing.front).unwrap()], false).unwrap();
+        let odd = disk_format::Standing { pending, ..standing.clone() };
+        assert!(other.go_on(&odd).is_err(), "{:?}", odd.pending.first());
+    }
 }
 
 #[test]

@@ -23,34 +23,36 @@ pub(super) struct Body {
     pub(super) map: Map,
     pub(super) budget: Budget,
     /// There while the table has not passed wholly.
-    l1: Option<L1Builder>,
-    refcounts: Option<RefcountBuilder>,
+    pub(super) l1: Option<L1Builder>,
+    pub(super) refcounts: Option<RefcountBuilder>,
     /// The file up to here is dealt with.
-    at: u64,
+    pub(super) at: u64,
     /// Tables that the header names, in file order.
-    fixed: Vec<Fixed>,
-    next_fixed: usize,
+    pub(super) fixed: Vec<Fixed>,
+    pub(super) next_fixed: usize,
     /// Of the L2 tables and refcount blocks in file order, the next that has not passed.
-    next_table: usize,
-    next_block: usize,
+    pub(super) next_table: usize,
+    pub(super) next_block: usize,
     pub(super) tables: Tables,
     pub(super) pending: Pending,
     most_pending: usize,
     pub(super) spooled: Spooled,
     most_spooled: usize,
     /// The end of the cluster in which raw data was told last.
-    cluster_end: u64,
+    pub(super) cluster_end: u64,
+    /// Compressed data was told.
+    pub(super) has_packed: bool,
     /// Too many ranges to remember: nothing more is told before the end.
-    keep_all: bool,
+    pub(super) keep_all: bool,
     pub(super) ended: bool,
     /// Where [`Body::leftover`] goes on: a table, and a guest offset in it.
     pub(super) left_table: usize,
     pub(super) left_from: u64,
 }
 
-struct Fixed {
+pub(super) struct Fixed {
     /// Whole clusters.
-    clusters: Range<u64>,
+    pub(super) clusters: Range<u64>,
     /// The end of what is in them.
     end: u64,
     what: What,
@@ -113,6 +115,7 @@ impl Body {
             spooled: Spooled::default(),
             most_spooled: (limits.table_memory / 8 / size_of::<Range<u64>>()).max(16),
             cluster_end: 0,
+            has_packed: false,
             keep_all: false,
             ended: false,
             left_table: 0,
@@ -236,8 +239,9 @@ impl Body {
         };
         if let Some(extent) = told {
             self.at = self.at.max(self.dealt_with(&extent, piece));
-            if let Data::Raw { .. } = extent.data {
-                self.cluster_end = self.at.next_multiple_of(self.header().cluster_size());
+            match extent.data {
+                Data::Raw { .. } => self.cluster_end = self.at.next_multiple_of(self.header().cluster_size()),
+                _ => self.has_packed = true,
             }
             piece.out.extents.push(extent);
         }

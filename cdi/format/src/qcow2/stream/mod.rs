@@ -13,6 +13,9 @@
 //! pending) or behind (then it must have been spooled, and is told at the end). Bytes that have gone by as something
 //! else are refused; in a sound image nothing is stored twice under one offset.
 //!
+//! **Another reader** can go on ([`Standing`]) where every table lies before what it describes and no data is compressed, as our
+//! writer and `qemu-img convert` have it: nothing is spooled then, and what is pending is known by a few extents.
+//!
 //! **Memory** is bounded by [`Limits::table_memory`]. A table for which there is no room is spooled, so its data is
 //! unknown and is spooled too. Should there be too many spooled ranges to remember, all that follows is spooled.
 
@@ -20,11 +23,12 @@ mod body;
 mod leftover;
 mod pending;
 mod spooled;
+mod standing;
 mod tables;
 
 use super::header::{Header, Parsed};
 use super::refuse;
-use crate::image::{Limits, Pushed, StreamImage};
+use crate::image::{Limits, Pushed, Standing, StreamImage};
 use crate::{Error, ErrorKind, Extent, Format, ReadAt, Result};
 use body::Body;
 
@@ -76,6 +80,17 @@ impl StreamImage for Qcow2Stream {
         match self.body(base, piece, last)? {
             Some(body) => body.push(base, piece, last),
             None => Ok(Pushed::default()),
+        }
+    }
+
+    fn standing(&self) -> Option<Standing> {
+        self.body.as_ref()?.standing()
+    }
+
+    fn go_on(&mut self, standing: &Standing) -> Result<()> {
+        match &mut self.body {
+            Some(body) => body.go_on(standing),
+            None => Err(misused("no header was pushed before it is to go on".to_owned())),
         }
     }
 

@@ -16,6 +16,11 @@ impl Pending {
         self.heap.len()
     }
 
+    /// All of them, in no order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Extent> {
+        self.heap.iter().map(|next| &next.0.0)
+    }
+
     pub(super) fn add(&mut self, extent: Extent) {
         if extent.data != Data::Zero {
             self.heap.push(Reverse(InFile(extent)));
