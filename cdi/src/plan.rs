@@ -23,6 +23,7 @@ use crate::target::Destination;
 use crate::{Detail, Error, ErrorKind, Result};
 use disk_format::judge::Judge;
 use disk_format::{Codec, Format};
+use std::path::PathBuf;
 
 /// Everything a plan is made from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,6 +86,9 @@ pub struct Wishes {
     /// Whose the place is that is written to, where places change hands: what an earlier run left there for somebody else is
     /// not gone on with.
     pub owner: Option<String>,
+    /// The folder for the journal of a device, which has none beside it. Nobody else writes there. Unset: a run to a device that is
+    /// cut short is begun anew.
+    pub journals: Option<PathBuf>,
 }
 
 impl Wishes {
@@ -102,6 +106,7 @@ impl Wishes {
             resume: Mode::Auto,
             connections: 8,
             owner: None,
+            journals: None,
         }
     }
 }
@@ -269,6 +274,11 @@ pub fn plan<S, T>(facts: Facts, way: Way<S, T>, wishes: &Wishes) -> Result<Plan<
 /// Whether a source that has no layers may be read by offset.
 pub(crate) fn may_seek(source: &source::SourceFacts, wishes: &Wishes) -> bool {
     source.seekable && wishes.checksum.is_none()
+}
+
+/// Whether a source that cannot seek may be entered again: a checksum is of all its bytes.
+pub(crate) fn may_reenter(source: &source::SourceFacts, wishes: &Wishes) -> bool {
+    source.reentry && wishes.checksum.is_none()
 }
 
 fn flow<S, T>(facts: &Facts, way: Way<S, T>) -> Flow<S, T> {
@@ -478,20 +488,31 @@ fn resume(facts: &Facts, wishes: &Wishes, flow: Flow) -> std::result::Result<GoO
 
 /// Whether a later run can begin in the middle.
 fn can_enter(facts: &Facts, wishes: &Wishes, flow: Flow) -> std::result::Result<(), &'static str> {
-    if !matches!(facts.target, Destination::File(_)) {
-        return Err("only a file target keeps a journal");
+    match facts.target {
+        Destination::File(_) => {}
+        Destination::Device(_) if wishes.journals.is_some() => {}
+        _ => return Err("only a file target keeps a journal"),
     }
     if wishes.resume == Mode::Never {
         return Err("--no-resume was given");
     }
     let raw = matches!(facts.format, Format::Raw | Format::Iso);
+    let is_in_layer = may_reenter(&facts.source, wishes) && facts.layers.is_empty() && facts.kept.is_none();
     match flow {
         Flow::Tables(()) => Ok(()),
-        Flow::Stream(()) if !facts.source.seekable => Err("the source cannot be entered again in the middle"),
+        Flow::Stream(()) if facts.source.reentry && !facts.layers.is_empty() => {
+            Err("the disk in the layer is compressed itself")
+        }
+        Flow::Stream(()) if !facts.source.seekable && !is_in_layer => {
+            Err("the source cannot be entered again in the middle")
+        }
         Flow::Stream(()) if wishes.verify => {
             Err("--verify of a stream compares all of it, from the first byte")
         }
-        Flow::Stream(()) if !raw => Err("the tables of an image inside a stream have gone by"),
+        // Those of an image in a layer are known where they lie in front; else no run leaves a mark.
+        Flow::Stream(()) if !raw && !is_in_layer => {
+            Err("the tables of an image inside a stream have gone by")
+        }
         Flow::Stream(()) if facts.layers.len() > 1 => {
             Err("only one layer of compression can be entered again")
         }

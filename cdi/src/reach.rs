@@ -8,7 +8,7 @@
 //! | a source: `store:`, `oci:`, an archive | the folder or file | – | – |
 //! | a source: an empty disk, an upload | – | – | – |
 //! | a target: a file | the kernel's lists of mounts and locks | its folder: `.partial`, journal, spool | – |
-//! | a target: a device | the same | the device | – |
+//! | a target: a device | the same | the device; the folder of its journal, in a pod | – |
 //! | a folder that an archive is unpacked into | – | the folder and what is below it | – |
 //! | a target: `-`, or none | – | files without a name, made before | – |
 //! | an image that is written | – | the store's folder, the layout, or the archive's folder | a registry: yes |

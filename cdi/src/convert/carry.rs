@@ -13,6 +13,7 @@ use crate::run::pace::Pace;
 use crate::run::packed_qcow2::PackedQcow2;
 use crate::run::scratch::Scratch;
 use crate::run::sink::{EngineSink, Ordered};
+use crate::run::stream::Standings;
 use crate::run::sum::DiskSum;
 use crate::run::two_passes::{Measured, Woven};
 use crate::run::watch::{Phase, Watch};
@@ -20,12 +21,13 @@ use crate::run::{stream, tables};
 use crate::source::{Identity, Named};
 use crate::spool::Spool;
 use crate::target::{
-    BlockTarget, Claim, Destination, FileOptions, Finished, Nowhere, Order, Started, StdoutTarget, Target,
+    self, BlockTarget, Claim, Destination, FileOptions, Finished, Nowhere, Order, Started, StdoutTarget,
+    Target,
 };
 use crate::{Detail, Error, ErrorKind, Result};
-use container_disk::Name;
+use container_disk::{Name, apart};
 use disk_format::qcow2::write::{Compression, Options};
-use disk_format::{Image, ReadAt};
+use disk_format::{Format, Image, ReadAt};
 use std::path::Path;
 use std::time::Instant;
 
@@ -154,34 +156,53 @@ impl Run<'_> {
             let partial = target.partial();
             return self.through(Box::new(target), flow, None, Around::file(&partial));
         }
-        let conversion = Conversion {
+        let started = claim.start(options, &self.conversion(), mode)?;
+        let partial = started.target.partial();
+        self.go_on(started, path, flow, Around::file(&partial))
+    }
+
+    fn conversion(&self) -> Conversion {
+        Conversion {
             source: self.plan.facts.source.name.clone(),
             identity: self.identity(),
             plan: self.fingerprint(),
             owner: self.request.wishes.owner.clone(),
-        };
-        let Started { target, journal, mark, anew } = claim.start(options, &conversion, mode)?;
+        }
+    }
+
+    /// Moves the bytes from where an earlier run has got to, or from the beginning.
+    fn go_on<T: Target>(
+        &self,
+        started: Started<T>,
+        path: &Path,
+        flow: Flow<Seek, Stream>,
+        around: Around<'_>,
+    ) -> Result<(Moved, Finished)> {
+        let Started { target, journal, mark, anew } = started;
         self.partial.taken(mark.is_some(), self.watch);
         // Marks count from the first run on, so that the report of the last one can tell what was not moved again.
         self.watch.count_written(mark.as_ref().map_or(0, |m| m.written));
         if let Some(why) = anew {
             tracing::warn!("{} is begun anew: {why}", path.display());
         }
-        let partial = target.partial();
         let flow = match (flow, &mark) {
             (
                 Flow::Stream(stream),
-                Some(Mark { position: Position::Stream { boundary, source: sum, .. }, .. }),
+                Some(Mark {
+                    position: Position::Stream { boundary, source: sum, behind, image, .. }, ..
+                }),
             ) => {
                 let source = stream.source.clone();
                 // The decoder that found the facts has threads and buffers, and the source may have sent it more.
                 drop(stream);
-                Flow::Stream(enter_at(self.request, &self.plan.facts, &source, boundary, sum.as_ref())?)
+                let sums = (sum.as_ref(), behind.as_ref());
+                let facts = &self.plan.facts;
+                Flow::Stream(enter_at(self.request, facts, &source, boundary, sums, image.as_ref())?)
             }
             (flow, _) => flow,
         };
         let is_resumed = mark.is_some();
-        let done = self.through(Box::new(target), flow, Some((journal, mark)), Around::file(&partial));
+        let done = self.through(Box::new(target), flow, Some((journal, mark)), around);
         done.map_err(|e| match e.detail() {
             // The source may be right by now.
             Some(Detail::Checksum) if is_resumed => {
@@ -209,7 +230,7 @@ impl Run<'_> {
         }
     }
 
-    /// A device: nothing lies beside it but other devices, so temporary files have their own folder.
+    /// A device: nothing lies beside it but other devices, so temporary files and its journal have their own folders.
     fn to_block(&self, path: &Path, flow: Flow<Seek, Stream>, temp: &Path) -> Result<(Moved, Finished)> {
         let raw = self.plan.facts.output == Output::Raw;
         let target = BlockTarget::open(path, self.plan.size.filter(|_| raw))?;
@@ -217,7 +238,19 @@ impl Run<'_> {
             let (path, source) = (path.display(), source.display());
             return Err(Error::refused(format!("{path} lies on the device that is to be read, {source}")));
         }
-        self.through(Box::new(target), flow, None, Around { spool: temp, written: Some(path) })
+        let around = Around { spool: temp, written: Some(path) };
+        let Some(journals) = &self.request.wishes.journals else {
+            return self.through(Box::new(target), flow, None, around);
+        };
+        if self.plan.resume.is_err() {
+            // What it says of the device is not so any more with the first byte that is written.
+            target::forget(path, journals)?;
+            return self.through(Box::new(target), flow, None, around);
+        }
+        let started = target.start(journals, &self.conversion(), self.request.wishes.resume)?;
+        let done = self.go_on(started, path, flow, around)?;
+        target::forget(path, journals)?;
+        Ok(done)
     }
 
     /// Moves the bytes, compares, finishes.
@@ -309,34 +342,51 @@ impl Run<'_> {
         journal: Option<(Journal, Option<Mark>)>,
         folder: &Path,
     ) -> Result<Moved> {
-        let Stream { mut reader, counted, boundaries, sums, from, .. } = stream;
+        let Stream { mut reader, counted, boundaries, sums, from, standing, .. } = stream;
         let is_summed = self.request.wishes.checksum.is_some();
         self.watch.enter(Phase::Converting, self.plan.facts.source.size.unwrap_or(0));
         self.watch.follow(Some(counted));
         let (journal, mark) = journal.unzip();
         let spool = Spool::beside(folder, self.plan.spool.unwrap_or(0))?;
         let mut image = disk_format::stream(self.plan.facts.format, limits(self.request))?;
+        if let Some((front, standing)) = standing {
+            let gone_on = apart(|| image.push(0, &front, false).and_then(|_| image.go_on(&standing)))?;
+            gone_on.map_err(|e| Error::from(e).of_another_version())?;
+        }
+        let has_tables = !matches!(self.plan.facts.format, Format::Raw | Format::Iso);
+        let standings = Standings::wanted(has_tables && journal.is_some());
         let mut last = from;
-        let mut write = |end: &End| match (&journal, boundaries.last_before(end.reached.file)) {
-            (Some(journal), Some(boundary)) if boundary.output > last => {
-                let sum = sums.last_before(boundary.input);
-                if is_summed && sum.is_none() {
-                    return Ok(None);
+        let mut write = |end: &End| {
+            let standing = standings.last_before(end.reached.file);
+            // Without its tables nobody knows what comes behind.
+            let until = match &standing {
+                Some(standing) => standing.at,
+                None if has_tables => return Ok(None),
+                None => end.reached.file,
+            };
+            match (&journal, boundaries.last_before(until)) {
+                (Some(journal), Some(boundary)) if boundary.output > last => {
+                    let behind = sums.first_behind(boundary.input).filter(|_| is_summed);
+                    let source = sums.last_before(boundary.input).filter(|_| is_summed);
+                    if is_summed && (source.is_none() || behind.is_none()) {
+                        return Ok(None);
+                    }
+                    last = boundary.output;
+                    let (guest, image) = (boundary.output, standing.map(Into::into));
+                    let position = Position::Stream { guest, boundary, source, behind, image };
+                    journal.mark(target, &self.mark(position, DiskSum::default())).map(Some)
                 }
-                last = boundary.output;
-                let source = sum.filter(|_| is_summed);
-                let position = Position::Stream { guest: boundary.output, boundary, source };
-                journal.mark(target, &self.mark(position, DiskSum::default())).map(Some)
+                // No new place where the stream could be entered again.
+                _ => Ok(None),
             }
-            // No new place where the stream could be entered again.
-            _ => Ok(None),
         };
         let mut arrived = stream::Arrived::default();
         let reached = Reached { window: 0, file: from };
         let marks = journal.is_some().then(|| self.marks(reached, &mut write));
         let engine = self.engine(None, EngineSink::Any(target), marks);
         let end = engine.run(|feed| {
-            arrived = stream::arrive(feed, &mut *image, &mut *reader, from, stream::PIECE, &spool)?;
+            arrived =
+                stream::arrive(feed, &mut *image, &mut *reader, from, stream::PIECE, (&spool, &standings))?;
             Ok(())
         })?;
         drop(reader);
@@ -360,12 +410,13 @@ impl Run<'_> {
         self.watch.enter(Phase::Converting, self.plan.facts.source.size.unwrap_or(0));
         self.watch.follow(Some(counted));
         let mut image = disk_format::stream(self.plan.facts.format, limits(self.request))?;
-        let spool = Spool::beside(folder, 0)?;
+        let (spool, none) = (Spool::beside(folder, 0)?, Standings::default());
         let mut end = End::default();
         self.ordered(target, folder, self.plan.size, |sink| {
             let piece = tables::STRETCH as usize;
             end = self.engine(None, EngineSink::Ordered(sink), None).run(|feed| {
-                let end = stream::arrive(feed, &mut *image, &mut *reader, 0, piece, &spool)?.file_size;
+                let end =
+                    stream::arrive(feed, &mut *image, &mut *reader, 0, piece, (&spool, &none))?.file_size;
                 tables::grow(feed, end, self.final_size(end)?)
             })?;
             Ok(())

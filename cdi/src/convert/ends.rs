@@ -11,13 +11,21 @@ use std::sync::{Mutex, PoisonError};
 
 /// What a cut-short run leaves beside the target.
 pub(super) struct Partial {
-    path: Option<PathBuf>,
+    kept: Option<Kept>,
     /// By which command a later run goes on, or why none can.
     resumable: Result<GoOn, &'static str>,
     state: Mutex<State>,
 }
 
-/// Whose the `.partial` is.
+/// What stays, and where.
+enum Kept {
+    /// The `.partial` of this file, and its journal.
+    File(PathBuf),
+    /// What was written to a device, and its journal in a folder.
+    Device { device: PathBuf, journals: PathBuf },
+}
+
+/// Whose the `.partial`, or the journal of a device, is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// An earlier run's, if it is there at all; or another's that is going on.
@@ -30,8 +38,11 @@ enum State {
 
 impl Partial {
     pub(super) fn of(prepared: &Prepared) -> Self {
-        let path = match &prepared.request.target {
-            Destination::File(path) => Some(path.clone()),
+        let kept = match (&prepared.request.target, &prepared.request.wishes.journals) {
+            (Destination::File(path), _) => Some(Kept::File(path.clone())),
+            (Destination::Device(path), Some(journals)) => {
+                Some(Kept::Device { device: path.clone(), journals: journals.clone() })
+            }
             _ => None,
         };
         let resumable = prepared.plan.resume.map(|go_on| match prepared.request.wishes.resume {
@@ -39,7 +50,7 @@ impl Partial {
             Mode::Always => GoOn::SameCommand,
             _ => go_on,
         });
-        Partial { path, resumable, state: Mutex::new(State::NotOurs) }
+        Partial { kept, resumable, state: Mutex::new(State::NotOurs) }
     }
 
     /// The target is claimed and its `.partial` is now this run's. `resumed`: it holds what an earlier run wrote.
@@ -54,7 +65,7 @@ impl Partial {
     /// Cleans up where going on makes no sense, and says how to go on where it does.
     pub(super) fn after(&self, e: Error, watch: &Watch) -> Error {
         let e = first(watch, e);
-        let Some(path) = &self.path else { return e };
+        let Some(kept) = &self.kept else { return e };
         let state = *self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state == State::NotOurs {
             return e;
@@ -66,8 +77,12 @@ impl Partial {
         if let (Ok(go_on), true) = (self.resumable, is_worth_it) {
             return e.with_hint(self.how_to(go_on));
         }
-        if let Err(left) = target::discard(path) {
-            tracing::debug!("nothing to clean up beside {}: {left}", path.display());
+        let cleaned = match kept {
+            Kept::File(path) => target::discard(path),
+            Kept::Device { device, journals } => target::forget(device, journals),
+        };
+        if let Err(left) = cleaned {
+            tracing::debug!("nothing to clean up: {left}");
         }
         match self.resumable {
             Err(why) if e.kind() == ErrorKind::Interrupted => e.with_hint(format!("nothing is kept: {why}")),
@@ -76,7 +91,6 @@ impl Partial {
     }
 
     fn how_to(&self, go_on: GoOn) -> String {
-        let path = self.path.as_deref().unwrap_or_else(|| "the target".as_ref()).display();
         let how = match go_on {
             GoOn::SameCommand => "the same command goes on from there".to_owned(),
             GoOn::WithResume(why) => {
@@ -85,6 +99,12 @@ impl Partial {
                 )
             }
         };
-        format!("{path}.partial and its journal stay; {how}")
+        match &self.kept {
+            Some(Kept::File(path)) => format!("{}.partial and its journal stay; {how}", path.display()),
+            Some(Kept::Device { device, .. }) => {
+                format!("what was written to {} stays, and its journal; {how}", device.display())
+            }
+            None => how,
+        }
     }
 }

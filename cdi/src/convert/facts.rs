@@ -10,13 +10,14 @@ use crate::filter::progress::{Count, Counted};
 use crate::filter::stack::{self, Stack};
 use crate::filter::verify::{SumAt, Sums, Verify};
 use crate::filter::{self, Boundary, Budget, OnBoundary};
+use crate::journal::Tables;
 use crate::plan::{self, Facts, Flow, Way};
 use crate::run::holes::Sparse;
 use crate::source::Source;
 use crate::source::fetched::Fetched;
 use crate::{Error, Result};
 use container_disk::apart;
-use disk_format::{Format, Image, Limits, ReadAt};
+use disk_format::{Format, Image, Limits, ReadAt, Standing};
 use std::collections::VecDeque;
 use std::io::Read;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -40,6 +41,8 @@ pub(crate) struct Stream {
     pub(crate) sums: Sums,
     /// Where in the decoded bytes it begins.
     pub(crate) from: u64,
+    /// Of an image with tables that is gone on with: its first bytes, and where its reader stood.
+    pub(crate) standing: Option<(Vec<u8>, Standing)>,
 }
 
 impl Flow<Seek, Stream> {
@@ -89,13 +92,14 @@ impl Boundaries {
 }
 
 /// Enters a stream of one layer, or of none, in the middle, where an earlier run had come to. `sum`: that of the bytes up to
-/// there or a little less, where a checksum is wanted.
+/// there or a little less, and to a place behind, where a checksum is wanted. `tables`: those of an image with tables.
 pub(super) fn enter_at(
     request: &Request,
     opened: &Facts,
     source: &Arc<dyn Source>,
     boundary: &Boundary,
-    sum: Option<&SumAt>,
+    (sum, behind): (Option<&SumAt>, Option<&SumAt>),
+    tables: Option<&Tables>,
 ) -> Result<Stream> {
     let layer = match opened.layers[..] {
         [] => None,
@@ -103,6 +107,17 @@ pub(super) fn enter_at(
         _ => return Err(Error::failed("only a stream with one layer can be entered in the middle")),
     };
     let (sums, boundaries, counted) = (Sums::default(), Boundaries::default(), Count::default());
+    if source.facts().reentry {
+        let standing = match tables {
+            Some(tables) => Some((front(source, tables.front)?, tables.clone().into())),
+            None => None,
+        };
+        counted.add(boundary.output);
+        let input = Counted::new(source.enter(boundary, boundaries.note())?, counted.clone());
+        let reader = Box::new(Ahead::new("source", input, Shape::DEFAULT)?);
+        let (source, from) = (source.clone(), boundary.output);
+        return Ok(Stream { source, reader, counted, boundaries, sums, from, standing });
+    }
     let begin = match (&request.wishes.checksum, sum) {
         (None, _) => boundary.input,
         (Some(_), Some(sum)) if sum.at <= boundary.input => sum.at,
@@ -111,7 +126,7 @@ pub(super) fn enter_at(
     counted.add(begin);
     let mut input: Box<dyn Read + Send> = Box::new(Counted::new(source.stream(begin)?, counted.clone()));
     if let (Some(checksum), Some(sum)) = (request.wishes.checksum, sum) {
-        input = Box::new(Verify::after(input, checksum, sum)?.noting(&sums));
+        input = Box::new(Verify::after(input, checksum, sum)?.knowing(behind).noting(&sums));
     }
     let peeling = peeling(request, &boundaries);
     let name = &opened.source.name;
@@ -132,7 +147,18 @@ pub(super) fn enter_at(
             }
         }
     })??;
-    Ok(Stream { source: source.clone(), reader, counted, boundaries, sums, from: boundary.output })
+    let (source, from) = (source.clone(), boundary.output);
+    Ok(Stream { source, reader, counted, boundaries, sums, from, standing: None })
+}
+
+/// The first bytes of a source.
+fn front(source: &Arc<dyn Source>, bytes: u64) -> Result<Vec<u8>> {
+    let name = &source.facts().name;
+    let stream = source.stream(0)?;
+    let mut front = Vec::new();
+    let read = apart(|| stream.take(bytes.min(Standing::FRONT)).read_to_end(&mut front))?;
+    read.map_err(|e| Error::io(format!("cannot read the first bytes of {name}"), e))?;
+    Ok(front)
 }
 
 /// `room`: the bytes of a target that is a device.
@@ -203,12 +229,21 @@ fn by_offset(
 }
 
 fn by_stream(request: &Request, source: &Arc<dyn Source>) -> Result<Opened> {
-    let stream = source.stream(0)?;
-    apart(|| peel(request, source, stream))?
+    let boundaries = Boundaries::default();
+    let stream = match plan::may_reenter(source.facts(), &request.wishes) {
+        true => source.stream_noting(boundaries.note())?,
+        false => source.stream(0)?,
+    };
+    apart(|| peel(request, source, stream, boundaries))?
 }
 
 /// Takes the layers off, and looks at what is inside.
-fn peel(request: &Request, source: &Arc<dyn Source>, stream: Box<dyn Read + Send>) -> Result<Opened> {
+fn peel(
+    request: &Request,
+    source: &Arc<dyn Source>,
+    stream: Box<dyn Read + Send>,
+    boundaries: Boundaries,
+) -> Result<Opened> {
     let facts = source.facts();
     let (counted, sums) = (Count::default(), Sums::default());
     let stream = Counted::new(stream, counted.clone());
@@ -216,7 +251,6 @@ fn peel(request: &Request, source: &Arc<dyn Source>, stream: Box<dyn Read + Send
         Some(checksum) => Box::new(Verify::new(stream, *checksum).noting(&sums)),
         None => Box::new(stream),
     };
-    let boundaries = Boundaries::default();
     let Stack { layers, needs, reader } = stack::stack(input, &peeling(request, &boundaries))?;
     let layers: Vec<_> = layers.into_iter().zip(needs).collect();
     let head = reader.head();
@@ -241,7 +275,8 @@ fn peel(request: &Request, source: &Arc<dyn Source>, stream: Box<dyn Read + Send
         }
         false => Box::new(reader),
     };
-    let stream = Stream { source: source.clone(), reader, counted, boundaries, sums, from: 0 };
+    let source = source.clone();
+    let stream = Stream { source, reader, counted, boundaries, sums, from: 0, standing: None };
     Ok((Way::Stream(stream), layers, format, size))
 }
 

@@ -92,7 +92,11 @@ impl Request {
     /// Files and programs of the host that it uses. An image that is written is not stated here: it has names beside the
     /// target's.
     pub fn reach(&self) -> Result<Reach> {
-        Ok(Reach::new().source(&self.source, &self.options)?.target(&self.target))
+        let reach = Reach::new().source(&self.source, &self.options)?.target(&self.target);
+        Ok(match (&self.target, &self.wishes.journals) {
+            (Destination::Device(_), Some(journals)) => reach.folder(journals),
+            _ => reach,
+        })
     }
 }
 

@@ -9,8 +9,11 @@
 //! journal takes the last one before the place where the decoder begins again, and [`Verify::after`] sums up from there:
 //!
 //! ```text
-//!  ├──── earlier run ────┤ sum at S ├── summed again, not decoded ──┤ boundary ├──── summed and decoded ────┤ compared
+//!  ├──── earlier run ────┤ sum at S ├── summed again, not decoded ──┤ boundary ├── decoded ──┤ sum at T ├── … ──┤ compared
 //! ```
+//!
+//! At T, the first place behind the boundary, the sum has to be that of the earlier run: else what was decoded before the boundary
+//! was made of other bytes than those that are summed.
 
 use crate::{Detail, Error, Result};
 use sha2::Digest as _;
@@ -118,6 +121,12 @@ impl Sums {
         list.push_back(sum);
     }
 
+    /// The first one that is not before this byte.
+    pub fn first_behind(&self, at: u64) -> Option<SumAt> {
+        let list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        list.iter().find(|sum| sum.at >= at).cloned()
+    }
+
     /// The last one that is not behind this byte; older ones are forgotten.
     pub fn last_before(&self, at: u64) -> Option<SumAt> {
         let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -134,6 +143,8 @@ pub struct Verify<R> {
     expected: Digest,
     state: State,
     at: u64,
+    /// What the sum is at a place to come, where an earlier run has been there.
+    known: Option<SumAt>,
     sums: Sums,
     noted: u64,
 }
@@ -152,7 +163,7 @@ impl<R: Read> Verify<R> {
             Digest::Sha256(_) => State::Sha256(Sha256::new()),
             Digest::Sha512(_) => State::Sha512(Box::default()),
         };
-        Verify { inner, expected, state, at: 0, sums: Sums::default(), noted: 0 }
+        Verify { inner, expected, state, at: 0, known: None, sums: Sums::default(), noted: 0 }
     }
 
     /// The same for a source whose first bytes had this sum. `inner` stands behind them.
@@ -164,7 +175,14 @@ impl<R: Read> Verify<R> {
             Digest::Sha512(_) => restored(&bytes).map(|hash| State::Sha512(Box::new(hash))),
         };
         let state = state.ok_or_else(odd)?;
-        Ok(Verify { inner, expected, state, at: sum.at, sums: Sums::default(), noted: sum.at })
+        Ok(Verify { inner, expected, state, at: sum.at, known: None, sums: Sums::default(), noted: sum.at })
+    }
+
+    /// The same where the earlier run has summed up more bytes than those: they have to be the same ones.
+    #[must_use]
+    pub fn knowing(self, sum: Option<&SumAt>) -> Self {
+        let known = sum.filter(|sum| sum.at > self.at).cloned();
+        Verify { known, ..self }
     }
 
     /// Keeps sums on the way there.
@@ -175,14 +193,32 @@ impl<R: Read> Verify<R> {
         self
     }
 
-    fn note(&mut self) {
+    fn sum(&self) -> Option<SumAt> {
         let state = match &self.state {
             State::Sha256(hash) => hex::encode(hash.serialize()),
             State::Sha512(hash) => hex::encode(hash.serialize()),
-            State::Right | State::Wrong(_) => return,
+            State::Right | State::Wrong(_) => return None,
         };
-        self.noted = self.at;
-        self.sums.note(SumAt { at: self.at, state });
+        Some(SumAt { at: self.at, state })
+    }
+
+    fn note(&mut self) {
+        if let Some(sum) = self.sum() {
+            self.noted = self.at;
+            self.sums.note(sum);
+        }
+    }
+
+    /// Where the earlier run's sum is known: whether it has read the same bytes.
+    fn compare_with_known(&mut self) -> io::Result<()> {
+        if self.known.as_ref().is_none_or(|known| known.at > self.at) {
+            return Ok(());
+        }
+        if self.known.take() == self.sum() {
+            return Ok(());
+        }
+        let what = format!("the bytes before byte {} are not those that an earlier run has read", self.at);
+        Err(Error::of_bytes(what).with_detail(Detail::Checksum).into())
     }
 
     fn compare(&mut self) -> io::Result<usize> {
@@ -208,9 +244,11 @@ impl<R: Read> Read for Verify<R> {
         if out.is_empty() {
             return Ok(0);
         }
+        let until = self.known.as_ref().map_or(u64::MAX, |known| known.at.saturating_sub(self.at));
+        let most = usize::try_from(until).unwrap_or(usize::MAX).min(out.len());
         let n = match self.state {
             State::Right | State::Wrong(_) => 0,
-            _ => self.inner.read(out)?,
+            _ => self.inner.read(&mut out[..most])?,
         };
         match &mut self.state {
             _ if n == 0 => return self.compare(),
@@ -219,6 +257,7 @@ impl<R: Read> Read for Verify<R> {
             State::Right | State::Wrong(_) => {}
         }
         self.at = self.at.saturating_add(n as u64);
+        self.compare_with_known()?;
         if self.at - self.noted >= APART {
             self.note();
         }
@@ -287,6 +326,14 @@ mod tests {
                 let sum: SumAt = serde_json::from_str(&text).unwrap();
                 let rest = &bytes[sum.at as usize..];
                 Verify::after(rest, expected, &sum).unwrap().read_to_end(&mut vec![]).unwrap();
+                if let Some(behind) = again.first_behind(at) {
+                    let after = || Verify::after(rest, expected, &sum).unwrap();
+                    after().knowing(Some(&behind)).read_to_end(&mut vec![]).unwrap();
+                    // What the earlier run has decoded was something else.
+                    let other = SumAt { state: sum.state.replace('0', "1"), ..behind.clone() };
+                    let read = after().knowing(Some(&other)).read_to_end(&mut vec![]);
+                    assert!(read.is_err() || behind.at <= sum.at, "{at}");
+                }
                 let mut other = rest.to_vec();
                 if let Some(first) = other.first_mut() {
                     *first ^= 1;

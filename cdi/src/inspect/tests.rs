@@ -179,7 +179,15 @@ fn a_digest_is_that_of_the_file() {
 struct Once(PathBuf, SourceFacts);
 
 fn facts(size: Option<u64>) -> SourceFacts {
-    SourceFacts { name: "-".into(), size, seekable: false, remote: false, plain: false, identity: None }
+    SourceFacts {
+        name: "-".into(),
+        size,
+        seekable: false,
+        remote: false,
+        plain: false,
+        reentry: false,
+        identity: None,
+    }
 }
 
 impl Source for Once {

@@ -1,4 +1,5 @@
-//! What lets the same command go on after kill -9 or a power cut: `NAME.partial.journal`, beside `NAME.partial`.
+//! What lets the same command go on after kill -9 or a power cut: `NAME.partial.journal`, beside `NAME.partial`; of a device
+//! `device-MAJOR-MINOR.journal`, in a folder that the caller names (`target/block/start.rs`).
 //!
 //! ```text
 //!  first record: Header — which source, which plan, which .partial        made durable before the first byte of data
@@ -24,6 +25,7 @@ use crate::source::Identity;
 use crate::target::Target;
 use crate::target::disk::{Folder, Handle};
 use crate::{Error, Result};
+use disk_format::Standing;
 use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, OsString};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -92,7 +94,39 @@ pub enum Position {
         /// The sum of the source's bytes up to a place that is not behind the boundary, where its checksum is wanted.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         source: Option<SumAt>,
+        /// And that up to a place that is not before it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        behind: Option<SumAt>,
+        /// Where the reader of an image with tables stood, at the boundary or behind it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        image: Option<Tables>,
     },
+}
+
+/// [`disk_format::Standing`], as it is kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tables {
+    /// Bytes of the image in front, by which its tables are known.
+    pub front: u64,
+    /// Everything before this byte of the image is done.
+    pub at: u64,
+    /// Data behind it that is known: guest offset, bytes, offset in the image.
+    pub pending: Vec<(u64, u64, u64)>,
+}
+
+impl From<Standing> for Tables {
+    fn from(standing: Standing) -> Tables {
+        let Standing { front, at, pending } = standing;
+        Tables { front, at, pending }
+    }
+}
+
+impl From<Tables> for Standing {
+    fn from(tables: Tables) -> Standing {
+        let Tables { front, at, pending } = tables;
+        Standing { front, at, pending }
+    }
 }
 
 /// What an earlier run left behind.

@@ -11,6 +11,7 @@ fn facts(seekable: bool, layers: &[Layer], format: Format, target: Destination, 
         seekable,
         remote: false,
         plain: false,
+        reentry: false,
         identity: None,
     };
     let virtual_size = Some(1 << 30);

@@ -5,8 +5,10 @@ use super::engine::Feed;
 use super::job::{Cut, Job, Reached, Span, cut};
 use crate::spool::Spool;
 use crate::{Error, Result};
-use disk_format::{Data, ReadAt, StreamImage};
+use disk_format::{Data, ReadAt, Standing, StreamImage};
+use std::collections::VecDeque;
 use std::io::Read;
+use std::sync::{Mutex, PoisonError};
 
 /// Bytes of the stream that are pushed at a time.
 pub(crate) const PIECE: usize = 1 << 20;
@@ -18,6 +20,50 @@ pub(crate) struct Arrived {
     pub(crate) file_size: u64,
 }
 
+/// Where the reader of an image stood, for a journal.
+#[derive(Debug, Default)]
+pub(crate) struct Standings {
+    is_wanted: bool,
+    list: Mutex<VecDeque<Standing>>,
+}
+
+/// Bytes of the stream between two places, and how many are kept: of more, every second one goes.
+const APART: u64 = 4 << 20;
+const MOST: usize = 16;
+
+impl Standings {
+    /// Kept where a journal wants them.
+    pub(crate) fn wanted(is_wanted: bool) -> Standings {
+        Standings { is_wanted, ..Standings::default() }
+    }
+
+    fn note(&self, image: &dyn StreamImage, at: u64) {
+        let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_far = list.back().is_none_or(|last| at >= last.at.saturating_add(APART));
+        if !self.is_wanted || !is_far {
+            return;
+        }
+        let Some(standing) = image.standing() else { return };
+        if list.len() >= MOST {
+            let mut is_kept = false;
+            list.retain(|_| {
+                is_kept = !is_kept;
+                is_kept
+            });
+        }
+        list.push_back(standing);
+    }
+
+    /// The last one of which everything is done; older ones are forgotten.
+    pub(crate) fn last_before(&self, done: u64) -> Option<Standing> {
+        let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
+        while list.get(1).is_some_and(|next| next.at <= done) {
+            list.pop_front();
+        }
+        list.front().filter(|first| first.at <= done).cloned()
+    }
+}
+
 /// Reads to the end, `piece` bytes at a time. `from` is where the reader stands in the decoded stream (not 0 when an
 /// earlier run is continued).
 pub(crate) fn arrive(
@@ -26,7 +72,7 @@ pub(crate) fn arrive(
     reader: &mut dyn Read,
     from: u64,
     piece: usize,
-    spool: &Spool,
+    (spool, standings): (&Spool, &Standings),
 ) -> Result<Arrived> {
     let (mut base, mut carry) = (from, Vec::new());
     loop {
@@ -38,6 +84,7 @@ pub(crate) fn arrive(
         for range in pushed.spool {
             spool.put(range.start, part(&job.bytes, base, &range)?)?;
         }
+        standings.note(image, pushed.keep_from);
         let end = base + job.bytes.len() as u64;
         carry.extend_from_slice(part(&job.bytes, base, &(pushed.keep_from..end))?);
         job.spans = vec![Span { file: base, at: 0, len: job.bytes.len() }];

@@ -19,6 +19,7 @@ impl Blank {
             seekable: true,
             remote: false,
             plain: false,
+            reentry: false,
             identity: Some(Identity::of_content(format!("zeros:{size}"), Some(size))),
         })
     }

@@ -88,6 +88,7 @@ impl FileSource {
             seekable: false,
             remote: false,
             plain: false,
+            reentry: false,
             identity: None,
         };
         Ok(FileSource { facts, from: From::Pipe(Once::new(file, name)) })
@@ -104,6 +105,7 @@ impl FileSource {
                 seekable: false,
                 remote: false,
                 plain: false,
+                reentry: false,
                 identity: None,
             };
             return Ok(FileSource { facts, from: From::Pipe(Once::new(file, name)) });
@@ -128,8 +130,15 @@ impl FileSource {
             tracing::trace!("no read-ahead hint for {name}: {e}");
         }
         let copy = file.try_clone().map_err(|e| Error::io(format!("cannot use {name}"), e))?;
-        let facts =
-            SourceFacts { name, size: Some(size), seekable: true, remote: false, plain: false, identity };
+        let facts = SourceFacts {
+            name,
+            size: Some(size),
+            seekable: true,
+            remote: false,
+            plain: false,
+            reentry: false,
+            identity,
+        };
         Ok(FileSource {
             facts,
             from: From::File { file: Arc::new(file), bytes: Arc::new(FileAt::new(copy, size)) },

@@ -6,15 +6,19 @@
 //!     any other                                         ─► Stream: unpacked and checked while it is read
 //! ```
 //!
+//! The stream of a registry's image tells places where a later run can enter it again: the two runs are hashed as one
+//! ([`Reentry`]).
+//!
 //! A registry is never read by offset here: no digest could be checked, so a mirror could give bytes that nobody signed.
 //! That a mirror gave wrong bytes is seen at their end; whoever reads then begins anew, and is given those of another.
 
 use super::{Identity, Source, SourceFacts};
+use crate::filter::{Boundary, OnBoundary};
 use crate::{Error, ErrorKind, Result};
 use container_disk::locate::{self, Located};
 use container_disk::manifest::{Content, Document};
 use container_disk::open::{FoundImage, Places};
-use container_disk::{Digest, Name, image};
+use container_disk::{Digest, Name, OnReentry, Reentry, image};
 use disk_format::ReadAt;
 use std::io::Read;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -57,6 +61,8 @@ pub struct ImageDisk {
     found: FoundImage,
     document: Document,
     options: Options,
+    /// Its stream is to tell where it can be entered again.
+    reentry: bool,
     /// Where in the image it is.
     file: ImageFile,
 }
@@ -99,12 +105,13 @@ impl ImageDisk {
 
     fn find(found: FoundImage, name: &Name, options: &Options, anywhere: bool) -> Result<ImageDisk> {
         let document = image::choose::manifest(&*found.place, &found.which, &options.arch)?;
-        let located = locate(&found, &document, options).or_else(|e| {
+        let reentry = matches!(name, Name::Registry(_)) && !anywhere;
+        let located = locate(&found, &document, options, reentry).or_else(|e| {
             if e.kind() != ErrorKind::Refused || !is_elsewhere(&found, &document) {
                 return Err(e);
             }
             tracing::info!(error = %e, "{name} is read again");
-            locate(&found, &document, options)
+            locate(&found, &document, options, reentry)
         })?;
         let bytes = if anywhere { located.read_at().transpose()? } else { None };
         let facts = SourceFacts {
@@ -112,6 +119,7 @@ impl ImageDisk {
             size: Some(located.size),
             seekable: bytes.is_some(),
             remote: bytes.is_some() && matches!(name, Name::Registry(_)),
+            reentry,
             plain: !located.path.trim_start_matches('/').starts_with("disk/"),
             identity: Some(Identity::of_content(
                 format!("{}#{}", located.digest, located.path),
@@ -128,12 +136,21 @@ impl ImageDisk {
             mode: format!("{:04o}", located.mode),
         };
         let located = Mutex::new(Some(located));
-        Ok(ImageDisk { facts, located, bytes, found, document, options: options.clone(), file })
+        Ok(ImageDisk { facts, located, bytes, found, document, options: options.clone(), reentry, file })
     }
 
     /// Where in the image it is.
     pub fn file(&self) -> &ImageFile {
         &self.file
+    }
+
+    /// The disk as it was found, or found again.
+    fn located(&self) -> Result<Located> {
+        let waiting = self.located.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match waiting {
+            Some(located) => Ok(located),
+            None => locate(&self.found, &self.document, &self.options, self.reentry),
+        }
     }
 }
 
@@ -147,15 +164,26 @@ impl Source for ImageDisk {
     }
 
     fn stream(&self, from: u64) -> Result<Box<dyn Read + Send>> {
-        let waiting = self.located.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let mut located = match waiting {
-            Some(located) => located,
-            None => locate(&self.found, &self.document, &self.options)?,
-        };
-        let mut stream = located.stream()?;
+        let mut stream = self.located()?.stream()?;
         let skipped = std::io::copy(&mut stream.by_ref().take(from), &mut std::io::sink());
         skipped.map_err(|e| Error::io(format!("cannot read {}", self.facts.name), e))?;
         Ok(stream)
+    }
+
+    fn stream_noting(&self, note: OnBoundary) -> Result<Box<dyn Read + Send>> {
+        Ok(self.located()?.stream_noting(boundaries(note))?)
+    }
+
+    fn enter(&self, place: &Boundary, note: OnBoundary) -> Result<Box<dyn Read + Send>> {
+        let name = &self.facts.name;
+        let reentry: Option<Reentry> = serde_json::from_slice(&place.state).ok();
+        let Some(reentry) = reentry.filter(|reentry| reentry.disk == place.output) else {
+            let what = format!(
+                "what was kept of an earlier reading of {name} makes no sense; all of it is read anew"
+            );
+            return Err(Error::failed(what).of_another_version());
+        };
+        Ok(self.located()?.enter(&reentry, boundaries(note))?)
     }
 
     fn is_elsewhere(&self) -> bool {
@@ -170,13 +198,22 @@ fn is_elsewhere(found: &FoundImage, document: &Document) -> bool {
     layers.any(|layer| found.place.blob(layer).is_ok_and(|blob| blob.is_elsewhere()))
 }
 
-fn locate(found: &FoundImage, document: &Document, options: &Options) -> Result<Located> {
+/// Places of the disk's stream, as a journal keeps them.
+fn boundaries(note: OnBoundary) -> OnReentry {
+    Arc::new(move |reentry: Reentry| {
+        // Of texts and numbers alone: this does not fail.
+        let Ok(state) = serde_json::to_vec(&reentry) else { return };
+        note(Boundary { input: reentry.disk, output: reentry.disk, state });
+    })
+}
+
+fn locate(found: &FoundImage, document: &Document, options: &Options, reentry: bool) -> Result<Located> {
     let Content::Manifest(manifest) = &document.content else {
         return Err(Error::refused(format!(
             "{} is an index where an image was expected",
             found.place.name()
         )));
     };
-    let how = locate::Options { path: options.path.clone(), one_pass: true, limit: options.limit };
+    let how = locate::Options { path: options.path.clone(), one_pass: true, reentry, limit: options.limit };
     Ok(locate::disk(&*found.place, manifest, &how)?)
 }

@@ -6,7 +6,7 @@
 //! | a block device | `file.rs` | yes | no |
 //! | `-` | `stdin.rs` | no (a redirected file: yes) | no (a redirected file: as a path) |
 //! | `http://`, `https://` | `http/` | with ranges | the full name, the size and a strong ETag |
-//! | `docker://`, `oci:`, `store:`, archives | `image.rs` | from the store, in a layer that is not compressed | digest |
+//! | `docker://`, `oci:`, `store:`, archives | `image.rs` | from the store, in a layer that is not compressed; `docker://` is entered again where its layer can be | digest |
 //! | (an empty disk, of jobs) | `blank.rs` | yes | its size |
 //! | (an upload, of jobs) | `upload.rs` | no | no |
 //!
@@ -28,6 +28,7 @@ pub use file::{FileSource, SparseFile, data_map};
 pub use options::{Options, Store};
 pub use stdin::StdinSource;
 
+use crate::filter::{Boundary, OnBoundary};
 use crate::{Error, ErrorKind, Result};
 use container_disk::Name;
 use container_disk::reference::Local;
@@ -164,6 +165,19 @@ pub trait Source: Send + Sync {
     /// be a thread that can open nothing: what must be opened is opened here, or by threads of the source's own.
     fn stream(&self, from: u64) -> Result<Box<dyn Read + Send>>;
 
+    /// The same from the first byte, where [`SourceFacts::reentry`] says that it can be entered again although it cannot seek:
+    /// `note` is told the places on the way.
+    fn stream_noting(&self, note: OnBoundary) -> Result<Box<dyn Read + Send>> {
+        drop(note);
+        self.stream(0)
+    }
+
+    /// The bytes from such a place on, and the places behind it.
+    fn enter(&self, place: &Boundary, note: OnBoundary) -> Result<Box<dyn Read + Send>> {
+        drop(note);
+        self.stream(place.output)
+    }
+
     /// Asked after the last read: an error where the source was changed while it was read. A source that notices this
     /// at each read, or cannot notice it, has nothing to add.
     fn unchanged(&self) -> Result<()> {
@@ -196,6 +210,8 @@ pub struct SourceFacts {
     pub remote: bool,
     /// It is a file beside the disk (a kernel, an initrd): it keeps the size that it has.
     pub plain: bool,
+    /// It cannot seek, and tells places where its stream can be entered again.
+    pub reentry: bool,
     /// What proves later that the source is still the same bytes; `None` when nothing does.
     pub identity: Option<Identity>,
 }

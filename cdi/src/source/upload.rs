@@ -43,6 +43,7 @@ impl Upload {
             seekable: false,
             remote: false,
             plain: false,
+            reentry: false,
             identity: None,
         };
         Upload { facts, is_read: AtomicBool::new(false) }

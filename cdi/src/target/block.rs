@@ -10,7 +10,11 @@
 //! | pwrite | we send them |
 //!
 //! A bare discard (BLKDISCARD) promises nothing about what is read afterwards and is never used.
-//! A device has no other name to be renamed from: until [`Target::finish`] it holds a part of the disk.
+//! Where an earlier run has got to, `start.rs` decides. A device has no other name to be renamed from: until [`Target::finish`] it holds a part of the disk.
+
+mod start;
+
+pub use start::forget;
 
 use super::held;
 use super::{Finished, Order, Target};

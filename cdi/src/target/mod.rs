@@ -11,7 +11,7 @@
 //! ```text
 //!  Destination::of(name) ─┬─ File ───► Claim::take ─► start(job, mode) ─► FileTarget + Journal + the mark to go on from
 //!                   │            refuse.rs        journal/              │ disk.rs: Folder, Handle (real.rs; sim.rs in tests)
-//!                   ├─ Device ─► BlockTarget::open                      │ container_disk::behind: write-behind
+//!                   ├─ Device ─► BlockTarget::open ─► start (with a folder for its journal) │ container_disk::behind: write-behind
 //!                   └─ Stdout ─► StdoutTarget::new                      ▼
 //!                                                       write, zero, mark … finish
 //! ```
@@ -40,7 +40,7 @@ mod refuse;
 mod sim;
 mod stdout;
 
-pub use block::BlockTarget;
+pub use block::{BlockTarget, forget};
 pub use file::{Claim, FileOptions, FileTarget, Started, discard};
 pub use layer::{LayerTarget, Made};
 pub use nowhere::Nowhere;

@@ -1,9 +1,13 @@
 //! Imports to block devices, where this host permits loop devices.
 
-use super::{Pod, job};
+use super::ends::mark_of;
+use super::{PATIENCE, Pod, job};
 use api::job::{Import, Source, Target};
-use std::path::PathBuf;
+use rustix::process::{Pid, Signal, kill_process};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 use tests::http::{Behaviour, Server, pattern};
 
 const SIZE: usize = 16 << 20;
@@ -65,4 +69,58 @@ fn a_device_that_is_too_small_is_told_with_its_missing_bytes() {
     let report = Pod::run(&import).failed("DataVolumeTooSmall");
     assert!(report.message.contains("4096 are missing"), "{report:?}");
     assert!(device.bytes().iter().all(|&byte| byte == 0xaa), "nothing was written");
+}
+
+/// A journal that is where pods have theirs.
+fn journal(folder: &Path, device: &Device) -> PathBuf {
+    let rdev = std::fs::metadata(&device.path).expect("the device").rdev();
+    folder.join(format!("device-{}-{}.journal", rustix::fs::major(rdev), rustix::fs::minor(rdev)))
+}
+
+/// Ends the process that converts, as the kernel does for want of memory.
+fn kill_attempt(pod: &Pod) {
+    let pid = pod.process.id();
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).expect("it runs").flatten();
+    let others = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
+    let all = others.fold(children, |all, more| all + " " + &more);
+    let attempt = all.split_whitespace().find_map(|child| child.parse().ok().and_then(Pid::from_raw));
+    kill_process(attempt.expect("an attempt runs"), Signal::KILL).expect("it is ours");
+}
+
+#[test]
+fn an_attempt_that_is_killed_is_gone_on_with_by_the_next_of_its_pod() {
+    let volume = tempfile::tempdir().unwrap();
+    let bytes = pattern(SIZE);
+    let Some(device) = Device::used() else { return eprintln!("skipped: no loop device") };
+    let slow = Behaviour { rate: Some(1 << 20), ..Behaviour::default() };
+    let server = Server::start(bytes.clone(), slow);
+    let target = Target::Device(device.path.clone());
+    let import = Import { target, ..job(volume.path(), &server.url("/disk.img")) };
+    let temp = tempfile::tempdir().unwrap();
+    let own = [("TMPDIR", temp.path().to_str().expect("a path"))];
+    let pod = Pod::start_with(&import, &own);
+    let journal = journal(temp.path(), &device);
+    let until = Instant::now() + PATIENCE;
+    while mark_of(&journal, "done").is_none_or(|done| done < 4 << 20) {
+        assert!(Instant::now() < until, "no mark");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let before = server.requests().len();
+    kill_attempt(&pod);
+    let mark = mark_of(&journal, "done").expect("a mark stays");
+    server.hurry();
+    let report = pod.wait().done();
+    assert!(report.resumed >= 4 << 20, "{report:?}");
+    assert!(device.bytes() == bytes);
+    let ranges = server.requests()[before..]
+        .iter()
+        .map(|r| r.range(SIZE as u64).expect("a range"))
+        .collect::<Vec<_>>();
+    let is_look = |range: &&std::ops::Range<u64>| range.start == 0 && range.end <= 256 << 10;
+    assert!(
+        ranges.iter().filter(|range| !is_look(range)).all(|range| range.start >= mark),
+        "{mark}: {ranges:?}"
+    );
+    assert!(!journal.exists(), "the disk is whole");
 }

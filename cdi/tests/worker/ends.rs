@@ -27,10 +27,15 @@ fn middle(volume: &Path) -> (Server, Import, Pod) {
 
 /// How far the journal says that it came: the last mark that is whole.
 pub(super) fn mark(volume: &Path) -> Option<u64> {
-    let journal = std::fs::read(volume.join("disk.img.partial.journal")).ok()?;
+    mark_of(&volume.join("disk.img.partial.journal"), "done")
+}
+
+/// The same by the name of a journal, and of the field of its marks that says it.
+pub(super) fn mark_of(journal: &Path, field: &str) -> Option<u64> {
+    let journal = std::fs::read(journal).ok()?;
     let journal = String::from_utf8_lossy(&journal);
     let (whole, _) = journal.rsplit_once('\n')?;
-    let (_, last) = whole.rsplit_once("\"done\":")?;
+    let (_, last) = whole.rsplit_once(&format!("\"{field}\":"))?;
     last.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 

@@ -14,6 +14,7 @@ mod failures;
 mod imports;
 mod kills;
 mod poll;
+mod layers;
 mod registry;
 mod stores;
 mod upload;

@@ -81,9 +81,15 @@ impl Guarded {
 
 /// Puts the image `os:1` there.
 fn push(server: &Server, places: &Places, bytes: &[u8]) {
+    let tar = Tar::default().file("disk/disk.img", bytes).end();
+    push_layer(server, places, LAYER_GZIP, &gzip(&tar));
+}
+
+/// The same with this layer.
+pub(super) fn push_layer(server: &Server, places: &Places, media_type: &str, layer: &[u8]) {
     let folder = tempfile::tempdir().expect("it can be made");
     let layout = folder.path().join("os");
-    Layout::create(&layout).image(LAYER_GZIP, &gzip(&Tar::default().file("disk/disk.img", bytes).end()));
+    Layout::create(&layout).image(media_type, layer);
     let name = |text: String| Name::of_image(&text).expect("a name");
     let from = places.find(&name(format!("oci:{}", layout.display()))).expect("a layout");
     let goal = places.goal(&name(format!("docker://{}/os:1", server.address()))).expect("a registry");
@@ -259,6 +265,19 @@ fn an_image_that_the_node_has_mounted_is_read_in_place() {
     let volume = tempfile::tempdir().unwrap();
     let report = Pod::run(&job(volume.path())).failed("InvalidImage");
     assert!(report.message.contains("docker://registry.invalid/os:1"), "{report:?}");
+}
+
+/// The import of `os:1` from a registry in plain HTTP that wants no login.
+pub(super) fn job_of(address: &str, volume: &Path) -> Import {
+    let source = Source::Registry(Registry {
+        url: format!("docker://{address}/os:1"),
+        architecture: Some("amd64".into()),
+        login: None,
+        ca: None,
+        insecure: false,
+        settings: BTreeMap::new(),
+    });
+    Import { source, target: Target::File(disk(volume)), size: None, preallocate: false }
 }
 
 /// A registry for everybody, in plain HTTP, with the image `os:1`.

@@ -71,7 +71,10 @@ fn moved(order: &Order, watch: &Arc<Watch>) -> Result<Said> {
     let job = &order.job;
     let threads = thread::available_parallelism().map_or(2, usize::from);
     let owner = Some(order.owner.clone()).filter(|owner| !owner.is_empty());
-    let wishes = Wishes { memory: order.memory, owner, ..Wishes::of_threads(threads) };
+    // The folder of temporary files is the pod's own, and lasts as long as the pod.
+    let journals =
+        owner.as_ref().filter(|_| matches!(job.target, Target::Device(_))).map(|_| std::env::temp_dir());
+    let wishes = Wishes { memory: order.memory, owner, journals, ..Wishes::of_threads(threads) };
     let places = Arc::new(places(order.registries.as_deref())?);
     // The end of the conversation is the end of this sender.
     let (going_on, ended) = channel::<()>();

@@ -218,6 +218,7 @@ mod tests {
             seekable: true,
             remote: true,
             plain: false,
+            reentry: false,
             identity: None,
         };
         let facts = Facts {

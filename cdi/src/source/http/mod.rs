@@ -88,6 +88,7 @@ impl Http {
             seekable: ranges && plain,
             remote: true,
             plain: false,
+            reentry: false,
             identity: identity(&found.validators, name_digest),
         };
         Ok(Http { facts, bytes, encoding: found.encoding })

@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::ErrorKind;
+use crate::journal::{Conversion, Mark, Mode, Position};
+use crate::source::Identity;
 use std::process::{Command, Stdio};
 
 /// A loop device over a file full of 0xAA.
@@ -234,4 +236,29 @@ fn what_is_no_writable_device_is_refused() {
     let Some(device) = Loop::new(&["--read-only"]) else { return };
     let e = device.refusal(1);
     assert!(e.contains("read-only"), "{e}");
+}
+
+#[test]
+fn an_earlier_run_is_gone_on_with_for_its_owner_alone() {
+    let Some(device) = Loop::new(&[]) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let start = |owner: &str| {
+        let identity = Some(Identity::of_content("sha256:00".into(), Some(SIZE)));
+        let (source, plan, owner) = ("x".into(), "raw".into(), Some(owner.into()));
+        let job = Conversion { source, identity, plan, owner };
+        let target = BlockTarget::open(&device.device, Some(SIZE)).unwrap();
+        target.start(folder.path(), &job, Mode::Auto).unwrap()
+    };
+    let begun = start("a");
+    assert!(begun.mark.is_none() && begun.anew.is_none());
+    let mark = Mark { position: Position::Table { window: 7, done: 0 }, written: 5, sum: None };
+    begun.journal.mark(&begun.target, &mark).unwrap();
+    drop(begun);
+    assert_eq!(start("a").mark, Some(mark));
+    let other = start("b");
+    assert!(other.mark.is_none() && other.anew.unwrap().contains("another owner"));
+    drop((other.target, other.journal));
+    assert!(start("a").mark.is_none(), "the other one has written to it");
+    forget(&device.device, folder.path()).unwrap();
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }

@@ -25,10 +25,10 @@ pub struct Claim {
     created: bool,
 }
 
-/// A file target that is ready for data.
-pub struct Started {
+/// A target that is ready for data.
+pub struct Started<T = FileTarget> {
     /// Where the data goes.
-    pub target: FileTarget,
+    pub target: T,
     /// Where the marks go.
     pub journal: Journal,
     /// Where to go on; `None` is the beginning.

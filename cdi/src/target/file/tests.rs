@@ -422,7 +422,11 @@ fn a_journal_stays_short() {
     let state = vec![77; 30_000];
     let mark = |n: u64| {
         let boundary = crate::filter::Boundary { input: n, output: n, state: state.clone() };
-        Mark { position: Position::Stream { boundary, guest: n, source: None }, written: n, sum: None }
+        Mark {
+            position: Position::Stream { boundary, guest: n, source: None, behind: None, image: None },
+            written: n,
+            sum: None,
+        }
     };
     let journal = folder.path().join("disk.img.partial.journal");
     let mut longest = 0;

@@ -1,0 +1,80 @@
+//! Where a run to a device begins: what `file/claim.rs` decides for a file. Nothing lies beside a device, so its journal is in a
+//! folder that the caller names ([`crate::plan::Wishes::journals`]) and that is nobody else's: an emptyDir of a pod.
+//!
+//! **Guarantee.** A journal is believed for the very device that it was written for: its number, its size, and the kernel's count
+//! of the disks that have had that number; and for one owner, as that of a file. A run that keeps no journal removes the one that is
+//! there before it writes.
+
+use super::BlockTarget;
+use crate::journal::{self, Conversion, Journal, Mode, Resume, may_resume};
+use crate::target::disk::Folder;
+use crate::target::file::Started;
+use crate::target::held;
+use crate::target::real::RealFolder;
+use crate::{Error, ErrorKind, Result};
+use rustix::fs::{major, minor};
+use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+
+impl BlockTarget {
+    /// Goes on with the earlier run that has its journal in `folder`, where that is safe and wanted, or starts anew.
+    pub fn start(self, folder: &Path, job: &Conversion, mode: Mode) -> Result<Started<BlockTarget>> {
+        let (identity, name) = self.identity()?;
+        let folder: Arc<dyn Folder> = Arc::new(RealFolder::open(folder)?);
+        let before = Journal::read(&*folder, &name, &identity)?;
+        match may_resume(&before, job, mode, None) {
+            Resume::Go(mark) => {
+                let journal = Journal::reopen(folder, &name, &identity)?;
+                Ok(Started { target: self, journal, mark: Some(mark), anew: None })
+            }
+            Resume::Anew(anew) => {
+                remove(&*folder, &name)?;
+                let journal = Journal::create(folder.clone(), &name, job, identity)?;
+                let synced = folder.sync();
+                let path = folder.path(&name);
+                synced.map_err(|e| Error::io(format!("cannot sync the folder of {}", path.display()), e))?;
+                Ok(Started { target: self, journal, mark: None, anew })
+            }
+            Resume::Refuse(why) => {
+                let what = format!(
+                    "cannot go on with what an earlier run wrote to {}: {why}; nothing was changed: without --resume the run \
+                     is begun anew",
+                    self.path.display()
+                );
+                Err(Error::new(ErrorKind::Usage, what))
+            }
+        }
+    }
+
+    /// What tells this device from any other, and the name of its journal.
+    fn identity(&self) -> Result<(String, OsString)> {
+        let cannot = |e| Error::io(format!("cannot examine {}", self.path.display()), e);
+        let rdev = self.file.metadata().map_err(cannot)?.rdev();
+        // Kernels since 5.15 count; a partition has the count of its disk.
+        let sequence = std::fs::read_to_string(held::sys_block(rdev).join("diskseq")).unwrap_or_default();
+        let identity =
+            format!("device {}:{} {} {}", major(rdev), minor(rdev), self.capacity, sequence.trim());
+        Ok((identity, name(rdev)))
+    }
+}
+
+/// Removes the journal of a device, if there is one.
+pub fn forget(device: &Path, folder: &Path) -> Result<()> {
+    let meta = std::fs::metadata(device);
+    let meta = meta.map_err(|e| Error::io(format!("cannot examine {}", device.display()), e))?;
+    remove(&RealFolder::open(folder)?, &name(meta.rdev()))
+}
+
+fn remove(folder: &dyn Folder, name: &OsString) -> Result<()> {
+    let removed = journal::remove(folder, name);
+    removed.map(drop).map_err(|e| {
+        let path = folder.path(name);
+        Error::io(format!("cannot remove {}, which is in the way", path.display()), e)
+    })
+}
+
+fn name(rdev: u64) -> OsString {
+    format!("device-{}-{}.journal", major(rdev), minor(rdev)).into()
+}

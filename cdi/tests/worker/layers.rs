@@ -1,0 +1,143 @@
+//! Imports of containerDisks whose pods are killed: the next one reads the layer on from where it was.
+
+use super::ends::mark_of;
+use super::registry::{job_of, push_layer};
+use super::{PATIENCE, Pod, disk, names};
+use api::job::Stage;
+use container_disk::open::Places;
+use std::ops::Range;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use tests::disk::{Noise, qemu_convert};
+use tests::faults::{Fault, Proxy, What};
+use tests::layout::{LAYER, LAYER_GZIP, Tar, digest, gzip};
+use tests::registry::Registry;
+
+const SIZE: usize = 48 << 20;
+const LAYER_ZSTD: &str = "application/vnd.oci.image.layer.v1.tar+zstd";
+/// Bytes of the disk that are there before the pod is killed.
+const REACHED: u64 = 24 << 20;
+/// Bytes by which a pod learns what is in the layer, and what its threads have under way meanwhile.
+const LOOKS: u64 = 16 << 20;
+
+/// A registry with the image `os:1` behind a proxy that makes each connection slow.
+struct Slow {
+    _registry: Registry,
+    proxy: Proxy,
+    layer: String,
+    length: u64,
+}
+
+impl Slow {
+    fn start(media_type: &str, layer: &[u8]) -> Slow {
+        let registry = Registry::start();
+        push_layer(&registry, &Places::new(None), media_type, layer);
+        let proxy = Proxy::start(&registry.address(), vec![Fault::blobs(What::Throttle(2 << 20))]);
+        Slow { _registry: registry, proxy, layer: digest(layer), length: layer.len() as u64 }
+    }
+
+    /// Kills a pod behind a mark at [`REACHED`].
+    fn killed(&self, volume: &Path) {
+        let pod = Pod::start(&job_of(&self.proxy.address(), volume));
+        let until = Instant::now() + PATIENCE;
+        while reached(volume).is_none_or(|done| done < REACHED) {
+            assert!(Instant::now() < until, "no mark: {:?}", names(volume));
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        drop(pod);
+    }
+
+    /// The ranges of the layer that were asked for.
+    fn asked(&self) -> Vec<Range<u64>> {
+        let requests = self.proxy.requests().into_iter().filter(|request| request.path.contains(&self.layer));
+        requests.map(|request| request.range(self.length).unwrap_or(0..self.length)).collect()
+    }
+}
+
+fn reached(volume: &Path) -> Option<u64> {
+    mark_of(&volume.join("disk.img.partial.journal"), "guest")
+}
+
+/// Compressed in pieces of their own, as our builder does it.
+fn pieces(tar: &[u8], pack: fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
+    tar.chunks(2 << 20).flat_map(pack).collect()
+}
+
+fn zstd(bytes: &[u8]) -> Vec<u8> {
+    zstd::encode_all(bytes, 1).expect("memory takes what is written")
+}
+
+#[test]
+fn a_pod_that_is_killed_is_gone_on_with_inside_the_layer() {
+    let folder = tempfile::tempdir().unwrap();
+    let bytes = Noise::new(21).bytes(SIZE);
+    let raw = folder.path().join("disk.raw");
+    std::fs::write(&raw, &bytes).unwrap();
+    let qcow2 = std::fs::read(qemu_convert("-O qcow2", &raw, &folder.path().join("disk.qcow2"))).unwrap();
+    let of = |disk: &[u8]| Tar::default().file("disk/disk.img", disk).end();
+    let (tar, qcow2) = (of(&bytes), of(&qcow2));
+    for (media_type, layer) in [
+        (LAYER, tar.clone()),
+        (LAYER_GZIP, pieces(&tar, gzip)),
+        (LAYER_ZSTD, pieces(&tar, zstd)),
+        (LAYER_ZSTD, pieces(&qcow2, zstd)),
+    ] {
+        let registry = Slow::start(media_type, &layer);
+        let volume = tempfile::tempdir().unwrap();
+        registry.killed(volume.path());
+        let mark = reached(volume.path()).expect("a mark stays");
+        let before = registry.asked().len();
+        registry.proxy.set(vec![]);
+        let report = Pod::run(&job_of(&registry.proxy.address(), volume.path())).done();
+        assert!(report.resumed + (1 << 20) >= REACHED, "{media_type}: {report:?}");
+        assert!(std::fs::read(disk(volume.path())).unwrap() == bytes, "{media_type}");
+        assert_eq!(names(volume.path()), ["disk.img"]);
+        // Noise does not shrink, so places of the disk are about those of the layer. What is asked for of the bytes before the mark is
+        // the layer's beginning, by which the disk is found, and what is hashed again.
+        let asked = registry.asked().split_off(before);
+        let sent: u64 = asked.iter().map(|range| range.end - range.start).sum();
+        assert!(sent + mark <= registry.length + LOOKS, "{media_type}: from {mark}: {asked:?}");
+        let is_old = |range: &&Range<u64>| (LOOKS * 3 / 4..mark - (4 << 20)).contains(&range.start);
+        assert!(!asked.iter().any(|range| is_old(&range)), "{media_type}: from {mark}: {asked:?}");
+    }
+}
+
+/// Most programs write gzip in one piece.
+#[test]
+fn what_cannot_be_entered_is_begun_anew_and_right() {
+    let bytes = Noise::new(22).bytes(12 << 20);
+    let of = |disk: &[u8]| Tar::default().file("disk/disk.img", disk).end();
+    for (media_type, layer) in [(LAYER_GZIP, gzip(&of(&bytes))), (LAYER, of(&gzip(&bytes)))] {
+        let registry = Slow::start(media_type, &layer);
+        let volume = tempfile::tempdir().unwrap();
+        let pod = Pod::start(&job_of(&registry.proxy.address(), volume.path()));
+        let until = Instant::now() + PATIENCE;
+        while registry.asked().iter().all(|range| range.start < 4 << 20) {
+            assert!(Instant::now() < until, "{:?}", registry.asked());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        drop(pod);
+        registry.proxy.set(vec![]);
+        let report = Pod::run(&job_of(&registry.proxy.address(), volume.path())).done();
+        assert_eq!(report.resumed, 0, "{media_type}");
+        assert!(std::fs::read(disk(volume.path())).unwrap() == bytes, "{media_type}");
+    }
+}
+
+#[test]
+fn a_registry_that_lies_to_the_second_pod_is_found_out_and_all_is_read_anew() {
+    let bytes = Noise::new(23).bytes(SIZE);
+    let layer = Tar::default().file("disk/disk.img", &bytes).end();
+    let registry = Slow::start(LAYER, &layer);
+    let volume = tempfile::tempdir().unwrap();
+    registry.killed(volume.path());
+    registry.proxy.set(vec![Fault::blobs(What::Corrupt(registry.length - (2 << 20)))]);
+    let mut pod = Pod::start(&job_of(&registry.proxy.address(), volume.path()));
+    let waits = pod.reports(|report| report.stage == Stage::Waiting);
+    assert!(waits.message.contains("read anew"), "{waits:?}");
+    assert_eq!(reached(volume.path()), None, "nothing of the two is gone on with");
+    registry.proxy.set(vec![]);
+    let report = pod.wait().done();
+    assert_eq!(report.resumed, 0, "{report:?}");
+    assert!(std::fs::read(disk(volume.path())).unwrap() == bytes);
+}
