@@ -14,6 +14,7 @@ use cdi::run::watch::Watch;
 use cdi::source::Named;
 use cdi::target::Destination;
 use cdi::{Error, ErrorKind, Result};
+use clap_complete::engine::ArgValueCompleter;
 use container_disk::image::{HINTS, ManifestFormat, Recipe, hints, time};
 use container_disk::open::Places;
 use container_disk::registry::UPLOAD_MEMORY;
@@ -52,7 +53,7 @@ const SERIAL: &str = "console=ttyS0";
     coracle build -t boot:1 --kernel vmlinuz --initrd initrd.img")]
 pub(crate) struct Args {
     /// Source of the disk; optional with --kernel
-    #[arg(value_name = "DISK", required_unless_present = "kernel")]
+    #[arg(value_name = "DISK", required_unless_present = "kernel", add = ArgValueCompleter::new(volume::complete))]
     disk: Option<String>,
 
     /// Name of the image; may be given several times. Without a scheme it is
@@ -158,6 +159,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if let Some((kind, name)) = args.disk.as_deref().and_then(volume::named) {
         return volume::run(args, kind, name);
     }
+    volume::refuse(&args.volume)?;
     let options = args.from.options()?;
     let places = options.places.clone();
     let names = names(args)?;

@@ -7,6 +7,10 @@ use cdi::plan::Wishes;
 use cdi::{Error, ErrorKind, Result};
 use disk_format::{Codec, Format};
 
+/// Defaults.
+const MEMORY: &str = "256MiB";
+const LARGEST: &str = "16TiB";
+
 /// How a whole disk is read.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DiskArgs {
@@ -24,11 +28,11 @@ pub(crate) struct DiskArgs {
     threads: Option<u16>,
 
     /// Maximum memory of all buffers together
-    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = size)]
+    #[arg(long, value_name = "SIZE", default_value = MEMORY, value_parser = size)]
     pub(crate) memory: u64,
 
     /// Maximum size of the disk; a larger disk is refused
-    #[arg(long, value_name = "SIZE", default_value = "16TiB", value_parser = size)]
+    #[arg(long, value_name = "SIZE", default_value = LARGEST, value_parser = size)]
     pub(crate) max_size: u64,
 
     /// Print the plan with its reasons; write nothing
@@ -63,6 +67,20 @@ impl DiskArgs {
     pub(crate) fn threads(&self) -> usize {
         let cpus = std::thread::available_parallelism().map_or(2, usize::from);
         self.threads.map_or(cpus, usize::from)
+    }
+
+    /// The flags that were given, but for those of how a verb talks. One that says what is so without it is as good as none.
+    pub(crate) fn given(&self) -> Vec<&'static str> {
+        let is_other = |bytes: u64, default: &str| size(default).ok() != Some(bytes);
+        let flags = [
+            ("--source-format", self.source_format.is_some()),
+            ("--checksum", self.checksum.is_some()),
+            ("--threads", self.threads.is_some()),
+            ("--memory", is_other(self.memory, MEMORY)),
+            ("--max-size", is_other(self.max_size, LARGEST)),
+            ("--plan", self.plan),
+        ];
+        flags.into_iter().filter_map(|(flag, is_given)| is_given.then_some(flag)).collect()
     }
 
     /// What is wished of any verb; the rest is convert's own.

@@ -19,6 +19,11 @@ impl PlaceArgs {
         Arc::new(Places::new(self.registries.clone()))
     }
 
+    /// What was given of these.
+    pub(crate) fn given(&self) -> Option<&'static str> {
+        self.registries.as_ref().map(|_| "--registries")
+    }
+
     /// The file that says which.
     pub(crate) fn settings(&self) -> Option<PathBuf> {
         self.registries.clone()

@@ -6,6 +6,11 @@ use cdi::{Error, ErrorKind, Result};
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// Defaults.
+const IDLE: u64 = 60;
+const RETRIES: u32 = 5;
+const CONNECTIONS: u16 = 8;
+
 /// How a source is reached.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Source")]
@@ -41,15 +46,15 @@ pub(crate) struct SourceArgs {
     insecure: bool,
 
     /// Seconds without a received byte before giving up
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "SECONDS", default_value_t = IDLE, value_parser = clap::value_parser!(u64).range(1..))]
     idle_timeout: u64,
 
     /// Number of consecutive retries without progress
-    #[arg(long, value_name = "N", default_value_t = 5)]
+    #[arg(long, value_name = "N", default_value_t = RETRIES)]
     retries: u32,
 
     /// Maximum number of concurrent requests per server
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=64))]
+    #[arg(long, value_name = "N", default_value_t = CONNECTIONS, value_parser = clap::value_parser!(u16).range(1..=64))]
     connections: u16,
 
     /// Architecture of the image to read from a multi-platform image, or to
@@ -97,6 +102,24 @@ impl SourceArgs {
             image: self.image(),
             ..Options::default()
         })
+    }
+
+    /// The flags that were given, but for the architecture. One that says what is so without it is as good as none.
+    pub(crate) fn given(&self) -> Vec<&'static str> {
+        let flags = [
+            ("--header", !self.headers.is_empty()),
+            ("--header-file", !self.header_file.is_empty()),
+            ("--user", self.user.is_some()),
+            ("--bearer-file", self.bearer_file.is_some()),
+            ("--cacert", !self.ca_files.is_empty()),
+            ("--insecure", self.insecure),
+            ("--idle-timeout", self.idle_timeout != IDLE),
+            ("--retries", self.retries != RETRIES),
+            ("--connections", self.connections != CONNECTIONS),
+            ("--path", self.path.is_some()),
+        ];
+        let flags = flags.into_iter().filter_map(|(flag, is_given)| is_given.then_some(flag));
+        flags.chain(self.places.given()).collect()
     }
 
     /// The architecture, where it was said.

@@ -169,3 +169,38 @@ fn an_export_pod_that_is_killed_is_followed_by_another() {
     until(|| note(&space, "phase") == "Succeeded", || note(&space, "message"));
     is_read(&space, &image);
 }
+
+/// A typing error is told to whoever makes it; and a PVC with one from before may still be changed.
+#[test]
+fn an_annotation_that_makes_no_sense_is_refused_where_it_is_written() {
+    let Some(space) = Space::new("exports") else { return };
+    let disk = |kind: &str, target: &str| {
+        let note = format!("cdi.kubevirt.io/storage.export.target: '{target}'");
+        let spec = match kind {
+            "PersistentVolumeClaim" => {
+                "{accessModes: [ReadWriteOnce], resources: {requests: {storage: 16Mi}}}".to_owned()
+            }
+            _ => "{source: {blank: {}}, storage: {resources: {requests: {storage: 16Mi}}}}".to_owned(),
+        };
+        let version = if kind == "DataVolume" { "cdi.kubevirt.io/v1beta1" } else { "v1" };
+        let name = kind.to_lowercase();
+        format!(
+            "apiVersion: {version}\nkind: {kind}\nmetadata: {{name: {name}, annotations: {{{note}}}}}\nspec: {spec}\n"
+        )
+    };
+    for kind in ["PersistentVolumeClaim", "DataVolume"] {
+        let refused = space.try_apply(&disk(kind, "registry.example/os"));
+        assert_ne!(refused.code, 0, "{kind}");
+        assert!(
+            refused.err.contains("storage.export.target]: must be docker://HOST/REPO:TAG"),
+            "{}",
+            refused.err
+        );
+        space.apply(&disk(kind, ""));
+        let name = kind.to_lowercase();
+        let note = "cdi.kubevirt.io/storage.export.target=registry.example/os";
+        let refused = space.try_run(&["annotate", "--overwrite", &name, &name, note]);
+        assert!(refused.code != 0 && refused.err.contains("must be docker://"), "{kind}: {}", refused.err);
+        space.run(&["label", &name, &name, "tier=gold"]);
+    }
+}

@@ -4,6 +4,7 @@
 //! asks; nothing is kept for it.
 
 mod cdi;
+mod exports;
 
 use api::vm::{PrintableStatus, VirtualMachine};
 use api::vmi::{EvictionStrategy, Phase, VirtualMachineInstance};
@@ -68,6 +69,7 @@ pub(crate) fn page(world: &World, times: &Times, work: Work) -> String {
     nodes(&mut page, world);
     import_crons(&mut page, world);
     cdi::write(&mut page, world);
+    exports::write(&mut page, world);
     page.histogram(
         "kubevirt_vmi_phase_transition_time_seconds",
         "Seconds that a VMI spent in each phase.",

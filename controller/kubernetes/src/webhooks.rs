@@ -8,7 +8,7 @@
 use crate::accounts::{Accounts, NODE_CLAIM};
 use crate::objects::{Program, names};
 use crate::servers::SERVICE;
-use api::cdi::annotations::APPLY_PROFILE;
+use api::cdi::annotations::{APPLY_PROFILE, EXPORT_TARGET};
 use serde_json::{Value, json};
 
 /// How long the API server waits for an answer, in seconds.
@@ -68,6 +68,8 @@ pub enum Question {
     FillDataVolume,
     /// What a PVC lacks that asks for it.
     FillClaim,
+    /// Whether a PVC may be written that asks for an export.
+    Claim,
     /// Whether a DataVolume may be written.
     DataVolume,
     /// Whether a DataImportCron may be written.
@@ -99,6 +101,8 @@ enum Unless {
     Api,
     /// The object is being deleted.
     Leaving,
+    /// The PVC asks for no export.
+    NoExport,
     /// By its name the pod is none of a launcher: whether virt-api answers is nothing to it.
     OtherPod,
 }
@@ -332,6 +336,20 @@ pub const WEBHOOKS: &[Webhook] = &[
         counts: false,
     },
     Webhook {
+        question: Question::Claim,
+        name: "pvc-validate.cdi.kubevirt.io",
+        path: "/pvc-validate",
+        mutates: false,
+        writes: false,
+        group: "",
+        resources: &["persistentvolumeclaims"],
+        operations: BOTH,
+        unless: &[Unless::Controller, Unless::Leaving, Unless::NoExport],
+        // PVCs do not wait for virt-api: what it was not asked about, virt-controller refuses by a reason.
+        strict: false,
+        counts: false,
+    },
+    Webhook {
         question: Question::DataVolume,
         name: "datavolume-validate.cdi.kubevirt.io",
         path: "/datavolume-validate",
@@ -498,6 +516,12 @@ impl Unless {
                 "not-being-deleted",
                 "request.operation != 'CREATE' && has(object.metadata.deletionTimestamp)".to_owned(),
             ),
+            Unless::NoExport => {
+                let is_asked = format!(
+                    "has(object.metadata.annotations) && '{EXPORT_TARGET}' in object.metadata.annotations"
+                );
+                return json!({"name": "asks-for-an-export", "expression": is_asked});
+            }
             // What is asked about is the eviction: of the pod it says the name alone.
             Unless::OtherPod => {
                 let is_launcher = format!("request.?name.orValue('').startsWith('{}')", names::LAUNCHER);
@@ -635,12 +659,28 @@ mod tests {
             }
         }
     }
+    /// No other PVC of the cluster is any business of virt-api's, and none waits for it.
+    #[test]
+    fn pvcs_are_judged_where_they_ask_for_an_export_and_never_wait() {
+        let all = configuration(false, "here", "");
+        let mut hooks = all.as_array().unwrap().iter();
+        let hook = hooks.find(|hook| hook["name"] == "pvc-validate.cdi.kubevirt.io").unwrap();
+        assert_eq!(hook["failurePolicy"], "Ignore");
+        assert_eq!(hook["rules"][0]["operations"], json!(["CREATE", "UPDATE"]));
+        let conditions: Vec<&Value> = hook["matchConditions"].as_array().unwrap().iter().collect();
+        let asks = json!({
+            "name": "asks-for-an-export",
+            "expression": "has(object.metadata.annotations) && 'cdi.kubevirt.io/storage.export.target' in object.metadata.annotations",
+        });
+        assert!(conditions.len() == 3 && conditions.contains(&&asks), "{hook}");
+    }
+
     /// A drain of a node evicts all of its pods: those that are no launchers never wait for virt-api.
     #[test]
     fn evictions_are_asked_about_for_launcher_pods_alone() {
         let all = configuration(false, "here", "", true);
         let mut of_core =
-            all.as_array().unwrap().iter().filter(|hook| hook["rules"][0]["apiGroups"][0] == "");
+            all.as_array().unwrap().iter().filter(|hook| hook["rules"][0]["resources"][0] == "pods/eviction");
         let (hook, none) = (of_core.next().unwrap(), of_core.next());
         assert_eq!((&hook["name"], none), (&json!("virt-launcher-eviction-interceptor.kubevirt.io"), None));
         assert_eq!(

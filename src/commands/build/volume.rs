@@ -15,11 +15,18 @@ use api::cdi::annotations::{
 };
 use api::job::export::Request;
 use cdi::{Error, ErrorKind, Result};
+use clap_complete::engine::CompletionCandidate;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// Who presses a key waits for its answer.
+const ANSWER: Duration = Duration::from_secs(3);
 
 /// Arguments of a build in the cluster.
 #[derive(Debug, clap::Args)]
@@ -180,7 +187,7 @@ fn wish(args: &Args, kind: Kind, disk: &str) -> Result<Wish> {
 
 /// What a build on this computer knows, and one in the cluster does not.
 fn refuse_local(args: &Args) -> Result<()> {
-    let local = [
+    let own = [
         ("--push", args.push),
         ("--format keep", args.format == Some(Inside::Keep)),
         ("--compress", args.compress.is_some()),
@@ -189,15 +196,77 @@ fn refuse_local(args: &Args) -> Result<()> {
         ("--created", args.created.is_some()),
         ("--append-arch", args.append_arch),
         ("--kernel", args.kernel.is_some()),
-        ("--plan", args.work.plan),
-        ("--checksum", args.work.checksum.is_some()),
     ];
-    match local.iter().find(|(_, is_said)| *is_said) {
+    let own = own.into_iter().filter_map(|(flag, is_given)| is_given.then_some(flag));
+    let Some(flag) = own.chain(args.work.given()).chain(args.from.given()).next() else { return Ok(()) };
+    let refusal = usage(format!("{flag} is of a build on this computer; pvc/NAME is built in the cluster"));
+    Err(match INSTEAD.iter().find(|(flags, _)| flags.contains(&flag)) {
+        Some((_, instead)) => refusal.with_hint(*instead),
+        None => refusal,
+    })
+}
+
+/// What is to be done instead of giving a flag.
+const INSTEAD: &[(&[&str], &str)] = &[
+    (
+        &["--registries"],
+        "mirrors and certificates of a cluster are in the ConfigMap coracle-registries (docs/reference/registries-in-a-cluster.md)",
+    ),
+    (&["--insecure"], "list the registry in insecureRegistries of the CDIConfig"),
+    (&["--cacert"], "put the certificates into a ConfigMap, and name it by --cert-config-map"),
+    (
+        &["--header", "--header-file", "--user", "--bearer-file"],
+        "put the login of the registry into a Secret, and name it by --secret",
+    ),
+    (
+        &["--threads", "--memory"],
+        "set what the pod gets by podResourceRequirements of the CDIConfig; 128 MiB hold for a disk of any size",
+    ),
+    (&["--source-format"], "leave it out: the disk of a PVC is raw"),
+    (&["--path", "--max-size", "--checksum"], "leave it out: a PVC has one disk, of the PVC's size"),
+    (
+        &["--idle-timeout", "--retries", "--connections"],
+        "leave it out: the pod tries again by itself until the image is there",
+    ),
+];
+
+/// Flags of a build in the cluster, where DISK is none of its volumes.
+pub(super) fn refuse(args: &VolumeArgs) -> Result<()> {
+    let flags = [
+        ("--namespace", args.namespace.is_some()),
+        ("--secret", args.secret.is_some()),
+        ("--cert-config-map", args.cert_config_map.is_some()),
+        ("--no-wait", args.no_wait),
+        ("--kubeconfig", args.kubeconfig.is_some()),
+        ("--context", args.context.is_some()),
+    ];
+    match flags.iter().find(|(_, is_given)| *is_given) {
         Some((flag, _)) => {
-            Err(usage(format!("{flag} is of a build on this computer; pvc/NAME is built in the cluster")))
+            let what = format!("{flag} is of a build in the cluster, and DISK is none of its volumes");
+            Err(usage(what).with_hint("write pvc/NAME or dv/NAME for one"))
         }
         None => Ok(()),
     }
+}
+
+/// The names of volumes that begin so, in the namespace of the kubeconfig's context. A shell that asks must get an answer, and
+/// no complaint.
+pub(super) fn complete(begin: &OsStr) -> Vec<CompletionCandidate> {
+    let begin = begin.to_string_lossy();
+    let Some((kind, name)) = named(&begin) else { return Vec::new() };
+    let listed = wait(async {
+        let names = async {
+            let cluster = Cluster::of(&ConnectArgs::of_few(None, None, None)).await?;
+            let listed = cluster.list(&kind.list(cluster.namespace())).await;
+            listed.map_err(|e| e.of("cannot list the volumes"))
+        };
+        timeout(ANSWER, names).await.unwrap_or_else(|_| Ok(Vec::new()))
+    });
+    let word = begin.strip_suffix(name).unwrap_or_default();
+    let listed = listed.unwrap_or_default();
+    let names = listed.iter().filter_map(|object| object["metadata"]["name"].as_str());
+    let names = names.filter(|found| found.starts_with(name));
+    names.map(|found| CompletionCandidate::new(format!("{word}{found}"))).collect()
 }
 
 fn usage(what: impl Into<String>) -> Error {

@@ -174,12 +174,41 @@ fn what_makes_no_sense_asks_nobody() {
         ("-t docker://h/os:1 --push pvc/golden", "--push is of a build on this computer"),
         ("-t docker://h/os:1 --format keep pvc/golden", "--format keep is of a build on this computer"),
         ("-t docker://h/os:1 --plan pvc/golden", "--plan is of a build on this computer"),
+        ("-t docker://h/os:1 --registries x pvc/golden", "the ConfigMap coracle-registries"),
+        ("-t docker://h/os:1 --header a:b pvc/golden", "--header is of a build on this computer"),
+        ("-t docker://h/os:1 --insecure pvc/golden", "insecureRegistries of the CDIConfig"),
+        ("-t docker://h/os:1 --cacert x pvc/golden", "name it by --cert-config-map"),
+        ("-t docker://h/os:1 --threads 2 pvc/golden", "podResourceRequirements of the CDIConfig"),
+        ("-t docker://h/os:1 --memory 1GiB dv/golden", "--memory is of a build on this computer"),
+        ("-t docker://h/os:1 --retries 9 pvc/golden", "--retries is of a build on this computer"),
+        ("-t docker://h/os:1 --path x pvc/golden", "--path is of a build on this computer"),
+        ("-t docker://h/os:1 --secret login golden.img", "--secret is of a build in the cluster"),
+        ("-t docker://h/os:1 -n blue ./pvc/golden", "--namespace is of a build in the cluster"),
         ("-t docker://h/os:1 pvc/", "is not the name of a volume"),
         ("-t docker://h/os:1 pvc/../secrets", "is not the name of a volume"),
     ] {
         story.run(line).refused(2, said);
     }
     assert!(story.0.server.asked().is_empty());
+}
+
+#[test]
+fn a_shell_completes_the_names_of_volumes() {
+    let story = Story::new(&[]);
+    let named = |name: &str| json!({"metadata": {"name": name}});
+    let all = ["golden", "gold", "silver"].map(named);
+    story.0.server.has("/api/v1/namespaces/blue/persistentvolumeclaims?limit=1000", &json!({"items": all}));
+    let complete = |begin: &str| {
+        let mut command = story.0.place.command(&["--", "coracle", "build", begin]);
+        command.env_remove("KUBECONFIG").env_remove("KUBERNETES_SERVICE_HOST");
+        command.env("COMPLETE", "bash").env("_CLAP_COMPLETE_INDEX", "2").env("_CLAP_COMPLETE_COMP_TYPE", "9");
+        let asked = command.env("_CLAP_COMPLETE_SPACE", "true").env("_CLAP_IFS", "\n").output().unwrap();
+        let names = String::from_utf8(asked.stdout).unwrap();
+        names.lines().map(str::to_owned).collect::<std::collections::BTreeSet<_>>()
+    };
+    assert_eq!(complete("pvc/go"), ["pvc/gold", "pvc/golden"].map(str::to_owned).into());
+    assert!(complete("dv/go").is_empty(), "an API server that says no is no answer");
+    assert!(complete("go").is_empty());
 }
 
 #[test]

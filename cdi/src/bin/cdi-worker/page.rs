@@ -33,25 +33,28 @@ fn metrics(progress: &Progress, owner: &str) -> String {
         );
     };
     let percent = progress.percent().to_string();
-    let work = if progress.is_clone() { "clone" } else { "import" };
+    let work = if progress.is_clone() { "clone" } else { progress.work() };
+    // Upstream knows no exports.
+    let whose = if work == "export" { "coracle" } else { "kubevirt_cdi" };
     let (name, help) =
-        (format!("kubevirt_cdi_{work}_progress_total"), format!("The {work} progress in percentage"));
+        (format!("{whose}_{work}_progress_total"), format!("The {work} progress in percentage"));
     metric(&name, "counter", &help, percent);
+    let named = |rest: &str| format!("coracle_{}_{rest}", progress.work());
     let (done, resumed) = (report.done.to_string(), report.resumed.to_string());
-    metric("coracle_import_done_bytes", "gauge", "Bytes of the disk that are done.", done);
+    metric(&named("done_bytes"), "gauge", "Bytes of the disk that are done.", done);
     if let Some(total) = report.total {
-        metric("coracle_import_total_bytes", "gauge", "Bytes of the disk.", total.to_string());
+        metric(&named("total_bytes"), "gauge", "Bytes of the disk.", total.to_string());
     }
     metric(
-        "coracle_import_bytes_per_second",
+        &named("bytes_per_second"),
         "gauge",
         "Bytes of the disk that are done each second.",
         report.rate.to_string(),
     );
     let help = "Bytes that an earlier attempt left and that were not moved again; known at the end.";
-    metric("coracle_import_resumed_bytes", "gauge", help, resumed);
+    metric(&named("resumed_bytes"), "gauge", help, resumed);
     let help = "Attempts that failed and were followed by another.";
-    metric("coracle_import_failures_total", "counter", help, report.failures.to_string());
+    metric(&named("failures_total"), "counter", help, report.failures.to_string());
     text
 }
 
@@ -72,6 +75,9 @@ mod tests {
         let text = show(&clone, "u-1");
         assert!(text.contains("\nkubevirt_cdi_clone_progress_total{ownerUID=\"u-1\"} 0\n"), "{text}");
         assert!(!text.contains("import_progress"), "{text}");
+        let text = show(&Progress::of_export("docker://h/os:1"), "u-1");
+        assert!(text.contains("\ncoracle_export_progress_total{ownerUID=\"u-1\"} 0\n"), "{text}");
+        assert!(text.contains("\ncoracle_export_failures_total{") && !text.contains("_import_"), "{text}");
         progress.done(crate::said::Disk { size: 3, resumed: 2, ..crate::said::Disk::default() });
         let text = show(&progress, "u-1");
         assert!(text.contains(&line("100")), "{text}");

@@ -36,6 +36,8 @@ pub(crate) struct Progress {
 /// The words for the kind of work.
 #[derive(Debug)]
 struct Words {
+    /// In the names of metrics.
+    work: &'static str,
     looks: String,
     moves: String,
     finishes: &'static str,
@@ -51,6 +53,7 @@ impl Progress {
     /// Before the first attempt. `source`: its name, without what is secret in it.
     pub(crate) fn new(source: &str, preallocates: bool) -> Progress {
         let words = Words {
+            work: "import",
             looks: format!("looks at {source}"),
             moves: format!("imports {source}"),
             finishes: FINISHES,
@@ -71,9 +74,15 @@ impl Progress {
         self.is_clone
     }
 
+    /// The kind of work, in the names of metrics.
+    pub(crate) fn work(&self) -> &'static str {
+        self.words.work
+    }
+
     /// Before the first upload.
     pub(crate) fn of_uploads(preallocates: bool) -> Progress {
         let words = Words {
+            work: "import",
             looks: "waits for an upload".to_owned(),
             moves: "receives the upload".to_owned(),
             finishes: FINISHES,
@@ -87,6 +96,7 @@ impl Progress {
     /// Before the client of a clone came. What is done are bytes that were sent, and how many there will be is not known.
     pub(crate) fn of_clones() -> Progress {
         let words = Words {
+            work: "import",
             looks: "waits for the importer of the clone".to_owned(),
             moves: "serves the disk".to_owned(),
             finishes: FINISHES,
@@ -100,6 +110,7 @@ impl Progress {
     /// Before the first attempt at an export to this image.
     pub(crate) fn of_export(target: &str) -> Progress {
         let words = Words {
+            work: "export",
             looks: "looks at the disk and the registry".to_owned(),
             moves: format!("exports to {target}"),
             finishes: "asks the registry to keep the image",

@@ -26,6 +26,7 @@ pub fn judge(webhook: &Webhook, request: &Request, around: &Around) -> Admission
         (Question::Eviction, _) => eviction::judge(request, around),
         (Question::FillDataVolume, _) => clone::fill(request, around),
         (Question::FillClaim, _) => cdi::claim(request, around),
+        (Question::Claim, _) => cdi::judge_claim(request),
         (Question::DataVolume, _) => cdi::data_volume(request),
         (Question::DataImportCron, _) => cdi::import_cron(request),
         (Question::Populator, _) => cdi::populator(request),

@@ -224,14 +224,12 @@ impl<'a> Round<'a> {
             return self.waits("ErrStartingPod", &worker::is_in_the_way(&pod_name));
         }
         let disk = Key::new(Kind::DataVolume, &*namespace, name);
-        if let Some(failed) = self.world.failures.get(&disk)
-            && failed.about == Kind::Pod
-            && failed.retry > self.now
-        {
-            let (message, retry) =
-                (format!("the export pod cannot be made: {}", failed.message), failed.retry);
-            self.waits("ErrStartingPod", &message);
-            return self.after.look_again(retry);
+        let failed = self.world.failures.get(&disk).filter(|failed| failed.about == Kind::Pod);
+        if let Some(failed) = failed {
+            self.waits("ErrStartingPod", &format!("the export pod cannot be made: {}", failed.message));
+            if failed.retry > self.now {
+                return self.after.look_again(failed.retry);
+            }
         }
         let registry = Registry { url: Some(request.target.clone()), ..Registry::default() };
         let told = match Told::of_host(registry.host().as_deref(), self.world) {
@@ -241,14 +239,17 @@ impl<'a> Round<'a> {
                 return self.looks_again();
             }
         };
-        if self.is.reason != "Starting" && self.next.restarts == 0 {
+        if failed.is_none() && self.is.reason != "Starting" && self.next.restarts == 0 {
             self.tell(
                 false,
                 "ExportScheduled",
                 format!("Export of PVC {name} to {} scheduled", request.target),
             );
         }
-        self.waits("Starting", &format!("pod {pod_name} is being made"));
+        // What failed before is said as long as no try has mended it.
+        if failed.is_none() {
+            self.waits("Starting", &format!("pod {pod_name} is being made"));
+        }
         let object = pod::pod(request, self.claim, self.world, &self.next, &told);
         self.after.create(Key::new(Kind::Pod, namespace, pod_name), object);
     }

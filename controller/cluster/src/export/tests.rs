@@ -3,7 +3,8 @@
 use crate::sim::Sim;
 use crate::sim::others::{worker_ends, worker_reports};
 use api::job::{Export, Report, Stage};
-use kubernetes::objects::{Key, Kind};
+use kubernetes::objects::{Failure, Key, Kind};
+use kubernetes::plan::Step;
 use kubernetes::uploads::TARGET as UPLOADS;
 use kubernetes::worker::ATTEMPT;
 use serde_json::{Value, json};
@@ -398,6 +399,29 @@ fn a_pod_of_a_stranger_is_not_taken_for_ours() {
     sim.vanish(&pod());
     sim.settle();
     assert!(sim.objects.contains_key(&pod()));
+}
+
+/// As of a fill: each try says nothing of its own.
+#[test]
+fn why_the_pod_cannot_be_made_is_said_until_it_is_made() {
+    let mut sim = Sim::new();
+    let retry = sim.now.checked_add(jiff::SignedDuration::from_secs(5)).unwrap();
+    let message = "is forbidden: exceeded quota: all, used: 1, limited: 1".to_owned();
+    sim.world.failures.insert(volume(), Failure { about: Kind::Pod, message, times: 1, retry });
+    sim.put(Kind::PersistentVolumeClaim, pvc(&asks(&[("target", TARGET)])));
+    sim.settle();
+    assert_eq!(stands(&sim), is("Pending", "ErrStartingPod"));
+    assert!(note(&sim, "message").contains("exceeded quota: all"), "{}", note(&sim, "message"));
+    sim.later(6);
+    let plan = crate::decide(&sim.world, &claim(), sim.now);
+    assert!(plan.steps.iter().any(|step| step.makes() == Some(Kind::Pod)), "it is tried again: {plan:?}");
+    let writes = |step: &Step| matches!(step, Step::Patch { key, .. } if *key == claim());
+    assert!(!plan.steps.iter().any(writes), "nothing else is said meanwhile: {plan:?}");
+    assert_eq!(count(&sim, "ExportScheduled"), 0);
+    sim.world.failures.clear();
+    sim.settle();
+    assert_eq!(stands(&sim), is("Pending", "Pending"));
+    assert_eq!(count(&sim, "ExportScheduled"), 1);
 }
 
 #[test]

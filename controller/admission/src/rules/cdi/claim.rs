@@ -5,18 +5,24 @@
 //!  StorageClass, named or the default one ─► StorageProfile ─► access modes, volume mode ─► size, with room for a file system
 //! ```
 //!
-//! Nothing is refused here: what is still missing then the API server says. The CDIConfig turns it off by
+//! Of that nothing is refused: what is still missing then the API server says. The CDIConfig turns it off by
 //! `webhookPvcRendering: Disabled`.
+//!
+//! **Exports.** Annotations that ask for an image of the disk are judged where they are written, of a PVC and of a DataVolume, by
+//! what virt-controller judges them by ([`export::Request`]). A PVC whose annotations stay may always be written.
 
 use crate::rules::{AdmissionResponse, Around, Operation, Request, patch};
 use api::cdi::annotations::{APPLY_PROFILE, CONTENT_TYPE};
 use api::cdi::{ClaimPropertySet, WebhookPvcRendering};
 use api::claim::ClaimSpec;
+use api::fault::Fault;
+use api::job::export;
 use api::quantity::Quantity;
 use api::wire::{self, Wire};
 use kubernetes::config::imports;
 use kubernetes::config::overhead::Overhead;
-use serde_json::json;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// What is filled in.
 pub(crate) fn complete(request: &Request, around: &Around) -> AdmissionResponse {
@@ -61,12 +67,36 @@ pub(crate) fn complete(request: &Request, around: &Around) -> AdmissionResponse 
     AdmissionResponse { patch, ..AdmissionResponse::yes() }
 }
 
+/// Whether a PVC may be written.
+pub(crate) fn judge(request: &Request) -> AdmissionResponse {
+    match exports(request) {
+        faults if faults.is_empty() => AdmissionResponse::yes(),
+        faults => AdmissionResponse::no(faults),
+    }
+}
+
+/// What is wrong with annotations of this request that ask for an export.
+pub(super) fn exports(request: &Request) -> Vec<Fault> {
+    let new = annotations(&request.object);
+    let is_said = request.operation == Operation::Create
+        || export::asked(&annotations(&request.old)) != export::asked(&new);
+    if request.is_leaving() || !is_said || !export::is_asked(&new) {
+        return Vec::new();
+    }
+    export::Request::of(&new).err().unwrap_or_default()
+}
+
+/// What is not a text the API server refuses.
+fn annotations(object: &Value) -> BTreeMap<String, String> {
+    let said = object["metadata"]["annotations"].as_object().into_iter().flatten();
+    said.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use jiff::Timestamp;
     use kubernetes::objects::{Kind, World};
-    use serde_json::Value;
     use std::sync::Arc;
 
     /// A cluster with one class, whose volumes are best devices.
@@ -132,5 +162,38 @@ mod tests {
         for (label, around) in [("true", around("Disabled")), ("false", on)] {
             assert_eq!(kept(label, json!({}), asks("2Gi"), &around), asks("2Gi"), "{label}");
         }
+    }
+
+    fn asking(target: &str, format: &str) -> Value {
+        let name = |word: &str| format!("cdi.kubevirt.io/storage.export.{word}");
+        let said = json!({(name("target")): target, (name("format")): format, "other": "x"});
+        json!({"metadata": {"annotations": said}, "spec": {}})
+    }
+
+    #[test]
+    fn exports_are_judged_where_they_are_asked_for() {
+        let good = asking("docker://registry.example/os/golden:1", "raw");
+        let bad = asking("registry.example/os", "vmdk");
+        let none = asking("", "vmdk");
+        let judged = |old: &Value, object: &Value| {
+            let operation = if old.is_null() { Operation::Create } else { Operation::Update };
+            let request =
+                Request { old: old.clone(), object: object.clone(), operation, ..Request::default() };
+            judge(&request).faults
+        };
+        for old in [&Value::Null, &good, &none, &json!({"metadata": {}})] {
+            assert!(judged(old, &good).is_empty() && judged(old, &none).is_empty());
+            let faults = judged(old, &bad);
+            let fields: Vec<&str> = faults.iter().map(|fault| fault.field.as_str()).collect();
+            let at = |word: &str| format!("metadata.annotations[cdi.kubevirt.io/storage.export.{word}]");
+            assert_eq!(fields, [at("target"), at("format")]);
+        }
+        // What is there, from before a webhook was, may be bound, labelled and let go.
+        let mut bound = bad.clone();
+        bound["metadata"]["labels"] = json!({"a": "b"});
+        assert!(judged(&bad, &bound).is_empty());
+        let mut leaving = bad.clone();
+        leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        assert!(judged(&good, &leaving).is_empty());
     }
 }

@@ -7,6 +7,7 @@
 //!  ObjectTransfer                                      source and target; deprecated
 //!  CDI, CDIConfig                                      what has no effect is warned of; goes when it may
 //!  PVC, labelled applyStorageProfile       claim         what it leaves out is filled in
+//!  PVC and DataVolume, annotated           claim         exports that they ask for
 //! ```
 //!
 //! As upstream, the first thing that is wrong is told and no other: the sentences after it would be about a guess. A spec
@@ -27,6 +28,7 @@ mod url;
 mod volume;
 
 pub(super) use claim::complete as claim;
+pub(super) use claim::judge as judge_claim;
 pub(super) use import_cron::judge as import_cron;
 pub(super) use installation::{blocks, deletion, settings};
 pub(super) use object_transfer::judge as object_transfer;

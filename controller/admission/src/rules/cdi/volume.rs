@@ -1,6 +1,6 @@
 //! DataVolumes.
 
-use super::{NAME, judged, name_fits, source, target};
+use super::{NAME, claim, judged, name_fits, source, target};
 use crate::rules::{AdmissionResponse, Request};
 use api::datavolume::{DataVolume, Spec};
 use api::fault::Fault;
@@ -8,10 +8,15 @@ use api::fault::Fault;
 /// Whether a DataVolume may be made or changed.
 pub(crate) fn judge(request: &Request) -> AdmissionResponse {
     let refusal = ("spec", "Cannot update DataVolume Spec");
-    judged::<DataVolume>(request, stays, refusal, |volume| {
+    let answer = judged::<DataVolume>(request, stays, refusal, |volume| {
         name_fits(volume.metadata.name.as_deref(), NAME)?;
         spec(&volume.spec, "spec")
-    })
+    });
+    // Annotations change where the spec stays, too.
+    match claim::exports(request) {
+        faults if answer.faults.is_empty() && !faults.is_empty() => AdmissionResponse::no(faults),
+        _ => answer,
+    }
 }
 
 /// Checkpoints of a multi-stage import may follow one another; nothing else changes.
