@@ -1,7 +1,9 @@
-"""The lines about imports in a cluster: the way to the first byte, many at once, and an upload through the proxy.
+"""The lines about imports in a cluster: the way to the first byte, many at once, an upload through the proxy, and an
+image that the node has.
 
  ours    DataVolume ──► virt-controller ──► PVC, pod ──► scheduler, kubelet ──► cdi-worker ──► the first request
- beside  the scheduler and the kubelet alone; the same pods without virt-controller; the same bytes through TLS
+ beside  the scheduler and the kubelet alone; the same pods without virt-controller; the same bytes through TLS; what one does
+         on the node by hand
 
 All of it happens in the cluster of cluster_place.py; the server of small disks is in this process, on the address of
 the host that pods reach.
@@ -31,7 +33,10 @@ STEPS = (
     ("scheduler", "the pod has a node"), ("kubelet, ours", "the first byte is asked for"), ("ours", "its status says so"),
 )
 # The names that --only matches.
-NAMES = ("import: DataVolume to its first byte", "import: blank and small ones at once", "import: upload through the proxy")
+NAMES = (
+    "import: DataVolume to its first byte", "import: blank and small ones at once", "import: upload through the proxy",
+    "import: containerDisk by node pull",
+)
 
 
 def is_about(word):
@@ -41,7 +46,7 @@ def is_about(word):
 
 def measure(at, rounds, only, small, have):
     """The rows whose name holds one of these words; all, without any."""
-    ways = zip(NAMES, (first_byte, at_once, upload))
+    ways = zip(NAMES, (first_byte, at_once, upload, node_pull))
     chosen = [way for name, way in ways if not only or any(word in name for word in only)]
     rows = []
     at.small, at.have = small, have
@@ -155,6 +160,46 @@ def upload(at, rounds):
         "import: upload of qcow2 zlib through cdi-uploadproxy and pod, until the disk is whole", f"{spread(ours)} s",
         f"the same bytes by socat through TLS: {spread(other)} s", f"≤ 1.5 ×: {factor:.2f} ×", factor <= 1.5,
     )
+
+
+def node_pull(at, rounds):
+    """A containerDisk that the node has pulled, from `kubectl create` of a DataVolume to its whole disk; beside, by hand on the node,
+    the same image mounted by containerd and converted."""
+    image, registry = "registry:5000/bench:1", at.tool("info", "registry").strip()
+    settings = at.state / "bench-registries.toml"
+    settings.write_text(f'[host."{registry}"]\nplain-http = true\n')
+    tag = f"docker://{registry}/bench:1"
+    at.run([at.coracle, "build", "--quiet", "--registries", settings, "--format", "keep", "-t", tag, at.have["zlib.qcow2"]])
+    source = {"registry": {"url": f"docker://{image}", "pullMethod": "node"}}
+    size = f"{at.have.disk.stat().st_size * 11 // 10}"
+    ours, other = [], []
+    with at.space("import-node") as space, volumes(at, space) as watch:
+        # The first one brings the image to the node, and is not measured.
+        for number in range(rounds + 1):
+            name = f"disk-{number}"
+            ours.append(made(at, space, [volume(name, source, size)], watch, lambda one: phase(one) == "Succeeded", [name]))
+            at.kubectl("-n", space, "delete", f"dv/{name}", "--timeout=300s")
+            other.append(by_hand(at, image))
+    ours, other = ours[1:], other[1:]
+    factor = statistics.median(other) / statistics.median(ours)
+    yield Row(
+        f"{NAMES[3]}, qcow2 zlib, the image on the node", f"{spread(ours)} s",
+        f"`ctr images mount`, then `qemu-img convert` on the node: {spread(other)} s", f"≥ 5 ×: {factor:.1f} ×", factor >= 5,
+    )
+
+
+def by_hand(at, image):
+    """Seconds on the node for an image of its own store to become a raw disk, where the disks of PVCs lie."""
+    out, folder = at.state / "volumes/bench-by-hand.raw", "/tmp/bench-image"
+    steps = (
+        f"mkdir -p {folder}; ctr -n k8s.io images mount {image} {folder} >/dev/null;"
+        f" qemu-img convert -W -m 8 -t writeback -T writeback -O raw {folder}/disk/* {out}; sync --data {out}"
+    )
+    began = time.monotonic()
+    at.tool("node-exec", "1", "bash", "-euc", steps)
+    seconds = time.monotonic() - began
+    at.tool("node-exec", "1", "bash", "-euc", f"ctr -n k8s.io images unmount --rm {folder} >/dev/null; rm {out}")
+    return seconds
 
 
 # ── Objects ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
