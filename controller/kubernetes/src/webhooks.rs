@@ -632,7 +632,7 @@ mod tests {
     /// An old version of an instance type is shown as the stored one, and judged like it.
     #[test]
     fn instance_types_are_asked_about_in_the_version_that_is_stored() {
-        let all = configuration(false, "here", "");
+        let all = configuration(false, "here", "", true);
         let is_size = |hook: &&Value| hook["rules"][0]["apiGroups"] == json!(["instancetype.kubevirt.io"]);
         let hooks: Vec<&Value> = all.as_array().unwrap().iter().filter(is_size).collect();
         assert_eq!(hooks.len(), 4);
@@ -662,7 +662,7 @@ mod tests {
     /// No other PVC of the cluster is any business of virt-api's, and none waits for it.
     #[test]
     fn pvcs_are_judged_where_they_ask_for_an_export_and_never_wait() {
-        let all = configuration(false, "here", "");
+        let all = configuration(false, "here", "", true);
         let mut hooks = all.as_array().unwrap().iter();
         let hook = hooks.find(|hook| hook["name"] == "pvc-validate.cdi.kubevirt.io").unwrap();
         assert_eq!(hook["failurePolicy"], "Ignore");
@@ -674,6 +674,7 @@ mod tests {
         });
         assert!(conditions.len() == 3 && conditions.contains(&&asks), "{hook}");
     }
+
 
     /// A drain of a node evicts all of its pods: those that are no launchers never wait for virt-api.
     #[test]

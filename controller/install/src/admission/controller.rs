@@ -55,7 +55,7 @@ const OF_OTHERS: [&str; 2] = ["downwardAPI", "projected"];
 /// For whom a token in a pod may be: the certificate authorities of meshes.
 pub(super) const AUDIENCES: [&str; 2] = ["istio-ca", "identity.l5d.io"];
 
-pub(super) fn policies(wishes: &Wishes) -> [Policy; 11] {
+pub(super) fn policies(wishes: &Wishes) -> [Policy; 12] {
     let base = |name, rules, validations| base(wishes, name, rules, validations);
     let mut made = base("kubevirt-controller-pods", vec![rule("", &["pods"], &["CREATE"])], launcher(wishes));
     // It tries out once what the server keeps of a pod, and nothing comes of that.
