@@ -1,7 +1,7 @@
 //! Whether something may be done to a VMI as it is. Pure; messages are upstream's, which scripts look for.
 
 use crate::refused::{Refused, Result, Subject};
-use api::vmi::{ConditionType, Phase, VirtualMachineInstance};
+use api::vmi::{ConditionType, InterfaceStatus, Phase, VirtualMachineInstance};
 use kubernetes::subresources::Action;
 
 /// The VMI, in messages.
@@ -108,13 +108,22 @@ fn is_running_or(vmi: &VirtualMachineInstance, refused: impl FnOnce() -> Refused
 
 /// The address of the guest in the pods' network: of an interface of the spec, whose address virt-handler takes from the
 /// pod. An address of the guest agent's own telling would lead wherever the guest likes; and no pod has one of those that
-/// lead to virt-api itself, to its node, or to the node's cloud.
+/// lead to virt-api itself, to its node, or to the node's cloud. A network of Multus gives a pod whatever address its definition
+/// says, and tenants write definitions: an interface on one is not dialled.
 pub(crate) fn address(vmi: &VirtualMachineInstance) -> Result<std::net::IpAddr> {
     let interfaces = vmi.status.as_ref().map(|status| status.interfaces.as_slice()).unwrap_or_default();
     let is_of_spec = |name: &Option<String>| {
         vmi.spec.domain.devices.interfaces.iter().any(|interface| Some(&interface.name) == name.as_ref())
     };
-    let first = interfaces.iter().find(|interface| is_of_spec(&interface.name));
+    let is_of_multus = |name: &Option<String>| {
+        vmi.spec
+            .networks
+            .iter()
+            .any(|network| Some(&network.name) == name.as_ref() && network.multus.is_some())
+    };
+    let is_pods =
+        |interface: &&InterfaceStatus| is_of_spec(&interface.name) && !is_of_multus(&interface.name);
+    let first = interfaces.iter().find(is_pods);
     let text = first.and_then(|interface| interface.ip_address.as_deref()).filter(|text| !text.is_empty());
     let text = text.ok_or_else(|| Refused::bad_request("no network interfaces are present"))?;
     let address: std::net::IpAddr =
@@ -245,5 +254,25 @@ mod tests {
         let mapped = of(json!([{"name": "default", "ipAddress": "::ffff:10.1.0.7"}]));
         assert_eq!(mapped, Ok([10, 1, 0, 7].into()));
         assert_eq!(of(json!([{"name": "default", "ipAddress": "web"}])), Err(500));
+    }
+
+    #[test]
+    fn an_address_of_a_network_that_a_tenant_defines_is_not_dialled() {
+        let of = |networks: Value, interfaces: Value| {
+            let spec = json!([{"name": "lan", "bridge": {}}, {"name": "default", "masquerade": {}}]);
+            let vmi: VirtualMachineInstance = api::wire::read(json!({
+                "metadata": {"name": "web"},
+                "spec": {"domain": {"devices": {"interfaces": spec}}, "networks": networks},
+                "status": {"interfaces": interfaces},
+            }))
+            .unwrap();
+            address(&vmi).map_err(|refused| refused.status.as_u16())
+        };
+        let lan = json!({"name": "lan", "multus": {"networkName": "lan"}});
+        let told =
+            json!([{"name": "lan", "ipAddress": "10.96.0.1"}, {"name": "default", "ipAddress": "10.1.0.7"}]);
+        assert_eq!(of(json!([lan, {"name": "default", "pod": {}}]), told.clone()), Ok([10, 1, 0, 7].into()));
+        let in_place = json!({"name": "default", "multus": {"networkName": "any", "default": true}});
+        assert_eq!(of(json!([lan, in_place]), told), Err(400));
     }
 }
