@@ -7,6 +7,7 @@
 //!  launcher    the form of a launcher pod                           metadata     labels and annotations that go on
 //!  worker      the form of a worker pod, which moves a disk         polls        what a poll of an image comes to
 //!  uploads, clones   the names by which these are known          instancetypes   how they are found and kept for a VM
+//!  networks    what a launcher pod asks of Multus, and what Multus says
 //!  webhooks    what virt-api is asked, and when                     servers      how each program is reached
 //!  accounts    how the API server knows each program                subresources what may be asked of a VM or a VMI
 //! ```
@@ -28,6 +29,7 @@ pub mod instancetypes;
 pub mod issue;
 pub mod launcher;
 pub mod metadata;
+pub mod networks;
 pub mod objects;
 pub mod plan;
 pub mod polls;

@@ -203,8 +203,15 @@ fn document() -> String {
             Verdict::Supported => rows.put(0, &leaf, ""),
             Verdict::Fixed(value) => rows.put(0, &leaf, &format!(" (`{value}`)")),
             Verdict::Left(whose) => rows.put(3, &leaf, &format!(" ({whose})")),
+            Verdict::Refused(_) if cluster == Verdict::Supported => {
+                rows.put(0, &leaf, " (not `coracle run`)")
+            }
             Verdict::Refused(field) => {
-                assert_eq!(cluster, Verdict::Refused(field.clone()), "{leaf}: refused on a laptop alone");
+                assert_eq!(
+                    cluster,
+                    Verdict::Refused(field.clone()),
+                    "{leaf}: left to others by a cluster alone"
+                );
                 if refusals.insert(field.clone()) {
                     rows.put(1, &field, "");
                 }
@@ -247,7 +254,8 @@ const HEAD: &str = "# What becomes of each field of a VirtualMachineInstance
 Every field of `spec` is one of three: it shapes the domain; it is refused by its name, because it is not supported yet
 or never will be; or it belongs to somebody else (the pod, the scheduler, the cluster, the defaults, the device) and does
 not reach the domain. What a cluster does not do yet and `coracle run` does, or tells in a warning that it belongs to a
-cluster, a cluster refuses by its name. Nothing is silently ignored, and a field that is not in this table is told as unknown.
+cluster, a cluster refuses by its name; what `coracle run` alone refuses is marked so. Nothing is silently ignored, and a
+field that is not in this table is told as unknown.
 
 `coracle run` warns of each field that is left to somebody who is not there. `cdrom.readonly: false` is accepted with a
 warning, since a CD-ROM drive only reads, and so is a guest with more memory than `resources.limits.memory`, unless

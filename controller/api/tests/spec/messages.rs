@@ -139,8 +139,7 @@ fn a_closed_gate_is_said() {
 }
 
 /// What only a person's own computer does yet, or what belongs to a cluster and is not done there.
-const NOT_IN_A_CLUSTER: [(&str, &str, &str); 7] = [
-    ("spec.networks[0]", r#"{"name": "net", "multus": {"networkName": "far"}}"#, "spec.networks[0].multus"),
+const NOT_IN_A_CLUSTER: [(&str, &str, &str); 6] = [
     (
         "spec.domain.memory",
         r#"{"guest": "256Mi", "hugepages": {"pageSize": "2Mi"}}"#,
@@ -182,6 +181,25 @@ fn a_cluster_refuses_what_it_does_not_do_yet() {
         let found = faults(&[bridge, (path, value)], &Settings::of_cluster(&object));
         assert_eq!(found, [(field.to_owned(), "not supported yet".to_owned())], "{path} = {value}");
     }
+}
+
+#[test]
+fn a_network_of_multus_is_for_a_cluster() {
+    let changes = [
+        ("spec.domain.devices.interfaces[0]", r#"{"name": "net", "bridge": {}}"#),
+        ("spec.networks[0]", r#"{"name": "net", "multus": {"networkName": "there/far"}}"#),
+    ];
+    let found = faults_of(&changes, &Settings::of_laptop());
+    let told: Vec<_> = found.iter().map(|fault| (fault.field.as_str(), fault.reason)).collect();
+    assert_eq!(told, [("spec.networks[0].multus", api::fault::Reason::NotSupported)]);
+    assert!(found[0].hint.as_ref().is_some_and(|hint| hint.contains("write pod: {}")), "{found:?}");
+    let mut object = base();
+    for (path, value) in changes {
+        set(&mut object, path, serde_json::from_str::<Value>(value).unwrap());
+    }
+    let machine = check(&object, &Settings::of_cluster(&json!({}))).unwrap();
+    let far = api::machine::network::Network::Multus { name: "there/far".into(), default: false };
+    assert_eq!(machine.interfaces[0].network, far);
 }
 
 #[test]

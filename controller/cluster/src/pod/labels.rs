@@ -30,6 +30,7 @@ pub(super) fn annotations(
 ) -> BTreeMap<String, String> {
     let mut notes = vmi.metadata.annotations.clone();
     notes.retain(|key, _| is_passed(key));
+    notes.extend(super::networks::annotations(machine));
     let mut note = |key: &str, value: String| notes.insert(key.to_owned(), value);
     note("kubevirt.io/domain", machine.name.clone());
     note("kubectl.kubernetes.io/default-container", "compute".to_owned());

@@ -17,6 +17,8 @@
 //!  └─ container guest-console-log, unless nobody wants it: see `log`
 //! ```
 //!
+//! Networks of Multus are annotations: see `networks`.
+//!
 //! virt-handler reads from the pod itself where things are, so only this folder decides. The pod's volumes are
 //! called like the VMI's; should one of those be called `private` or `sockets`, ours gets another name.
 //!
@@ -26,6 +28,7 @@
 mod beside;
 mod labels;
 mod log;
+mod networks;
 mod placement;
 mod probes;
 mod resources;

@@ -136,6 +136,48 @@ fn a_vmi_of_huge_pages_under_emulation() {
 }
 
 #[test]
+fn a_vmi_on_networks_of_multus() {
+    let interfaces = json!([
+        {"name": "red", "bridge": {}}, {"name": "default", "masquerade": {}},
+        {"name": "blue", "bridge": {}, "macAddress": "02-00-00-00-00-2A"},
+    ]);
+    let networks = json!([
+        {"name": "default", "pod": {}}, {"name": "blue", "multus": {"networkName": "lan"}},
+        {"name": "red", "multus": {"networkName": "shared/wan"}},
+    ]);
+    let devices = json!({"autoattachPodInterface": null, "interfaces": interfaces});
+    let pod =
+        render(json!({"spec": {"domain": {"devices": devices}, "networks": networks}}), json!({}), true);
+    let wanted: Value =
+        serde_json::from_str(pod["metadata"]["annotations"]["k8s.v1.cni.cncf.io/networks"].as_str().unwrap())
+            .unwrap();
+    let cards = json!([
+        {"name": "wan", "namespace": "shared", "interface": "podb1f51a511f1"},
+        {"name": "lan", "namespace": "n", "interface": "pod16477688c0e", "mac": "02:00:00:00:00:2a"},
+    ]);
+    assert_eq!(wanted, cards, "in the order of the interfaces");
+    assert!(pod["metadata"]["annotations"]["v1.multus-cni.io/default-network"].is_null());
+    golden("networks", &pod);
+}
+
+#[test]
+fn a_network_in_place_of_the_clusters_is_named_with_its_namespace() {
+    let notes = |written: &str| {
+        let devices = json!({"autoattachPodInterface": null, "interfaces": [{"name": "blue", "bridge": {}}]});
+        let networks = json!([{"name": "blue", "multus": {"networkName": written, "default": true}}]);
+        let spec = json!({"domain": {"devices": devices}, "networks": networks});
+        // What somebody writes on the VMI itself does not go on.
+        let meta = json!({"annotations": {"v1.multus-cni.io/default-network": "kube-system/any", "k8s.v1.cni.cncf.io/networks": "any"}});
+        render(json!({"metadata": meta, "spec": spec}), json!({}), true)["metadata"]["annotations"].clone()
+    };
+    for (written, wanted) in [("lan", "n/lan"), ("shared/lan", "shared/lan")] {
+        let notes = notes(written);
+        assert_eq!(notes["v1.multus-cni.io/default-network"], wanted);
+        assert!(notes["k8s.v1.cni.cncf.io/networks"].is_null());
+    }
+}
+
+#[test]
 fn the_same_vmi_has_the_same_pod() {
     let pods = [render(json!({}), json!({}), true), render(json!({}), json!({}), true)];
     assert_eq!(pods[0], pods[1]);

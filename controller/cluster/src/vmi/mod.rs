@@ -21,6 +21,7 @@
 
 mod eviction;
 mod needs;
+mod networks;
 mod pod_state;
 mod ready;
 mod strangers;
@@ -353,6 +354,7 @@ impl Round<'_> {
         };
         self.hold();
         self.repeat(pod);
+        self.say_networks(pod);
         if pod.is_over() || pod.is_going() {
             return self.pod_ended(pod);
         }
@@ -426,7 +428,7 @@ impl Round<'_> {
             let warning = self.world.warning(pod).filter(|_| !pod_state::is_up(pod))?;
             Some((warning.reason.clone(), warning.message.clone()))
         };
-        match pod_state::trouble(pod).or_else(warned) {
+        match pod_state::trouble(pod).or_else(warned).or_else(|| self.unattached(pod)) {
             Some((reason, message)) => {
                 if self.is_news(&ConditionType::Synchronized) {
                     self.tell(true, "FailedStart", format!("{reason}: {message}"));
@@ -448,6 +450,7 @@ impl Round<'_> {
         if let Some(node) = &pod.node {
             self.say_place(pod, node);
         }
+        self.say_networks(pod);
         if pod.is_over() {
             let since = pod_state::over_since(pod).unwrap_or(self.now);
             match since.checked_add(PATIENCE) {

@@ -8,6 +8,9 @@
 //!  status    what is told about interfaces (pure)
 //! ```
 //!
+//! A network of Multus has a card of its own in the pod, which is found by its name and by nothing that the pod's annotations
+//! say: a tenant may write those.
+//!
 //! **Owns** everything below a pod's network namespace that is ours: names are in `names`. **Called by** the keeper of a
 //! VMI, from a thread that may block, before each hand-over to a launcher. **Guarantees:** a card is not touched
 //! before all it had is kept beside it; a second call changes nothing under a guest that runs.
@@ -25,10 +28,11 @@ mod tap;
 
 pub(crate) use status::status;
 
-use super::error::Result;
+use super::error::{Error, ErrorKind, Result};
 use super::pod::Process;
 use api::launcher::Link;
-use api::machine::Machine;
+use api::machine::network::Network;
+use api::machine::{Interface, Machine};
 use plan::{Given, plan};
 use std::collections::BTreeMap;
 
@@ -38,12 +42,12 @@ pub(crate) fn ready(machine: &Machine, process: &Process) -> Result<BTreeMap<Str
         return Ok(BTreeMap::new());
     }
     namespace::inside(process, || {
-        let open = |e| super::error::Error::io("cannot speak with the kernel about the pod's network", e);
+        let open = |e| Error::io("cannot speak with the kernel about the pod's network", e);
         let mut socket = netlink::Socket::route().map_err(open)?;
         let mut plans = BTreeMap::new();
         // All plans first: a fault in the last interface leaves the first as it was.
         for (position, interface) in machine.interfaces.iter().enumerate() {
-            let card = look::card(&mut socket, &names::card(interface))?;
+            let card = look::card(&mut socket, &names::card(interface)).map_err(|e| of(interface, e))?;
             let given = Given { machine, interface, position, card: &card };
             plans.insert(interface.name.clone(), plan(&given)?);
         }
@@ -55,6 +59,22 @@ pub(crate) fn ready(machine: &Machine, process: &Process) -> Result<BTreeMap<Str
         }
         Ok(plans.into_iter().map(|(name, plan)| (name, plan.link)).collect())
     })
+}
+
+/// A card that lacks, with who should have made it.
+fn of(interface: &Interface, error: Error) -> Error {
+    match &interface.network {
+        Network::Multus { name, .. } if error.kind() == ErrorKind::NotFound => {
+            let what = format!(
+                "{error}. Network {} is of the NetworkAttachmentDefinition {name}, which Multus attaches: the events of the \
+                 launcher pod say what went wrong, its annotation {} what there is",
+                interface.name,
+                kubernetes::networks::ATTACHED
+            );
+            Error::new(ErrorKind::NotFound, what)
+        }
+        _ => error,
+    }
 }
 
 #[cfg(test)]

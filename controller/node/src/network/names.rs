@@ -8,7 +8,7 @@
 
 use api::machine::Interface;
 use api::machine::network::Network;
-use sha2::{Digest, Sha256};
+use kubernetes::networks;
 
 /// The pod's own card.
 pub(crate) const PRIMARY: &str = "eth0";
@@ -17,11 +17,7 @@ pub(crate) const PRIMARY: &str = "eth0";
 pub(crate) fn card(interface: &Interface) -> String {
     match &interface.network {
         Network::Pod { .. } | Network::Multus { default: true, .. } => PRIMARY.to_owned(),
-        Network::Multus { default: false, .. } => {
-            let sum = Sha256::digest(interface.name.as_bytes());
-            let letters: String = sum.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
-            format!("pod{}", letters.chars().take(11).collect::<String>())
-        }
+        Network::Multus { default: false, .. } => networks::card(&interface.name),
     }
 }
 

@@ -193,6 +193,55 @@ fn on_a_bridge_the_guest_takes_the_pods_place() {
     assert_eq!(ready(&machine, &pod.process()).unwrap(), links);
 }
 
+/// The second card is a veth in place of what a plugin of Multus makes: no addresses, and a name that follows from `blue`.
+#[test]
+fn on_a_network_of_multus_the_guest_has_a_card_beside_the_pods() {
+    let Some((world, pod, guest)) = spaces() else { return };
+    let object = serde_json::json!({
+        "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance",
+        "metadata": {"name": "vm", "namespace": "ns"},
+        "spec": {
+            "domain": {
+                "memory": {"guest": "64Mi"}, "firmware": {"uuid": "5d307ca9-b3ef-428c-8861-06e72d69f223"},
+                "devices": {"interfaces": [{"name": "blue", "bridge": {}}, {"name": "default", "masquerade": {}}]}
+            },
+            "networks": [{"name": "default", "pod": {}}, {"name": "blue", "multus": {"networkName": "shared/lan"}}]
+        }
+    });
+    let machine =
+        Machine::handed(&api::wire::read::<api::vmi::VirtualMachineInstance>(object).unwrap()).unwrap();
+    let error = ready(&machine, &pod.process()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound, "it may come");
+    for words in
+        ["no card pod16477688c0e", "Network blue", "NetworkAttachmentDefinition shared/lan", "network-status"]
+    {
+        assert!(error.to_string().contains(words), "{words} is not in {error}");
+    }
+    let untouched = |link: &str| !pod.ip("link show").contains(link);
+    assert!(untouched("k6t-"), "all plans come first");
+
+    world.ip(&format!("link add lan type veth peer name pod16477688c0e netns {}", pod.id()));
+    world.ip("addr add 192.0.2.1/24 dev lan");
+    world.ip("link set lan mtu 1400 up");
+    pod.ip("link set pod16477688c0e address 0a:58:00:00:00:07 mtu 1400 up");
+    let links = ready(&machine, &pod.process()).unwrap();
+    let Some(Link::Tap { name, mac, mtu, dhcp }) = links.get("blue") else { panic!("{links:?}") };
+    assert_eq!((name.as_str(), *mtu, dhcp), ("tap16477688c0e", Some(1400), &None));
+    assert_eq!(mac, "0a:58:00:00:00:07");
+    assert!(pod.ip("link show tap16477688c0e").contains("master k6t-16477688c0e"));
+    assert!(pod.ip("addr show eth0").contains("10.99.0.2/24"), "the pod's own card is as it was");
+    // The guest speaks on the wire of that network with the card's MAC, and has what address it likes.
+    pod.ip(&format!("link add guest type veth peer name eth1 netns {}", guest.id()));
+    pod.ip("link set guest master k6t-16477688c0e up");
+    guest.ip(&format!("link set eth1 address {mac} up"));
+    guest.ip("addr add 192.0.2.9/24 dev eth1");
+    let at_guest = guest.listen("192.0.2.9:80");
+    assert_eq!(heard(&at_guest, world.connect("192.0.2.9:80")), ip("192.0.2.1"));
+    let at_world = world.listen("192.0.2.1:8080");
+    assert_eq!(heard(&at_world, guest.connect("192.0.2.1:8080")), ip("192.0.2.9"));
+    assert_eq!(ready(&machine, &pod.process()).unwrap(), links, "once more changes nothing");
+}
+
 #[test]
 fn whoever_was_killed_while_a_card_was_put_aside_goes_on() {
     let Some((_world, pod, _guest)) = spaces() else { return };

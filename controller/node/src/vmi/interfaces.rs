@@ -6,12 +6,14 @@
 //! | of the spec, on a bridge | the pod's, which the guest has, and behind them what else the guest has there | `domain` |
 //! | the same, seen by the agent (by its MAC) | as above; its name in the guest | `domain, guest-agent` |
 //! | of the guest's own making | the agent's | `guest-agent` |
+//! | on a network of Multus | as on a bridge, without the pod's | also `multus-status`, where virt-controller says so |
 //!
 //! `ipAddress` of an interface of the spec is one of the pod's, or unset: virt-api and others dial it, and the guest agent
 //! says what the guest likes.
 
 use api::launcher::{GuestInfo, GuestInterface};
 use api::vmi::{InterfaceStatus, VirtualMachineInstance};
+use kubernetes::networks::{is_source, sources};
 
 /// Who told of an interface: the domain, …
 const DOMAIN: &str = "domain";
@@ -66,6 +68,9 @@ pub(super) fn interfaces(
                     }
                 }
                 None => one.info_source = Some(DOMAIN.into()),
+            }
+            if before.is_some_and(|before| is_source(before.info_source.as_deref())) {
+                one.info_source = sources(one.info_source.as_deref(), true);
             }
             one
         })
@@ -198,6 +203,11 @@ mod tests {
         let before = [told("pod", Some("02:00:00:00:00:01"), &["10.1.0.7"])];
         let now = interfaces(&before, &[told("pod", None, &[])], None, &vmi());
         assert_eq!(now, before);
+        let attached =
+            [InterfaceStatus { info_source: Some("multus-status".into()), ..told("pod", None, &[]) }];
+        let now = interfaces(&attached, &before, None, &vmi());
+        assert_eq!(line(&now[0]), "pod - 10.1.0.7 [domain, multus-status]");
+        assert_eq!(interfaces(&now, &before, None, &vmi()), now, "again, nothing changes");
         let of_another = [InterfaceStatus {
             name: Some("x".into()),
             info_source: Some("multus-status".into()),

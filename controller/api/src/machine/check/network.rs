@@ -76,8 +76,9 @@ fn network_of(network: &vmi::Network, at: &Path, check: &mut Check<'_>) -> Optio
         });
     }
     let vmi::MultusNetwork { network_name, default, other: _ } = multus.as_ref()?;
-    let hint = "use the network of the pod: write pod: {}";
-    check.not_yet_at(&[Site::Cluster, Site::Laptop], at.child("multus"), hint);
+    let hint = "networks of Multus are made in a cluster; here, write pod: {} for a network of QEMU's, or remove the network \
+                and its interface";
+    check.not_yet_at(&[Site::Laptop], at.child("multus"), hint);
     if network_name.is_empty() {
         check.required(at, "CNI delegating plugin must have a networkName");
     } else if network_name.split('/').any(|part| text::not_a_subdomain(part).is_some())

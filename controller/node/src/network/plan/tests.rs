@@ -144,6 +144,48 @@ fn a_bridge_on_a_network_without_addresses_answers_nobody() {
     assert!(!text(&plan).contains("169.254"), "{}", text(&plan));
 }
 
+/// The card of the network `blue`.
+#[test]
+fn a_network_of_multus_has_links_of_its_own() {
+    let machine = machine(
+        &json!({"name": "blue", "bridge": {}, "macAddress": "02:00:00:00:00:2a"}),
+        &json!({"name": "blue", "multus": {"networkName": "lan"}}),
+    );
+    let mut card = Card { name: names::card(&machine.interfaces[0]), mtu: 8900, ..card(&[], &[]) };
+    let plan_of = |card: &Card| {
+        plan(&Given { machine: &machine, interface: &machine.interfaces[0], position: 1, card })
+    };
+    let bare = plan_of(&card).unwrap();
+    let lines = text(&bare);
+    for line in [
+        "join 16477688c0e-nic to k6t-16477688c0e",
+        "tap tap16477688c0e mtu 8900",
+        "join tap16477688c0e to k6t-16477688c0e",
+    ] {
+        assert!(lines.lines().any(|known| known == line), "{line} is not in\n{lines}");
+    }
+    assert!(lines.starts_with("put pod16477688c0e aside as 16477688c0e-nic "), "{lines}");
+    assert!(!lines.contains("eth0"), "the pod's own card is another's: {lines}");
+    let Link::Tap { name, mac, mtu, dhcp } = &bare.link else { panic!("no tap") };
+    assert_eq!((name.as_str(), mac.as_str(), *mtu), ("tap16477688c0e", "02:00:00:00:00:2a", Some(8900)));
+    assert!(dhcp.is_none(), "its definition has no addresses");
+    // Where it has, the guest is told of them, by a server of this card.
+    card.addresses = vec!["192.0.2.7/24".parse().unwrap()];
+    let told = r#"{"device":"k6t-16477688c0e","server":"169.254.75.11","address":"192.0.2.7","prefix":24,"router":null,"routes":[]}"#;
+    assert_eq!(lease(&plan_of(&card).unwrap()).as_deref(), Some(told));
+}
+
+#[test]
+fn no_network_of_multus_is_masqueraded() {
+    let mut machine = machine(
+        &json!({"name": "blue", "bridge": {}}),
+        &json!({"name": "blue", "multus": {"networkName": "lan"}}),
+    );
+    machine.interfaces[0].binding = Binding::Masquerade;
+    let error = planned(&machine, &card(&["192.0.2.7/24"], &[])).unwrap_err().to_string();
+    assert!(error.contains("masquerade is for the pod network alone"), "{error}");
+}
+
 #[test]
 fn many_queues_are_for_many_processors() {
     let mut machine =
