@@ -24,6 +24,7 @@ mod install;
 mod installer;
 mod instancetypes;
 mod measures;
+mod multus;
 mod network;
 mod nodes;
 mod probes;

@@ -4,7 +4,7 @@ use crate::{tiny, with_disks, with_spec};
 use tests::cluster::Space;
 
 /// The message of a condition, once it holds this.
-fn told(space: &Space, condition: &str, words: &str) {
+pub(crate) fn told(space: &Space, condition: &str, words: &str) {
     let path = format!(".status.conditions[?(@.type==\"{condition}\")].message");
     tests::cluster::until(
         || space.get("vmi/web", &path).contains(words),
