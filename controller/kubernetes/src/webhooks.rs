@@ -624,7 +624,8 @@ mod tests {
                 .iter()
                 .map(|hook| hook["rules"][0]["apiGroups"][0].as_str().unwrap())
                 .collect();
-            let expected: &[&str] = if mutates { &["kubevirt.io"] } else { &["", "kubevirt.io"] };
+            let expected: &[&str] =
+                if mutates { &["kubevirt.io"] } else { &["", "instancetype.kubevirt.io", "kubevirt.io"] };
             assert_eq!(groups, expected.iter().copied().collect());
         }
     }

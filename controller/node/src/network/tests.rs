@@ -120,13 +120,21 @@ fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
+/// What `ip` calls the launcher's user or group: a package of this machine may have given its number a name.
+fn named(database: &str) -> String {
+    let found = Command::new("getent").args([database, "107"]).output().unwrap().stdout;
+    let line = String::from_utf8(found).unwrap();
+    line.split(':').next().filter(|name| !name.is_empty()).unwrap_or("107").to_owned()
+}
+
 #[test]
 fn behind_a_masquerade_the_guest_is_reached_and_reaches() {
     let Some((world, pod, guest)) = spaces() else { return };
     let machine = machine("masquerade");
     let links = ready(&machine, &pod.process()).unwrap();
     let tap = pod.ip("-d link show tap0");
-    for wanted in ["master k6t-eth0", "mtu 1450", "vnet_hdr on", "persist on", "user 107", "group 107"] {
+    let (user, group) = (format!("user {}", named("passwd")), format!("group {}", named("group")));
+    for wanted in ["master k6t-eth0", "mtu 1450", "vnet_hdr on", "persist on", &user, &group] {
         assert!(tap.contains(wanted), "{wanted} is not in {tap}");
     }
     plug(&pod, &guest, "02:00:00:00:00:02", "10.0.2.2/24", "10.0.2.1");
