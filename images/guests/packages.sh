@@ -13,8 +13,8 @@ sources() {
 }
 
 # Writes a tar of the files of packages and of what they depend on; nothing is installed and none of their scripts runs.
-# Usage: unpack TAR ARCHITECTURE PACKAGE,PACKAGE,...
+# Usage: unpack TAR ARCHITECTURE PACKAGE,PACKAGE,... [RELEASE, where it must be a newer one than bookworm]
 unpack() {
-    sources | mmdebstrap --variant=extract --architectures="$2" --include="$3" --format=tar \
+    sources | sed "s/\bbookworm\b/${4:-bookworm}/g" | mmdebstrap --variant=extract --architectures="$2" --include="$3" --format=tar \
         --aptopt='Acquire::Check-Valid-Until "false"' --aptopt='Acquire::Languages "none"' '' "$1" -
 }

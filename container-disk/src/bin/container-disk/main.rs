@@ -7,6 +7,7 @@
 //!  node agent ── connects ───────────────────┘ the kernel says which process listens; its root is the image
 //!
 //!  guest-console-log                   container-disk --tail LOG --while LOCK   what the guest says: `tail`
+//!  virtiofs-NAME                       container-disk --virtiofs SOCKET -- PROGRAM   until QEMU has left: `served`
 //! ```
 //!
 //! It runs where nothing else may be: no libraries, no shell, no folders. So it is built static, needs no other crate
@@ -14,6 +15,7 @@
 //! no word from whoever connects.
 #![allow(unsafe_code)] // the signals of this process and a lock, which no crate here has
 
+mod served;
 mod tail;
 
 use std::fs::{self, File, Permissions};
@@ -34,7 +36,10 @@ fn main() -> ExitCode {
         ["--install", folder] => install(Path::new(folder)),
         ["--copy-path", path] => serve(path),
         ["--tail", log, "--while", lock] => follow(Path::new(log), Path::new(lock)),
-        _ => Err(format!("usage: {NAME} --install FOLDER | --copy-path PATH | --tail LOG --while LOCK")),
+        ["--virtiofs", socket, "--", program @ ..] => share(socket, program),
+        _ => Err(format!(
+            "usage: {NAME} --install FOLDER | --copy-path PATH | --tail LOG --while LOCK | --virtiofs SOCKET -- PROGRAM"
+        )),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -91,6 +96,13 @@ fn serve(path: &str) -> Result<(), String> {
 fn follow(log: &Path, lock: &Path) -> Result<(), String> {
     let signals = hold().map_err(|e| format!("cannot wait for signals: {e}"))?;
     tail::follow(log, lock, io::stdout(), |pause| waited(&signals, pause))
+}
+
+/// Runs the program that serves a file system, as long as it is needed.
+fn share(socket: &str, program: &[&str]) -> Result<(), String> {
+    let signals = hold().map_err(|e| format!("cannot wait for signals: {e}"))?;
+    let connections = || fs::read_to_string("/proc/net/unix");
+    served::run(socket, program, connections, |pause| waited(&signals, pause))
 }
 
 /// Holds back what asks this process to end.
