@@ -11,7 +11,7 @@
 //!                      hypervisor (a trait; libvirt only in the program virt-launcher, or a fake)
 //!
 //!  console  serial console, between one QEMU and many clients; screen  VNC and screenshots; seats  who sees them, who types
-//!  net      DHCP for the guest
+//!  net      DHCP for the guest; redirection  USB devices of clients
 //! ```
 //!
 //! The library links no C library: `libvirt/` belongs to the program `virt-launcher` alone.
@@ -23,6 +23,7 @@ pub mod error;
 pub mod hypervisor;
 pub mod net;
 pub mod node;
+pub mod redirection;
 pub mod root;
 pub mod screen;
 pub mod seats;

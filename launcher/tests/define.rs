@@ -53,8 +53,8 @@ fn qemu_starts_the_domains() {
     let place = Place::new();
     let mut script = String::new();
     let mut names = Vec::new();
-    // Taps and huge pages are the host's to give.
-    let absent = ["hugepages", "taps", "transitional", "kvm"];
+    // Taps and huge pages are the host's to give, and a file system's socket is virtiofsd's.
+    let absent = ["hugepages", "taps", "transitional", "kvm", "filesystems", "filesystems-i440fx"];
     for (name, xml) in goldens("whole").into_iter().filter(|(name, _)| !absent.contains(&name.as_str())) {
         // Each its own port, so that other programs of this host are not in the way.
         let xml = forwards_to_free_ports(&xml);
@@ -104,7 +104,9 @@ fn around(name: &str, part: &str) -> String {
     let has = |element: &str| part.lines().any(|line| line.starts_with(&format!("<{element}")));
     let inside =
         ["disk", "controller", "interface", "serial", "console", "channel", "input", "graphics", "video"];
-    let inside = [&inside[..], &["watchdog", "memballoon", "rng", "panic"]].concat();
+    let inside =
+        [&inside[..], &["watchdog", "memballoon", "rng", "panic", "filesystem", "sound", "redirdev"]]
+            .concat();
     let mut devices = String::new();
     let mut domain = String::new();
     let mut into_devices = false;

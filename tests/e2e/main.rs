@@ -34,6 +34,7 @@ mod removal;
 mod replicas;
 mod rights;
 mod settings;
+mod shares;
 mod strategies;
 mod trust;
 mod uploads;

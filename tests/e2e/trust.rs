@@ -286,7 +286,23 @@ fn a_stolen_token_of_virt_controller_makes_no_way_into_a_node() {
             ]}}]);
         })
     };
-    refused(&token("", "virt-launcher-d"), "no token of a service account");
+    // A VMI's serviceAccount volume: for containers with the launcher's rights, and never where Kubernetes' and our own
+    // accounts are.
+    token("", "virt-launcher-f").ok();
+    let with_token = |pod: &mut serde_json::Value| {
+        pod["spec"]["volumes"] = serde_json::json!([{"name": "token", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}]);
+        pod["spec"]["containers"][0]["volumeMounts"] =
+            serde_json::json!([{"name": "token", "mountPath": "/token"}]);
+    };
+    for namespace in ["kubevirt", "kube-system"] {
+        let ran = thief.reads(&made("virt-launcher-d", &with_token), &["-n", namespace, "create", "-f", "-"]);
+        refused(&ran, "none of the accounts of Kubernetes and KubeVirt");
+    }
+    let of_another = |pod: &mut serde_json::Value| {
+        with_token(pod);
+        pod["spec"]["containers"][0]["securityContext"]["runAsUser"] = 1000.into();
+    };
+    refused(&pod("virt-launcher-d", &of_another), "shows tokens of service accounts");
     refused(&token("https://kubernetes.default.svc", "virt-launcher-d"), "no token of a service account");
     token("istio-ca", "virt-launcher-e").ok();
     // An account of ours, where they are: a program in the pod would reach it without any volume.

@@ -503,12 +503,13 @@ fn what_is_not_served_is_refused_by_its_name() {
         (&["memory-dump", "remove", "web"], "virtualmachines/removememorydump"),
         (&["objectgraph", "web"], "virtualmachines/objectgraph"),
         (&["objectgraph", "--vmi", "web"], "virtualmachineinstances/objectgraph"),
-        (&["usbredir", "web", "--no-launch"], "virtualmachineinstances/usbredir"),
         (&["guestfs", "extra"], "guestfs"),
     ];
     for (args, resource) in verbs {
         virtctl.refuses(args, &format!("the subresource {resource} is not supported"));
     }
+    // Served, of a VMI that has places for USB devices of clients.
+    virtctl.refuses(&["usbredir", "web", "--no-launch"], "Not configured with USB Redirection");
     // There is no such kind, which virtctl asks for itself.
     virtctl.refuses(&["migrate-cancel", "web"], "");
     // The status, which virtctl does not tell.

@@ -16,6 +16,7 @@
 //! POST /v1/guest/thaw           {}                   and /ping
 //! GET  /v1/console[?WAY]        Upgrade: coracle-stream; the serial console, last screen first
 //! GET  /v1/vnc[?WAY]            Upgrade: coracle-stream; RFB
+//! GET  /v1/usbredir             Upgrade: coracle-stream; usbredir, of a USB device that the client has
 //! ```
 //!
 //! Without a WAY a stream is only read. `write` types, unless another client does; `take` types in its place, and the other
@@ -57,6 +58,9 @@ pub struct Resolved {
     /// from elsewhere.
     #[serde(default)]
     pub volumes: BTreeMap<String, Source>,
+    /// By the name of the file system: the socket on which virtiofsd waits for QEMU.
+    #[serde(default)]
+    pub filesystems: BTreeMap<String, PathBuf>,
     /// By the name of the interface.
     #[serde(default)]
     pub interfaces: BTreeMap<String, Link>,

@@ -6,8 +6,18 @@ pub use api::launcher::USER;
 /// What a container of a launcher's pod may have of root's capabilities; all others are dropped.
 pub const CAPABILITIES: [&str; 1] = ["NET_BIND_SERVICE"];
 /// The kinds of volumes that a launcher's pod has.
-pub const VOLUMES: [&str; 6] =
-    ["emptyDir", "image", "persistentVolumeClaim", "secret", "configMap", "hostPath"];
+pub const VOLUMES: [&str; 8] = [
+    "emptyDir",
+    "image",
+    "persistentVolumeClaim",
+    "secret",
+    "configMap",
+    "hostPath",
+    "downwardAPI",
+    "projected",
+];
+/// The option of a container that serves a file system: the socket on which it does, called like the volume.
+pub const VIRTIOFS: &str = "--virtiofs";
 /// Where a launcher sees the image of a kernel.
 pub const KERNEL: &str = "/var/run/kubevirt-kernel-boot";
 /// What the image of a kernel is held out as.

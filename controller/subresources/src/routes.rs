@@ -267,7 +267,7 @@ impl Routes {
                 let wakes = query::is(query, "moveCursor");
                 running::screenshot(&launcher()?, vmi, wakes).await
             }
-            Action::Console | Action::Vnc => {
+            Action::Console | Action::Vnc | Action::UsbRedir => {
                 let wanted = wanted?;
                 vmi::permits(vmi, action)?;
                 let way = Way::of(action, query)?;

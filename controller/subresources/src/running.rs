@@ -114,7 +114,7 @@ impl Way {
     }
 }
 
-/// The stream of a console or of a screen.
+/// The stream of a console, of a screen, or of a USB device.
 pub(crate) async fn stream(
     launcher: &Client,
     vmi: &VirtualMachineInstance,
@@ -123,10 +123,13 @@ pub(crate) async fn stream(
 ) -> Result<Stream> {
     let opened = match action {
         Action::Vnc => launcher.vnc(way.access).await,
+        Action::UsbRedir => launcher.usbredir().await,
         _ => launcher.console(way.access).await,
     };
     opened.map_err(|error| match error.status() {
         Some(409) if way.preserves => Refused::unavailable("Active VNC connection. Request denied."),
+        // Its places are few, and may be free again soon.
+        Some(409) if action == Action::UsbRedir => Refused::unavailable(error.to_string()),
         _ => failed(vmi, &error),
     })
 }
@@ -209,6 +212,17 @@ mod tests {
             let retry = answer.headers().get(header::RETRY_AFTER);
             assert_eq!((answer.status().as_u16(), retry.is_some()), (429, true), "{body}");
             assert!(body.contains("taken"), "{body}");
+        }
+    }
+
+    #[tokio::test]
+    async fn places_for_usb_devices_that_are_taken_may_be_free_again() {
+        let vmi = api::wire::read(json!({"metadata": {"name": "web"}, "spec": {}})).unwrap();
+        let way = || Way::of(Action::UsbRedir, None).unwrap();
+        for (answer, status) in [("409 Conflict", 503), ("404 Not Found", 409)] {
+            let (launcher, _folder) = answers(answer);
+            let refused = stream(&launcher, &vmi, Action::UsbRedir, way()).await.unwrap_err();
+            assert_eq!(refused.status, status, "{}", refused.message);
         }
     }
 

@@ -13,7 +13,6 @@ pub(crate) fn instead(subresource: &Subresource) -> Option<&'static str> {
         Action::Backup | Action::RedefineCheckpoint => {
             "incremental backups do not work yet; copy the PVC of the stopped VM"
         }
-        Action::UsbRedir => "USB devices of a client cannot be redirected yet",
         Action::Vsock => "VSOCK is not attached to VMs yet; use a port of the guest (portforward)",
         Action::SevFetchCertChain
         | Action::SevQueryLaunchMeasurement

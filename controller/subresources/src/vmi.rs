@@ -38,6 +38,12 @@ pub(crate) fn permits(vmi: &VirtualMachineInstance, action: Action) -> Result<()
             }
             is_running_or(vmi, || Refused::bad_request("VMI is not running"))
         }
+        Action::UsbRedir => {
+            if devices.client_passthrough.is_none() {
+                return Err(Refused::conflict(subject(vmi), "Not configured with USB Redirection"));
+            }
+            is_running_or(vmi, || Refused::bad_request("VMI is not running"))
+        }
         Action::PortForward => {
             if is(vmi, &ConditionType::Paused) {
                 return Err(Refused::conflict(subject(vmi), "VMI is paused"));
@@ -163,6 +169,7 @@ mod tests {
             "devices": {"autoattachSerialConsole": false, "autoattachGraphicsDevice": false},
             "features": {"acpi": {"enabled": false}},
         }});
+        let usb = json!({"domain": {"devices": {"clientPassthrough": {}}}});
         let probed = json!({"domain": {"devices": {}}, "livenessProbe": {"tcpSocket": {"port": 22}}});
         for (action, spec, phase, conditions, wanted) in [
             (Action::Console, &none, "Running", &[][..], "ok"),
@@ -171,6 +178,9 @@ mod tests {
             (Action::Console, &none, "Scheduled", &[], "400 VMI is not running"),
             (Action::Vnc, &bare, "Running", &[], "400 No graphics devices are present."),
             (Action::Vnc, &none, "Pending", &[], "400 VMI is not running"),
+            (Action::UsbRedir, &none, "Running", &[], "409 Not configured with USB Redirection"),
+            (Action::UsbRedir, &usb, "Scheduled", &[], "400 VMI is not running"),
+            (Action::UsbRedir, &usb, "Running", &[], "ok"),
             (Action::Pause, &none, "Running", &[], "ok"),
             (Action::Pause, &none, "Scheduled", &[], "409 VM is not running"),
             (Action::Pause, &none, "Running", &["Paused"], "409 VMI is already paused"),

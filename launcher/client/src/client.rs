@@ -265,6 +265,11 @@ impl<P> Client<P> {
         self.stream(&format!("/v1/vnc{}", how.query())).await
     }
 
+    /// A place for a USB device of the client: usbredir.
+    pub async fn usbredir(&self) -> Result<Stream> {
+        self.stream("/v1/usbredir").await
+    }
+
     // ---- Requests ----
 
     fn get<'a>(&self, path: &'a str) -> Question<'a> {

@@ -1,21 +1,28 @@
-//! The channel to the guest agent, always: whether an agent is there shows only once the guest runs.
+//! Channels: to the guest agent, always: whether an agent is there shows only once the guest runs; and of metrics, where the
+//! guest may ask for some. Each has its port of the controller.
 
 use super::error::DomainError;
 use super::xml::Element;
 use super::{Domain, text};
+use std::path::Path;
 
 impl Domain<'_> {
-    pub(super) fn channel(&self) -> Result<Element, DomainError> {
-        let path = text(&self.host.agent, "the socket of the guest agent")?;
-        let address = Element::new("address")
-            .at("type", "virtio-serial")
-            .at("controller", 0)
-            .at("bus", 0)
-            .at("port", 1);
-        Ok(Element::new("channel")
-            .at("type", "unix")
-            .and(Element::new("source").at("mode", "bind").at("path", path))
-            .and(Element::new("target").at("type", "virtio").at("name", "org.qemu.guest_agent.0"))
-            .and(address))
+    pub(super) fn channels(&self) -> Result<Vec<Element>, DomainError> {
+        let agent = channel(&self.host.agent, "the socket of the guest agent", "org.qemu.guest_agent.0", 1)?;
+        let metrics =
+            self.host.metrics.as_deref().map(|socket| {
+                channel(socket, "spec.domain.devices.downwardMetrics", "org.github.vhostmd.1", 2)
+            });
+        Ok([Some(agent), metrics.transpose()?].into_iter().flatten().collect())
     }
+}
+
+fn channel(socket: &Path, what: &str, name: &str, port: u32) -> Result<Element, DomainError> {
+    let address =
+        Element::new("address").at("type", "virtio-serial").at("controller", 0).at("bus", 0).at("port", port);
+    Ok(Element::new("channel")
+        .at("type", "unix")
+        .and(Element::new("source").at("mode", "bind").at("path", text(socket, what)?))
+        .and(Element::new("target").at("type", "virtio").at("name", name))
+        .and(address))
 }

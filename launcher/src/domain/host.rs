@@ -11,8 +11,12 @@ pub struct Host {
     pub accelerator: Accelerator,
     /// By the disk's name; every disk of the VM is here, a CD-ROM without media as [`DiskLocation::Nothing`].
     pub disks: BTreeMap<String, DiskLocation>,
+    /// By the file system's name, the socket on which virtiofsd waits for QEMU; every file system of the VM is here.
+    pub filesystems: BTreeMap<String, PathBuf>,
     /// By the interface's name; every interface of the VM is here.
     pub links: BTreeMap<String, Link>,
+    /// The sockets on which QEMU waits for USB devices of clients, where the VM takes some.
+    pub usb_redirection: Vec<PathBuf>,
     /// A kernel that is started without a boot loader.
     pub kernel: Option<Kernel>,
     /// EFI firmware, where the VM starts with EFI.
@@ -24,6 +28,8 @@ pub struct Host {
     /// The socket on which QEMU serves the channel to the guest agent. (libvirt's own path for it is so long that the folder
     /// of a VM could have 29 letters; a socket's path ends at 107.)
     pub agent: PathBuf,
+    /// The socket on which QEMU serves the channel of metrics, where the VM has one.
+    pub metrics: Option<PathBuf>,
 }
 
 /// The location of a disk's bytes.
@@ -41,20 +47,31 @@ pub enum DiskLocation {
         direct: bool,
         /// True if all its blocks are allocated: then nothing is discarded.
         preallocated: bool,
-        /// The logical and physical block sizes of the volume, for a disk that matches them.
-        blocks: Option<(u32, u32)>,
+        /// The block sizes of the volume, for a disk that matches them.
+        blocks: Option<Blocks>,
     },
     /// A block device.
     Block {
         /// The device.
         path: PathBuf,
-        /// Its logical and physical block sizes.
-        blocks: (u32, u32),
+        /// Its block sizes.
+        blocks: Blocks,
         /// True if it can be opened past the host's cache (O_DIRECT).
         direct: bool,
     },
     /// A CD-ROM without media.
     Nothing,
+}
+
+/// The block sizes of a volume, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Blocks {
+    /// What is addressed.
+    pub logical: u32,
+    /// What is written at once.
+    pub physical: u32,
+    /// What is discarded at once, where the volume says so.
+    pub discard: Option<u32>,
 }
 
 /// EFI firmware.

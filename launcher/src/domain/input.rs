@@ -12,7 +12,7 @@ impl Domain<'_> {
     pub(super) fn inputs(&self) -> Result<Vec<Element>, DomainError> {
         let usb_disks = self.machine.disks.iter().filter(|disk| disk.bus == Bus::Usb).count();
         let usb_inputs = self.machine.inputs.iter().filter(|input| !input.virtio).count();
-        if usb_disks + usb_inputs > USB_PORTS {
+        if usb_disks + usb_inputs + self.host.usb_redirection.len() > USB_PORTS {
             return Err(DomainError::NoRoom {
                 what: "USB devices",
                 limit: USB_PORTS,

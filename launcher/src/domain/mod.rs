@@ -6,7 +6,7 @@
 //!                                        │
 //!            one file per device ◄───────┘   memory cpu os features clock sysinfo metadata
 //!                    │                       controller disk/ interface usernet video input serial channel
-//!                    ▼                       rng watchdog balloon panic
+//!                    ▼                       rng watchdog balloon panic filesystem sound redirection
 //!            xml (escapes, always) ─► text
 //! ```
 //!
@@ -24,6 +24,7 @@ mod cpu;
 mod disk;
 mod error;
 mod features;
+mod filesystem;
 pub mod host;
 mod input;
 mod interface;
@@ -34,9 +35,12 @@ mod panic;
 mod pci;
 mod pci_devices;
 mod qemu_arguments;
+mod redirection;
 mod rng;
 mod serial;
+mod sound;
 mod sysinfo;
+mod tags;
 mod threads;
 mod usernet;
 mod video;
@@ -47,6 +51,7 @@ mod xml;
 mod tests;
 
 pub use error::{DomainError, Pci};
+pub use tags::tagged;
 
 use api::launcher::Accelerator;
 use api::machine::{Machine, Reboot};
@@ -129,13 +134,16 @@ impl<'a> Domain<'a> {
         for position in 0..self.machine.disks.len() {
             devices = devices.and(self.disk(position, qemu_arguments)?);
         }
+        devices = devices.with(self.filesystems()?);
         for position in 0..self.machine.interfaces.len() {
             devices = devices.with(self.interface(position, qemu_arguments)?);
         }
         Ok(devices
             .with(self.serial()?)
-            .and(self.channel()?)
+            .with(self.channels()?)
             .with(self.inputs()?)
+            .with(self.redirections()?)
+            .with(self.sound())
             .with(self.video()?)
             .with(self.watchdog())
             .and(self.balloon())

@@ -93,6 +93,7 @@ fn may_boot(disk: &Disk) -> bool {
         Volume::Ephemeral { .. } | Volume::Host { .. } | Volume::Empty { .. } => true,
         Volume::NoCloud(_) | Volume::ConfigDrive(_) => false,
         Volume::ConfigMap { .. } | Volume::Secret { .. } | Volume::Sysprep { .. } => false,
-        Volume::NoDisc => false,
+        Volume::DownwardApi { .. } | Volume::ServiceAccount { .. } | Volume::ContainerPath { .. } => false,
+        Volume::NoDisc | Volume::DownwardMetrics => false,
     }
 }

@@ -9,11 +9,12 @@
 //!  03-05  root ports 9-32                      03-0a  interfaces, one a slot
 //!  06-0b  usb scsi serial balloon rng watchdog 0b-10  the same
 //!  0c     inputs, 8                            11     inputs, 8
-//!  0e     panic                                12     sata controllers 1-8
-//!                                              13     panic
-//!  10-17  virtio disks, 8 a slot               14-17  virtio disks, 8 a slot
-//!  18-1e  free                                 18-1f  free, and for hotplugged devices
-//!  1f     chipset, sata controllers 1-5
+//!  0d     file systems, 8                      12     sata controllers 1-8
+//!  0e     panic                                13     panic
+//!  0f     sound                                14-17  virtio disks, 8 a slot
+//!  10-17  virtio disks, 8 a slot               18-1d  free, and for hotplugged devices
+//!  18-1e  free                                 1e     file systems, 8
+//!  1f     chipset, sata controllers 1-5        1f     sound
 //! ```
 //!
 //! - A kind of device has a range of its own, and its devices stand there by their position among those of the kind
@@ -116,7 +117,7 @@ impl Places {
                 second: who,
                 free: match self.chipset {
                     Chipset::Q35 => "0000:00:18.0 to 0000:00:1e.0 are free for such requests",
-                    Chipset::I440fx => "0000:00:18.0 to 0000:00:1f.0 are free for such requests",
+                    Chipset::I440fx => "0000:00:18.0 to 0000:00:1d.0 are free for such requests",
                 },
             });
         }
@@ -205,6 +206,8 @@ fn home(chipset: Chipset, device: PciDevice) -> Result<PciAddress, DomainError> 
         PciDevice::Sata(n) if n >= 8 => return Err(no_room(48)),
         PciDevice::Sata(_) => (0x12, 8, 8),
         PciDevice::Panic => (pick(0x0e, 0x13), 1, 1),
+        PciDevice::Filesystem(_) => (pick(0x0d, 0x1e), 8, 8),
+        PciDevice::Sound => (pick(0x0f, 0x1f), 1, 1),
         PciDevice::Disk(_) => (pick(0x10, 0x14), if q35 { 64 } else { 32 }, 8),
     };
     let n = device.number();

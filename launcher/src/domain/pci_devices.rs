@@ -17,6 +17,8 @@ pub(super) enum PciDevice {
     Input(usize),
     Sata(usize),
     Panic,
+    Filesystem(usize),
+    Sound,
     Disk(usize),
 }
 
@@ -46,16 +48,24 @@ impl PciDevice {
             | PciDevice::Interface(n)
             | PciDevice::Input(n)
             | PciDevice::Sata(n)
+            | PciDevice::Filesystem(n)
             | PciDevice::Disk(n) => n,
             PciDevice::Video | PciDevice::Usb | PciDevice::Scsi | PciDevice::Serial => 0,
             PciDevice::Balloon | PciDevice::Rng | PciDevice::Watchdog | PciDevice::Panic => 0,
+            PciDevice::Sound => 0,
         }
     }
 
     /// True if the kind shares slots. Each slot is marked so from the beginning, so that a further device leaves the first
     /// alone.
     pub(super) fn in_range(self) -> bool {
-        matches!(self, PciDevice::Port(_) | PciDevice::Input(_) | PciDevice::Sata(_) | PciDevice::Disk(_))
+        match self {
+            PciDevice::Port(_) | PciDevice::Input(_) | PciDevice::Sata(_) => true,
+            PciDevice::Filesystem(_) | PciDevice::Disk(_) => true,
+            PciDevice::Video | PciDevice::Interface(_) | PciDevice::Usb | PciDevice::Scsi => false,
+            PciDevice::Serial | PciDevice::Balloon | PciDevice::Rng | PciDevice::Watchdog => false,
+            PciDevice::Panic | PciDevice::Sound => false,
+        }
     }
 
     /// The name of the kind in errors.
@@ -65,9 +75,11 @@ impl PciDevice {
             PciDevice::Input(_) => "virtio input devices",
             PciDevice::Sata(_) => "SATA disks",
             PciDevice::Disk(_) => "virtio disks",
+            PciDevice::Filesystem(_) => "file systems",
             PciDevice::Port(_) => "root ports",
             PciDevice::Video | PciDevice::Usb | PciDevice::Scsi | PciDevice::Serial => "controllers",
             PciDevice::Balloon | PciDevice::Rng | PciDevice::Watchdog | PciDevice::Panic => "devices",
+            PciDevice::Sound => "devices",
         }
     }
 }
@@ -94,6 +106,10 @@ pub(super) fn requests(machine: &Machine) -> Vec<PciRequest> {
     plain(machine.rng, PciDevice::Rng, "the source of randomness");
     plain(machine.watchdog.is_some(), PciDevice::Watchdog, "the watchdog");
     plain(machine.panics.contains(&Panic::Pvpanic), PciDevice::Panic, "the panic device");
+    plain(machine.sound.is_some(), PciDevice::Sound, "the sound card");
+    for n in 0..machine.filesystems.len() {
+        plain(true, PciDevice::Filesystem(n), "a file system");
+    }
     for n in 0..machine.inputs.iter().filter(|input| input.virtio).count() {
         plain(true, PciDevice::Input(n), "an input device");
     }
@@ -137,7 +153,9 @@ pub(super) fn sata_controllers(machine: &Machine) -> usize {
 
 /// True if there is a device for a USB controller.
 pub(super) fn has_usb(machine: &Machine) -> bool {
-    machine.disks.iter().any(|disk| disk.bus == Bus::Usb) || machine.inputs.iter().any(|input| !input.virtio)
+    machine.usb_redirection
+        || machine.disks.iter().any(|disk| disk.bus == Bus::Usb)
+        || machine.inputs.iter().any(|input| !input.virtio)
 }
 
 /// True if there is a SCSI controller: for SCSI disks, and for hotplug.

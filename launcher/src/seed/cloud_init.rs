@@ -32,6 +32,8 @@ pub struct Identity<'a> {
     pub uuid: &'a str,
     /// The hostname of the guest.
     pub hostname: &'a str,
+    /// Its devices that have tags.
+    pub devices: &'a [serde_json::Value],
 }
 
 impl<'a> Identity<'a> {
@@ -42,6 +44,7 @@ impl<'a> Identity<'a> {
             namespace: &machine.namespace,
             uuid: &machine.firmware.uuid,
             hostname: &machine.hostname,
+            devices: &[],
         }
     }
 }

@@ -22,6 +22,9 @@ pub fn files(identity: &Identity<'_>, given: &Given) -> Result<Files> {
     if let Some(keys) = given.numbered_keys() {
         meta.insert("public_keys".to_owned(), keys);
     }
+    if !identity.devices.is_empty() {
+        meta.insert("devices".to_owned(), Value::Array(identity.devices.to_vec()));
+    }
     let mut files = Files::new();
     files.add("openstack/latest/meta_data.json", Value::Object(meta).to_string())?;
     if let Some(user) = &given.user_data {

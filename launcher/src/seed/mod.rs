@@ -5,7 +5,8 @@
 //!      │
 //!      ├─ nocloud      cidata               meta-data, user-data, network-config        ┐
 //!      ├─ configdrive  config-2             openstack/latest/…                          ├─► Files ─► iso ─► iso_file
-//!      ├─ files        cfgdata, or its own  all keys of a config map or a secret        │   (a value)       (.partial,
+//!      ├─ files        cfgdata, or its own  all keys of a config map or a secret, files │   (a value)       (.partial,
+//!      │                                    of a service account, fields of the VMI     │
 //!      └─ sysprep      unattendCD           the same, with answers for Windows' setup   ┘                    renamed)
 //! ```
 //!
@@ -23,6 +24,7 @@ pub mod nocloud;
 pub mod sysprep;
 pub mod tree;
 
+use crate::domain;
 use crate::error::{Error, Result};
 use api::launcher::{Resolved, Source};
 use api::machine::{Credential, Machine, Volume};
@@ -67,6 +69,10 @@ pub fn of(
         Volume::Secret { name, label, .. } => {
             seed(label.as_deref().unwrap_or(files::LABEL), files(&format!("secret {name:?}"))?)
         }
+        Volume::DownwardApi { label, .. } => {
+            seed(label.as_deref().unwrap_or(files::LABEL), files("fields of the VMI")?)
+        }
+        Volume::ServiceAccount { name } => seed(files::LABEL, files(&format!("service account {name:?}"))?),
         Volume::Sysprep { source } => {
             let files = files(&sysprep::shown(source))?;
             sysprep::check(&files, source).map_err(named)?;
@@ -78,6 +84,8 @@ pub fn of(
         | Volume::Ephemeral { .. }
         | Volume::Empty { .. }
         | Volume::NoDisc
+        | Volume::ContainerPath { .. }
+        | Volume::DownwardMetrics
         | Volume::Host { .. } => Ok(None),
     }
 }
@@ -91,7 +99,10 @@ pub fn make(
     path: &Path,
     seconds: u64,
 ) -> Result<bool> {
-    match of(&Identity::of(machine), &machine.credentials, name, volume, resolved)? {
+    let devices = domain::tagged(machine, &resolved.interfaces);
+    let devices = devices.map_err(|e| cannot(name, Error::refused(e.to_string())))?;
+    let identity = Identity { devices: &devices, ..Identity::of(machine) };
+    match of(&identity, &machine.credentials, name, volume, resolved)? {
         Some(seed) => iso_file::write(&seed, path, seconds).map(|()| true).map_err(|e| cannot(name, e)),
         None => Ok(false),
     }

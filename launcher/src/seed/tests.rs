@@ -14,6 +14,7 @@ const IDENTITY: Identity<'_> = Identity {
     namespace: "default",
     uuid: "5d307ca9-b3ef-428c-8861-06e72d69f223",
     hostname: "vm-host",
+    devices: &[],
 };
 
 fn folder(files: &[(&str, &str)]) -> TempDir {
@@ -99,6 +100,17 @@ fn a_config_drive_has_its_files() {
         text(&seed, paths[0]),
         r#"{"hostname":"vm-host","instance_id":"vm.default","local_hostname":"vm-host","public_keys":{"0":"ssh-ed25519 A"},"uuid":"5d307ca9-b3ef-428c-8861-06e72d69f223"}"#
     );
+}
+
+#[test]
+fn a_config_drive_names_the_devices_that_have_tags() {
+    let devices = [serde_json::json!({"type": "nic", "tags": ["fast"]})];
+    let identity = Identity { devices: &devices, ..IDENTITY };
+    let volume = Volume::ConfigDrive(CloudInit { user_data: None, network_data: None });
+    let seed = of(&identity, &[], "seed", &volume, &Resolved::default()).unwrap().unwrap();
+    let meta: serde_json::Value =
+        serde_json::from_str(text(&seed, "openstack/latest/meta_data.json")).unwrap();
+    assert_eq!(meta["devices"], serde_json::json!(devices));
 }
 
 #[test]

@@ -92,6 +92,7 @@ async fn done(
         Route::GuestPing => guest(service, |guest| guest.ping().map(|()| json!({}))).await,
         Route::Console { mode } => stream::console(service, request, mode),
         Route::Vnc { mode } => stream::vnc(service, request, mode).await,
+        Route::UsbRedir => stream::usbredir(service, request).await,
     }
 }
 

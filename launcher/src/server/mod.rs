@@ -19,9 +19,11 @@ mod stream;
 use crate::console::log::Log;
 use crate::console::{Lines, Options, Relay};
 use crate::error::{Error, ErrorKind, Result};
+use crate::redirection::{self, Redirection};
 use crate::root::socket_path;
 use crate::screen::Screen;
 use crate::vm::Handle;
+use crate::vm::metrics;
 use crate::vm::thaw::Thaw;
 use api::launcher::Info;
 use hyper::server::conn::http1;
@@ -54,6 +56,7 @@ pub struct Service {
     pub(crate) questions: Arc<Semaphore>,
     pub(crate) console: Relay,
     pub(crate) screen: Screen,
+    pub(crate) redirection: Redirection,
     pub(crate) thaw: Thaw,
 }
 
@@ -64,9 +67,11 @@ impl Service {
         let log = Log::new(root.serial_log(), LOG);
         let console = Relay::start(lines, Options { log: Some(log), ..Options::default() });
         let screen = Screen::new(root.socket("vnc"), VIEWERS)?;
+        let redirection = Redirection::new(redirection::sockets(root));
         let questions = Arc::new(Semaphore::new(QUESTIONS));
         let thaw = Thaw::start(handle.clone());
-        Ok(Service { handle, info: Arc::new(info), questions, console, screen, thaw })
+        metrics::start(handle.clone());
+        Ok(Service { handle, info: Arc::new(info), questions, console, screen, redirection, thaw })
     }
 
     /// Gives the last bytes of the console to its readers.

@@ -21,6 +21,7 @@ pub(super) enum Route {
     GuestPing,
     Console { mode: Mode },
     Vnc { mode: Mode },
+    UsbRedir,
 }
 
 /// The fault of a request without a route.
@@ -60,6 +61,7 @@ pub(super) fn route(method: &Method, path: &str, query: Option<&str>) -> Result<
         "/v1/guest/ping" => (Method::POST, Route::GuestPing),
         "/v1/console" => (Method::GET, Route::Console { mode }),
         "/v1/vnc" => (Method::GET, Route::Vnc { mode }),
+        "/v1/usbredir" => (Method::GET, Route::UsbRedir),
         _ => return Err(Wrong::NotFound),
     };
     match wanted {
@@ -85,6 +87,7 @@ mod tests {
         );
         assert_eq!(route(&Method::GET, "/v1/vnc", Some("take&alone")), Ok(Route::Vnc { mode: Mode::Alone }));
         assert_eq!(route(&Method::GET, "/v1/vnc", Some("alone")), Ok(Route::Vnc { mode: Mode::Read }));
+        assert_eq!(route(&Method::GET, "/v1/usbredir", None), Ok(Route::UsbRedir));
         assert_eq!(route(&Method::GET, "/v1/vm", None), Err(Wrong::Method("PUT")));
         assert_eq!(route(&Method::GET, "/v2/vm", None), Err(Wrong::NotFound));
     }

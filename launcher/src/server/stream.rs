@@ -1,4 +1,4 @@
-//! Streams that leave HTTP: the serial console and the screen.
+//! Streams that leave HTTP: the serial console, the screen, and USB devices of clients.
 //!
 //! The console ends with the VM: a client that wants the next start's console asks again.
 //! A place is reserved before HTTP is left, so that a refusal is an HTTP answer.
@@ -68,6 +68,16 @@ pub(super) async fn vnc(
     upgrades(&request)?;
     let connection = service.screen.reserve(mode).await.map_err(|e| ours(&e))?;
     Ok(switch(request, async move |client| connection.serve(client).await))
+}
+
+/// The USB device of a client.
+pub(super) async fn usbredir(
+    service: &Service,
+    request: Request<Incoming>,
+) -> Result<Response<Out>, Refused> {
+    upgrades(&request)?;
+    let place = service.redirection.reserve().await.map_err(|e| ours(&e))?;
+    Ok(switch(request, async move |client| place.serve(client).await))
 }
 
 /// Leaves HTTP, and serves the stream that is left.

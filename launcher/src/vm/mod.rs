@@ -15,7 +15,8 @@
 //!                └──────► Stopping ─► Succeeded | Failed ─► (Start) Preparing
 //! ```
 //!
-//! Frozen file systems of the guest thaw by an alarm of their own (`thaw`).
+//! Frozen file systems of the guest thaw by an alarm of their own (`thaw`); a guest that wants to know is told metrics
+//! (`metrics`).
 //!
 //! Blocking work (disks, libvirt) runs on threads of its own, one piece at a time; the loop itself never waits for it, so
 //! an event or the end of a grace period is never late. A launcher that was killed loses nothing: the next one on the
@@ -28,6 +29,7 @@ pub mod guest;
 mod handle;
 mod keep;
 pub mod life;
+pub(crate) mod metrics;
 mod overlay;
 pub mod prepare;
 pub mod publish;

@@ -4,21 +4,27 @@
 //!  Source::Image    ─► an overlay of ours over it          Empty      ─► an empty disk of ours
 //!  File, Block      ─► itself, if no other VM uses it      Host       ─► the file, made where it may be
 //!  Folder, Absent   ─► a small ISO image of ours (seed)    a CD-ROM   ─► its media, or none
+//!  a file system    ─► the socket of its virtiofsd, which a container beside the launcher begins at the same time
 //! ```
 //!
 //! A launcher that takes a running VM over only looks: nothing is made anew under a guest.
 
-use super::{firmware, overlay, users};
-use crate::domain::host::{DiskLocation, Efi, Host};
+use super::{firmware, metrics, overlay, users};
+use crate::domain::host::{Blocks, DiskLocation, Efi, Host};
 use crate::error::{Error, ErrorKind, Result};
+use crate::redirection;
 use crate::root::{Root, socket_path};
 use api::launcher::{Format, Resolved, Source};
-use api::machine::{Boot, Disk, Machine, Target, Volume};
+use api::machine::{Boot, Disk, Filesystem, Machine, Target, Volume};
 use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// The time that the containers of file systems have to begin in, after the launcher.
+const SERVED: Duration = Duration::from_secs(60);
 
 /// The treatment of files that the launcher makes itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,17 +42,23 @@ pub fn prepare(machine: &Machine, resolved: &Resolved, root: &Root, how: How) ->
     let host = Host {
         accelerator: resolved.accelerator,
         disks,
+        filesystems: preparing.filesystems(),
+        usb_redirection: match machine.usb_redirection {
+            true => redirection::sockets(root),
+            false => Vec::new(),
+        },
         links: resolved.interfaces.clone(),
         kernel: resolved.kernel.clone(),
         efi: preparing.efi(),
         serial_log: root.serial_log(),
         vnc: root.socket("vnc"),
         agent: root.socket("agent"),
+        metrics: machine.downward_metrics.then(|| root.socket(metrics::CHANNEL)),
     };
     preparing.links();
     preparing.kernel();
-    for name in ["serial", "vnc", "agent"] {
-        let path = root.socket(name);
+    let sockets = ["serial", "vnc", "agent"].map(|name| root.socket(name));
+    for path in sockets.into_iter().chain(host.usb_redirection.clone()).chain(host.metrics.clone()) {
         if let Err(e) = socket_path(&path) {
             preparing.faults.push(Error::refused(e.to_string()));
         }
@@ -92,6 +104,15 @@ impl Preparing<'_> {
             }
             Volume::Claim { .. } | Volume::DataVolume { .. } => self.itself(disk, source.ok_or_else(nobody)?),
             Volume::NoDisc => Ok(DiskLocation::Nothing),
+            Volume::DownwardMetrics => {
+                let path = self.root.seed(&disk.name);
+                if self.how == How::Fresh {
+                    let cannot = || format!("cannot make the disk of metrics {}", path.display());
+                    metrics::make(&path).map_err(|e| Error::io(cannot(), e))?;
+                }
+                Ok(file(path, Format::Raw))
+            }
+            Volume::ContainerPath { .. } => Err(wrong(disk, "a file system, which the guest mounts")),
             Volume::Empty { capacity } => {
                 let path = self.root.disk(&disk.name);
                 if self.how == How::Fresh {
@@ -107,6 +128,8 @@ impl Preparing<'_> {
             | Volume::ConfigDrive(_)
             | Volume::ConfigMap { .. }
             | Volume::Secret { .. }
+            | Volume::DownwardApi { .. }
+            | Volume::ServiceAccount { .. }
             | Volume::Sysprep { .. } => self.seed(disk),
         }
     }
@@ -231,6 +254,28 @@ impl Preparing<'_> {
         Some(Efi { code: found.code.into(), template: found.vars.into(), vars })
     }
 
+    fn filesystems(&mut self) -> BTreeMap<String, PathBuf> {
+        let until = Instant::now() + SERVED;
+        let mut sockets = BTreeMap::new();
+        for Filesystem { name, .. } in &self.machine.filesystems {
+            let Some(socket) = self.resolved.filesystems.get(name) else {
+                let what = format!("the file system '{name}' is served by nobody on this host");
+                self.faults.push(Error::refused(what));
+                continue;
+            };
+            if self.how == How::Fresh && !is_served(socket, until) {
+                let what = format!(
+                    "virtiofsd of the file system '{name}' does not listen on {} after {} s; see the log of its container",
+                    socket.display(),
+                    SERVED.as_secs()
+                );
+                self.faults.push(Error::new(ErrorKind::Failed, what));
+            }
+            sockets.insert(name.clone(), socket.clone());
+        }
+        sockets
+    }
+
     fn links(&mut self) {
         for interface in &self.machine.interfaces {
             if !self.resolved.interfaces.contains_key(&interface.name) {
@@ -278,7 +323,7 @@ fn file(path: PathBuf, format: Format) -> DiskLocation {
         backing: Vec::new(),
         direct,
         preallocated: false,
-        blocks: blocks.map(|size| (size, size)),
+        blocks: blocks.map(|size| Blocks { logical: size, physical: size, discard: Some(size) }),
     }
 }
 
@@ -293,12 +338,82 @@ fn block(path: &Path) -> Result<DiskLocation> {
     let physical = rustix::fs::ioctl_blkpbszget(&device).map_err(|e| Error::io(cannot(), e))?;
     Ok(DiskLocation::Block {
         path: path.to_owned(),
-        blocks: (logical, physical.max(logical)),
+        blocks: Blocks { logical, physical: physical.max(logical), discard: discarded(&device, logical) },
         direct: opens_direct(path),
     })
+}
+
+/// What a device discards at once, as the kernel says; nothing where it discards nothing, or QEMU would refuse the size.
+fn discarded(device: &fs::File, logical: u32) -> Option<u32> {
+    let number = device.metadata().ok()?.rdev();
+    let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+    // A part of a disk has no queue of its own.
+    let text = ["queue", "../queue"].iter().find_map(|queue| {
+        fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/{queue}/discard_granularity")).ok()
+    })?;
+    let size: u32 = text.trim().parse().ok()?;
+    (size != 0 && size.is_multiple_of(logical.max(1))).then_some(size)
+}
+
+/// Waits for a socket. It is not tried: virtiofsd ends with its first client.
+fn is_served(socket: &Path, until: Instant) -> bool {
+    loop {
+        if fs::metadata(socket).is_ok_and(|found| found.file_type().is_socket()) {
+            return true;
+        }
+        if Instant::now() >= until {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// True if the file can be opened past the host's cache (tmpfs cannot).
 fn opens_direct(path: &Path) -> bool {
     rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC, Mode::empty()).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn a_file_system_is_found_by_the_socket_that_is_listened_on() {
+        let vmi = json!({
+            "metadata": {"name": "a", "namespace": "test"},
+            "spec": {
+                "domain": {
+                    "memory": {"guest": "128Mi"},
+                    "firmware": {"uuid": "5d307ca9-b3ef-428c-8861-06e72d69f223"},
+                    "devices": {"filesystems": [{"name": "files", "virtiofs": {}}]},
+                },
+                "volumes": [{"name": "files", "persistentVolumeClaim": {"claimName": "pvc"}}],
+            },
+        });
+        let machine = Machine::handed(&api::wire::read(vmi).unwrap()).unwrap();
+        let place = tempfile::tempdir().unwrap();
+        let root = Root::open(&place.path().join("root"), place.path()).unwrap();
+        let mut resolved = Resolved::default();
+        let said = prepare(&machine, &resolved, &root, How::Fresh).unwrap_err();
+        assert_eq!(said.to_string(), "the file system 'files' is served by nobody on this host");
+
+        let socket = place.path().join("files.sock");
+        resolved.filesystems.insert("files".into(), socket.clone());
+        let late = {
+            let socket = socket.clone();
+            // The container begins when it does.
+            std::thread::spawn(move || UnixListener::bind(socket).unwrap())
+        };
+        let host = prepare(&machine, &resolved, &root, How::Fresh).unwrap();
+        assert_eq!(host.filesystems, [("files".to_owned(), socket.clone())].into());
+        let listener = late.join().unwrap();
+        // Nobody has knocked: virtiofsd would be gone.
+        listener.set_nonblocking(true).unwrap();
+        assert!(listener.accept().is_err());
+        // A VM that runs keeps its file system, whose socket is gone with its first client.
+        fs::remove_file(&socket).unwrap();
+        assert!(prepare(&machine, &resolved, &root, How::AsItIs).is_ok());
+    }
 }

@@ -73,7 +73,14 @@ impl Resolver<'_> {
                 self.files(&Named::Secret(name.clone()), *optional).map(drop)
             }
             Volume::Sysprep { source } => self.files(source, false).map(drop),
-            Volume::Empty { .. } | Volume::NoDisc | Volume::NoCloud(_) | Volume::ConfigDrive(_) => Ok(()),
+            Volume::DownwardApi { .. } | Volume::ServiceAccount { .. } | Volume::ContainerPath { .. } => {
+                Err(of_a_cluster())
+            }
+            Volume::Empty { .. }
+            | Volume::NoDisc
+            | Volume::DownwardMetrics
+            | Volume::NoCloud(_)
+            | Volume::ConfigDrive(_) => Ok(()),
         }
     }
 
@@ -139,7 +146,14 @@ impl Resolver<'_> {
                 self.iso(secrets, &Named::Secret(name.clone()), *optional)?
             }
             Volume::Sysprep { source } => self.iso(secrets, source, false)?,
-            Volume::Empty { .. } | Volume::NoDisc | Volume::NoCloud(_) | Volume::ConfigDrive(_) => {
+            Volume::DownwardApi { .. } | Volume::ServiceAccount { .. } | Volume::ContainerPath { .. } => {
+                return Err(of_a_cluster());
+            }
+            Volume::Empty { .. }
+            | Volume::NoDisc
+            | Volume::DownwardMetrics
+            | Volume::NoCloud(_)
+            | Volume::ConfigDrive(_) => {
                 return Ok(None);
             }
         }))
@@ -244,6 +258,11 @@ impl Resolver<'_> {
             Err(e) => Err(Error::io(format!("cannot use the disk {path}"), e)),
         }
     }
+}
+
+/// The check refuses such a volume here, by its name.
+fn of_a_cluster() -> Error {
+    Error::refused("only a cluster has volumes of the kinds downwardAPI, serviceAccount and containerPath")
 }
 
 /// The secrets that hold texts of a seed.

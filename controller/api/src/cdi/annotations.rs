@@ -4,6 +4,10 @@
 pub const TARGET: &str = "cdi.kubevirt.io/storage.upload.target";
 /// Content of a PVC: `kubevirt` or `archive`.
 pub const CONTENT_TYPE: &str = "cdi.kubevirt.io/storage.contentType";
+/// Asks for a disk all of whose blocks are allocated: `true`.
+pub const PREALLOCATION_REQUESTED: &str = "cdi.kubevirt.io/storage.preallocation.requested";
+/// Says of a PVC that all blocks of its disk are allocated: `true`.
+pub const PREALLOCATION: &str = "cdi.kubevirt.io/storage.preallocation";
 /// Asks for a volume that is made at once, whoever uses it first. Any value says so.
 pub const BIND_AT_ONCE: &str = "cdi.kubevirt.io/storage.bind.immediate.requested";
 /// Name of the upload pod.

@@ -44,7 +44,8 @@ const NO_LOGS: &str = "the verbosity of this program cannot be set yet";
 const ONLY_AMD64: &str = "only VMIs of amd64 run yet";
 const NO_TYPES: &str = "`coracle manifests --instancetypes` prints the instance types and preferences";
 const DEPRECATED: &str = "deprecated, and without effect in KubeVirt too";
-const GATES: &[&str] = &["DeclarativeHotplugVolumes", "HostDisk", "ImageVolume", "RebootPolicy"];
+const GATES: &[&str] =
+    &["DeclarativeHotplugVolumes", "DownwardMetrics", "HostDisk", "ImageVolume", "RebootPolicy"];
 
 /// The fields below `spec`, in the order of the schema. An entry is about all fields below it; no entry is below another.
 pub const FIELDS: &[(&str, Served)] = &[
@@ -115,7 +116,7 @@ pub const FIELDS: &[(&str, Served)] = &[
     ("configuration.architectureConfiguration.defaultArchitecture", Values(&["amd64"])),
     ("configuration.evictionStrategy", Values(&["None", "LiveMigrate", "LiveMigrateIfPossible", "External"])),
     ("configuration.additionalGuestMemoryOverheadRatio", Yes),
-    ("configuration.supportContainerResources", Types(&["container-disk", "guest-console-log"])),
+    ("configuration.supportContainerResources", Types(&["container-disk", "guest-console-log", "virtiofs"])),
     ("configuration.supportedGuestAgentVersions", No(DEPRECATED)),
     ("configuration.memBalloonStatsPeriod", No("the period is 10 s")),
     ("configuration.permittedHostDevices", No(NO_DEVICES)),

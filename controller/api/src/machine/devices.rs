@@ -9,6 +9,9 @@ pub struct Input {
     pub virtio: bool,
 }
 
+/// USB devices of clients that a VMI may have at once.
+pub const REDIRECTIONS: usize = 4;
+
 /// A watchdog.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Watchdog {
@@ -34,6 +37,23 @@ pub enum Video {
     Default,
     /// One that libvirt knows: `vga`, `virtio`, `bochs`, `cirrus`, `ramfb`, …
     Model(String),
+}
+
+/// A sound card. What it plays is heard by nobody.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sound {
+    /// Its name.
+    pub name: String,
+    /// Its model.
+    pub model: SoundModel,
+}
+
+/// The model of a sound card.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum SoundModel {
+    Ich9,
+    Ac97,
 }
 
 /// A device by which a guest says that it has panicked.

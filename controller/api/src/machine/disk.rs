@@ -20,6 +20,8 @@ pub struct Disk {
     pub boot_order: Option<u32>,
     /// The serial number the guest reads: `[A-Za-z0-9_.+-]`, at most 256.
     pub serial: Option<String>,
+    /// What a config drive calls it.
+    pub tag: Option<String>,
     /// Its work is done by a thread of its own (virtio only).
     pub dedicated_io_thread: bool,
     /// `None`: chosen by what the file can do.

@@ -14,6 +14,7 @@ mod check;
 pub mod cpu;
 pub mod devices;
 pub mod disk;
+pub mod filesystem;
 pub mod firmware;
 pub mod left;
 pub mod network;
@@ -22,8 +23,9 @@ pub mod volume;
 
 pub use check::{Gates, OPEN_BY_DEFAULT, Settings, Site, guest_memory, topology};
 pub use cpu::{Clock, Cpu, Features, Memory, Timer};
-pub use devices::{Input, Panic, Video, Watchdog};
+pub use devices::{Input, Panic, Sound, SoundModel, Video, Watchdog};
 pub use disk::{BlockSize, Bus, Cache, Disk, ErrorPolicy, Io, Target};
+pub use filesystem::Filesystem;
 pub use firmware::{Boot, Chassis, Firmware, KernelBoot};
 pub use network::{Binding, Interface, Nic, PciAddress, Port, Protocol};
 pub use volume::{CloudInit, Volume};
@@ -61,10 +63,16 @@ pub struct Machine {
     pub clock: Option<Clock>,
     /// Disks in the order of the spec; each knows its volume. Names are unique.
     pub disks: Vec<Disk>,
+    /// File systems in the order of the spec. Names are unique, also among those of disks.
+    pub filesystems: Vec<Filesystem>,
     /// Interfaces in the order of the spec. Names are unique.
     pub interfaces: Vec<Interface>,
     /// Input devices in the order of the spec.
     pub inputs: Vec<Input>,
+    /// Places for USB devices of a client (`clientPassthrough`), as many as [`devices::REDIRECTIONS`].
+    pub usb_redirection: bool,
+    /// A channel by which the guest asks for metrics of the node and of the VMI.
+    pub downward_metrics: bool,
     /// A source of randomness.
     pub rng: bool,
     /// A watchdog.
@@ -75,6 +83,8 @@ pub struct Machine {
     pub serial: Option<Serial>,
     /// A screen (and VNC) to see it.
     pub video: Option<Video>,
+    /// A sound card.
+    pub sound: Option<Sound>,
     /// Devices by which a guest says that it has panicked.
     pub panics: Vec<Panic>,
     /// `useVirtioTransitional`: old guests see virtio 0.9 devices.

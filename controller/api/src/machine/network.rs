@@ -17,6 +17,8 @@ pub struct Interface {
     pub boot_order: Option<u32>,
     /// Where it stands on the PCI bus.
     pub pci_address: Option<PciAddress>,
+    /// What a config drive calls it.
+    pub tag: Option<String>,
     /// The index that the guest may name it by.
     pub acpi_index: Option<u32>,
     /// The ports that are let in; none means all.

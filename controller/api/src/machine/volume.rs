@@ -1,6 +1,7 @@
 //! Where the bytes of a disk are.
 
 use super::firmware::Image;
+use serde_json::Value;
 
 /// A volume.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,6 +66,25 @@ pub enum Volume {
         /// The label of the ISO image.
         label: Option<String>,
     },
+    /// Fields of the VMI as the files of an ISO image.
+    DownwardApi {
+        /// The files, in the form of a pod's `downwardAPI` volume.
+        fields: Vec<Value>,
+        /// The label of the ISO image.
+        label: Option<String>,
+    },
+    /// The token of a service account as an ISO image.
+    ServiceAccount {
+        /// The service account.
+        name: String,
+    },
+    /// A folder of the launcher pod, into which somebody else has put something. Only read, and only as a file system.
+    ContainerPath {
+        /// Where it is.
+        path: String,
+    },
+    /// Metrics of the node and of the VMI, which the launcher writes.
+    DownwardMetrics,
     /// Nothing: a CD-ROM drive without media.
     NoDisc,
     /// Answers for the setup of Windows.

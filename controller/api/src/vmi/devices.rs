@@ -148,7 +148,7 @@ object! {
 object! {
     /// Volume that the guest mounts as a filesystem.
     pub struct Filesystem {
-        /// Name of the volume and mount tag of the filesystem in the guest.
+        /// Name of the volume and mount tag of the filesystem in the guest, at most 36 characters.
         pub name: String = "name",
         /// Shares the volume through virtiofs. Required.
         pub virtiofs: Option<Empty> = "virtiofs",
@@ -176,7 +176,7 @@ object! {
     pub struct Sound {
         /// Name of the sound card.
         pub name: String = "name",
-        /// Model of the sound card: `ich9` or `ac97`.
+        /// Model of the sound card: `ich9` or `ac97`. Default: `ich9`.
         pub model: Option<String> = "model",
     }
 }

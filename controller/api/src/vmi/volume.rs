@@ -41,7 +41,7 @@ object! {
         pub downward_metrics: Option<Empty> = "downwardMetrics",
         /// PersistentVolumeClaim that receives a dump of the guest memory. Not attached to the guest.
         pub memory_dump: Option<MemoryDump> = "memoryDump",
-        /// Directory of the launcher pod, shared with the guest.
+        /// Directory of the launcher pod, shared with the guest through virtiofs. Requires a filesystem.
         pub container_path: Option<ContainerPath> = "containerPath",
     }
 }
@@ -168,7 +168,8 @@ object! {
 object! {
     /// Fields of the VMI as files of a filesystem image.
     pub struct DownwardApi {
-        /// Files to create, each from a field of the VMI, in the form of a pod's `downwardAPI` volume.
+        /// Files to create, each from a field of the launcher pod, which has the labels and annotations of the
+        /// VMI. Resource fields name the container `compute`.
         pub fields: Vec<Value> = "fields" as Vec<FactFile>,
         /// Filesystem label of the image. Unset: the default label.
         pub volume_label: Option<String> = "volumeLabel",
@@ -198,9 +199,10 @@ object! {
 object! {
     /// Directory of the launcher pod, shared with the guest.
     pub struct ContainerPath {
-        /// Absolute path of the directory in the launcher pod.
+        /// Absolute path of the directory in the launcher pod, not below `/proc`, `/sys`, `/dev`, `/etc`,
+        /// `/usr`, `/lib`, `/run` or the folders of KubeVirt.
         pub path: String = "path",
-        /// Shares the directory read-only. Unset: the default of the control plane.
+        /// Shares the directory read-only; must be true. Default: true.
         pub read_only: Option<bool> = "readOnly",
     }
 }

@@ -202,18 +202,17 @@ fn document() -> String {
         match laptop {
             Verdict::Supported => rows.put(0, &leaf, ""),
             Verdict::Fixed(value) => rows.put(0, &leaf, &format!(" (`{value}`)")),
-            Verdict::Left(whose) => rows.put(3, &leaf, &format!(" ({whose})")),
-            Verdict::Refused(_) if cluster == Verdict::Supported => {
-                rows.put(0, &leaf, " (not `coracle run`)")
-            }
+            Verdict::Left(whose) => rows.put(4, &leaf, &format!(" ({whose})")),
             Verdict::Refused(field) => {
-                assert_eq!(
-                    cluster,
-                    Verdict::Refused(field.clone()),
-                    "{leaf}: left to others by a cluster alone"
-                );
+                let everywhere = cluster == Verdict::Refused(field.clone());
                 if refusals.insert(field.clone()) {
-                    rows.put(1, &field, "");
+                    rows.put(if everywhere { 1 } else { 3 }, &field, "");
+                }
+                match &cluster {
+                    Verdict::Refused(_) => assert!(everywhere, "{leaf}: {cluster:?} in a cluster"),
+                    Verdict::Supported => rows.put(0, &leaf, ""),
+                    Verdict::Fixed(value) => rows.put(0, &leaf, &format!(" (`{value}`)")),
+                    Verdict::Left(_) => panic!("{leaf}: {cluster:?} in a cluster"),
                 }
                 continue;
             }
@@ -226,15 +225,15 @@ fn document() -> String {
     }
     let mut text = String::from(HEAD);
     for (parent, columns) in rows.0 {
-        let [supported, refused, not_in_a_cluster, left] = columns.map(|names| names.join(", "));
-        writeln!(text, "| `{parent}` | {supported} | {refused} | {not_in_a_cluster} | {left} |").unwrap();
+        let columns = columns.map(|names| names.join(", "));
+        writeln!(text, "| `{parent}` | {} |", columns.join(" | ")).unwrap();
     }
     text
 }
 
 /// By struct, what stands in each column.
 #[derive(Default)]
-struct Rows(Vec<(String, [Vec<String>; 4])>);
+struct Rows(Vec<(String, [Vec<String>; 5])>);
 
 impl Rows {
     fn put(&mut self, column: usize, field: &str, note: &str) {
@@ -254,7 +253,7 @@ const HEAD: &str = "# What becomes of each field of a VirtualMachineInstance
 Every field of `spec` is one of three: it shapes the domain; it is refused by its name, because it is not supported yet
 or never will be; or it belongs to somebody else (the pod, the scheduler, the cluster, the defaults, the device) and does
 not reach the domain. What a cluster does not do yet and `coracle run` does, or tells in a warning that it belongs to a
-cluster, a cluster refuses by its name; what `coracle run` alone refuses is marked so. Nothing is silently ignored, and a
+cluster, a cluster refuses by its name; what needs a cluster, `coracle run` refuses. Nothing is silently ignored, and a
 field that is not in this table is told as unknown.
 
 `coracle run` warns of each field that is left to somebody who is not there. `cdrom.readonly: false` is accepted with a
@@ -264,6 +263,6 @@ warning, since a CD-ROM drive only reads, and so is a guest with more memory tha
 
 A test writes this table from what the check does with each field, and fails when the two differ.
 
-| in | shapes the domain | refused | refused in a cluster | left to others |
-|---|---|---|---|---|
+| in | shapes the domain | refused | refused in a cluster | refused by `coracle run` | left to others |
+|---|---|---|---|---|---|
 ";

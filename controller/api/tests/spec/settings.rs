@@ -136,7 +136,7 @@ fn what_holds_anyway_is_not_named() {
         [
             format!(
                 "spec.configuration.developerConfiguration.featureGates: no effect, {:?} is not supported; supported are \
-                 DeclarativeHotplugVolumes, HostDisk, ImageVolume, RebootPolicy",
+                 DeclarativeHotplugVolumes, DownwardMetrics, HostDisk, ImageVolume, RebootPolicy",
                 "x".repeat(64)
             ),
             "spec.configuration.evictionStrategy: no effect, \"Run\" is not supported; supported are None, LiveMigrate, \

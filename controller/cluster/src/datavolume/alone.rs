@@ -19,7 +19,7 @@ use kubernetes::objects::{PersistentVolumeClaim, Work};
 use kubernetes::uploads::{CONTENT_TYPE, POD_PHASE, POD_READY};
 
 /// Where a PVC asks for all blocks to be allocated.
-pub(super) const PREALLOCATION: &str = "cdi.kubevirt.io/storage.preallocation.requested";
+pub(super) use api::cdi::annotations::PREALLOCATION_REQUESTED as PREALLOCATION;
 
 /// The DataVolume that would have made a PVC which takes an upload.
 pub(super) fn volume(claim: &PersistentVolumeClaim) -> DataVolume {

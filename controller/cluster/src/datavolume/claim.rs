@@ -148,6 +148,10 @@ pub(super) fn object(volume: &DataVolume, wanted: &Wanted<'_>, notes: &[(&str, S
     if volume.spec.is_filled_otherwise() {
         annotations.insert(EXTERNAL_POPULATION.to_owned(), json!("true"));
     }
+    // For the VMIs that use it: nothing of such a disk is given back.
+    if volume.spec.preallocation == Some(true) {
+        annotations.insert(super::alone::PREALLOCATION.to_owned(), json!("true"));
+    }
     if meta.annotations.contains_key(AT_ONCE) {
         annotations.insert(AT_ONCE.to_owned(), json!(""));
     }

@@ -7,13 +7,15 @@
 //!         root/                            all the launcher keeps: overlays, empty disks, seeds, logs, console
 //!         cache/                           what libvirt found out about this node: virt-handler puts it there
 //!         vmi-disks/VOLUME/                a claim with a file system, or the folder of a hostDisk
-//!         config-map/, secret/, sysprep/   VOLUME/: files that become an ISO image
+//!         config-map/, secret/, sysprep/, downwardapi/, service-account/
+//!                                          VOLUME/: files that become an ISO image
 //!         named/SECRET/                    secrets that are named without a volume (cloud-init, keys)
 //!       /var/run/kubevirt/sockets          emptyDir `sockets`: launcher-sock, which virt-handler speaks to
 //!       /var/run/kubevirt-image-volume/    disk_I: the image of volume I of the spec, only read
 //!       /var/run/kubevirt-kernel-boot      the image of a kernel
 //!       /dev/VOLUME                        a claim that is a device
 //!  └─ container volumeVOLUME, one per image, only where images cannot be mounted: see `beside`
+//!  └─ container virtiofs-NAME, one per file system: see `virtiofs`
 //!  └─ container guest-console-log, unless nobody wants it: see `log`
 //! ```
 //!
@@ -34,13 +36,15 @@ mod probes;
 mod resources;
 #[cfg(test)]
 mod tests;
+mod virtiofs;
 mod volumes;
 
 pub(crate) use log::NAME as LOG;
 pub(crate) use placement::placement;
 pub(crate) use resources::overhead;
+pub(crate) use virtiofs::without_files;
 
-use api::machine::Machine;
+use api::machine::{Machine, Volume};
 use api::vmi::VirtualMachineInstance;
 use kubernetes::config::Config;
 use kubernetes::launcher::{CAPABILITIES, USER};
@@ -79,6 +83,7 @@ pub(crate) fn pod(vmi: &VirtualMachineInstance, machine: &Machine, around: &Surr
     let log = log::container(vmi, machine, around, &volumes.private);
     let (before, beside) = volumes.beside.containers(around);
     containers.extend(beside);
+    containers.extend(volumes.virtiofs);
     containers.extend(log);
     put(&mut spec, "initContainers", Value::Array(before));
     put(&mut spec, "containers", Value::Array(containers));
@@ -124,7 +129,14 @@ fn host(vmi: &VirtualMachineInstance, machine: &Machine) -> Map<String, Value> {
     put(&mut spec, "readinessGates", json!([{"conditionType": UNPAUSED}]));
     put(&mut spec, "dnsPolicy", json!(vmi.spec.dns_policy));
     put(&mut spec, "dnsConfig", json!(vmi.spec.dns_config));
-    put(&mut spec, "serviceAccountName", json!(vmi.spec.service_account_name));
+    // One that a volume names is the pod's: its token is for this pod, and no other is mounted.
+    let disks = machine.disks.iter().map(|disk| &disk.volume);
+    let volumes = disks.chain(machine.filesystems.iter().map(|filesystem| &filesystem.volume));
+    let account = volumes.into_iter().find_map(|volume| match volume {
+        Volume::ServiceAccount { name } => Some(name.clone()),
+        _ => None,
+    });
+    put(&mut spec, "serviceAccountName", json!(account.or_else(|| vmi.spec.service_account_name.clone())));
     spec
 }
 

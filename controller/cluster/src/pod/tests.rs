@@ -124,6 +124,78 @@ fn a_vmi_with_everything() {
     golden("everything", &render(change, json!({"imagePullSecrets": [{"name": "all"}]}), true));
 }
 
+fn filesystems() -> Value {
+    let volume = |name: &str, kind: &str, source: Value| json!({"name": name, kind: source});
+    let labels = json!({"fields": [{"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}}]});
+    let account = json!({"serviceAccountName": "builder"});
+    json!({
+        "spec": {
+            "domain": {"devices": {
+                "disks": [
+                    {"name": "facts", "disk": {"bus": "virtio"}}, {"name": "account", "disk": {"bus": "virtio"}},
+                ],
+                "filesystems": [
+                    {"name": "files", "virtiofs": {}}, {"name": "kept", "virtiofs": {}},
+                    {"name": "conf", "virtiofs": {}}, {"name": "keys", "virtiofs": {}},
+                    {"name": "injected", "virtiofs": {}},
+                ],
+            }},
+            "volumes": [
+                volume("files", "persistentVolumeClaim", json!({"claimName": "files"})),
+                volume("kept", "persistentVolumeClaim", json!({"claimName": "files", "readOnly": true})),
+                volume("conf", "configMap", json!({"name": "conf"})),
+                volume("keys", "secret", json!({"secretName": "keys", "optional": true})),
+                volume("injected", "containerPath", json!({"path": "/var/run/secrets/mesh"})),
+                volume("facts", "downwardAPI", labels),
+                volume("account", "serviceAccount", account),
+            ],
+        },
+    })
+}
+
+#[test]
+fn a_vmi_with_file_systems_and_a_service_account() {
+    let pod = render(filesystems(), json!({}), true);
+    golden("filesystems", &pod);
+    assert_eq!(pod["spec"]["serviceAccountName"], "builder");
+    let containers = pod["spec"]["containers"].as_array().unwrap();
+    let mounts = |name: &str| {
+        let found = containers.iter().find(|container| container["name"] == name).unwrap();
+        found["volumeMounts"].as_array().unwrap().clone()
+    };
+    // What is shared is seen by the container that serves it alone, and a token by the launcher alone.
+    let compute = mounts("compute");
+    for name in ["files", "kept", "conf", "keys"] {
+        assert!(compute.iter().all(|mount| mount["name"] != name), "{name}");
+        let own = mounts(&format!("virtiofs-{name}"));
+        assert_eq!(own.len(), 2, "{own:?}");
+        let command = containers.iter().find(|one| one["name"] == format!("virtiofs-{name}")).unwrap();
+        let command = command["command"].to_string();
+        assert_eq!(command.contains("--readonly"), name != "files", "{name}: {command}");
+        assert_eq!(own[1]["readOnly"] == true, name != "files", "{name}");
+    }
+    assert_eq!(mounts("virtiofs-injected").len(), 1, "it sees what was put into it");
+    let with_token = containers.iter().filter(|one| one["volumeMounts"].to_string().contains("\"account\""));
+    assert_eq!(with_token.count(), 1);
+    // virt-handler finds the sockets by the pod alone.
+    let mut pod = pod;
+    pod["metadata"]["uid"] = json!("7d307ca9-b3ef-428c-8861-06e72d69f223");
+    let layout = ::node::pod::Layout::of(&::node::pod::Pod::read(&pod).unwrap()).unwrap();
+    assert_eq!(layout.filesystems.keys().collect::<Vec<_>>(), ["conf", "files", "injected", "kept", "keys"]);
+    assert_eq!(layout.filesystems["conf"], "/var/run/kubevirt/virtiofs-containers/conf.sock");
+}
+
+#[test]
+fn what_a_file_system_asks_for_is_said_by_the_settings() {
+    let of = json!({"type": "virtiofs", "resources": {"limits": {"memory": "200M"}}});
+    let settings = json!({"configuration": {"supportContainerResources": [of]}});
+    let pod = render(filesystems(), settings, true);
+    let containers = pod["spec"]["containers"].as_array().unwrap();
+    let files = containers.iter().find(|container| container["name"] == "virtiofs-files").unwrap();
+    assert_eq!(files["resources"]["limits"], json!({"cpu": "1", "memory": "200M"}));
+    assert_eq!(files["resources"]["requests"]["memory"], "40M");
+}
+
 #[test]
 fn a_vmi_of_huge_pages_under_emulation() {
     let change = json!({"spec": {"domain": {"memory": {"hugepages": {"pageSize": "2Mi"}}}}});

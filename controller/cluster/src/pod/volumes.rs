@@ -2,9 +2,10 @@
 
 use super::Surroundings;
 use super::beside::{self, Beside};
+use super::virtiofs;
 use api::machine::firmware::Image;
 use api::machine::volume::{Named, Text};
-use api::machine::{CloudInit, Credential, Machine, Volume};
+use api::machine::{CloudInit, Credential, Filesystem, Machine, Volume};
 use api::vmi::VirtualMachineInstance;
 use kubernetes::launcher::{HELD_KERNEL, KERNEL, held};
 use kubernetes::objects::names;
@@ -38,6 +39,10 @@ pub(super) struct Volumes {
     pub(super) pull_secrets: BTreeSet<String>,
     /// Containers that hold images out.
     pub(super) beside: Beside,
+    /// Containers of file systems.
+    pub(super) virtiofs: Vec<Value>,
+    /// The folder in which those listen.
+    pub(super) virtiofs_sockets: Option<String>,
     taken: BTreeSet<String>,
 }
 
@@ -105,17 +110,59 @@ impl Volumes {
 
     /// The files of a secret or a config map.
     fn files(&mut self, name: &str, named: &Named, optional: bool, path: &str) {
-        let mut volume = match named {
-            Named::Secret(secret) => json!({"secret": {"secretName": secret}}),
-            Named::ConfigMap(map) => json!({"configMap": {"name": map}}),
-        };
-        if optional {
-            let kind = if matches!(named, Named::Secret(_)) { "secret" } else { "configMap" };
-            volume[kind]["optional"] = json!(true);
-        }
-        self.add(name, volume);
+        self.add(name, files(named, optional));
         self.mount(name, path, true);
     }
+
+    /// A volume whose files the guest mounts: the container that serves it sees it, and the launcher does not.
+    fn filesystem(&mut self, filesystem: &Filesystem, around: &Surroundings<'_>) {
+        let volume = match &filesystem.volume {
+            Volume::Claim { name, readonly: true } => {
+                json!({"persistentVolumeClaim": {"claimName": name, "readOnly": true}})
+            }
+            Volume::Claim { name, .. } | Volume::DataVolume { name } => {
+                json!({"persistentVolumeClaim": {"claimName": name}})
+            }
+            Volume::ConfigMap { name, optional, .. } => files(&Named::ConfigMap(name.clone()), *optional),
+            Volume::Secret { name, optional, .. } => files(&Named::Secret(name.clone()), *optional),
+            Volume::DownwardApi { fields, .. } => facts(fields),
+            Volume::ServiceAccount { .. } => token(),
+            // What others put into each container of the pod is no volume of ours.
+            Volume::ContainerPath { path } => return virtiofs::serve(self, filesystem, path, around),
+            // The check lets no other through.
+            _ => return,
+        };
+        self.add(&filesystem.name, volume);
+        virtiofs::serve(self, filesystem, virtiofs::SHARED, around);
+    }
+}
+
+/// The files of a secret or a config map, as a volume of a pod.
+fn files(named: &Named, optional: bool) -> Value {
+    let mut volume = match named {
+        Named::Secret(secret) => json!({"secret": {"secretName": secret}}),
+        Named::ConfigMap(map) => json!({"configMap": {"name": map}}),
+    };
+    if optional {
+        let kind = if matches!(named, Named::Secret(_)) { "secret" } else { "configMap" };
+        volume[kind]["optional"] = json!(true);
+    }
+    volume
+}
+
+/// Fields of the pod, whose labels and annotations are the VMI's.
+fn facts(fields: &[Value]) -> Value {
+    json!({"downwardAPI": {"items": fields}})
+}
+
+/// What a pod finds of its service account below `/var/run/secrets`, here for who needs it alone. The seconds are those by
+/// which the API server knows a token that is read once, and lets it live for a year.
+fn token() -> Value {
+    json!({"projected": {"sources": [
+        {"serviceAccountToken": {"path": "token", "expirationSeconds": 3607}},
+        {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+        {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}]}},
+    ]}})
 }
 
 pub(super) fn volumes(vmi: &VirtualMachineInstance, machine: &Machine, around: &Surroundings<'_>) -> Volumes {
@@ -126,6 +173,8 @@ pub(super) fn volumes(vmi: &VirtualMachineInstance, machine: &Machine, around: &
         private: String::new(),
         pull_secrets: BTreeSet::new(),
         beside: Beside::default(),
+        virtiofs: Vec::new(),
+        virtiofs_sockets: None,
         taken: vmi.spec.volumes.iter().map(|volume| volume.name.clone()).collect(),
     };
     all.private = all.shared("private");
@@ -159,10 +208,24 @@ pub(super) fn volumes(vmi: &VirtualMachineInstance, machine: &Machine, around: &
             Volume::Secret { name: secret, optional, .. } => {
                 all.files(name, &Named::Secret(secret.clone()), *optional, &below("secret"));
             }
+            Volume::DownwardApi { fields, .. } => {
+                all.add(name, facts(fields));
+                all.mount(name, &below("downwardapi"), true);
+            }
+            Volume::ServiceAccount { .. } => {
+                all.add(name, token());
+                all.mount(name, &below("service-account"), true);
+            }
             Volume::Sysprep { source } => all.files(name, source, false, &below("sysprep")),
             Volume::NoCloud(seed) | Volume::ConfigDrive(seed) => secrets.extend(texts(seed)),
-            Volume::Empty { .. } | Volume::NoDisc => {}
+            Volume::Empty { .. }
+            | Volume::NoDisc
+            | Volume::DownwardMetrics
+            | Volume::ContainerPath { .. } => {}
         }
+    }
+    for filesystem in &machine.filesystems {
+        all.filesystem(filesystem, around);
     }
     for credential in &machine.credentials {
         let Credential::SshKeys { secret, .. } = credential;

@@ -266,6 +266,9 @@ impl Round<'_> {
                 return self.wait("InvalidSpec", &faults.join("; "));
             }
         };
+        if let Some(message) = pod::without_files(&machine, claims) {
+            return self.wait("InvalidSpec", &message);
+        }
         let image_volumes =
             config.image_volumes && self.world.facts.image_volumes && self.world.nodes_mount_images();
         let around = Surroundings { config, facts: &self.world.facts, image_volumes, claims };

@@ -53,6 +53,28 @@ fn what_keeps_a_vmi_is_there_before_its_pod() {
 }
 
 #[test]
+fn a_device_has_no_files_to_share_and_it_is_said() {
+    for (mode, made) in [("Block", false), ("Filesystem", true)] {
+        let mut sim = Sim::new();
+        let meta = json!({"namespace": "n", "name": "disk"});
+        let claim = json!({"metadata": meta, "spec": {"volumeMode": mode}, "status": {"phase": "Bound"}});
+        sim.put(Kind::PersistentVolumeClaim, claim);
+        let mut object = vmi("web");
+        object["spec"]["domain"]["devices"]["disks"] = json!([]);
+        object["spec"]["domain"]["devices"]["filesystems"] = json!([{"name": "root", "virtiofs": {}}]);
+        object["spec"]["volumes"] = json!([{"name": "root", "persistentVolumeClaim": {"claimName": "disk"}}]);
+        let key = sim.put(Kind::VirtualMachineInstance, object);
+        sim.settle();
+        assert_eq!(sim.pod_of(&key).is_some(), made, "{mode}");
+        if !made {
+            let (_, reason, message) = sim.condition(&key, "Synchronized").unwrap();
+            assert_eq!(reason, "InvalidSpec");
+            assert!(message.contains("filesystems[0]: PVC n/disk is a block device"), "{message}");
+        }
+    }
+}
+
+#[test]
 fn what_a_pod_does_not_get_is_told_when_it_is_made() {
     let mut sim = Sim::new();
     let mut object = vmi("web");

@@ -34,6 +34,7 @@ fn info(name: &str, claim: &PersistentVolumeClaim, known: &ClaimInfo) -> ClaimIn
         volume_mode: Some(claim.spec.volume_mode.clone().unwrap_or_else(|| "Filesystem".to_owned())),
         capacity: claim.status.capacity.clone(),
         requests: claim.spec.resources.as_ref().map(|wanted| wanted.requests.clone()).unwrap_or_default(),
+        preallocated: claim.is_preallocated().then_some(true),
         ..known.clone()
     }
 }

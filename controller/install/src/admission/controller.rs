@@ -23,7 +23,11 @@
 //! |---|---|---|
 //! | a container as another user | one that sees no folder of the node, no claim and no device; it drops all capabilities, or is not root | sidecars of a mesh |
 //! | capabilities | [`OF_THE_NETWORK`], in such a container | a mesh redirects the pod's traffic (`istio-init`, `linkerd-init`) |
-//! | `downwardAPI`, `projected` volumes | a token for one of [`AUDIENCES`] only, which the API server takes from nobody | a mesh's certificates |
+//! | a token in a `projected` volume | for one of [`AUDIENCES`], which the API server takes from nobody | a mesh's certificates |
+//!
+//! **Tokens of service accounts**, which the API server takes, are in launchers whose VMI has a `serviceAccount` volume: in a
+//! `projected` volume, seen by containers with a launcher's user and rights alone, and never in the namespaces of Kubernetes
+//! and of KubeVirt, whose accounts may do more than a tenant.
 //!
 //! Whatever else a webhook puts into launchers (privileged sidecars, CSI volumes, tokens for clouds) is refused: exempt the
 //! label `kubevirt.io=virt-launcher` from that webhook.
@@ -50,8 +54,6 @@ use kubernetes::worker::{EXPORTER, IMAGE, IMPORTER, WORKER};
 
 /// Capabilities of a sidecar, which reach no further than the pod's own network.
 const OF_THE_NETWORK: [&str; 2] = ["NET_ADMIN", "NET_RAW"];
-/// Volumes that webhooks of others put in.
-const OF_OTHERS: [&str; 2] = ["downwardAPI", "projected"];
 /// For whom a token in a pod may be: the certificate authorities of meshes.
 pub(super) const AUDIENCES: [&str; 2] = ["istio-ca", "identity.l5d.io"];
 
@@ -357,6 +359,15 @@ fn of_a_pod() -> Vec<(&'static str, String)> {
                 "{volumes}.filter(volume, has(volume.hostPath) || has(volume.persistentVolumeClaim)).map(volume, volume.name)"
             ),
         ),
+        // Tokens that the API server takes.
+        (
+            "tokens",
+            format!(
+                "{volumes}.filter(volume, volume.?projected.?sources.orValue([]).exists(source, \
+                 has(source.serviceAccountToken) && source.serviceAccountToken.?audience.orValue('') == '')).map(volume, \
+                 volume.name)"
+            ),
+        ),
         // Containers that are not as cluster/pod makes them.
         (
             "others",
@@ -376,7 +387,7 @@ fn launcher(wishes: &Wishes) -> Vec<(String, &'static str)> {
     let context = "one.?securityContext";
     let of_pod = "object.spec.?securityContext";
     let accounts = Program::ALL.map(Program::account);
-    let kinds = [&["name"][..], &VOLUMES[..], &OF_OTHERS[..]].concat();
+    let kinds = [&["name"][..], &VOLUMES[..]].concat();
     vec![
         (
             format!(
@@ -456,9 +467,22 @@ fn launcher(wishes: &Wishes) -> Vec<(String, &'static str)> {
                 "object.spec.?automountServiceAccountToken.orValue(true) == false && \
                  object.spec.?volumes.orValue([]).all(volume, volume.?projected.?sources.orValue([]).all(source, \
                  !has(source.serviceAccountToken) || source.serviceAccountToken.?audience.orValue('') in {}))",
-                literal(AUDIENCES)
+                literal([&AUDIENCES[..], &[""][..]].concat())
             ),
-            "gives no token of a service account to a pod",
+            "gives no token of a service account to a pod but by a volume, for the API server or a mesh",
+        ),
+        (
+            format!(
+                "variables.tokens.size() == 0 || {} && !request.namespace.startsWith('kube-') && request.namespace != {}",
+                is_launcher("object"),
+                literal(&wishes.namespace)
+            ),
+            "gives tokens for the API server to launcher pods only, and none of the accounts of Kubernetes and KubeVirt",
+        ),
+        (
+            "variables.others.all(one, one.?volumeMounts.orValue([]).all(mount, !(mount.name in variables.tokens)))"
+                .to_owned(),
+            "shows tokens of service accounts to containers with a launcher's user and rights only",
         ),
         (
             format!(

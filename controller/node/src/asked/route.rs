@@ -48,6 +48,7 @@ pub(super) enum Call {
 pub(super) enum Way {
     Console(Access),
     Vnc(Access),
+    UsbRedir,
 }
 
 /// All that is passed on, by the launcher's own path and query.
@@ -70,6 +71,7 @@ const PASSED_ON: &[(&str, &str, Question)] = &[
     ("GET", "/v1/vnc?write", Question::Stream(Way::Vnc(Access::Write))),
     ("GET", "/v1/vnc?take", Question::Stream(Way::Vnc(Access::Take))),
     ("GET", "/v1/vnc?take&alone", Question::Stream(Way::Vnc(Access::Alone))),
+    ("GET", "/v1/usbredir", Question::Stream(Way::UsbRedir)),
 ];
 
 /// The VMI and the question of a request, by its path and query; nothing, where it is not passed on.

@@ -54,6 +54,7 @@ impl ForVirtApi {
         let stream = match way {
             Way::Console(how) => launcher.console(how).await?,
             Way::Vnc(how) => launcher.vnc(how).await?,
+            Way::UsbRedir => launcher.usbredir().await?,
         };
         drop(opening);
         tokio::spawn(async move {

@@ -2,7 +2,7 @@
 
 use super::object::{Container, Pod, Volume};
 use crate::error::{Error, Result};
-use kubernetes::launcher::KERNEL;
+use kubernetes::launcher::{KERNEL, VIRTIOFS};
 use std::collections::BTreeMap;
 
 /// The container with virt-launcher and QEMU.
@@ -32,6 +32,8 @@ pub struct Layout {
     /// Images that are not mounted but held out by a container of the image itself: by the last part of what it is
     /// told to listen on (`disk_3`, `kernel-boot`).
     pub beside: BTreeMap<String, Beside>,
+    /// By the name of the file system: the socket on which the container of its virtiofsd listens, as the launcher sees it.
+    pub filesystems: BTreeMap<String, String>,
     /// Where the image of a kernel is mounted, as the container sees it.
     pub kernel: Option<String>,
     /// It may use KVM.
@@ -94,6 +96,20 @@ impl Layout {
                 ))
             }))
         });
+        let served = pod.spec.containers.iter().filter(|container| container.name != COMPUTE);
+        let served = served.filter_map(|container| {
+            let path = argument(container, VIRTIOFS)?;
+            let name = path.rsplit('/').next()?.strip_suffix(".sock")?.to_owned();
+            Some(match in_empty_dir(compute, volumes, path) {
+                Some(inside) if !inside.path.contains('/') => Ok((name, path.to_owned())),
+                _ => Err(Error::refused(format!(
+                    "the socket {path} of the container {} of the pod {pod_name} does not lie in an emptyDir that the \
+                     launcher sees",
+                    container.name,
+                    pod_name = pod.metadata.name
+                ))),
+            })
+        });
         Ok(Layout {
             uid,
             socket: inside("--socket")?,
@@ -104,6 +120,7 @@ impl Layout {
             devices: devices.map(|device| (device.name.clone(), device.device_path.clone())).collect(),
             kvm: compute.resources.limits.contains_key(KVM),
             beside: beside.collect::<Result<_>>()?,
+            filesystems: served.collect::<Result<_>>()?,
             kernel: kernel.map(|mount| mount.mount_path.clone()),
             mounts,
         })
@@ -210,6 +227,23 @@ mod tests {
         assert_eq!(beside.name, "disk_1");
         pod["spec"]["containers"][1]["command"][2] = json!("/disks/../disk_1");
         assert!(layout(pod).is_err());
+    }
+
+    #[test]
+    fn a_file_system_is_found_by_the_socket_of_its_container() {
+        let mut pod = pod();
+        let virtiofs = json!({
+            "name": "virtiofs-files",
+            "command": ["/usr/bin/container-disk", "--virtiofs", "/var/run/kubevirt/sockets/files.sock", "--", "virtiofsd"]
+        });
+        pod["spec"]["containers"].as_array_mut().unwrap().push(virtiofs);
+        let found = layout(pod.clone()).unwrap().filesystems;
+        assert_eq!(found, [("files".to_owned(), "/var/run/kubevirt/sockets/files.sock".to_owned())].into());
+        for elsewhere in ["/etc/files.sock", "/var/run/kubevirt-private/vmi-disks/data/files.sock"] {
+            pod["spec"]["containers"][1]["command"][2] = json!(elsewhere);
+            let error = layout(pod.clone()).unwrap_err().to_string();
+            assert!(error.contains("virtiofs-files") && error.contains("emptyDir"), "{error}");
+        }
     }
 
     #[test]

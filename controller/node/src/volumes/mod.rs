@@ -6,6 +6,8 @@
 //!  claim, DataVolume ─────────claim──► disk.img, made or grown, the launcher's own      or a block device
 //!  hostDisk ──────────────────claim──► the file in its folder: the launcher's already, or made where it may be
 //!  configMap, secret, sysprep ───────► the folder; the launcher writes the ISO image
+//!  downwardAPI, serviceAccount ──────► the same
+//!  a file system ────────────────────► the socket of the container that serves it
 //!
 //!  each file that was found ────shown► a name in the launcher's own folder, over which that very file is mounted
 //! ```
@@ -69,6 +71,16 @@ pub fn ready(parts: &Parts<'_>) -> Result<Ready> {
             Err(e) => faults.push(e),
         }
     }
+    for filesystem in &parts.machine.filesystems {
+        let name = &filesystem.name;
+        match parts.layout().filesystems.get(name) {
+            Some(socket) => drop(ready.resolved.filesystems.insert(name.clone(), socket.into())),
+            None => {
+                let what = format!("no container of the launcher pod serves the file system '{name}'");
+                faults.push(Error::refused(what));
+            }
+        }
+    }
     match parts.kernel() {
         Ok(kernel) => ready.resolved.kernel = kernel,
         Err(e) => faults.push(e),
@@ -118,13 +130,19 @@ impl Parts<'_> {
                 let file = file
                     .ok_or_else(|| Error::refused(format!("{path} of the volume '{name}' names no file")))?;
                 let held = claim::host_disk(&self.mounted(mount)?.alone()?, file, *create)?;
-                self.raw(&held, name, Access::Write, mount, file)?
+                self.raw(&held, name, Access::Write, (mount, file), false)?
             }
             Volume::ConfigMap { optional, .. } | Volume::Secret { optional, .. } => {
                 self.folder(name, *optional)?
             }
+            Volume::DownwardApi { .. } | Volume::ServiceAccount { .. } => self.folder(name, false)?,
             Volume::Sysprep { source: Named::ConfigMap(_) | Named::Secret(_) } => self.folder(name, false)?,
-            Volume::Empty { .. } | Volume::NoDisc | Volume::NoCloud(_) | Volume::ConfigDrive(_) => {
+            Volume::Empty { .. }
+            | Volume::NoDisc
+            | Volume::NoCloud(_)
+            | Volume::ConfigDrive(_)
+            | Volume::DownwardMetrics
+            | Volume::ContainerPath { .. } => {
                 return Ok(None);
             }
         }))
@@ -159,15 +177,23 @@ impl Parts<'_> {
         let (held, note) = claim::ready(&folder, &wish)?;
         notes.extend(note.map(|note| ("ToleratedSmallPV", note)));
         let access = if readonly { Access::Read } else { Access::Write };
-        self.raw(&held, volume, access, mount, claim::DISK)
+        let preallocated = self.claim_info(volume).is_some_and(|info| info.preallocated == Some(true));
+        self.raw(&held, volume, access, (mount, claim::DISK), preallocated)
     }
 
     /// A disk that is a file of a claim or of the host. Such are always raw: a guest that writes a qcow2's head to its disk
     /// must not be believed.
-    fn raw(&self, file: &Held, volume: &str, access: Access, mount: &str, path: &str) -> Result<Source> {
+    fn raw(
+        &self,
+        file: &Held,
+        volume: &str,
+        access: Access,
+        (mount, path): (&str, &str),
+        preallocated: bool,
+    ) -> Result<Source> {
         let there = PathBuf::from(mount).join(path);
         let path = self.show(file, self.process, &disk_of(volume), access, Some(there))?;
-        Ok(Source::File { path, format: Format::Raw, preallocated: false })
+        Ok(Source::File { path, format: Format::Raw, preallocated })
     }
 
     /// What the cluster knows of the claim of a volume.

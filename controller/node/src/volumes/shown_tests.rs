@@ -49,6 +49,7 @@ impl Pod {
             devices: BTreeMap::new(),
             secrets: BTreeMap::new(),
             beside: BTreeMap::new(),
+            filesystems: BTreeMap::new(),
             kernel: Some(DATA.into()),
             kvm: false,
         };

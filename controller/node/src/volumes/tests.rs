@@ -33,6 +33,7 @@ impl Pod {
             claims: BTreeMap::from([("data".to_owned(), "pvc".to_owned())]),
             secrets: BTreeMap::new(),
             beside: BTreeMap::new(),
+            filesystems: BTreeMap::new(),
             kernel: None,
             kvm: false,
         };
@@ -100,6 +101,9 @@ fn a_missing_disk_is_made_sparse_for_the_launcher() {
         ready.resolved.volumes["data"],
         Source::File { path, format: Format::Raw, preallocated: false }
     );
+    // What the cluster says of the claim is passed on: nothing of such a disk is given back.
+    let ready = pod.ready(&claim(), &json!({"preallocated": true})).unwrap();
+    assert!(matches!(ready.resolved.volumes["data"], Source::File { preallocated: true, .. }));
     let made = fs::metadata(pod.data().join("disk.img")).unwrap();
     assert_eq!((made.len(), made.blocks(), made.uid(), made.gid()), (64 << 20, 0, 107, 107));
     assert_eq!(fs::read_dir(pod.data()).unwrap().count(), 1, "nothing else is left");

@@ -11,7 +11,7 @@ mod driver;
 mod source;
 
 use super::error::DomainError;
-use super::host::DiskLocation;
+use super::host::{Blocks, DiskLocation};
 use super::input::usb_address;
 use super::pci_devices::{PciDevice, SATA_DRIVES};
 use super::qemu_arguments::QemuArguments;
@@ -157,13 +157,9 @@ fn check(disk: &Disk, place: &DiskLocation, position: usize) -> Result<(), Domai
 }
 
 fn blocks(disk: &Disk, place: &DiskLocation, qemu_arguments: &mut QemuArguments) -> Option<Element> {
-    let (logical, physical) = match disk.block_size? {
+    let Blocks { logical, physical, discard } = match disk.block_size? {
         BlockSize::Custom { logical, physical, discard_granularity } => {
-            // libvirt has an element for it only since version 11.
-            if let Some(size) = discard_granularity {
-                qemu_arguments.property(format!("ua-{}", disk.name), "discard_granularity", u64::from(size));
-            }
-            (logical, physical)
+            Blocks { logical, physical, discard: discard_granularity }
         }
         BlockSize::MatchVolume => match place {
             DiskLocation::Block { blocks, .. } => *blocks,
@@ -171,6 +167,13 @@ fn blocks(disk: &Disk, place: &DiskLocation, qemu_arguments: &mut QemuArguments)
             DiskLocation::Nothing => return None,
         },
     };
+    // QEMU's SATA disks have no other sectors.
+    let matched = disk.block_size == Some(BlockSize::MatchVolume);
+    let logical = if matched && disk.bus == Bus::Sata { 512 } else { logical };
+    // libvirt has an element for it only since version 11.
+    if let Some(size) = discard {
+        qemu_arguments.property(format!("ua-{}", disk.name), "discard_granularity", u64::from(size));
+    }
     Some(Element::new("blockio").at("logical_block_size", logical).at("physical_block_size", physical))
 }
 

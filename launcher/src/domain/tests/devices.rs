@@ -4,7 +4,7 @@ use super::fixture::{Fixture, cdrom, cloud_init, container_disk, disk, nic, over
 use super::golden;
 use crate::domain::Domain;
 use crate::domain::error::DomainError;
-use crate::domain::host::DiskLocation;
+use crate::domain::host::{Blocks, DiskLocation};
 use crate::domain::qemu_arguments::QemuArguments;
 use crate::domain::xml::Element;
 use api::launcher::{Format, Forward, Link};
@@ -13,7 +13,7 @@ use api::machine::devices::WatchdogAction;
 use api::machine::network::Dhcp;
 use api::machine::{
     BlockSize, Boot, Bus, Cache, Chassis, Disk, ErrorPolicy, Input, Interface, Io, IoThreads, Machine, Nic,
-    Panic, Serial, Target, Video, Watchdog,
+    Panic, Serial, Sound, SoundModel, Target, Video, Watchdog,
 };
 
 /// Compares one part of a domain with `golden/device/NAME.xml`.
@@ -44,6 +44,8 @@ fn memory() {
     });
     let huge = bare(|machine| machine.memory.hugepage = Some(1 << 30));
     device("memory-hugepages", &huge, |domain, _| Ok(domain.memory()));
+    let shared = Fixture::bare().filesystem("files").with(|machine| machine.memory.hugepage = Some(2 << 20));
+    device("memory-shared", &shared, |domain, _| Ok(domain.memory()));
 }
 
 #[test]
@@ -172,12 +174,13 @@ fn file(direct: bool, preallocated: bool) -> DiskLocation {
         backing: Vec::new(),
         direct,
         preallocated,
-        blocks: Some((512, 4096)),
+        blocks: Some(Blocks { logical: 512, physical: 4096, discard: None }),
     }
 }
 
 fn block() -> DiskLocation {
-    DiskLocation::Block { path: "/dev/null".into(), blocks: (4096, 4096), direct: true }
+    let blocks = Blocks { logical: 4096, physical: 4096, discard: Some(65536) };
+    DiskLocation::Block { path: "/dev/null".into(), blocks, direct: true }
 }
 
 #[test]
@@ -221,6 +224,9 @@ fn disks_with_every_cache_io_and_error_policy() {
     one_disk("disk-report", Disk { error_policy: ErrorPolicy::Report, ..virtio() }, raw("root"));
     one_disk("disk-enospace", Disk { error_policy: ErrorPolicy::EnoSpace, ..virtio() }, raw("root"));
     one_disk("disk-match", Disk { block_size: Some(BlockSize::MatchVolume), ..virtio() }, file(false, false));
+    let sata = Disk { block_size: Some(BlockSize::MatchVolume), ..disk("root", Bus::Sata) };
+    one_disk("disk-match-sata", sata, block());
+    one_disk("disk-match-block", Disk { block_size: Some(BlockSize::MatchVolume), ..virtio() }, block());
     let custom = BlockSize::Custom { logical: 512, physical: 4096, discard_granularity: Some(4096) };
     one_disk("disk-blocks", Disk { block_size: Some(custom), ..virtio() }, raw("root"));
 }
@@ -291,11 +297,65 @@ fn interfaces() {
 }
 
 #[test]
+fn filesystems() {
+    let two = Fixture::bare().filesystem("files").filesystem("conf");
+    device("filesystems", &two, |domain, _| Ok([domain.memory(), domain.filesystems()?].concat()));
+    let served = two.on(|host| drop(host.filesystems.remove("conf")));
+    assert_eq!(served.refusal(), "the location of file system `conf` on this host is missing");
+    let many = (0..9).fold(Fixture::bare(), |all, n| all.filesystem(&format!("f{n}")));
+    assert_eq!(many.refusal(), "too many file systems: at most 8 fit on machine type q35");
+}
+
+#[test]
+fn devices_with_tags_are_named_by_their_addresses() {
+    let tag = |tag: &str| Some(tag.to_owned());
+    let fixture = Fixture::bare()
+        .disk(disk("plain", Bus::Virtio), raw("plain"))
+        .disk(Disk { tag: tag("data"), ..disk("root", Bus::Virtio) }, raw("root"))
+        .disk(Disk { tag: tag("old"), serial: Some("a-1".into()), ..disk("old", Bus::Sata) }, raw("old"))
+        .nic(nic("default", Nic::Virtio), user(1))
+        .nic(Interface { tag: tag("fast"), ..nic("second", Nic::Virtio) }, user(2));
+    let found = crate::domain::tagged(&fixture.machine, &fixture.host.links).unwrap();
+    assert_eq!(
+        serde_json::Value::Array(found),
+        serde_json::json!([
+            {"type": "nic", "bus": "pci", "address": "0000:02:00.0", "mac": "02:00:00:00:00:02", "tags": ["fast"]},
+            {"type": "disk", "bus": "virtio", "address": "0000:00:10.1", "path": "/dev/vdb", "tags": ["data"]},
+            {"type": "disk", "bus": "sata", "serial": "a-1", "path": "/dev/sda", "tags": ["old"]},
+        ])
+    );
+}
+
+#[test]
+fn usb_redirection() {
+    let redirects = |fixture: Fixture| {
+        let sockets = (0..4).map(|n| format!("/vm/usbredir-{n}").into()).collect();
+        fixture.with(|machine| machine.usb_redirection = true).on(|host| host.usb_redirection = sockets)
+    };
+    // Beside a tablet, which keeps its port.
+    let tablet = Input { name: "tablet".into(), virtio: false };
+    let fixture = redirects(bare(|machine| machine.inputs = vec![tablet]));
+    device("usb-redirection", &fixture, |domain, _| Ok([domain.inputs()?, domain.redirections()?].concat()));
+    let sticks = (0..12).fold(fixture, |all, n| all.disk(disk(&format!("d{n}"), Bus::Usb), raw("d")));
+    assert_eq!(sticks.refusal(), "too many USB devices: at most 15 fit on a USB controller");
+}
+
+#[test]
+fn sound() {
+    for (name, model) in [("ich9", SoundModel::Ich9), ("ac97", SoundModel::Ac97)] {
+        let fixture = bare(|machine| machine.sound = Some(Sound { name: "card".into(), model }));
+        device(&format!("sound-{name}"), &fixture, |domain, _| Ok(domain.sound()));
+    }
+}
+
+#[test]
 fn serial_and_channel() {
     let part = |domain: &Domain<'_>, _: &mut QemuArguments| domain.serial();
     device("serial", &Fixture::bare(), part);
     device("serial-unlogged", &bare(|machine| machine.serial = Some(Serial { log: false })), part);
-    device("channel", &Fixture::bare(), |domain, _| Ok([domain.channel()?]));
+    device("channel", &Fixture::bare(), |domain, _| domain.channels());
+    let metrics = Fixture::bare().on(|host| host.metrics = Some("/vm/metrics".into()));
+    device("channel-metrics", &metrics, |domain, _| domain.channels());
 }
 
 #[test]

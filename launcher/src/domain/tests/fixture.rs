@@ -6,8 +6,8 @@ use api::machine::cpu::Model;
 use api::machine::firmware::Image;
 use api::machine::network::Network;
 use api::machine::{
-    Arch, Binding, Boot, Bus, Chassis, Chipset, CloudInit, Cpu, Disk, ErrorPolicy, Features, Firmware,
-    Interface, IoThreads, KernelBoot, Machine, Memory, Nic, Reboot, Serial, Target, Video, Volume,
+    Arch, Binding, Boot, Bus, Chassis, Chipset, CloudInit, Cpu, Disk, ErrorPolicy, Features, Filesystem,
+    Firmware, Interface, IoThreads, KernelBoot, Machine, Memory, Nic, Reboot, Serial, Target, Video, Volume,
 };
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -43,6 +43,14 @@ impl Fixture {
         let name = disk.name.clone();
         self.with(|machine| machine.disks.push(disk)).on(|host| {
             host.disks.insert(name, place);
+        })
+    }
+
+    /// With a file system, which a container serves.
+    pub(super) fn filesystem(self, name: &str) -> Fixture {
+        let volume = Volume::Claim { name: name.into(), readonly: false };
+        self.with(|machine| machine.filesystems.push(Filesystem { name: name.into(), volume })).on(|host| {
+            host.filesystems.insert(name.into(), format!("/vm/{name}.sock").into());
         })
     }
 
@@ -83,13 +91,17 @@ impl Fixture {
             features: Features { acpi: true, apic: None, smm: None, kvm_hidden: None, pvspinlock: None },
             clock: None,
             disks: Vec::new(),
+            filesystems: Vec::new(),
             interfaces: Vec::new(),
             inputs: Vec::new(),
+            usb_redirection: false,
+            downward_metrics: false,
             rng: false,
             watchdog: None,
             balloon: true,
             serial: Some(Serial { log: true }),
             video: None,
+            sound: None,
             panics: Vec::new(),
             virtio_transitional: false,
             no_hotplug: false,
@@ -104,12 +116,15 @@ impl Fixture {
         let host = Host {
             accelerator: Accelerator::Emulation,
             disks: BTreeMap::new(),
+            filesystems: BTreeMap::new(),
+            usb_redirection: Vec::new(),
             links: BTreeMap::new(),
             kernel: None,
             efi: None,
             serial_log: "/vm/serial.log".into(),
             vnc: "/vm/vnc".into(),
             agent: "/vm/agent".into(),
+            metrics: None,
         };
         Fixture { machine, host }
     }
@@ -170,6 +185,7 @@ pub(super) fn disk(name: &str, bus: Bus) -> Disk {
         readonly: false,
         boot_order: None,
         serial: None,
+        tag: None,
         dedicated_io_thread: false,
         cache: None,
         io: None,
@@ -224,6 +240,7 @@ pub(super) fn nic(name: &str, model: Nic) -> Interface {
         mac: None,
         boot_order: None,
         pci_address: None,
+        tag: None,
         acpi_index: None,
         ports: Vec::new(),
         up: true,

@@ -4,17 +4,19 @@
 use super::fixture::{Fixture, disk, nic, raw, user};
 use crate::domain::pci::{PORTS, Places};
 use crate::domain::pci_devices::PciDevice;
-use api::machine::{Bus, Input, Machine, Nic, Panic, PciAddress, Watchdog, devices::WatchdogAction};
+use api::machine::{
+    Bus, Input, Machine, Nic, Panic, PciAddress, Sound, SoundModel, Watchdog, devices::WatchdogAction,
+};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A VM with any number of devices of each kind.
 fn machine() -> impl Strategy<Value = Machine> {
     let bus = prop_oneof![Just(Bus::Virtio), Just(Bus::Sata), Just(Bus::Scsi), Just(Bus::Usb)];
-    let own = prop_oneof![9 => Just(None), 1 => (0x18u8..0x1f).prop_map(|slot| Some(on_root(slot)))];
+    let own = prop_oneof![9 => Just(None), 1 => (0x18u8..0x1e).prop_map(|slot| Some(on_root(slot)))];
     let disks = prop::collection::vec((bus, own), 0..20);
-    (any::<bool>(), any::<bool>(), disks, 0usize..8, 0usize..6, any::<[bool; 4]>()).prop_map(
-        |(old, no_hotplug, disks, nics, inputs, [rng, dog, balloon, screen])| {
+    (any::<bool>(), any::<bool>(), disks, 0usize..8, 0usize..6, any::<[bool; 5]>()).prop_map(
+        |(old, no_hotplug, disks, nics, inputs, [rng, dog, balloon, screen, shares])| {
             let mut fixture = if old { Fixture::bare().i440fx() } else { Fixture::bare() };
             let mut used = BTreeSet::new();
             for (n, (bus, own)) in disks.into_iter().enumerate() {
@@ -27,6 +29,11 @@ fn machine() -> impl Strategy<Value = Machine> {
             }
             if screen {
                 fixture = fixture.screen();
+            }
+            if shares {
+                fixture = (0..8).fold(fixture, |all, n| all.filesystem(&format!("f{n}")));
+                let sound = Sound { name: "card".into(), model: SoundModel::Ich9 };
+                fixture = fixture.with(|machine| machine.sound = Some(sound));
             }
             let mut machine = fixture.machine;
             machine.inputs =
@@ -53,6 +60,7 @@ fn addresses(machine: &Machine) -> BTreeMap<PciDevice, String> {
             PciDevice::Input(n),
             PciDevice::Sata(n),
             PciDevice::Port(n),
+            PciDevice::Filesystem(n),
         ]
     });
     let single = [
@@ -64,6 +72,7 @@ fn addresses(machine: &Machine) -> BTreeMap<PciDevice, String> {
         PciDevice::Rng,
         PciDevice::Watchdog,
         PciDevice::Panic,
+        PciDevice::Sound,
     ];
     let element = |device| Some((device, places.element(device)?.write().unwrap()));
     many.chain(single).filter_map(element).collect()

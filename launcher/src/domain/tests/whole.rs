@@ -8,8 +8,8 @@ use crate::domain::host::DiskLocation;
 use api::machine::cpu::{Apic, Clock, Feature, Model, Offset, Policy, Timer};
 use api::machine::devices::WatchdogAction;
 use api::machine::{
-    BlockSize, Boot, Bus, Cache, Chassis, Disk, Input, Io, IoThreads, Nic, Panic, PciAddress, Reboot, Target,
-    Watchdog,
+    BlockSize, Boot, Bus, Cache, Chassis, Disk, Input, Io, IoThreads, Nic, Panic, PciAddress, Reboot, Sound,
+    SoundModel, Target, Watchdog,
 };
 
 fn whole(name: &str, fixture: &Fixture) {
@@ -91,6 +91,24 @@ fn disks_that_fill_a_slot_and_a_controller() {
 fn huge_pages() {
     let fixture = Fixture::bare().kernel().with(|machine| machine.memory.hugepage = Some(2 << 20));
     whole("hugepages", &fixture);
+}
+
+#[test]
+fn usb_devices_of_clients() {
+    let sockets = (0..4).map(|n| format!("/vm/usbredir-{n}").into()).collect();
+    let fixture = Fixture::bare().kernel().with(|machine| machine.usb_redirection = true);
+    whole("usb-redirection", &fixture.on(|host| host.usb_redirection = sockets));
+}
+
+#[test]
+fn file_systems_and_sound() {
+    for (name, fixture) in
+        [("filesystems", Fixture::bare()), ("filesystems-i440fx", Fixture::bare().i440fx())]
+    {
+        let sound = Sound { name: "card".into(), model: SoundModel::Ich9 };
+        let fixture = fixture.kernel().filesystem("files").filesystem("conf");
+        whole(name, &fixture.with(|machine| machine.sound = Some(sound)));
+    }
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! The smaller devices, and those that are refused.
 
 use super::super::devices::WatchdogAction;
-use super::super::{Input, Panic, Serial, Video, Watchdog};
-use super::Check;
-use crate::meta::ObjectMeta;
+use super::super::{Input, Panic, Serial, Sound, SoundModel, Video, Watchdog};
+use super::{Check, Site};
+use crate::meta::{Empty, ObjectMeta};
 use crate::vmi::{self, Devices, InputBus, InputType, PanicModel};
 use crate::wire::Path;
 use std::collections::BTreeSet;
@@ -16,8 +16,11 @@ const SCREENS: [&str; 5] = ["vga", "virtio", "bochs", "cirrus", "ramfb"];
 /// The smaller devices.
 pub(super) struct Small {
     pub(super) inputs: Vec<Input>,
+    pub(super) usb_redirection: bool,
+    pub(super) downward_metrics: bool,
     pub(super) watchdog: Option<Watchdog>,
     pub(super) video: Option<Video>,
+    pub(super) sound: Option<Sound>,
     pub(super) panics: Vec<Panic>,
 }
 
@@ -43,7 +46,7 @@ pub(super) fn small(devices: &Devices, metadata: &ObjectMeta, at: &Path, check: 
         gpus,
         downward_metrics,
         panic_devices,
-        filesystems,
+        filesystems: _, // filesystem.rs
         host_devices,
         client_passthrough,
         sound,
@@ -53,11 +56,18 @@ pub(super) fn small(devices: &Devices, metadata: &ObjectMeta, at: &Path, check: 
     } = devices;
     check.not_yet_on(*autoattach_vsock, at.child("autoattachVSOCK"));
     check.not_yet_each(gpus, &at.child("gpus"));
-    check.not_yet_some(downward_metrics, at.child("downwardMetrics"));
-    check.not_yet_each(filesystems, &at.child("filesystems"));
+    let downward_metrics = matches!(downward_metrics, Some(Empty { other: _ }));
+    if downward_metrics && !check.settings.gate("DownwardMetrics") {
+        let message =
+            "downwardMetrics virtio serial is not allowed: DownwardMetrics feature gate is not enabled";
+        check.invalid(at.child("downwardMetrics"), message);
+    }
     check.not_yet_each(host_devices, &at.child("hostDevices"));
-    check.not_yet_some(client_passthrough, at.child("clientPassthrough"));
-    check.not_yet_some(sound, at.child("sound"));
+    let usb_redirection = matches!(client_passthrough, Some(Empty { other: _ }));
+    if usb_redirection {
+        let hint = "give the VMI a disk with bus usb; only a cluster has clients";
+        check.not_yet_at(&[Site::Laptop], at.child("clientPassthrough"), hint);
+    }
     if let Some(vmi::Tpm { enabled, persistent: _, other: _ }) = tpm {
         check.not_yet_on(Some(enabled.unwrap_or(true)), at.child("tpm"));
     }
@@ -65,8 +75,11 @@ pub(super) fn small(devices: &Devices, metadata: &ObjectMeta, at: &Path, check: 
     let screen = autoattach_graphics_device.unwrap_or(true);
     let vga = metadata.annotations.contains_key(VGA_FOR_EFI);
     Small {
+        usb_redirection,
+        downward_metrics,
         inputs: input_devices(inputs, &at.child("inputs"), check),
         watchdog: watchdog.as_ref().and_then(|watchdog| watchdog_of(watchdog, &at.child("watchdog"), check)),
+        sound: sound.as_ref().map(|sound| sound_of(sound, &at.child("sound"), check)),
         video: screen_of(video.as_ref(), screen, vga, &at.child("video"), check),
         panics: panic_devices
             .iter()
@@ -159,6 +172,28 @@ fn screen_of(
             Video::Model(model.to_owned())
         }
     })
+}
+
+fn sound_of(sound: &vmi::Sound, at: &Path, check: &mut Check<'_>) -> Sound {
+    let vmi::Sound { name, model, other: _ } = sound;
+    if name.is_empty() {
+        check.required(at, "Sound device requires a name field.");
+    } else if let Some(why) = super::text::not_plain(name) {
+        let at = at.child("name");
+        check.invalid(&at, format!("{at} {why}"));
+    }
+    let model = match super::text::said(model) {
+        None | Some("ich9") => SoundModel::Ich9,
+        Some("ac97") => SoundModel::Ac97,
+        Some(_) => {
+            check.not_supported(
+                at.child("model"),
+                "Sound device type is not supported. Options: 'ich9' or 'ac97'",
+            );
+            SoundModel::Ich9
+        }
+    };
+    Sound { name: name.clone(), model }
 }
 
 fn panic(device: &vmi::PanicDevice, at: &Path, check: &mut Check<'_>) -> Panic {

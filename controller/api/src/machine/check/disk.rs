@@ -134,17 +134,23 @@ fn disk_of(
         let bus = said.into_iter().flatten().next().unwrap_or(&vmi::Bus::Sata).as_str();
         check.not_supported(at, format!("IOThreads are not supported for disks on a {bus} bus"));
     }
+    if matches!(volume, Some(Volume::ContainerPath { .. })) {
+        check
+            .invalid(at, format!("ContainerPath volume '{name}' must be mapped to a filesystem, not a disk"));
+    }
+    // The guest has no business there; a SATA disk cannot be kept from it.
+    let only_read = volume == Some(Volume::DownwardMetrics) && seen.bus != Bus::Sata;
     let cache = cache_of(cache.as_ref(), at, check);
-    check.not_yet_some(&text::said(tag), at.child("tag"));
     let result = Disk {
         name: name.clone(),
         // A disk without a volume has a fault, and is not handed out.
         volume: volume.unwrap_or(Volume::Empty { capacity: 512 }),
         target: seen.target,
         bus: seen.bus,
-        readonly: seen.readonly,
+        readonly: seen.readonly || only_read,
         boot_order: taken.boot_order(*boot_order, at, check),
         serial: serial_of(serial, at, check),
+        tag: text::tag(tag, at, check),
         dedicated_io_thread: dedicated_io_thread.unwrap_or(false),
         cache,
         io: io_of(io.as_ref(), cache, place, check),

@@ -114,7 +114,7 @@ fn interface_of(
         );
     }
     check.not_yet_each(port_ranges, &at.child("portRanges"));
-    check.not_yet_some(&text::said(tag), at.child("tag"));
+    let tag = text::tag(tag, at, check);
     let acpi_index = acpi_index.filter(|&index| index != 0).and_then(|index| {
         let right = u32::try_from(index).ok().filter(|index| *index <= 16_383);
         if right.is_none() {
@@ -124,6 +124,7 @@ fn interface_of(
     });
     Some(Interface {
         name: name.clone(),
+        tag,
         model: model_of(text::said(model), at, check),
         binding,
         // One without a network has a fault, and is not handed out.

@@ -16,6 +16,8 @@ mod cpu;
 mod credentials;
 mod devices;
 mod disk;
+mod downward;
+mod filesystem;
 mod firmware;
 mod interface;
 mod memory;
@@ -150,7 +152,7 @@ fn machine(vmi: &VirtualMachineInstance, check: &mut Check<'_>) -> Machine {
         other: _,
     } = spec;
 
-    pod::service_account(service_account_name.as_deref(), &at, check);
+    pod::service_account(service_account_name.as_deref(), volumes, &at, check);
     pod::eviction(eviction_strategy.as_ref(), &at, check);
     pod::probes(liveness_probe.as_ref(), readiness_probe.as_ref(), networks, &at, check);
     pod::dns(dns_policy.as_deref(), dns_config.as_ref(), &at, check);
@@ -193,6 +195,7 @@ fn machine(vmi: &VirtualMachineInstance, check: &mut Check<'_>) -> Machine {
     let networks = network::networks(networks, &devices.interfaces, &at, check);
     let mut taken = disk::Taken::default();
     let disks = disk::disks(&devices.disks, &volumes, &mut taken, &devices_at, check);
+    let filesystems = filesystem::filesystems(devices, &volumes, &devices_at, check);
     let interfaces = interface::interfaces(&devices.interfaces, &networks, &mut taken, &devices_at, check);
     let credentials = credentials::credentials(access_credentials, &volumes, &at, check);
     let small = devices::small(devices, metadata, &domain_at, check);
@@ -213,13 +216,17 @@ fn machine(vmi: &VirtualMachineInstance, check: &mut Check<'_>) -> Machine {
         features,
         clock: platform::clock(clock.as_ref(), &domain_at, check),
         disks,
+        filesystems,
         interfaces,
         inputs: small.inputs,
+        usb_redirection: small.usb_redirection,
+        downward_metrics: small.downward_metrics,
         rng: devices.rng.is_some(),
         watchdog: small.watchdog,
         balloon: devices.autoattach_mem_balloon.unwrap_or(true),
         serial,
         video: small.video,
+        sound: small.sound,
         panics: small.panics,
         virtio_transitional: devices.use_virtio_transitional.unwrap_or(false),
         no_hotplug: devices.disable_hotplug.unwrap_or(false),

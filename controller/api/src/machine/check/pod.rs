@@ -76,11 +76,27 @@ pub(super) fn subdomain(said: Option<&str>, at: &Path, check: &mut Check<'_>) ->
     Some(subdomain.to_owned())
 }
 
-pub(super) fn service_account(name: Option<&str>, at: &Path, check: &mut Check<'_>) {
+pub(super) fn service_account(name: Option<&str>, volumes: &[vmi::Volume], at: &Path, check: &mut Check<'_>) {
     let why = name.filter(|name| !name.is_empty()).map(text::against_subdomain).unwrap_or_default();
     if !why.is_empty() {
         let at = at.child("serviceAccountName");
         check.invalid(&at, format!("{at} is not a valid service account name: {}", why.join("; ")));
+    }
+    // A pod has one service account.
+    let mut accounts = volumes.iter().filter_map(|volume| volume.service_account.as_ref());
+    let first = accounts.next().and_then(|account| account.service_account_name.as_deref());
+    if accounts.next().is_some() {
+        let at = at.child("volumes");
+        check.invalid(&at, format!("{at} must have max one serviceAccount volume set"));
+    }
+    if let (Some(name), Some(first)) = (name.filter(|name| !name.is_empty()), first)
+        && name != first
+    {
+        let at = at.child("serviceAccountName");
+        let message = format!(
+            "{at} {name:?} and serviceAccount volume {first:?} must reference the same service account"
+        );
+        check.invalid(&at, message);
     }
 }
 

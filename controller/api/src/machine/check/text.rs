@@ -1,7 +1,11 @@
 //! Texts that must have a form: names, addresses, paths.
 
 use super::super::network::PciAddress;
+use super::Check;
+use crate::wire::Path;
 
+/// The tag of a device has room for so many letters.
+const TAG: usize = 255;
 /// What Kubernetes says of a text that is no DNS label, and of one that is no DNS subdomain.
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start \
                      and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
@@ -69,6 +73,16 @@ pub(super) fn not_plain(text: &str) -> Option<&'static str> {
     } else {
         None
     }
+}
+
+/// The tag of a device: a word for people, which stands in a config drive.
+pub(super) fn tag(tag: &Option<String>, device: &Path, check: &mut Check<'_>) -> Option<String> {
+    let tag = said(tag)?;
+    if tag.chars().count() > TAG || not_plain(tag).is_some() {
+        let at = device.child("tag");
+        check.invalid(&at, format!("{at} must be no more than {TAG} letters without control characters"));
+    }
+    Some(tag.to_owned())
 }
 
 /// `0000:81:01.0`.

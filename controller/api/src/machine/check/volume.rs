@@ -4,12 +4,25 @@ use super::super::Volume;
 use super::super::volume::Named;
 use super::cloudinit::{self, Seed};
 use super::firmware::image_of;
-use super::{Check, Site, text};
+use super::{Check, Site, downward, text};
 use crate::meta::LocalReference;
 use crate::vmi;
 use crate::wire::Path;
 use std::collections::BTreeMap;
 
+/// Folders of the launcher pod that no guest is shown.
+const RESERVED: [&str; 10] = [
+    "/proc",
+    "/sys",
+    "/dev",
+    "/etc",
+    "/usr",
+    "/lib",
+    "/lib64",
+    "/run",
+    "/var/run/kubevirt",
+    "/var/run/libvirt",
+];
 /// The label of an ISO image has room for so many letters.
 const LABEL: usize = 32;
 
@@ -27,6 +40,10 @@ pub(super) fn volumes<'a>(
     let used: std::collections::BTreeSet<&str> = disks.chain(filesystems).collect();
     let mut first: BTreeMap<&str, usize> = BTreeMap::new();
     let mut result = Volumes::new();
+    if volumes.iter().filter(|volume| volume.downward_metrics.is_some()).count() > 1 {
+        let at = at.child("volumes");
+        check.invalid(&at, format!("{at} must have max one downwardMetric volume set"));
+    }
     for (i, volume) in volumes.iter().enumerate() {
         let here = at.child("volumes").index(i);
         let name = volume.name.as_str();
@@ -70,19 +87,10 @@ fn volume_of(volume: &vmi::Volume, at: &Path, check: &mut Check<'_>) -> Option<V
         container_path,
         other: _,
     } = volume;
-    let refused = [
-        ("downwardAPI", downward_api.is_some()),
-        ("serviceAccount", service_account.is_some()),
-        ("downwardMetrics", downward_metrics.is_some()),
-        ("memoryDump", memory_dump.is_some()),
-        ("containerPath", container_path.is_some()),
-    ];
     let mut found: Vec<Option<Volume>> = Vec::new();
-    for (name, there) in refused {
-        if there {
-            check.not_yet(at.child(name));
-            found.push(None);
-        }
+    if memory_dump.is_some() {
+        check.not_yet(at.child("memoryDump"));
+        found.push(None);
     }
     found.extend(host_disk.as_ref().map(|source| host(source, at, check)));
     found.extend(
@@ -134,6 +142,32 @@ fn volume_of(volume: &vmi::Volume, at: &Path, check: &mut Check<'_>) -> Option<V
             })
         },
     ));
+    found.extend(downward_api.as_ref().map(|source| {
+        let at = at.child("downwardAPI");
+        check.not_yet_at(&[Site::Laptop], &at, "write the same texts into a configMap volume");
+        let vmi::DownwardApi { fields, volume_label, other: _ } = source;
+        Some(Volume::DownwardApi {
+            fields: downward::fields(fields, &at.child("fields"), check),
+            label: label(volume_label, &at, check),
+        })
+    }));
+    found.extend(service_account.as_ref().map(|source| {
+        let at = at.child("serviceAccount");
+        check.not_yet_at(&[Site::Laptop], &at, "leave it out: only a cluster has service accounts");
+        let vmi::ServiceAccount { service_account_name, other: _ } = source;
+        let name = required_name(service_account_name, &at.child("serviceAccountName"), check);
+        Some(Volume::ServiceAccount { name })
+    }));
+    if downward_metrics.is_some() && !check.settings.gate("DownwardMetrics") {
+        let message = "downwardMetrics disks are not allowed: DownwardMetrics feature gate is not enabled.";
+        check.invalid(at, message);
+    }
+    found.extend(
+        downward_metrics.as_ref().map(|crate::meta::Empty { other: _ }| Some(Volume::DownwardMetrics)),
+    );
+    found.extend(
+        container_path.as_ref().map(|source| in_container(source, &at.child("containerPath"), check)),
+    );
     if found.len() != 1 {
         check.invalid(at, format!("{at} must have exactly one source type set"));
         return None;
@@ -231,6 +265,29 @@ fn container(source: &vmi::ContainerDisk, at: &Path, check: &mut Check<'_>) -> O
     }
     let image = image_of(image, image_pull_secret, image_pull_policy, at, check);
     Some(Volume::ContainerDisk { image, path: path.map(str::to_owned) })
+}
+
+/// A folder of the pod. What the control plane has there, and the files by which a process is ruled, are nobody's.
+fn in_container(source: &vmi::ContainerPath, at: &Path, check: &mut Check<'_>) -> Option<Volume> {
+    let vmi::ContainerPath { path, read_only, other: _ } = source;
+    check.not_yet_at(&[Site::Laptop], at, "use a configMap or secret volume");
+    let path_at = at.child("path");
+    if !text::is_clean(path) {
+        let message = format!("{path_at} must be an absolute path without relative components");
+        check.invalid(&path_at, message);
+    } else if let Some(prefix) = RESERVED.iter().find(|prefix| is_below(path, prefix)) {
+        check.invalid(&path_at, format!("{path_at} '{path}' must not be below {prefix}, which is reserved"));
+    }
+    if *read_only == Some(false) {
+        check.not_supported(at.child("readOnly"), "a folder of the launcher pod is only read");
+    }
+    Some(Volume::ContainerPath { path: path.clone() })
+}
+
+/// The path is this folder, or in it, or next to it with the same beginning: `/var/run/kubevirt` stands for
+/// `/var/run/kubevirt-private`, too.
+fn is_below(path: &str, prefix: &str) -> bool {
+    path.strip_prefix(prefix).is_some_and(|rest| matches!(rest.chars().next(), None | Some('/' | '-')))
 }
 
 fn empty(source: &vmi::EmptyDisk, at: &Path, check: &mut Check<'_>) -> Option<Volume> {

@@ -5,6 +5,7 @@ use crate::objects::store::{Kept, meta};
 use crate::objects::{About, Key, Kind, Mark, Selector, Use, World, owner};
 use crate::uploads::{POD_PHASE, TARGET};
 use api::cdi::GROUP;
+use api::cdi::annotations::{PREALLOCATION, PREALLOCATION_REQUESTED};
 use api::claim::{ClaimSpec, ClaimStatus, DataReference};
 use api::meta::{ObjectMeta, OwnerReference};
 use api::wire;
@@ -82,6 +83,12 @@ impl PersistentVolumeClaim {
     /// Its disk was written to the end.
     pub fn is_filled(&self) -> bool {
         self.meta.annotations.get(POD_PHASE).is_some_and(|phase| phase == "Succeeded")
+    }
+
+    /// All blocks of its disk are allocated: whoever filled it says so, or it was filled so.
+    pub fn is_preallocated(&self) -> bool {
+        let says = |name: &str| self.meta.annotations.get(name).is_some_and(|text| text == "true");
+        says(PREALLOCATION) || says(PREALLOCATION_REQUESTED) && self.is_filled()
     }
 
     /// Why its disk is not whole, as the end of a sentence about the PVC; nothing where it is whole, or where no worker pod ever
