@@ -3,7 +3,8 @@
 //! ```text
 //! ROOT/  vm.json     the VM to run (api::launcher::Sync)            disks/   overlays and empty disks
 //!        state.json  the last state                                  seeds/   small ISO images
-//!        etc/ lib/ cache/ run/   libvirt's driver (embed)            nvram/   the firmware's variables
+//!        etc/ lib/ cache/ run/   libvirt's driver (embed); lib/swtpm/UUID/tpm2: the TPM, or a link to where it is kept
+//!                                                                    nvram/   the firmware's variables
 //!        home/       HOME and XDG_* of this process                  log/     logs of QEMU and of the serial console
 //!        thaw.json   when frozen file systems of the guest thaw      s/       sockets: serial, vnc, agent
 //! ```
@@ -134,6 +135,11 @@ impl Root {
     /// The firmware's variables.
     pub fn nvram(&self) -> PathBuf {
         self.folder.join("nvram/vars.fd")
+    }
+
+    /// The folder of the TPM of a VM, as libvirt names it by the VM's uuid. The state is in `tpm2` in it.
+    pub fn tpm(&self, uuid: &str) -> PathBuf {
+        self.folder.join("lib/swtpm").join(uuid)
     }
 
     /// One of the VM's sockets: `serial`, `vnc`, `agent`.

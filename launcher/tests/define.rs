@@ -6,6 +6,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+use launcher::hypervisor::embed;
+use launcher::root::Root;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -105,7 +107,7 @@ fn around(name: &str, part: &str) -> String {
     let inside =
         ["disk", "controller", "interface", "serial", "console", "channel", "input", "graphics", "video"];
     let inside =
-        [&inside[..], &["watchdog", "memballoon", "rng", "panic", "filesystem", "sound", "redirdev"]]
+        [&inside[..], &["watchdog", "memballoon", "rng", "panic", "tpm", "filesystem", "sound", "redirdev"]]
             .concat();
     let mut devices = String::new();
     let mut domain = String::new();
@@ -175,22 +177,11 @@ struct Place(tempfile::TempDir);
 impl Place {
     fn new() -> Place {
         let place = Place(tempfile::tempdir().unwrap());
-        for folder in ["root/etc", "home", "run", "xml"] {
+        for folder in ["run", "xml"] {
             fs::create_dir_all(place.path(folder)).unwrap();
         }
-        let id = |option: &str| {
-            String::from_utf8(Command::new("id").arg(option).output().unwrap().stdout)
-                .unwrap()
-                .trim()
-                .to_string()
-        };
-        let conf = format!(
-            "user = \"+{}\"\ngroup = \"+{}\"\ndynamic_ownership = 0\nremember_owner = 0\nsecurity_driver = \"none\"\n\
-             stdio_handler = \"file\"\nnamespaces = []\ncgroup_controllers = []\n",
-            id("-u"),
-            id("-g"),
-        );
-        fs::write(place.path("root/etc/qemu.conf"), conf).unwrap();
+        let root = Root::open(&place.path("root"), place.0.path()).unwrap();
+        embed::ready(&root).unwrap();
         place
     }
 
@@ -240,9 +231,9 @@ impl Place {
             .args(["300", "virsh", "-q", "-c"])
             .arg(format!("qemu:///embed?root={}", self.path("root").display()))
             .stdin(Stdio::from(fs::File::open(file).unwrap()))
-            .env("HOME", self.path("home"))
-            .env("XDG_CACHE_HOME", self.path("home"))
-            .env("XDG_CONFIG_HOME", self.path("home"))
+            .env("HOME", self.path("root/home"))
+            .env("XDG_CACHE_HOME", self.path("root/home/cache"))
+            .env("XDG_CONFIG_HOME", self.path("root/home/config"))
             .env("XDG_RUNTIME_DIR", self.path("run"))
             .output()
             .unwrap();

@@ -3,7 +3,7 @@
 use super::places::PlaceArgs;
 use super::vms;
 use crate::ui::{self, Show};
-use crate::vm::bare::{Account, Bare, Drive, name_from};
+use crate::vm::bare::{Account, Bare, Drive, Loader, name_from};
 use crate::vm::confined;
 use crate::vm::launch::LauncherArgs;
 use crate::vm::manifest::{self, Objects, Which, is_manifest, refusal};
@@ -33,6 +33,7 @@ use std::sync::Arc;
     coracle run docker://registry.example/os:12 --ssh-key ~/.ssh/id_ed25519.pub -p 2222:22\n  \
     coracle run -d --name web disk.qcow2 --memory 2G\n  \
     coracle run installer.iso --disk new.img:20G\n  \
+    coracle run windows.iso --disk windows.img:64G --efi --tpm --memory 4G\n  \
     coracle run disk.qcow2 --dry-run -o yaml > vm.yaml")]
 pub(crate) struct Args {
     /// Source of the VM: a manifest, image, disk, ISO or http:// address
@@ -148,6 +149,15 @@ pub(crate) struct BareArgs {
     /// Boot with EFI instead of BIOS
     #[arg(long)]
     efi: bool,
+
+    /// Boot with EFI that starts signed boot loaders only
+    #[arg(long)]
+    secure_boot: bool,
+
+    /// Add a TPM 2.0; its state and that of EFI are kept beside the disk, in
+    /// DISK.state
+    #[arg(long)]
+    tpm: bool,
 
     /// Start the VM without a network
     #[arg(long)]
@@ -371,6 +381,8 @@ impl BareArgs {
             ("--password", self.password.is_some()),
             ("--ssh-key", !self.ssh_keys.is_empty()),
             ("--efi", self.efi),
+            ("--secure-boot", self.secure_boot),
+            ("--tpm", self.tpm),
             ("--no-network", self.no_network),
         ];
         match used.iter().find(|(_, used)| *used) {
@@ -395,7 +407,8 @@ impl BareArgs {
             cpus: self.cpus.unwrap_or(if available > 1 { 2 } else { 1 }),
             memory: self.memory.unwrap_or(1 << 30),
             user_data: self.user_data()?,
-            efi: self.efi,
+            boot: self.loader(),
+            tpm: self.tpm,
             offline: self.no_network,
             ..Bare::default()
         };
@@ -407,6 +420,14 @@ impl BareArgs {
             bare.drives.push(Drive::Cdrom(existing(cdrom)?));
         }
         Ok((bare.objects(), is_image))
+    }
+
+    fn loader(&self) -> Loader {
+        match (self.secure_boot, self.efi) {
+            (true, _) => Loader::SecureBoot,
+            (false, true) => Loader::Efi,
+            (false, false) => Loader::Bios,
+        }
     }
 
     fn first(&self, source: &str, args: &StartArgs, images: &Images, bare: &mut Bare) -> Result<bool> {

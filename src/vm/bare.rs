@@ -28,10 +28,24 @@ pub(crate) struct Bare {
     pub(crate) kernel: Option<(String, Boot)>,
     /// What cloud-init is told.
     pub(crate) user_data: Option<String>,
-    /// EFI, and not BIOS.
-    pub(crate) efi: bool,
+    /// What starts it.
+    pub(crate) boot: Loader,
+    /// A TPM.
+    pub(crate) tpm: bool,
     /// No network at all.
     pub(crate) offline: bool,
+}
+
+/// What starts a VM.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Loader {
+    /// BIOS.
+    #[default]
+    Bios,
+    /// EFI.
+    Efi,
+    /// EFI that starts signed boot loaders only.
+    SecureBoot,
 }
 
 /// A drive.
@@ -179,8 +193,18 @@ impl Bare {
             }
             firmware.insert("kernelBoot".into(), json!({"container": container, "kernelArgs": boot.cmdline}));
         }
-        if self.efi {
-            firmware.insert("bootloader".into(), json!({"efi": {"secureBoot": false}}));
+        // With a disk that stays, what belongs to its system stays too.
+        let keeps = self.drives.iter().any(|drive| matches!(drive, Drive::File(..) | Drive::Web(_)));
+        if self.boot != Loader::Bios {
+            let secure = self.boot == Loader::SecureBoot;
+            let efi = json!({"secureBoot": secure, "persistent": keeps});
+            firmware.insert("bootloader".into(), json!({"efi": efi}));
+            if secure {
+                domain["features"] = json!({"smm": {"enabled": true}});
+            }
+        }
+        if self.tpm {
+            domain["devices"]["tpm"] = json!({"persistent": keeps});
         }
         if !firmware.is_empty() {
             domain["firmware"] = Value::Object(firmware);
@@ -266,7 +290,7 @@ mod tests {
                 Drive::File("/d.img".into(), Some(1 << 30)),
                 Drive::Empty(512),
             ],
-            efi: true,
+            boot: Loader::Efi,
             ..Bare::default()
         };
         let objects = bare.objects();
@@ -275,8 +299,34 @@ mod tests {
         assert_eq!(spec["domain"]["devices"]["disks"][0]["cdrom"]["bus"], "sata");
         assert_eq!(spec["volumes"][1]["hostDisk"]["capacity"], "1073741824");
         assert_eq!(spec["volumes"][2]["emptyDisk"]["capacity"], "512");
-        assert_eq!(spec["domain"]["firmware"]["bootloader"]["efi"]["secureBoot"], false);
+        let efi = json!({"secureBoot": false, "persistent": true});
+        assert_eq!(spec["domain"]["firmware"]["bootloader"]["efi"], efi);
+        assert_eq!(spec["domain"]["devices"].get("tpm"), None);
         assert_eq!(spec["networks"][0]["pod"], json!({}));
+    }
+
+    #[test]
+    fn what_a_system_keeps_outside_of_its_disk_stays_where_the_disk_does() {
+        for (drive, keeps) in [
+            (Drive::File("/d.img".into(), None), true),
+            (Drive::Web("http://example.com/d.img".into()), true),
+            (Drive::Image("os:1".into()), false),
+            (Drive::Empty(512), false),
+        ] {
+            let bare = Bare {
+                name: "m".into(),
+                drives: vec![Drive::Cdrom("/i.iso".into()), drive],
+                boot: Loader::SecureBoot,
+                tpm: true,
+                ..Bare::default()
+            };
+            let objects = bare.objects();
+            let domain = &objects.last().unwrap()["spec"]["domain"];
+            let efi = json!({"secureBoot": true, "persistent": keeps});
+            assert_eq!(domain["firmware"]["bootloader"]["efi"], efi, "{:?}", bare.drives);
+            assert_eq!(domain["devices"]["tpm"], json!({"persistent": keeps}));
+            assert_eq!(domain["features"]["smm"]["enabled"], true);
+        }
     }
 
     #[test]

@@ -19,8 +19,9 @@ use super::record::{Record, Vm};
 use super::resolve::accelerator::{self, Choice};
 use super::resolve::image::{Images, Policy};
 use super::resolve::{Resolver, missing, network};
-use api::launcher::{Answer, Forward, Life, REFUSED, Request, State, Sync};
-use api::machine::Machine;
+use crate::ui;
+use api::launcher::{Accelerator, Answer, Forward, Life, REFUSED, Request, State, Sync};
+use api::machine::{Hyperv, Machine};
 use api::vmi::VirtualMachineInstance;
 use api::wire::Wire as _;
 use cdi::{Error, ErrorKind, Result};
@@ -156,6 +157,11 @@ impl Start<'_> {
     fn begin(&self, home: &Home, name: &str, checked: Checked, before: Option<Record>) -> Result<State> {
         let Checked { vmi, machine, forwards } = checked;
         let accelerator = accelerator::choose(self.wanted.accelerator, self.launcher, home)?;
+        if accelerator == Accelerator::Emulation && machine.features.hyperv != Hyperv::None {
+            ui::say(&format!(
+                "coracle: warning: {name} is emulated, and the Hyper-V enlightenments of its spec are KVM's: it runs without them"
+            ));
+        }
         let held = super::disks::hold(home)?;
         let resolved = self.wanted.resolver().resolve(name, &machine, forwards, accelerator)?;
         let generation = before.map_or(1, |record| record.sync.generation.saturating_add(1));

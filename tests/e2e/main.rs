@@ -36,6 +36,7 @@ mod rights;
 mod settings;
 mod shares;
 mod strategies;
+mod tpm;
 mod trust;
 mod uploads;
 mod virtctl;

@@ -71,6 +71,18 @@ pub struct Resolved {
     /// each, one file per key.
     #[serde(default)]
     pub secrets: BTreeMap<String, PathBuf>,
+    /// What outlives the VMI beside its disks. Unset: it lies with what the launcher keeps itself.
+    #[serde(default)]
+    pub state: Option<StatePlace>,
+}
+
+/// Where the state of a VMI that outlives it is kept. What is missing there is made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StatePlace {
+    /// The file with the variables of the EFI firmware.
+    pub variables: PathBuf,
+    /// The folder with the state of the TPM.
+    pub tpm: PathBuf,
 }
 
 /// What runs the guest's instructions.

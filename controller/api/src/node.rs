@@ -68,6 +68,22 @@ pub struct Cpu {
     pub features: Vec<String>,
     /// Processors of the host.
     pub count: u32,
+    /// Hyper-V enlightenments that a guest may have, by the names of the API.
+    #[serde(default)]
+    pub hyperv: Vec<String>,
+    /// The time stamp counter of the host, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tsc: Option<Tsc>,
+}
+
+/// The time stamp counter (TSC) of a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Tsc {
+    /// Ticks in a second.
+    pub frequency: u64,
+    /// A guest may have another frequency.
+    pub scalable: bool,
 }
 
 /// A device of the host.

@@ -34,6 +34,7 @@ pub mod objects;
 pub mod plan;
 pub mod polls;
 pub mod servers;
+pub mod state;
 pub mod subresources;
 pub mod uploads;
 pub mod webhooks;

@@ -9,6 +9,8 @@
 //! |---|---|
 //! | `kubevirt.io/schedulable` | VMIs may come; `false` when virt-handler ends |
 //! | `machine-type.node…/*`, `cpu-model.node…/*`, `cpu-feature.node…/*` | what a VMI here can have |
+//! | `hyperv.node…/*` | Hyper-V enlightenments that not every host has |
+//! | `cpu-timer.node…/tsc-frequency`, `…/tsc-scalable` | the time stamp counter of the host |
 //! | `cpu-vendor.node…/*`, `host-model-cpu.node…/*`, `host-model-required-features.node…/*` | the host's processor |
 //! | annotation `kubevirt.io/heartbeat` | when virt-handler was last seen |
 //!
@@ -19,6 +21,7 @@ use super::blocking::Blocking;
 use super::error::{Error, ErrorKind, Result};
 use super::now::{Now, now};
 use super::pod::Folder;
+use api::machine::hyperv::OF_HOSTS;
 use api::node::Node;
 use api_server::{Server as _, Writer};
 use kubernetes::objects::{ABILITIES, HEARTBEAT, Key, Kind as Of, SCHEDULABLE};
@@ -113,7 +116,15 @@ fn labels(node: &Node) -> BTreeMap<String, String> {
             .collect()
     };
     let one = |name: &Option<String>| name.iter().cloned().collect::<Vec<_>>();
-    let [machine, model, feature, vendor, host, required] = ABILITIES;
+    let [machine, model, feature, vendor, host, required, enlightenment, timer] = ABILITIES;
+    let known = |name: &&String| OF_HOSTS.contains(&name.as_str());
+    let enlightenments: Vec<String> = node.cpu.hyperv.iter().filter(known).cloned().collect();
+    let tsc = node.cpu.tsc.map(|tsc| {
+        vec![
+            (format!("{timer}tsc-frequency"), tsc.frequency.to_string()),
+            (format!("{timer}tsc-scalable"), tsc.scalable.to_string()),
+        ]
+    });
     let all = [
         each(machine, &node.machine_types),
         each(model, &node.cpu.models),
@@ -121,6 +132,8 @@ fn labels(node: &Node) -> BTreeMap<String, String> {
         each(vendor, &one(&node.cpu.vendor)),
         each(host, &one(&node.cpu.host_model)),
         each(required, if node.cpu.host_model.is_some() { &node.cpu.features } else { &[] }),
+        each(enlightenment, &enlightenments),
+        tsc.unwrap_or_default(),
     ];
     all.into_iter().flatten().collect()
 }
@@ -172,7 +185,8 @@ mod tests {
             "kvm": {"verdict": "full"}, "arch": "amd64", "libvirt": "9.0.0", "qemu": "7.2.0",
             "accelerators": ["kvm"], "machineTypes": ["q35", "pc-q35-7.2", "a b"],
             "cpu": {"vendor": "Intel", "hostModel": "Skylake-Client", "models": ["Penryn"], "features": ["vmx"],
-                    "count": 2},
+                    "count": 2, "hyperv": ["relaxed", "vpindex", "synictimer"],
+                    "tsc": {"frequency": 2_600_000_000_u64, "scalable": true}},
             "devices": [], "hugepages": [], "firmware": [], "missing": []
         }))
         .unwrap()
@@ -186,7 +200,7 @@ mod tests {
     fn a_node_says_what_vmis_can_have_there() {
         let metadata = json!({"labels": {
             "kubernetes.io/arch": "amd64", "machine-type.node.kubevirt.io/pc-q35-6.0": "true",
-            "cpu-model.node.kubevirt.io/Penryn": "true"
+            "cpu-model.node.kubevirt.io/Penryn": "true", "hyperv.node.kubevirt.io/ipi": "true"
         }});
         assert_eq!(
             patch(&metadata, Some(&node()), true, &at()),
@@ -200,7 +214,12 @@ mod tests {
                     "cpu-feature.node.kubevirt.io/vmx": "true",
                     "cpu-vendor.node.kubevirt.io/Intel": "true",
                     "host-model-cpu.node.kubevirt.io/Skylake-Client": "true",
-                    "host-model-required-features.node.kubevirt.io/vmx": "true"
+                    "host-model-required-features.node.kubevirt.io/vmx": "true",
+                    "hyperv.node.kubevirt.io/ipi": null,
+                    "hyperv.node.kubevirt.io/vpindex": "true",
+                    "hyperv.node.kubevirt.io/synictimer": "true",
+                    "cpu-timer.node.kubevirt.io/tsc-frequency": "2600000000",
+                    "cpu-timer.node.kubevirt.io/tsc-scalable": "true"
                 }
             }})
         );

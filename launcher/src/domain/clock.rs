@@ -1,4 +1,5 @@
-//! The guest's clock and timers, where the spec sets them.
+//! The guest's clock and timers, where the spec sets them. The reference time counter of Hyper-V is KVM's: an emulated guest
+//! has none.
 
 use super::Domain;
 use super::xml::Element;
@@ -17,7 +18,8 @@ impl Domain<'_> {
             }
             Offset::Timezone(zone) => element.at("offset", "timezone").at("timezone", zone),
         };
-        Some(element.with(clock.timers.iter().map(timer)))
+        let is_there = |timer: &&Timer| !(timer.name == "hypervclock" && timer.present && self.emulated());
+        Some(element.with(clock.timers.iter().filter(is_there).map(timer)))
     }
 }
 

@@ -19,6 +19,7 @@ impl Domain<'_> {
         Ok(Element::new("features")
             .with(features.acpi.then(|| Element::new("acpi")))
             .with(apic)
+            .with(self.hyperv())
             .with(features.kvm_hidden.map(|hidden| Element::new("kvm").and(switch("hidden", hidden))))
             .with(features.pvspinlock.map(|on| switch("pvspinlock", on)))
             .with(smm.map(|on| switch("smm", on)))

@@ -6,12 +6,12 @@
 //!                                        │
 //!            one file per device ◄───────┘   memory cpu os features clock sysinfo metadata
 //!                    │                       controller disk/ interface usernet video input serial channel
-//!                    ▼                       rng watchdog balloon panic filesystem sound redirection
+//!                    ▼                       rng watchdog balloon panic hyperv tpm filesystem sound redirection
 //!            xml (escapes, always) ─► text
 //! ```
 //!
 //! No guest-visible choice is left to libvirt: addresses, order and names are all written out. Features that Debian 12's
-//! libvirt (9.0) has no elements for go past it to QEMU, from `usernet`, `panic` and `disk` through `QemuArguments`.
+//! libvirt (9.0) has no elements for go past it to QEMU, from `usernet`, `panic`, `hyperv` and `disk` through `QemuArguments`.
 //!
 //! Called by `vm::effort` with the result of `vm::prepare`. A `DomainError` is a fault of the VM: trying again on the same
 //! host gives it again.
@@ -26,6 +26,7 @@ mod error;
 mod features;
 mod filesystem;
 pub mod host;
+mod hyperv;
 mod input;
 mod interface;
 mod memory;
@@ -42,6 +43,7 @@ mod sound;
 mod sysinfo;
 mod tags;
 mod threads;
+mod tpm;
 mod usernet;
 mod video;
 mod watchdog;
@@ -97,6 +99,7 @@ impl<'a> Domain<'a> {
     fn element(&self) -> Result<Element, DomainError> {
         let mut qemu_arguments = QemuArguments::default();
         let devices = self.devices(&mut qemu_arguments)?;
+        self.hyperv_past(&mut qemu_arguments);
         if self.emulated() {
             // libvirt would ask for each of the 400 CPU properties one by one, half of a start's time; so it asks for all
             // features in one word. Under emulation CPUs of two hosts are never compared.
@@ -146,6 +149,7 @@ impl<'a> Domain<'a> {
             .with(self.sound())
             .with(self.video()?)
             .with(self.watchdog())
+            .with(self.tpm())
             .and(self.balloon())
             .with(self.rng())
             .with(self.panics(qemu_arguments)?))

@@ -30,6 +30,14 @@ impl Domain<'_> {
         if let Some(kernel) = &self.host.kernel {
             let field = "spec.domain.firmware.kernelBoot";
             os = os.and(Element::of("kernel", text(&kernel.kernel, field)?));
+            // QEMU 7.2 lets BIOS put an initrd where the ACPI tables end, which the log of a TPM makes longer.
+            if self.machine.tpm.is_some()
+                && kernel.initrd.is_some()
+                && matches!(self.machine.firmware.boot, Boot::Bios { .. })
+            {
+                let why = "BIOS starts a kernel with an initrd, which would lie over the ACPI tables; boot with EFI";
+                return Err(DomainError::refused("spec.domain.devices.tpm", why));
+            }
             if let Some(initrd) = &kernel.initrd {
                 os = os.and(Element::of("initrd", text(initrd, field)?));
             }

@@ -1,7 +1,7 @@
 //! libvirt's QEMU driver inside this process (`qemu:///embed?root=DIR`): its surroundings, made before it is opened.
 //!
 //! ```text
-//!  ready()  etc/qemu.conf, HOME and XDG_* (the caller sets them), the account libvirt insists on
+//!  ready()  etc/qemu.conf, HOME and XDG_* (the caller sets them), the account libvirt insists on; swtpm's own settings
 //!  seed()   CACHE/<key>/*.xml ──► ROOT/cache/qemu/capabilities      before it is opened: no probe of QEMU
 //!  save()                     ◄──                                    after it: no probe at the next start either
 //! ```
@@ -22,6 +22,9 @@ use std::path::{Path, PathBuf};
 /// The command for a host without libvirt's default account.
 pub const ACCOUNT: &str = "libvirt looks up its default account before it reads any setting; as root: \
                            useradd --system --no-create-home --shell /usr/sbin/nologin --user-group libvirt-qemu";
+
+/// The program that certifies the keys of a new TPM.
+const CERTIFIER: &str = "/usr/bin/swtpm_localca";
 
 /// Programs and libraries whose change makes a cache old.
 const KEY: &[&str] = &[
@@ -57,10 +60,16 @@ pub fn environment(root: &Root) -> BTreeMap<&'static str, PathBuf> {
 pub fn ready(root: &Root) -> io::Result<()> {
     let user = rustix::process::geteuid().as_raw();
     let group = rustix::process::getegid().as_raw();
+    // A driver that is root's gives swtpm to an account of its own; another runs it as itself, and cannot do otherwise.
+    let swtpm_account = match user {
+        0 => format!("swtpm_user = \"+{user}\"\nswtpm_group = \"+{group}\"\n"),
+        _ => String::new(),
+    };
     let text = format!(
         "# Written by virt-launcher. QEMU runs as whoever runs the launcher, and nothing is changed around it.\n\
          user = \"+{user}\"\n\
          group = \"+{group}\"\n\
+         {swtpm_account}\
          dynamic_ownership = 0\n\
          remember_owner = 0\n\
          security_driver = \"none\"\n\
@@ -70,7 +79,43 @@ pub fn ready(root: &Root) -> io::Result<()> {
          stdio_handler = \"file\"\n\
          max_core = 0\n"
     );
-    write_whole(&root.folder().join("etc/qemu.conf"), text.as_bytes())
+    write_whole(&root.folder().join("etc/qemu.conf"), text.as_bytes())?;
+    for (name, text) in swtpm(root) {
+        write_whole(&root.folder().join("home/config").join(name), text.as_bytes())?;
+    }
+    Ok(())
+}
+
+/// The settings by which swtpm_setup makes a new TPM. Its endorsement key is certified by an authority that is made beside
+/// it: the system's own (`/var/lib/swtpm-localca`) belongs to root.
+fn swtpm(root: &Root) -> [(&'static str, String); 3] {
+    let home = root.short().join("home");
+    let (config, authority) = (home.join("config"), home.join("swtpm-localca"));
+    let (config, authority) = (config.display(), authority.display());
+    [
+        (
+            "swtpm_setup.conf",
+            format!(
+                "create_certs_tool = {CERTIFIER}\n\
+                 create_certs_tool_config = {config}/swtpm-localca.conf\n\
+                 create_certs_tool_options = {config}/swtpm-localca.options\n\
+                 active_pcr_banks = sha256\n"
+            ),
+        ),
+        (
+            "swtpm-localca.conf",
+            format!(
+                "statedir = {authority}\n\
+                 signingkey = {authority}/signkey.pem\n\
+                 issuercert = {authority}/issuercert.pem\n\
+                 certserial = {authority}/certserial\n"
+            ),
+        ),
+        (
+            "swtpm-localca.options",
+            "--platform-manufacturer QEMU\n--platform-version 2.1\n--platform-model QEMU\n".to_owned(),
+        ),
+    ]
 }
 
 /// The folder of the cache for the programs installed now, under `cache`.

@@ -4,7 +4,7 @@
 //! and a missing one is empty.
 
 use api::launcher::Accelerator;
-use api::node::Cpu;
+use api::node::{Cpu, Tsc};
 
 /// From `virConnectGetCapabilities`: the part about guests of this architecture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,7 +60,28 @@ pub fn cpu(xml: &str) -> Cpu {
             .filter_map(|(attributes, _)| attribute(attributes, "name").map(str::to_owned))
             .collect(),
         count: 0,
+        hyperv: hyperv(xml),
+        tsc: None,
     }
+}
+
+/// From `virConnectGetDomainCapabilities`: Hyper-V enlightenments of guests, by the names of the API.
+fn hyperv(xml: &str) -> Vec<String> {
+    let part = xml.split("<hyperv supported='yes'>").nth(1).and_then(|rest| rest.split("</hyperv>").next());
+    let named = |(_, text): (&str, &str)| match text {
+        "stimer" => "synictimer".to_owned(),
+        "vendor_id" => "vendorid".to_owned(),
+        text => text.to_owned(),
+    };
+    elements(part.unwrap_or_default(), "value").map(named).collect()
+}
+
+/// From `virConnectGetCapabilities`: the time stamp counter of the host.
+pub fn tsc(xml: &str) -> Option<Tsc> {
+    let (counter, _) =
+        elements(xml, "counter").find(|(attributes, _)| attribute(attributes, "name") == Some("tsc"))?;
+    let frequency = attribute(counter, "frequency")?.parse().ok()?;
+    Some(Tsc { frequency, scalable: attribute(counter, "scaling") == Some("yes") })
 }
 
 /// All elements of a name: their attributes and their text.
@@ -112,5 +133,26 @@ mod tests {
         let cpu = cpu(xml);
         assert_eq!((cpu.host_model.as_deref(), cpu.vendor.as_deref()), (Some("EPYC"), Some("AMD")));
         assert_eq!((cpu.models, cpu.features), (vec!["qemu64".to_owned()], vec!["x2apic".to_owned()]));
+        assert_eq!(cpu.hyperv, [""; 0]);
+    }
+
+    #[test]
+    fn enlightenments_have_the_names_of_the_api() {
+        let xml = "<features><sev supported='no'/><hyperv supported='yes'><enum name='features'><value>relaxed</value>\
+                   <value>stimer</value><value>vendor_id</value></enum></hyperv></features><enum><value>no</value></enum>";
+        assert_eq!(cpu(xml).hyperv, ["relaxed", "synictimer", "vendorid"]);
+        assert_eq!(cpu("<hyperv supported='no'/><value>no</value>").hyperv, [""; 0]);
+    }
+
+    #[test]
+    fn the_counter_of_the_host_is_read() {
+        let xml = |scaling: &str| {
+            format!(
+                "<host><cpu><counter name='tsc' frequency='2600000000' scaling='{scaling}'/></cpu></host>"
+            )
+        };
+        assert_eq!(tsc(&xml("no")), Some(Tsc { frequency: 2_600_000_000, scalable: false }));
+        assert!(tsc(&xml("yes")).is_some_and(|tsc| tsc.scalable));
+        assert_eq!(tsc("<host><cpu/></host>"), None);
     }
 }

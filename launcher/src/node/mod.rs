@@ -97,6 +97,18 @@ const NEEDED: &[(&str, &[&str], &str, &str)] = &[
         "VMs with a network interface do not start",
         "apt-get install --no-install-recommends ipxe-qemu",
     ),
+    (
+        "swtpm",
+        &["/usr/bin/swtpm"],
+        "VMs with a TPM do not start",
+        "apt-get install --no-install-recommends swtpm swtpm-tools",
+    ),
+    (
+        "swtpm_setup",
+        &["/usr/bin/swtpm_setup"],
+        "VMs with a TPM do not start",
+        "apt-get install --no-install-recommends swtpm-tools",
+    ),
 ];
 
 /// Missing parts, each with the command that installs it (as root).

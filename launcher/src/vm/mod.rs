@@ -5,7 +5,7 @@
 //!                         │  ▲                 life      reason and message of an end or a pause (pure)
 //!                  a thread  │ Event, Outcome  publish   State, with a rising number
 //!                         ▼  │                 keep      files for a new launcher
-//!                       effort ──► prepare     finds and makes the VM's parts on this host
+//!                       effort ──► prepare     finds and makes the VM's parts on this host (`state`: what outlives it)
 //!                              ├─► domain      the libvirt domain of these parts
 //!                              └─► Hypervisor  defines, starts, resumes
 //!
@@ -34,6 +34,7 @@ mod overlay;
 pub mod prepare;
 pub mod publish;
 pub mod queue;
+mod state;
 pub(crate) mod thaw;
 mod users;
 

@@ -5,11 +5,12 @@
 //!  File, Block      ─► itself, if no other VM uses it      Host       ─► the file, made where it may be
 //!  Folder, Absent   ─► a small ISO image of ours (seed)    a CD-ROM   ─► its media, or none
 //!  a file system    ─► the socket of its virtiofsd, which a container beside the launcher begins at the same time
+//!  EFI variables, TPM ─► see `state`
 //! ```
 //!
 //! A launcher that takes a running VM over only looks: nothing is made anew under a guest.
 
-use super::{firmware, metrics, overlay, users};
+use super::{firmware, metrics, overlay, state, users};
 use crate::domain::host::{Blocks, DiskLocation, Efi, Host};
 use crate::error::{Error, ErrorKind, Result};
 use crate::redirection;
@@ -57,6 +58,7 @@ pub fn prepare(machine: &Machine, resolved: &Resolved, root: &Root, how: How) ->
     };
     preparing.links();
     preparing.kernel();
+    preparing.tpm();
     let sockets = ["serial", "vnc", "agent"].map(|name| root.socket(name));
     for path in sockets.into_iter().chain(host.usb_redirection.clone()).chain(host.metrics.clone()) {
         if let Err(e) = socket_path(&path) {
@@ -236,7 +238,7 @@ impl Preparing<'_> {
     }
 
     fn efi(&mut self) -> Option<Efi> {
-        let Boot::Efi { secure, persistent } = self.machine.firmware.boot else { return None };
+        let Boot::Efi { secure, .. } = self.machine.firmware.boot else { return None };
         let Some(found) = firmware::find(secure) else {
             let what = if secure { " with secure boot" } else { "" };
             self.faults.push(Error::new(
@@ -247,11 +249,18 @@ impl Preparing<'_> {
             ));
             return None;
         };
-        let vars = self.root.nvram();
-        if self.how == How::Fresh && !persistent {
-            drop(fs::remove_file(&vars));
+        match state::variables(self.machine, self.resolved, self.root, &found, self.how) {
+            Ok(vars) => Some(Efi { code: found.code.into(), template: found.vars.into(), vars }),
+            Err(e) => {
+                self.faults.push(e);
+                None
+            }
         }
-        Some(Efi { code: found.code.into(), template: found.vars.into(), vars })
+    }
+
+    fn tpm(&mut self) {
+        let made = state::tpm(self.machine, self.resolved, self.root, self.how);
+        self.faults.extend(made.err());
     }
 
     fn filesystems(&mut self) -> BTreeMap<String, PathBuf> {

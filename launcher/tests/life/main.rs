@@ -9,6 +9,7 @@ mod disks;
 mod efi;
 mod first;
 mod kvm;
+mod tpm;
 mod vm;
 
 use serde_json::{Value, json};

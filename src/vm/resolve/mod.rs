@@ -6,6 +6,7 @@
 //!  hostDisk ──────────────────────────► itself
 //!  secret, configMap, sysprep ─folder─► secrets/ of the VM
 //!  interfaces ────────────────network─► user-mode networks with forwards
+//!  EFI variables, TPM ────────state───► beside the first disk that is kept
 //! ```
 //!
 //! Seeds and empty disks are made by the launcher. Whatever is missing, or cannot be had, is told before anything is
@@ -17,6 +18,7 @@ pub(crate) mod image;
 pub(crate) mod missing;
 pub(crate) mod network;
 pub(crate) mod pool;
+mod state;
 
 use crate::vm::manifest::Objects;
 use api::launcher::{Accelerator, Forward, Kernel, Resolved, Source};
@@ -119,6 +121,7 @@ impl Resolver<'_> {
             let folder = self.folder(&secrets, &Named::Secret(secret.clone()), false)?;
             resolved.secrets.extend(folder.map(|folder| (secret.clone(), folder)));
         }
+        resolved.state = state::place(machine, &resolved);
         Ok(resolved)
     }
 

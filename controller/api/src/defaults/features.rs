@@ -1,9 +1,7 @@
 //! Switches and timers that are there without saying more, and what some of them need.
 
-use crate::vmi::{Domain, FeatureState, Hyperv};
-
-/// How often a lock is tried before the host is told.
-const SPINLOCKS: u32 = 4096;
+use crate::machine::hyperv::{SPINLOCKS, VMX};
+use crate::vmi::{CpuFeature, Domain, FeatureState, Hyperv};
 
 pub(super) fn features(domain: &mut Domain, architecture: &str) {
     if architecture == "s390x" {
@@ -24,6 +22,7 @@ pub(super) fn features(domain: &mut Domain, architecture: &str) {
             enlightenments(hyperv);
         }
     }
+    vmx(domain);
     if let Some(timers) = domain.clock.as_mut().and_then(|clock| clock.timer.as_mut()) {
         let present = [
             timers.hpet.as_mut().map(|timer| &mut timer.present),
@@ -50,9 +49,25 @@ fn needs(state: &mut Option<FeatureState>) {
     state.get_or_insert_default().enabled.get_or_insert(true);
 }
 
+fn is_on(state: &Option<FeatureState>) -> bool {
+    state.as_ref().is_some_and(|state| state.enabled != Some(false))
+}
+
+/// An enlightened VMCS is one of nested virtualization.
+fn vmx(domain: &mut Domain) {
+    let hyperv = domain.features.as_ref().and_then(|features| features.hyperv.as_ref());
+    if !hyperv.is_some_and(|hyperv| is_on(&hyperv.evmcs)) {
+        return;
+    }
+    let features = &mut domain.cpu.get_or_insert_default().features;
+    let policy = Some("require".to_owned());
+    match features.iter_mut().find(|feature| feature.name == VMX) {
+        Some(feature) => feature.policy = policy,
+        None => features.push(CpuFeature { name: VMX.to_owned(), policy, ..CpuFeature::default() }),
+    }
+}
+
 fn enlightenments(hyperv: &mut Hyperv) {
-    let is_on =
-        |state: &Option<FeatureState>| state.as_ref().is_some_and(|state| state.enabled != Some(false));
     if hyperv.synictimer.as_ref().is_some_and(|timer| timer.enabled != Some(false)) {
         needs(&mut hyperv.synic);
     }
@@ -60,7 +75,8 @@ fn enlightenments(hyperv: &mut Hyperv) {
     if is_on(&hyperv.synic) || is_on(&hyperv.ipi) || flushes {
         needs(&mut hyperv.vpindex);
     }
-    if is_on(&hyperv.evmcs) {
+    let is_direct = hyperv.tlbflush.as_ref().is_some_and(|flush| flushes && is_on(&flush.direct));
+    if is_on(&hyperv.evmcs) || is_direct {
         needs(&mut hyperv.vapic);
     }
     for state in [

@@ -130,7 +130,7 @@ pub const FIELDS: &[(&str, Served)] = &[
     ("configuration.handlerConfiguration", No(NO_LIMITS)),
     ("configuration.tlsConfiguration", No("every server speaks TLS 1.2 and 1.3, with the ciphers of rustls")),
     ("configuration.seccompConfiguration", Yes),
-    ("configuration.vmStateStorageClass", No("nothing of a VM is kept beside its disks yet")),
+    ("configuration.vmStateStorageClass", Yes),
     ("configuration.virtualMachineOptions.disableFreePageReporting", No("free pages are always reported")),
     ("configuration.virtualMachineOptions.disableSerialConsoleLog", Yes),
     ("configuration.ksmConfiguration", No("the KSM of nodes stays as it is")),

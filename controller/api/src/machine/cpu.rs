@@ -1,5 +1,7 @@
 //! Processors, memory, the platform's switches and clocks.
 
+use super::Hyperv;
+
 /// The processors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cpu {
@@ -65,7 +67,7 @@ pub struct Memory {
 }
 
 /// Switches of the platform; `None` leaves it to libvirt.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Features {
     /// ACPI; on unless the spec says otherwise.
     pub acpi: bool,
@@ -77,6 +79,8 @@ pub struct Features {
     pub kvm_hidden: Option<bool>,
     /// Para-virtual spin locks.
     pub pvspinlock: Option<bool>,
+    /// Hyper-V enlightenments.
+    pub hyperv: Hyperv,
 }
 
 /// The APIC.

@@ -30,6 +30,13 @@ pub enum WatchdogAction {
     Shutdown,
 }
 
+/// A TPM 2.0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tpm {
+    /// Its state outlives the VMI.
+    pub persistent: bool,
+}
+
 /// The model of a screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Video {

@@ -16,6 +16,7 @@ pub mod devices;
 pub mod disk;
 pub mod filesystem;
 pub mod firmware;
+pub mod hyperv;
 pub mod left;
 pub mod network;
 pub mod notes;
@@ -23,10 +24,11 @@ pub mod volume;
 
 pub use check::{Gates, OPEN_BY_DEFAULT, Settings, Site, guest_memory, topology};
 pub use cpu::{Clock, Cpu, Features, Memory, Timer};
-pub use devices::{Input, Panic, Sound, SoundModel, Video, Watchdog};
+pub use devices::{Input, Panic, Sound, SoundModel, Tpm, Video, Watchdog};
 pub use disk::{BlockSize, Bus, Cache, Disk, ErrorPolicy, Io, Target};
 pub use filesystem::Filesystem;
 pub use firmware::{Boot, Chassis, Firmware, KernelBoot};
+pub use hyperv::Hyperv;
 pub use network::{Binding, Interface, Nic, PciAddress, Port, Protocol};
 pub use volume::{CloudInit, Volume};
 
@@ -77,6 +79,8 @@ pub struct Machine {
     pub rng: bool,
     /// A watchdog.
     pub watchdog: Option<Watchdog>,
+    /// A TPM 2.0.
+    pub tpm: Option<Tpm>,
     /// The memory balloon.
     pub balloon: bool,
     /// A serial console, and whether its output is kept in a log.
@@ -177,5 +181,15 @@ impl Machine {
     /// The name of the domain: one of a kind on a node.
     pub fn domain_name(&self) -> String {
         format!("{}_{}", self.namespace, self.name)
+    }
+
+    /// Something of it outlives the VMI beside its disks: the variables of its firmware, or the state of its TPM.
+    pub fn keeps_state(&self) -> bool {
+        self.keeps_variables() || self.tpm.is_some_and(|tpm| tpm.persistent)
+    }
+
+    /// The variables of its firmware outlive the VMI.
+    pub fn keeps_variables(&self) -> bool {
+        matches!(self.firmware.boot, Boot::Efi { persistent: true, .. })
     }
 }

@@ -182,11 +182,11 @@ object! {
 }
 
 object! {
-    /// Trusted Platform Module (TPM 2.0) of the guest.
+    /// Trusted Platform Module (TPM 2.0) of the guest: model `tpm-crb` if it is persistent, else `tpm-tis`.
     pub struct Tpm {
         /// Enables the TPM. Default: true if the object is present.
         pub enabled: Option<bool> = "enabled",
-        /// Keeps the state of the TPM across restarts of the VM. Default: false.
+        /// Keeps the state of the TPM across restarts of the VM, in a PersistentVolumeClaim of the VM. Default: false.
         pub persistent: Option<bool> = "persistent",
     }
 }

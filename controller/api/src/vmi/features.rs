@@ -63,7 +63,7 @@ object! {
         pub runtime: Option<FeatureState> = "runtime",
         /// Synthetic interrupt controller (hv_synic); requires `vpindex`.
         pub synic: Option<FeatureState> = "synic",
-        /// Synthetic timers (hv_stimer); require `synic`.
+        /// Synthetic timers (hv_stimer); require `synic` and the timer `hyperv` of the clock.
         pub synictimer: Option<SynicTimer> = "synictimer",
         /// Reset of the guest through a hypervisor register (hv_reset).
         pub reset: Option<FeatureState> = "reset",
@@ -87,7 +87,7 @@ object! {
     pub struct Spinlocks {
         /// Enables the enlightenment. Default: true if the object is present.
         pub enabled: Option<bool> = "enabled",
-        /// Number of attempts to take a spinlock before the hypervisor is notified. Default: 4096.
+        /// Number of attempts to take a spinlock before the hypervisor is notified, at least 4095. Default: 4096.
         pub spinlocks: Option<u32> = "spinlocks",
     }
 }

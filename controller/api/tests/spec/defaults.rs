@@ -102,6 +102,7 @@ fn each_default_is_where_it_should_be() {
         ("/spec/domain/features/hyperv/synic/enabled", json!(true)),
         ("/spec/domain/features/hyperv/vpindex/enabled", json!(true)),
         ("/spec/domain/features/hyperv/vapic/enabled", json!(true)),
+        ("/spec/domain/cpu/features", json!([{"name": "vmx", "policy": "require"}])),
         ("/spec/domain/features/hyperv/ipi/enabled", json!(false)),
         ("/spec/domain/devices/inputs", json!([{"name": "default-0", "type": "tablet", "bus": "usb"}])),
         ("/spec/domain/devices/watchdog", json!({"name": "dog", "i6300esb": {"action": "reset"}})),
@@ -118,6 +119,29 @@ fn each_default_is_where_it_should_be() {
         ),
     ] {
         assert_eq!(whole.pointer(pointer), Some(&value), "{pointer}");
+    }
+}
+
+/// What a Windows guest is usually given: the defaults leave nothing to be refused.
+#[test]
+fn enlightenments_have_what_they_require() {
+    for hyperv in [
+        json!({"synictimer": {"direct": {}}}),
+        json!({"tlbflush": {"direct": {}, "extended": {}}}),
+        json!({"ipi": {}}),
+        json!({"evmcs": {}}),
+    ] {
+        let object = json!({"metadata": {"name": "one", "namespace": "here"}, "spec": {"domain": {
+            "memory": {"guest": "64Mi"}, "features": {"hyperv": hyperv}, "devices": {},
+        }}});
+        let mut vmi: VirtualMachineInstance = serde_json::from_value(object).unwrap();
+        apply(&mut vmi, &Given::new(UUID));
+        let machine = Machine::handed(&vmi).unwrap_or_else(|faults| panic!("{hyperv}: {faults:?}"));
+        let has_counter = machine
+            .clock
+            .iter()
+            .any(|clock| clock.timers.iter().any(|timer| timer.name == "hypervclock" && timer.present));
+        assert_eq!(has_counter, hyperv.get("synictimer").is_some(), "{hyperv}");
     }
 }
 

@@ -261,6 +261,9 @@ warning, since a CD-ROM drive only reads, and so is a guest with more memory tha
 `vmRolloutStrategy` of the KubeVirt object is `Stage`: then it is refused. The annotations
 `hooks.kubevirt.io/hookSidecars` and `kubevirt.io/ignitiondata` are refused.
 
+An emulated guest has what KVM alone can do in no case: `features.hyperv`, `features.hypervPassthrough` and `clock.timer.hyperv` are
+left out there, and `coracle run` says so ([windows.md](../how-to/windows.md#enlightenments)).
+
 A test writes this table from what the check does with each field, and fails when the two differ.
 
 | in | shapes the domain | refused | refused in a cluster | refused by `coracle run` | left to others |

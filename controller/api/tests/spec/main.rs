@@ -14,4 +14,5 @@ mod judged;
 mod known;
 mod messages;
 mod settings;
+mod windows;
 mod yaml;

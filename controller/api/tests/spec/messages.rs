@@ -139,16 +139,11 @@ fn a_closed_gate_is_said() {
 }
 
 /// What only a person's own computer does yet, or what belongs to a cluster and is not done there.
-const NOT_IN_A_CLUSTER: [(&str, &str, &str); 6] = [
+const NOT_IN_A_CLUSTER: [(&str, &str, &str); 5] = [
     (
         "spec.domain.memory",
         r#"{"guest": "256Mi", "hugepages": {"pageSize": "2Mi"}}"#,
         "spec.domain.memory.hugepages",
-    ),
-    (
-        "spec.domain.firmware.bootloader.efi",
-        r#"{"secureBoot": false, "persistent": true}"#,
-        "spec.domain.firmware.bootloader.efi.persistent",
     ),
     (
         "spec.volumes[2].persistentVolumeClaim.hotpluggable",
@@ -216,6 +211,10 @@ fn what_upstream_accepts_is_accepted() {
         ("spec.evictionStrategy", r#""External""#),
         ("spec.volumes[2].persistentVolumeClaim.hotpluggable", "false"),
         ("spec.domain.firmware.bootloader.efi", r#"{"secureBoot": false, "persistent": false}"#),
+        ("spec.domain.firmware.bootloader.efi", r#"{"secureBoot": false, "persistent": true}"#),
+        ("spec.domain.devices.tpm", r#"{"persistent": true}"#),
+        ("spec.domain.features.hyperv", r#"{"relaxed": {}, "vapic": {}, "spinlocks": {"spinlocks": 8191}}"#),
+        ("spec.domain.features.hypervPassthrough", "{}"),
         ("metadata.annotations", r#"{"kubevirt.io/ignitiondata": "", "hooks.kubevirt.io/hookSidecars": ""}"#),
     ] {
         let mut object = base();
@@ -268,7 +267,7 @@ fn all_faults_are_found_at_once() {
     let changes: Vec<(&str, &str)> = vec![
         ("spec.architecture", r#""arm64""#),
         ("spec.domain.devices.disks[0].cache", r#""unsafe""#),
-        ("spec.domain.devices.tpm", "{}"),
+        ("spec.domain.launchSecurity", "{}"),
         ("spec.hostname", r#""A""#),
     ];
     assert_eq!(faults(&changes, &Settings::of_laptop()).len(), 4);

@@ -9,6 +9,7 @@
 //!         vmi-disks/VOLUME/                a claim with a file system, or the folder of a hostDisk
 //!         config-map/, secret/, sysprep/, downwardapi/, service-account/
 //!                                          VOLUME/: files that become an ISO image
+//!         vm-state/                        the PVC in which EFI variables and the TPM outlive the VMI
 //!         named/SECRET/                    secrets that are named without a volume (cloud-init, keys)
 //!       /var/run/kubevirt/sockets          emptyDir `sockets`: launcher-sock, which virt-handler speaks to
 //!       /var/run/kubevirt-image-volume/    disk_I: the image of volume I of the spec, only read
@@ -70,6 +71,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) image_volumes: bool,
     /// The PVCs that the VMI names, by their names.
     pub(crate) claims: &'a BTreeMap<String, PersistentVolumeClaim>,
+    /// The PVC in which EFI variables and the TPM outlive the VMI.
+    pub(crate) state: Option<&'a str>,
 }
 
 /// The pod of a VMI. `vmi` is complete (its defaults are filled in), and `machine` is what the check made of it.

@@ -3,6 +3,7 @@
 use super::put;
 use api::machine::Machine;
 use api::machine::cpu::{Model, Policy};
+use api::machine::hyperv::LABEL as HYPERV;
 use api::vmi::VirtualMachineInstance;
 use kubernetes::config::Config;
 use serde_json::{Map, Value, json};
@@ -42,6 +43,12 @@ fn selectors(vmi: &VirtualMachineInstance, machine: &Machine, config: &Config) -
         let must = |policy: Policy| matches!(policy, Policy::Require);
         for feature in machine.cpu.features.iter().filter(|feature| must(feature.policy)) {
             needs(format!("cpu-feature.node.kubevirt.io/{}", feature.name));
+        }
+        for enlightenment in machine.features.hyperv.of_host() {
+            needs(format!("{HYPERV}{enlightenment}"));
+        }
+        if machine.features.hyperv.has_evmcs() {
+            needs("cpu-vendor.node.kubevirt.io/Intel".to_owned());
         }
     }
     found

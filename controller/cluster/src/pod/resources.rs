@@ -1,7 +1,7 @@
 //! What the pod asks for: the guest's memory and processors, and what runs beside them.
 //!
 //! ```text
-//! memory = guest / overcommit + (launcher + QEMU + processors + threads + screen + page tables + reserved) × ratio
+//! memory = guest / overcommit + (launcher + QEMU + processors + threads + screen + TPM + page tables + reserved) × ratio
 //! cpu    = processors / allocation ratio, unless the spec says it
 //! ```
 
@@ -23,6 +23,8 @@ const PROCESSOR: u64 = 8 * MIB;
 const THREADS: u64 = 8 * MIB;
 /// The memory of a screen, and what VNC keeps of it.
 const SCREEN: u64 = 32 * MIB;
+/// swtpm, and what swtpm_setup needs for a moment.
+const TPM: u64 = 16 * MIB;
 /// Code that is translated for a guest without KVM.
 const TRANSLATED: u64 = 128 * MIB;
 /// One entry of 8 bytes for every 4 KiB: QEMU's own page tables are this part of the guest, and with KVM there are the
@@ -55,6 +57,7 @@ pub(crate) fn overhead(machine: &Machine, config: &Config, reserved: u64) -> u64
         PROCESSOR.saturating_mul(u64::from(machine.cpu.count())),
         if threads { THREADS } else { 0 },
         if machine.video.is_some() { SCREEN } else { 0 },
+        if machine.tpm.is_some() { TPM } else { 0 },
         if config.use_emulation { TRANSLATED } else { 0 },
         tables,
     ];

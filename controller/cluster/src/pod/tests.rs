@@ -29,7 +29,9 @@ fn render(change: Value, settings: Value, image_volumes: bool) -> Value {
         ("files".to_owned(), PersistentVolumeClaim::default()),
         ("device".to_owned(), block),
     ]);
-    pod(&vmi, &machine, &Surroundings { config: &config, facts: &facts, image_volumes, claims: &claims })
+    let state = machine.keeps_state().then_some("persistent-state-for-web-x7k2p");
+    let around = Surroundings { config: &config, facts: &facts, image_volumes, claims: &claims, state };
+    pod(&vmi, &machine, &around)
 }
 
 fn golden(name: &str, pod: &Value) {
@@ -194,6 +196,31 @@ fn what_a_file_system_asks_for_is_said_by_the_settings() {
     let files = containers.iter().find(|container| container["name"] == "virtiofs-files").unwrap();
     assert_eq!(files["resources"]["limits"], json!({"cpu": "1", "memory": "200M"}));
     assert_eq!(files["resources"]["requests"]["memory"], "40M");
+}
+
+#[test]
+fn a_windows_guest() {
+    let hyperv = json!({
+        "relaxed": {}, "vapic": {}, "spinlocks": {"spinlocks": 8191}, "vpindex": {}, "runtime": {}, "synic": {},
+        "synictimer": {"direct": {}}, "reset": {}, "frequencies": {}, "reenlightenment": {}, "tlbflush": {},
+        "ipi": {}, "evmcs": {},
+    });
+    let domain = json!({
+        "features": {"hyperv": hyperv, "smm": {}},
+        "firmware": {"bootloader": {"efi": {"secureBoot": true, "persistent": true}}},
+        "devices": {"tpm": {"persistent": true}},
+    });
+    golden("windows", &render(json!({"spec": {"domain": domain}}), json!({}), true));
+}
+
+/// Enlightenments are KVM's: where there is none, a VMI runs without them.
+#[test]
+fn an_emulated_guest_asks_no_node_for_enlightenments() {
+    let features = json!({"hyperv": {"vpindex": {}, "evmcs": {}}});
+    let settings = json!({"configuration": {"developerConfiguration": {"useEmulation": true}}});
+    let pod = render(json!({"spec": {"domain": {"features": features}}}), settings, true);
+    let selector = pod["spec"]["nodeSelector"].to_string();
+    assert!(!selector.contains("hyperv") && !selector.contains("Intel"), "{selector}");
 }
 
 #[test]

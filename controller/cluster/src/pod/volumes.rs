@@ -235,6 +235,11 @@ pub(super) fn volumes(vmi: &VirtualMachineInstance, machine: &Machine, around: &
         let name = all.free(&format!("named-{secret}"));
         all.files(&name, &Named::Secret(secret.clone()), false, &format!("{PRIVATE}/named/{secret}"));
     }
+    if let Some(claim) = around.state {
+        let name = all.free("vm-state");
+        all.add(&name, json!({"persistentVolumeClaim": {"claimName": claim}}));
+        all.mount(&name, kubernetes::state::MOUNT, false);
+    }
     if let Some(image) = machine.firmware.kernel.as_ref().and_then(|kernel| kernel.image.as_ref()) {
         let name = all.free("kernel-boot");
         let (container, held) = ("kernel-boot-volume".to_owned(), HELD_KERNEL.to_owned());

@@ -24,6 +24,7 @@ mod needs;
 mod networks;
 mod pod_state;
 mod ready;
+mod state;
 mod strangers;
 #[cfg(test)]
 mod tests;
@@ -271,7 +272,9 @@ impl Round<'_> {
         }
         let image_volumes =
             config.image_volumes && self.world.facts.image_volumes && self.world.nodes_mount_images();
-        let around = Surroundings { config, facts: &self.world.facts, image_volumes, claims };
+        let Some((state, missing)) = self.state(&machine, config) else { return };
+        let state = state.as_deref();
+        let around = Surroundings { config, facts: &self.world.facts, image_volumes, claims, state };
         let pod = pod::pod(&whole, &machine, &around);
         let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let key = Key::new(Kind::Pod, machine.namespace.clone(), name.clone());
@@ -279,19 +282,23 @@ impl Round<'_> {
             return;
         }
         self.forget_waiting();
+        self.before.extend(missing);
         self.before.push(Step::Create { key, object: pod });
         self.tell(false, "SuccessfulCreate", format!("Created virtual machine pod {name}"));
         self.tell_left_out();
         self.take_pod();
     }
 
-    /// The pod could not be created the last time: that is said first, and it is tried again after a pause, for quotas are
+    /// The pod, or the PVC for it, could not be created the last time: that is said first, and it is tried again after a pause, for quotas are
     /// raised and webhooks come back.
     fn waits_after_failure(&mut self, machine: &Machine) -> bool {
-        let failure = self.world.failures.get(&key_of(self.vmi)).filter(|failure| failure.about == Kind::Pod);
-        let Some(failure) = failure else { return false };
+        let Some(failure) = self.world.failures.get(&key_of(self.vmi)) else { return false };
         let before = self.next.clone();
-        self.wait("FailedCreate", &create_failed(machine, &failure.message));
+        match failure.about {
+            Kind::Pod => self.wait("FailedCreate", &create_failed(machine, &failure.message)),
+            Kind::PersistentVolumeClaim => self.wait("FailedBackendStorageCreate", &failure.message),
+            _ => return false,
+        }
         let is_said = self.next == *self.vmi;
         if !is_said || failure.retry > self.now {
             self.after.look_again(failure.retry);

@@ -12,18 +12,28 @@ impl Round<'_> {
         for volume in &self.vmi.spec.volumes {
             let Some(name) = claim_of(volume) else { continue };
             let Some(claim) = world.pvcs.get(namespace, name) else { continue };
-            let list = &mut self.next.status.get_or_insert_default().volume_status;
-            let at = match list.iter().position(|known| known.name == volume.name) {
-                Some(at) => at,
-                None => {
-                    list.push(VolumeStatus { name: volume.name.clone(), ..VolumeStatus::default() });
-                    list.len() - 1
-                }
-            };
-            let known = list[at].persistent_volume_claim_info.get_or_insert_default();
-            *known = info(name, claim, known);
-            list.sort_by(|one, other| one.name.cmp(&other.name));
+            self.say_volume(&volume.name, name, claim);
         }
+        // As upstream: under the name of the PVC.
+        if let Some(claim) = super::state::of(world, self.vmi)
+            && let Some(name) = &claim.meta.name
+        {
+            self.say_volume(name, name, claim);
+        }
+    }
+
+    fn say_volume(&mut self, volume: &str, name: &str, claim: &PersistentVolumeClaim) {
+        let list = &mut self.next.status.get_or_insert_default().volume_status;
+        let at = match list.iter().position(|known| known.name == volume) {
+            Some(at) => at,
+            None => {
+                list.push(VolumeStatus { name: volume.to_owned(), ..VolumeStatus::default() });
+                list.len() - 1
+            }
+        };
+        let known = list[at].persistent_volume_claim_info.get_or_insert_default();
+        *known = info(name, claim, known);
+        list.sort_by(|one, other| one.name.cmp(&other.name));
     }
 }
 

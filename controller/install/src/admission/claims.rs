@@ -4,6 +4,7 @@
 //! |---|---|
 //! | patch `persistentvolumeclaims` | annotations of CDI; the size of a DataVolume's PVC, which grows; the DataVolume of its name as the owner of a PVC that nobody looks after, and whose annotations say that it may be taken |
 //! | create, delete `persistentvolumeclaims` | beside those of DataVolumes: `prime-UID`, owned by the PVC of that uid |
+//! | create `persistentvolumeclaims` | `persistent-state-for-…`, of no more than [`SIZE`] and filled from nothing, owned by a VM or a VMI |
 //! | patch `persistentvolumes` | the hand-over of a volume from `prime-UID` to the PVC of that uid, in one namespace; its reclaim policy, for that time |
 //!
 //! **A new owner deletes.** The garbage collector deletes a PVC whose owners are not there, and no policy can ask whether a DataVolume
@@ -38,6 +39,7 @@ use crate::Wishes;
 use api::cdi::GROUP;
 use api::cdi::annotations::{ADOPTED_BY, ALLOW_ADOPTION, POPULATED_FOR, RECLAIM_POLICY};
 use kubernetes::objects::{ADOPTS, Kind, PRIME};
+use kubernetes::state::{SIZE, STATE_FOR};
 
 pub(super) fn policies(wishes: &Wishes) -> [Policy; 1] {
     let only_of_a_hand_over = format!(
@@ -106,6 +108,19 @@ pub(super) fn is_prime(object: &str) -> String {
         literal(Kind::PersistentVolumeClaim.name()),
         literal(Kind::PersistentVolumeClaim.api_version()),
         literal(PRIME)
+    )
+}
+
+/// An object of which it is true is a PVC for EFI variables and the TPM of a VM: small, and empty.
+pub(super) fn is_state(object: &str) -> String {
+    format!(
+        "{object}.metadata.name.startsWith({}) && ({} || {}) && !has({object}.spec.dataSource) && \
+         !has({object}.spec.dataSourceRef) && !has({object}.spec.volumeName) && \
+         quantity(string({object}.spec.resources.requests.storage)).compareTo(quantity({})) <= 0",
+        literal(format!("{STATE_FOR}-")),
+        is_owned(object, Kind::VirtualMachine),
+        is_owned(object, Kind::VirtualMachineInstance),
+        literal(SIZE),
     )
 }
 

@@ -87,11 +87,13 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 12] {
         vec![
             (
                 format!(
-                    "request.operation != 'CREATE' || {} || {}",
+                    "request.operation != 'CREATE' || {} || {} || {}",
                     is_owned("object", Kind::DataVolume),
-                    super::claims::is_prime("object")
+                    super::claims::is_prime("object"),
+                    super::claims::is_state("object")
                 ),
-                "makes the PVCs of DataVolumes only, and those that are filled in the place of others",
+                "makes the PVCs of DataVolumes only, those that are filled in the place of others, and small ones for EFI variables \
+                 and TPMs of VMs",
             ),
             (
                 format!("request.operation != 'DELETE' || {}", super::claims::is_prime("oldObject")),

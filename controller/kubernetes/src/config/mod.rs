@@ -37,6 +37,8 @@ pub struct Config {
     /// The pod's `seccompProfile`.
     pub seccomp: Option<Value>,
     pub serial_log: bool,
+    /// The StorageClass of what VMs keep beside their disks.
+    pub state_storage_class: Option<String>,
     /// What the small containers beside a launcher ask for, by their kind, where it is said.
     pub support: BTreeMap<String, Value>,
 }
@@ -111,6 +113,7 @@ impl Config {
             runtime_class: text(&said["defaultRuntimeClass"]),
             selinux_type: text(&said["selinuxLauncherType"]),
             seccomp,
+            state_storage_class: text(&said["vmStateStorageClass"]),
             serial_log: said["virtualMachineOptions"]["disableSerialConsoleLog"].is_null(),
             support: (said["supportContainerResources"].as_array().into_iter().flatten())
                 .filter(|entry| entry["resources"].is_object())

@@ -19,6 +19,8 @@ pub enum Mark {
     FilledFrom(String, String, String),
     /// The VM names the instance type, the preference or the ControllerRevision of this kind, namespace and name.
     Instancetype(String, String, String),
+    /// The PVC keeps EFI variables and the TPM of the VM of this namespace and name (as the value of a label).
+    StateOf(String, String),
     /// The VMI runs on the node of this name.
     Node(String),
     /// A launcher pod of the VMI has, or would have, this namespace and name.

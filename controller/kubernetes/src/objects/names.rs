@@ -4,6 +4,7 @@ pub use api::meta::is_name;
 
 use crate::clones::{CLIENT, SOURCE};
 use crate::polls::POLLER;
+use crate::state::STATE_FOR;
 use crate::uploads::UPLOADER;
 use crate::worker::{EXPORTER, IMPORTER};
 
@@ -56,6 +57,14 @@ pub fn dns_label(name: &str) -> String {
     }
     let start: String = plain.chars().take(LABEL - 9).collect();
     format!("{}-{}", start.trim_matches('-'), letters(name, 8))
+}
+
+/// The PVC for EFI variables and the TPM of the VM of this name and uid.
+pub fn state(vm: &str, uid: &str) -> String {
+    let end = letters(&format!("{vm}/{uid}"), 5);
+    let start = format!("{STATE_FOR}-{vm}");
+    let start: String = start.chars().take(LONGEST - "-".len() - end.len()).collect();
+    format!("{}-{end}", start.trim_end_matches(['-', '.']))
 }
 
 /// The worker pod that imports into the PVC of a name.
@@ -174,6 +183,16 @@ mod tests {
         }
         assert_eq!(cloner("9f1c"), "clone-source-9f1c");
         assert_ne!(cloner("9f1c"), clone_client("9f1c"));
+    }
+
+    #[test]
+    fn the_pvc_of_a_vms_state_is_another_for_each_vm() {
+        let name = state("web", "1");
+        assert!(name.starts_with("persistent-state-for-web-") && name.len() == 30, "{name}");
+        assert_eq!(name, state("web", "1"));
+        assert_ne!(name, state("web", "2"));
+        let long = state(&"a.".repeat(126), "1");
+        assert!(long.len() <= 253 && is_name(&long), "{long}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::object::{Container, Pod, Volume};
 use crate::error::{Error, Result};
 use kubernetes::launcher::{KERNEL, VIRTIOFS};
+use kubernetes::state::MOUNT as STATE;
 use std::collections::BTreeMap;
 
 /// The container with virt-launcher and QEMU.
@@ -36,6 +37,8 @@ pub struct Layout {
     pub filesystems: BTreeMap<String, String>,
     /// Where the image of a kernel is mounted, as the container sees it.
     pub kernel: Option<String>,
+    /// Where the PVC with EFI variables and the TPM is mounted, as the container sees it.
+    pub state: Option<String>,
     /// It may use KVM.
     pub kvm: bool,
 }
@@ -85,7 +88,10 @@ impl Layout {
             Some((volume.name.clone(), claim.claim_name.clone()))
         });
         let devices = compute.volume_devices.iter();
-        let kernel = compute.volume_mounts.iter().find(|mount| mount.mount_path == KERNEL);
+        let at = |path: &str| {
+            let mount = compute.volume_mounts.iter().find(|mount| mount.mount_path == path);
+            mount.map(|mount| mount.mount_path.clone())
+        };
         let others = pod.spec.containers.iter().filter(|container| container.name != COMPUTE);
         let beside = others.filter_map(|container| {
             let path = argument(container, "--copy-path")?;
@@ -121,7 +127,8 @@ impl Layout {
             kvm: compute.resources.limits.contains_key(KVM),
             beside: beside.collect::<Result<_>>()?,
             filesystems: served.collect::<Result<_>>()?,
-            kernel: kernel.map(|mount| mount.mount_path.clone()),
+            kernel: at(KERNEL),
+            state: at(STATE),
             mounts,
         })
     }

@@ -8,6 +8,7 @@
 //!  configMap, secret, sysprep ───────► the folder; the launcher writes the ISO image
 //!  downwardAPI, serviceAccount ──────► the same
 //!  a file system ────────────────────► the socket of the container that serves it
+//!  EFI variables, TPM ────────state──► folders of the PVC for them, made, the launcher's own
 //!
 //!  each file that was found ────shown► a name in the launcher's own folder, over which that very file is mounted
 //! ```
@@ -24,6 +25,7 @@ pub mod beside;
 pub mod claim;
 pub mod image;
 mod shown;
+mod state;
 
 use super::error::{Error, Result};
 use super::pod::beneath::{Access, Held};
@@ -83,6 +85,10 @@ pub fn ready(parts: &Parts<'_>) -> Result<Ready> {
     }
     match parts.kernel() {
         Ok(kernel) => ready.resolved.kernel = kernel,
+        Err(e) => faults.push(e),
+    }
+    match parts.state() {
+        Ok(state) => ready.resolved.state = state,
         Err(e) => faults.push(e),
     }
     for secret in parts.secrets() {

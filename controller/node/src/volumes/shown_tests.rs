@@ -51,6 +51,7 @@ impl Pod {
             beside: BTreeMap::new(),
             filesystems: BTreeMap::new(),
             kernel: Some(DATA.into()),
+            state: None,
             kvm: false,
         };
         Pod { compute, layout }

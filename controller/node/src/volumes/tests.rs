@@ -35,6 +35,7 @@ impl Pod {
             beside: BTreeMap::new(),
             filesystems: BTreeMap::new(),
             kernel: None,
+            state: None,
             kvm: false,
         };
         Pod { place, layout }
@@ -46,6 +47,30 @@ impl Pod {
 
     fn ready(&self, volume: &Value, claim: &Value) -> Result<Ready> {
         self.ready_with(volume, claim, None)
+    }
+
+    /// Of a VMI without a disk whose TPM and EFI variables outlive it.
+    fn keeps(&self) -> Result<Ready> {
+        let vmi: VirtualMachineInstance = api::wire::read(json!({
+            "metadata": {"name": "a", "namespace": "test"},
+            "spec": {"domain": {
+                "memory": {"guest": "128Mi"},
+                "firmware": {
+                    "uuid": UUID, "bootloader": {"efi": {"secureBoot": false, "persistent": true}}
+                },
+                "devices": {"autoattachPodInterface": false, "tpm": {"persistent": true}}
+            }}
+        }))
+        .unwrap();
+        self.ready_of(&vmi)
+    }
+
+    fn ready_of(&self, vmi: &VirtualMachineInstance) -> Result<Ready> {
+        let machine = Machine::handed(vmi).unwrap();
+        let root = Folder::open(self.place.path()).unwrap();
+        let place = PodFolder::new(&Pods::played(self.place.path()), self.layout.clone());
+        let process = Process::of(std::process::id()).unwrap();
+        ready(&Parts { vmi, machine: &machine, place: &place, root: &root, process: &process })
     }
 
     /// With a further volume, which is a disk, too.
@@ -71,11 +96,7 @@ impl Pod {
             "status": {"volumeStatus": [{"name": "data", "target": "", "persistentVolumeClaimInfo": claim}]}
         }))
         .unwrap();
-        let machine = Machine::handed(&vmi).unwrap();
-        let root = Folder::open(self.place.path()).unwrap();
-        let place = PodFolder::new(&Pods::played(self.place.path()), self.layout.clone());
-        let process = Process::of(std::process::id()).unwrap();
-        ready(&Parts { vmi: &vmi, machine: &machine, place: &place, root: &root, process: &process })
+        self.ready_of(&vmi)
     }
 }
 
@@ -138,6 +159,37 @@ fn a_claim_whose_disk_leads_elsewhere_is_refused() {
     assert!(said.chain().contains("link"), "{}", said.chain());
     assert_eq!(fs::read_to_string(&victim).unwrap(), "v");
     assert_ne!(fs::metadata(&victim).unwrap().uid(), 107);
+}
+
+#[test]
+fn what_outlives_a_vmi_has_folders_of_the_launchers_in_its_pvc() {
+    if !is_root() {
+        return; // only root may give folders away
+    }
+    let mut pod = Pod::new();
+    let error = pod.keeps().unwrap_err().to_string();
+    assert!(error.contains("'vm-state' is not mounted"), "{error}");
+    pod.layout.state = Some(MOUNT.to_owned());
+    let state = pod.keeps().unwrap().resolved.state.unwrap();
+    assert_eq!(state.variables, Path::new(MOUNT).join("nvram/test_a_VARS.fd"));
+    assert_eq!(state.tpm, Path::new(MOUNT).join("swtpm").join(UUID).join("tpm2"));
+    for made in [pod.data().join("nvram"), pod.data().join("swtpm").join(UUID).join("tpm2")] {
+        let made = fs::metadata(&made).unwrap();
+        assert!(made.is_dir() && made.uid() == 107);
+    }
+    fs::write(pod.data().join("nvram/test_a_VARS.fd"), "kept").unwrap();
+    pod.keeps().unwrap();
+    assert_eq!(fs::read_to_string(pod.data().join("nvram/test_a_VARS.fd")).unwrap(), "kept");
+}
+
+#[test]
+fn a_link_in_the_pvc_of_what_outlives_a_vmi_leads_nowhere() {
+    let mut pod = Pod::new();
+    pod.layout.state = Some(MOUNT.to_owned());
+    let outside = tempfile::tempdir().unwrap();
+    symlink(outside.path(), pod.data().join("swtpm")).unwrap();
+    assert!(pod.keeps().is_err());
+    assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
 }
 
 fn host_disk(create: bool) -> Value {

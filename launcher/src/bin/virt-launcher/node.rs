@@ -59,7 +59,8 @@ fn ask_libvirt(found: &mut Node, folder: &Path, cache: Option<&Path>) -> Result<
     let libvirt = Libvirt::open(&embed::uri(&root), None).map_err(failed)?;
     found.libvirt = Some(libvirt.about().map_err(failed)?.version);
     let connection = libvirt.connection();
-    let guest = node::capabilities::guest(&connection.get_capabilities().map_err(theirs)?, "x86_64");
+    let capabilities = connection.get_capabilities().map_err(theirs)?;
+    let guest = node::capabilities::guest(&capabilities, "x86_64");
     (found.machine_types, found.accelerators) = (guest.machine_types, guest.accelerators);
     if found.accelerators.is_empty() {
         return Ok(());
@@ -72,6 +73,7 @@ fn ask_libvirt(found: &mut Node, folder: &Path, cache: Option<&Path>) -> Result<
     };
     let asked = connection.get_domain_capabilities(None, Some("x86_64"), Some("q35"), Some(kind), 0);
     found.cpu = node::capabilities::cpu(&asked.map_err(theirs)?);
+    found.cpu.tsc = node::capabilities::tsc(&capabilities);
     if let Some(cache) = cache {
         let _ = embed::save(&root, cache).inspect_err(|e| tracing::warn!("the cache is not filled: {e}"));
     }

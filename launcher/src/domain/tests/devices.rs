@@ -10,10 +10,11 @@ use crate::domain::xml::Element;
 use api::launcher::{Format, Forward, Link};
 use api::machine::cpu::{Apic, Clock, Feature, Model, Offset, Policy, Timer};
 use api::machine::devices::WatchdogAction;
+use api::machine::hyperv::{Enlightenments, SynicTimer, TlbFlush};
 use api::machine::network::Dhcp;
 use api::machine::{
-    BlockSize, Boot, Bus, Cache, Chassis, Disk, ErrorPolicy, Input, Interface, Io, IoThreads, Machine, Nic,
-    Panic, Serial, Sound, SoundModel, Target, Video, Watchdog,
+    BlockSize, Boot, Bus, Cache, Chassis, Disk, ErrorPolicy, Hyperv, Input, Interface, Io, IoThreads,
+    Machine, Nic, Panic, Serial, Sound, SoundModel, Target, Tpm, Video, Watchdog,
 };
 
 /// Compares one part of a domain with `golden/device/NAME.xml`.
@@ -104,6 +105,50 @@ fn features() {
 }
 
 #[test]
+fn hyperv() {
+    let with = |hyperv: Hyperv| bare(|machine| machine.features.hyperv = hyperv);
+    let all = Enlightenments {
+        relaxed: true,
+        vapic: true,
+        spinlocks: Some(8191),
+        vpindex: true,
+        runtime: true,
+        synic: true,
+        synictimer: Some(SynicTimer { direct: true }),
+        reset: true,
+        vendor_id: Some("GenuineIntel".into()),
+        frequencies: true,
+        reenlightenment: true,
+        tlbflush: Some(TlbFlush { direct: true, extended: true }),
+        ipi: true,
+        evmcs: true,
+    };
+    let some = Enlightenments {
+        vpindex: true,
+        synic: true,
+        synictimer: Some(SynicTimer::default()),
+        tlbflush: Some(TlbFlush::default()),
+        ..Enlightenments::default()
+    };
+    let part = |domain: &Domain<'_>, qemu_arguments: &mut QemuArguments| {
+        domain.hyperv_past(qemu_arguments);
+        Ok([domain.features()?])
+    };
+    let these = |these: &Enlightenments| with(Hyperv::These(Box::new(these.clone())));
+    device("hyperv-kvm", &these(&all).kvm(), part);
+    device("hyperv-some-kvm", &these(&some).kvm(), part);
+    device("hyperv-passthrough-kvm", &with(Hyperv::Passthrough).kvm(), part);
+    device("hyperv-emulated", &these(&all), part);
+}
+
+#[test]
+fn tpm() {
+    let tpm = |persistent| bare(|machine| machine.tpm = Some(Tpm { persistent }));
+    device("tpm", &tpm(false), |domain, _| Ok(domain.tpm()));
+    device("tpm-persistent", &tpm(true), |domain, _| Ok(domain.tpm()));
+}
+
+#[test]
 fn clock() {
     let clock = |offset: Offset| bare(|machine| machine.clock = Some(Clock { offset, timers: Vec::new() }));
     let part = |domain: &Domain<'_>, _: &mut QemuArguments| Ok(domain.clock());
@@ -122,6 +167,14 @@ fn clock() {
         machine.clock = Some(Clock { offset: Offset::Utc(None), timers });
     });
     device("clock-timers", &timers, part);
+    let counter = || {
+        bare(|machine| {
+            let timers = vec![timer("hypervclock", true)];
+            machine.clock = Some(Clock { offset: Offset::Utc(None), timers });
+        })
+    };
+    device("clock-hyperv", &counter(), part);
+    device("clock-hyperv-kvm", &counter().kvm(), part);
 }
 
 #[test]

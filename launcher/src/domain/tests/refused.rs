@@ -5,7 +5,7 @@ use crate::domain::host::DiskLocation;
 use crate::domain::{render, render_disk};
 use api::launcher::Link;
 use api::machine::network::Network;
-use api::machine::{Boot, Bus, Cache, Disk, Io, Nic, Panic, PciAddress, Target};
+use api::machine::{Boot, Bus, Cache, Disk, Io, Nic, Panic, PciAddress, Target, Tpm};
 
 fn pci(bus: u8, slot: u8, function: u8) -> Option<PciAddress> {
     Some(PciAddress { domain: 0, bus, slot, function })
@@ -129,6 +129,11 @@ fn settings_that_accelerator_or_machine_type_do_not_have_are_refused() {
     );
     let secure = Fixture::bare().efi(true).i440fx().refusal();
     assert!(secure.starts_with("spec.domain.firmware.bootloader.efi.secureBoot: "), "{secure}");
+    let with_tpm = |fixture: Fixture| fixture.with(|machine| machine.tpm = Some(Tpm { persistent: false }));
+    let tpm = with_tpm(Fixture::bare().kernel());
+    assert!(tpm.refusal().starts_with("spec.domain.devices.tpm: BIOS starts a kernel"), "{}", tpm.refusal());
+    with_tpm(Fixture::bare().kernel().efi(false)).render();
+    with_tpm(Fixture::bare().kernel().on(|host| host.kernel.as_mut().unwrap().initrd = None)).render();
     let smm = Fixture::bare().efi(true).with(|machine| machine.features.smm = Some(false)).refusal();
     assert!(smm.starts_with("spec.domain.features.smm.enabled: "), "{smm}");
 }

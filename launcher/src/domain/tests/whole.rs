@@ -7,9 +7,10 @@ use super::golden;
 use crate::domain::host::DiskLocation;
 use api::machine::cpu::{Apic, Clock, Feature, Model, Offset, Policy, Timer};
 use api::machine::devices::WatchdogAction;
+use api::machine::hyperv::Enlightenments;
 use api::machine::{
-    BlockSize, Boot, Bus, Cache, Chassis, Disk, Input, Io, IoThreads, Nic, Panic, PciAddress, Reboot, Sound,
-    SoundModel, Target, Watchdog,
+    BlockSize, Boot, Bus, Cache, Chassis, Disk, Hyperv, Input, Io, IoThreads, Nic, Panic, PciAddress, Reboot,
+    Sound, SoundModel, Target, Tpm, Watchdog,
 };
 
 fn whole(name: &str, fixture: &Fixture) {
@@ -115,6 +116,21 @@ fn file_systems_and_sound() {
 fn kvm() {
     let fixture = Fixture::bare().kvm().screen().disk(disk("root", Bus::Virtio), raw("root"));
     whole("kvm", &fixture.with(|machine| machine.panics = vec![Panic::Hyperv]));
+}
+
+/// What a Windows guest is given, without KVM: the enlightenments are left out.
+#[test]
+fn a_windows_guest_under_emulation() {
+    let fixture = Fixture::bare().screen().efi(true).disk(disk("root", Bus::Sata), raw("root"));
+    whole(
+        "windows",
+        &fixture.with(|machine| {
+            machine.features.smm = Some(true);
+            let these = Enlightenments { relaxed: true, vapic: true, ..Enlightenments::default() };
+            machine.features.hyperv = Hyperv::These(Box::new(these));
+            machine.tpm = Some(Tpm { persistent: true });
+        }),
+    );
 }
 
 #[test]

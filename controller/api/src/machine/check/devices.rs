@@ -1,7 +1,7 @@
 //! The smaller devices, and those that are refused.
 
 use super::super::devices::WatchdogAction;
-use super::super::{Input, Panic, Serial, Sound, SoundModel, Video, Watchdog};
+use super::super::{Boot, Firmware, Input, Panic, Serial, Sound, SoundModel, Tpm, Video, Watchdog};
 use super::{Check, Site};
 use crate::meta::{Empty, ObjectMeta};
 use crate::vmi::{self, Devices, InputBus, InputType, PanicModel};
@@ -22,6 +22,7 @@ pub(super) struct Small {
     pub(super) video: Option<Video>,
     pub(super) sound: Option<Sound>,
     pub(super) panics: Vec<Panic>,
+    pub(super) tpm: Option<Tpm>,
 }
 
 pub(super) fn small(devices: &Devices, metadata: &ObjectMeta, at: &Path, check: &mut Check<'_>) -> Small {
@@ -68,9 +69,6 @@ pub(super) fn small(devices: &Devices, metadata: &ObjectMeta, at: &Path, check: 
         let hint = "give the VMI a disk with bus usb; only a cluster has clients";
         check.not_yet_at(&[Site::Laptop], at.child("clientPassthrough"), hint);
     }
-    if let Some(vmi::Tpm { enabled, persistent: _, other: _ }) = tpm {
-        check.not_yet_on(Some(enabled.unwrap_or(true)), at.child("tpm"));
-    }
 
     let screen = autoattach_graphics_device.unwrap_or(true);
     let vga = metadata.annotations.contains_key(VGA_FOR_EFI);
@@ -86,7 +84,23 @@ pub(super) fn small(devices: &Devices, metadata: &ObjectMeta, at: &Path, check: 
             .enumerate()
             .map(|(i, device)| panic(device, &at.child("panicDevices").index(i), check))
             .collect(),
+        tpm: tpm.as_ref().and_then(tpm_of),
     }
+}
+
+/// QEMU lets BIOS put the initrd of a kernel where the ACPI tables end, which a TPM makes longer.
+pub(super) fn tpm_beside(firmware: &Firmware, tpm: Option<Tpm>, at: &Path, check: &mut Check<'_>) {
+    let has_initrd = firmware.kernel.as_ref().is_some_and(|kernel| kernel.initrd_path.is_some());
+    if tpm.is_some() && has_initrd && matches!(firmware.boot, Boot::Bios { .. }) {
+        let message = "a TPM cannot be had where BIOS starts a kernel with an initrd (firmware.kernelBoot), which would lie over \
+                       the guest's ACPI tables; boot with firmware.bootloader.efi";
+        check.invalid(at.child("tpm"), message);
+    }
+}
+
+fn tpm_of(tpm: &vmi::Tpm) -> Option<Tpm> {
+    let vmi::Tpm { enabled, persistent, other: _ } = tpm;
+    enabled.unwrap_or(true).then(|| Tpm { persistent: persistent.unwrap_or(false) })
 }
 
 /// The serial console.

@@ -2,7 +2,7 @@
 
 use super::super::firmware::Image;
 use super::super::{Boot, Chipset, Firmware, KernelBoot};
-use super::{Check, Site, text};
+use super::{Check, text};
 use crate::vmi;
 use crate::wire::Path;
 
@@ -85,10 +85,6 @@ fn boot(bootloader: Option<&vmi::Bootloader>, given: &Given, domain: &Path, chec
             &at,
             format!("{at} has EFI SecureBoot enabled. SecureBoot requires the machine type q35."),
         );
-    }
-    if *persistent == Some(true) {
-        let hint = "leave it out: what the firmware remembers would be gone with the pod";
-        check.not_yet_at(&[Site::Cluster], at.child("efi").child("persistent"), hint);
     }
     Boot::Efi { secure, persistent: persistent.unwrap_or(false) }
 }

@@ -19,6 +19,7 @@ mod disk;
 mod downward;
 mod filesystem;
 mod firmware;
+mod hyperv;
 mod interface;
 mod memory;
 mod network;
@@ -181,7 +182,8 @@ fn machine(vmi: &VirtualMachineInstance, check: &mut Check<'_>) -> Machine {
 
     let machine_type = platform::machine_type(machine.as_ref(), &domain_at, check);
     let chipset = if machine_type.contains("q35") { Chipset::Q35 } else { Chipset::I440fx };
-    let features = platform::features(features.as_ref(), &domain_at, check);
+    let features = platform::features(features.as_ref(), domain.cpu.as_ref(), &domain_at, check);
+    let clock = platform::clock(clock.as_ref(), &features.hyperv, &domain_at, check);
     let serial = devices::serial(devices, &domain_at, check);
     let firmware = firmware::firmware(
         firmware.as_ref(),
@@ -199,6 +201,7 @@ fn machine(vmi: &VirtualMachineInstance, check: &mut Check<'_>) -> Machine {
     let interfaces = interface::interfaces(&devices.interfaces, &networks, &mut taken, &devices_at, check);
     let credentials = credentials::credentials(access_credentials, &volumes, &at, check);
     let small = devices::small(devices, metadata, &domain_at, check);
+    devices::tpm_beside(&firmware, small.tpm, &devices_at, check);
 
     Machine {
         hostname: pod::hostname(hostname.as_deref(), &name, &at, check),
@@ -214,7 +217,7 @@ fn machine(vmi: &VirtualMachineInstance, check: &mut Check<'_>) -> Machine {
         firmware,
         chassis: platform::chassis(chassis.as_ref(), &domain_at, check),
         features,
-        clock: platform::clock(clock.as_ref(), &domain_at, check),
+        clock,
         disks,
         filesystems,
         interfaces,
@@ -223,6 +226,7 @@ fn machine(vmi: &VirtualMachineInstance, check: &mut Check<'_>) -> Machine {
         downward_metrics: small.downward_metrics,
         rng: devices.rng.is_some(),
         watchdog: small.watchdog,
+        tpm: small.tpm,
         balloon: devices.autoattach_mem_balloon.unwrap_or(true),
         serial,
         video: small.video,

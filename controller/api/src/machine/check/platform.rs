@@ -1,11 +1,14 @@
 //! The board: its type, switches, clock, case, and the threads that work for its disks.
 
 use super::super::cpu::{Apic, Offset};
-use super::super::{Chassis, Clock, Features, IoThreads, Reboot, Timer};
+use super::super::{Chassis, Clock, Features, Hyperv, IoThreads, Reboot, Timer};
+use super::hyperv::{self, on};
 use super::{Check, text};
-use crate::vmi::{self, FeatureState, TickPolicy};
+use crate::vmi::{self, TickPolicy};
 use crate::wire::Path;
 
+/// The reference time counter of Hyper-V, as libvirt calls it.
+const HYPERV: &str = "hypervclock";
 /// The most threads of a pool.
 const MOST_THREADS: u32 = 4096;
 
@@ -22,81 +25,59 @@ pub(super) fn machine_type(machine: Option<&vmi::MachineType>, at: &Path, check:
     name.to_owned()
 }
 
-/// A switch that is there is on, unless it says otherwise.
-fn on(state: &Option<FeatureState>) -> Option<bool> {
-    let FeatureState { enabled, other: _ } = state.as_ref()?;
-    Some(enabled.unwrap_or(true))
-}
-
-pub(super) fn features(features: Option<&vmi::Features>, at: &Path, check: &mut Check<'_>) -> Features {
-    let at = at.child("features");
+pub(super) fn features(
+    features: Option<&vmi::Features>,
+    cpu: Option<&vmi::Cpu>,
+    domain: &Path,
+    check: &mut Check<'_>,
+) -> Features {
     let empty = vmi::Features::default();
     let vmi::Features { acpi, apic, hyperv_passthrough, hyperv, smm, kvm, pvspinlock, other: _ } =
         features.unwrap_or(&empty);
-    if let Some(vmi::HypervPassthrough { enabled, other: _ }) = hyperv_passthrough {
-        check.not_yet_on(Some(enabled.unwrap_or(true)), at.child("hypervPassthrough"));
-    }
-    if let Some(hyperv) = hyperv {
-        enlightenments(hyperv, &at.child("hyperv"), check);
-    }
     let apic = apic.as_ref().and_then(|vmi::Apic { enabled, end_of_interrupt, other: _ }| {
         enabled.unwrap_or(true).then_some(Apic { eoi: *end_of_interrupt })
     });
     let kvm_hidden = kvm.as_ref().and_then(|vmi::KvmFeatures { hidden, other: _ }| *hidden);
-    Features { acpi: on(acpi).unwrap_or(true), apic, smm: on(smm), kvm_hidden, pvspinlock: on(pvspinlock) }
-}
-
-/// Each that is on is refused by its name; one that is off is as it would be without.
-fn enlightenments(hyperv: &vmi::Hyperv, at: &Path, check: &mut Check<'_>) {
-    let vmi::Hyperv {
-        relaxed,
-        vapic,
-        spinlocks,
-        vpindex,
-        runtime,
-        synic,
-        synictimer,
-        reset,
-        vendorid,
-        frequencies,
-        reenlightenment,
-        tlbflush,
-        ipi,
-        evmcs,
-        other: _,
-    } = hyperv;
-    let spinlocks = spinlocks.as_ref().map(|vmi::Spinlocks { enabled, spinlocks: _, other: _ }| *enabled);
-    let timer = synictimer.as_ref().map(|vmi::SynicTimer { enabled, direct: _, other: _ }| *enabled);
-    let vendor = vendorid.as_ref().map(|vmi::VendorId { enabled, vendorid: _, other: _ }| *enabled);
-    let flush = tlbflush.as_ref().map(|vmi::TlbFlush { enabled, direct: _, extended: _, other: _ }| *enabled);
-    let nested = |state: Option<Option<bool>>| state.map(|enabled| enabled.unwrap_or(true));
-    for (name, state) in [
-        ("relaxed", on(relaxed)),
-        ("vapic", on(vapic)),
-        ("spinlocks", nested(spinlocks)),
-        ("vpindex", on(vpindex)),
-        ("runtime", on(runtime)),
-        ("synic", on(synic)),
-        ("synictimer", nested(timer)),
-        ("reset", on(reset)),
-        ("vendorid", nested(vendor)),
-        ("frequencies", on(frequencies)),
-        ("reenlightenment", on(reenlightenment)),
-        ("tlbflush", nested(flush)),
-        ("ipi", on(ipi)),
-        ("evmcs", on(evmcs)),
-    ] {
-        check.not_yet_on(state, at.child(name));
+    Features {
+        acpi: on(acpi.as_ref()).unwrap_or(true),
+        apic,
+        smm: on(smm.as_ref()),
+        kvm_hidden,
+        pvspinlock: on(pvspinlock.as_ref()),
+        hyperv: hyperv::hyperv(hyperv_passthrough.as_ref(), hyperv.as_ref(), cpu, domain, check),
     }
 }
 
-pub(super) fn clock(clock: Option<&vmi::Clock>, at: &Path, check: &mut Check<'_>) -> Option<Clock> {
-    let vmi::Clock { utc, timezone, timer, other: _ } = clock?;
+/// The clock. Synthetic timers of Hyper-V count by the reference time counter: a guest that has them has it too.
+pub(super) fn clock(
+    clock: Option<&vmi::Clock>,
+    hyperv: &Hyperv,
+    at: &Path,
+    check: &mut Check<'_>,
+) -> Option<Clock> {
     let at = at.child("clock");
+    let mut made = clock.map(|clock| clock_of(clock, &at, check));
+    if hyperv.has_timers() {
+        let timers = &mut made.get_or_insert(Clock { offset: Offset::Utc(None), timers: Vec::new() }).timers;
+        match timers.iter().find(|timer| timer.name == HYPERV) {
+            Some(counter) if !counter.present => {
+                let at = at.child("timer").child("hyperv").child("present");
+                check.invalid(&at, format!("{at} must be true: features.hyperv.synictimer requires it"));
+            }
+            Some(_) => {}
+            None => timers.push(Timer { name: HYPERV, present: true, tick_policy: None, track: None }),
+        }
+        timers.sort_by_key(|timer| timer.name);
+    }
+    made
+}
+
+fn clock_of(clock: &vmi::Clock, at: &Path, check: &mut Check<'_>) -> Clock {
+    let vmi::Clock { utc, timezone, timer, other: _ } = clock;
     let offset = match (utc, text::said(timezone)) {
         (Some(_), Some(_)) => {
             check.invalid(
-                &at,
+                at,
                 format!("{at} has both utc and timezone configured, but they are mutually exclusive."),
             );
             Offset::Utc(None)
@@ -116,7 +97,7 @@ pub(super) fn clock(clock: Option<&vmi::Clock>, at: &Path, check: &mut Check<'_>
         (None, None) => Offset::Utc(None),
     };
     let timers = timer.as_ref().map(|timer| timers(timer, &at.child("timer"), check)).unwrap_or_default();
-    Some(Clock { offset, timers })
+    Clock { offset, timers }
 }
 
 /// The timers in the order of their names.
@@ -135,7 +116,7 @@ fn timers(timers: &vmi::Timers, at: &Path, check: &mut Check<'_>) -> Vec<Timer> 
         result.push(Timer { tick_policy, ..bare("hpet", *present) });
     }
     if let Some(vmi::HypervTimer { present, other: _ }) = hyperv {
-        result.push(bare("hypervclock", *present));
+        result.push(bare(HYPERV, *present));
     }
     if let Some(vmi::KvmTimer { present, other: _ }) = kvm {
         result.push(bare("kvmclock", *present));

@@ -3,6 +3,7 @@
 use crate::objects::about::kept;
 use crate::objects::store::{Kept, meta};
 use crate::objects::{About, Key, Kind, Mark, Selector, Use, World};
+use api::machine::hyperv::LABEL as HYPERV;
 use api::meta::ObjectMeta;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -12,13 +13,15 @@ pub const SCHEDULABLE: &str = "kubevirt.io/schedulable";
 /// The annotation by which the virt-handler of a node says when it was last seen.
 pub const HEARTBEAT: &str = "kubevirt.io/heartbeat";
 /// The beginnings of the labels that the virt-handler of a node alone writes: what VMs can have there.
-pub const ABILITIES: [&str; 6] = [
+pub const ABILITIES: [&str; 8] = [
     "machine-type.node.kubevirt.io/",
     "cpu-model.node.kubevirt.io/",
     "cpu-feature.node.kubevirt.io/",
     "cpu-vendor.node.kubevirt.io/",
     "host-model-cpu.node.kubevirt.io/",
     "host-model-required-features.node.kubevirt.io/",
+    HYPERV,
+    "cpu-timer.node.kubevirt.io/",
 ];
 
 pub(crate) const ABOUT: About = About {

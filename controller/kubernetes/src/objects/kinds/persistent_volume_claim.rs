@@ -3,6 +3,7 @@
 use crate::objects::about::kept;
 use crate::objects::store::{Kept, meta};
 use crate::objects::{About, Key, Kind, Mark, Selector, Use, World, owner};
+use crate::state::STATE_FOR;
 use crate::uploads::{POD_PHASE, TARGET};
 use api::cdi::GROUP;
 use api::cdi::annotations::{PREALLOCATION, PREALLOCATION_REQUESTED};
@@ -25,11 +26,14 @@ pub(crate) const ABOUT: About = About {
     proxy: Use { verbs: &[(None, &["get"])], ..Use::NONE },
     touches: |world, key| {
         // VMIs of a PVC wait until the storage has cloned it.
-        let source = world.pvcs.get(&key.namespace, &key.name).and_then(PersistentVolumeClaim::cloned_from);
+        let pvc = world.pvcs.get(&key.namespace, &key.name);
+        let source = pvc.and_then(PersistentVolumeClaim::cloned_from);
         let source = source.map(|name| Key::new(Kind::DataVolume, &*key.namespace, name));
         let waiting = source.iter().flat_map(|source| users(world, source));
+        let state = pvc.and_then(PersistentVolumeClaim::state_of);
+        let state = state.map(|name| Key::new(Kind::VirtualMachineInstance, &*key.namespace, name));
         let own = users(world, key).into_iter().chain(disks(world, &key.namespace, &key.name));
-        own.chain(waiting).collect()
+        own.chain(waiting).chain(state).collect()
     },
     ..About::named("v1", "PersistentVolumeClaim", "persistentvolumeclaims")
 };
@@ -136,6 +140,11 @@ impl PersistentVolumeClaim {
         (owner.kind == Kind::PersistentVolumeClaim.name() && owner.uid == uid).then_some(owner)
     }
 
+    /// The VM of which it keeps EFI variables and the TPM, as its label says.
+    pub fn state_of(&self) -> Option<&str> {
+        self.meta.labels.get(STATE_FOR).map(String::as_str)
+    }
+
     /// It is a device, not a file system.
     pub fn is_block(&self) -> bool {
         self.spec.is_block()
@@ -168,7 +177,8 @@ impl Kept for PersistentVolumeClaim {
         let cloned = self
             .cloned_from()
             .map(|name| Mark::FilledFrom(kind.to_owned(), namespace.clone(), name.to_owned()));
-        owner::mark(&self.meta).into_iter().chain(named).chain(cloned).collect()
+        let state = self.state_of().map(|name| Mark::StateOf(namespace.clone(), name.to_owned()));
+        owner::mark(&self.meta).into_iter().chain(named).chain(cloned).chain(state).collect()
     }
 }
 

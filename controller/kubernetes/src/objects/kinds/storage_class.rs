@@ -3,7 +3,7 @@
 use super::storage_profile;
 use crate::objects::about::kept;
 use crate::objects::store::{Kept, meta};
-use crate::objects::{About, Kind, Selector, Use, World};
+use crate::objects::{About, Kind, Mark, Selector, Use, World};
 use api::meta::ObjectMeta;
 use api::quantity::Quantity;
 use serde_json::Value;
@@ -22,9 +22,12 @@ pub(crate) const ABOUT: About = About {
     controller: Use { follows: &[Selector::ALL], ..Use::NONE },
     // What is filled into PVCs.
     api: Use { follows: &[Selector::ALL], ..Use::NONE },
-    // A disk may wait for a class, or for what it says. There are few classes, and they hardly change.
+    // A disk may wait for a class, or for what it says; and so may a VMI whose VM keeps something. There are few classes, and
+    // they hardly change.
     touches: |world, key| {
-        world.keys(Kind::DataVolume).into_iter().chain([storage_profile::of(&key.name)]).collect()
+        let waiting = world.marked(&Mark::Waiting).cloned();
+        let disks = world.keys(Kind::DataVolume);
+        disks.into_iter().chain(waiting).chain([storage_profile::of(&key.name)]).collect()
     },
     ..About::named("storage.k8s.io/v1", "StorageClass", "storageclasses")
 };

@@ -132,7 +132,9 @@ impl Hypervisor for Libvirt {
     }
 
     fn undefine(&self, name: &str) -> Result<()> {
-        self.on("undefine", name, |domain| domain.undefine_flags(sys::VIR_DOMAIN_UNDEFINE_KEEP_NVRAM))
+        // What is kept of an earlier run, and what is not, `vm::prepare` has decided.
+        let keep = sys::VIR_DOMAIN_UNDEFINE_KEEP_NVRAM | sys::VIR_DOMAIN_UNDEFINE_KEEP_TPM;
+        self.on("undefine", name, |domain| domain.undefine_flags(keep))
     }
 
     fn start(&self, name: &str) -> Result<()> {

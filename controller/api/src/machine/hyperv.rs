@@ -1,0 +1,102 @@
+//! Hyper-V enlightenments: what a Windows guest sees of its hypervisor.
+
+/// The enlightenments of a guest.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Hyperv {
+    /// None.
+    #[default]
+    None,
+    /// All that the node has.
+    Passthrough,
+    /// These; each has what it requires.
+    These(Box<Enlightenments>),
+}
+
+/// Single enlightenments, by the names of the API.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+#[expect(clippy::struct_excessive_bools, reason = "they are the switches of the spec")]
+pub struct Enlightenments {
+    pub relaxed: bool,
+    pub vapic: bool,
+    /// Attempts to take a spinlock before the hypervisor is notified.
+    pub spinlocks: Option<u32>,
+    pub vpindex: bool,
+    pub runtime: bool,
+    pub synic: bool,
+    pub synictimer: Option<SynicTimer>,
+    pub reset: bool,
+    /// The vendor ID, of 1 to 12 letters. Unset: the default of the hypervisor.
+    pub vendor_id: Option<String>,
+    pub frequencies: bool,
+    pub reenlightenment: bool,
+    pub tlbflush: Option<TlbFlush>,
+    pub ipi: bool,
+    pub evmcs: bool,
+}
+
+/// Synthetic timers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SynicTimer {
+    /// They raise interrupts instead of messages.
+    pub direct: bool,
+}
+
+/// Paravirtual TLB flush.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TlbFlush {
+    /// For nested guests.
+    pub direct: bool,
+    /// Of several address ranges at once.
+    pub extended: bool,
+}
+
+/// Attempts to take a spinlock before the hypervisor is notified, where the spec says nothing.
+pub const SPINLOCKS: u32 = 4096;
+/// The CPU feature that the enlightened VMCS requires: nested virtualization on CPUs of Intel.
+pub const VMX: &str = "vmx";
+
+/// The beginning of the labels of a node by which it says which enlightenments it has.
+pub const LABEL: &str = "hyperv.node.kubevirt.io/";
+
+/// Enlightenments that not every host has, as labels of nodes call them.
+pub const OF_HOSTS: [&str; 9] = [
+    "vpindex",
+    "runtime",
+    "reset",
+    "synic",
+    "synictimer",
+    "frequencies",
+    "reenlightenment",
+    "tlbflush",
+    "ipi",
+];
+
+impl Hyperv {
+    /// What the host must have, in the order of [`OF_HOSTS`].
+    pub fn of_host(&self) -> Vec<&'static str> {
+        let Hyperv::These(these) = self else { return Vec::new() };
+        let on = [
+            these.vpindex,
+            these.runtime,
+            these.reset,
+            these.synic,
+            these.synictimer.is_some(),
+            these.frequencies,
+            these.reenlightenment,
+            these.tlbflush.is_some(),
+            these.ipi,
+        ];
+        OF_HOSTS.into_iter().zip(on).filter(|(_, on)| *on).map(|(name, _)| name).collect()
+    }
+
+    /// The enlightened VMCS, which only CPUs of Intel have.
+    pub fn has_evmcs(&self) -> bool {
+        matches!(self, Hyperv::These(these) if these.evmcs)
+    }
+
+    /// Synthetic timers, which count by the reference time counter.
+    pub fn has_timers(&self) -> bool {
+        matches!(self, Hyperv::These(these) if these.synictimer.is_some())
+    }
+}

@@ -1,0 +1,255 @@
+//! What may outlive a VM beside its disks: the variables of its EFI firmware, and the state of its TPM.
+//!
+//! | | of a VM that starts | lies in |
+//! |---|---|---|
+//! | persistent, with a place (`Resolved::state`) | is used, or made there | the place; libvirt's folder of the TPM is a link to it |
+//! | persistent, without one | is used, or made | the launcher's own folder |
+//! | not persistent | is made anew | the launcher's own folder |
+//!
+//! A place may be a volume that others write to: what is not a plain file or folder there is refused, for QEMU and swtpm
+//! would follow a link. libvirt has swtpm_setup make the TPM where its folder is empty.
+
+use super::firmware::Firmware;
+use super::prepare::How;
+use crate::error::{Error, ErrorKind, Result};
+use crate::root::Root;
+use api::launcher::{Resolved, StatePlace};
+use api::machine::{Machine, Tpm};
+use std::fs::{self, DirBuilder, Metadata};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, symlink};
+use std::path::{Path, PathBuf};
+
+/// The programs of a TPM, which libvirt looks for on the path.
+const PROGRAMS: [&str; 3] = ["swtpm", "swtpm_setup", "swtpm_ioctl"];
+/// libvirt's name for the state of a TPM 2.0 in the folder of a TPM.
+const TPM2: &str = "tpm2";
+
+/// The file with the variables of the firmware; libvirt makes it from the firmware's own where it is missing.
+pub(super) fn variables(
+    machine: &Machine,
+    resolved: &Resolved,
+    root: &Root,
+    firmware: &Firmware,
+    how: How,
+) -> Result<PathBuf> {
+    let own = root.nvram();
+    if !machine.keeps_variables() {
+        if how == How::Fresh {
+            drop(fs::remove_file(&own));
+        }
+        return Ok(own);
+    }
+    let path = place(resolved).map_or(own, |place| place.variables.clone());
+    if how == How::AsItIs {
+        return Ok(path);
+    }
+    if let Some(folder) = path.parent() {
+        make(folder)?;
+    }
+    if let Some(found) = look(&path)? {
+        if !found.is_file() {
+            return Err(Error::refused(format!("{} is not a file of EFI variables", path.display())));
+        }
+        let whole = fs::metadata(firmware.vars).map(|of| of.len());
+        let whole = whole.map_err(|e| Error::io(format!("cannot look at {}", firmware.vars), e))?;
+        if found.len() != whole {
+            return Err(Error::refused(format!(
+                "the EFI variables in {} have {} bytes, and those of the firmware {} have {whole}: another firmware wrote \
+                 them; remove that file, and the guest begins with new ones",
+                path.display(),
+                found.len(),
+                firmware.code
+            )));
+        }
+    }
+    Ok(path)
+}
+
+/// Makes the state of the TPM ready, where the VM has one.
+pub(super) fn tpm(machine: &Machine, resolved: &Resolved, root: &Root, how: How) -> Result<()> {
+    let Some(Tpm { persistent }) = machine.tpm else { return Ok(()) };
+    if how == How::AsItIs {
+        return Ok(());
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_there = |name: &&str| std::env::split_paths(&path).any(|folder| folder.join(name).is_file());
+    if let Some(missing) = PROGRAMS.iter().find(|name| !is_there(name)) {
+        let what = format!(
+            "the TPM of the VM needs {missing}, which is not installed; as root: apt-get install --no-install-recommends \
+             swtpm swtpm-tools"
+        );
+        return Err(Error::new(ErrorKind::NotFound, what));
+    }
+    let folder = root.tpm(&machine.firmware.uuid);
+    let state = folder.join(TPM2);
+    let place = place(resolved).filter(|_| persistent).map(|place| place.tpm.as_path());
+    match (place, look(&state)?) {
+        (None, Some(_)) if !persistent => remove(&folder),
+        (None, Some(found)) if found.is_symlink() => remove(&folder),
+        (None, _) => Ok(()),
+        (Some(place), found) => {
+            make(place)?;
+            if look(place)?.is_none_or(|found| !found.is_dir()) {
+                return Err(Error::refused(format!("{} is not a folder for a TPM", place.display())));
+            }
+            if found.is_some() {
+                remove(&folder)?;
+            }
+            make(&folder)?;
+            symlink(place, &state)
+                .map_err(|e| Error::io(format!("cannot make the link {}", state.display()), e))
+        }
+    }
+}
+
+fn place(resolved: &Resolved) -> Option<&StatePlace> {
+    resolved.state.as_ref()
+}
+
+/// What is there, never followed.
+fn look(path: &Path) -> Result<Option<Metadata>> {
+    match fs::symlink_metadata(path) {
+        Ok(found) => Ok(Some(found)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(Error::io(format!("cannot look at {}", path.display()), e)),
+    }
+}
+
+/// Makes a folder for our own user alone.
+fn make(folder: &Path) -> Result<()> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.map_err(|e| {
+        Error::io(format!("cannot make {} for what the VM keeps beside its disks", folder.display()), e)
+    })
+}
+
+/// Removes a folder; a link in it goes, and what it leads to stays.
+fn remove(folder: &Path) -> Result<()> {
+    fs::remove_dir_all(folder).map_err(|e| Error::io(format!("cannot remove {}", folder.display()), e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use api::vmi::VirtualMachineInstance;
+    use serde_json::json;
+
+    const UUID: &str = "5d307ca9-b3ef-428c-8861-06e72d69f223";
+
+    fn machine(tpm: bool, variables: bool) -> Machine {
+        let efi = json!({"secureBoot": false, "persistent": variables});
+        let spec = json!({"domain": {
+            "memory": {"guest": "64Mi"},
+            "firmware": {"uuid": UUID, "bootloader": {"efi": efi}},
+            "devices": {"tpm": {"persistent": tpm}},
+        }});
+        let object = json!({"metadata": {"name": "kept", "namespace": "n"}, "spec": spec});
+        let vmi: VirtualMachineInstance = serde_json::from_value(object).unwrap();
+        Machine::handed(&vmi).unwrap()
+    }
+
+    struct Scene {
+        place: tempfile::TempDir,
+        root: Root,
+        resolved: Resolved,
+    }
+
+    impl Scene {
+        fn new() -> Scene {
+            let place = tempfile::tempdir().unwrap();
+            let root = Root::open(&place.path().join("root"), place.path()).unwrap();
+            let beside = place.path().join("disk.state");
+            let state = StatePlace { variables: beside.join("efi-vars.fd"), tpm: beside.join("tpm") };
+            Scene { place, root, resolved: Resolved { state: Some(state), ..Resolved::default() } }
+        }
+
+        fn state(&self) -> &StatePlace {
+            self.resolved.state.as_ref().unwrap()
+        }
+
+        fn firmware(&self, bytes: usize) -> Firmware {
+            let path = self.place.path().join("OVMF_VARS.fd");
+            fs::write(&path, vec![0; bytes]).unwrap();
+            let path: &'static str = path.to_str().unwrap().to_owned().leak();
+            Firmware { code: "code", vars: path, secure: false }
+        }
+
+        fn variables(&self, persistent: bool, resolved: &Resolved) -> Result<PathBuf> {
+            variables(&machine(true, persistent), resolved, &self.root, &self.firmware(64), How::Fresh)
+        }
+
+        /// Skipped where there is no swtpm: whether there is one, is asked first.
+        fn tpm(&self, persistent: bool, resolved: &Resolved) -> Result<()> {
+            tpm(&machine(persistent, true), resolved, &self.root, How::Fresh)
+        }
+
+        fn own(&self) -> PathBuf {
+            self.root.tpm(UUID).join(TPM2)
+        }
+    }
+
+    #[test]
+    fn variables_lie_in_their_place_and_others_are_made_anew() {
+        let scene = Scene::new();
+        let kept = scene.variables(true, &scene.resolved).unwrap();
+        assert_eq!(kept, scene.state().variables);
+        assert!(kept.parent().unwrap().is_dir());
+        fs::write(&kept, [7; 64]).unwrap();
+        assert_eq!(scene.variables(true, &scene.resolved).unwrap(), kept);
+        assert_eq!(fs::read(&kept).unwrap(), [7; 64]);
+
+        let own = scene.root.nvram();
+        for (persistent, stays) in [(true, true), (false, false)] {
+            fs::write(&own, [7; 64]).unwrap();
+            assert_eq!(scene.variables(persistent, &Resolved::default()).unwrap(), own);
+            assert_eq!(own.exists(), stays, "persistent: {persistent}");
+        }
+        assert!(kept.exists());
+    }
+
+    #[test]
+    fn variables_that_are_no_file_or_of_another_firmware_are_refused() {
+        let scene = Scene::new();
+        let kept = scene.variables(true, &scene.resolved).unwrap();
+        fs::write(&kept, [7; 63]).unwrap();
+        let error = scene.variables(true, &scene.resolved).unwrap_err().to_string();
+        assert!(error.contains("63 bytes") && error.contains("another firmware"), "{error}");
+        fs::remove_file(&kept).unwrap();
+        symlink("/etc/passwd", &kept).unwrap();
+        let error = scene.variables(true, &scene.resolved).unwrap_err().to_string();
+        assert!(error.contains("is not a file of EFI variables"), "{error}");
+    }
+
+    #[test]
+    fn a_tpm_is_kept_in_its_place_and_another_is_made_anew() {
+        let scene = Scene::new();
+        let nowhere = Resolved::default();
+        if scene.tpm(true, &nowhere).is_err() {
+            eprintln!("skipped: swtpm is not installed");
+            return;
+        }
+        // In its place, by a link, also after one that was the launcher's own.
+        fs::create_dir_all(scene.own()).unwrap();
+        scene.tpm(true, &scene.resolved).unwrap();
+        assert_eq!(fs::read_link(scene.own()).unwrap(), scene.state().tpm);
+        let kept = scene.state().tpm.join("tpm2-00.permall");
+        fs::write(scene.own().join("tpm2-00.permall"), "x").unwrap();
+        scene.tpm(true, &scene.resolved).unwrap();
+        assert!(kept.exists());
+
+        // One that is not kept leaves it alone, and begins anew.
+        scene.tpm(false, &scene.resolved).unwrap();
+        assert!(kept.exists() && look(&scene.own()).unwrap().is_none());
+        for (persistent, stays) in [(true, true), (false, false)] {
+            fs::create_dir_all(scene.own()).unwrap();
+            scene.tpm(persistent, &nowhere).unwrap();
+            assert_eq!(scene.own().exists(), stays, "persistent: {persistent}");
+        }
+
+        fs::remove_dir_all(&scene.state().tpm).unwrap();
+        symlink("/etc", &scene.state().tpm).unwrap();
+        let error = scene.tpm(true, &scene.resolved).unwrap_err().to_string();
+        assert!(error.contains("is not a folder for a TPM"), "{error}");
+    }
+}
