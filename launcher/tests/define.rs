@@ -55,8 +55,9 @@ fn qemu_starts_the_domains() {
     let place = Place::new();
     let mut script = String::new();
     let mut names = Vec::new();
-    // Taps and huge pages are the host's to give, and a file system's socket is virtiofsd's.
-    let absent = ["hugepages", "taps", "transitional", "kvm", "filesystems", "filesystems-i440fx"];
+    // Taps, huge pages and real time are the host's to give, and a file system's socket is virtiofsd's.
+    let absent =
+        ["hugepages", "realtime", "taps", "transitional", "kvm", "filesystems", "filesystems-i440fx"];
     for (name, xml) in goldens("whole").into_iter().filter(|(name, _)| !absent.contains(&name.as_str())) {
         // Each its own port, so that other programs of this host are not in the way.
         let xml = forwards_to_free_ports(&xml);

@@ -102,7 +102,7 @@ impl Wanted<'_> {
         }
         let mut forwards = self.forwards.clone();
         if self.publish_all {
-            forwards.extend(network::of_manifest(&machine));
+            forwards.extend(network::of_manifest(&machine)?);
         }
         accelerator::check(self.accelerator)?;
         self.resolver().check(&machine, &forwards)?;

@@ -27,6 +27,7 @@ mod measures;
 mod multus;
 mod network;
 mod nodes;
+mod pods;
 mod probes;
 mod reasons;
 mod registries;

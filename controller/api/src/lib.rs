@@ -12,6 +12,7 @@
 //! node                     what a node can do, as virt-launcher found out
 //! job                      what a program that imports a disk is told; DataVolume (forgiving) ──► Import (strict)
 //! der                      what is looked at of a certificate
+//! cpus                     lists of CPUs, as the kernel and libvirt write them
 //! yaml                     a text of YAML or JSON becomes values, each with its line
 //! crd                      what an API server is told of the objects, made from the same descriptions
 //! ```
@@ -22,6 +23,7 @@
 pub mod cdi;
 pub mod claim;
 pub mod configmap;
+pub mod cpus;
 pub mod crd;
 pub mod datavolume;
 pub mod defaults;

@@ -13,8 +13,7 @@
 //! The same list is for the DataVolumes of a VM's templates: what is said of one reaches the pods that fill it.
 //!
 //! **Guarantees.** What is left out is told: by the webhook when the object is written, by an event when the pod is made
-//! ([`left_out`]). The hooks of backup programs are not made here either: the launcher has no program yet that freezes a
-//! guest, and a hook that fails spoils the backup.
+//! ([`left_out`]). The hooks of backup programs are made by virt-controller itself, and run a program of the launcher's.
 
 use api::meta::ObjectMeta;
 use std::collections::BTreeMap;

@@ -676,7 +676,6 @@ mod tests {
         assert!(conditions.len() == 3 && conditions.contains(&&asks), "{hook}");
     }
 
-
     /// A drain of a node evicts all of its pods: those that are no launchers never wait for virt-api.
     #[test]
     fn evictions_are_asked_about_for_launcher_pods_alone() {

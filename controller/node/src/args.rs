@@ -18,7 +18,7 @@ use serve::health::Health;
 use serve::program::asked_to_end;
 use serve::transport::everywhere;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -60,6 +60,7 @@ pub async fn run(args: Args) -> Result<()> {
         writer: cluster.clone(),
         node: args.node_name.clone(),
         findings: args.findings.clone(),
+        kubelet: args.pods.parent().map(Path::to_owned).unwrap_or_default(),
         blocking: Blocking::new("the node", 1),
     };
     let findings = args.findings.clone();

@@ -12,19 +12,24 @@
 //! | `hyperv.node…/*` | Hyper-V enlightenments that not every host has |
 //! | `cpu-timer.node…/tsc-frequency`, `…/tsc-scalable` | the time stamp counter of the host |
 //! | `cpu-vendor.node…/*`, `host-model-cpu.node…/*`, `host-model-required-features.node…/*` | the host's processor |
+//! | `cpumanager`, `kubevirt.io/cpumanager` | the kubelet gives whole CPUs to pods: VMIs may have CPUs of their own |
+//! | `kubevirt.io/realtime` | the kernel lets real-time threads run for as long as they want |
 //! | annotation `kubevirt.io/heartbeat` | when virt-handler was last seen |
 //!
 //! A label with one of our prefixes that is not true any more is taken away. With the annotation
 //! `node-labeller.kubevirt.io/skip-node` only the first and the last line are written.
 
 use super::blocking::Blocking;
+use super::cpu::Cpus;
 use super::error::{Error, ErrorKind, Result};
 use super::now::{Now, now};
 use super::pod::Folder;
 use api::machine::hyperv::OF_HOSTS;
 use api::node::Node;
 use api_server::{Server as _, Writer};
-use kubernetes::objects::{ABILITIES, HEARTBEAT, Key, Kind as Of, SCHEDULABLE};
+use kubernetes::objects::{
+    ABILITIES, CPU_MANAGER, CPU_MANAGER_OF_KUBEVIRT, HEARTBEAT, Key, Kind as Of, REALTIME, SCHEDULABLE,
+};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -51,6 +56,8 @@ pub(crate) struct Labeller {
     pub(crate) node: String,
     /// Where `virt-launcher node-info` left what it found out.
     pub(crate) findings: PathBuf,
+    /// The kubelet's folder.
+    pub(crate) kubelet: PathBuf,
     /// Where files of the node are read.
     pub(crate) blocking: Blocking,
 }
@@ -72,17 +79,17 @@ impl Labeller {
 
     /// Writes once.
     pub(crate) async fn write(&self, schedulable: bool) -> Result<()> {
-        let findings = self.findings.clone();
-        let found =
-            self.blocking.run("reading what node-info wrote", PATIENCE, move || read(&findings)).await;
-        let found = found.unwrap_or_else(|e| {
+        let (findings, kubelet) = (self.findings.clone(), self.kubelet.clone());
+        let look = move || Ok((read(&findings)?, Cpus::of(&kubelet)));
+        let found = self.blocking.run("reading what node-info wrote", PATIENCE, look).await;
+        let (found, cpus) = found.map(|(found, cpus)| (found, Some(cpus))).unwrap_or_else(|e| {
             tracing::warn!("{}", e.chain());
-            None
+            (None, None)
         });
         let key = Key::new(Of::Node, "", self.node.as_str());
         let failed = |error| Error::failed("the labels of this node are not written").because(error);
         let object = self.writer.get(&key).await.map_err(failed)?;
-        let patch = patch(&object["metadata"], found.as_ref(), schedulable, &now());
+        let patch = patch(&object["metadata"], found.as_ref(), cpus, schedulable, &now());
         // What is written is nobody else's: the version does not matter.
         self.writer.patch(&key, &patch, None).await.map(drop).map_err(failed)
     }
@@ -139,7 +146,7 @@ fn labels(node: &Node) -> BTreeMap<String, String> {
 }
 
 /// The merge patch that makes the node's metadata say what is so now.
-fn patch(metadata: &Value, found: Option<&Node>, schedulable: bool, now: &Now) -> Value {
+fn patch(metadata: &Value, found: Option<&Node>, cpus: Option<Cpus>, schedulable: bool, now: &Now) -> Value {
     let there = metadata["labels"].as_object();
     let mut changes = Map::new();
     let mut say = |key: &str, value: Value| {
@@ -149,6 +156,12 @@ fn patch(metadata: &Value, found: Option<&Node>, schedulable: bool, now: &Now) -
     };
     say(SCHEDULABLE, json!(schedulable.to_string()));
     let skipped = metadata["annotations"].get(SKIP).is_some();
+    if let Some(Cpus { manager, realtime }) = cpus.filter(|_| !skipped) {
+        for key in [CPU_MANAGER, CPU_MANAGER_OF_KUBEVIRT] {
+            say(key, json!(manager.to_string()));
+        }
+        say(REALTIME, if realtime { json!("") } else { Value::Null });
+    }
     if let Some(found) = found.filter(|_| !skipped) {
         let wanted = labels(found);
         for (key, value) in &wanted {
@@ -203,7 +216,7 @@ mod tests {
             "cpu-model.node.kubevirt.io/Penryn": "true", "hyperv.node.kubevirt.io/ipi": "true"
         }});
         assert_eq!(
-            patch(&metadata, Some(&node()), true, &at()),
+            patch(&metadata, Some(&node()), None, true, &at()),
             json!({"metadata": {
                 "annotations": {"kubevirt.io/heartbeat": "2026-11-21T10:00:00Z"},
                 "labels": {
@@ -229,10 +242,29 @@ mod tests {
     fn a_heartbeat_alone_changes_no_label() {
         let mut metadata = json!({"labels": labels(&node())});
         metadata["labels"][SCHEDULABLE] = json!("true");
-        let patch = |metadata: &Value, schedulable| patch(metadata, Some(&node()), schedulable, &at());
+        let patch = |metadata: &Value, schedulable| patch(metadata, Some(&node()), None, schedulable, &at());
         assert!(patch(&metadata, true)["metadata"].get("labels").is_none());
         assert_eq!(patch(&metadata, false)["metadata"]["labels"], json!({SCHEDULABLE: "false"}));
         let skipped = json!({"annotations": {SKIP: "true"}});
         assert_eq!(patch(&skipped, true)["metadata"]["labels"], json!({SCHEDULABLE: "true"}));
+    }
+
+    #[test]
+    fn a_node_says_whether_vmis_can_have_cpus_of_their_own() {
+        let said = |metadata: Value, manager, realtime| {
+            let cpus = Some(Cpus { manager, realtime });
+            patch(&metadata, None, cpus, true, &at())["metadata"]["labels"].clone()
+        };
+        let none = json!({"labels": {SCHEDULABLE: "true"}});
+        let off = json!({"cpumanager": "false", "kubevirt.io/cpumanager": "false"});
+        assert_eq!(said(none.clone(), false, false), off);
+        let on = json!({"cpumanager": "true", "kubevirt.io/cpumanager": "true", "kubevirt.io/realtime": ""});
+        assert_eq!(said(none, true, true), on);
+        let mut labels = on.clone();
+        labels[SCHEDULABLE] = json!("true");
+        assert_eq!(said(json!({"labels": labels}), true, true), Value::Null, "nothing changes");
+        assert_eq!(said(json!({"labels": labels}), true, false), json!({"kubevirt.io/realtime": null}));
+        let skipped = json!({"labels": {SCHEDULABLE: "true"}, "annotations": {SKIP: "true"}});
+        assert_eq!(said(skipped, true, true), Value::Null);
     }
 }

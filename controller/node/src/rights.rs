@@ -27,7 +27,8 @@ mod tests {
         let writer = Writer::on_node(server.client.clone(), "virt-handler", "node1");
         let node = "node1".to_owned();
         let (findings, blocking) = (findings.path().to_owned(), Blocking::new("the node", 1));
-        Labeller { writer: writer.clone(), node, findings, blocking }.write(true).await.unwrap();
+        let kubelet = findings.clone();
+        Labeller { writer: writer.clone(), node, findings, kubelet, blocking }.write(true).await.unwrap();
         let meta =
             ObjectMeta { name: Some("web".into()), namespace: Some("n".into()), ..ObjectMeta::default() };
         writer.change(&meta, &json!({"status": {"reason": null}})).await.unwrap();

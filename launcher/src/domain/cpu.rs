@@ -8,7 +8,9 @@
 
 use super::Domain;
 use super::xml::Element;
+use api::cpus;
 use api::machine::cpu::{Feature, Model, Policy};
+use std::collections::BTreeSet;
 
 /// Intel took it out of its CPUs, but named models of QEMU's still ask for it.
 const GONE: &str = "mpx";
@@ -16,7 +18,7 @@ const GONE: &str = "mpx";
 impl Domain<'_> {
     pub(super) fn vcpu(&self) -> Element {
         let cpu = &self.machine.cpu;
-        let all = self.sockets().saturating_mul(cpu.cores).saturating_mul(cpu.threads);
+        let all = cpu.most();
         let now = (all != cpu.count()).then(|| cpu.count());
         Element::of("vcpu", all).at("placement", "static").maybe_at("current", now)
     }
@@ -43,8 +45,58 @@ impl Domain<'_> {
         element
             .with(model)
             .and(topology)
+            .with(self.cells())
             .with(cpu.features.iter().map(feature))
             .with(gone.then(|| Element::new("feature").at("policy", "disable").at("name", GONE)))
+    }
+
+    /// The NUMA cells of the guest. Memory that comes with hotplug needs one to come to.
+    fn cells(&self) -> Option<Element> {
+        let cell = |id: usize, cpus: String, memory: u64| {
+            let cell = Element::new("cell").at("id", id).at("cpus", cpus);
+            cell.at("memory", memory).at("unit", "b")
+        };
+        let own = self.host.pinning.iter().flat_map(|pinning| pinning.cells.iter().enumerate());
+        let mut cells: Vec<Element> =
+            own.map(|(id, own)| cell(id, cpus::write(own.vcpus.iter().copied()), own.memory)).collect();
+        if cells.is_empty() && self.machine.memory.most.is_some() {
+            let all = cpus::write(0..self.machine.cpu.most());
+            cells.push(cell(0, all, self.machine.memory.guest));
+        }
+        (!cells.is_empty()).then(|| Element::new("numa").with(cells))
+    }
+
+    /// The CPU of each thread, and which of them have real-time priority.
+    pub(super) fn cpu_tune(&self) -> Option<Element> {
+        let pinning = self.host.pinning.as_ref()?;
+        let vcpu = |(vcpu, cpu): (usize, &u32)| Element::new("vcpupin").at("vcpu", vcpu).at("cpuset", cpu);
+        let pin = |name, cpu: u32| Element::new(name).at("cpuset", cpu);
+        let realtime = &self.machine.cpu.realtime;
+        let scheduler = (!realtime.is_empty()).then(|| {
+            let element = Element::new("vcpusched").at("vcpus", cpus::write(realtime.iter().copied()));
+            element.at("scheduler", "fifo").at("priority", 1)
+        });
+        let mut element = Element::new("cputune").with(pinning.vcpus.iter().enumerate().map(vcpu));
+        if let Some(cpu) = pinning.emulator {
+            element = element.and(pin("emulatorpin", cpu));
+            // What does the work of disks is no vCPU: it stays off their CPUs, too.
+            for thread in 1..=self.threads.total() {
+                element = element.and(pin("iothreadpin", cpu).at("iothread", thread));
+            }
+        }
+        Some(element.with(scheduler))
+    }
+
+    /// The memory of each cell comes from its node.
+    pub(super) fn numa_tune(&self) -> Option<Element> {
+        let cells = &self.host.pinning.as_ref().filter(|pinning| pinning.bound)?.cells;
+        let nodes: BTreeSet<u32> = cells.iter().map(|cell| cell.node).collect();
+        let strict = |name| Element::new(name).at("mode", "strict");
+        let of_cell = cells
+            .iter()
+            .enumerate()
+            .map(|(id, cell)| strict("memnode").at("cellid", id).at("nodeset", cell.node));
+        Some(Element::new("numatune").and(strict("memory").at("nodeset", cpus::write(nodes))).with(of_cell))
     }
 
     /// Sockets, with those that may be hotplugged.

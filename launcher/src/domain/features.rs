@@ -23,6 +23,8 @@ impl Domain<'_> {
             .with(features.kvm_hidden.map(|hidden| Element::new("kvm").and(switch("hidden", hidden))))
             .with(features.pvspinlock.map(|on| switch("pvspinlock", on)))
             .with(smm.map(|on| switch("smm", on)))
+            // Its interrupts would come between a vCPU and its deadline.
+            .with((!self.machine.cpu.realtime.is_empty()).then(|| switch("pmu", false)))
             // A back door of VMware's, unused here.
             .and(switch("vmport", false)))
     }

@@ -21,6 +21,8 @@ pub struct Host {
     pub kernel: Option<Kernel>,
     /// EFI firmware, where the VM starts with EFI.
     pub efi: Option<Efi>,
+    /// The CPUs of its vCPUs, where it has CPUs of its own.
+    pub pinning: Option<Pinning>,
     /// QEMU's own log of the serial console.
     pub serial_log: PathBuf,
     /// The socket on which QEMU serves the screen, where the VM has one.
@@ -72,6 +74,30 @@ pub struct Blocks {
     pub physical: u32,
     /// What is discarded at once, where the volume says so.
     pub discard: Option<u32>,
+}
+
+/// The CPUs of a VM that has CPUs of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pinning {
+    /// The CPU of each vCPU, by the vCPU's number.
+    pub vcpus: Vec<u32>,
+    /// The CPU of QEMU's other threads, where they have one of their own.
+    pub emulator: Option<u32>,
+    /// The NUMA cells of the guest, where it sees those of its CPUs.
+    pub cells: Vec<Cell>,
+    /// The memory of a cell has to be bound to its node.
+    pub bound: bool,
+}
+
+/// A NUMA cell of a guest, whose CPUs and memory are of one node of the host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cell {
+    /// The node of the host.
+    pub node: u32,
+    /// The vCPUs, in order.
+    pub vcpus: Vec<u32>,
+    /// The memory, in bytes.
+    pub memory: u64,
 }
 
 /// EFI firmware.

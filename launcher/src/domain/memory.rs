@@ -3,20 +3,27 @@
 use super::Domain;
 use super::xml::Element;
 
+/// How many pieces of memory can be added.
+const SLOTS: u32 = 16;
+
 impl Domain<'_> {
     pub(super) fn memory(&self) -> Vec<Element> {
         let memory = self.machine.memory;
-        let mut elements = vec![Element::of("memory", memory.guest).at("unit", "b")];
+        let most = memory.most.map(|most| Element::of("maxMemory", most).at("slots", SLOTS).at("unit", "b"));
+        let mut elements: Vec<Element> = most.into_iter().collect();
+        elements.push(Element::of("memory", memory.guest).at("unit", "b"));
         let huge = memory.hugepage.map(|size| {
             let page = Element::new("page").at("size", size).at("unit", "b");
             Element::new("hugepages").and(page)
         });
+        // A page that is shared is copied at the next write, and the vCPU waits for that.
+        let own = (!self.machine.cpu.realtime.is_empty()).then(|| Element::new("nosharepages"));
         // virtiofsd works in the guest's memory, and gets it as an open file.
         let shared = (!self.machine.filesystems.is_empty()).then(|| {
             let file = Element::new("source").at("type", "memfd");
             [file, Element::new("access").at("mode", "shared")]
         });
-        let backing = Element::new("memoryBacking").with(huge).with(shared.into_iter().flatten());
+        let backing = Element::new("memoryBacking").with(huge).with(own).with(shared.into_iter().flatten());
         if !backing.is_empty() {
             elements.push(backing);
         }

@@ -114,6 +114,8 @@ impl<'a> Domain<'a> {
             .with(self.memory())
             .and(self.vcpu())
             .with(self.threads.element())
+            .with(self.cpu_tune())
+            .with(self.numa_tune())
             .and(self.sysinfo())
             .and(self.os()?)
             .and(self.features()?)

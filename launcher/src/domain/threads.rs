@@ -48,6 +48,11 @@ impl Threads {
         self.of_disk.get(position).copied().flatten()
     }
 
+    /// How many there are.
+    pub(super) fn total(&self) -> u32 {
+        self.total
+    }
+
     pub(super) fn element(&self) -> Option<Element> {
         (self.total > 0).then(|| Element::of("iothreads", self.total))
     }

@@ -65,6 +65,11 @@ pub fn ready(root: &Root) -> io::Result<()> {
         0 => format!("swtpm_user = \"+{user}\"\nswtpm_group = \"+{group}\"\n"),
         _ => String::new(),
     };
+    let mounts: Vec<String> = hugetlbfs().iter().map(|mount| format!("\"{mount}\"")).collect();
+    let hugepages = match mounts.is_empty() {
+        true => String::new(),
+        false => format!("hugetlbfs_mount = [{}]\n", mounts.join(", ")),
+    };
     let text = format!(
         "# Written by virt-launcher. QEMU runs as whoever runs the launcher, and nothing is changed around it.\n\
          user = \"+{user}\"\n\
@@ -77,7 +82,8 @@ pub fn ready(root: &Root) -> io::Result<()> {
          namespaces = []\n\
          cgroup_controllers = []\n\
          stdio_handler = \"file\"\n\
-         max_core = 0\n"
+         max_core = 0\n\
+         {hugepages}"
     );
     write_whole(&root.folder().join("etc/qemu.conf"), text.as_bytes())?;
     for (name, text) in swtpm(root) {
@@ -116,6 +122,26 @@ fn swtpm(root: &Root) -> [(&'static str, String); 3] {
             "--platform-manufacturer QEMU\n--platform-version 2.1\n--platform-model QEMU\n".to_owned(),
         ),
     ]
+}
+
+/// Where huge pages are mounted and may be written. libvirt looks by itself only where it is root.
+pub fn hugetlbfs() -> Vec<String> {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let may_write = |path: &String| {
+        rustix::fs::access(path.as_str(), rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK).is_ok()
+    };
+    mounted_hugetlbfs(&mounts).into_iter().filter(may_write).collect()
+}
+
+/// The mounts of hugetlbfs. A name that the kernel or libvirt's settings would have to escape is nobody's for this.
+fn mounted_hugetlbfs(mounts: &str) -> Vec<String> {
+    let path = |line: &str| {
+        let mut words = line.split(' ').skip(1);
+        let (path, kind) = (words.next()?, words.next()?);
+        let plain = !path.contains(['\\', '"']) && path.chars().all(|c| !c.is_control());
+        (kind == "hugetlbfs" && plain).then(|| path.to_owned())
+    };
+    mounts.lines().filter_map(path).collect()
 }
 
 /// The folder of the cache for the programs installed now, under `cache`.
@@ -243,6 +269,16 @@ mod tests {
         let uri = uri(&root);
         assert!(uri.ends_with("/a%3Fb%23c%26d%25e%20f%3Dg%3Bh%2Bi%C3%A4"), "{uri}");
         assert!(uri.starts_with(&format!("qemu:///embed?root={}/", place.path().display())), "{uri}");
+    }
+
+    #[test]
+    fn huge_pages_are_found_where_they_are_mounted() {
+        let mounts = "hugetlbfs /dev/hugepages hugetlbfs rw,relatime,pagesize=2M 0 0\n\
+                      tmpfs /tmp tmpfs rw 0 0\n\
+                      none /mnt/a\\040b hugetlbfs rw 0 0\n\
+                      nodev /mnt/1g hugetlbfs rw,pagesize=1024M 0 0\n\
+                      broken\n";
+        assert_eq!(mounted_hugetlbfs(mounts), ["/dev/hugepages", "/mnt/1g"]);
     }
 
     #[test]

@@ -31,6 +31,7 @@ mod keep;
 pub mod life;
 pub(crate) mod metrics;
 mod overlay;
+mod pinning;
 pub mod prepare;
 pub mod publish;
 pub mod queue;

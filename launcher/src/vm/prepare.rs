@@ -10,9 +10,10 @@
 //!
 //! A launcher that takes a running VM over only looks: nothing is made anew under a guest.
 
-use super::{firmware, metrics, overlay, state, users};
-use crate::domain::host::{Blocks, DiskLocation, Efi, Host};
+use super::{firmware, metrics, overlay, pinning, state, users};
+use crate::domain::host::{Blocks, DiskLocation, Efi, Host, Pinning};
 use crate::error::{Error, ErrorKind, Result};
+use crate::hypervisor::embed;
 use crate::redirection;
 use crate::root::{Root, socket_path};
 use api::launcher::{Format, Resolved, Source};
@@ -51,12 +52,14 @@ pub fn prepare(machine: &Machine, resolved: &Resolved, root: &Root, how: How) ->
         links: resolved.interfaces.clone(),
         kernel: resolved.kernel.clone(),
         efi: preparing.efi(),
+        pinning: preparing.pinning(),
         serial_log: root.serial_log(),
         vnc: root.socket("vnc"),
         agent: root.socket("agent"),
         metrics: machine.downward_metrics.then(|| root.socket(metrics::CHANNEL)),
     };
     preparing.links();
+    preparing.memory();
     preparing.kernel();
     preparing.tpm();
     let sockets = ["serial", "vnc", "agent"].map(|name| root.socket(name));
@@ -86,6 +89,35 @@ struct Preparing<'a> {
 }
 
 impl Preparing<'_> {
+    /// The CPUs of its vCPUs. A VM that runs has them.
+    fn pinning(&mut self) -> Option<Pinning> {
+        if self.how == How::AsItIs {
+            return None;
+        }
+        if !self.machine.cpu.realtime.is_empty() && !pinning::may_be_realtime() {
+            self.faults.push(Error::refused(
+                "spec.domain.cpu.realtime: this launcher may not give its threads real-time priority (RLIMIT_RTPRIO is 0). \
+                 virt-handler raises that limit in a cluster; on your own computer, an administrator does in \
+                 /etc/security/limits.conf (rtprio)",
+            ));
+        }
+        pinning::pinning(self.machine).unwrap_or_else(|e| {
+            self.faults.push(e);
+            None
+        })
+    }
+
+    /// Huge pages are files, which somebody must have given a place.
+    fn memory(&mut self) {
+        if self.machine.memory.hugepage.is_some() && self.how == How::Fresh && embed::hugetlbfs().is_empty() {
+            self.faults.push(Error::refused(
+                "spec.domain.memory.hugepages: no hugetlbfs is mounted that this user may write to. A launcher pod has one at \
+                 /dev/hugepages; on your own computer, as root: mount -t hugetlbfs -o uid=USER none DIR, with pages \
+                 set aside (vm.nr_hugepages)",
+            ));
+        }
+    }
+
     fn disks(&mut self) -> BTreeMap<String, DiskLocation> {
         let mut disks = BTreeMap::new();
         for disk in &self.machine.disks {

@@ -13,6 +13,9 @@ use std::os::fd::OwnedFd;
 /// Where forwards listen unless they say it: nobody else reaches the guest.
 const HERE: &str = "127.0.0.1";
 
+/// The most ports that ranges of a manifest may lead to: each is a socket of QEMU.
+const MOST: usize = 256;
+
 /// Reads `[ADDRESS:]HOST:GUEST[/udp]` or `PORT`.
 pub(crate) fn forward(text: &str) -> Result<Forward> {
     let wrong = || {
@@ -41,18 +44,25 @@ pub(crate) fn forward(text: &str) -> Result<Forward> {
 }
 
 /// The ports that a manifest names, each forwarded to the same port here.
-pub(crate) fn of_manifest(machine: &Machine) -> Vec<Forward> {
-    let ports = machine.interfaces.iter().flat_map(|interface| &interface.ports);
-    let forwards = ports.map(|port| Forward {
-        protocol: match port.protocol {
+pub(crate) fn of_manifest(machine: &Machine) -> Result<Vec<Forward>> {
+    let ports = || machine.interfaces.iter().flat_map(|interface| &interface.ports);
+    let count: usize = ports().map(|port| usize::from(port.last.saturating_sub(port.number)) + 1).sum();
+    if ports().any(|port| port.number != port.last) && count > MOST {
+        let what =
+            format!("{count} ports are to be forwarded, with those of portRanges, and at most {MOST} are");
+        return Err(Error::refused(what).with_hint("name fewer in the manifest, or single ones with -p"));
+    }
+    let each = ports().flat_map(|port| (port.number..=port.last).map(move |number| (port.protocol, number)));
+    let forwards = each.map(|(protocol, number)| Forward {
+        protocol: match protocol {
             Protocol::Tcp => "tcp".into(),
             Protocol::Udp => "udp".into(),
         },
         address: HERE.into(),
-        port: port.number,
-        guest_port: port.number,
+        port: number,
+        guest_port: number,
     });
-    forwards.collect()
+    Ok(forwards.collect())
 }
 
 /// The links of all interfaces; the forwards lead to the first.

@@ -134,7 +134,7 @@ pub const FIELDS: &[(&str, Served)] = &[
     ("configuration.virtualMachineOptions.disableFreePageReporting", No("free pages are always reported")),
     ("configuration.virtualMachineOptions.disableSerialConsoleLog", Yes),
     ("configuration.ksmConfiguration", No("the KSM of nodes stays as it is")),
-    ("configuration.autoCPULimitNamespaceLabelSelector", No("no limit is set by itself")),
+    ("configuration.autoCPULimitNamespaceLabelSelector", Yes),
     ("configuration.liveUpdateConfiguration", No(NO_LIVE_UPDATE)),
     ("configuration.vmRolloutStrategy", Values(&["Stage"])),
     ("configuration.commonInstancetypesDeployment", No(NO_TYPES)),

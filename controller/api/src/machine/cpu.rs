@@ -17,12 +17,34 @@ pub struct Cpu {
     pub model: Model,
     /// Single features, in the order of the spec; names are unique.
     pub features: Vec<Feature>,
+    /// Each vCPU has a CPU of the node for itself.
+    pub dedicated: bool,
+    /// The other threads of QEMU have one more; only with `dedicated`.
+    pub isolated_emulator: bool,
+    /// The guest sees the NUMA nodes of its CPUs; only with `dedicated` and huge pages.
+    pub numa_of_host: bool,
+    /// vCPUs with real-time scheduling, each below [`count`](Cpu::count), in order; only with `numa_of_host`.
+    pub realtime: Vec<u32>,
 }
 
 impl Cpu {
     /// How many processors the guest starts with.
     pub fn count(&self) -> u32 {
         self.sockets.saturating_mul(self.cores).saturating_mul(self.threads)
+    }
+
+    /// How many it may have after hotplug.
+    pub fn most(&self) -> u32 {
+        let sockets = self.max_sockets.map_or(self.sockets, |most| most.max(self.sockets));
+        sockets.saturating_mul(self.cores).saturating_mul(self.threads)
+    }
+
+    /// How many CPUs of the node are its own; 0 where it shares them with others.
+    pub fn own(&self) -> u32 {
+        match self.dedicated {
+            true => self.count().saturating_add(u32::from(self.isolated_emulator)),
+            false => 0,
+        }
     }
 }
 
@@ -64,6 +86,10 @@ pub struct Memory {
     pub guest: u64,
     /// The size of a huge page in bytes, where the memory is made of those; it divides `guest`.
     pub hugepage: Option<u64>,
+    /// What it may have after hotplug, in bytes; more than `guest`.
+    pub most: Option<u64>,
+    /// The launcher may lock all of it, and what is beside it: `memLock: Required`.
+    pub locked: bool,
 }
 
 /// Switches of the platform; `None` leaves it to libvirt.

@@ -70,13 +70,15 @@ pub enum Network {
     },
 }
 
-/// A port that is let in.
+/// A port that is let in, or a range of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Port {
     /// Its name.
     pub name: Option<String>,
-    /// From 1.
+    /// From 1; of a range the first.
     pub number: u16,
+    /// The last of a range; else the same.
+    pub last: u16,
     /// TCP or UDP.
     pub protocol: Protocol,
 }

@@ -20,14 +20,16 @@ object! {
         pub model: Option<String> = "model",
         /// CPU features to add to the model or to remove from the model.
         pub features: Vec<CpuFeature> = "features",
-        /// Pins each vCPU to a CPU of the node that no other workload uses. Default: false.
+        /// Pins each vCPU to a CPU of the node that no other workload uses. Requires a node whose kubelet has
+        /// the CPU manager policy `static` (label `cpumanager=true`). Default: false.
         pub dedicated_cpu_placement: Option<bool> = "dedicatedCpuPlacement",
         /// NUMA topology of the guest.
         pub numa: Option<Numa> = "numa",
         /// Reserves one more dedicated CPU for the emulator threads of QEMU. Requires
         /// `dedicatedCpuPlacement`. Default: false.
         pub isolate_emulator_thread: Option<bool> = "isolateEmulatorThread",
-        /// Real-time scheduling of the vCPUs.
+        /// Real-time scheduling of the vCPUs. Requires `dedicatedCpuPlacement`,
+        /// `numa.guestMappingPassthrough` and a node with the label `kubevirt.io/realtime`.
         pub realtime: Option<Realtime> = "realtime",
     }
 }
@@ -45,7 +47,8 @@ object! {
 object! {
     /// NUMA topology of the guest.
     pub struct Numa {
-        /// Gives the guest the NUMA topology of the dedicated CPUs on the node.
+        /// Gives the guest the NUMA topology of the dedicated CPUs on the node. Requires
+        /// `dedicatedCpuPlacement` and `memory.hugepages`.
         pub guest_mapping_passthrough: Option<Empty> = "guestMappingPassthrough",
     }
 }

@@ -11,7 +11,8 @@ object! {
         /// Size of the guest memory, for example `2Gi`; at least `1Mi`. Default: the memory request, the
         /// memory limit or one hugepage.
         pub guest: Option<Quantity> = "guest",
-        /// Maximum size of the guest memory after hotplug. Unset: memory cannot be added.
+        /// Maximum size of the guest memory after hotplug, a multiple of `2Mi`; the address space up to it is
+        /// kept free. Unset: memory cannot be added.
         pub max_guest: Option<Quantity> = "maxGuest",
         /// Memory of the launcher pod beyond the guest memory and the computed overhead.
         pub reserved_overhead: Option<ReservedOverhead> = "reservedOverhead",
@@ -31,8 +32,8 @@ object! {
     pub struct ReservedOverhead {
         /// Amount of memory to add to the memory request of the launcher pod. Default: 0.
         pub added_overhead: Option<Quantity> = "addedOverhead",
-        /// Memory locking requirement of the guest: `Required` or `NotRequired`. Unset: decided by the
-        /// devices.
+        /// Memory locking of the guest: `Required` raises the limit of locked memory (`RLIMIT_MEMLOCK`) of the
+        /// launcher to the guest memory and `1Gi`. `NotRequired` leaves the limit. Default: `NotRequired`.
         pub mem_lock: Option<String> = "memLock",
     }
 }

@@ -139,12 +139,7 @@ fn a_closed_gate_is_said() {
 }
 
 /// What only a person's own computer does yet, or what belongs to a cluster and is not done there.
-const NOT_IN_A_CLUSTER: [(&str, &str, &str); 5] = [
-    (
-        "spec.domain.memory",
-        r#"{"guest": "256Mi", "hugepages": {"pageSize": "2Mi"}}"#,
-        "spec.domain.memory.hugepages",
-    ),
+const NOT_IN_A_CLUSTER: [(&str, &str, &str); 4] = [
     (
         "spec.volumes[2].persistentVolumeClaim.hotpluggable",
         "true",

@@ -1,12 +1,19 @@
 //! Labels and annotations of the pod: ours, and those of the VMI that may go there ([`kubernetes::metadata`]).
 
-use api::machine::Machine;
+use api::machine::{Binding, Machine};
 use api::meta::ObjectMeta;
 use api::vmi::VirtualMachineInstance;
 use kubernetes::config::Config;
 use kubernetes::metadata::{RESERVED, is_passed, is_users};
 use kubernetes::objects::{FOUND_BY, LAUNCHER, names};
+use serde_json::json;
 use std::collections::BTreeMap;
+
+/// The annotation, of a VMI or of the KubeVirt object, without which backup programs freeze the guest.
+const NO_HOOKS: &str = kubernetes::config::NO_BACKUP_HOOKS;
+
+/// The bridge of a guest behind the pod's address; virt-handler makes it.
+const BRIDGE: &str = "k6t-eth0";
 
 /// What the pod is found by.
 pub(super) fn labels(meta: &ObjectMeta, machine: &Machine) -> BTreeMap<String, String> {
@@ -35,6 +42,22 @@ pub(super) fn annotations(
     note("kubevirt.io/domain", machine.name.clone());
     note("kubectl.kubernetes.io/default-container", "compute".to_owned());
     note("kubevirt.io/migrationTransportUnix", "true".to_owned());
+    // Whoever moves pods asks for an eviction, which virt-api may put off, and deletes none.
+    note("descheduler.alpha.kubernetes.io/request-evict-only", String::new());
+    if vmi.metadata.annotations.get(NO_HOOKS).is_none_or(|skip| skip != "true") && !config.no_backup_hooks {
+        for (hook, verb) in [("pre", "freeze"), ("post", "thaw")] {
+            note(&format!("{hook}.hook.backup.velero.io/container"), "compute".to_owned());
+            let command = json!([super::PROGRAM, verb, "--socket", super::socket()]);
+            note(&format!("{hook}.hook.backup.velero.io/command"), command.to_string());
+        }
+        note("pre.hook.backup.velero.io/timeout", "60s".to_owned());
+    }
+    // A mesh takes what the guest sends by the bridge that virt-handler makes for it.
+    if machine.interfaces.iter().any(|interface| interface.binding == Binding::Masquerade) {
+        for key in ["traffic.sidecar.istio.io/kubevirtInterfaces", "istio.io/reroute-virtual-interfaces"] {
+            note(key, BRIDGE.to_owned());
+        }
+    }
     note(
         "kubevirt.io/memory-overhead-bytes",
         super::overhead(machine, config, super::resources::beyond(vmi)).to_string(),

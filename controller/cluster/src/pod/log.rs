@@ -43,6 +43,7 @@ pub(super) fn container(
     put(&mut container, "command", json!([&command[..], &["--while".into(), below("lock")]].concat()));
     put(&mut container, "resources", beside::small(around.config, NAME));
     put(&mut container, "securityContext", beside::security());
+    put(&mut container, "terminationMessagePolicy", json!("FallbackToLogsOnError"));
     put(&mut container, "volumeMounts", json!([{"name": private, "mountPath": PRIVATE, "readOnly": true}]));
     Some(Value::Object(container))
 }

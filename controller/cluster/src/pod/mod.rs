@@ -29,10 +29,13 @@
 //! node has not, the server drops the field, or the settings switch them off, a container of each image runs beside.
 
 mod beside;
+mod debug;
 mod labels;
+mod limits;
 mod log;
 mod networks;
 mod placement;
+mod ports;
 mod probes;
 mod resources;
 #[cfg(test)]
@@ -40,6 +43,8 @@ mod tests;
 mod virtiofs;
 mod volumes;
 
+pub(crate) use debug::keeps;
+pub(crate) use limits::Automatic;
 pub(crate) use log::NAME as LOG;
 pub(crate) use placement::placement;
 pub(crate) use resources::overhead;
@@ -73,6 +78,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) claims: &'a BTreeMap<String, PersistentVolumeClaim>,
     /// The PVC in which EFI variables and the TPM outlive the VMI.
     pub(crate) state: Option<&'a str>,
+    /// The limits that the pod gets by itself.
+    pub(crate) limits: Automatic,
 }
 
 /// The pod of a VMI. `vmi` is complete (its defaults are filled in), and `machine` is what the check made of it.
@@ -84,10 +91,13 @@ pub(crate) fn pod(vmi: &VirtualMachineInstance, machine: &Machine, around: &Surr
     spec.extend(host(vmi, machine));
     let mut containers = vec![compute(vmi, machine, around, &volumes)];
     let log = log::container(vmi, machine, around, &volumes.private);
-    let (before, beside) = volumes.beside.containers(around);
+    let (mut before, beside) = volumes.beside.containers(around);
     containers.extend(beside);
     containers.extend(volumes.virtiofs);
     containers.extend(log);
+    if resources::is_guaranteed(vmi) {
+        containers.iter_mut().skip(1).chain(&mut before).for_each(resources::guarantee);
+    }
     put(&mut spec, "initContainers", Value::Array(before));
     put(&mut spec, "containers", Value::Array(containers));
     put(&mut spec, "volumes", Value::Array(volumes.volumes));
@@ -112,6 +122,11 @@ pub(crate) fn pod(vmi: &VirtualMachineInstance, machine: &Machine, around: &Surr
         },
         "spec": spec,
     })
+}
+
+/// Where the launcher listens in its pod.
+fn socket() -> String {
+    format!("{}/launcher-sock", volumes::SOCKETS)
 }
 
 /// How long the pod of a VMI may take to end, in seconds.
@@ -194,19 +209,14 @@ fn compute(
     put(&mut container, "image", json!(around.facts.launcher_image));
     put(&mut container, "imagePullPolicy", json!(around.config.image_pull_policy));
     let (root, cache) = (format!("{}/root", volumes::PRIVATE), format!("{}/cache", volumes::PRIVATE));
-    let socket = format!("{}/launcher-sock", volumes::SOCKETS);
-    put(
-        &mut container,
-        "command",
-        json!([PROGRAM, "run", "--root", root, "--socket", socket, "--cache", cache, "--once"]),
-    );
-    let mut env =
-        vec![json!({"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}})];
-    if let Some(verbosity) = around.config.launcher_verbosity {
-        env.push(json!({"name": "CORACLE_LOG", "value": log_level(verbosity)}));
-    }
-    put(&mut container, "env", Value::Array(env));
-    put(&mut container, "resources", resources::resources(vmi, machine, around.config));
+    let socket = socket();
+    let mut command = vec![PROGRAM, "run", "--root", &root, "--socket", &socket, "--cache", &cache, "--once"];
+    command.extend(debug::flags(&vmi.metadata));
+    put(&mut container, "command", json!(command));
+    put(&mut container, "env", Value::Array(debug::environment(&vmi.metadata, around.config)));
+    put(&mut container, "ports", Value::Array(ports::ports(machine)));
+    put(&mut container, "terminationMessagePolicy", json!("FallbackToLogsOnError"));
+    put(&mut container, "resources", resources::resources(vmi, machine, around.config, around.limits));
     put(&mut container, "securityContext", narrow(&CAPABILITIES));
     put(&mut container, "volumeMounts", Value::Array(volumes.mounts.clone()));
     put(&mut container, "volumeDevices", Value::Array(volumes.devices.clone()));

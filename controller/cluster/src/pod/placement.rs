@@ -6,6 +6,7 @@ use api::machine::cpu::{Model, Policy};
 use api::machine::hyperv::LABEL as HYPERV;
 use api::vmi::VirtualMachineInstance;
 use kubernetes::config::Config;
+use kubernetes::objects::{CPU_MANAGER, REALTIME};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -35,6 +36,9 @@ fn selectors(vmi: &VirtualMachineInstance, machine: &Machine, config: &Config) -
     found.insert("kubevirt.io/schedulable".to_owned(), "true".to_owned());
     let mut needs = |label: String| found.insert(label, "true".to_owned());
     needs(format!("machine-type.node.kubevirt.io/{}", machine.machine_type));
+    if machine.cpu.dedicated {
+        needs(CPU_MANAGER.to_owned());
+    }
     // Under emulation every model is QEMU's own; the node's processor does not matter.
     if !config.use_emulation {
         if let Model::Named(model) = &machine.cpu.model {
@@ -50,6 +54,9 @@ fn selectors(vmi: &VirtualMachineInstance, machine: &Machine, config: &Config) -
         if machine.features.hyperv.has_evmcs() {
             needs("cpu-vendor.node.kubevirt.io/Intel".to_owned());
         }
+    }
+    if !machine.cpu.realtime.is_empty() {
+        found.insert(REALTIME.to_owned(), String::new());
     }
     found
 }

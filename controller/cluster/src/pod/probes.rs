@@ -1,8 +1,7 @@
 //! How the kubelet finds out whether the guest works: the spec's probes, run in the pod. What asks the guest itself (a
 //! program in it, a ping of its agent) is carried there by the launcher's own program, which the kubelet runs.
 
-use super::PROGRAM;
-use super::volumes::SOCKETS;
+use super::{PROGRAM, socket};
 use api::vmi::{Probe, VirtualMachineInstance};
 use serde_json::{Map, Value, json};
 
@@ -44,7 +43,7 @@ pub(super) fn probe(probe: Option<&Probe>) -> Value {
 
 /// The command that asks the guest itself.
 fn question(probe: &Probe, patience: i64) -> Option<Vec<String>> {
-    let socket = format!("{SOCKETS}/launcher-sock");
+    let socket = socket();
     let patience = patience.to_string();
     let words = [PROGRAM, "probe", "--socket", &socket, "--timeout", &patience];
     let mut words: Vec<String> = words.map(str::to_owned).to_vec();

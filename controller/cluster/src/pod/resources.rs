@@ -2,9 +2,13 @@
 //!
 //! ```text
 //! memory = guest / overcommit + (launcher + QEMU + processors + threads + screen + TPM + page tables + reserved) × ratio
-//! cpu    = processors / allocation ratio, unless the spec says it
+//! cpu    = processors / allocation ratio, unless the spec says it; with CPUs of its own: as many, whole
 //! ```
+//!
+//! A pod is of the class `Guaranteed` only if every container in it has limits that are its requests. So where the
+//! launcher's are ([`is_guaranteed`]), those of the small containers beside it are made so, too ([`guarantee`]).
 
+use super::limits::Automatic;
 use api::machine::{IoThreads, Machine, Nic};
 use api::quantity::Quantity;
 use api::vmi::VirtualMachineInstance;
@@ -34,12 +38,51 @@ const PAGE_TABLES: u64 = 512;
 /// A program that asks the guest for a probe, while it runs.
 const PROBE: u64 = 16 * MIB;
 
+/// What is beside the guest in a pod that is killed when it uses more than it asks for: nobody lends it any.
+const GUARANTEED: u64 = 100 * MIB;
+/// What the pod keeps on the node's disk of itself.
+const DISK: u64 = 50_000_000;
+/// What a pod may keep on the node's disk.
+const STORAGE: &str = "ephemeral-storage";
+
+/// A pod of the class `Guaranteed`: the VMI has CPUs of its own, or limits of CPU and memory that are its requests.
+pub(super) fn is_guaranteed(vmi: &VirtualMachineInstance) -> bool {
+    let domain = &vmi.spec.domain;
+    if domain.cpu.as_ref().is_some_and(|cpu| cpu.dedicated_cpu_placement == Some(true)) {
+        return true;
+    }
+    let Some(said) = &domain.resources else { return false };
+    let is_limit = |name: &str| {
+        let limit = said.limits.get(name).filter(|limit| limit.nanos() > 0);
+        // A request of nothing is one that nobody has written.
+        let request = said.requests.get(name).filter(|request| request.nanos() > 0);
+        limit.is_some_and(|limit| request.is_none_or(|request| request.nanos() == limit.nanos()))
+    };
+    said.overcommit_guest_overhead != Some(true) && ["cpu", "memory"].into_iter().all(is_limit)
+}
+
+/// A container of a Guaranteed pod asks for all that it may use: one that does not makes the whole pod Burstable.
+pub(super) fn guarantee(container: &mut Value) {
+    let Some(resources) = container.get_mut("resources").and_then(Value::as_object_mut) else { return };
+    for name in ["cpu", "memory"] {
+        let said = |list: &str| resources.get(list).and_then(|list| list.get(name)).cloned();
+        let Some(amount) = said("limits").or_else(|| said("requests")) else { continue };
+        for list in ["requests", "limits"] {
+            if let Some(list) = resources.entry(list).or_insert_with(|| json!({})).as_object_mut() {
+                list.insert(name.to_owned(), amount.clone());
+            }
+        }
+    }
+}
+
 /// What a VMI wants on top of what its devices need: what its spec reserves, and programs of its probes.
 pub(super) fn beyond(vmi: &VirtualMachineInstance) -> u64 {
     let memory = vmi.spec.domain.memory.as_ref();
     let reserved =
         memory.and_then(|memory| memory.reserved_overhead.as_ref()?.added_overhead.as_ref()?.bytes());
-    reserved.unwrap_or(0).saturating_add(super::probes::programs(vmi).saturating_mul(PROBE))
+    let guaranteed = if is_guaranteed(vmi) { GUARANTEED } else { 0 };
+    let probes = super::probes::programs(vmi).saturating_mul(PROBE);
+    reserved.unwrap_or(0).saturating_add(probes).saturating_add(guaranteed)
 }
 
 /// Memory beside the guest's, in bytes. `reserved`: what the VMI wants on top.
@@ -66,70 +109,147 @@ pub(crate) fn overhead(machine: &Machine, config: &Config, reserved: u64) -> u64
     if config.overhead_ratio == 1.0 { sum } else { (sum as f64 * config.overhead_ratio) as u64 }
 }
 
-pub(super) fn resources(vmi: &VirtualMachineInstance, machine: &Machine, config: &Config) -> Value {
-    let domain = &vmi.spec.domain;
-    let nothing = BTreeMap::new();
-    let said = domain.resources.as_ref();
-    let (said_requests, said_limits) =
-        said.map_or((&nothing, &nothing), |said| (&said.requests, &said.limits));
-    let mut requests: BTreeMap<String, String> = BTreeMap::new();
-    let mut limits: BTreeMap<String, String> = BTreeMap::new();
-    // Devices and the like are handed on as they stand.
-    for (list, said) in [(&mut requests, said_requests), (&mut limits, said_limits)] {
-        let other = said.iter().filter(|(name, _)| !["memory"].contains(&name.as_str()));
-        list.extend(other.map(|(name, amount)| (name.clone(), amount.to_string())));
+pub(super) fn resources(
+    vmi: &VirtualMachineInstance,
+    machine: &Machine,
+    config: &Config,
+    automatic: Automatic,
+) -> Value {
+    let mut asked = Asked::of(vmi);
+    asked.memory(vmi, machine, config);
+    asked.cpu(machine, config);
+    if automatic.cpu && !asked.limits.contains_key("cpu") {
+        asked.limit_cpu(machine.cpu.count());
+    }
+    if let Some(ratio) = automatic.memory.filter(|_| !asked.limits.contains_key("memory")) {
+        asked.limit_memory(ratio);
+    }
+    asked.disk();
+    asked.devices(machine, config);
+    asked.written()
+}
+
+/// What the pod asks for, list by list.
+struct Asked<'a> {
+    said_requests: &'a BTreeMap<String, Quantity>,
+    said_limits: &'a BTreeMap<String, Quantity>,
+    requests: BTreeMap<String, String>,
+    limits: BTreeMap<String, String>,
+}
+
+static NOTHING: BTreeMap<String, Quantity> = BTreeMap::new();
+
+impl<'a> Asked<'a> {
+    fn of(vmi: &'a VirtualMachineInstance) -> Asked<'a> {
+        let said = vmi.spec.domain.resources.as_ref();
+        let (said_requests, said_limits) =
+            said.map_or((&NOTHING, &NOTHING), |said| (&said.requests, &said.limits));
+        // Devices and the like are handed on as they stand.
+        let others = |said: &BTreeMap<String, Quantity>| -> BTreeMap<String, String> {
+            let is_other = |name: &str| !["memory", STORAGE].contains(&name);
+            let others = said.iter().filter(|(name, _)| is_other(name));
+            others.map(|(name, amount)| (name.clone(), amount.to_string())).collect()
+        };
+        Asked { said_requests, said_limits, requests: others(said_requests), limits: others(said_limits) }
     }
 
-    let reserved = beyond(vmi);
-    let beside = overhead(machine, config, reserved);
-    let beside =
-        if said.is_some_and(|said| said.overcommit_guest_overhead == Some(true)) { 0 } else { beside };
-
-    let guest = machine.memory.guest;
-    match machine.memory.hugepage {
-        Some(page) => {
-            let name = format!("hugepages-{}", page_name(page));
-            requests.insert(name.clone(), guest.to_string());
-            limits.insert(name, guest.to_string());
-            requests.insert("memory".to_owned(), beside.to_string());
-        }
-        None => {
-            let bytes = |list: &BTreeMap<String, Quantity>| list.get("memory").and_then(Quantity::bytes);
-            let asked = bytes(said_requests).or_else(|| bytes(said_limits));
-            let asked = asked
-                .unwrap_or((u128::from(guest) * 100 / u128::from(config.memory_overcommit.max(1))) as u64);
-            requests.insert("memory".to_owned(), asked.saturating_add(beside).to_string());
-            if let Some(limit) = bytes(said_limits) {
-                // The limit counts what runs beside even where it is not asked for.
-                let beside = overhead(machine, config, reserved);
-                limits.insert("memory".to_owned(), limit.saturating_add(beside).to_string());
+    fn memory(&mut self, vmi: &VirtualMachineInstance, machine: &Machine, config: &Config) {
+        let all = overhead(machine, config, beyond(vmi));
+        let overcommits = vmi.spec.domain.resources.as_ref().and_then(|said| said.overcommit_guest_overhead);
+        let beside = if overcommits == Some(true) { 0 } else { all };
+        let guest = machine.memory.guest;
+        let bytes = |list: &BTreeMap<String, Quantity>| list.get("memory").and_then(Quantity::bytes);
+        let (said, limit) = (bytes(self.said_requests), bytes(self.said_limits));
+        let request = match machine.memory.hugepage {
+            Some(page) => {
+                let name = format!("hugepages-{}", page_name(page));
+                self.requests.insert(name.clone(), guest.to_string());
+                self.limits.insert(name, guest.to_string());
+                // The guest is in huge pages: what is said beyond it is for what runs beside.
+                said.or(limit).unwrap_or(0).saturating_sub(guest)
             }
+            None => said.or(limit).unwrap_or_else(|| {
+                let part = u128::from(guest) * 100 / u128::from(config.memory_overcommit.max(1));
+                // A pod that is killed for what it does not ask for lends nothing out.
+                if machine.cpu.dedicated { guest } else { u64::try_from(part).unwrap_or(u64::MAX) }
+            }),
+        };
+        let request = request.saturating_add(beside);
+        self.requests.insert("memory".to_owned(), request.to_string());
+        let limit = limit.map(|limit| match machine.memory.hugepage {
+            Some(_) => limit.saturating_sub(guest),
+            None => limit,
+        });
+        // The limit counts what runs beside even where it is not asked for.
+        if let Some(limit) = limit.map(|limit| limit.saturating_add(all)) {
+            self.limits.insert("memory".to_owned(), limit.to_string());
+        }
+        if machine.cpu.dedicated {
+            self.limits.insert("memory".to_owned(), request.to_string());
         }
     }
-    if !requests.contains_key("cpu") && !limits.contains_key("cpu") {
-        let share = config.cpu_request.clone().unwrap_or_else(|| {
-            let milli = u64::from(machine.cpu.count()) * 1000 / config.cpu_allocation_ratio.max(1);
-            format!("{}m", milli.max(1))
-        });
-        requests.insert("cpu".to_owned(), share);
-    }
-    requests.entry("ephemeral-storage".to_owned()).or_insert_with(|| "50M".to_owned());
 
-    let mut device = |name: &str| limits.insert(format!("devices.kubevirt.io/{name}"), "1".to_owned());
-    if !config.use_emulation {
-        device("kvm");
+    fn cpu(&mut self, machine: &Machine, config: &Config) {
+        if machine.cpu.dedicated {
+            // The kubelet gives whole CPUs to who asks for whole ones alone.
+            for list in [&mut self.requests, &mut self.limits] {
+                list.insert("cpu".to_owned(), machine.cpu.own().to_string());
+            }
+        } else if !self.requests.contains_key("cpu") && !self.limits.contains_key("cpu") {
+            let share = config.cpu_request.clone().unwrap_or_else(|| {
+                let milli = u64::from(machine.cpu.count()) * 1000 / config.cpu_allocation_ratio.max(1);
+                format!("{}m", milli.max(1))
+            });
+            self.requests.insert("cpu".to_owned(), share);
+        }
     }
-    if !machine.interfaces.is_empty() {
-        device("tun");
+
+    /// No request is above its limit.
+    fn limit_cpu(&mut self, vcpus: u32) {
+        let vcpus = vcpus.to_string();
+        let nanos = |text: &str| Quantity::parse(text).map_or(0, |amount| amount.nanos());
+        let request = self.requests.get("cpu").filter(|request| nanos(request) > nanos(&vcpus)).cloned();
+        self.limits.insert("cpu".to_owned(), request.unwrap_or(vcpus));
     }
-    if !config.use_emulation && machine.interfaces.iter().any(|interface| interface.model == Nic::Virtio) {
-        device("vhost-net");
+
+    fn limit_memory(&mut self, ratio: f64) {
+        let request: u64 = self.requests.get("memory").and_then(|bytes| bytes.parse().ok()).unwrap_or(0);
+        let limit = ((request as f64 * ratio) as u64).max(request);
+        self.limits.insert("memory".to_owned(), limit.to_string());
     }
-    let mut resources = json!({"requests": requests});
-    if !limits.is_empty() {
-        resources["limits"] = json!(limits);
+
+    /// What is said of the node's disk is the guest's: the pod's own comes on top.
+    fn disk(&mut self) {
+        let with_own = |amount: &Quantity| amount.bytes().map(|bytes| bytes.saturating_add(DISK).to_string());
+        let request = self.said_requests.get(STORAGE).and_then(with_own);
+        self.requests.insert(STORAGE.to_owned(), request.unwrap_or_else(|| "50M".to_owned()));
+        if let Some(limit) = self.said_limits.get(STORAGE).and_then(with_own) {
+            self.limits.insert(STORAGE.to_owned(), limit);
+        }
     }
-    resources
+
+    fn devices(&mut self, machine: &Machine, config: &Config) {
+        let mut device =
+            |name: &str| self.limits.insert(format!("devices.kubevirt.io/{name}"), "1".to_owned());
+        if !config.use_emulation {
+            device("kvm");
+        }
+        if !machine.interfaces.is_empty() {
+            device("tun");
+        }
+        if !config.use_emulation && machine.interfaces.iter().any(|interface| interface.model == Nic::Virtio)
+        {
+            device("vhost-net");
+        }
+    }
+
+    fn written(self) -> Value {
+        let mut resources = json!({"requests": self.requests});
+        if !self.limits.is_empty() {
+            resources["limits"] = json!(self.limits);
+        }
+        resources
+    }
 }
 
 fn page_name(bytes: u64) -> String {

@@ -3,7 +3,7 @@
 // A `json!` reads better where it is handed over than behind a `&`.
 #![allow(clippy::needless_pass_by_value)]
 
-use super::{Surroundings, pod};
+use super::{Automatic, Surroundings, pod};
 use crate::sim;
 use api::machine::Machine;
 use api::vmi::VirtualMachineInstance;
@@ -14,6 +14,10 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 fn render(change: Value, settings: Value, image_volumes: bool) -> Value {
+    limited(change, settings, image_volumes, Automatic::default())
+}
+
+fn limited(change: Value, settings: Value, image_volumes: bool, limits: Automatic) -> Value {
     let mut object = sim::vmi("web");
     object["metadata"]["uid"] = json!("5d307ca9-b3ef-428c-8861-06e72d69f223");
     kubernetes::plan::merge(&mut object, &change);
@@ -30,7 +34,8 @@ fn render(change: Value, settings: Value, image_volumes: bool) -> Value {
         ("device".to_owned(), block),
     ]);
     let state = machine.keeps_state().then_some("persistent-state-for-web-x7k2p");
-    let around = Surroundings { config: &config, facts: &facts, image_volumes, claims: &claims, state };
+    let around =
+        Surroundings { config: &config, facts: &facts, image_volumes, claims: &claims, state, limits };
     pod(&vmi, &machine, &around)
 }
 
@@ -432,4 +437,154 @@ fn every_pod_has_the_form_that_the_policy_asks_for() {
             }
         }
     }
+}
+
+/// What every container of a pod asks for, the launcher's first.
+fn resources(pod: &Value) -> Vec<&Value> {
+    let list = |name: &str| pod["spec"][name].as_array().into_iter().flatten();
+    list("containers").chain(list("initContainers")).map(|container| &container["resources"]).collect()
+}
+
+/// The class that Kubernetes gives to a pod, by its own rule.
+fn class(pod: &Value) -> &'static str {
+    let amount =
+        |amount: &Value| api::quantity::Quantity::parse(amount.as_str()?).ok().map(|amount| amount.nanos());
+    let is_guaranteed = |resources: &&Value| {
+        ["cpu", "memory"].into_iter().all(|name| {
+            let limit = amount(&resources["limits"][name]);
+            // A request that nobody writes is the limit.
+            let request = amount(&resources["requests"][name]).or(limit);
+            limit.is_some_and(|limit| limit > 0) && request == limit
+        })
+    };
+    if resources(pod).iter().all(is_guaranteed) { "Guaranteed" } else { "Burstable" }
+}
+
+#[test]
+fn a_vmi_whose_limits_are_its_requests_has_a_guaranteed_pod() {
+    let of = |resources: Value| {
+        let domain = json!({"memory": {"guest": "64Mi"}, "resources": resources});
+        let pod = render(json!({"spec": {"domain": domain}}), json!({}), false);
+        assert!(resources_of_small(&pod) >= 3, "there are others beside the launcher");
+        class(&pod)
+    };
+    let all = json!({"cpu": "1", "memory": "128Mi"});
+    assert_eq!(of(json!({"limits": all})), "Guaranteed");
+    assert_eq!(of(json!({"limits": all, "requests": {"cpu": "1000m", "memory": "131072Ki"}})), "Guaranteed");
+    assert_eq!(of(json!({"limits": all, "requests": {"cpu": "500m"}})), "Burstable");
+    assert_eq!(of(json!({"limits": all, "requests": {"memory": "64Mi"}})), "Burstable");
+    assert_eq!(of(json!({"limits": {"cpu": "1"}})), "Burstable");
+    assert_eq!(of(json!({"limits": all, "overcommitGuestOverhead": true})), "Burstable");
+    assert_eq!(of(json!({})), "Burstable");
+}
+
+fn resources_of_small(pod: &Value) -> usize {
+    resources(pod).len() - 1
+}
+
+#[test]
+fn cpus_of_its_own_are_whole_and_on_a_node_that_gives_them() {
+    let own = |cpu: Value| {
+        let domain = json!({"cpu": cpu, "memory": {"guest": "64Mi", "hugepages": {"pageSize": "2Mi"}}});
+        render(json!({"spec": {"domain": domain}}), json!({}), false)
+    };
+    let pod = own(json!({"cores": 2, "dedicatedCpuPlacement": true}));
+    assert_eq!(class(&pod), "Guaranteed");
+    let compute = &pod["spec"]["containers"][0];
+    for list in ["requests", "limits"] {
+        assert_eq!(compute["resources"][list]["cpu"], "2");
+        assert_eq!(compute["resources"][list]["hugepages-2Mi"], (64 << 20).to_string());
+    }
+    assert_eq!(pod["spec"]["nodeSelector"]["cpumanager"], "true");
+    assert!(pod["spec"]["nodeSelector"]["kubevirt.io/realtime"].is_null());
+    let pod = own(json!({"cores": 2, "dedicatedCpuPlacement": true, "isolateEmulatorThread": true}));
+    assert_eq!(pod["spec"]["containers"][0]["resources"]["limits"]["cpu"], "3");
+    let realtime =
+        json!({"dedicatedCpuPlacement": true, "numa": {"guestMappingPassthrough": {}}, "realtime": {}});
+    assert_eq!(own(realtime)["spec"]["nodeSelector"]["kubevirt.io/realtime"], "");
+    let shared = own(json!({"cores": 2}));
+    assert_eq!((class(&shared), &shared["spec"]["nodeSelector"]["cpumanager"]), ("Burstable", &Value::Null));
+}
+
+#[test]
+fn huge_pages_are_mounted_where_the_launcher_looks() {
+    let change = json!({"spec": {"domain": {"memory": {"guest": "64Mi", "hugepages": {"pageSize": "2Mi"}}}}});
+    let pod = render(change, json!({}), true);
+    let mounts = pod["spec"]["containers"][0]["volumeMounts"].as_array().unwrap();
+    let mount = mounts.iter().find(|mount| mount["mountPath"] == "/dev/hugepages").unwrap();
+    let volumes = pod["spec"]["volumes"].as_array().unwrap();
+    let volume = volumes.iter().find(|volume| volume["name"] == mount["name"]).unwrap();
+    assert_eq!(volume["emptyDir"], json!({"medium": "HugePages"}));
+    assert!(!render(json!({}), json!({}), true).to_string().contains("HugePages"));
+}
+
+#[test]
+fn limits_that_a_quota_counts_are_filled_in_where_nobody_says_them() {
+    let of = |resources: Value, cpu, memory| {
+        let domain = json!({"cpu": {"cores": 2}, "memory": {"guest": "64Mi"}, "resources": resources});
+        let pod = limited(json!({"spec": {"domain": domain}}), json!({}), true, Automatic { cpu, memory });
+        pod["spec"]["containers"][0]["resources"].clone()
+    };
+    let bytes = |amount: &Value| amount.as_str().unwrap().parse::<u64>().unwrap();
+    let none = of(json!({}), false, None);
+    assert!(none["limits"]["cpu"].is_null() && none["limits"]["memory"].is_null());
+    let both = of(json!({}), true, Some(2.0));
+    assert_eq!(both["limits"]["cpu"], "2");
+    assert_eq!(bytes(&both["limits"]["memory"]), 2 * bytes(&both["requests"]["memory"]));
+    assert_eq!(both["requests"], none["requests"], "no request is another for that");
+    let said = of(json!({"limits": {"cpu": "3", "memory": "128Mi"}}), true, Some(2.0));
+    assert_eq!((&said["limits"]["cpu"], &said["requests"]["cpu"]), (&json!("3"), &json!("3")));
+    assert!(bytes(&said["limits"]["memory"]) < 512 << 20);
+    let more = of(json!({"requests": {"cpu": "2500m"}}), true, None);
+    assert_eq!(more["limits"]["cpu"], "2500m", "no request is above its limit");
+}
+
+#[test]
+fn what_is_said_of_the_nodes_disk_is_the_guests() {
+    let of = |resources: Value| {
+        let change = json!({"spec": {"domain": {"resources": resources}}});
+        let resources = render(change, json!({}), true)["spec"]["containers"][0]["resources"].clone();
+        ["requests", "limits"].map(|list| resources[list]["ephemeral-storage"].clone())
+    };
+    assert_eq!(of(json!({})), [json!("50M"), Value::Null]);
+    assert_eq!(of(json!({"requests": {"ephemeral-storage": "1G"}})), [json!("1050000000"), Value::Null]);
+    assert_eq!(of(json!({"limits": {"ephemeral-storage": "20M"}})), [json!("50M"), json!("70000000")]);
+}
+
+#[test]
+fn ports_of_interfaces_are_the_containers() {
+    let ports = json!([{"name": "web", "port": 80}, {"port": 53, "protocol": "UDP"}, {"port": 80}]);
+    let devices = json!({"interfaces": [{"name": "default", "masquerade": {}, "ports": ports}]});
+    let networks = json!([{"name": "default", "pod": {}}]);
+    let pod =
+        render(json!({"spec": {"domain": {"devices": devices}, "networks": networks}}), json!({}), true);
+    assert_eq!(
+        pod["spec"]["containers"][0]["ports"],
+        json!([
+            {"name": "web", "containerPort": 80, "protocol": "TCP"},
+            {"containerPort": 53, "protocol": "UDP"},
+        ])
+    );
+}
+
+#[test]
+fn a_backup_program_freezes_the_guest_unless_somebody_does_not_want_it() {
+    let hooks = |vmi: Value, kubevirt: Value| {
+        let mut object = sim::vmi("web");
+        kubernetes::plan::merge(&mut object, &json!({"metadata": {"annotations": vmi}}));
+        let vmi: VirtualMachineInstance = api::wire::read(object).unwrap();
+        let object = json!({"metadata": {"annotations": kubevirt}});
+        let config = Config::of(Some(&Plain { object, ..Plain::default() }));
+        let notes = super::labels::annotations(&vmi, &Machine::handed(&vmi).unwrap(), &config);
+        notes.into_iter().filter(|(key, _)| key.contains("velero")).collect::<BTreeMap<_, _>>()
+    };
+    let all = hooks(json!({}), json!({}));
+    assert_eq!(all["pre.hook.backup.velero.io/container"], "compute");
+    assert!(all["pre.hook.backup.velero.io/command"].contains(r#""freeze","--socket""#), "{all:?}");
+    assert!(all["post.hook.backup.velero.io/command"].contains(r#""thaw","--socket""#), "{all:?}");
+    let skip = || json!({"kubevirt.io/skip-backup-hooks": "true"});
+    assert!(hooks(skip(), json!({})).is_empty() && hooks(json!({}), skip()).is_empty());
+    // Nobody has a command of their own run by it.
+    let own = json!({"pre.hook.backup.velero.io/command": "[\"/bin/evil\"]"});
+    assert_eq!(hooks(own, json!({})), all);
 }

@@ -16,6 +16,8 @@ use std::collections::BTreeSet;
 pub(super) const PRIVATE: &str = "/var/run/kubevirt-private";
 /// The folder of the launcher's socket.
 pub(super) const SOCKETS: &str = "/var/run/kubevirt/sockets";
+/// Where QEMU finds huge pages.
+const HUGEPAGES: &str = "/dev/hugepages";
 /// Images of disks.
 const IMAGES: &str = "/var/run/kubevirt-image-volume";
 
@@ -181,6 +183,11 @@ pub(super) fn volumes(vmi: &VirtualMachineInstance, machine: &Machine, around: &
     all.mount(&all.private.clone(), PRIVATE, false);
     let sockets = all.shared("sockets");
     all.mount(&sockets, SOCKETS, false);
+    if machine.memory.hugepage.is_some() {
+        let name = all.free("hugepages");
+        all.add(&name, json!({"emptyDir": {"medium": "HugePages"}}));
+        all.mount(&name, HUGEPAGES, false);
+    }
     let mut secrets = BTreeSet::new();
     for disk in &machine.disks {
         let name = &disk.name;

@@ -95,7 +95,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
                 }
             }
             Act::Wait { until } => plan.look_again(until),
-            Act::Stop => stop(vmi, &mut plan),
+            Act::Stop => stop(vm, vmi, &mut plan),
             Act::Run => next.spec.run_strategy = Some(RunStrategy::Always),
             Act::Leave => {}
         }
@@ -109,6 +109,13 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
         let failure = failure.or(disks.denied().map(|why| ("FailedDataVolumeCreate", why)));
         let failure = failure.or(failed.map(status::failure));
         status::say(&mut next, &strategy, vmi, &disks, failure, now);
+        // An event where the trouble begins, and where it becomes another.
+        if let Some((reason @ "FailedCreate", _)) = failure
+            && let Some(why) =
+                status::said_failure(&next).filter(|why| Some(*why) != status::said_failure(vm))
+        {
+            plan.tell(Kind::VirtualMachine, &vm.metadata, true, reason, why);
+        }
     }
     let made = std::mem::take(&mut plan.steps);
     plan.update(Kind::VirtualMachine, &vm.metadata, &vm.write(), &next.write(), true);
@@ -158,7 +165,7 @@ fn delete(
     match vmi {
         Some(_) if !orphaned => {
             status::terminating(next);
-            stop(vmi, plan);
+            stop(vm, vmi, plan);
         }
         // Without our finalizer it may be gone at once, and its status with it: nothing is said any more.
         _ => {
@@ -209,9 +216,12 @@ fn start(vm: &VirtualMachine, expanded: &VirtualMachine, paused: bool, config: &
     plan.tell(Kind::VirtualMachine, &vm.metadata, false, "SuccessfulCreate", message);
 }
 
-fn stop(vmi: Option<&VirtualMachineInstance>, plan: &mut Plan) {
+fn stop(vm: &VirtualMachine, vmi: Option<&VirtualMachineInstance>, plan: &mut Plan) {
     let Some(vmi) = vmi.filter(|vmi| vmi.metadata.deletion_timestamp.is_none()) else { return };
     plan.delete(key(Kind::VirtualMachineInstance, &vmi.metadata), &vmi.metadata);
+    let name = vmi.metadata.name.as_deref().unwrap_or_default();
+    let message = format!("Stopped the virtual machine by deleting the virtual machine instance {name}");
+    plan.tell(Kind::VirtualMachine, &vm.metadata, false, "SuccessfulDelete", message);
 }
 
 /// A VMI that has ended has been looked at: it may go.

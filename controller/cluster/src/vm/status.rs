@@ -71,9 +71,15 @@ pub(super) fn say(
 }
 
 /// What the last write that failed is called, and why it did.
-pub(super) fn failure(failed: &Failure) -> (&str, &str) {
+pub(super) fn failure(failed: &Failure) -> (&'static str, &str) {
     let reason = if failed.about == Kind::DataVolume { "FailedDataVolumeCreate" } else { "FailedCreate" };
     (reason, &failed.message)
+}
+
+/// Why what it needs could not be made, as its condition says.
+pub(super) fn said_failure(vm: &VirtualMachine) -> Option<&str> {
+    let list = vm.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    list.iter().find(|condition| condition.r#type == ConditionType::Failure)?.message.as_deref()
 }
 
 /// It is being deleted.

@@ -19,6 +19,7 @@
 //! **Caveats.** A pod on a node that is lost is gone only when the node, or somebody by force, says so: until then
 //! the VMI stays, and says what it waits for, so that no second VMI writes to its disk.
 
+mod end;
 mod eviction;
 mod needs;
 mod networks;
@@ -30,7 +31,7 @@ mod strangers;
 mod tests;
 mod volumes;
 
-use super::pod::{self, Surroundings};
+use super::pod::{self, Automatic, Surroundings};
 use api::machine::Machine;
 use api::vmi::{Condition, ConditionType, Phase, PhaseTransition, Status, VirtualMachineInstance};
 use api::wire::Wire;
@@ -39,13 +40,15 @@ use kubernetes::conditions::{self, UNHEARD, is_unheard, say, stamp};
 use kubernetes::config::Config;
 use kubernetes::launcher::USER;
 use kubernetes::metadata::{LeftOut, left_out};
-use kubernetes::objects::{FINALIZER, Key, Kind, LauncherPods, OF_VM, Pod, World, is_revision, key, owner};
+use kubernetes::objects::{FINALIZER, Key, Kind, LauncherPods, Pod, World, key};
 use kubernetes::plan::{Plan, Step};
 use needs::Needs;
 use serde_json::json;
 
 /// Says on which node it is; virt-handler looks for it.
 pub(crate) const NODE: &str = "kubevirt.io/nodeName";
+/// The pod of a VMI that is to have CPUs of its own is not of the class that has them.
+const NOT_GUARANTEED: &str = "FailedGuaranteeResources";
 /// How long virt-handler may take to say how a VMI ended whose pod is over.
 pub(crate) const PATIENCE: SignedDuration = SignedDuration::from_secs(60);
 
@@ -71,14 +74,6 @@ pub(crate) fn checked(
     let whole = whole(vmi, config);
     let machine = Machine::check(&whole, &kubernetes::config::permitted(world)?).ok()?;
     Some((whole, machine))
-}
-
-/// The VM that a VMI is a run of is there, and has to look at it before it may go.
-fn is_looked_after(world: &World, vmi: &VirtualMachineInstance) -> bool {
-    owner::controller(&vmi.metadata).filter(|owner| owner.kind == "VirtualMachine").is_some_and(|owner| {
-        let vm = world.vms.get(vmi.metadata.namespace.as_deref().unwrap_or_default(), &owner.name);
-        vm.is_some_and(|vm| vm.metadata.uid.as_deref() == Some(owner.uid.as_str()))
-    })
 }
 
 /// What is to be done for a VMI.
@@ -195,7 +190,7 @@ impl Round<'_> {
             return self.fail("Deleted");
         }
         if let Some(pod) = self.pod {
-            if pod.is_over() || pod.is_going() {
+            if pod_state::is_over(pod) || pod.is_going() {
                 return self.pod_ended(pod);
             }
             // It was made, and that was not written down: somebody was quicker, or the answer was lost.
@@ -274,7 +269,8 @@ impl Round<'_> {
             config.image_volumes && self.world.facts.image_volumes && self.world.nodes_mount_images();
         let Some((state, missing)) = self.state(&machine, config) else { return };
         let state = state.as_deref();
-        let around = Surroundings { config, facts: &self.world.facts, image_volumes, claims, state };
+        let limits = Automatic::of(self.world, config, &machine.namespace);
+        let around = Surroundings { config, facts: &self.world.facts, image_volumes, claims, state, limits };
         let pod = pod::pod(&whole, &machine, &around);
         let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let key = Key::new(Kind::Pod, machine.namespace.clone(), name.clone());
@@ -365,13 +361,14 @@ impl Round<'_> {
         self.hold();
         self.repeat(pod);
         self.say_networks(pod);
-        if pod.is_over() || pod.is_going() {
+        if pod_state::is_over(pod) || pod.is_going() {
             return self.pod_ended(pod);
         }
         if self.is_deleted() {
-            return self.after.delete(key(Kind::Pod, &pod.meta), &pod.meta);
+            return self.delete_pod(pod);
         }
         if pod_state::is_up(pod)
+            && self.lacks_cpus(pod).is_none()
             && let Some(node) = pod.node.clone()
         {
             self.hand_over(pod, &node);
@@ -381,6 +378,18 @@ impl Round<'_> {
     fn hand_over(&mut self, pod: &Pod, node: &str) {
         self.say_place(pod, node);
         self.set_phase(Phase::Scheduled);
+    }
+
+    /// Why a VMI that is to have CPUs of its own has none: only a pod of the class `Guaranteed` has. Another class says that
+    /// somebody has changed the pod on its way, a webhook of a mesh as a rule.
+    fn lacks_cpus(&self, pod: &Pod) -> Option<String> {
+        let cpu = self.vmi.spec.domain.cpu.as_ref();
+        cpu.filter(|cpu| cpu.dedicated_cpu_placement == Some(true))?;
+        let class = pod.qos.as_deref().filter(|class| *class != "Guaranteed")?;
+        Some(format!(
+            "the launcher pod is {class}, not Guaranteed, and so has no CPUs of its own: some container of it has no limits \
+             that equal its requests. A webhook may have added one: keep it from this pod, or give that container limits"
+        ))
     }
 
     /// Says where it is, as its pod has it. It is said in every round: what else stands there was written by somebody else,
@@ -438,10 +447,15 @@ impl Round<'_> {
             let warning = self.world.warning(pod).filter(|_| !pod_state::is_up(pod))?;
             Some((warning.reason.clone(), warning.message.clone()))
         };
-        match pod_state::trouble(pod).or_else(warned).or_else(|| self.unattached(pod)) {
+        let lacks = || Some((NOT_GUARANTEED.to_owned(), self.lacks_cpus(pod)?));
+        let trouble = pod_state::trouble(pod).or_else(warned).or_else(lacks);
+        match trouble.or_else(|| self.unattached(pod)) {
             Some((reason, message)) => {
                 if self.is_news(&ConditionType::Synchronized) {
-                    self.tell(true, "FailedStart", format!("{reason}: {message}"));
+                    match reason == NOT_GUARANTEED {
+                        true => self.tell(true, NOT_GUARANTEED, message.as_str()),
+                        false => self.tell(true, "FailedStart", format!("{reason}: {message}")),
+                    }
                 }
                 self.say(ConditionType::Synchronized, "False", &reason, &message);
             }
@@ -461,7 +475,7 @@ impl Round<'_> {
             self.say_place(pod, node);
         }
         self.say_networks(pod);
-        if pod.is_over() {
+        if pod_state::is_over(pod) {
             let since = pod_state::over_since(pod).unwrap_or(self.now);
             match since.checked_add(PATIENCE) {
                 Ok(until) if until > self.now => self.after.look_again(until),
@@ -501,7 +515,7 @@ impl Round<'_> {
         let Some(since): Option<Timestamp> = since.filter(|_| !pod.is_going()) else { return };
         match since.checked_add(SignedDuration::from_secs(pod::grace(self.vmi))) {
             Ok(until) if until > self.now => self.after.look_again(until),
-            _ => self.after.delete(key(Kind::Pod, &pod.meta), &pod.meta),
+            _ => self.delete_pod(pod),
         }
     }
 
@@ -529,51 +543,6 @@ impl Round<'_> {
             version: String::new(),
             change,
             part: Some("status"),
-        });
-    }
-
-    // ── The end ─────────────────────────────────────────────────────────────────────────────────────────────────
-
-    fn ended(&mut self) {
-        // One whose launcher has ended may have others that run: those end only with the pod. One without an owner goes with
-        // nobody else.
-        let any = self.of.clone().map(LauncherPods::any);
-        let pods = any.as_ref().map(|any| self.world.launcher_pods(any)).unwrap_or_default();
-        let is_left =
-            |pod: &Pod| !pod.has_ended() || owner::controller(&pod.meta).is_none() && self.is_deleted();
-        let left: Vec<&Pod> = pods.iter().copied().filter(|pod| is_left(pod)).collect();
-        self.say_strangers(&left);
-        for pod in &left {
-            if !pod.is_going() {
-                self.after.delete(key(Kind::Pod, &pod.meta), &pod.meta);
-            }
-        }
-        if !left.is_empty() || !self.is_deleted() {
-            return;
-        }
-        let is_held = self.has_finalizer();
-        if pods.is_empty()
-            && self.phase.is_final()
-            && is_held
-            && let Some(any) = any
-        {
-            self.are_absent(&any);
-        }
-        // What its VM left behind (`--cascade=orphan`): nobody else knows any more which revision was its own.
-        let status =
-            self.vmi.status.as_ref().filter(|_| is_held && self.vmi.metadata.owner_references.is_empty());
-        if let Some(name) = status.and_then(|status| status.virtual_machine_revision_name.clone())
-            && is_revision(&name)
-        {
-            let namespace = self.vmi.metadata.namespace.clone().unwrap_or_default();
-            let key = Key { kind: Kind::ControllerRevision, namespace, name };
-            self.before.push(Step::Delete { key, uid: String::new() });
-        }
-        let keeps = is_looked_after(self.world, self.vmi);
-        self.next.metadata.finalizers.retain(|finalizer| match finalizer.as_str() {
-            FINALIZER => false,
-            OF_VM => keeps,
-            _ => true,
         });
     }
 }

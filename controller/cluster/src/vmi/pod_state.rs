@@ -16,6 +16,11 @@ pub(super) fn is_up(pod: &Pod) -> bool {
         })
 }
 
+/// The launcher has ended, and nobody starts it again. Another container may still wait for its first word.
+pub(super) fn is_over(pod: &Pod) -> bool {
+    pod.is_over() || pod.container("compute").is_some_and(|compute| compute.ended.is_some())
+}
+
 /// Why a container of the pod does not start, in the kubelet's words.
 pub(super) fn trouble(pod: &Pod) -> Option<(String, String)> {
     let waiting =

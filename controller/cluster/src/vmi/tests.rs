@@ -581,3 +581,24 @@ fn a_pod_that_came_in_the_place_of_the_true_one_is_no_launcher_and_goes_with_its
         "whoever has to be sure ends both"
     );
 }
+
+#[test]
+fn cpus_of_its_own_are_those_of_a_guaranteed_pod() {
+    let mut sim = Sim::new();
+    let mut object = vmi("web");
+    object["spec"]["domain"]["cpu"] = json!({"dedicatedCpuPlacement": true});
+    let key = sim.put(Kind::VirtualMachineInstance, object);
+    sim.settle();
+    let pod = sim.pod_of(&key).unwrap();
+    sim.pod_runs(&pod, "node1");
+    sim.settle();
+    assert_eq!(phase(&sim, &key), "Scheduling", "it is not handed over");
+    let (status, reason, said) = sim.condition(&key, "Synchronized").unwrap();
+    assert_eq!((status.as_str(), reason.as_str()), ("False", "FailedGuaranteeResources"));
+    assert!(said.contains("is Burstable, not Guaranteed"), "{said}");
+    assert_eq!(sim.reasons(), ["SuccessfulCreate", "FailedGuaranteeResources"], "it is told once");
+    sim.change(&pod, json!({"status": {"qosClass": "Guaranteed"}}));
+    sim.settle();
+    assert_eq!(phase(&sim, &key), "Scheduled");
+    assert_eq!(sim.condition(&key, "Synchronized"), None);
+}

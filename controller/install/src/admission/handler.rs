@@ -2,7 +2,7 @@
 //!
 //! | right | bound |
 //! |---|---|
-//! | patch `nodes` | its own; of the metadata the labels and the annotation of [`ABILITIES`] and [`HEARTBEAT`], nothing of the spec |
+//! | patch `nodes` | its own; of the metadata the labels of [`ABILITIES`], [`CPU_MANAGER`] and [`REALTIME`], and the annotation [`HEARTBEAT`], nothing of the spec |
 //! | patch `virtualmachineinstances` | those that its node has, before and after; only the fields of the status that it tells ([`TOLD_BY_HANDLER`]) |
 //! | create `events` | about VMIs, in the name of its own node |
 //!
@@ -12,7 +12,10 @@
 use super::{Policy, differ_only, is_user, literal, rule, same};
 use crate::Wishes;
 use kubernetes::accounts::{Accounts, NODE_CLAIM};
-use kubernetes::objects::{ABILITIES, HEARTBEAT, Program, SCHEDULABLE, TOLD_BY_HANDLER};
+use kubernetes::objects::{
+    ABILITIES, CPU_MANAGER, CPU_MANAGER_OF_KUBEVIRT, HEARTBEAT, Program, REALTIME, SCHEDULABLE,
+    TOLD_BY_HANDLER,
+};
 
 /// What is said to a token without its node.
 const NO_NODE: &str = "the token of virt-handler does not say its node: it must be one that Kubernetes 1.30 or newer has made for \
@@ -44,7 +47,8 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 3] {
         "changes labels and annotations of a node only",
     );
     let label = ABILITIES.map(|prefix| format!("key.startsWith({})", literal(prefix))).join(" || ");
-    let label = format!("(key == {} || {label})", literal(SCHEDULABLE));
+    let single = [SCHEDULABLE, CPU_MANAGER, CPU_MANAGER_OF_KUBEVIRT, REALTIME];
+    let label = format!("(key in {} || {label})", literal(single));
     also(
         &mut nodes,
         differ_only("metadata.?labels", &label),

@@ -11,6 +11,9 @@ use api::vmi::EvictionStrategy;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
+/// The annotation of a VMI, or of the KubeVirt object for all, with which backup programs freeze no guest.
+pub const NO_BACKUP_HOOKS: &str = "kubevirt.io/skip-backup-hooks";
+
 /// The settings of the cluster.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)]
@@ -39,6 +42,10 @@ pub struct Config {
     pub serial_log: bool,
     /// The StorageClass of what VMs keep beside their disks.
     pub state_storage_class: Option<String>,
+    /// Backup programs freeze no guest.
+    pub no_backup_hooks: bool,
+    /// Selects the namespaces in which a VMI gets a limit of CPU by itself.
+    pub auto_cpu_limit: Option<Value>,
     /// What the small containers beside a launcher ask for, by their kind, where it is said.
     pub support: BTreeMap<String, Value>,
 }
@@ -115,6 +122,10 @@ impl Config {
             seccomp,
             state_storage_class: text(&said["vmStateStorageClass"]),
             serial_log: said["virtualMachineOptions"]["disableSerialConsoleLog"].is_null(),
+            no_backup_hooks: whole["metadata"]["annotations"][NO_BACKUP_HOOKS] == "true",
+            auto_cpu_limit: Some(&said["autoCPULimitNamespaceLabelSelector"])
+                .filter(|selector| selector.is_object())
+                .cloned(),
             support: (said["supportContainerResources"].as_array().into_iter().flatten())
                 .filter(|entry| entry["resources"].is_object())
                 .filter_map(|entry| Some((entry["type"].as_str()?.to_owned(), entry["resources"].clone())))

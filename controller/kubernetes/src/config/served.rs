@@ -12,8 +12,10 @@ use serde_json::{Map, Value, json};
 /// of their own for them.
 const ELSEWHERE: [&str; 2] = ["uninstallStrategy", "certificateRotateStrategy"];
 /// Fields whose only value is what holds anyway.
-const ANYWAY: [&str; 2] =
-    ["configuration.architectureConfiguration.defaultArchitecture", "configuration.instancetype.referencePolicy"];
+const ANYWAY: [&str; 2] = [
+    "configuration.architectureConfiguration.defaultArchitecture",
+    "configuration.instancetype.referencePolicy",
+];
 
 /// Values that differ from what holds without them, where a sample of the schema does not.
 const VALUES: [(&str, &str); 8] = [

@@ -52,6 +52,8 @@ kinds! {
     CDI: cdi,
     CDIConfig: cdi_config,
     Node: node,
+    Namespace: namespace,
+    ResourceQuota: resource_quota,
     Event: event,
     Lease: lease,
     Deployment: deployment,

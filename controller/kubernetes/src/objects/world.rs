@@ -11,8 +11,8 @@
 
 use super::marks::Marks;
 use super::{
-    Component, Key, Kind, LauncherPods, Mark, Node, PersistentVolume, PersistentVolumeClaim, Pod, Revision,
-    Secret, StorageClass, Store,
+    Component, Key, Kind, LauncherPods, Mark, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
+    ResourceQuota, Revision, Secret, StorageClass, Store,
 };
 use crate::polls::Polled;
 use api::cdi::{
@@ -63,6 +63,8 @@ pub struct World {
     pub storage_classes: Store<StorageClass>,
     pub storage_profiles: Store<StorageProfile>,
     pub nodes: Store<Node>,
+    pub namespaces: Store<Namespace>,
+    pub resource_quotas: Store<ResourceQuota>,
     /// In the namespace of the installation.
     pub deployments: Store<Component>,
     pub daemon_sets: Store<Component>,

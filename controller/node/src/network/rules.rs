@@ -53,8 +53,8 @@ pub(crate) enum Match {
     Source(IpAddr),
     /// Whom it is for.
     Destination(IpAddr),
-    /// The protocol (6 TCP, 17 UDP) and the port it is for.
-    Port(u8, u16),
+    /// The protocol (6 TCP, 17 UDP) and the ports that it is for: the first and the last.
+    Ports(u8, u16, u16),
 }
 
 /// What is done to a packet.
@@ -87,9 +87,17 @@ impl fmt::Display for Table {
                         Match::To(link) => write!(f, "oifname {link:?} ")?,
                         Match::Source(ip) => write!(f, "{family} saddr {ip} ")?,
                         Match::Destination(ip) => write!(f, "{family} daddr {ip} ")?,
-                        Match::Port(6, port) => write!(f, "tcp dport {port} ")?,
-                        Match::Port(17, port) => write!(f, "udp dport {port} ")?,
-                        Match::Port(protocol, port) => write!(f, "protocol {protocol} dport {port} ")?,
+                        Match::Ports(protocol, first, last) => {
+                            match protocol {
+                                6 => write!(f, "tcp dport ")?,
+                                17 => write!(f, "udp dport ")?,
+                                other => write!(f, "protocol {other} dport ")?,
+                            }
+                            match first == last {
+                                true => write!(f, "{first} ")?,
+                                false => write!(f, "{first}-{last} ")?,
+                            }
+                        }
                     }
                 }
                 match &rule.verdict {

@@ -156,15 +156,22 @@ fn behind_a_masquerade_the_guest_is_reached_and_reaches() {
 fn named_ports_alone_are_let_in() {
     let Some((world, pod, guest)) = spaces() else { return };
     let mut machine = machine("masquerade");
-    machine.interfaces[0].ports = vec![api::machine::network::Port {
-        name: None,
-        number: 80,
-        protocol: api::machine::network::Protocol::Tcp,
-    }];
+    let port = |number, last| {
+        let protocol = api::machine::network::Protocol::Tcp;
+        api::machine::network::Port { name: None, number, last, protocol }
+    };
+    machine.interfaces[0].ports = vec![port(80, 80), port(90, 92)];
     ready(&machine, &pod.process()).unwrap();
     plug(&pod, &guest, "02:00:00:00:00:02", "10.0.2.2/24", "10.0.2.1");
     let (at_guest, at_pod) = (guest.listen("10.0.2.2:80"), pod.listen("10.99.0.2:81"));
     assert_eq!(heard(&at_guest, world.connect("10.99.0.2:80")), ip("10.99.0.1"));
+    // Of a range, each.
+    let in_range = ["90", "91", "92"].map(|port| (guest.listen(&format!("10.0.2.2:{port}")), port));
+    for (at_guest, port) in &in_range {
+        assert_eq!(heard(at_guest, world.connect(&format!("10.99.0.2:{port}"))), ip("10.99.0.1"));
+    }
+    let beyond = pod.listen("10.99.0.2:93");
+    assert_eq!(heard(&beyond, world.connect("10.99.0.2:93")), ip("10.99.0.1"));
     // Every other port is the pod's own.
     assert_eq!(heard(&at_pod, world.connect("10.99.0.2:81")), ip("10.99.0.1"));
     // Rules of others in the same table stay.

@@ -17,7 +17,8 @@ use crate::error::{Error, ErrorKind, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, Mode, OFlags, fstat, openat};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, pidfd_open, prlimit};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read as _;
 use std::os::fd::OwnedFd;
@@ -123,6 +124,29 @@ impl Process {
                 self.number
             ))),
         }
+    }
+
+    /// Raises a limit of the process; what it starts afterwards has it, too.
+    pub(crate) fn raise(&self, resource: Resource, limit: u64) -> Result<()> {
+        let pid = i32::try_from(self.number).ok().and_then(Pid::from_raw);
+        let new = Rlimit { current: Some(limit), maximum: Some(limit) };
+        let set = prlimit(pid, resource, new);
+        // Who lives now has had its number all the time.
+        if !self.is_alive() {
+            return Err(gone(self.number, Errno::SRCH));
+        }
+        set.map(drop)
+            .map_err(|e| Error::io(format!("cannot raise a limit of the process {}", self.number), e))
+    }
+
+    /// The CPUs that it may run on.
+    pub(crate) fn cpus(&self) -> Result<BTreeSet<u32>> {
+        let mut status = String::new();
+        let cannot = || format!("cannot see which CPUs the process {} has", self.number);
+        let file = File::from(self.open("status", OFlags::RDONLY)?);
+        file.take(LONGEST).read_to_string(&mut status).map_err(|e| Error::io(cannot(), e))?;
+        let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+        list.and_then(api::cpus::read).ok_or_else(|| Error::failed(cannot()))
     }
 
     /// The mounts that it sees.

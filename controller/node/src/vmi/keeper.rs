@@ -21,6 +21,7 @@ use crate::devices;
 use crate::error::{Error, ErrorKind, Result};
 use crate::launcher_client::{Client, States};
 use crate::launchers::{Launchers, Listed};
+use crate::limits;
 use crate::measures;
 use crate::network;
 use crate::now::now;
@@ -480,6 +481,7 @@ impl<C: Cluster> Keeper<C> {
             let parts = Parts { vmi: &vmi, machine: &machine, place: &place, process: &process, root: &root };
             let mut ready = volumes::ready(&parts)?;
             devices::own(&root)?;
+            limits::raise(&machine, &process)?;
             ready.resolved.interfaces = network::ready(&machine, &process)?;
             // Without it the VMI starts some seconds later, and no worse.
             if let Err(e) = capability::give(&findings, place.layout().kvm, &place.root()?) {

@@ -251,7 +251,10 @@ async fn a_vmi_is_begun_watched_and_ended() {
     scene.launcher.is(api::launcher::Life::Succeeded);
     scene.server.until("Succeeded", |object| object["status"]["phase"] == "Succeeded").await;
     scene.keeper.await.unwrap();
-    assert_eq!(*scene.server.events.lock().unwrap(), ["Created", "Started", "ShuttingDown", "Stopped"]);
+    assert_eq!(
+        *scene.server.events.lock().unwrap(),
+        ["Created", "Started", "ShuttingDown", "Stopped", "Deleted"]
+    );
     assert_eq!(scene.launcher.told().len(), 2);
 }
 
@@ -335,7 +338,7 @@ async fn a_storm_of_states_is_written_once_a_second_and_what_is_last_is_never_lo
     // So many at once, one for each second, and the last of its life.
     assert!(writes as u64 <= 8 + seconds + 2, "{writes} writes in {seconds} s");
     let events = scene.server.events.lock().unwrap();
-    assert!(events.len() <= 16 + 2 && events.last().unwrap() == "Stopped", "{events:?}");
+    assert!(events.len() <= 16 + 3 && events.last().unwrap() == "Deleted", "{events:?}");
 }
 
 #[tokio::test]

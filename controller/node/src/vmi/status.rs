@@ -256,6 +256,26 @@ pub(super) fn events(old: &Status, new: &Status, story: &Story<'_>) -> Vec<Event
             _ => {}
         }
     }
+    let is_final = new.phase.as_ref().is_some_and(Phase::is_final);
+    // What never had a domain has none to lose.
+    if is_final && old.phase == Some(Phase::Running) {
+        events.push(Event::normal("Deleted", "Signaled Deletion"));
+    }
+    let pause = |status: &Status| {
+        status.conditions.iter().find(|condition| condition.r#type == ConditionType::Paused).cloned()
+    };
+    match (pause(old), pause(new)) {
+        (None, Some(pause)) => {
+            let warning = pause.reason.as_deref() != Some("PausedByUser");
+            let why = pause.message.or(pause.reason).unwrap_or_default();
+            let message = format!("VirtualMachineInstance paused: {why}");
+            events.push(Event { warning, reason: "Paused", message });
+        }
+        (Some(_), None) if !is_final => {
+            events.push(Event::normal("Resumed", "VirtualMachineInstance resumed."));
+        }
+        _ => {}
+    }
     let said = |status: &Status| -> Option<String> {
         let of = |condition: &&Condition| {
             condition.r#type == ConditionType::Synchronized && condition.status == "False"
@@ -263,7 +283,7 @@ pub(super) fn events(old: &Status, new: &Status, story: &Story<'_>) -> Vec<Event
         status.conditions.iter().find(of)?.message.clone()
     };
     if let Some(message) = said(new).filter(|message| said(old).as_ref() != Some(message))
-        && !new.phase.as_ref().is_some_and(Phase::is_final)
+        && !is_final
     {
         events.push(Event::warning("SyncFailed", message));
     }

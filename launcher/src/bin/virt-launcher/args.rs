@@ -19,6 +19,10 @@ pub(crate) enum Command {
     Console(Console),
     /// Ask the guest for a probe of the pod: the guest agent, or a program in the guest
     Probe(Probe),
+    /// Freeze the file systems of the guest, for a backup; without a guest agent nothing is done
+    Freeze(Freeze),
+    /// Thaw the file systems of the guest; without a guest agent nothing is done
+    Thaw(Thaw),
     /// Print the capabilities of this host as JSON
     NodeInfo(NodeInfo),
     /// Child process of `node-info`
@@ -49,6 +53,25 @@ pub(crate) struct Console {
     /// Take the keyboard from another client that types now
     #[arg(long, conflicts_with = "read")]
     pub(crate) take: bool,
+}
+
+/// Freeze the file systems of the guest.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Freeze {
+    /// Socket of the launcher
+    #[arg(long, value_name = "PATH", default_value = "/var/run/kubevirt/sockets/launcher-sock")]
+    pub(crate) socket: PathBuf,
+    /// Seconds after which the file systems thaw by themselves, should nobody thaw them
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub(crate) thaw_after: u64,
+}
+
+/// Thaw the file systems of the guest.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Thaw {
+    /// Socket of the launcher
+    #[arg(long, value_name = "PATH", default_value = "/var/run/kubevirt/sockets/launcher-sock")]
+    pub(crate) socket: PathBuf,
 }
 
 /// Ask the guest for a probe of the pod.
@@ -86,6 +109,12 @@ pub(crate) struct Run {
     /// End when the VM has ended
     #[arg(long)]
     pub(crate) once: bool,
+    /// With --once: do not end when the VM has failed, so that its files can be looked at; a signal ends the launcher
+    #[arg(long, requires = "once")]
+    pub(crate) keep_after_failure: bool,
+    /// Fail at once, before a VM is taken, for tests of what comes after a launcher that fails
+    #[arg(long)]
+    pub(crate) simulate_crash: bool,
     /// End when standard input, a pipe, ends before a VM was handed over: the program that started the launcher is gone
     #[arg(long)]
     pub(crate) lifeline: bool,

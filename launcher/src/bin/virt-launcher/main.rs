@@ -4,6 +4,7 @@
 //!  virt-launcher run --root DIR --socket PATH     runs one VM; requests come through the socket
 //!  virt-launcher console                          joins the terminal to the VM's serial console
 //!  virt-launcher probe -- COMMAND                 asks the guest for a probe of the pod; --ping asks the guest agent alone
+//!  virt-launcher freeze, thaw                     freezes and thaws the guest's file systems, for a backup
 //!  virt-launcher node-info                        prints the capabilities of this host as JSON
 //! ```
 //!
@@ -18,6 +19,7 @@ mod libvirt;
 mod memory;
 mod node;
 mod probe;
+mod quiesce;
 mod run;
 
 use clap::Parser;
@@ -39,6 +41,8 @@ fn main() -> ExitCode {
         },
         args::Command::Console(args) => console::run(&args),
         args::Command::Probe(args) => return ExitCode::from(ask::run(&args)),
+        args::Command::Freeze(args) => quiesce::freeze(&args),
+        args::Command::Thaw(args) => quiesce::thaw(&args),
         args::Command::NodeInfo(args) => node::run(&args),
         args::Command::ProbeKvm => {
             probe::kvm::run();

@@ -25,6 +25,9 @@ use tokio::signal::unix::{SignalKind, signal};
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 pub(crate) fn run(args: &args::Run) -> Result<()> {
+    if args.simulate_crash {
+        return Err(Error::new(ErrorKind::Failed, "the launcher was told to fail (--simulate-crash)"));
+    }
     let cache = args.cache.clone().or_else(default_cache);
     let root = open_root(&args.root)?;
     let _lock = lock(&root)?;
@@ -88,7 +91,11 @@ async fn serve(args: &args::Run, root: Root, cache: Option<&Path>) -> Result<()>
             _ = interrupt.recv() => handle.end().await,
             () = over(&handle), if once => {
                 once = false;
-                handle.end().await;
+                if args.keep_after_failure && handle.state().borrow().life == Life::Failed {
+                    tracing::warn!("the VM has failed: the launcher stays until a signal ends it (--keep-after-failure)");
+                } else {
+                    handle.end().await;
+                }
             }
             abandoned = &mut abandoned, if lifeline => {
                 lifeline = false;

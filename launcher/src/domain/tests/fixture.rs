@@ -72,7 +72,7 @@ impl Fixture {
             arch: Arch::Amd64,
             machine_type: "q35".into(),
             chipset: Chipset::Q35,
-            memory: Memory { guest: 128 << 20, hugepage: None },
+            memory: Memory { guest: 128 << 20, hugepage: None, most: None, locked: false },
             cpu: Cpu {
                 sockets: 1,
                 cores: 1,
@@ -80,6 +80,10 @@ impl Fixture {
                 max_sockets: None,
                 model: Model::HostModel,
                 features: Vec::new(),
+                dedicated: false,
+                isolated_emulator: false,
+                numa_of_host: false,
+                realtime: Vec::new(),
             },
             firmware: Firmware {
                 uuid: "5d307ca9-b3ef-428c-8861-06e72d69f223".into(),
@@ -122,6 +126,7 @@ impl Fixture {
             links: BTreeMap::new(),
             kernel: None,
             efi: None,
+            pinning: None,
             serial_log: "/vm/serial.log".into(),
             vnc: "/vm/vnc".into(),
             agent: "/vm/agent".into(),

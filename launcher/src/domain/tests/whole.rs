@@ -4,7 +4,7 @@ use super::fixture::{
     Fixture, cdrom, cloud_init, container_disk, disk, forwarded, nic, overlay, raw, tap, user,
 };
 use super::golden;
-use crate::domain::host::DiskLocation;
+use crate::domain::host::{Cell, DiskLocation, Pinning};
 use api::machine::cpu::{Apic, Clock, Feature, Model, Offset, Policy, Timer};
 use api::machine::devices::WatchdogAction;
 use api::machine::hyperv::Enlightenments;
@@ -110,6 +110,41 @@ fn file_systems_and_sound() {
         let fixture = fixture.kernel().filesystem("files").filesystem("conf");
         whole(name, &fixture.with(|machine| machine.sound = Some(sound)));
     }
+}
+
+#[test]
+fn cpus_of_its_own() {
+    let fixture = Fixture::bare().kernel().disk(disk("root", Bus::Virtio), raw("root"));
+    let fixture = fixture.with(|machine| {
+        (machine.cpu.cores, machine.cpu.dedicated, machine.cpu.isolated_emulator) = (2, true, true);
+        machine.io_threads = IoThreads::Shared;
+    });
+    let pinning = Pinning { vcpus: vec![1, 0], emulator: Some(1), cells: Vec::new(), bound: false };
+    whole("dedicated", &fixture.on(|host| host.pinning = Some(pinning)));
+}
+
+#[test]
+fn real_time_on_two_numa_nodes() {
+    let fixture = Fixture::bare().kernel().with(|machine| {
+        (machine.cpu.cores, machine.cpu.dedicated, machine.cpu.numa_of_host) = (3, true, true);
+        machine.cpu.realtime = vec![0, 2];
+        machine.memory.hugepage = Some(2 << 20);
+    });
+    let cells = vec![
+        Cell { node: 0, vcpus: vec![0, 1], memory: 64 << 20 },
+        Cell { node: 2, vcpus: vec![2], memory: 64 << 20 },
+    ];
+    let pinning = Pinning { vcpus: vec![4, 5, 20], emulator: None, cells, bound: true };
+    whole("realtime", &fixture.on(|host| host.pinning = Some(pinning)));
+}
+
+#[test]
+fn memory_and_sockets_that_come_with_hotplug() {
+    let fixture = Fixture::bare().kernel().with(|machine| {
+        machine.memory.most = Some(512 << 20);
+        machine.cpu.max_sockets = Some(4);
+    });
+    whole("hotplug", &fixture);
 }
 
 #[test]

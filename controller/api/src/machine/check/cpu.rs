@@ -2,13 +2,13 @@
 
 use super::super::Cpu;
 use super::super::cpu::{Feature, Model, Policy};
-use super::{Check, text};
+use super::{Check, dedicated, text};
 use crate::vmi;
 use crate::wire::Path;
 use std::collections::BTreeSet;
 
-/// The most processors that QEMU gives a PC.
-const MOST: u32 = 4096;
+/// The most vCPUs of a PC without an IOMMU: libvirt defines no domain with more.
+const MOST: u32 = 255;
 
 /// Sockets, cores and threads: what is said of them, else a socket for each processor of the limit or the request, else
 /// one of each.
@@ -24,14 +24,14 @@ pub fn topology(domain: &vmi::Domain) -> (u32, u32, u32) {
     (sockets.unwrap_or(1).max(1), 1, 1)
 }
 
-pub(super) fn cpu(domain: &vmi::Domain, at: &Path, check: &mut Check<'_>) -> Cpu {
-    let at = at.child("cpu");
+pub(super) fn cpu(domain: &vmi::Domain, domain_at: &Path, check: &mut Check<'_>) -> Cpu {
+    let at = domain_at.child("cpu");
     let (sockets, cores, threads) = topology(domain);
     let count = sockets.checked_mul(cores).and_then(|n| n.checked_mul(threads));
     if count.is_none_or(|count| count > MOST) {
         check.invalid(
             &at,
-            format!("{sockets} sockets of {cores} cores of {threads} threads are more than {MOST}"),
+            format!("{sockets} sockets of {cores} cores of {threads} threads are more than {MOST} vCPUs"),
         );
     }
     let empty = vmi::Cpu::default();
@@ -49,19 +49,26 @@ pub(super) fn cpu(domain: &vmi::Domain, at: &Path, check: &mut Check<'_>) -> Cpu
         other: _,
     } = domain.cpu.as_ref().unwrap_or(&empty);
 
-    check.not_yet_on(*dedicated_cpu_placement, at.child("dedicatedCpuPlacement"));
-    if *isolate_emulator_thread == Some(true) {
-        let at = at.child("isolateEmulatorThread");
-        if *dedicated_cpu_placement == Some(true) {
-            check.not_yet(at);
-        } else {
-            let message =
-                "IsolateEmulatorThread should be only set in combination with DedicatedCPUPlacement";
-            check.invalid(at, message);
-        }
+    let has_own = *dedicated_cpu_placement == Some(true);
+    if has_own {
+        dedicated::placement(domain, (sockets, cores, threads), domain_at, check);
     }
-    check.not_yet_some(numa, at.child("numa"));
-    check.not_yet_some(realtime, at.child("realtime"));
+    let isolated_emulator = *isolate_emulator_thread == Some(true);
+    if isolated_emulator && !has_own {
+        let message = "IsolateEmulatorThread should be only set in combination with DedicatedCPUPlacement";
+        check.invalid(at.child("isolateEmulatorThread"), message);
+    }
+    let numa_of_host = numa.as_ref().is_some_and(|numa| {
+        let vmi::Numa { guest_mapping_passthrough, other: _ } = numa;
+        guest_mapping_passthrough.is_some()
+    });
+    if numa_of_host {
+        dedicated::numa(domain, has_own, domain_at, check);
+    }
+    let realtime = realtime.as_ref().map(|realtime| {
+        let vcpus = count.filter(|count| *count <= MOST).unwrap_or(1);
+        dedicated::realtime(realtime, vcpus, (has_own, numa_of_host), &at, check)
+    });
 
     let max_sockets = max_sockets.filter(|&n| n > 0);
     if let Some(most) = max_sockets {
@@ -73,7 +80,7 @@ pub(super) fn cpu(domain: &vmi::Domain, at: &Path, check: &mut Check<'_>) -> Cpu
         }
         if most.checked_mul(cores).and_then(|n| n.checked_mul(threads)).is_none_or(|count| count > MOST) {
             let message =
-                format!("{most} sockets of {cores} cores of {threads} threads are more than {MOST}");
+                format!("{most} sockets of {cores} cores of {threads} threads are more than {MOST} vCPUs");
             check.invalid(at.child("maxSockets"), message);
         }
     }
@@ -84,6 +91,10 @@ pub(super) fn cpu(domain: &vmi::Domain, at: &Path, check: &mut Check<'_>) -> Cpu
         max_sockets,
         model: model_of(text::said(model), &at, check),
         features: features_of(features, &at.child("features"), check),
+        dedicated: has_own,
+        isolated_emulator,
+        numa_of_host,
+        realtime: realtime.unwrap_or_default(),
     }
 }
 

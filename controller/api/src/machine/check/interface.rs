@@ -113,7 +113,6 @@ fn interface_of(
             "Bridge on pod network configuration is not enabled under kubevirt-config",
         );
     }
-    check.not_yet_each(port_ranges, &at.child("portRanges"));
     let tag = text::tag(tag, at, check);
     let acpi_index = acpi_index.filter(|&index| index != 0).and_then(|index| {
         let right = u32::try_from(index).ok().filter(|index| *index <= 16_383);
@@ -136,7 +135,11 @@ fn interface_of(
             taken.pci_address(written, &interface, &at.child("pciAddress"), check)
         }),
         acpi_index,
-        ports: ports_of(ports, &at.child("ports"), check),
+        ports: [
+            ports_of(ports, &at.child("ports"), check),
+            ranges_of(port_ranges, &at.child("portRanges"), check),
+        ]
+        .concat(),
         up: is_up(state.as_ref(), at, check),
         dhcp: dhcp_options.as_ref().map(|options| dhcp(options, &at.child("dhcpOptions"), check)),
     })
@@ -200,17 +203,41 @@ fn ports_of(ports: &[vmi::Port], at: &Path, check: &mut Check<'_>) -> Vec<Port> 
                 check.invalid(at.child("name"), format!("Invalid name of the port: {name}"));
             }
         }
-        let protocol = match text::said(protocol) {
-            None | Some("TCP") => Protocol::Tcp,
-            Some("UDP") => Protocol::Udp,
-            Some(_) => {
-                check.invalid(at.child("protocol"), "Unknown protocol, only TCP or UDP allowed");
-                Protocol::Tcp
-            }
-        };
-        result.push(Port { name: text::said(name).map(str::to_owned), number, protocol });
+        let protocol = protocol_of(text::said(protocol), &at, check);
+        result.push(Port { name: text::said(name).map(str::to_owned), number, last: number, protocol });
     }
     result
+}
+
+fn ranges_of(ranges: &[vmi::PortRange], at: &Path, check: &mut Check<'_>) -> Vec<Port> {
+    let mut result = Vec::new();
+    for (i, vmi::PortRange { protocol, start, end, other: _ }) in ranges.iter().enumerate() {
+        let at = at.index(i);
+        let protocol = protocol_of(Some(protocol.as_str()).filter(|word| !word.is_empty()), &at, check);
+        let port = |number: &i64| u16::try_from(*number).ok().filter(|number| *number > 0);
+        let (Some(number), Some(last)) = (port(start), port(end)) else {
+            let field = if port(start).is_none() { "start" } else { "end" };
+            check.invalid(at.child(field), "Port field must be in range 0 < x < 65536.");
+            continue;
+        };
+        if number > last {
+            let at = at.child("end");
+            check.invalid(&at, format!("{at} {last} must not be less than the start of the range, {number}"));
+        }
+        result.push(Port { name: None, number, last, protocol });
+    }
+    result
+}
+
+fn protocol_of(protocol: Option<&str>, at: &Path, check: &mut Check<'_>) -> Protocol {
+    match protocol {
+        None | Some("TCP") => Protocol::Tcp,
+        Some("UDP") => Protocol::Udp,
+        Some(_) => {
+            check.invalid(at.child("protocol"), "Unknown protocol, only TCP or UDP allowed");
+            Protocol::Tcp
+        }
+    }
 }
 
 fn is_up(state: Option<&vmi::InterfaceState>, at: &Path, check: &mut Check<'_>) -> bool {

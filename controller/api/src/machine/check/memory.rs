@@ -1,7 +1,7 @@
 //! Memory: what the guest has, and of which pages.
 
 use super::super::Memory;
-use super::{Check, Site, text};
+use super::{Check, text};
 use crate::quantity::Quantity;
 use crate::vmi;
 use crate::wire::Path;
@@ -9,6 +9,10 @@ use std::collections::BTreeMap;
 
 /// The least memory of a VMI.
 const LEAST: u64 = 1 << 20;
+/// The most memory of a VMI: what a PC addresses with 52 bits.
+const MOST: u64 = 1 << 52;
+/// Memory is added and removed in blocks of this size.
+const BLOCK: u64 = 2 << 20;
 /// The sizes of pages that PCs have.
 const PAGES: [u64; 2] = [2 << 20, 1 << 30];
 
@@ -33,21 +37,22 @@ pub fn guest_memory(domain: &vmi::Domain) -> Option<(&'static str, Quantity)> {
 
 pub(super) fn memory(domain: &vmi::Domain, at: &Path, check: &mut Check<'_>) -> Memory {
     let memory_at = at.child("memory");
-    let mut page = None;
-    if let Some(vmi::Memory { hugepages, guest, max_guest, reserved_overhead, other: _ }) = &domain.memory {
+    let (mut page, mut most, mut locked) = (None, None, false);
+    if let Some(vmi::Memory { hugepages, guest: _, max_guest, reserved_overhead, other: _ }) = &domain.memory
+    {
         page = hugepages.as_ref().and_then(|hugepages| page_size(hugepages, &memory_at, check));
-        if hugepages.is_some() {
-            let hint = "leave it out: a pod has no mount of huge pages yet";
-            check.not_yet_at(&[Site::Cluster], memory_at.child("hugepages"), hint);
-        }
-        if let Some(most) = max_guest
-            && guest.as_ref().is_none_or(|guest| guest.nanos() != most.nanos())
-        {
-            // What it may have one day needs memory that comes later.
-            check.not_yet(memory_at.child("maxGuest"));
-        }
+        most = max_guest.as_ref();
         if let Some(vmi::ReservedOverhead { added_overhead: _, mem_lock, other: _ }) = reserved_overhead {
-            check.not_yet_some(mem_lock, memory_at.child("reservedOverhead").child("memLock"));
+            locked = match text::said(mem_lock) {
+                None | Some("NotRequired") => false,
+                Some("Required") => true,
+                Some(word) => {
+                    let at = memory_at.child("reservedOverhead").child("memLock");
+                    let message = format!("{at} {word:?} is not one of Required, NotRequired");
+                    check.invalid(at, message);
+                    false
+                }
+            };
         }
     }
 
@@ -59,7 +64,7 @@ pub(super) fn memory(domain: &vmi::Domain, at: &Path, check: &mut Check<'_>) -> 
                  '{at}.resources.requests.memory' must be set"
             ),
         );
-        return Memory { guest: LEAST, hugepage: None };
+        return Memory { guest: LEAST, hugepage: None, most: None, locked };
     };
     let size_at = at.child(field);
     let guest = size.bytes().unwrap_or(0);
@@ -94,7 +99,7 @@ pub(super) fn memory(domain: &vmi::Domain, at: &Path, check: &mut Check<'_>) -> 
         let request = resources.and_then(|resources| resources.requests.get("memory"));
         let request = request.filter(|request| !request.is_zero());
         let request = request.map(|request| (at.child("resources.requests.memory"), request));
-        for (at, size) in request.into_iter().chain([(size_at, &size)]) {
+        for (at, size) in request.into_iter().chain([(size_at.clone(), &size)]) {
             let bytes = size.bytes().unwrap_or(0);
             let problem = if bytes < *page {
                 "must be equal to or larger than page size"
@@ -107,7 +112,52 @@ pub(super) fn memory(domain: &vmi::Domain, at: &Path, check: &mut Check<'_>) -> 
             break;
         }
     }
-    Memory { guest, hugepage: page.map(|(_, page)| page) }
+    if guest > MOST {
+        let message =
+            format!("{size_at} '{size}': must be less than or equal to 4Pi, which no CPU addresses more of.");
+        check.invalid(&size_at, message);
+    }
+    let most = most.and_then(|most| after_hotplug(domain, most, (&size_at, &size), at, check));
+    Memory { guest, hugepage: page.map(|(_, page)| page), most, locked }
+}
+
+/// What the guest may have after hotplug, where that is more than it starts with.
+fn after_hotplug(
+    domain: &vmi::Domain,
+    most: &Quantity,
+    (size_at, size): (&Path, &Quantity),
+    at: &Path,
+    check: &mut Check<'_>,
+) -> Option<u64> {
+    let most_at = at.child("memory").child("maxGuest");
+    let bytes = most.bytes().filter(|bytes| *bytes <= MOST);
+    let (Some(bytes), Some(guest)) = (bytes, size.bytes()) else {
+        check.invalid(&most_at, format!("{most_at} '{most}': must be from the guest memory to 4Pi."));
+        return None;
+    };
+    if bytes < guest {
+        let message = format!("{size_at} '{size}' is greater than the configured {most_at} '{most}'");
+        check.invalid(size_at, message);
+        return None;
+    }
+    if bytes == guest {
+        return None;
+    }
+    for (at, amount, bytes) in [(size_at, size, guest), (&most_at, most, bytes)] {
+        if !bytes.is_multiple_of(BLOCK) {
+            check.invalid(at, format!("{at} '{amount}': must be a multiple of 2Mi when {most_at} is set"));
+        }
+    }
+    let cpu = domain.cpu.as_ref();
+    let numa = cpu.and_then(|cpu| cpu.numa.as_ref()?.guest_mapping_passthrough.as_ref());
+    if numa.is_some() || cpu.is_some_and(|cpu| cpu.realtime.is_some()) {
+        let other = if numa.is_some() { "numa.guestMappingPassthrough" } else { "realtime" };
+        let other = at.child("cpu").child(other);
+        let message =
+            format!("{most_at} must not be set with {other}: memory that is added has no place of its own");
+        check.invalid(&most_at, message);
+    }
+    Some(bytes)
 }
 
 fn page_size(hugepages: &vmi::Hugepages, at: &Path, check: &mut Check<'_>) -> Option<(String, u64)> {

@@ -14,6 +14,7 @@
 mod cloudinit;
 mod cpu;
 mod credentials;
+mod dedicated;
 mod devices;
 mod disk;
 mod downward;

@@ -99,6 +99,8 @@ fn cidr<A: FromStr>(written: &Option<String>, most: u8, at: &Path, check: &mut C
     let right = written.split_once('/').is_some_and(|(address, length)| {
         address.parse::<A>().is_ok()
             && length.bytes().all(|b| b.is_ascii_digit())
+            // A number with a zero before it is octal to some.
+            && !length.starts_with('0')
             && length.parse::<u8>().is_ok_and(|length| (1..=most).contains(&length))
     });
     if !right {

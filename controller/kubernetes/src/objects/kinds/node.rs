@@ -12,6 +12,12 @@ use serde_json::Value;
 pub const SCHEDULABLE: &str = "kubevirt.io/schedulable";
 /// The annotation by which the virt-handler of a node says when it was last seen.
 pub const HEARTBEAT: &str = "kubevirt.io/heartbeat";
+/// The label of a node whose kubelet gives whole CPUs to the pods that ask for them; and the same, as older clients call it.
+pub const CPU_MANAGER: &str = "cpumanager";
+/// See [`CPU_MANAGER`].
+pub const CPU_MANAGER_OF_KUBEVIRT: &str = "kubevirt.io/cpumanager";
+/// The label of a node whose kernel lets real-time threads run for as long as they want. Its value is empty.
+pub const REALTIME: &str = "kubevirt.io/realtime";
 /// The beginnings of the labels that the virt-handler of a node alone writes: what VMs can have there.
 pub const ABILITIES: [&str; 8] = [
     "machine-type.node.kubevirt.io/",

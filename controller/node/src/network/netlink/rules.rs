@@ -24,6 +24,10 @@ const JUMP: i32 = -3;
 /// Where an instruction looks.
 const NETWORK: u32 = 1;
 const TRANSPORT: u32 = 2;
+/// How a register is compared with bytes.
+const EQUAL: u32 = 0;
+const NOT_MORE: u32 = 3;
+const NOT_LESS: u32 = 5;
 
 /// Puts a table's chains in place of those of the same names, all at once.
 pub(crate) fn put(socket: &mut Socket, table: &Table) -> io::Result<()> {
@@ -61,9 +65,16 @@ fn instructions(list: Message, rule: &Rule, v6: bool) -> Message {
         Match::Destination(ip) => {
             equal(payload(list, NETWORK, if v6 { 24 } else { 16 }, size(*ip)), &octets(*ip))
         }
-        Match::Port(protocol, port) => {
+        Match::Ports(protocol, first, last) => {
             let list = equal(meta(list, 16), &[*protocol]);
-            equal(payload(list, TRANSPORT, 2, 2), &port.to_be_bytes())
+            let list = payload(list, TRANSPORT, 2, 2);
+            match first == last {
+                true => equal(list, &first.to_be_bytes()),
+                false => {
+                    let list = compared(list, NOT_LESS, &first.to_be_bytes());
+                    compared(list, NOT_MORE, &last.to_be_bytes())
+                }
+            }
         }
     });
     let list = instruction(list, "counter", |data| data.put(1, &[0; 8]).put(2, &[0; 8]));
@@ -97,7 +108,11 @@ fn payload(list: Message, base: u32, offset: u32, length: u32) -> Message {
 }
 
 fn equal(list: Message, value: &[u8]) -> Message {
-    instruction(list, "cmp", |data| data.big(1, REGISTER).big(2, 0).nest(3, |inside| inside.put(1, value)))
+    compared(list, EQUAL, value)
+}
+
+fn compared(list: Message, how: u32, value: &[u8]) -> Message {
+    instruction(list, "cmp", |data| data.big(1, REGISTER).big(2, how).nest(3, |inside| inside.put(1, value)))
 }
 
 fn instruction(list: Message, name: &str, data: impl FnOnce(Message) -> Message) -> Message {

@@ -116,7 +116,10 @@ fn table(given: &Given<'_>, ends: &Ends, bridge: &str) -> Table {
     let ports = &given.interface.ports;
     let ports: Vec<Option<Match>> = match ports.as_slice() {
         [] => vec![None],
-        ports => ports.iter().map(|port| Some(Match::Port(number(port.protocol), port.number))).collect(),
+        ports => ports
+            .iter()
+            .map(|port| Some(Match::Ports(number(port.protocol), port.number, port.last)))
+            .collect(),
     };
     // The same rule for everything, or for each port.
     let each = |first: Option<Match>, verdict: &Verdict| -> Vec<Rule> {

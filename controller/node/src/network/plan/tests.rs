@@ -84,7 +84,8 @@ table ip nat
 fn masquerade_of_ports_in_both_families() {
     let machine = machine(
         &json!({"name": "default", "masquerade": {}, "macAddress": "02:00:00:00:00:2a",
-               "ports": [{"port": 80}, {"port": 53, "protocol": "UDP"}]}),
+               "ports": [{"port": 80}, {"port": 53, "protocol": "UDP"}],
+               "portRanges": [{"protocol": "TCP", "start": 5000, "end": 5009}]}),
         &json!({"name": "default", "pod": {"vmNetworkCIDR": "192.0.2.9/29", "vmIPv6NetworkCIDR": "fd00:9::/64"}}),
     );
     let plan = planned(&machine, &card(&["10.244.1.5/24", "fd00:244::5/64"], &[])).unwrap();
@@ -93,6 +94,7 @@ fn masquerade_of_ports_in_both_families() {
         "address k6t-eth0 192.0.2.9/29",
         "address k6t-eth0 fd00:9::1/64",
         "    tcp dport 80 counter dnat to 192.0.2.10",
+        "    tcp dport 5000-5009 counter dnat to 192.0.2.10",
         "    udp dport 53 counter dnat to 192.0.2.10",
         "    ip saddr 127.0.0.1 udp dport 53 counter snat to 192.0.2.9",
         "    ip daddr 127.0.0.1 tcp dport 80 counter dnat to 192.0.2.10",

@@ -1,0 +1,178 @@
+//! CPUs of the node for one VMI alone: what that asks of its resources, its NUMA nodes and its real-time vCPUs.
+
+use super::{Check, text};
+use crate::quantity::Quantity;
+use crate::vmi;
+use crate::wire::Path;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The most threads of a core, where each vCPU has a CPU of its own.
+const THREADS: u32 = 2;
+/// One CPU, as amounts are counted.
+const WHOLE: i128 = 1_000_000_000;
+
+/// CPUs of its own, for so many sockets, cores and threads: whole ones, as many as it has vCPUs, and memory that is not overcommitted.
+pub(super) fn placement(
+    domain: &vmi::Domain,
+    (sockets, each, threads): (u32, u32, u32),
+    domain_at: &Path,
+    check: &mut Check<'_>,
+) {
+    let at = domain_at.child("cpu");
+    let field = at.child("dedicatedCpuPlacement");
+    let resources_at = domain_at.child("resources");
+    let none = vmi::Resources::default();
+    let resources = domain.resources.as_ref().unwrap_or(&none);
+    let amount = |list: &BTreeMap<String, Quantity>, name: &str| {
+        list.get(name).filter(|amount| amount.nanos() > 0).map(Quantity::nanos)
+    };
+    let [request, limit] = [&resources.requests, &resources.limits].map(|list| amount(list, "cpu"));
+    let [request_at, limit_at] = ["requests", "limits"].map(|list| resources_at.child(list).child("cpu"));
+    for (amount, at, word) in [(request, &request_at, "requests"), (limit, &limit_at, "limits")] {
+        if amount.is_some_and(|amount| amount % WHOLE != 0) {
+            // Upstream's own word: scripts look for it.
+            check.invalid(at, format!("provided resources CPU {word} must be an interger"));
+        }
+    }
+    let [memory, most] = [&resources.requests, &resources.limits].map(|list| amount(list, "memory"));
+    if let (Some(memory), Some(most)) = (memory, most)
+        && memory != most
+    {
+        let [request, limit] = ["requests", "limits"].map(|list| resources_at.child(list).child("memory"));
+        check.invalid(&request, format!("{request} must be equal to {limit}"));
+    }
+    let cores = at.child("cores");
+    // What is not whole is said above, and counts as the next whole number.
+    let [request, limit] =
+        [request, limit].map(|amount| amount.map(|amount| amount.saturating_add(WHOLE - 1) / WHOLE));
+    if let (Some(request), Some(limit)) = (request, limit)
+        && request != limit
+    {
+        let message = format!("{request_at} or {limit_at} must be equal when DedicatedCPUPlacement is true ");
+        check.invalid(&field, message);
+    }
+    let vcpus = i128::from(sockets) * i128::from(each) * i128::from(threads);
+    if [request, limit].into_iter().flatten().next().is_some()
+        && [request, limit].into_iter().all(|amount| amount != Some(vcpus))
+    {
+        check.invalid(
+            &field,
+            format!(
+                "{request_at} or {limit_at} must not be provided at the same time with {cores} when \
+                 DedicatedCPUPlacement is true "
+            ),
+        );
+    }
+    if threads > THREADS {
+        let threads_at = at.child("threads");
+        check.invalid(
+            &field,
+            format!(
+                "Not more than two threads must be provided at {threads_at} (got {threads}) when \
+                 DedicatedCPUPlacement is true"
+            ),
+        );
+    }
+    if resources.overcommit_guest_overhead == Some(true) {
+        let at = resources_at.child("overcommitGuestOverhead");
+        check.invalid(
+            &at,
+            format!("{at} must not be true when {field} is: its pod asks for all that it uses"),
+        );
+    }
+}
+
+/// The NUMA nodes of the host are those of CPUs that are the VMI's own, and of memory that stays where it is.
+pub(super) fn numa(domain: &vmi::Domain, dedicated: bool, domain_at: &Path, check: &mut Check<'_>) {
+    let at = domain_at.child("cpu");
+    let numa = at.child("numa").child("guestMappingPassthrough");
+    if !dedicated {
+        let dedicated = at.child("dedicatedCpuPlacement");
+        let message = format!("{dedicated} must be set to true when NUMA topology strategy is set in {numa}");
+        check.invalid(&numa, message);
+    }
+    if domain.memory.as_ref().is_none_or(|memory| memory.hugepages.is_none()) {
+        let hugepages = domain_at.child("memory").child("hugepages");
+        let message = format!("{hugepages} must be requested when NUMA topology strategy is set in {numa}");
+        check.invalid(&numa, message);
+    }
+}
+
+/// The vCPUs with real-time scheduling. `with`: the VMI has CPUs of its own, and sees their NUMA nodes.
+pub(super) fn realtime(
+    realtime: &vmi::Realtime,
+    count: u32,
+    with: (bool, bool),
+    at: &Path,
+    check: &mut Check<'_>,
+) -> Vec<u32> {
+    let vmi::Realtime { mask, other: _ } = realtime;
+    let field = at.child("realtime");
+    let numa = at.child("numa").child("guestMappingPassthrough");
+    let dedicated = at.child("dedicatedCpuPlacement");
+    if !with.0 {
+        check.required(&dedicated, format!("{dedicated} must be set to true when {field} is used"));
+    }
+    if !with.1 {
+        check.required(&numa, format!("{numa} must be defined when {field} is used"));
+    }
+    let Some(mask) = text::said(mask) else { return (0..count).collect() };
+    match vcpus(mask, count) {
+        Ok(vcpus) => vcpus.into_iter().collect(),
+        Err(why) => {
+            let at = field.child("mask");
+            check.invalid(
+                &at,
+                format!(
+                    "{at} {mask:?} {why}: write vCPUs from 0 to {}, like `0-3,^1`",
+                    count.saturating_sub(1)
+                ),
+            );
+            Vec::new()
+        }
+    }
+}
+
+/// The numbers of a list like `0-3,^1`, each below `count`.
+fn vcpus(mask: &str, count: u32) -> Result<BTreeSet<u32>, String> {
+    let mut found = BTreeSet::new();
+    let mut without = BTreeSet::new();
+    for part in mask.split(',') {
+        let part = part.trim();
+        let (into, range) = match part.strip_prefix('^') {
+            Some(range) => (&mut without, range),
+            None => (&mut found, part),
+        };
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let number = |text: &str| {
+            let digits = !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit());
+            text.parse::<u32>().ok().filter(|_| digits)
+        };
+        let (Some(first), Some(last)) = (number(first), number(last)) else {
+            return Err(format!("has {part:?}, which is not a number or a range"));
+        };
+        if first > last || last >= count {
+            return Err(format!("has {part:?}, which names a vCPU that there is not"));
+        }
+        into.extend(first..=last);
+    }
+    let left: BTreeSet<u32> = found.difference(&without).copied().collect();
+    if left.is_empty() { Err("leaves no vCPU".to_owned()) } else { Ok(left) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::vcpus;
+
+    #[test]
+    fn a_mask_names_vcpus_that_there_are() {
+        let all = |mask: &str| vcpus(mask, 4).map(|vcpus| vcpus.into_iter().collect::<Vec<_>>());
+        assert_eq!(all("0-3,^1"), Ok(vec![0, 2, 3]));
+        assert_eq!(all("^0, 0-1 ,3"), Ok(vec![1, 3]));
+        assert_eq!(all("2"), Ok(vec![2]));
+        for wrong in ["", "a", "4", "0-4", "3-1", "^0", "0,^0", "-1", "1-", "+1", "0-4294967295", ",", "0--1"]
+        {
+            assert!(all(wrong).is_err(), "{wrong}");
+        }
+    }
+}
