@@ -277,5 +277,5 @@ fn faults_of(changes: &[(&str, &str)], settings: &Settings) -> Vec<api::fault::F
     for (path, value) in changes {
         set(&mut object, path, serde_json::from_str::<Value>(value).unwrap());
     }
-    check(&object, settings).expect_err("no fault")
+    check(&object, settings).err().unwrap_or_else(|| panic!("no fault of {changes:?}"))
 }

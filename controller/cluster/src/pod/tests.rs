@@ -572,9 +572,10 @@ fn a_backup_program_freezes_the_guest_unless_somebody_does_not_want_it() {
     let hooks = |vmi: Value, kubevirt: Value| {
         let mut object = sim::vmi("web");
         kubernetes::plan::merge(&mut object, &json!({"metadata": {"annotations": vmi}}));
-        let vmi: VirtualMachineInstance = api::wire::read(object).unwrap();
+        let mut vmi: VirtualMachineInstance = api::wire::read(object).unwrap();
         let object = json!({"metadata": {"annotations": kubevirt}});
         let config = Config::of(Some(&Plain { object, ..Plain::default() }));
+        api::defaults::apply(&mut vmi, &config.given(api::uuid::of_vm("web")));
         let notes = super::labels::annotations(&vmi, &Machine::handed(&vmi).unwrap(), &config);
         notes.into_iter().filter(|(key, _)| key.contains("velero")).collect::<BTreeMap<_, _>>()
     };

@@ -28,6 +28,8 @@ mod ready;
 mod state;
 mod strangers;
 #[cfg(test)]
+mod strangers_tests;
+#[cfg(test)]
 mod tests;
 mod volumes;
 

@@ -1,0 +1,158 @@
+//! What the API server is told to ask virt-api, as tests.
+
+use super::*;
+use std::collections::BTreeSet;
+
+#[test]
+fn each_has_a_name_and_a_path_of_its_own() {
+    let names: BTreeSet<&str> = WEBHOOKS.iter().map(|hook| hook.name).collect();
+    let paths: BTreeSet<&str> = WEBHOOKS.iter().map(|hook| hook.path).collect();
+    assert_eq!((names.len(), paths.len()), (WEBHOOKS.len(), WEBHOOKS.len()));
+    let found = |hook: &Webhook| Webhook::at(hook.path).is_some_and(|found| found.name == hook.name);
+    assert!(WEBHOOKS.iter().all(found));
+}
+
+#[test]
+fn a_configuration_says_where_we_are_and_whom_not_to_ask_about() {
+    let all = configuration(false, "here", "QQ==", true);
+    let update =
+        all.as_array().unwrap().iter().find(|hook| hook["rules"][0]["operations"] == json!(["UPDATE"]));
+    let update = update.unwrap();
+    assert_eq!(update["clientConfig"]["service"]["namespace"], "here");
+    assert_eq!(
+        update["matchConditions"][0]["expression"],
+        "!(request.operation != 'CREATE' && request.userInfo.username == \
+         'system:serviceaccount:here:kubevirt-controller')"
+    );
+    assert_eq!(configuration(true, "here", "", true).as_array().unwrap().len(), 4);
+}
+
+/// A cluster's PVCs do not wait for virt-api: it is asked about those that carry a label, and not waited for.
+#[test]
+fn pvcs_are_asked_about_where_they_ask_for_it_and_never_wait() {
+    let all = configuration(true, "here", "", true);
+    let of_core = |hook: &&Value| hook["rules"][0]["apiGroups"][0] == "";
+    let hooks: Vec<&Value> = all.as_array().unwrap().iter().filter(of_core).collect();
+    let [hook] = hooks[..] else { panic!("{all}") };
+    assert_eq!(hook["failurePolicy"], "Ignore");
+    let label = json!({"matchLabels": {"cdi.kubevirt.io/applyStorageProfile": "true"}});
+    assert_eq!(hook["objectSelector"], label);
+    assert_eq!(hook["rules"][0]["operations"], json!(["CREATE"]));
+}
+
+/// Whoever writes a disk waits for virt-api; virt-controller, which keeps its status and its finalizers, does not.
+#[test]
+fn kinds_of_cdi_are_asked_about_in_their_own_version() {
+    let all = configuration(false, "here", "", true);
+    let is_of_cdi = |hook: &&Value| hook["rules"][0]["apiGroups"] == json!(["cdi.kubevirt.io"]);
+    let mut resources = Vec::new();
+    for hook in all.as_array().unwrap().iter().filter(is_of_cdi) {
+        let rule = &hook["rules"][0];
+        assert_eq!(rule["apiVersions"], json!(["v1beta1"]), "{hook}");
+        let removes = rule["operations"] == json!(["DELETE"]);
+        let warns = hook["name"] == "cdi-settings.cdi.kubevirt.io";
+        let policy = if removes || warns { "Ignore" } else { "Fail" };
+        assert_eq!(hook["failurePolicy"], policy, "{hook}");
+        let conditions = hook["matchConditions"].as_array().map_or(0, Vec::len);
+        assert_eq!(conditions, if removes { 0 } else { 2 }, "{hook}");
+        resources.extend(rule["resources"].as_array().unwrap().iter().filter_map(Value::as_str));
+    }
+    let expected = [
+        "datavolumes",
+        "dataimportcrons",
+        "volumeimportsources",
+        "volumeuploadsources",
+        "volumeclonesources",
+        "objecttransfers",
+        "cdis",
+        "cdiconfigs",
+        "cdis",
+    ];
+    assert_eq!(resources, expected);
+}
+
+#[test]
+fn what_another_cdi_asks_about_is_left_to_it() {
+    for mutates in [true, false] {
+        let all = configuration(mutates, "here", "", false);
+        let groups: BTreeSet<&str> = all
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|hook| hook["rules"][0]["apiGroups"][0].as_str().unwrap())
+            .collect();
+        let expected: &[&str] =
+            if mutates { &["kubevirt.io"] } else { &["", "instancetype.kubevirt.io", "kubevirt.io"] };
+        assert_eq!(groups, expected.iter().copied().collect());
+    }
+}
+
+/// An old version of an instance type is shown as the stored one, and judged like it.
+#[test]
+fn instance_types_are_asked_about_in_the_version_that_is_stored() {
+    let all = configuration(false, "here", "", true);
+    let is_size = |hook: &&Value| hook["rules"][0]["apiGroups"] == json!(["instancetype.kubevirt.io"]);
+    let hooks: Vec<&Value> = all.as_array().unwrap().iter().filter(is_size).collect();
+    assert_eq!(hooks.len(), 4);
+    for hook in hooks {
+        assert_eq!(hook["rules"][0]["apiVersions"], json!(["v1beta1"]), "{hook}");
+        assert_eq!((&hook["matchPolicy"], &hook["failurePolicy"]), (&json!("Equivalent"), &json!("Fail")));
+    }
+}
+
+/// Of what virt-api writes for a user nothing is filled in; the validators are asked all the same.
+#[test]
+fn what_virt_api_writes_is_validated_and_not_mutated() {
+    let is_exempt = |hook: &Value| {
+        let expected = "!(request.userInfo.username == 'system:serviceaccount:here:kubevirt-apiserver')";
+        let mut conditions = hook["matchConditions"].as_array().into_iter().flatten();
+        conditions.any(|one| one["expression"] == expected)
+    };
+    for mutates in [true, false] {
+        for hook in configuration(mutates, "here", "", true).as_array().unwrap() {
+            assert_eq!(is_exempt(hook), mutates, "{}", hook["name"]);
+        }
+    }
+}
+/// No other PVC of the cluster is any business of virt-api's, and none waits for it.
+#[test]
+fn pvcs_are_judged_where_they_ask_for_an_export_and_never_wait() {
+    let all = configuration(false, "here", "", true);
+    let mut hooks = all.as_array().unwrap().iter();
+    let hook = hooks.find(|hook| hook["name"] == "pvc-validate.cdi.kubevirt.io").unwrap();
+    assert_eq!(hook["failurePolicy"], "Ignore");
+    assert_eq!(hook["rules"][0]["operations"], json!(["CREATE", "UPDATE"]));
+    let conditions: Vec<&Value> = hook["matchConditions"].as_array().unwrap().iter().collect();
+    let asks = json!({
+        "name": "asks-for-an-export",
+        "expression": "has(object.metadata.annotations) && 'cdi.kubevirt.io/storage.export.target' in object.metadata.annotations",
+    });
+    assert!(conditions.len() == 3 && conditions.contains(&&asks), "{hook}");
+}
+
+/// A drain of a node evicts all of its pods: those that are no launchers never wait for virt-api.
+#[test]
+fn evictions_are_asked_about_for_launcher_pods_alone() {
+    let all = configuration(false, "here", "", true);
+    let mut of_core =
+        all.as_array().unwrap().iter().filter(|hook| hook["rules"][0]["resources"][0] == "pods/eviction");
+    let (hook, none) = (of_core.next().unwrap(), of_core.next());
+    assert_eq!((&hook["name"], none), (&json!("virt-launcher-eviction-interceptor.kubevirt.io"), None));
+    assert_eq!(
+        hook["rules"],
+        json!([{
+            "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods/eviction"], "operations": ["CREATE"],
+            "scope": "*",
+        }])
+    );
+    assert_eq!(
+        hook["matchConditions"],
+        json!([{
+            "name": "launcher-pods", "expression": "request.?name.orValue('').startsWith('virt-launcher-')",
+        }])
+    );
+    assert_eq!((&hook["failurePolicy"], &hook["sideEffects"]), (&json!("Fail"), &json!("NoneOnDryRun")));
+    let is_other = |other: &&Value| other["name"] != hook["name"];
+    let mut others = all.as_array().unwrap().iter().filter(is_other);
+    assert!(others.all(|other| other["sideEffects"] == "None"), "no other writes");
+}
