@@ -169,8 +169,9 @@ mod tests {
     #[test]
     fn each_place_that_is_told_is_one_where_the_rest_can_be_read() {
         let plain: Vec<u8> = (0..6_000_000u32).map(|i| (i ^ (i >> 9)) as u8).collect();
-        let ways: [(Compression, fn(&[u8]) -> Vec<u8>); 3] =
-            [(Compression::None, as_it_is), (Compression::Gzip, gzip), (Compression::Zstd, zstd)];
+        type Pack = fn(&[u8]) -> Vec<u8>;
+        let ways =
+            [(Compression::None, as_it_is as Pack), (Compression::Gzip, gzip), (Compression::Zstd, zstd)];
         for (how, pack) in ways {
             let packed: Vec<u8> = plain.chunks(1_500_000).flat_map(pack).collect();
             let (whole, places) = read(&packed, how, (0, 0));

@@ -322,8 +322,10 @@ impl Driver {
     fn finished(&mut self, outcome: Outcome) {
         self.work = None;
         match outcome {
-            Outcome::Started(Ok((host, seen))) => self.started(host, &seen),
-            Outcome::Started(Err(why)) => self.failed(&why),
+            Outcome::Started(begun) => match *begun {
+                Ok((host, seen)) => self.started(host, &seen),
+                Err(why) => self.failed(&why),
+            },
             Outcome::Broken(why) if self.queue.mode() == Mode::Preparing => {
                 self.failed(&Standing::failed(START_FAILED, why));
             }

@@ -152,7 +152,7 @@ mod tests {
     use api::machine::Machine;
     use serde_json::{Value, json};
 
-    fn machine(cpu: Value) -> Machine {
+    fn machine(cpu: &Value) -> Machine {
         let vmi = json!({
             "metadata": {"name": "a", "namespace": "n"},
             "spec": {"domain": {
@@ -183,44 +183,44 @@ mod tests {
         places(system.path(), &own.iter().copied().collect())
     }
 
-    fn pinned(cpu: Value, own: &[u32]) -> Pinning {
+    fn pinned(cpu: &Value, own: &[u32]) -> Pinning {
         pin(&machine(cpu), &host(own), &BTreeSet::from([0, 1])).unwrap()
     }
 
     #[test]
     fn each_vcpu_has_a_cpu_and_the_emulator_the_last() {
         let all = [0, 1, 2, 3, 4, 5, 6, 7];
-        let shared = pinned(json!({"cores": 3, "dedicatedCpuPlacement": true}), &all);
+        let shared = pinned(&json!({"cores": 3, "dedicatedCpuPlacement": true}), &all);
         assert_eq!((shared.vcpus, shared.emulator, shared.cells), (vec![0, 4, 1], None, vec![]));
         let cpu = json!({"cores": 2, "dedicatedCpuPlacement": true, "isolateEmulatorThread": true});
-        let isolated = pinned(cpu, &[1, 3, 6]);
+        let isolated = pinned(&cpu, &[1, 3, 6]);
         assert_eq!((isolated.vcpus, isolated.emulator), (vec![1, 6], Some(3)));
     }
 
     #[test]
     fn threads_of_a_guests_core_are_those_of_a_hosts() {
         let cpu = json!({"cores": 2, "threads": 2, "dedicatedCpuPlacement": true});
-        assert_eq!(pinned(cpu.clone(), &[0, 1, 2, 5, 6]).vcpus, [1, 5, 2, 6]);
-        assert_eq!(pinned(cpu, &[0, 1, 2, 3]).vcpus, [0, 1, 2, 3], "there are no whole cores");
+        assert_eq!(pinned(&cpu, &[0, 1, 2, 5, 6]).vcpus, [1, 5, 2, 6]);
+        assert_eq!(pinned(&cpu, &[0, 1, 2, 3]).vcpus, [0, 1, 2, 3], "there are no whole cores");
     }
 
     #[test]
     fn too_few_cpus_are_told() {
         let cpu = json!({"cores": 2, "dedicatedCpuPlacement": true, "isolateEmulatorThread": true});
-        let error = pin(&machine(cpu), &host(&[0, 1]), &BTreeSet::new()).unwrap_err().to_string();
+        let error = pin(&machine(&cpu), &host(&[0, 1]), &BTreeSet::new()).unwrap_err().to_string();
         assert!(error.contains("3 CPUs are needed, and the launcher has 0-1"), "{error}");
     }
 
     #[test]
     fn a_guest_sees_the_nodes_of_its_cpus_with_their_memory() {
         let cpu = json!({"cores": 3, "maxSockets": 2, "dedicatedCpuPlacement": true, "numa": {"guestMappingPassthrough": {}}});
-        let both = pinned(cpu.clone(), &[0, 1, 2]);
+        let both = pinned(&cpu, &[0, 1, 2]);
         let cell =
             |node, vcpus: &[u32], memory: u64| Cell { node, vcpus: vcpus.to_vec(), memory: memory << 20 };
         assert_eq!(both.cells, [cell(0, &[0, 1], 12), cell(1, &[2, 3, 4, 5], 10)]);
         assert!(both.bound);
         let one = |memories: &[u32]| {
-            pin(&machine(cpu.clone()), &host(&[0, 1, 4]), &memories.iter().copied().collect()).unwrap()
+            pin(&machine(&cpu), &host(&[0, 1, 4]), &memories.iter().copied().collect()).unwrap()
         };
         assert_eq!(one(&[0]).cells, [cell(0, &[0, 1, 2, 3, 4, 5], 22)]);
         assert_eq!((one(&[0]).bound, one(&[0, 1]).bound), (false, true));
@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn this_process_has_cpus() {
         let cpu = json!({"dedicatedCpuPlacement": true});
-        assert_eq!(pinning(&machine(cpu)).unwrap().unwrap().vcpus.len(), 1);
-        assert_eq!(pinning(&machine(json!({}))).unwrap(), None);
+        assert_eq!(pinning(&machine(&cpu)).unwrap().unwrap().vcpus.len(), 1);
+        assert_eq!(pinning(&machine(&json!({}))).unwrap(), None);
     }
 }

@@ -52,7 +52,7 @@ mod tests {
     use api::vmi::VirtualMachineInstance;
     use serde_json::{Value, json};
 
-    fn machine(tpm: Value) -> Machine {
+    fn machine(tpm: &Value) -> Machine {
         let host = |path: &str| json!({"path": path, "type": "DiskOrCreate", "capacity": "1Gi"});
         let object = json!({"metadata": {"name": "m", "namespace": "n"}, "spec": {
             "domain": {
@@ -77,7 +77,7 @@ mod tests {
         let image = Source::Image { path: "/pulled".into(), format: Format::Raw };
         let mut resolved = Resolved::default();
         resolved.volumes.insert("image".into(), image);
-        let kept = machine(json!({"persistent": true}));
+        let kept = machine(&json!({"persistent": true}));
         let place = place(&kept, &resolved).unwrap();
         assert_eq!(place.tpm, PathBuf::from("/d.img.state/tpm2"));
         assert_eq!(place.variables, PathBuf::from("/d.img.state/efi-vars.fd"));
@@ -87,6 +87,6 @@ mod tests {
         resolved.volumes.insert("root".into(), Source::Block { path: "/dev/sdz".into() });
         let next = super::place(&kept, &resolved).unwrap();
         assert_eq!(next.tpm, PathBuf::from("/e.img.state/tpm2"));
-        assert_eq!(super::place(&machine(json!({"persistent": false})), &resolved), None);
+        assert_eq!(super::place(&machine(&json!({"persistent": false})), &resolved), None);
     }
 }

@@ -31,9 +31,10 @@ fn all() -> Vec<(String, Value)> {
 }
 
 type List = &'static [(&'static str, Served)];
+/// A list, the fields that it is about, and how an object is asked for those without an effect.
+type About = (List, Vec<(String, Value)>, fn(&Value) -> Vec<Unserved>);
 
-/// The lists, each with the fields that it is about, and how an object is asked for those without an effect.
-fn lists() -> Vec<(List, Vec<(String, Value)>, fn(&Value) -> Vec<Unserved>)> {
+fn lists() -> Vec<About> {
     let of = |name: &str| {
         let mut all = Vec::new();
         leaves(name, "", &mut all);

@@ -88,7 +88,7 @@ pub(super) fn ends(volume: &DataVolume, claim: Option<&PersistentVolumeClaim>, p
         let should = of(kept.map(Wire::write).collect(), &annotations);
         plan.update(Kind::PersistentVolumeClaim, &claim.meta, &is, &should, false);
     }
-    holds(meta, others(meta).collect(), plan);
+    holds(meta, others(meta), plan);
 }
 
 /// The finalizers of a DataVolume beside that of an adoption.
@@ -97,9 +97,10 @@ fn others(meta: &ObjectMeta) -> impl Iterator<Item = &str> {
 }
 
 /// Gives a DataVolume these finalizers and no others.
-fn holds(meta: &ObjectMeta, finalizers: Vec<&str>, plan: &mut Plan) {
+fn holds<'a>(meta: &'a ObjectMeta, finalizers: impl Iterator<Item = &'a str>, plan: &mut Plan) {
     let whole = |finalizers: Value| json!({"metadata": {"finalizers": finalizers}});
-    plan.update(Kind::DataVolume, meta, &whole(json!(meta.finalizers)), &whole(json!(finalizers)), false);
+    let wanted: Vec<&str> = finalizers.collect();
+    plan.update(Kind::DataVolume, meta, &whole(json!(meta.finalizers)), &whole(json!(wanted)), false);
 }
 
 /// The PVC of a DataVolume, as it is made where a volume with its content is reserved for it: bound to that, and whole. Only
@@ -139,7 +140,7 @@ impl Round<'_> {
         should["metadata"]["annotations"][ADOPTED_BY] = json!(self.volume.metadata.uid);
         let meta = &self.volume.metadata;
         self.before.present(Kind::DataVolume, meta);
-        holds(meta, others(meta).chain([ADOPTS]).collect(), &mut self.before);
+        holds(meta, others(meta).chain([ADOPTS]), &mut self.before);
         // First: one that is not its owner has not succeeded.
         self.before.update(Kind::PersistentVolumeClaim, &claim.meta, &is, &should, false);
         // Whoever deleted it before this did not delete the PVC.

@@ -48,7 +48,7 @@ mod tests {
     use kubernetes::objects::{Kind, Plain};
     use serde_json::{Value, json};
 
-    fn found(labels: Value, hard: Value, selector: Value) -> Automatic {
+    fn found(labels: &Value, hard: &Value, selector: &Value) -> Automatic {
         let mut world = World::default();
         let mut put = |kind, object| world.put(kind, object, Timestamp::UNIX_EPOCH);
         put(Kind::Namespace, json!({"metadata": {"name": "n", "labels": labels}}));
@@ -63,20 +63,21 @@ mod tests {
 
     #[test]
     fn what_a_quota_counts_has_a_limit() {
-        let cpu = found(json!({}), json!({"limits.cpu": "4"}), json!(null));
+        let cpu = found(&json!({}), &json!({"limits.cpu": "4"}), &json!(null));
         assert_eq!(cpu, Automatic { cpu: true, memory: None });
-        let memory =
-            |ratio: &str| found(json!({RATIO: ratio}), json!({"limits.memory": "4Gi"}), json!(null)).memory;
+        let memory = |ratio: &str| {
+            found(&json!({RATIO: ratio}), &json!({"limits.memory": "4Gi"}), &json!(null)).memory
+        };
         assert_eq!(memory("1.5"), Some(1.5));
         for nonsense in ["", "0.5", "-1", "NaN", "inf", "1e9", "much"] {
             assert_eq!(memory(nonsense), Some(2.0), "{nonsense}");
         }
-        assert_eq!(found(json!({}), json!({"pods": "1"}), json!(null)), Automatic::default());
+        assert_eq!(found(&json!({}), &json!({"pods": "1"}), &json!(null)), Automatic::default());
     }
 
     #[test]
     fn a_namespace_that_is_selected_has_a_limit_of_cpu_alone() {
-        let by = |selector| found(json!({"limits": "auto"}), json!({}), selector);
+        let by = |selector: Value| found(&json!({"limits": "auto"}), &json!({}), &selector);
         let selected = Automatic { cpu: true, memory: None };
         assert_eq!(by(json!({"matchLabels": {"limits": "auto"}})), selected);
         assert_eq!(by(json!({})), selected, "all");

@@ -145,9 +145,8 @@ async fn write(handle: &Handle, wishes: &Wishes) {
         for path in wishes.disks.clone() {
             let bytes = bytes.clone();
             let shown = path.display().to_string();
-            match spawn_blocking(move || rewrite(&path, &bytes)).await {
-                Ok(Err(e)) => tracing::warn!("cannot write metrics to {shown}: {e}"),
-                Ok(Ok(())) | Err(_) => {}
+            if let Ok(Err(e)) = spawn_blocking(move || rewrite(&path, &bytes)).await {
+                tracing::warn!("cannot write metrics to {shown}: {e}");
             }
         }
         sleep(PERIOD).await;
