@@ -192,7 +192,7 @@ fn an_annotation_that_makes_no_sense_is_refused_where_it_is_written() {
         let refused = space.try_apply(&disk(kind, "registry.example/os"));
         assert_ne!(refused.code, 0, "{kind}");
         assert!(
-            refused.err.contains("storage.export.target]: must be docker://HOST/REPO:TAG"),
+            refused.err.contains("storage.export.target] must be docker://HOST/REPO:TAG"),
             "{}",
             refused.err
         );
