@@ -1,12 +1,13 @@
 //! What is wrong with an instance type or a preference by itself. virt-api asks when one is written, and virt-controller
-//! when one is used: where no webhook stood, nobody else has asked.
+//! when one is used: where no webhook stood, nobody else has asked. How much it says is a part of that ([`bounds`]).
 
 use crate::fault::{Fault, Reason};
-use crate::instancetype::{InstancetypeSpec, PreferenceSpec, SpreadAcross, Topology};
+use crate::instancetype::{InstancetypeSpec, PreferenceSpec, SpreadAcross, Topology, bounds};
+use crate::wire::Wire;
 
 /// Everything that is wrong with the spec of an instance type.
 pub fn of_instancetype(spec: &InstancetypeSpec) -> Vec<Fault> {
-    let mut faults = Vec::new();
+    let mut faults = bounds::faults(&spec.write());
     if spec.cpu.guest == 0 {
         faults.push(Fault::new("spec.cpu.guest", Reason::Invalid, "must be at least 1"));
     }
@@ -37,7 +38,7 @@ pub fn warnings_of_instancetype(spec: &InstancetypeSpec) -> Vec<String> {
 
 /// Everything that is wrong with the spec of a preference.
 pub fn of_preference(spec: &PreferenceSpec) -> Vec<Fault> {
-    let mut faults = Vec::new();
+    let mut faults = bounds::faults(&spec.write());
     if let Topology::Other(word) = spec.topology() {
         let what = format!("unknown preferredCPUTopology {word}");
         faults.push(Fault::new("spec.cpu.preferredCPUTopology", Reason::Invalid, what));

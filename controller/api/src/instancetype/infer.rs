@@ -7,8 +7,8 @@
 //!                                 └─ sourceRef ────► DataSource ─► its PVC
 //! ```
 //!
-//! The first object on the way that has the label is asked. Objects of other namespaces are on it only where a clone of
-//! them was permitted: virt-api asks that when the VM or the DataVolume is written.
+//! The first object on the way that has the label is asked. Objects of other namespaces are on it only where [`Labels`] says that they
+//! may be read; otherwise one sentence is said, whether they are there or not ([`Look::far`]).
 
 use crate::cdi::DataSource;
 use crate::datavolume::{self, DataVolume};
@@ -16,7 +16,8 @@ use crate::instancetype::Role;
 use crate::meta::ObjectMeta;
 use crate::vm::VirtualMachine;
 
-/// Where the labels of objects are looked up.
+/// Where the labels of objects are looked up. Of another namespace than the VM's nothing is there but what the DataVolume of the volume
+/// is a clone of, by the right of its maker: who writes a VM is not asked what they may see elsewhere.
 pub trait Labels {
     /// The metadata of a PVC.
     fn pvc(&self, namespace: &str, name: &str) -> Option<&ObjectMeta>;
@@ -102,8 +103,18 @@ impl<L: Labels> Look<'_, L> {
     fn pvc(&self, namespace: &str, name: &str) -> Inferred {
         match self.labels.pvc(namespace, name) {
             Some(meta) => self.needed(meta),
+            None if namespace != self.namespace => Err(self.far(namespace)),
             None => Err(InferError::missing(format!("persistentvolumeclaims \"{name}\" not found"))),
         }
+    }
+
+    /// The one word on what another namespace has, and may not have.
+    fn far(&self, namespace: &str) -> InferError {
+        let field = self.role.field();
+        InferError::missing(format!(
+            "unable to infer defaults from the namespace {namespace}: that is done when the DataVolume of the volume is a clone of what \
+             is there, and its maker was permitted to clone it; look at the DataVolume, or name the {field} by spec.{field}.name"
+        ))
     }
 
     fn spec(&self, spec: &datavolume::Spec) -> Inferred {
@@ -125,6 +136,9 @@ impl<L: Labels> Look<'_, L> {
         }
         let namespace = within(named.namespace.as_deref().unwrap_or_default());
         let Some(source) = self.labels.data_source(&namespace, &named.name) else {
+            if namespace != self.namespace {
+                return Err(self.far(&namespace));
+            }
             let what = format!("datasources.cdi.kubevirt.io \"{}\" not found", named.name);
             return Err(InferError::missing(what));
         };
@@ -213,6 +227,12 @@ mod tests {
         assert_eq!(of(data("new"), template(cloned)), Ok("of-pvc".into()));
         let blank = of(data("new"), template(json!({"source": {"blank": {}}}))).unwrap_err();
         assert!(blank.is_ignorable && blank.message.contains("DataVolumeSource is not supported"));
+        let far = |spec: Value| of(data("new"), template(spec)).unwrap_err();
+        let pvc = far(json!({"source": {"pvc": {"namespace": "gold", "name": "x"}}}));
+        assert!(pvc.message.starts_with("unable to infer defaults from the namespace gold: "), "{pvc:?}");
+        assert!(!pvc.is_ignorable, "it is waited for, as what is not there");
+        let source = far(json!({"sourceRef": {"kind": "DataSource", "namespace": "gold", "name": "x"}}));
+        assert_eq!(source, pvc, "one word for what may not be read and what is not there");
         let image = of(json!({"name": "a", "containerDisk": {"image": "a"}}), json!([])).unwrap_err();
         assert_eq!(image.message, "unable to infer defaults from volume a as type is not supported");
         let gone =

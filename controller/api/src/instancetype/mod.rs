@@ -11,11 +11,14 @@
 //!        └─► requirements: what the preference wants at least
 //! ```
 //!
+//! What either may say is bounded (`bounds`): every VM that names one is expanded with all of it, again and again.
+//!
 //! An instance type says what a VM is given, so a field that both set is a conflict. A preference says what the VM leaves
 //! open, and never overrides it. `common` is the set of ours. **Absent:** which object a VM means, and that it stays as it
 //! was when the VM first used it: virt-controller keeps ControllerRevisions for that.
 
 mod at_write;
+mod bounds;
 mod check;
 pub mod common;
 mod expand;

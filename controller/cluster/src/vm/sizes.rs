@@ -10,9 +10,11 @@
 //!  expanded: the VM with the values of both, from which its VMI is made
 //! ```
 //!
-//! **Guarantees.** The spec of the VM keeps what somebody wrote, but for names that were inferred. The webhook of VMs asks the
+//! **Guarantees.** Of another namespace the labels of that alone are read which the VM's disk is a clone of, by a right that is verified
+//! ([`Known`]). The spec of the VM keeps what somebody wrote, but for names that were inferred. The webhook of VMs asks the
 //! same before; here it is asked again, for the object may have changed, or come later than the VM.
 
+use crate::datavolume::{FarClone, far_clone};
 use api::cdi::DataSource;
 use api::datavolume::DataVolume;
 use api::instancetype::{Conflict, Labels, Matched, Matcher, Role, expand, infer, requirements};
@@ -82,10 +84,10 @@ impl Sizes {
 }
 
 /// Finds both for `next`, which is the VM as it should be.
-pub(super) fn look(world: &World, next: &mut VirtualMachine) -> Result<Sizes, Problem> {
+pub(super) fn look(world: &World, next: &mut VirtualMachine, now: Timestamp) -> Result<Sizes, Problem> {
     let mut sizes = Sizes::default();
     for role in Role::ALL {
-        sizes.is_inferred |= inferred(world, next, role)?;
+        sizes.is_inferred |= inferred(world, next, role, now)?;
     }
     let mut given = Given::default();
     for role in Role::ALL {
@@ -132,13 +134,14 @@ const fn not_found(role: Role) -> &'static str {
 }
 
 /// Puts the name in that a volume says. Whether it did.
-fn inferred(world: &World, vm: &mut VirtualMachine, role: Role) -> Result<bool, Problem> {
+fn inferred(world: &World, vm: &mut VirtualMachine, role: Role, now: Timestamp) -> Result<bool, Problem> {
     let Some(matcher) = Matcher::of(&vm.spec, role) else { return Ok(false) };
     if matcher.infer_from_volume.is_empty() || !matcher.name.is_empty() {
         return Ok(false);
     }
     let ignores = matcher.policy == Some(&InferFailurePolicy::Ignore);
-    let named = match infer(vm, role, matcher.infer_from_volume, &Known(world)) {
+    let known = Known::of(world, vm, matcher.infer_from_volume, now);
+    let named = match infer(vm, role, matcher.infer_from_volume, &known) {
         Ok(named) => Some(named),
         Err(error) if ignores && error.is_ignorable => None,
         Err(error) => return Err(Problem { reason: not_found(role), message: error.message }),
@@ -244,19 +247,44 @@ fn expanded(vm: &VirtualMachine, given: &Given, config: &Config) -> Result<Virtu
     Ok(expanded)
 }
 
-/// The labels that virt-controller knows.
-struct Known<'a>(&'a World);
+/// The labels that virt-controller may read for a VM: those of its own namespace. virt-controller sees all of them, and whoever wrote
+/// the VM may see none of another one. Nobody asks of a VM whether they may clone there, but of the DataVolume of the volume: so what
+/// that is a clone of is read, too, when it is begun and where the right was shown.
+struct Known<'a> {
+    world: &'a World,
+    namespace: String,
+    far: Option<FarClone<'a>>,
+}
+
+impl<'a> Known<'a> {
+    /// `volume`: that of the VM whose labels are asked for.
+    fn of(world: &'a World, vm: &VirtualMachine, volume: &str, now: Timestamp) -> Known<'a> {
+        let namespace = vm.metadata.namespace.clone().unwrap_or_default();
+        let mut volumes = vm.spec.template.iter().flat_map(|template| &template.spec.volumes);
+        let named = volumes.find(|one| one.name == volume).and_then(|volume| volume.data_volume.as_ref());
+        let made = named.and_then(|named| world.data_volumes.get(&namespace, &named.name));
+        let far = made.and_then(|made| far_clone(world, made, now));
+        Known { world, namespace, far }
+    }
+
+    fn may_see(&self, namespace: &str, is_its: impl FnOnce(&FarClone<'_>) -> bool) -> bool {
+        namespace == self.namespace || self.far.as_ref().is_some_and(is_its)
+    }
+}
 
 impl Labels for Known<'_> {
     fn pvc(&self, namespace: &str, name: &str) -> Option<&ObjectMeta> {
-        self.0.pvcs.get(namespace, name).map(|claim| &claim.meta)
+        let may_see = self.may_see(namespace, |far| far.is_of(namespace, name));
+        self.world.pvcs.get(namespace, name).filter(|_| may_see).map(|claim| &claim.meta)
     }
 
+    /// Of its own namespace alone.
     fn data_volume(&self, namespace: &str, name: &str) -> Option<&DataVolume> {
-        self.0.data_volumes.get(namespace, name)
+        self.world.data_volumes.get(namespace, name).filter(|_| namespace == self.namespace)
     }
 
     fn data_source(&self, namespace: &str, name: &str) -> Option<&DataSource> {
-        self.0.data_sources.get(namespace, name)
+        let may_see = self.may_see(namespace, |far| far.is_by(namespace, name));
+        self.world.data_sources.get(namespace, name).filter(|_| may_see)
     }
 }

@@ -5,7 +5,8 @@ use crate::instancetype::{
     ClockPreferences, CpuPreferences, FeaturePreferences, FirmwarePreferences, PreferenceSpec,
 };
 use crate::vm::Template;
-use crate::vmi::{Bios, Bootloader, Clock, Domain, Efi, Features, Firmware, Hyperv};
+use crate::vmi::{Bios, Bootloader, Clock, CpuFeature, Domain, Efi, Features, Firmware, Hyperv};
+use std::collections::BTreeSet;
 
 /// Fills in what is open.
 pub(super) fn apply(preference: &PreferenceSpec, template: &mut Template) {
@@ -86,11 +87,10 @@ fn of_cpu(preferred: &CpuPreferences, domain: &mut Domain) {
         return;
     }
     let features = &mut domain.cpu.get_or_insert_default().features;
-    for feature in &preferred.preferred_cpu_features {
-        if !features.iter().any(|known| known.name == feature.name) {
-            features.push(feature.clone());
-        }
-    }
+    let mut known: BTreeSet<&str> = features.iter().map(|feature| feature.name.as_str()).collect();
+    let open = preferred.preferred_cpu_features.iter().filter(|feature| known.insert(&feature.name));
+    let open: Vec<CpuFeature> = open.cloned().collect();
+    features.extend(open);
 }
 
 fn of_features(preferred: &FeaturePreferences, features: &mut Features) {

@@ -12,16 +12,20 @@
 //! Where the DataSource leads to is looked at before each source pod, so whoever writes its name over on the PVC gains nothing, and
 //! neither does whoever turns it to another namespace.
 //!
+//! **Labels.** A VM may take its instance type from what its disk is cloned from. Of another namespace that is read where the disk is
+//! such a clone, and the right to it is verified as for a source pod ([`far_clone`]).
+//!
 //! virt-api signs for whoever reaches it, and a review may be made up. So a token counts only in a DataVolume that the API server
 //! showed to virt-api when it was made: there the webhook has taken away what its maker wrote, and an admission policy of the
 //! installation lets nobody write the annotation afterwards.
 
 use super::super::Round;
-use super::Stop;
+use super::{Stop, source};
 use crate::datasource;
+use api::datavolume::DataVolume;
 use jiff::{SignedDuration, Timestamp};
 use kubernetes::clones::{CLONE_TOKEN, RIGHT};
-use kubernetes::objects::{MUTATOR, World};
+use kubernetes::objects::{Kind, MUTATOR, Work, World};
 use kubernetes::uploads::{PUBLIC_KEY, SIGNING_KEY};
 use serve::token::{Cloned, Named, PublicKey, Refused, public_keys, verify_clone_of};
 
@@ -116,6 +120,47 @@ impl Round<'_> {
         let target = (own, meta.name.as_deref().unwrap_or_default());
         let generated = meta.generate_name.as_deref().unwrap_or_default();
         verify_clone_of(named, keys, token, Cloned { source, target, generated }, made)
+    }
+}
+
+/// A PVC of another namespace that a DataVolume is a clone of, by the right of its maker.
+pub(crate) struct FarClone<'a> {
+    round: Round<'a>,
+    namespace: &'a str,
+    name: &'a str,
+}
+
+/// What a DataVolume clones from another namespace: what its own PVC says that it is a clone of, where the token of the DataVolume is
+/// for that. Nothing before there is that PVC, and without the right.
+pub(crate) fn far_clone<'a>(
+    world: &'a World,
+    volume: &'a DataVolume,
+    now: Timestamp,
+) -> Option<FarClone<'a>> {
+    let own = volume.metadata.namespace.as_deref()?;
+    let round = Round::of(world, volume, Kind::DataVolume, Work::Import, now);
+    let claim = world.pvcs.get(own, volume.metadata.name.as_deref()?).filter(|claim| round.is_ours(claim))?;
+    let (namespace, name) = source::noted(claim).filter(|(namespace, _)| *namespace != own)?;
+    round.permitted(namespace, name).ok()?;
+    Some(FarClone { round, namespace, name })
+}
+
+impl FarClone<'_> {
+    /// It is a clone of this PVC.
+    pub(crate) fn is_of(&self, namespace: &str, name: &str) -> bool {
+        (self.namespace, self.name) == (namespace, name)
+    }
+
+    /// Its maker named this DataSource, of the namespace that they may clone from, or one that leads to what they may clone.
+    pub(crate) fn is_by(&self, namespace: &str, name: &str) -> bool {
+        let leads_here = || {
+            let found = datasource::resolved(self.round.world, namespace, name).ok();
+            found.and_then(|source| source.pvc.as_ref()).is_some_and(|pvc| {
+                let within = if pvc.namespace.is_empty() { namespace } else { &pvc.namespace };
+                self.is_of(within, &pvc.name)
+            })
+        };
+        self.round.far_source() == Some((namespace, name)) && (self.namespace == namespace || leads_here())
     }
 }
 
