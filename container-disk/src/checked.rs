@@ -25,7 +25,7 @@ pub(crate) struct Checked<R> {
 
 /// What a reading knows of the one before it.
 struct Later {
-    /// What the sum was there.
+    /// What the sum was there; taken when it is met. Until then nothing is noted, so that no mark can take its place.
     sum: Option<SumAt>,
 }
 
@@ -146,7 +146,10 @@ impl<R: Reading> Read for Checked<R> {
             hash.update(&out[..n]);
         }
         self.compare()?;
-        if self.notes.is_some() && (self.left == 0 || self.at() - self.noted >= SUMS_APART) {
+        // What lies between was read by an earlier run too, perhaps otherwise: until that is known no place in it is told.
+        let is_known = self.later.as_ref().is_none_or(|later| later.sum.is_none());
+        let is_far = self.left == 0 || self.at() - self.noted >= SUMS_APART;
+        if self.notes.is_some() && is_known && is_far {
             self.note();
         }
         Ok(n)
@@ -157,6 +160,8 @@ impl<R: Reading> Read for Checked<R> {
 mod tests {
     use super::*;
     use crate::place::Named;
+    use crate::reentry::Reentry;
+    use std::sync::{Arc, Mutex};
 
     const ABC: &str = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 
@@ -218,6 +223,42 @@ mod tests {
         {
             let e = rest(b"defgh", sums, of).unwrap_err();
             assert!(e.to_string().contains("makes no sense"), "{e}");
+        }
+    }
+
+    /// The first run was given other bytes up to `after`. A second one that is killed before it comes there must leave no mark: with
+    /// sums of its own in the journal a third one would never find out.
+    #[test]
+    fn a_later_reading_tells_no_place_before_it_has_met_the_sum_of_the_earlier_one() {
+        const MIB: usize = 1 << 20;
+        let of: Vec<u8> = (0..5 * MIB).map(|i| (i % 251) as u8).collect();
+        let lied = [&of[..MIB], &vec![0xee; 3 * MIB], &of[4 * MIB..]].concat();
+        let sum = |bytes: &[u8]| {
+            let mut hash = Hasher::new();
+            hash.update(bytes);
+            SumAt { at: bytes.len() as u64, state: hash.state() }
+        };
+        let (before, met) = (sum(&of[..MIB / 4]), 3 * MIB + 77);
+        for (first, is_same) in [(&of, true), (&lied, false)] {
+            let (expected, size) = (Digest::of(&of), of.len() as u64);
+            let named = Named { inner: &of[MIB / 4..], name: "the blob".into(), expected };
+            let sums = (&before, &sum(&first[..met]));
+            let (notes, told) = (Notes::default(), Arc::new(Mutex::new(vec![])));
+            let to = Arc::clone(&told);
+            notes.tell(0..u64::MAX, Arc::new(move |place: Reentry| to.lock().unwrap().push(place)));
+            let mut later = Checked::later(named, "the blob", expected, size, sums).unwrap().noting(&notes);
+            // Two places with sums of this run around them, had it noted any.
+            let ahead = (met - 1 - MIB / 4) as u64;
+            io::copy(&mut later.by_ref().take(ahead), &mut io::sink()).unwrap();
+            notes.unit(MIB as u64 + 100, MIB as u64 + 100);
+            notes.unit(2 * MIB as u64 + 200, 2 * MIB as u64 + 200);
+            assert!(told.lock().unwrap().is_empty(), "killed here, it leaves the mark of the first run");
+            let rest = later.read_to_end(&mut vec![]);
+            assert_eq!(rest.is_ok(), is_same, "{rest:?}");
+            let around =
+                told.lock().unwrap().iter().map(|one| (one.before.at, one.after.at)).collect::<Vec<_>>();
+            let want = vec![(before.at, met as u64); 2];
+            assert_eq!(around, if is_same { want } else { vec![] });
         }
     }
 }

@@ -11,6 +11,10 @@
 //! **Guarantee.** The digest that the manifest promises is over the bytes of both runs. The later run goes on from the sum
 //! `before`; where it has come to `after` its sum has to be what it was in the earlier run. So the bytes that were decoded in either
 //! run are those that were hashed, whoever gave them: a registry that lies to one of two runs is found out.
+//!
+//! Until it has come to `after`, a later run notes no sum but `before` (`checked.rs`), so it tells no place: a place with sums of
+//! its own would take the place of the earlier one in the journal, and `after` would never be compared. A chain of runs, each of
+//! which is cut short, hides no lie.
 
 use crate::{Error, ErrorKind};
 use serde::{Deserialize, Serialize};

@@ -81,6 +81,11 @@ pub trait StreamImage: Send {
     /// `last`: nothing follows; `keep_from` is then the end.
     fn push(&mut self, base: u64, piece: &[u8], last: bool) -> Result<Pushed>;
 
+    /// Bytes in front by which its tables are known ([`Standing::front`]); `None` before its header has come.
+    fn front(&self) -> Option<u64> {
+        None
+    }
+
     /// Where it stands after a push; `None` where another reader could not go on without the bytes between.
     fn standing(&self) -> Option<Standing> {
         None

@@ -4,7 +4,7 @@ use super::ends::Partial;
 use super::facts::{Seek, Stream, enter_at, limits};
 use super::report::Report;
 use super::{Prepared, Request, shown, verify};
-use crate::journal::{Conversion, Journal, Mark, Mode, Position};
+use crate::journal::{Conversion, Journal, Mark, Mode, Position, Tables};
 use crate::plan::{self, Flow, Output, Plan};
 use crate::run::engine::{End, Engine, Marker, Marks, Size};
 use crate::run::front::FrontToBack;
@@ -349,12 +349,14 @@ impl Run<'_> {
         let (journal, mark) = journal.unzip();
         let spool = Spool::beside(folder, self.plan.spool.unwrap_or(0))?;
         let mut image = disk_format::stream(self.plan.facts.format, limits(self.request))?;
-        if let Some((front, standing)) = standing {
-            let gone_on = apart(|| image.push(0, &front, false).and_then(|_| image.go_on(&standing)))?;
-            gone_on.map_err(|e| Error::from(e).of_another_version())?;
-        }
         let has_tables = !matches!(self.plan.facts.format, Format::Raw | Format::Iso);
-        let standings = Standings::wanted(has_tables && journal.is_some());
+        let mut standings = Standings::wanted(has_tables && journal.is_some());
+        if let Some((front, tables)) = standing {
+            let gone_on =
+                apart(|| image.push(0, &front, false).and_then(|_| image.go_on(&tables.standing())))?;
+            gone_on.map_err(|e| Error::from(e).of_another_version())?;
+            standings = standings.later(tables.front, tables.digest);
+        }
         let mut last = from;
         let mut write = |end: &End| {
             let standing = standings.last_before(end.reached.file);
@@ -371,8 +373,16 @@ impl Run<'_> {
                     if is_summed && (source.is_none() || behind.is_none()) {
                         return Ok(None);
                     }
+                    let image = match standing {
+                        None => None,
+                        Some(standing) => match standings.digest(standing.front) {
+                            Some(digest) => Some(Tables::new(standing, digest)),
+                            // Without it a later run could not tell whether it is given the same tables.
+                            None => return Ok(None),
+                        },
+                    };
                     last = boundary.output;
-                    let (guest, image) = (boundary.output, standing.map(Into::into));
+                    let guest = boundary.output;
                     let position = Position::Stream { guest, boundary, source, behind, image };
                     journal.mark(target, &self.mark(position, DiskSum::default())).map(Some)
                 }

@@ -13,6 +13,7 @@ use crate::filter::{self, Boundary, Budget, OnBoundary};
 use crate::journal::Tables;
 use crate::plan::{self, Facts, Flow, Way};
 use crate::run::holes::Sparse;
+use crate::run::stream::digest_of;
 use crate::source::Source;
 use crate::source::fetched::Fetched;
 use crate::{Error, Result};
@@ -42,7 +43,7 @@ pub(crate) struct Stream {
     /// Where in the decoded bytes it begins.
     pub(crate) from: u64,
     /// Of an image with tables that is gone on with: its first bytes, and where its reader stood.
-    pub(crate) standing: Option<(Vec<u8>, Standing)>,
+    pub(crate) standing: Option<(Vec<u8>, Tables)>,
 }
 
 impl Flow<Seek, Stream> {
@@ -109,7 +110,7 @@ pub(super) fn enter_at(
     let (sums, boundaries, counted) = (Sums::default(), Boundaries::default(), Count::default());
     if source.facts().reentry {
         let standing = match tables {
-            Some(tables) => Some((front(source, tables.front)?, tables.clone().into())),
+            Some(tables) => Some((front(source, tables)?, tables.clone())),
             None => None,
         };
         counted.add(boundary.output);
@@ -151,14 +152,22 @@ pub(super) fn enter_at(
     Ok(Stream { source, reader, counted, boundaries, sums, from, standing: None })
 }
 
-/// The first bytes of a source.
-fn front(source: &Arc<dyn Source>, bytes: u64) -> Result<Vec<u8>> {
+/// The first bytes of a source, by which the tables are known. This reading ends behind them, so no checksum judges it: the bytes
+/// must be those that the first run has read and hashed with all the rest.
+fn front(source: &Arc<dyn Source>, tables: &Tables) -> Result<Vec<u8>> {
     let name = &source.facts().name;
     let stream = source.stream(0)?;
     let mut front = Vec::new();
+    let bytes = tables.front;
     let read = apart(|| stream.take(bytes.min(Standing::FRONT)).read_to_end(&mut front))?;
     read.map_err(|e| Error::io(format!("cannot read the first bytes of {name}"), e))?;
-    Ok(front)
+    if front.len() as u64 == bytes && digest_of(&front) == tables.digest {
+        return Ok(front);
+    }
+    let what = format!(
+        "the first {bytes} bytes of {name} are not those that an earlier run has read; now all of it is read anew"
+    );
+    Err(Error::failed(what).of_another_version())
 }
 
 /// `room`: the bytes of a target that is a device.
@@ -331,4 +340,59 @@ fn head_of(bytes: &dyn ReadAt, name: &str) -> Result<Vec<u8>> {
         .read_exact_at(&mut head, 0)
         .map_err(|e| Error::io(format!("cannot read the first bytes of {name}"), e))?;
     Ok(head)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::SourceFacts;
+
+    /// A registry that may give other bytes each time.
+    struct Given(SourceFacts, Vec<u8>);
+
+    impl Source for Given {
+        fn facts(&self) -> &SourceFacts {
+            &self.0
+        }
+        fn read_at(&self) -> Option<Arc<dyn ReadAt>> {
+            None
+        }
+        fn stream(&self, _: u64) -> Result<Box<dyn Read + Send>> {
+            Ok(Box::new(std::io::Cursor::new(self.1.clone())))
+        }
+    }
+
+    fn given(bytes: &[u8]) -> Arc<dyn Source> {
+        let facts = SourceFacts {
+            name: "docker://h/os:1".into(),
+            size: None,
+            seekable: false,
+            remote: false,
+            plain: false,
+            reentry: true,
+            identity: None,
+        };
+        Arc::new(Given(facts, bytes.to_vec()))
+    }
+
+    #[test]
+    fn tables_that_are_asked_for_once_more_are_those_that_the_first_run_has_read() {
+        let bytes: Vec<u8> = (0..200_000_u32).map(|i| (i % 251) as u8).collect();
+        let standing = Standing { front: 100_000, at: 150_000, pending: vec![] };
+        let tables = Tables::new(standing, digest_of(&bytes[..100_000]));
+        assert_eq!(front(&given(&bytes), &tables).unwrap(), &bytes[..100_000]);
+        let mut behind = bytes.clone();
+        behind[100_000] ^= 1;
+        assert!(front(&given(&behind), &tables).is_ok(), "the rest is hashed where it is read");
+        for at in [0, 50_000, 99_999] {
+            let mut lied = bytes.clone();
+            lied[at] ^= 1;
+            let e = front(&given(&lied), &tables).unwrap_err();
+            assert!(!e.may_go_on() && e.kind() == crate::ErrorKind::Failed, "all is read anew: {e}");
+            assert!(e.to_string().contains("not those that an earlier run has read"), "{e}");
+        }
+        assert!(front(&given(&bytes[..99_999]), &tables).is_err(), "fewer bytes");
+        let long = Tables { front: u64::MAX, ..tables };
+        assert!(front(&given(&bytes), &long).is_err(), "a journal that makes no sense");
+    }
 }

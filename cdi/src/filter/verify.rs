@@ -13,7 +13,8 @@
 //! ```
 //!
 //! At T, the first place behind the boundary, the sum has to be that of the earlier run: else what was decoded before the boundary
-//! was made of other bytes than those that are summed.
+//! was made of other bytes than those that are summed. Before T a run that goes on keeps no sum but that at S, so it leaves no mark
+//! that would make T forgotten.
 
 use crate::{Detail, Error, Result};
 use sha2::Digest as _;
@@ -217,8 +218,12 @@ impl<R: Read> Verify<R> {
         if self.known.take() == self.sum() {
             return Ok(());
         }
+        Err(self.differs())
+    }
+
+    fn differs(&self) -> io::Error {
         let what = format!("the bytes before byte {} are not those that an earlier run has read", self.at);
-        Err(Error::of_bytes(what).with_detail(Detail::Checksum).into())
+        Error::of_bytes(what).with_detail(Detail::Checksum).into()
     }
 
     fn compare(&mut self) -> io::Result<usize> {
@@ -250,6 +255,10 @@ impl<R: Read> Read for Verify<R> {
             State::Right | State::Wrong(_) => 0,
             _ => self.inner.read(&mut out[..most])?,
         };
+        if n == 0 && self.known.is_some() {
+            // The earlier run has read more than there is, so something else.
+            return Err(self.differs());
+        }
         match &mut self.state {
             _ if n == 0 => return self.compare(),
             State::Sha256(hash) => hash.update(&out[..n]),
@@ -258,7 +267,8 @@ impl<R: Read> Read for Verify<R> {
         }
         self.at = self.at.saturating_add(n as u64);
         self.compare_with_known()?;
-        if self.at - self.noted >= APART {
+        // A mark with sums of this run must not take the place of the earlier one before that was compared.
+        if self.known.is_none() && self.at - self.noted >= APART {
             self.note();
         }
         Ok(n)
@@ -344,6 +354,48 @@ mod tests {
             }
             let odd = SumAt { at: 3, state: "00".to_owned() };
             assert!(Verify::after(&b""[..], expected, &odd).is_err());
+        }
+    }
+
+    /// A run that is killed before it has come to the earlier one's sum must leave no mark with sums of its own.
+    #[test]
+    fn a_run_that_goes_on_keeps_no_sum_before_it_has_met_that_of_the_earlier_one() {
+        let bytes: Vec<u8> = (0..5 * APART).map(|i| (i % 251) as u8).collect();
+        let expected: Digest = hex::encode(Sha256::digest(&bytes)).parse().unwrap();
+        let met = 3 * APART + 77;
+        let sum_of = |len: u64| {
+            let mut verify = Verify::new(&bytes[..], expected);
+            io::copy(&mut verify.by_ref().take(len), &mut io::sink()).unwrap();
+            verify.sum().unwrap()
+        };
+        let (before, known, sums) = (sum_of(1000), sum_of(met), Sums::default());
+        let verify = Verify::after(&bytes[1000..], expected, &before).unwrap();
+        let mut verify = verify.knowing(Some(&known)).noting(&sums);
+        io::copy(&mut verify.by_ref().take(met - 1001), &mut io::sink()).unwrap();
+        assert_eq!(sums.first_behind(1001), None, "killed here, it leaves the mark of the first run");
+        verify.read_to_end(&mut vec![]).unwrap();
+        assert_eq!(sums.first_behind(1001), Some(known));
+        assert_eq!(sums.last_before(met - 1), Some(before));
+    }
+
+    /// Else what the earlier run has decoded behind the first sum would be compared with nothing.
+    #[test]
+    fn a_sum_of_an_earlier_run_that_is_never_met_is_an_error() {
+        let bytes = vec![7; 5000];
+        let expected: Digest = hex::encode(Sha256::digest(&bytes)).parse().unwrap();
+        let longer = [&bytes[..4000], &[8; 3000]].concat();
+        let sum_of = |len: u64| {
+            let mut verify = Verify::new(&longer[..], expected);
+            io::copy(&mut verify.by_ref().take(len), &mut io::sink()).unwrap();
+            verify.sum().unwrap()
+        };
+        let after = || Verify::after(&bytes[3000..], expected, &sum_of(3000)).unwrap();
+        after().knowing(Some(&sum_of(4000))).read_to_end(&mut vec![]).unwrap();
+        let mut verify = after().knowing(Some(&sum_of(6000)));
+        for _ in 0..2 {
+            let e = Error::io("reading", verify.read_to_end(&mut vec![]).unwrap_err());
+            assert!(e.to_string().contains("that an earlier run has read"), "{e}");
+            assert_eq!(e.detail(), Some(&Detail::Checksum));
         }
     }
 

@@ -25,6 +25,10 @@ pub fn version(
     places: Arc<Places>,
     ready: impl FnOnce(&Reach) -> Result<()>,
 ) -> Result<String> {
+    // Before anything else: what an import would want of them is not what is wrong with a poll.
+    if matches!(source, Source::Mounted(_) | Source::Blank | Source::Upload(_) | Source::Clone(_)) {
+        return Err(nameless());
+    }
     let job = Import {
         source: source.clone(),
         target: Target::File(PathBuf::new()),
@@ -48,8 +52,11 @@ pub fn version(
             })?;
             Ok(format!("sha256:{}", hex::encode(Sha256::digest(said.as_bytes()))))
         }
-        Named::Stdin | Named::Path(_) | Named::Blank(_) | Named::Upload(_) => Err(Error::refused(
-            "only images of registries and files of servers have versions that can be told apart",
-        )),
+        Named::Stdin | Named::Path(_) | Named::Blank(_) | Named::Upload(_) => Err(nameless()),
     }
+}
+
+/// The source has no version.
+fn nameless() -> Error {
+    Error::refused("only images of registries and files of servers have versions that can be told apart")
 }

@@ -109,23 +109,25 @@ pub enum Position {
 pub struct Tables {
     /// Bytes of the image in front, by which its tables are known.
     pub front: u64,
+    /// The SHA-256 of these bytes in hex, as the run read them that the tables were first made of. A later run asks for them once
+    /// more, and nothing else would show that they are the same. A journal without it is not gone on with.
+    pub digest: String,
     /// Everything before this byte of the image is done.
     pub at: u64,
     /// Data behind it that is known: guest offset, bytes, offset in the image.
     pub pending: Vec<(u64, u64, u64)>,
 }
 
-impl From<Standing> for Tables {
-    fn from(standing: Standing) -> Tables {
+impl Tables {
+    /// `digest`: that of the bytes in front.
+    pub fn new(standing: Standing, digest: String) -> Tables {
         let Standing { front, at, pending } = standing;
-        Tables { front, at, pending }
+        Tables { front, digest, at, pending }
     }
-}
 
-impl From<Tables> for Standing {
-    fn from(tables: Tables) -> Standing {
-        let Tables { front, at, pending } = tables;
-        Standing { front, at, pending }
+    /// Where the reader stood.
+    pub fn standing(&self) -> Standing {
+        Standing { front: self.front, at: self.at, pending: self.pending.clone() }
     }
 }
 
@@ -308,4 +310,20 @@ fn read(folder: &dyn Folder, name: &OsStr, partial: &str) -> std::io::Result<Ear
 #[derive(Deserialize)]
 struct Version {
     journal: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_whose_tables_have_no_digest_is_not_gone_on_with() {
+        let standing = Standing { front: 262_144, at: 4 << 20, pending: vec![(0, 65536, 4 << 20)] };
+        let tables = Tables::new(standing.clone(), "00ff".to_owned());
+        assert_eq!(tables.standing(), standing);
+        let text = serde_json::to_string(&tables).unwrap();
+        assert_eq!(serde_json::from_str::<Tables>(&text).unwrap(), tables);
+        let older = text.replace(r#""digest":"00ff","#, "");
+        assert!(older != text && serde_json::from_str::<Tables>(&older).is_err(), "{older}");
+    }
 }

@@ -1,11 +1,15 @@
 //! The producer for streams: pieces of the file are pushed through a [`StreamImage`] as they arrive; what is not
 //! understood yet waits in the spool, and is placed at the end.
+//!
+//! A later run asks for header and tables once more, apart from the rest: [`Standings`] hashes them as they pass here, where they are
+//! bytes of the stream that is checked as a whole, so that the journal can say which they were.
 
 use super::engine::Feed;
 use super::job::{Cut, Job, Reached, Span, cut};
 use crate::spool::Spool;
 use crate::{Error, Result};
 use disk_format::{Data, ReadAt, Standing, StreamImage};
+use sha2::{Digest as _, Sha256};
 use std::collections::VecDeque;
 use std::io::Read;
 use std::sync::{Mutex, PoisonError};
@@ -25,6 +29,23 @@ pub(crate) struct Arrived {
 pub(crate) struct Standings {
     is_wanted: bool,
     list: Mutex<VecDeque<Standing>>,
+    front: Mutex<Front>,
+    /// The image was begun by an earlier run.
+    is_later: bool,
+}
+
+/// The bytes in front as they pass, once.
+#[derive(Debug, Default)]
+struct Front {
+    hash: Sha256,
+    at: u64,
+    /// How many they are, and their digest.
+    whole: Option<(u64, String)>,
+}
+
+/// The digest of bytes in front, as a journal keeps it.
+pub(crate) fn digest_of(front: &[u8]) -> String {
+    hex::encode(Sha256::digest(front))
 }
 
 /// Bytes of the stream between two places, and how many are kept: of more, every second one goes.
@@ -35,6 +56,43 @@ impl Standings {
     /// Kept where a journal wants them.
     pub(crate) fn wanted(is_wanted: bool) -> Standings {
         Standings { is_wanted, ..Standings::default() }
+    }
+
+    /// The same in a run that goes on, which was given so many bytes in front, of this digest.
+    pub(crate) fn later(self, front: u64, digest: String) -> Standings {
+        let whole = Some((front, digest));
+        Standings { front: Mutex::new(Front { whole, ..Front::default() }), is_later: true, ..self }
+    }
+
+    /// A piece passes. `front`: how many bytes in front there are.
+    fn pass(&self, front: Option<u64>, base: u64, bytes: &[u8]) {
+        let Some(front) = front.filter(|&front| self.is_wanted && front <= Standing::FRONT) else { return };
+        let mut sum = self.front.lock().unwrap_or_else(PoisonError::into_inner);
+        let end = base.saturating_add(bytes.len() as u64).min(front);
+        let index = |at: u64| at.checked_sub(base).and_then(|at| usize::try_from(at).ok());
+        let new = index(sum.at).zip(index(end)).and_then(|(from, to)| bytes.get(from..to));
+        let Some(new) = new.filter(|_| sum.whole.is_none()) else { return };
+        sum.hash.update(new);
+        sum.at = end;
+        if sum.at == front {
+            sum.whole = Some((front, hex::encode(sum.hash.finalize_reset())));
+        }
+    }
+
+    /// The digest of so many bytes in front, where they have passed.
+    pub(crate) fn digest(&self, front: u64) -> Option<String> {
+        let sum = self.front.lock().unwrap_or_else(PoisonError::into_inner);
+        sum.whole.as_ref().filter(|(bytes, _)| *bytes == front).map(|(_, digest)| digest.clone())
+    }
+
+    /// What the image says of a piece makes no sense. Where an earlier run has begun it, the two do not fit together: what that one
+    /// left would lead to the same end again, so nothing of it is kept.
+    fn judged(&self, e: Error) -> Error {
+        if !self.is_later {
+            return e;
+        }
+        let what = "what an earlier run has read does not fit to what is read now, and all is read anew";
+        Error::reading(what, std::io::Error::other(e.to_string())).of_another_version()
     }
 
     fn note(&self, image: &dyn StreamImage, at: u64) {
@@ -80,13 +138,15 @@ pub(crate) fn arrive(
         job.bytes.append(&mut carry);
         let want = job.bytes.len() + piece.max(image.lookback() + 1);
         let last = read_up_to(reader, &mut job.bytes, want)?;
-        let pushed = image.push(base, &job.bytes, last)?;
+        let pushed = image.push(base, &job.bytes, last).map_err(|e| standings.judged(e.into()))?;
+        standings.pass(image.front(), base, &job.bytes);
         for range in pushed.spool {
             spool.put(range.start, part(&job.bytes, base, &range)?)?;
         }
         standings.note(image, pushed.keep_from);
         let end = base + job.bytes.len() as u64;
-        carry.extend_from_slice(part(&job.bytes, base, &(pushed.keep_from..end))?);
+        let kept = part(&job.bytes, base, &(pushed.keep_from..end)).map_err(|e| standings.judged(e))?;
+        carry.extend_from_slice(kept);
         job.spans = vec![Span { file: base, at: 0, len: job.bytes.len() }];
         job.guest = base..end;
         job.extents = pushed.extents;
@@ -130,4 +190,53 @@ fn part<'b>(bytes: &'b [u8], base: u64, range: &std::ops::Range<u64>) -> Result<
         .zip(index(range.end))
         .and_then(|(from, to)| bytes.get(from..to))
         .ok_or_else(|| Error::failed("the image reader asked for bytes outside the piece it was given"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_in_front_are_hashed_once_however_they_pass() {
+        let bytes: Vec<u8> = (0..5000_u32).map(|i| (i % 251) as u8).collect();
+        let push = |standings: &Standings, from: usize, to: usize| {
+            standings.pass(Some(3000), from as u64, &bytes[from..to]);
+        };
+        // In parts, in one, with bytes that come again, and with more behind them.
+        for cuts in [&[(0, 1000), (1000, 3000)][..], &[(0, 5000)], &[(0, 2000), (500, 2500), (2400, 4000)]] {
+            let standings = Standings::wanted(true);
+            standings.pass(None, 0, &bytes[..100]);
+            assert_eq!(standings.digest(3000), None);
+            cuts.iter().for_each(|&(from, to)| push(&standings, from, to));
+            push(&standings, 4000, 5000);
+            assert_eq!(standings.digest(3000), Some(digest_of(&bytes[..3000])), "{cuts:?}");
+            assert_eq!(standings.digest(2999), None, "of others nothing is known");
+        }
+        let holed = Standings::wanted(true);
+        push(&holed, 0, 1000);
+        push(&holed, 2000, 3000);
+        assert_eq!(holed.digest(3000), None);
+        let unwanted = Standings::wanted(false);
+        push(&unwanted, 0, 5000);
+        assert_eq!(unwanted.digest(3000), None);
+    }
+
+    #[test]
+    fn a_run_that_goes_on_has_the_digest_of_the_first_and_its_odd_images_are_read_anew() {
+        let e = || Error::refused("an L2 table overlaps data");
+        let first = Standings::wanted(true);
+        assert!(
+            first.judged(e()).kind() == crate::ErrorKind::Refused
+                && first.judged(e()).to_string() == e().to_string()
+        );
+        let later = Standings::wanted(true).later(3000, "digest of the first".to_owned());
+        later.pass(Some(3000), 2000, &[7; 2000]);
+        assert_eq!(later.digest(3000).as_deref(), Some("digest of the first"));
+        let judged = later.judged(Error::failed("the image reader asked for bytes outside the piece"));
+        assert!(!judged.may_go_on() && judged.kind() == crate::ErrorKind::Failed, "{judged}");
+        assert!(
+            later.judged(e()).chain().contains("read anew"),
+            "a refusal is not the end: the other run may have read it wrong"
+        );
+    }
 }

@@ -36,15 +36,31 @@ impl Slow {
         Slow { _registry: registry, proxy, layer: digest(layer), length: layer.len() as u64 }
     }
 
-    /// Kills a pod behind a mark at [`REACHED`].
-    fn killed(&self, volume: &Path) {
+    /// Kills a pod behind a mark at this byte of the disk.
+    fn killed(&self, volume: &Path, at: u64) {
         let pod = Pod::start(&job_of(&self.proxy.address(), volume));
         let until = Instant::now() + PATIENCE;
-        while reached(volume).is_none_or(|done| done < REACHED) {
+        while reached(volume).is_none_or(|done| done < at) {
             assert!(Instant::now() < until, "no mark: {:?}", names(volume));
             std::thread::sleep(Duration::from_millis(10));
         }
         drop(pod);
+    }
+
+    /// Gives the first pod the layer as it is, and the second one another byte here: it is found out, and all is read anew.
+    #[track_caller]
+    fn lies_at(&self, byte: u64, bytes: &[u8]) {
+        let volume = tempfile::tempdir().expect("a folder");
+        self.killed(volume.path(), REACHED);
+        self.proxy.set(vec![Fault::blobs(What::Corrupt(byte))]);
+        let mut pod = Pod::start(&job_of(&self.proxy.address(), volume.path()));
+        let waits = pod.reports(|report| report.stage == Stage::Waiting);
+        assert!(waits.message.contains("read anew"), "{waits:?}");
+        assert_eq!(reached(volume.path()), None, "nothing of the two is gone on with");
+        self.proxy.set(vec![]);
+        let report = pod.wait().done();
+        assert_eq!(report.resumed, 0, "{report:?}");
+        assert!(std::fs::read(disk(volume.path())).expect("the disk") == bytes);
     }
 
     /// The ranges of the layer that were asked for.
@@ -59,37 +75,48 @@ fn reached(volume: &Path) -> Option<u64> {
 }
 
 /// Compressed in pieces of their own, as our builder does it.
-fn pieces(tar: &[u8], pack: fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
-    tar.chunks(2 << 20).flat_map(pack).collect()
+fn pieces(tar: &[u8], mib: usize, pack: fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
+    tar.chunks(mib << 20).flat_map(pack).collect()
 }
 
 fn zstd(bytes: &[u8]) -> Vec<u8> {
     zstd::encode_all(bytes, 1).expect("memory takes what is written")
 }
 
+/// A raw disk as a qcow2.
+fn as_qcow2(bytes: &[u8]) -> Vec<u8> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let raw = folder.path().join("disk.raw");
+    std::fs::write(&raw, bytes).expect("it can be written");
+    std::fs::read(qemu_convert("-O qcow2", &raw, &folder.path().join("disk.qcow2"))).expect("it was made")
+}
+
 #[test]
 fn a_pod_that_is_killed_is_gone_on_with_inside_the_layer() {
-    let folder = tempfile::tempdir().unwrap();
     let bytes = Noise::new(21).bytes(SIZE);
-    let raw = folder.path().join("disk.raw");
-    std::fs::write(&raw, &bytes).unwrap();
-    let qcow2 = std::fs::read(qemu_convert("-O qcow2", &raw, &folder.path().join("disk.qcow2"))).unwrap();
     let of = |disk: &[u8]| Tar::default().file("disk/disk.img", disk).end();
+    let qcow2 = as_qcow2(&bytes);
+    // Places of the disk are not those of the tar.
+    let before = Noise::new(25).bytes(700_001);
+    let behind = Tar::default().file("etc/notes", &before).file("disk/disk.img", &qcow2).end();
     let (tar, qcow2) = (of(&bytes), of(&qcow2));
-    for (media_type, layer) in [
-        (LAYER, tar.clone()),
-        (LAYER_GZIP, pieces(&tar, gzip)),
-        (LAYER_ZSTD, pieces(&tar, zstd)),
-        (LAYER_ZSTD, pieces(&qcow2, zstd)),
+    for (media_type, layer, at) in [
+        (LAYER, tar.clone(), REACHED),
+        (LAYER_GZIP, pieces(&tar, 2, gzip), REACHED),
+        (LAYER_ZSTD, pieces(&tar, 2, zstd), REACHED),
+        (LAYER_ZSTD, pieces(&qcow2, 2, zstd), REACHED),
+        // Units that are longer than what is looked at at a time.
+        (LAYER_ZSTD, pieces(&behind, 3, zstd), REACHED),
+        (LAYER_GZIP, pieces(&behind, 16, gzip), 8 << 20),
     ] {
         let registry = Slow::start(media_type, &layer);
         let volume = tempfile::tempdir().unwrap();
-        registry.killed(volume.path());
+        registry.killed(volume.path(), at);
         let mark = reached(volume.path()).expect("a mark stays");
         let before = registry.asked().len();
         registry.proxy.set(vec![]);
         let report = Pod::run(&job_of(&registry.proxy.address(), volume.path())).done();
-        assert!(report.resumed + (1 << 20) >= REACHED, "{media_type}: {report:?}");
+        assert!(report.resumed + (1 << 20) >= at, "{media_type}: {report:?}");
         assert!(std::fs::read(disk(volume.path())).unwrap() == bytes, "{media_type}");
         assert_eq!(names(volume.path()), ["disk.img"]);
         // Noise does not shrink, so places of the disk are about those of the layer. What is asked for of the bytes before the mark is
@@ -129,15 +156,16 @@ fn a_registry_that_lies_to_the_second_pod_is_found_out_and_all_is_read_anew() {
     let bytes = Noise::new(23).bytes(SIZE);
     let layer = Tar::default().file("disk/disk.img", &bytes).end();
     let registry = Slow::start(LAYER, &layer);
-    let volume = tempfile::tempdir().unwrap();
-    registry.killed(volume.path());
-    registry.proxy.set(vec![Fault::blobs(What::Corrupt(registry.length - (2 << 20)))]);
-    let mut pod = Pod::start(&job_of(&registry.proxy.address(), volume.path()));
-    let waits = pod.reports(|report| report.stage == Stage::Waiting);
-    assert!(waits.message.contains("read anew"), "{waits:?}");
-    assert_eq!(reached(volume.path()), None, "nothing of the two is gone on with");
-    registry.proxy.set(vec![]);
-    let report = pod.wait().done();
-    assert_eq!(report.resumed, 0, "{report:?}");
-    assert!(std::fs::read(disk(volume.path())).unwrap() == bytes);
+    registry.lies_at(registry.length - (2 << 20), &bytes);
+}
+
+/// Header and tables are asked for once more, by a reading that ends before the digest of the layer is known.
+#[test]
+fn a_registry_that_lies_to_the_second_pod_about_the_tables_is_found_out_too() {
+    let bytes = Noise::new(24).bytes(SIZE);
+    let qcow2 = as_qcow2(&bytes);
+    let registry = Slow::start(LAYER, &Tar::default().file("disk/disk.img", &qcow2).end());
+    let l1 = u64::from_be_bytes(qcow2[40..48].try_into().unwrap());
+    // In the cluster of the L1 table, far behind its few entries: no reader would stumble over it.
+    registry.lies_at(512 + l1 + 60_000, &bytes);
 }

@@ -139,7 +139,8 @@ impl Body {
             self.l1_passed(&mut piece.out)?;
         }
         while let Step::On = self.step(&mut piece)? {}
-        piece.out.keep_from = self.at.min(self.next_pending().unwrap_or(u64::MAX));
+        // A reader that goes on may stand behind the piece: all of it has passed.
+        piece.out.keep_from = self.at.min(self.next_pending().unwrap_or(u64::MAX)).min(end);
         if last {
             self.end(end)?;
             piece.out.keep_from = end;

@@ -83,6 +83,10 @@ impl StreamImage for Qcow2Stream {
         }
     }
 
+    fn front(&self) -> Option<u64> {
+        self.body.as_ref().map(|body| body.front())
+    }
+
     fn standing(&self) -> Option<Standing> {
         self.body.as_ref()?.standing()
     }

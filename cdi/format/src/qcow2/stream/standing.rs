@@ -14,7 +14,7 @@ impl Body {
         if !is_known || self.has_packed || self.pending.len() > Standing::MOST {
             return None;
         }
-        let front = self.fixed.iter().map(|fixed| fixed.clusters.end).max().unwrap_or(0);
+        let front = self.front();
         let at = self.at.min(self.pending.next_at().unwrap_or(u64::MAX));
         let in_file = |extent: &Extent| match extent.data {
             Data::Raw { at } => Some((extent.guest, extent.len, at)),
@@ -23,6 +23,11 @@ impl Body {
         let mut pending = self.pending.iter().map(in_file).collect::<Option<Vec<_>>>()?;
         pending.sort_unstable_by_key(|&(_, _, at)| at);
         (front <= Standing::FRONT && front <= at).then_some(Standing { front, at, pending })
+    }
+
+    /// The end of what the header names.
+    pub(super) fn front(&self) -> u64 {
+        self.fixed.iter().map(|fixed| fixed.clusters.end).max().unwrap_or(0)
     }
 
     pub(super) fn go_on(&mut self, standing: &Standing) -> Result<()> {
