@@ -1,10 +1,14 @@
-//! What this node gives to VMIs with CPUs of their own: whether its kubelet gives whole CPUs, and its kernel real time.
+//! What this node gives to VMIs with CPUs of their own: whether its kubelet gives whole CPUs and which, and its kernel real time.
+//!
+//! Which CPUs are a container's own, the kubelet alone knows. A process may narrow the list that the kernel has of it
+//! (`sched_setaffinity`), to as many CPUs as it likes of those that all share.
 #![expect(
     clippy::disallowed_methods,
     reason = "small files of the kernel's and the kubelet's, read on a thread apart"
 )]
 
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
@@ -37,6 +41,14 @@ impl Cpus {
     }
 }
 
+/// The CPUs that the kubelet has given to one container alone; nothing where it has given it none. `kubelet`: its folder.
+pub(crate) fn given(kubelet: &Path, pod: &str, container: &str) -> Option<BTreeSet<u32>> {
+    let state = read(&kubelet.join(STATE)).filter(|state| is_static(state))?;
+    let state: Value = serde_json::from_str(&state).ok()?;
+    let list = state.get("entries")?.get(pod)?.get(container)?.as_str()?;
+    api::cpus::read(list).filter(|cpus| !cpus.is_empty())
+}
+
 fn is_static(state: &str) -> bool {
     let state: Option<Value> = serde_json::from_str(state).ok();
     state.is_some_and(|state| state["policyName"] == "static")
@@ -63,5 +75,24 @@ mod tests {
         assert!(manager(r#"{"policyName":"static","defaultCpuSet":"0-1","checksum":1}"#));
         assert!(!manager(r#"{"policyName":"none","defaultCpuSet":"","checksum":1}"#));
         assert!(!manager("static"));
+    }
+
+    #[test]
+    fn the_kubelet_says_which_cpus_are_a_containers_own() {
+        let kubelet = tempfile::tempdir().unwrap();
+        let says = |policy: &str, pod: &str, container: &str| {
+            let state = serde_json::json!({
+                "policyName": policy, "defaultCpuSet": "0,4-7", "checksum": 1,
+                "entries": {"uid": {"compute": "1-3", "empty": "", "odd": "all"}},
+            });
+            std::fs::write(kubelet.path().join(STATE), state.to_string()).unwrap();
+            given(kubelet.path(), pod, container)
+        };
+        assert_eq!(given(kubelet.path(), "uid", "compute"), None, "there is no file");
+        assert_eq!(says("static", "uid", "compute"), Some(BTreeSet::from([1, 2, 3])));
+        assert_eq!(says("none", "uid", "compute"), None, "what an older kubelet left there");
+        for (pod, container) in [("other", "compute"), ("uid", "log"), ("uid", "empty"), ("uid", "odd")] {
+            assert_eq!(says("static", pod, container), None, "{pod} {container}");
+        }
     }
 }

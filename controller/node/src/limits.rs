@@ -7,51 +7,117 @@
 //! | `cpu.realtime` | the priority of real-time threads | [`PRIORITY`], for a launcher with CPUs of its own alone |
 //!
 //! A thread with real-time priority keeps all others from its CPU. So nobody has one on CPUs that others share, whatever the
-//! VMI says: which CPUs the launcher has, the kernel says.
+//! VMI says, and whatever the process shows: it may narrow its own list of CPUs, and any container of the pod may listen in
+//! the launcher's place. So the kubelet says which CPUs are the launcher's own, and the kernel says that the process has just
+//! these, and is in the very container that they were given to: out of its CPUs (a cpuset) no process of it comes.
 
+use crate::cpu;
 use crate::error::{Error, Result};
-use crate::pod::Process;
+use crate::pod::layout::COMPUTE;
+use crate::pod::{Pod, Process};
 use api::machine::Machine;
 use rustix::process::Resource;
+use std::collections::BTreeSet;
+use std::path::Path;
 
 /// Memory that is locked beside the guest's.
 const BESIDE: u64 = 1 << 30;
 /// What vCPUs need: more than any thread without real time, less than all others with it.
 const PRIORITY: u64 = 1;
 
-/// Raises what a VMI needs raised.
-pub(crate) fn raise(machine: &Machine, process: &Process) -> Result<()> {
+/// Raises what a VMI needs raised. `kubelet`: its folder.
+pub(crate) fn raise(machine: &Machine, process: &Process, pod: &Pod, kubelet: &Path) -> Result<()> {
     if machine.memory.locked {
         process.raise(Resource::Memlock, machine.memory.guest.saturating_add(BESIDE))?;
     }
     if !machine.cpu.realtime.is_empty() {
-        let cpus = process.cpus()?;
-        if !are_own(cpus.len(), machine.cpu.own()) {
-            return Err(Error::failed(format!(
-                "domain.cpu.realtime: the launcher has the CPUs {}, and {} of its own were asked for: the kubelet of this node \
-                 has given it none (its CPU manager must have the policy static, and the pod the class Guaranteed)",
-                api::cpus::write(cpus),
-                machine.cpu.own()
-            )));
-        }
+        is_the_launchers(process, pod)?;
+        has_its_own(process, &pod.metadata.uid, kubelet, machine.cpu.own())?;
         process.raise(Resource::Rtprio, PRIORITY)?;
     }
     Ok(())
 }
 
-/// A launcher with as many CPUs as it asked for has them for itself: the kubelet lets all others have the rest.
-fn are_own(has: usize, asked: u32) -> bool {
-    u32::try_from(has).is_ok_and(|has| has == asked && asked > 0)
+/// Refuses a process of another container of the pod, which has the CPUs that all share.
+fn is_the_launchers(process: &Process, pod: &Pod) -> Result<()> {
+    let id = pod.container_id(COMPUTE).ok_or_else(|| {
+        Error::failed(format!(
+            "domain.cpu.realtime: the status of the pod {} does not say yet which container is '{COMPUTE}'; it is tried again",
+            pod.metadata.name
+        ))
+    })?;
+    process.is_of_container(&pod.metadata.uid, id)
+}
+
+/// Refuses a process with other CPUs than those that the kubelet has given to the launcher alone.
+fn has_its_own(process: &Process, pod: &str, kubelet: &Path, asked: u32) -> Result<()> {
+    let (has, given) = (process.cpus()?, cpu::given(kubelet, pod, COMPUTE));
+    if are_own(&has, given.as_ref(), asked) {
+        return Ok(());
+    }
+    let given = given.map_or_else(|| "none".to_owned(), api::cpus::write);
+    Err(Error::failed(format!(
+        "domain.cpu.realtime: the launcher runs on the CPUs {}, {asked} of its own were asked for, and the kubelet of this node \
+         has given it these: {given} (its CPU manager must have the policy static, and the pod the class Guaranteed)",
+        api::cpus::write(has),
+    )))
+}
+
+/// A launcher on just the CPUs that the kubelet has given to it, as many as it asked for, has them for itself.
+fn are_own(has: &BTreeSet<u32>, given: Option<&BTreeSet<u32>>, asked: u32) -> bool {
+    given == Some(has) && asked > 0 && u32::try_from(has.len()).is_ok_and(|has| has == asked)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
+
+    const UID: &str = "5d307ca9-b3ef-428c-8861-06e72d69f223";
 
     #[test]
     fn shared_cpus_are_not_a_launchers_own() {
-        assert!(are_own(3, 3));
-        assert!(!are_own(8, 3), "all of the node's, and others have them too");
-        assert!(!are_own(0, 0) && !are_own(2, 3));
+        let set = |list: &str| api::cpus::read(list).unwrap();
+        let own =
+            |has: &str, given: Option<&str>, asked: u32| are_own(&set(has), given.map(set).as_ref(), asked);
+        assert!(own("1-3", Some("1-3"), 3));
+        assert!(!own("1-3", None, 3), "it narrowed its own list to as many as it asked for");
+        assert!(!own("4-6", Some("1-3"), 3), "as many, of others");
+        assert!(!own("1-2", Some("1-3"), 3) && !own("1-2", Some("1-3"), 2));
+        assert!(!own("0-7", Some("1-3"), 3), "all of the node's, and others have them too");
+        assert!(!own("1-3", Some("1-3"), 2) && !own("", Some(""), 0));
+    }
+
+    #[test]
+    fn the_kubelet_says_which_cpus_are_a_launchers_own() {
+        let kubelet = tempfile::tempdir().unwrap();
+        let process = Process::of(std::process::id()).unwrap();
+        let has = process.cpus().unwrap();
+        let asked = u32::try_from(has.len()).unwrap();
+        let check = || has_its_own(&process, UID, kubelet.path(), asked);
+        let said = check().unwrap_err().to_string();
+        assert!(said.contains("has given it these: none"), "{said}");
+        let gives = |pod: &str| {
+            let cpus = api::cpus::write(has.clone());
+            let state = json!({"policyName": "static", "entries": {pod: {"compute": cpus}}});
+            std::fs::write(kubelet.path().join("cpu_manager_state"), state.to_string()).unwrap();
+        };
+        gives("of another pod");
+        assert!(check().is_err());
+        gives(UID);
+        check().unwrap();
+    }
+
+    #[test]
+    fn a_process_of_another_container_is_not_the_launcher() {
+        let process = Process::of(std::process::id()).unwrap();
+        let pod = |id: &str| {
+            let statuses = json!([{"name": "compute", "containerID": id}]);
+            let pod =
+                json!({"metadata": {"name": "p", "uid": UID}, "status": {"containerStatuses": statuses}});
+            is_the_launchers(&process, &Pod::read(&pod).unwrap()).unwrap_err().to_string()
+        };
+        assert!(pod("").contains("does not say yet which container"));
+        assert!(pod("containerd://01ab").contains("does not belong to the container 01ab"));
     }
 }

@@ -188,6 +188,47 @@ fn named_ports_alone_are_let_in() {
 }
 
 #[test]
+fn as_many_ports_as_an_interface_may_name_are_let_in() {
+    let Some((world, pod, guest)) = spaces() else { return };
+    let mut machine = machine("masquerade");
+    let most = u16::try_from(api::machine::network::MOST_PORTS).unwrap();
+    let range = |at: u16| {
+        let protocol = api::machine::network::Protocol::Tcp;
+        api::machine::network::Port { name: None, number: 2000 + 4 * at, last: 2001 + 4 * at, protocol }
+    };
+    machine.interfaces[0].ports = (0..most).map(range).collect();
+    // Once more, as after a restart of virt-handler.
+    let links = ready(&machine, &pod.process()).unwrap();
+    assert_eq!(ready(&machine, &pod.process()).unwrap(), links);
+    plug(&pod, &guest, "02:00:00:00:00:02", "10.0.2.2/24", "10.0.2.1");
+    for port in [2000, 2001 + 4 * (most - 1)] {
+        let at_guest = guest.listen(&format!("10.0.2.2:{port}"));
+        assert_eq!(heard(&at_guest, world.connect(&format!("10.99.0.2:{port}"))), ip("10.99.0.1"));
+    }
+    let beyond = pod.listen("10.99.0.2:2002");
+    assert_eq!(heard(&beyond, world.connect("10.99.0.2:2002")), ip("10.99.0.1"));
+}
+
+/// The kernel's own words come back, however many rules fail.
+#[test]
+fn a_batch_that_fails_changes_nothing_and_says_why() {
+    let Some((_world, pod, _guest)) = spaces() else { return };
+    let jump = || rules::Rule { matches: vec![], verdict: rules::Verdict::Jump("NOWHERE") };
+    let chain = rules::Chain { name: "HERE", hook: None, rules: (0..1500).map(|_| jump()).collect() };
+    let wrong = rules::Table { v6: false, chains: vec![chain] };
+    let right =
+        rules::Table { v6: false, chains: vec![rules::Chain { rules: vec![], ..wrong.chains[0].clone() }] };
+    let (failed, then) = namespace::inside(&pod.process(), || {
+        let mut socket = netlink::Socket::netfilter().unwrap();
+        let failed = netlink::rules::put(&mut socket, &wrong).unwrap_err();
+        // Answers that are left of it neither stand in the way of the next nor are taken for its own.
+        Ok((failed.kind(), netlink::rules::put(&mut socket, &right).is_ok()))
+    })
+    .unwrap();
+    assert_eq!((failed, then), (std::io::ErrorKind::NotFound, true));
+}
+
+#[test]
 fn on_a_bridge_the_guest_takes_the_pods_place() {
     let Some((world, pod, guest)) = spaces() else { return };
     let machine = machine("bridge");

@@ -10,7 +10,7 @@ use api::launcher::State;
 use futures_util::future::BoxFuture;
 use launcher_client::{Cause, Door, Pauses};
 use std::io::Read as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The node's own files, as its first process has them, and the kubelet with it. virt-handler is in the node's namespace of
@@ -69,6 +69,11 @@ impl PodFolder {
     /// Where the pod's parts are.
     pub fn layout(&self) -> &Layout {
         &self.layout
+    }
+
+    /// The kubelet's own folder, in which it keeps its pods.
+    pub(crate) fn kubelet(&self) -> PathBuf {
+        self.folder.ancestors().nth(2).map(Path::to_owned).unwrap_or_default()
     }
 
     /// Refuses a process that is not of this pod.

@@ -113,6 +113,8 @@ pub struct PodIp {
 #[allow(missing_docs)]
 pub struct ContainerStatus {
     pub name: String,
+    #[serde(rename = "containerID")]
+    pub container_id: String,
     pub state: ContainerState,
 }
 
@@ -138,6 +140,15 @@ impl Pod {
         Pod::deserialize(object).inspect_err(|e| tracing::warn!("a pod is not understood: {e}")).ok()
     }
 
+    /// The runtime's id of the container of this name, by which the kernel's groups are called; none before it was made.
+    pub fn container_id(&self, container: &str) -> Option<&str> {
+        let status = self.status.container_statuses.iter().find(|status| status.name == container)?;
+        // `containerd://ID`, `cri-o://ID`
+        let (_, id) = status.container_id.rsplit_once("://")?;
+        let is_id = !id.is_empty() && id.bytes().all(|letter| letter.is_ascii_alphanumeric());
+        is_id.then_some(id)
+    }
+
     /// How the container of this name ended, or the pod with it, if it has.
     pub fn ended(&self, container: &str) -> Option<String> {
         let status = self.status.container_statuses.iter().find(|status| status.name == container);
@@ -152,5 +163,27 @@ impl Pod {
             }
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_id_of_a_container_is_the_runtimes_without_its_name() {
+        let id = |said: &str| {
+            let statuses = serde_json::json!([
+                {"name": "sidecar", "containerID": "containerd://00"}, {"name": "compute", "containerID": said},
+            ]);
+            let pod = Pod::read(&serde_json::json!({"status": {"containerStatuses": statuses}})).unwrap();
+            pod.container_id("compute").map(str::to_owned)
+        };
+        assert_eq!(id("containerd://01ab").as_deref(), Some("01ab"));
+        assert_eq!(id("cri-o://01ab").as_deref(), Some("01ab"));
+        for odd in ["", "01ab", "containerd://", "containerd://../01ab"] {
+            assert_eq!(id(odd), None, "{odd}");
+        }
+        assert_eq!(Pod::default().container_id("compute"), None);
     }
 }

@@ -86,16 +86,28 @@ impl Process {
     /// Refuses a process that does not belong to a pod, as the kernel's groups have it.
     pub fn is_of_pod(&self, uid: &str) -> Result<()> {
         let number = self.number;
-        let mut groups = String::new();
-        let read = self.open("cgroup", OFlags::RDONLY).and_then(|fd| {
-            let read = File::from(fd).take(LONGEST).read_to_string(&mut groups);
-            read.map_err(|e| Error::io(format!("cannot see whose the process {number} is"), e))
-        });
-        read?;
-        match is_of(&groups, uid) {
+        match is_of(&self.groups()?, uid) {
             true => Ok(()),
             false => Err(Error::failed(format!("the process {number} does not belong to the pod {uid}"))),
         }
+    }
+
+    /// Refuses a process that does not belong to this very container of a pod. `id`: the runtime's, of the pod's status.
+    pub(crate) fn is_of_container(&self, uid: &str, id: &str) -> Result<()> {
+        let number = self.number;
+        match is_in(&self.groups()?, uid, id) {
+            true => Ok(()),
+            false => Err(Error::failed(format!(
+                "the process {number} does not belong to the container {id} of the pod {uid}"
+            ))),
+        }
+    }
+
+    fn groups(&self) -> Result<String> {
+        let mut groups = String::new();
+        let read = File::from(self.open("cgroup", OFlags::RDONLY)?).take(LONGEST).read_to_string(&mut groups);
+        read.map_err(|e| Error::io(format!("cannot see whose the process {} is", self.number), e))?;
+        Ok(groups)
     }
 
     /// The root that it sees, with what is mounted in it.
@@ -126,17 +138,37 @@ impl Process {
         }
     }
 
-    /// Raises a limit of the process; what it starts afterwards has it, too.
+    /// Raises a limit of the process, and lowers none; what it starts afterwards has it, too.
     pub(crate) fn raise(&self, resource: Resource, limit: u64) -> Result<()> {
-        let pid = i32::try_from(self.number).ok().and_then(Pid::from_raw);
-        let new = Rlimit { current: Some(limit), maximum: Some(limit) };
-        let set = prlimit(pid, resource, new);
-        // Who lives now has had its number all the time.
-        if !self.is_alive() {
-            return Err(gone(self.number, Errno::SRCH));
+        let number = self.number;
+        let pid = i32::try_from(number).ok().and_then(Pid::from_raw);
+        let pid = pid.filter(|_| self.is_alive()).ok_or_else(|| gone(number, Errno::SRCH))?;
+        let has = self.limit(resource)?;
+        let wanted = larger(has, limit);
+        if wanted == has {
+            return Ok(());
         }
-        set.map(drop)
-            .map_err(|e| Error::io(format!("cannot raise a limit of the process {}", self.number), e))
+        let set = prlimit(Some(pid), resource, wanted);
+        // Who lives now has had its number all the time. Otherwise it may have been another's, who keeps what it had.
+        if !self.is_alive() {
+            let undone = set.and_then(|before| prlimit(Some(pid), resource, before));
+            return Err(gone(number, undone.err().unwrap_or(Errno::SRCH)));
+        }
+        set.map(drop).map_err(|e| Error::io(format!("cannot raise a limit of the process {number}"), e))
+    }
+
+    /// A limit of the process, by what is held of it: nobody else's.
+    fn limit(&self, resource: Resource) -> Result<Rlimit> {
+        let cannot = || format!("cannot see the limits of the process {}", self.number);
+        let mut limits = String::new();
+        let file = File::from(self.open("limits", OFlags::RDONLY)?);
+        file.take(LONGEST).read_to_string(&mut limits).map_err(|e| Error::io(cannot(), e))?;
+        let name = match resource {
+            Resource::Memlock => "Max locked memory",
+            Resource::Rtprio => "Max realtime priority",
+            _ => return Err(Error::failed(cannot())),
+        };
+        said_limit(&limits, name).ok_or_else(|| Error::failed(cannot()))
     }
 
     /// The CPUs that it may run on.
@@ -220,15 +252,50 @@ mod peer {
     }
 }
 
-/// These groups are of a pod. Their names hold its uid, with `_` for `-` where systemd makes them.
-fn is_of(groups: &str, uid: &str) -> bool {
-    let other = uid.replace('-', "_");
-    let names = [format!("pod{uid}"), format!("pod{other}")];
-    let part = |part: &str| {
-        let part = part.strip_suffix(".slice").unwrap_or(part);
-        names.iter().any(|name| part == name || part.ends_with(&format!("-{name}")))
+/// What `/proc/PID/limits` says of a limit.
+fn said_limit(limits: &str, name: &str) -> Option<Rlimit> {
+    let mut words = limits.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace();
+    let mut next = || match words.next()? {
+        "unlimited" => Some(None),
+        number => number.parse().ok().map(Some),
     };
-    groups.lines().any(|line| line.splitn(3, ':').nth(2).is_some_and(|path| path.split('/').any(part)))
+    Some(Rlimit { current: next()?, maximum: next()? })
+}
+
+/// A limit that is at least so high. None is the highest.
+fn larger(has: Rlimit, limit: u64) -> Rlimit {
+    let at_least = |value: Option<u64>| value.map(|value| value.max(limit));
+    Rlimit { current: at_least(has.current), maximum: at_least(has.maximum) }
+}
+
+/// These groups are of a pod.
+fn is_of(groups: &str, uid: &str) -> bool {
+    paths(groups).any(|path| path.split('/').any(|part| is_pods(part, uid)))
+}
+
+/// These groups are of a container of a pod: the runtime makes its group in the pod's, and calls it `ID`, or, with systemd,
+/// `cri-containerd-ID.scope`, `crio-ID.scope`.
+fn is_in(groups: &str, uid: &str, id: &str) -> bool {
+    let is_containers = |part: &str| {
+        let part = part.strip_suffix(".scope").unwrap_or(part);
+        !id.is_empty() && (part == id || part.ends_with(&format!("-{id}")))
+    };
+    paths(groups).any(|path| {
+        let mut parts = path.split('/').skip_while(|part| !is_pods(part, uid)).skip(1);
+        parts.next().is_some_and(is_containers)
+    })
+}
+
+/// The paths of groups, as `/proc/PID/cgroup` lists them.
+fn paths(groups: &str) -> impl Iterator<Item = &str> {
+    groups.lines().filter_map(|line| line.splitn(3, ':').nth(2))
+}
+
+/// A group of this name is a pod's. The name holds the uid, with `_` for `-` where systemd makes it.
+fn is_pods(part: &str, uid: &str) -> bool {
+    let part = part.strip_suffix(".slice").unwrap_or(part);
+    let names = [format!("pod{uid}"), format!("pod{}", uid.replace('-', "_"))];
+    names.iter().any(|name| part == name || part.ends_with(&format!("-{name}")))
 }
 
 #[cfg(test)]

@@ -19,6 +19,55 @@ fn whose_a_process_is_the_kernels_groups_say() {
 }
 
 #[test]
+fn whose_container_a_process_is_in_the_kernels_groups_say() {
+    let of = |groups: &str| is_in(groups, UID, "01ab");
+    assert!(of(&format!("4:memory:/node1/kubepods/burstable/pod{UID}/01ab\n")));
+    let pod = format!("0::/../../kubepods-burstable-pod{}.slice", UID.replace('-', "_"));
+    assert!(
+        of(&format!("{pod}/cri-containerd-01ab.scope")) && of(&format!("{pod}/crio-01ab.scope/container"))
+    );
+    // Another container of the pod, a group that this one made, and another pod's.
+    assert!(!of(&format!("{pod}/cri-containerd-02cd.scope")) && !of(&pod));
+    assert!(!of(&format!("{pod}/cri-containerd-02cd.scope/01ab")));
+    assert!(!of(&format!("{pod}/cri-containerd-f01ab.scope")));
+    assert!(!of("0::/kubepods/pod11111111-b3ef-428c-8861-06e72d69f223/01ab"));
+    assert!(!is_in(&format!("{pod}/cri-containerd-.scope"), UID, ""));
+}
+
+#[test]
+fn a_limit_is_raised_and_never_lowered() {
+    let text = "Limit                     Soft Limit           Hard Limit           Units     \n\
+                Max locked memory         65536                unlimited            bytes     \n\
+                Max realtime priority     0                    0                    \n";
+    let limit = |current, maximum| Rlimit { current, maximum };
+    let has = said_limit(text, "Max locked memory").unwrap();
+    assert_eq!(has, limit(Some(65536), None));
+    assert_eq!(said_limit(text, "Max realtime priority"), Some(limit(Some(0), Some(0))));
+    assert_eq!(said_limit(text, "Max open files"), None);
+    assert_eq!(larger(has, 1 << 20), limit(Some(1 << 20), None));
+    assert_eq!(larger(has, 1), has);
+    assert_eq!(larger(limit(None, None), 1), limit(None, None));
+    // Of a process that has more than is asked for.
+    let mut child = Command::new("sleep").arg("600").spawn().unwrap();
+    let process = Process::of(child.id()).unwrap();
+    let before = process.limit(Resource::Memlock).unwrap();
+    assert_eq!(before, rustix::process::getrlimit(Resource::Memlock), "a child has its parent's");
+    process.raise(Resource::Memlock, 0).unwrap();
+    assert_eq!(process.limit(Resource::Memlock).unwrap(), before);
+    // And of one that has less; what it may have at most is left as it is, so that anybody may try this.
+    if before.maximum.is_none_or(|most| most >= 8192) {
+        let pid = Some(Pid::from_child(&child));
+        prlimit(pid, Resource::Memlock, limit(Some(4096), before.maximum)).unwrap();
+        process.raise(Resource::Memlock, 8192).unwrap();
+        assert_eq!(process.limit(Resource::Memlock).unwrap(), limit(Some(8192), before.maximum));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let said = process.raise(Resource::Memlock, 0).unwrap_err();
+    assert!(said.to_string().contains("not there any more"), "{said}");
+}
+
+#[test]
 fn our_own_process_is_of_no_pod() {
     let process = Process::of(std::process::id()).unwrap();
     let said = process.is_of_pod(UID).unwrap_err();

@@ -475,13 +475,15 @@ impl<C: Cluster> Keeper<C> {
         let machine = self.permitted.machine(&self.vmi)?;
         let process = process.clone().ok_or_else(|| Error::failed(NOT_SEEN))?;
         let (vmi, place, findings) = (self.vmi.clone(), place.clone(), self.node.findings.clone());
+        // The newest picture of the pod: its containers are said after the pod is.
+        let pod = self.pod.clone().unwrap_or_default();
         let prepare = move || -> Result<volumes::Ready> {
             place.owns(&process)?;
             let root = process.root()?;
             let parts = Parts { vmi: &vmi, machine: &machine, place: &place, process: &process, root: &root };
             let mut ready = volumes::ready(&parts)?;
             devices::own(&root)?;
-            limits::raise(&machine, &process)?;
+            limits::raise(&machine, &process, &pod, &place.kubelet())?;
             ready.resolved.interfaces = network::ready(&machine, &process)?;
             // Without it the VMI starts some seconds later, and no worse.
             if let Err(e) = capability::give(&findings, place.layout().kvm, &place.root()?) {

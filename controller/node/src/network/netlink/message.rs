@@ -68,6 +68,14 @@ impl Message {
         filled
     }
 
+    /// The same, to be answered when it is done. A message that fails is answered anyway.
+    pub(crate) fn answered(mut self) -> Message {
+        if let Some(flags) = self.bytes.get(6..8).and_then(|bytes| bytes.try_into().ok()) {
+            self.write(6, &(u16::from_ne_bytes(flags) | ACK).to_ne_bytes());
+        }
+        self
+    }
+
     /// The whole message, under a number that its answer repeats.
     pub(crate) fn finish(mut self, sequence: u32) -> Vec<u8> {
         // Ours have some hundred bytes.

@@ -1,7 +1,6 @@
 //! Rules as the kernel reads them: each match is a few of its small instructions (load into register 1, compare).
 
 use super::message::CREATE;
-use super::socket::CHANGE;
 use super::{Message, Socket};
 use crate::network::rules::{Chain, Match, Rule, Table, Verdict};
 use std::io;
@@ -36,7 +35,7 @@ pub(crate) fn put(socket: &mut Socket, table: &Table) -> io::Result<()> {
 
 fn messages(table: &Table) -> Vec<Message> {
     let head = [if table.v6 { 10 } else { 2 }, 0, 0, 0];
-    let new = |kind, flags| Message::new(kind, CHANGE | flags, &head);
+    let new = |kind, flags| Message::new(kind, flags, &head);
     let mut all = vec![new(NEW_TABLE, CREATE).text(1, NAME)];
     // All chains first: a rule may jump to one below it.
     all.extend(table.chains.iter().map(|chain| made(new(NEW_CHAIN, CREATE), chain)));
