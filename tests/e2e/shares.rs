@@ -3,6 +3,16 @@
 use crate::{tiny, with_disks};
 use tests::cluster::Space;
 
+/// The Role and the RoleBinding by which the guide opens a service account to VMIs, for this account.
+pub(crate) fn opening(account: &str) -> String {
+    let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/how-to/cluster.md");
+    let guide = std::fs::read_to_string(guide).unwrap();
+    let mut blocks = guide.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let example = blocks.find(|block| block.contains("kind: RoleBinding")).unwrap();
+    assert!(example.contains("resourceNames: [builder]"), "{example}");
+    example.replace("resourceNames: [builder]", &format!("resourceNames: [{account}]"))
+}
+
 /// A PVC, a secret, and a VM that mounts both.
 fn sharing() -> String {
     let vm = with_disks(&tiny("web", "Always"), &[]).replace("          disks:\n", "");
@@ -67,6 +77,17 @@ fn a_guest_mounts_a_claim_and_a_secret() {
     space.gone("pod");
 }
 
+/// Nobody has put files there: the container that serves them ends, and the VMI does not wait for it.
+#[test]
+fn a_file_system_without_files_ends_its_vmi() {
+    let Some(space) = Space::new("nofiles") else { return };
+    let filesystem = "          filesystems:\n          - {name: files, virtiofs: {}}\n";
+    let volume = "      volumes:\n      - {name: files, containerPath: {path: /nowhere}}\n";
+    let vm = with_disks(&tiny("web", "Once"), &[]).replace("          disks:\n", filesystem);
+    space.apply(&vm.replace("      volumes:\n", volume));
+    space.says("vmi/web", ".status.phase", "Failed");
+}
+
 #[test]
 fn a_guest_reads_labels_and_the_token_of_a_service_account() {
     let Some(space) = Space::new("facts") else { return };
@@ -83,7 +104,12 @@ fn a_guest_reads_labels_and_the_token_of_a_service_account() {
             ),
         ],
     );
+    // Nobody has opened the account yet: the VMI waits, and says what to do.
     space.apply(&vm);
+    space.says("vmi/web", ".status.conditions[?(@.type==\"Synchronized\")].reason", "FailedCreate");
+    let said = space.get("vmi/web", ".status.conditions[?(@.type==\"Synchronized\")].message");
+    assert!(said.contains("make a Role in the namespace with the verb use on serviceaccounts"), "{said}");
+    space.apply(&opening("default"));
     let mut console = space.console_when_ready("web");
     console.log_in().types("mkdir /facts /account; mount -t iso9660 -r /dev/vda /facts && cat /facts/labels");
     console.says("kubevirt.io=\"virt-launcher\"");

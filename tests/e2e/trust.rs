@@ -278,17 +278,22 @@ fn a_stolen_token_of_virt_controller_makes_no_way_into_a_node() {
     };
     refused(&pod("virt-launcher-d", &groups), "a launcher's user and groups only");
     // The token of another account, in a volume that nobody mounts by itself.
-    let token = |audience: &str, name: &str| {
+    let token_of = |account: &str, audience: &str, name: &str| {
         pod(name, &|pod| {
-            pod["spec"]["serviceAccountName"] = "default".into();
+            pod["spec"]["serviceAccountName"] = account.into();
             pod["spec"]["volumes"] = serde_json::json!([{"name": "token", "projected": {"sources": [
                 {"serviceAccountToken": {"path": "token", "audience": audience}},
             ]}}]);
         })
     };
-    // A VMI's serviceAccount volume: for containers with the launcher's rights, and never where Kubernetes' and our own
-    // accounts are.
-    token("", "virt-launcher-f").ok();
+    let token = |audience: &str, name: &str| token_of("default", audience, name);
+    // A VMI's serviceAccount volume: for launchers, and never where Kubernetes' and our own accounts are.
+    refused(&token("", "virt-launcher-f"), "with the verb use on serviceaccounts");
+    // An administrator opens an account: that one, and no other of the namespace.
+    space.apply(&crate::shares::opening("default"));
+    until(|| token("", "virt-launcher-f").code == 0, || "the account stays closed".to_owned());
+    space.run(&["create", "serviceaccount", "other"]);
+    refused(&token_of("other", "", "virt-launcher-d"), "with the verb use on serviceaccounts");
     let with_token = |pod: &mut serde_json::Value| {
         pod["spec"]["volumes"] = serde_json::json!([{"name": "token", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}]);
         pod["spec"]["containers"][0]["volumeMounts"] =
@@ -326,7 +331,7 @@ fn a_stolen_token_of_virt_controller_makes_no_way_into_a_node() {
     for capability in ["SYS_ADMIN", "SYS_PTRACE", "SYS_MODULE"] {
         refused(&root(capability, "virt-launcher-d"), "no capabilities of root");
     }
-    root("NET_ADMIN", "virt-launcher-f").ok();
+    root("NET_ADMIN", "virt-launcher-g").ok();
     let csi = serde_json::json!([{"name": "a", "csi": {"driver": "example.com"}}]);
     refused(
         &pod("virt-launcher-d", &|pod| pod["spec"]["volumes"] = csi.clone()),

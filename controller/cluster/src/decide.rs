@@ -11,7 +11,7 @@ use kubernetes::plan::Plan;
 /// What is to be done for one object.
 pub fn decide(world: &World, key: &Key, now: Timestamp) -> Plan {
     let Key { kind, namespace, name } = key;
-    // Another installation fills the disks, or nobody does.
+    // Another installation fills the disks, or nobody does. What was begun, and holds an object meanwhile, is ended all the same.
     let is_left = is_of_disks(*kind) && !cdi::serves(world);
     match kind {
         Kind::VirtualMachine => vm::decide(world, namespace, name, now),
@@ -19,13 +19,15 @@ pub fn decide(world: &World, key: &Key, now: Timestamp) -> Plan {
         Kind::VirtualMachineInstanceReplicaSet => replicaset::decide(world, namespace, name, now),
         // A PVC has the name of its DataVolume: both are one disk. What touches a PVC touches that key.
         Kind::DataVolume | Kind::PersistentVolumeClaim => {
-            let plan =
-                if is_left { Plan::default() } else { datavolume::decide(world, namespace, name, now) };
+            let plan = match is_left {
+                true => datavolume::leave(world, namespace, name),
+                false => datavolume::decide(world, namespace, name, now),
+            };
             // The export is of a disk that is whole: what is written of its filling is written first.
             plan.and(export::decide(world, namespace, name, now))
         }
-        _ if is_left => Plan::default(),
         Kind::PersistentVolume => datavolume::hand_back(world, name),
+        _ if is_left => Plan::default(),
         Kind::DataSource => datasource::decide(world, namespace, name, now),
         Kind::DataImportCron => dataimportcron::decide(world, namespace, name, now),
         Kind::StorageProfile | Kind::StorageClass => storageprofile::decide(world, name, now),

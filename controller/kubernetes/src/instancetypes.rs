@@ -243,6 +243,17 @@ mod tests {
     }
 
     #[test]
+    fn what_a_revision_says_is_bounded() {
+        let mut given = Given::default();
+        let features: Vec<Value> = (0..90_000).map(|number| json!({"name": format!("f{number}")})).collect();
+        let why =
+            given.take(Role::Preference, json!({"cpu": {"preferredCPUFeatures": features}})).unwrap_err();
+        let said = "spec.cpu.preferredCPUFeatures has 90000 entries, and may have 256: say less";
+        assert!(why.contains(said) && why.len() <= LONGEST, "{why}");
+        assert_eq!(given, Given::default());
+    }
+
+    #[test]
     fn a_vm_stays_with_the_revision_of_what_it_names() {
         let status = json!({"instancetypeRef": {
             "name": "small", "kind": "VirtualMachineClusterInstancetype", "controllerRevisionRef": {"name": "kept"},

@@ -7,7 +7,9 @@
 //! | not persistent | is made anew | the launcher's own folder |
 //!
 //! A place may be a volume that others write to: what is not a plain file or folder there is refused, for QEMU and swtpm
-//! would follow a link. libvirt has swtpm_setup make the TPM where its folder is empty.
+//! would follow a link. Whether its folder is another user's, whoever names the place knows: `coracle run` refuses one that
+//! is, and virt-handler names folders on a volume of the VM's namespace, which has a user and a group of its own. libvirt has
+//! swtpm_setup make the TPM where its folder is empty.
 
 use super::firmware::Firmware;
 use super::prepare::How;
@@ -46,6 +48,7 @@ pub(super) fn variables(
     }
     if let Some(folder) = path.parent() {
         make(folder)?;
+        is_folder(folder, "EFI variables")?;
     }
     if let Some(found) = look(&path)? {
         if !found.is_file() {
@@ -89,10 +92,12 @@ pub(super) fn tpm(machine: &Machine, resolved: &Resolved, root: &Root, how: How)
         (None, Some(found)) if found.is_symlink() => remove(&folder),
         (None, _) => Ok(()),
         (Some(place), found) => {
-            make(place)?;
-            if look(place)?.is_none_or(|found| !found.is_dir()) {
-                return Err(Error::refused(format!("{} is not a folder for a TPM", place.display())));
+            if let Some(above) = place.parent() {
+                make(above)?;
+                is_folder(above, "a TPM")?;
             }
+            make(place)?;
+            is_folder(place, "a TPM")?;
             if found.is_some() {
                 remove(&folder)?;
             }
@@ -113,6 +118,17 @@ fn look(path: &Path) -> Result<Option<Metadata>> {
         Ok(found) => Ok(Some(found)),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(e) => Err(Error::io(format!("cannot look at {}", path.display()), e)),
+    }
+}
+
+/// Refuses a link, too.
+fn is_folder(path: &Path, what: &str) -> Result<()> {
+    match look(path)?.is_some_and(|found| found.is_dir()) {
+        true => Ok(()),
+        false => Err(Error::refused(format!(
+            "{} is not a folder for {what}; remove it, or move it away",
+            path.display()
+        ))),
     }
 }
 
@@ -219,6 +235,20 @@ mod tests {
         symlink("/etc/passwd", &kept).unwrap();
         let error = scene.variables(true, &scene.resolved).unwrap_err().to_string();
         assert!(error.contains("is not a file of EFI variables"), "{error}");
+    }
+
+    #[test]
+    fn a_place_that_is_a_link_is_refused() {
+        let scene = Scene::new();
+        let beside = scene.state().variables.parent().unwrap();
+        let elsewhere = scene.place.path().join("elsewhere");
+        fs::create_dir(&elsewhere).unwrap();
+        symlink(&elsewhere, beside).unwrap();
+        let error = scene.variables(true, &scene.resolved).unwrap_err().to_string();
+        assert!(error.contains("disk.state is not a folder for EFI variables"), "{error}");
+        // Without swtpm it is refused for that.
+        scene.tpm(true, &scene.resolved).unwrap_err();
+        assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0, "nothing was made through it");
     }
 
     #[test]

@@ -122,6 +122,7 @@ impl Resolver<'_> {
             resolved.secrets.extend(folder.map(|folder| (secret.clone(), folder)));
         }
         resolved.state = state::place(machine, &resolved);
+        resolved.state.as_ref().map_or(Ok(()), state::ready)?;
         Ok(resolved)
     }
 

@@ -8,14 +8,25 @@
 //! They belong to the system on the disk, and not to the VM: without its TPM a disk that is sealed to it does not start. So
 //! they stay when the VM is removed, and come along when the disk is run under another name. A VM without such a disk keeps
 //! them in its own folder, and they go with it.
+//!
+//! The disk may lie where other users of the computer write, as in `/tmp`, and one of them may have made that folder first:
+//! they would choose what the firmware boots, and read what is sealed. So the folder is made here and then judged, with
+//! what is in it ([`ready`]): no link, the caller's or root's, and nothing that others may write to. Nobody else can change
+//! it after that. (Who may rename what is beside the disk may do so with the disk itself.)
 
 use api::launcher::{Resolved, Source, StatePlace};
 use api::machine::{Disk, Machine, Target, Volume};
+use cdi::{Error, Result};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::fs::DirBuilder;
+use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
 
 /// The ending of the folder beside a disk.
 const FOLDER: &str = ".state";
+/// What the group and others may do to a file.
+const OTHERS_WRITE: u32 = 0o022;
 
 /// Where what outlives a VM is kept; nothing, where nothing does, or no disk of it is a file.
 pub(super) fn place(machine: &Machine, resolved: &Resolved) -> Option<StatePlace> {
@@ -27,6 +38,67 @@ pub(super) fn place(machine: &Machine, resolved: &Resolved) -> Option<StatePlace
     folder.push(FOLDER);
     let folder = PathBuf::from(folder);
     Some(StatePlace { variables: folder.join("efi-vars.fd"), tpm: folder.join("tpm2") })
+}
+
+/// Makes the folder beside the disk, and refuses one that another user made or may change.
+pub(super) fn ready(place: &StatePlace) -> Result<()> {
+    let Some(folder) = place.variables.parent() else { return Ok(()) };
+    match DirBuilder::new().mode(0o700).create(folder) {
+        Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
+        // Where there is no folder for the disk, the disk is missed first.
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
+        other => other.map_err(|e| Error::io(format!("cannot make {}", folder.display()), e))?,
+    }
+    if !judged(folder)? {
+        return Err(refused(folder, "is not a folder", "move it away"));
+    }
+    for path in entries(folder)? {
+        if judged(&path)? {
+            entries(&path)?.iter().try_for_each(|path| judged(path).map(drop))?;
+        }
+    }
+    Ok(())
+}
+
+/// Refuses what is not ours or root's alone; tells whether it is a folder. No link is followed.
+fn judged(path: &Path) -> Result<bool> {
+    let found = match std::fs::symlink_metadata(path) {
+        // swtpm renames its files while it writes.
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(false),
+        other => other.map_err(|e| Error::io(format!("cannot look at {}", path.display()), e))?,
+    };
+    let (owner, mode) = (found.uid(), found.mode() & 0o7777);
+    if found.is_symlink() {
+        return Err(refused(
+            path,
+            "is a link",
+            "remove it, and put what it leads to in its place if that is yours",
+        ));
+    }
+    if owner != rustix::process::geteuid().as_raw() && owner != 0 {
+        let what = format!("belongs to the user {owner}, not to you");
+        return Err(refused(path, &what, "remove it, or move the disk into a folder of your own"));
+    }
+    if mode & OTHERS_WRITE != 0 {
+        let what = format!("can be written to by others (mode {mode:04o})");
+        let to_do = format!("look at what is there, and take that away (chmod go-w {})", path.display());
+        return Err(refused(path, &what, &to_do));
+    }
+    Ok(found.is_dir())
+}
+
+fn refused(path: &Path, what: &str, to_do: &str) -> Error {
+    let path = path.display();
+    Error::refused(format!(
+        "{path} {what}, so the EFI variables and the TPM beside the disk cannot be trusted"
+    ))
+    .with_hint(to_do)
+}
+
+fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
+    let cannot = |e| Error::io(format!("cannot read {}", folder.display()), e);
+    let all = std::fs::read_dir(folder).map_err(cannot)?;
+    all.map(|entry| entry.map(|entry| entry.path()).map_err(cannot)).collect()
 }
 
 /// The file of a disk that is written and stays.
@@ -51,6 +123,8 @@ mod tests {
     use api::launcher::Format;
     use api::vmi::VirtualMachineInstance;
     use serde_json::{Value, json};
+    use std::fs::Permissions;
+    use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 
     fn machine(tpm: &Value) -> Machine {
         let host = |path: &str| json!({"path": path, "type": "DiskOrCreate", "capacity": "1Gi"});
@@ -70,6 +144,101 @@ mod tests {
         }});
         let vmi: VirtualMachineInstance = serde_json::from_value(object).unwrap();
         Machine::handed(&vmi).unwrap()
+    }
+
+    /// A place beside a disk in a folder for the test.
+    fn beside(folder: &tempfile::TempDir) -> (PathBuf, StatePlace) {
+        let state = folder.path().join("d.img.state");
+        let place = StatePlace { variables: state.join("efi-vars.fd"), tpm: state.join("tpm2") };
+        (state, place)
+    }
+
+    fn mode(path: &Path, mode: u32) {
+        std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn the_folder_beside_a_disk_is_made_for_its_user_and_used_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let (state, place) = beside(&folder);
+        ready(&place).unwrap();
+        assert_eq!(std::fs::metadata(&state).unwrap().mode() & 0o7777, 0o700);
+        std::fs::create_dir(&place.tpm).unwrap();
+        for file in [&place.variables, &place.tpm.join("tpm2-00.permall")] {
+            std::fs::write(file, "mine").unwrap();
+            mode(file, 0o640);
+        }
+        mode(&place.tpm, 0o755);
+        ready(&place).unwrap();
+        // Nothing is made where the disk has no folder.
+        let (state, place) =
+            (state.join("no/d.state"), StatePlace { variables: state.join("no/d.state/v"), ..place });
+        ready(&place).unwrap();
+        assert!(!state.exists());
+    }
+
+    #[test]
+    fn a_link_or_what_others_may_write_to_is_not_believed_beside_a_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        let (state, place) = beside(&folder);
+        let elsewhere = folder.path().join("elsewhere");
+        std::fs::create_dir(&elsewhere).unwrap();
+        symlink(&elsewhere, &state).unwrap();
+        let said = ready(&place).unwrap_err().to_string();
+        assert!(said.contains("d.img.state is a link"), "{said}");
+        std::fs::remove_file(&state).unwrap();
+        std::fs::write(&state, "").unwrap();
+        assert!(ready(&place).unwrap_err().to_string().contains("d.img.state is not a folder"));
+        std::fs::remove_file(&state).unwrap();
+
+        ready(&place).unwrap();
+        std::fs::create_dir(&place.tpm).unwrap();
+        let permall = place.tpm.join("tpm2-00.permall");
+        for file in [&place.variables, &permall] {
+            std::fs::write(file, "mine").unwrap();
+        }
+        for (open, how) in [
+            (&state, 0o777),
+            (&state, 0o1777),
+            (&place.tpm, 0o770),
+            (&place.variables, 0o620),
+            (&permall, 0o602),
+        ] {
+            let before = std::fs::metadata(open).unwrap().permissions();
+            mode(open, how);
+            let error = ready(&place).unwrap_err();
+            let said = format!("{} can be written to by others (mode {how:04o})", open.display());
+            assert!(error.to_string().contains(&said), "{error}");
+            assert!(error.hint().unwrap().contains(&format!("chmod go-w {}", open.display())));
+            std::fs::set_permissions(open, before).unwrap();
+        }
+        for planted in [&place.variables, &permall] {
+            std::fs::remove_file(planted).unwrap();
+            symlink("/etc/passwd", planted).unwrap();
+            let said = ready(&place).unwrap_err().to_string();
+            assert!(said.contains(&format!("{} is a link", planted.display())), "{said}");
+            std::fs::remove_file(planted).unwrap();
+        }
+        ready(&place).unwrap();
+    }
+
+    #[test]
+    fn what_another_user_put_beside_a_disk_is_not_believed() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: only root can make what belongs to another user");
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let (state, place) = beside(&folder);
+        ready(&place).unwrap();
+        std::fs::write(&place.variables, "mine").unwrap();
+        for planted in [&place.variables, &state] {
+            chown(planted, Some(65534), None).unwrap();
+            let said = ready(&place).unwrap_err().to_string();
+            assert!(said.contains(&format!("{} belongs to the user 65534", planted.display())), "{said}");
+            chown(planted, Some(0), None).unwrap();
+        }
+        ready(&place).unwrap();
     }
 
     #[test]

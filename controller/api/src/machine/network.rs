@@ -70,6 +70,10 @@ pub enum Network {
     },
 }
 
+/// The most ports and ranges of ports that an interface may name: each takes three rules of the pod's network for each
+/// family of addresses.
+pub const MOST_PORTS: usize = 256;
+
 /// A port that is let in, or a range of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Port {

@@ -90,6 +90,27 @@ fn a_long_text_for_cloud_init_must_be_a_secret() {
 }
 
 #[test]
+fn an_interface_names_so_many_ports_and_no_more() {
+    let at = "spec.domain.devices.interfaces[0]";
+    let port = |number: usize| json!({"port": number});
+    let range = |number: usize| json!({"protocol": "TCP", "start": number, "end": number});
+    for (ports, ranges, field) in [(257, 0, "ports"), (256, 1, "portRanges"), (0, 257, "portRanges")] {
+        let mut object = base();
+        let ports: Vec<Value> = (1..=ports).map(port).collect();
+        let ranges: Vec<Value> = (1..=ranges).map(|number| range(number + 1000)).collect();
+        set(&mut object, &format!("{at}.ports"), json!(ports));
+        set(&mut object, &format!("{at}.portRanges"), json!(ranges));
+        let faults = check(&object, &Settings::of_laptop()).unwrap_err();
+        assert_eq!((faults.len(), faults[0].field.as_str()), (1, format!("{at}.{field}").as_str()));
+        let said = &faults[0].message;
+        assert!(said.contains("have 257 entries, and at most 256 are served"), "{said}");
+        let fewer = if ports.is_empty() { ("portRanges", &ranges[1..]) } else { ("ports", &ports[1..]) };
+        set(&mut object, &format!("{at}.{}", fewer.0), json!(fewer.1));
+        check(&object, &Settings::of_laptop()).unwrap();
+    }
+}
+
+#[test]
 fn a_closed_gate_is_said() {
     let mut settings = Settings::of_laptop();
     (settings.gates, settings.bridge_on_pod_network) = (Gates::Some([].into()), false);

@@ -23,7 +23,8 @@
 //! **Guarantees.** A PVC that somebody else looks after is never taken, nor one that a pod of ours still writes to, nor one whose
 //! disk is not whole. A DataVolume takes a PVC once: what somebody took away from one that has succeeded or failed (`kubectl delete
 //! dv --cascade=orphan`) stays away. A PVC that is owned by what is gone goes, too: so a finalizer holds the DataVolume until it is
-//! known that nobody deleted it before it had the PVC; where somebody did, the PVC is given back ([`ends`]). The uids of objects that a
+//! known that nobody deleted it before it had the PVC; where somebody did, the PVC is given back ([`ends`]), also while another
+//! installation fills the disks, or nobody does. The uids of objects that a
 //! backup brought back are new: nothing here compares one with an older one.
 //! **Caveats.** A DataVolume that is deleted after it says `Succeeded` takes the PVC along, as every other one does; and so does one that
 //! is deleted in that moment with `--cascade=foreground`. What is in a PVC that is taken nobody looks at, nor whether it is as large as

@@ -163,7 +163,15 @@ fn no_pvc_is_taken_for_a_datavolume_that_is_gone_or_going() {
     }
 }
 
-/// Whenever it is deleted: a PVC goes with a DataVolume that has it, and with no other.
+/// Another CDI fills the disks from now on.
+fn is_left(sim: &mut Sim) {
+    let spec = json!({"service": {"name": "cdi-api", "namespace": "cdi"}});
+    sim.put(Kind::APIService, json!({"metadata": {"name": kubernetes::objects::UPLOADS}, "spec": spec}));
+    assert!(!crate::cdi::serves(&sim.world));
+}
+
+/// Whenever it is deleted: a PVC goes with a DataVolume that has it, and with no other. Also where the disks were left to another
+/// CDI meanwhile, which knows nothing of the finalizer.
 #[test]
 fn a_datavolume_that_is_deleted_while_it_takes_a_pvc_does_not_take_it_along() {
     let begins = || {
@@ -174,7 +182,10 @@ fn a_datavolume_that_is_deleted_while_it_takes_a_pvc_does_not_take_it_along() {
         let plan = crate::decide(&sim.world, &disk(), sim.now);
         (sim, plan)
     };
-    let ends = |mut sim: Sim, why: &str| {
+    let ends = |mut sim: Sim, left: bool, why: &str| {
+        if left {
+            is_left(&mut sim);
+        }
         let has_it = sim.objects.get(&disk()).is_some_and(|volume| volume["status"]["phase"] == "Succeeded");
         sim.delete(&disk());
         sim.settle();
@@ -187,24 +198,25 @@ fn a_datavolume_that_is_deleted_while_it_takes_a_pvc_does_not_take_it_along() {
         }
     };
     let mut had = 0;
-    for (requests, is_done) in (0..7).flat_map(|requests| [(requests, false), (requests, true)]) {
+    for at in 0..28 {
+        let (requests, is_done, left) = (at / 4, at % 4 > 1, at % 2 == 1);
         let (mut sim, plan) = begins();
         sim.wire.breaks = Some((requests, is_done));
         drop(crate::sim::door::carry_out(&mut sim, plan));
         sim.wire.breaks = None;
         had += usize::from(phase(&sim) == "Succeeded");
-        ends(sim, &format!("{requests} {is_done}"));
+        ends(sim, left, &format!("{requests} {is_done} left: {left}"));
     }
-    assert!((1..14).contains(&had), "{had}");
+    assert!((1..28).contains(&had), "{had}");
     // Between two steps, and the picture does not have it yet.
-    for at in 0..4 {
+    for (at, left) in (0..4).flat_map(|at| [(at, false), (at, true)]) {
         let (mut sim, mut plan) = begins();
         let late = kubernetes::plan::Plan { steps: plan.steps.split_off(at), again: None };
         assert!(crate::sim::door::carry_out(&mut sim, plan).failed.is_none(), "{at}");
         sim.delete(&disk());
         let done = crate::sim::door::carry_out(&mut sim, late);
         assert!(done.failed.is_some(), "{at}");
-        ends(sim, &format!("before step {at}"));
+        ends(sim, left, &format!("before step {at} left: {left}"));
     }
 }
 

@@ -65,6 +65,7 @@ use api::meta::ObjectMeta;
 use api::wire::Wire;
 use claim::Wanted;
 use clone::Cloned;
+pub(crate) use clone::{FarClone, far_clone};
 use jiff::Timestamp;
 use kubernetes::objects::{Key, Kind, PersistentVolumeClaim, Pod, Work, World, key, owner};
 use kubernetes::plan::Plan;
@@ -128,6 +129,16 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
     // Last: a stranger's pod that says it is one of these, and cannot be taken away, holds up nothing.
     for pod in unneeded {
         clone::take_away(pod, &mut plan);
+    }
+    plan
+}
+
+/// What is to be done for the disk of a name while disks are left to others, or to nobody: an adoption that was begun ends, or its
+/// finalizer would hold the DataVolume for ever.
+pub(crate) fn leave(world: &World, namespace: &str, name: &str) -> Plan {
+    let mut plan = Plan::default();
+    if let Some(volume) = world.data_volumes.get(namespace, name) {
+        adopt::ends(volume, world.pvcs.get(namespace, name), &mut plan);
     }
     plan
 }

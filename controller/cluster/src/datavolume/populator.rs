@@ -17,7 +17,7 @@
 //! more and nobody's mounts the prime, for reading either (what is mounted is protected by its PVC, and the prime goes); each step
 //! looks at the version that was decided on. While it passes its policy is Retain: whatever becomes of the two PVCs, the volume is not
 //! reclaimed under the disk; afterwards, and where the target is gone, it has its own policy again, also when the KubeVirt object
-//! is gone. An admission policy holds virt-controller to this.
+//! is gone, or the CDI object. An admission policy holds virt-controller to this.
 //! **Clones.** A VolumeCloneSource names a PVC of its own namespace, and the prime is filled as a DataVolume with `source.pvc` is: by a
 //! source pod and an importer pod ([`super::clone`]).
 //! **Caveats.** A VolumeCloneSource is never cloned by the storage, and one of a VolumeSnapshot is refused by name.

@@ -297,6 +297,24 @@ fn a_volume_whose_pvc_is_gone_has_its_own_policy_again() {
     assert_eq!(sim.get(&volume())["spec"]["persistentVolumeReclaimPolicy"], "Delete");
 }
 
+/// Another CDI fills the disks meanwhile, and does not know that policy.
+#[test]
+fn a_volume_that_was_handed_over_has_its_own_policy_again_while_disks_are_left() {
+    let mut sim = wanted("Immediate", Kind::VolumeImportSource);
+    is_bound(&mut sim);
+    runs(&mut sim);
+    ends(&mut sim, Stage::Done);
+    sim.settle();
+    assert_eq!(sim.get(&volume())["spec"]["persistentVolumeReclaimPolicy"], "Retain");
+    let spec = json!({"service": {"name": "cdi-api", "namespace": "cdi"}});
+    sim.put(Kind::APIService, json!({"metadata": {"name": kubernetes::objects::UPLOADS}, "spec": spec}));
+    assert!(!crate::cdi::serves(&sim.world));
+    let bound = json!({"spec": {"volumeName": volume().name}, "status": {"phase": "Bound"}});
+    sim.change(&target(), bound);
+    sim.settle();
+    assert_eq!(sim.get(&volume())["spec"]["persistentVolumeReclaimPolicy"], "Delete");
+}
+
 /// A volume passes only from the prime itself.
 #[test]
 fn the_volume_of_another_pvc_does_not_pass() {

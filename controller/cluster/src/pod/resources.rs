@@ -158,7 +158,10 @@ impl<'a> Asked<'a> {
         let overcommits = vmi.spec.domain.resources.as_ref().and_then(|said| said.overcommit_guest_overhead);
         let beside = if overcommits == Some(true) { 0 } else { all };
         let guest = machine.memory.guest;
-        let bytes = |list: &BTreeMap<String, Quantity>| list.get("memory").and_then(Quantity::bytes);
+        // A request of nothing is one that nobody has written.
+        let bytes = |list: &BTreeMap<String, Quantity>| {
+            list.get("memory").filter(|amount| amount.nanos() > 0).and_then(Quantity::bytes)
+        };
         let (said, limit) = (bytes(self.said_requests), bytes(self.said_limits));
         let request = match machine.memory.hugepage {
             Some(page) => {
@@ -256,5 +259,24 @@ fn page_name(bytes: u64) -> String {
     match bytes {
         _ if bytes >= 1 << 30 && bytes.is_multiple_of(1 << 30) => format!("{}Gi", bytes >> 30),
         _ => format!("{}Mi", bytes >> 20),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::render;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn a_limit_of_no_memory_is_one_that_nobody_has_written() {
+        let memory = |resources: Value| {
+            let cpu = json!({"cores": 2, "dedicatedCpuPlacement": true});
+            let domain = json!({"cpu": cpu, "memory": {"guest": "64Mi"}, "resources": resources});
+            let pod = render(json!({"spec": {"domain": domain}}), json!({}), false);
+            pod["spec"]["containers"][0]["resources"]["limits"]["memory"].clone()
+        };
+        let unsaid = memory(json!({}));
+        assert!(unsaid.as_str().unwrap().parse::<u64>().unwrap() > 64 << 20, "{unsaid}");
+        assert_eq!(memory(json!({"limits": {"memory": "0"}})), unsaid);
     }
 }

@@ -13,7 +13,7 @@ use kubernetes::objects::{ClusterFacts, PersistentVolumeClaim, Plain};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-fn render(change: Value, settings: Value, image_volumes: bool) -> Value {
+pub(super) fn render(change: Value, settings: Value, image_volumes: bool) -> Value {
     limited(change, settings, image_volumes, Automatic::default())
 }
 

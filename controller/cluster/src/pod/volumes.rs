@@ -45,6 +45,8 @@ pub(super) struct Volumes {
     pub(super) virtiofs: Vec<Value>,
     /// The folder in which those listen.
     pub(super) virtiofs_sockets: Option<String>,
+    /// The pod is of the class `Guaranteed`.
+    pub(super) guaranteed: bool,
     taken: BTreeSet<String>,
 }
 
@@ -130,12 +132,12 @@ impl Volumes {
             Volume::DownwardApi { fields, .. } => facts(fields),
             Volume::ServiceAccount { .. } => token(),
             // What others put into each container of the pod is no volume of ours.
-            Volume::ContainerPath { path } => return virtiofs::serve(self, filesystem, path, around),
+            Volume::ContainerPath { path } => return virtiofs::serve(self, filesystem, Some(path), around),
             // The check lets no other through.
             _ => return,
         };
         self.add(&filesystem.name, volume);
-        virtiofs::serve(self, filesystem, virtiofs::SHARED, around);
+        virtiofs::serve(self, filesystem, None, around);
     }
 }
 
@@ -177,6 +179,7 @@ pub(super) fn volumes(vmi: &VirtualMachineInstance, machine: &Machine, around: &
         beside: Beside::default(),
         virtiofs: Vec::new(),
         virtiofs_sockets: None,
+        guaranteed: super::resources::is_guaranteed(vmi),
         taken: vmi.spec.volumes.iter().map(|volume| volume.name.clone()).collect(),
     };
     all.private = all.shared("private");

@@ -13,7 +13,8 @@
 //! be, and writes the difference at once: phase, conditions and finalizers go in one request.
 //! **Guarantees.** Never two pods for one attempt (their name follows from the uid and the attempt), and one that may run
 //! the guest ([`LauncherPods`]). A phase goes only where
-//! `Phase::may_become` lets it. What waits says for what: the scheduler's, the kubelet's, the server's own words.
+//! `Phase::may_become` lets it. A pod of which a container has ended before the hand-over has ended as a whole: nobody starts
+//! that container again, and the guest needs it. What waits says for what: the scheduler's, the kubelet's, the server's own words.
 //! **Assumptions.** From `Scheduled` on, virt-handler alone says `Running` and how it ended; only a pod that is gone,
 //! or over for [`PATIENCE`] with no word of virt-handler, ends a VMI from here.
 //! **Caveats.** A pod on a node that is lost is gone only when the node, or somebody by force, says so: until then
@@ -363,7 +364,7 @@ impl Round<'_> {
         self.hold();
         self.repeat(pod);
         self.say_networks(pod);
-        if pod_state::is_over(pod) || pod.is_going() {
+        if pod_state::is_over(pod) || pod_state::lost(pod).is_some() || pod.is_going() {
             return self.pod_ended(pod);
         }
         if self.is_deleted() {

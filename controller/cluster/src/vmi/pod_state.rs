@@ -2,7 +2,7 @@
 
 use crate::pod::LOG;
 use jiff::Timestamp;
-use kubernetes::objects::{Pod, PodPhase};
+use kubernetes::objects::{Container, Pod, PodPhase};
 
 /// Words for a container that waits in order: nothing is wrong yet.
 const PATIENT: [&str; 3] = ["ContainerCreating", "PodInitializing", ""];
@@ -19,6 +19,14 @@ pub(super) fn is_up(pod: &Pod) -> bool {
 /// The launcher has ended, and nobody starts it again. Another container may still wait for its first word.
 pub(super) fn is_over(pod: &Pod) -> bool {
     pod.is_over() || pod.container("compute").is_some_and(|compute| compute.ended.is_some())
+}
+
+/// A container beside the launcher that has ended, though it is to run for as long as the guest: nobody starts it again, and so
+/// the guest is never started. Neither one that makes ready, which is to end, nor that of the log, which nothing waits for.
+pub(super) fn lost(pod: &Pod) -> Option<&Container> {
+    pod.containers.iter().find(|container| {
+        !container.init && container.name != LOG && container.name != "compute" && container.ended.is_some()
+    })
 }
 
 /// Why a container of the pod does not start, in the kubelet's words.
@@ -56,14 +64,79 @@ pub(super) fn end(pod: &Pod) -> (String, String) {
         }
         Some((word.to_owned(), text))
     });
-    ended.unwrap_or_else(|| match pod.is_going() {
+    ended.or_else(|| ended_too_early(pod)).unwrap_or_else(|| match pod.is_going() {
         true => ("PodTerminating".to_owned(), "virt-launcher pod is terminating".to_owned()),
         false => ("PodEnded".to_owned(), "virt-launcher pod has ended".to_owned()),
     })
+}
+
+/// A container that ended in order while the launcher runs, and is not to end.
+fn ended_too_early(pod: &Pod) -> Option<(String, String)> {
+    let container = lost(pod).filter(|_| !is_over(pod) && !pod.is_going())?;
+    let message = match &container.ended {
+        Some((_, _, message, _)) if !message.is_empty() => format!(": {message}"),
+        _ => String::new(),
+    };
+    let name = &container.name;
+    Some(("PodEnded".to_owned(), format!("container {name} ended before the guest was started{message}")))
 }
 
 /// When the last of its containers ended.
 pub(super) fn over_since(pod: &Pod) -> Option<Timestamp> {
     let ends = pod.containers.iter().filter_map(|container| container.ended.as_ref()?.3.parse().ok());
     ends.max().or_else(|| pod.condition("Ready")?.since.as_ref()?.parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::sim::{Sim, vmi};
+    use kubernetes::objects::{Key, Kind};
+    use serde_json::{Value, json};
+
+    /// A VMI whose launcher runs, and other containers of its pod as they are said to be.
+    fn beside(ready: &Value, beside: &Value) -> (Sim, Key, Key) {
+        let mut sim = Sim::new();
+        let key = sim.put(Kind::VirtualMachineInstance, vmi("web"));
+        sim.settle();
+        let pod = sim.pod_of(&key).unwrap();
+        let compute = json!({"name": "compute", "ready": true, "state": {"running": {}}});
+        sim.change(
+            &pod,
+            json!({"spec": {"nodeName": "node1"}, "status": {
+                "phase": "Running", "initContainerStatuses": [ready], "containerStatuses": [compute, beside],
+            }}),
+        );
+        sim.settle();
+        (sim, key, pod)
+    }
+
+    fn ended(name: &str, code: i64, message: &str) -> Value {
+        let end = json!({"exitCode": code, "message": message, "finishedAt": "2026-01-01T00:00:00Z"});
+        json!({"name": name, "ready": false, "state": {"terminated": end}})
+    }
+
+    #[test]
+    fn a_container_that_ends_before_the_guest_is_started_ends_the_vmi_with_its_words() {
+        for (code, said) in [
+            (1, "container virtiofs-files ended with exit code 1: no such folder"),
+            (0, "container virtiofs-files ended before the guest was started: no such folder"),
+        ] {
+            let end = ended("virtiofs-files", code, "no such folder");
+            let (sim, key, pod) = beside(&ended("container-disk-binary", 0, ""), &end);
+            assert_eq!(sim.get(&key)["status"]["phase"], "Failed", "{code}");
+            let (_, _, message) = sim.condition(&key, "Synchronized").unwrap();
+            assert_eq!(message, said);
+            assert!(
+                sim.get(&pod)["metadata"]["deletionTimestamp"].is_string(),
+                "the launcher waits for nobody"
+            );
+        }
+    }
+
+    #[test]
+    fn what_makes_ready_and_the_log_may_end() {
+        let (sim, key, _) =
+            beside(&ended("container-disk-binary", 0, ""), &ended("guest-console-log", 1, "no such file"));
+        assert_eq!(sim.get(&key)["status"]["phase"], "Scheduled");
+    }
 }

@@ -27,7 +27,10 @@
 //!
 //! **Tokens of service accounts**, which the API server takes, are in launchers whose VMI has a `serviceAccount` volume: in a
 //! `projected` volume, seen by containers with a launcher's user and rights alone, and never in the namespaces of Kubernetes
-//! and of KubeVirt, whose accounts may do more than a tenant.
+//! and of KubeVirt, whose accounts may do more than a tenant. Nothing in a pod says whether a VMI wants it, for whoever has
+//! virt-controller's account makes VMIs as well; and the account of an operator in any namespace may be the whole cluster. So
+//! the account itself must be opened: virt-controller needs the verb [`OF_TOKENS`] on it, which no role of ours has, and which
+//! an administrator gives by a Role and a RoleBinding of the namespace.
 //!
 //! Whatever else a webhook puts into launchers (privileged sidecars, CSI volumes, tokens for clouds) is refused: exempt the
 //! label `kubevirt.io=virt-launcher` from that webhook.
@@ -56,10 +59,13 @@ use kubernetes::worker::{EXPORTER, IMAGE, IMPORTER, WORKER};
 const OF_THE_NETWORK: [&str; 2] = ["NET_ADMIN", "NET_RAW"];
 /// For whom a token in a pod may be: the certificate authorities of meshes.
 pub(super) const AUDIENCES: [&str; 2] = ["istio-ca", "identity.l5d.io"];
+/// What virt-controller must be allowed to do with a service account whose token it gives to a launcher pod.
+pub(super) const OF_TOKENS: &str = "use";
 
 pub(super) fn policies(wishes: &Wishes) -> [Policy; 12] {
     let base = |name, rules, validations| base(wishes, name, rules, validations);
     let mut made = base("kubevirt-controller-pods", vec![rule("", &["pods"], &["CREATE"])], launcher(wishes));
+    made.validations.push(opened_accounts(wishes));
     // It tries out once what the server keeps of a pod, and nothing comes of that.
     made.variables = of_a_pod();
     made.when.push(("not-tried-out", "!request.?dryRun.orValue(false)".to_owned()));
@@ -495,6 +501,26 @@ fn launcher(wishes: &Wishes) -> Vec<(String, &'static str)> {
             "gives the accounts of KubeVirt to no pod",
         ),
     ]
+}
+
+/// A token of a service account is in a launcher pod only where an administrator has opened the account, and what to do is said.
+/// A pod without an account has the `default` one.
+fn opened_accounts(wishes: &Wishes) -> (String, String) {
+    (
+        format!(
+            "variables.tokens.size() == 0 || authorizer.group('').resource('serviceaccounts').namespace(request.namespace)\
+             .name(object.spec.?serviceAccountName.orValue('default')).check({}).allowed()",
+            literal(OF_TOKENS)
+        ),
+        format!(
+            "virt-controller gives the token of a service account to a launcher pod, as a serviceAccount volume of its VMI asks for, \
+             only where an administrator allows it: make a Role in the namespace with the verb {OF_TOKENS} on serviceaccounts \
+             (apiGroups: [\"\"], resourceNames: the account of the volume), and a RoleBinding of it to the service account {} of the \
+             namespace {} (docs/how-to/cluster.md)",
+            Program::Controller.account(),
+            wishes.namespace
+        ),
+    )
 }
 
 /// A pod that shows a PVC only reads it. What is read-only in the volume is so as a device, too.

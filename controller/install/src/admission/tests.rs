@@ -468,6 +468,61 @@ fn reserved_labels_are_refused_in_the_words_of_the_webhook() {
     assert!(said.contains(&format!("{words}{}", RESERVED.join(", "))), "{said}");
 }
 
+/// Whoever has virt-controller's account makes a VMI, or a pod that looks like a launcher, wherever an operator's account is. Its
+/// token is theirs only where somebody opened that account, of that namespace; none of our roles opens any.
+#[test]
+fn virt_controller_gives_no_token_of_an_account_that_nobody_opened() {
+    let policy = policy("kubevirt-controller-pods");
+    let validations = policy["spec"]["validations"].as_array().unwrap();
+    let opened = validations.last().unwrap();
+    assert_eq!(
+        opened["expression"],
+        "variables.tokens.size() == 0 || authorizer.group('').resource('serviceaccounts').namespace(request.namespace)\
+         .name(object.spec.?serviceAccountName.orValue('default')).check(\"use\").allowed()"
+    );
+    let said = opened["message"].as_str().unwrap();
+    for words in [
+        "Role",
+        "RoleBinding",
+        "verb use on serviceaccounts",
+        "account kubevirt-controller of the namespace kubevirt",
+    ] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    // What the policy counts as a token is one without an audience.
+    let tokens = policy["spec"]["variables"].as_array().unwrap().iter().find(|one| one["name"] == "tokens");
+    assert!(tokens.unwrap()["expression"].as_str().unwrap().contains("?audience.orValue('') == ''"));
+    let opens = |rule: &Value| {
+        let has = |list: &str, word: &str| {
+            rule[list].as_array().into_iter().flatten().any(|one| one == word || one == "*")
+        };
+        has("apiGroups", "")
+            && has("resources", "serviceaccounts")
+            && has("verbs", super::controller::OF_TOKENS)
+    };
+    for object in objects(&wishes()) {
+        assert!(
+            !object["rules"].as_array().into_iter().flatten().any(opens),
+            "{}",
+            object["metadata"]["name"]
+        );
+    }
+}
+
+/// The Role that people copy is the one that the policy asks for.
+#[test]
+fn the_document_has_the_role_that_opens_an_account() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/how-to/cluster.md");
+    let text = std::fs::read_to_string(file).unwrap();
+    let example = text.split("```yaml\n").find(|block| block.contains("kind: RoleBinding")).unwrap();
+    let verbs = format!("verbs: [{}]", super::controller::OF_TOKENS);
+    for words in
+        ["resources: [serviceaccounts]", verbs.as_str(), "name: kubevirt-controller", "namespace: kubevirt"]
+    {
+        assert!(example.contains(words), "{file}: {words}");
+    }
+}
+
 /// Whoever runs a cluster learns from the document what else may be in a launcher's pod, not from a pod that is refused.
 #[test]
 fn the_document_says_what_webhooks_may_put_into_launchers() {

@@ -1,6 +1,6 @@
 //! CPUs of the node for one VMI alone: what that asks of its resources, its NUMA nodes and its real-time vCPUs.
 
-use super::{Check, text};
+use super::{Check, Site, text};
 use crate::quantity::Quantity;
 use crate::vmi;
 use crate::wire::Path;
@@ -11,7 +11,8 @@ const THREADS: u32 = 2;
 /// One CPU, as amounts are counted.
 const WHOLE: i128 = 1_000_000_000;
 
-/// CPUs of its own, for so many sockets, cores and threads: whole ones, as many as it has vCPUs, and memory that is not overcommitted.
+/// CPUs of its own, for so many sockets, cores and threads: whole ones, as many as it has vCPUs, and memory that is not overcommitted
+/// ([`lends_nothing`]).
 pub(super) fn placement(
     domain: &vmi::Domain,
     (sockets, each, threads): (u32, u32, u32),
@@ -40,6 +41,8 @@ pub(super) fn placement(
     {
         let [request, limit] = ["requests", "limits"].map(|list| resources_at.child(list).child("memory"));
         check.invalid(&request, format!("{request} must be equal to {limit}"));
+    } else {
+        lends_nothing((memory, most), domain, domain_at, check);
     }
     let cores = at.child("cores");
     // What is not whole is said above, and counts as the next whole number.
@@ -78,6 +81,39 @@ pub(super) fn placement(
         check.invalid(
             &at,
             format!("{at} must not be true when {field} is: its pod asks for all that it uses"),
+        );
+    }
+}
+
+/// A pod with CPUs of its own is killed for memory that it does not ask for: it asks for all of the guest's. A guest in huge pages
+/// is not in that memory, and one that was judged before stays as it is. `amounts`: of the request and the limit.
+fn lends_nothing(
+    amounts: (Option<i128>, Option<i128>),
+    domain: &vmi::Domain,
+    domain_at: &Path,
+    check: &mut Check<'_>,
+) {
+    let (list, amount) = match amounts {
+        (Some(request), _) => ("requests", request),
+        (None, Some(limit)) => ("limits", limit),
+        (None, None) => return,
+    };
+    let is_fixed = check.settings.site != Site::Cluster;
+    let has_hugepages = domain.memory.as_ref().is_some_and(|memory| memory.hugepages.is_some());
+    let Some((field, guest)) = super::guest_memory(domain).filter(|_| !has_hugepages && !is_fixed) else {
+        return;
+    };
+    // A limit below the guest's memory is told of the guest's memory, where that is not permitted.
+    let is_told = list == "limits" && !check.settings.memory_above_limit;
+    if amount < guest.nanos() && !is_told {
+        let resource = domain_at.child("resources").child(list).child("memory");
+        let (size, field_at) = (domain_at.child(field), domain_at.child("cpu.dedicatedCpuPlacement"));
+        check.invalid(
+            &resource,
+            format!(
+                "{resource} must be at least the guest memory {size} '{guest}' when {field_at} is true: the launcher pod gets no \
+                 more than it requests"
+            ),
         );
     }
 }
@@ -163,6 +199,48 @@ fn vcpus(mask: &str, count: u32) -> Result<BTreeSet<u32>, String> {
 #[cfg(test)]
 mod tests {
     use super::vcpus;
+    use crate::machine::{Machine, Settings};
+    use crate::vmi::VirtualMachineInstance;
+    use crate::wire;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn a_pod_with_cpus_of_its_own_asks_for_all_of_the_guests_memory() {
+        let faults = |resources: Value, memory: Value, settings: &Settings| {
+            let vmi: VirtualMachineInstance = wire::read(json!({
+                "metadata": {"name": "one", "namespace": "here"},
+                "spec": {"domain": {
+                    "cpu": {"cores": 2, "dedicatedCpuPlacement": true},
+                    "firmware": {"uuid": "5d307ca9-b3ef-428c-8861-06e72d69f223"},
+                    "memory": memory,
+                    "resources": resources,
+                    "devices": {},
+                }},
+            }))
+            .unwrap();
+            let faults = Machine::check(&vmi, settings).err().unwrap_or_default();
+            faults.into_iter().map(|fault| (fault.field, fault.message)).collect::<Vec<_>>()
+        };
+        let cluster = Settings::of_cluster(&json!({"spec": {}}));
+        let plain = || json!({"guest": "4Gi"});
+        let huge = || json!({"guest": "4Gi", "hugepages": {"pageSize": "2Mi"}});
+        let of = |resources: Value| faults(resources, plain(), &cluster);
+        for list in ["requests", "limits"] {
+            let field = format!("spec.domain.resources.{list}.memory");
+            let message = format!(
+                "{field} must be at least the guest memory spec.domain.memory.guest '4Gi' when \
+                 spec.domain.cpu.dedicatedCpuPlacement is true: the launcher pod gets no more than it requests"
+            );
+            let less = || json!({(list): {"memory": "1Gi"}});
+            assert_eq!(of(less()), [(field, message)]);
+            assert_eq!(of(json!({(list): {"memory": "4Gi"}})), []);
+            assert_eq!(faults(less(), huge(), &cluster), [], "the guest is not in that memory");
+            assert_eq!(faults(less(), plain(), &Settings::of_judged()), [], "it is there already");
+        }
+        let staged = json!({"spec": {"configuration": {"vmRolloutStrategy": "Stage"}}});
+        let told = faults(json!({"limits": {"memory": "1Gi"}}), plain(), &Settings::of_cluster(&staged));
+        assert_eq!(told.len(), 1, "one sentence is enough: {told:?}");
+    }
 
     #[test]
     fn a_mask_names_vcpus_that_there_are() {

@@ -1,6 +1,6 @@
 //! Network interfaces.
 
-use super::super::network::{Dhcp, Network};
+use super::super::network::{Dhcp, MOST_PORTS, Network};
 use super::super::{Binding, Interface, Nic, Port, Protocol};
 use super::disk::Taken;
 use super::network::Networks;
@@ -112,6 +112,15 @@ fn interface_of(
             at.child("name"),
             "Bridge on pod network configuration is not enabled under kubevirt-config",
         );
+    }
+    let named = ports.len().saturating_add(port_ranges.len());
+    if named > MOST_PORTS {
+        let field = if ports.len() > MOST_PORTS { "ports" } else { "portRanges" };
+        let message = format!(
+            "{at}.ports and {at}.portRanges have {named} entries, and at most {MOST_PORTS} are served; write ports that \
+             follow each other as one of portRanges"
+        );
+        check.invalid(at.child(field), message);
     }
     let tag = text::tag(tag, at, check);
     let acpi_index = acpi_index.filter(|&index| index != 0).and_then(|index| {

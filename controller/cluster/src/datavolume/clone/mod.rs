@@ -35,6 +35,7 @@ mod source;
 mod tests;
 mod way;
 
+pub(crate) use permit::{FarClone, far_clone};
 pub(super) use serve::{Served, forget_client, is_needed, take_away};
 pub(super) use source::{Cloned, Size};
 pub(super) use way::Way;

@@ -16,6 +16,9 @@
 //! **Who says that it reads.** The source pod, by the bytes that it has sent: the importer pod is the tenant's. An importer whose own
 //! count moves may write zeros where nothing is sent, and is believed for that, but not for longer than [`STILL_AT_MOST`].
 //! **State.** When the source pod went is when the condition Running began to say so; how often, its DataVolume counts as restarts.
+//! Whoever may write the status of the DataVolume may write that: a time that is still to come is not ours and counts for nothing, and
+//! a source pod that has sent nothing for [`STILL_AT_MOST`] goes, whenever a reader is said to have ended. Between two source pods they
+//! may make the pause as short as the first one.
 //! **Caveats.** While nothing is known of what a source pod sends (it cannot be asked), it stays until its deadline. An importer that reads
 //! a little now and then stays too.
 
@@ -93,7 +96,7 @@ impl<'a> Round<'a> {
     fn is_let_go_until(&self) -> Option<(&'static str, String, Timestamp)> {
         let said = notes::running(&self.next)?;
         let reason = [UNREAD, STALLED].into_iter().find(|reason| said.reason.as_deref() == Some(*reason))?;
-        let until = self.after_pause(said.last_heartbeat_time.as_ref()?.parse().ok()?);
+        let until = self.after_pause(self.past(said.last_heartbeat_time.as_ref())?);
         Some((reason, said.message.clone().unwrap_or_default(), until))
     }
 
@@ -136,12 +139,14 @@ impl<'a> Round<'a> {
         let ready = since?;
         let ended = self.last_reader_ended().filter(|ended| *ended > ready);
         let since = ended.map_or(ready, |ended| after(ended, SignedDuration::from_secs(worker::PAUSE.1)));
+        let sent = self.world.still_since(pod).map(|sent| after(sent.max(ready), STILL_AT_MOST));
         let why = format!(
             "no importer pod ran within {} minutes after the source pod was ready: look why no pod of this namespace starts (its quota, \
              its nodes, the worker's image)",
             minutes(IDLE)
         );
-        Some(Awaited { until: after(since, IDLE), reason: UNREAD, why })
+        let until = after(since, IDLE);
+        Some(Awaited { until: sent.map_or(until, |sent| sent.min(until)), reason: UNREAD, why })
     }
 
     /// A reader that runs has to read.
@@ -166,7 +171,12 @@ impl<'a> Round<'a> {
     /// When the last importer pod ended, if one ran: since then it is said that none does.
     fn last_reader_ended(&self) -> Option<Timestamp> {
         let said = notes::running(&self.next).filter(|said| said.status == "False")?;
-        said.last_transition_time.as_ref()?.parse().ok()
+        self.past(said.last_transition_time.as_ref())
+    }
+
+    /// A time that a status says, where it is not still to come.
+    fn past(&self, said: Option<&String>) -> Option<Timestamp> {
+        said?.parse().ok().filter(|time| *time <= self.now)
     }
 }
 

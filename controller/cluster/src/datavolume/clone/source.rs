@@ -240,6 +240,6 @@ impl<'a> Round<'a> {
 }
 
 /// What the DataSource led to when this PVC was made.
-fn noted(claim: &PersistentVolumeClaim) -> Option<(&str, &str)> {
+pub(super) fn noted(claim: &PersistentVolumeClaim) -> Option<(&str, &str)> {
     names::namespaced(claim.meta.annotations.get(CLONE_REQUEST)?)
 }

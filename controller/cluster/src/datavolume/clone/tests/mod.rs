@@ -1,5 +1,6 @@
 //! Stories of a clone: what is made beside the source and beside the target, what is said, and who is never let near a disk.
 
+mod inferred;
 mod refused;
 mod waits;
 mod ways;

@@ -145,6 +145,56 @@ fn an_importer_that_says_it_works_is_believed_for_a_while() {
     assert!(crate::sim::is_going(sim.get(&pod)), "two hours have passed");
 }
 
+/// Who may write the status of their DataVolume says there when the last reader ended.
+fn forge(sim: &mut Sim, time: &str) {
+    let mut conditions = sim.get(&disk())["status"]["conditions"].clone();
+    let running = |said: &&mut Value| said["type"] == "Running";
+    let said = conditions.as_array_mut().unwrap().iter_mut().find(running).unwrap();
+    assert_eq!(said["status"], "False", "{said}");
+    (said["lastTransitionTime"], said["lastHeartbeatTime"]) = (json!(time), json!(time));
+    sim.change(&disk(), json!({"status": {"conditions": conditions}}));
+}
+
+#[test]
+fn a_time_that_is_still_to_come_keeps_no_source_pod() {
+    let mut sim = cluster();
+    let object = volume(&sim, pvc(S));
+    sim.put(Kind::DataVolume, object);
+    sim.settle();
+    bound(&mut sim);
+    let pod = source_pod(&sim);
+    is_ready(&mut sim, &pod);
+    forge(&mut sim, "9998-01-01T00:00:00Z");
+    passes(&mut sim, 299);
+    assert!(!crate::sim::is_going(sim.get(&pod)), "it is waited for as any other");
+    passes(&mut sim, 1);
+    assert!(crate::sim::is_going(sim.get(&pod)), "VMs of the source may start");
+}
+
+/// Each time it is looked at, a reader is said to have ended just before.
+#[test]
+fn a_source_pod_that_sends_nothing_goes_whenever_a_reader_is_said_to_have_ended() {
+    let mut sim = cluster();
+    let object = volume(&sim, pvc(S));
+    sim.put(Kind::DataVolume, object);
+    sim.settle();
+    bound(&mut sim);
+    let pod = source_pod(&sim);
+    is_ready(&mut sim, &pod);
+    counts(&mut sim, &pod, 0);
+    passes(&mut sim, 10);
+    for times in 0..12 {
+        assert!(!crate::sim::is_going(sim.get(&pod)), "after {times} times 10 minutes");
+        let now = sim.now.to_string();
+        forge(&mut sim, &now);
+        passes(&mut sim, 599);
+        let now = sim.now.to_string();
+        forge(&mut sim, &now);
+        passes(&mut sim, 1);
+    }
+    assert!(crate::sim::is_going(sim.get(&pod)), "two hours have passed");
+}
+
 /// So many clones of S/golden into a namespace are wanted, and have their PVCs.
 fn wanted(sim: &mut Sim, namespace: &str, count: usize) {
     let names: Vec<String> = (0..count).map(|number| format!("disk{number}")).collect();
