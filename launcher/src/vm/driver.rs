@@ -322,10 +322,8 @@ impl Driver {
     fn finished(&mut self, outcome: Outcome) {
         self.work = None;
         match outcome {
-            Outcome::Started(begun) => match *begun {
-                Ok((host, seen)) => self.started(host, &seen),
-                Err(why) => self.failed(&why),
-            },
+            Outcome::Started(Ok(begun)) => self.started(*begun),
+            Outcome::Started(Err(why)) => self.failed(&why),
             Outcome::Broken(why) if self.queue.mode() == Mode::Preparing => {
                 self.failed(&Standing::failed(START_FAILED, why));
             }
@@ -345,11 +343,11 @@ impl Driver {
         self.mode(Mode::Ended);
     }
 
-    fn started(&mut self, host: domain::host::Host, seen: &Seen) {
+    fn started(&mut self, (host, seen): (domain::host::Host, Seen)) {
         if let Some(known) = &mut self.known {
             known.host = Some(host);
         }
-        self.saw(seen);
+        self.saw(&seen);
         for event in std::mem::take(&mut self.early) {
             self.event(event);
         }

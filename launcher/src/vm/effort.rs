@@ -17,7 +17,7 @@ use std::io::{Read, Seek, SeekFrom};
 /// The outcome of work.
 pub(super) enum Outcome {
     /// A start.
-    Started(Box<std::result::Result<(Host, Seen), Standing>>),
+    Started(std::result::Result<Box<(Host, Seen)>, Standing>),
     /// A request.
     Done(Request, Result<()>),
     /// A try to resume after a full disk.
@@ -56,7 +56,7 @@ pub(super) fn start(hypervisor: &dyn Hypervisor, known: &Known, root: &Root, lin
         })?;
         Ok((host, seen))
     };
-    Outcome::Started(Box::new(begin()))
+    Outcome::Started(begin().map(Box::new))
 }
 
 /// Starts the DHCP servers of the guest, before it runs.

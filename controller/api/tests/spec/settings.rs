@@ -198,8 +198,8 @@ and writes this table. An entry is about all fields below it.
 
 const CDI_HEAD: &str = "# What becomes of each field of the CDI object and of the CDIConfig
 
-A CDI object that was written for upstream is accepted. A field of `spec` that is set and has no effect is never passed over in
-silence: virt-api answers with a warning that names it, and virt-controller keeps the condition `SettingsServed` of the CDI
+A CDI object (`kind: CDI`, `cdi.kubevirt.io/v1beta1`) that was written for upstream is accepted. A field of `spec` that is set and
+has no effect is never passed over in silence: virt-api answers with a warning that names it, and virt-controller keeps the condition `SettingsServed` of the CDI
 object `False`, with these fields and the reasons in its message, until none is left.
 
 The lists are code (`controller/api/src/cdi/served.rs`); a test walks the schemas and fails on a field that is not in them, and
