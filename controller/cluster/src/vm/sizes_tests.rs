@@ -281,3 +281,35 @@ fn names_are_inferred_from_the_labels_of_a_volume() {
     sim.settle();
     assert_eq!(sim.get(&vmi())["spec"]["domain"]["memory"]["guest"], "256Mi");
 }
+
+/// The label comes to the source of the clone last of all, and the DataVolume is no template of the VM.
+#[test]
+fn a_label_that_comes_to_the_source_of_a_clone_is_seen() {
+    let claim = |name: &str, labels: Value| json!({"metadata": {"namespace": "n", "name": name, "labels": labels}, "status": {"phase": "Bound"}});
+    let sources = [
+        json!({"source": {"pvc": {"name": "golden"}}}),
+        json!({"sourceRef": {"kind": "DataSource", "name": "newest"}}),
+    ];
+    for source in sources {
+        let mut sim = Sim::new();
+        size(&mut sim, "small", "256Mi");
+        let mut spec = source.clone();
+        spec["storage"] = json!({"resources": {"requests": {"storage": "16Mi"}}});
+        sim.put(Kind::DataSource, json!({"metadata": {"namespace": "n", "name": "newest"}, "spec": {"source": {"pvc": {"name": "golden"}}}}));
+        let golden = sim.put(Kind::PersistentVolumeClaim, claim("golden", json!({})));
+        sim.put(Kind::DataVolume, json!({"metadata": {"namespace": "n", "name": "root"}, "spec": spec}));
+        let key = sim.put(
+            Kind::VirtualMachine,
+            vm(json!({
+                "instancetype": {"inferFromVolume": "root"},
+                "template": {"spec": {"volumes": [{"name": "root", "dataVolume": {"name": "root"}}]}},
+            })),
+        );
+        sim.settle();
+        assert!(failure(&sim, &key).is_some(), "{source}");
+        sim.change(&golden, json!({"metadata": {"labels": {INSTANCETYPE: "small"}}}));
+        sim.settle();
+        assert_eq!(failure(&sim, &key), None, "{source}");
+        assert_eq!(sim.get(&key)["spec"]["instancetype"]["name"], "small", "{source}");
+    }
+}

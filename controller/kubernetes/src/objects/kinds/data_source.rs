@@ -1,5 +1,6 @@
 //! DataSource (CDI): a lasting name for a PVC that DataVolumes are cloned from.
 
+use super::persistent_volume_claim::inferring;
 use crate::objects::about::kept;
 use crate::objects::store::{Kept, read};
 use crate::objects::{About, Key, Mark, Selector, Use, World};
@@ -13,7 +14,11 @@ pub(crate) const ABOUT: About = About {
     controller: Use { follows: &[Selector::ALL], verbs: &[(None, &["create", "get", "patch"])], ..Use::NONE },
     // Where a clone that is asked about leads to.
     api: Use { verbs: &[(None, &["get"])], ..Use::NONE },
-    touches: |world, key| namers(world, key).chain([key.clone()]).collect(),
+    touches: |world, key| {
+        let namers: Vec<Key> = namers(world, key).collect();
+        let inferring = inferring(world, &namers);
+        namers.into_iter().chain(inferring).chain([key.clone()]).collect()
+    },
     ..About::named("cdi.kubevirt.io/v1beta1", "DataSource", "datasources")
 };
 

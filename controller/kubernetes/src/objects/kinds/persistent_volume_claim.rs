@@ -32,8 +32,10 @@ pub(crate) const ABOUT: About = About {
         let waiting = source.iter().flat_map(|source| users(world, source));
         let state = pvc.and_then(PersistentVolumeClaim::state_of);
         let state = state.map(|name| Key::new(Kind::VirtualMachineInstance, &*key.namespace, name));
-        let own = users(world, key).into_iter().chain(disks(world, &key.namespace, &key.name));
-        own.chain(waiting).chain(state).collect()
+        let users = users(world, key);
+        let inferring = inferring(world, &users);
+        let own = users.into_iter().chain(disks(world, &key.namespace, &key.name));
+        own.chain(waiting).chain(state).chain(inferring).collect()
     },
     ..About::named("v1", "PersistentVolumeClaim", "persistentvolumeclaims")
 };
@@ -41,6 +43,18 @@ pub(crate) const ABOUT: About = About {
 /// The VMs and VMIs that use the claim, or the claim of the DataVolume, of a name.
 pub(super) fn users(world: &World, key: &Key) -> Vec<Key> {
     world.marked(&Mark::PersistentVolumeClaim(key.namespace.clone(), key.name.clone())).cloned().collect()
+}
+
+/// Of what names a source of clones, the VMs that infer an instance type or a preference from one of these clones.
+pub(super) fn inferring(world: &World, namers: &[Key]) -> Vec<Key> {
+    let of = |kind| namers.iter().filter(move |key| key.kind == kind);
+    let named = of(Kind::DataSource);
+    let by_name =
+        named.flat_map(|key| world.marked(&Mark::DataSource(key.namespace.clone(), key.name.clone())));
+    let clones = of(Kind::DataVolume).chain(by_name.filter(|key| key.kind == Kind::DataVolume));
+    let vms = clones.flat_map(|clone| users(world, clone)).filter(|key| key.kind == Kind::VirtualMachine);
+    vms.filter(|key| world.vms.get(&key.namespace, &key.name).is_some_and(super::virtual_machine::infers))
+        .collect()
 }
 
 /// The keys under which a PVC is decided on: its own, that of the PVC in whose place it is filled, and that of the one which

@@ -53,6 +53,13 @@ impl Kept for VirtualMachine {
     }
 }
 
+/// It takes its instance type or its preference from a volume.
+pub(super) fn infers(vm: &VirtualMachine) -> bool {
+    let from_volume =
+        |role| Matcher::of(&vm.spec, role).is_some_and(|matcher| !matcher.infer_from_volume.is_empty());
+    Role::ALL.into_iter().any(from_volume)
+}
+
 /// What a VM takes its instance type or its preference from.
 fn named(vm: &VirtualMachine, role: Role) -> Vec<Mark> {
     let namespace = vm.metadata.namespace.clone().unwrap_or_default();
