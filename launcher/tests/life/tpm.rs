@@ -71,7 +71,7 @@ fn a_guest_has_a_tpm_which_begins_anew_unless_it_is_persistent() {
 
         vm.request(&json!({"request": "start"}));
         vm.until_logged("tiny login:", 2);
-        let second = key(vm.console().log_in());
+        let second = key(vm.console_taken().log_in());
         assert_eq!(first == second, persistent, "persistent: {persistent}");
         vm.end();
     }

@@ -298,8 +298,17 @@ impl Vm {
 
     /// The serial console, as for a user.
     pub(crate) fn console(&self) -> Serial {
+        self.console_by("write")
+    }
+
+    /// The same, though somebody else may still type there.
+    pub(crate) fn console_taken(&self) -> Serial {
+        self.console_by("take")
+    }
+
+    fn console_by(&self, mode: &str) -> Serial {
         let mut stream = UnixStream::connect(self.socket()).unwrap();
-        write!(stream, "GET /v1/console?write HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: coracle-stream\r\n\r\n")
+        write!(stream, "GET /v1/console?{mode} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: coracle-stream\r\n\r\n")
             .unwrap();
         Serial::on(stream.try_clone().unwrap(), stream)
     }
