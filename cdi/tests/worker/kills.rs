@@ -8,6 +8,8 @@ use tests::http::{Behaviour, Server};
 
 const SIZE: usize = 128 << 20;
 const KILLS: u32 = 50;
+/// A mark is a place in the image, whose tables lie before the data; a report counts the data.
+const TABLES: u64 = 1 << 20;
 
 /// On a quick machine an import ends before so many kills, and another one begins.
 #[test]
@@ -45,7 +47,7 @@ fn fifty_kills_at_random_moments_never_take_an_import_back() {
             break pod.wait().done();
         };
         imports += 1;
-        assert!(report.resumed >= reached, "seed {seed}: {report:?} behind a mark at {reached}");
+        assert!(report.resumed + TABLES >= reached, "seed {seed}: {report:?} behind a mark at {reached}");
         assert!(own < 5 || reached > 0, "{own} kills, and no mark");
         assert!(std::fs::read(disk(volume.path())).unwrap() == raw, "seed {seed}: other bytes");
         assert_eq!(names(volume.path()), ["disk.img"]);
