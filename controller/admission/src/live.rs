@@ -149,26 +149,7 @@ impl Live {
     async fn keep_storage(&self, mut seen: mpsc::Receiver<Seen>) {
         let mut world = World::default();
         while let Some(event) = seen.recv().await {
-            let now = Timestamp::now();
-            match event {
-                Seen::Listed(kind, list) => {
-                    for key in world.keys(kind) {
-                        world.remove(&key);
-                    }
-                    for object in list {
-                        world.put(kind, object, now);
-                    }
-                }
-                Seen::Changed(kind, object) => {
-                    world.put(kind, object, now);
-                }
-                Seen::Only(key, Some(object)) => {
-                    world.put(key.kind, object, now);
-                }
-                Seen::Only(key, None) | Seen::Gone(key, _) => {
-                    world.remove(&key);
-                }
-            }
+            take(&mut world, event);
             *self.storage.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(world.clone());
         }
     }
@@ -176,28 +157,11 @@ impl Live {
     async fn keep_sizes(&self, mut seen: mpsc::Receiver<Seen>) {
         let mut listed = BTreeSet::new();
         while let Some(event) = seen.recv().await {
-            let now = Timestamp::now();
-            let mut world = self.sizes.write().unwrap_or_else(PoisonError::into_inner);
-            match event {
-                Seen::Listed(kind, list) => {
-                    for key in world.keys(kind) {
-                        world.remove(&key);
-                    }
-                    for object in list {
-                        world.put(kind, object, now);
-                    }
-                    listed.insert(kind);
-                    self.sizes_listed.store(listed.len(), Ordering::Relaxed);
-                }
-                Seen::Changed(kind, object) => {
-                    world.put(kind, object, now);
-                }
-                Seen::Gone(key, _) => {
-                    world.remove(&key);
-                }
-                // None of them is followed by its name.
-                Seen::Only(..) => {}
+            if let Seen::Listed(kind, _) = &event {
+                listed.insert(*kind);
             }
+            take(&mut self.sizes.write().unwrap_or_else(PoisonError::into_inner), event);
+            self.sizes_listed.store(listed.len(), Ordering::Relaxed);
         }
     }
 
@@ -205,5 +169,29 @@ impl Live {
         let mut around = Around::new(&self.namespace, objects.within(&self.namespace).next());
         around.installations = objects.names();
         *self.around.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(around);
+    }
+}
+
+/// Brings a picture up to date.
+fn take(world: &mut World, event: Seen) {
+    let now = Timestamp::now();
+    match event {
+        Seen::Listed(kind, list) => {
+            for key in world.keys(kind) {
+                world.remove(&key);
+            }
+            for object in list {
+                world.put(kind, object, now);
+            }
+        }
+        Seen::Changed(kind, object) => {
+            world.put(kind, object, now);
+        }
+        Seen::Only(key, Some(object)) => {
+            world.put(key.kind, object, now);
+        }
+        Seen::Only(key, None) | Seen::Gone(key, _) => {
+            world.remove(&key);
+        }
     }
 }

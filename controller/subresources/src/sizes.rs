@@ -5,7 +5,7 @@
 
 use crate::objects::Objects;
 use crate::refused::{Refused, Result};
-use api::instancetype::{Conflict, Matcher, Reach, Role, expand};
+use api::instancetype::{Conflict, Matcher, Role, expand};
 use api::vm::VirtualMachine;
 use kubernetes::instancetypes::{Given, kind_of, of_revision, revision_in_use};
 use kubernetes::objects::names::is_name;
@@ -59,8 +59,7 @@ async fn spec(objects: &Objects, vm: &VirtualMachine, matcher: &Matcher<'_>, tol
         return of_revision(&revision, matcher.role).map_err(told);
     }
     is_path(matcher.name)?;
-    let within = if kind.reach == Reach::Cluster { "" } else { namespace };
-    let found = objects.found(&Key::new(kind_of(kind), within, matcher.name)).await?;
+    let found = objects.found(&Key::new(kind_of(kind), kind.within(namespace), matcher.name)).await?;
     let mut found = found.ok_or_else(|| told(kind.not_found(matcher.name)))?;
     Ok(found["spec"].take())
 }

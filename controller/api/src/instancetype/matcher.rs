@@ -109,6 +109,11 @@ impl Matched {
         }
     }
 
+    /// The namespace in which a VM of a namespace finds one; empty for those of the cluster.
+    pub fn within(self, namespace: &str) -> &str {
+        if self.reach == Reach::Cluster { "" } else { namespace }
+    }
+
     /// The annotation of a VMI that names what it was made with.
     pub const fn annotation(self) -> &'static str {
         match (self.role, self.reach) {

@@ -288,8 +288,8 @@ impl Round<'_> {
         self.take_pod();
     }
 
-    /// The pod, or the PVC for it, could not be created the last time: that is said first, and it is tried again after a pause, for quotas are
-    /// raised and webhooks come back.
+    /// The pod, or the PVC for it, could not be created the last time: that is said first, and it is tried again after a pause,
+    /// for quotas are raised and webhooks come back.
     fn waits_after_failure(&mut self, machine: &Machine) -> bool {
         let Some(failure) = self.world.failures.get(&key_of(self.vmi)) else { return false };
         let before = self.next.clone();

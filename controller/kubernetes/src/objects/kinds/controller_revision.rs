@@ -1,9 +1,10 @@
 //! ControllerRevision: what a VirtualMachine was started with, and the instance type and preference that it uses, as they were
 //! when it first used them. The former is read by its name where it is needed; the latter are followed, by their label.
 
+use super::virtual_machine::sized_by;
 use crate::objects::about::kept;
 use crate::objects::store::{Kept, meta};
-use crate::objects::{About, Key, Kind, Mark, Selector, Use, owner};
+use crate::objects::{About, Key, Kind, Selector, Use, owner};
 use api::meta::ObjectMeta;
 use serde_json::Value;
 
@@ -38,8 +39,7 @@ pub(crate) const ABOUT: About = About {
         let owner = revision.and_then(|revision| owner::controller(&revision.meta));
         let of_vm = owner.filter(|owner| owner.kind == Kind::VirtualMachine.name());
         let of_vm = of_vm.map(|owner| Key::new(Kind::VirtualMachine, &*key.namespace, &*owner.name));
-        let named = Mark::Instancetype(key.kind.name().to_owned(), key.namespace.clone(), key.name.clone());
-        of_vm.into_iter().chain(world.marked(&named).cloned()).collect()
+        of_vm.into_iter().chain(sized_by(world, key)).collect()
     },
     ..About::named("apps/v1", "ControllerRevision", "controllerrevisions")
 };

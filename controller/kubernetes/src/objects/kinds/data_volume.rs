@@ -4,7 +4,7 @@ use super::persistent_volume_claim::users;
 use crate::objects::about::kept;
 use crate::objects::store::{Kept, read};
 use crate::objects::{About, Key, Kind, Mark, Selector, Use, World, key, owner};
-use api::datavolume::{DataVolume, Phase};
+use api::datavolume::{DataVolume, Phase, Spec};
 use api::meta::ObjectMeta;
 use serde_json::Value;
 
@@ -45,6 +45,17 @@ pub(super) fn from_registries(world: &World) -> Vec<Key> {
     volumes.map(|volume| key(Kind::DataVolume, &volume.metadata)).collect()
 }
 
+/// What a DataVolume of a namespace is cloned from.
+pub(super) fn sources(spec: &Spec, own: &str) -> impl Iterator<Item = Mark> {
+    let within = |other: &str| if other.is_empty() { own.to_owned() } else { other.to_owned() };
+    let pvc = spec.source.as_ref().and_then(|source| source.pvc.as_ref());
+    let pvc = pvc.map(|pvc| Mark::PersistentVolumeClaim(within(&pvc.namespace), pvc.name.clone()));
+    let named = spec.source_ref.as_ref().map(|named| {
+        Mark::DataSource(within(named.namespace.as_deref().unwrap_or_default()), named.name.clone())
+    });
+    pvc.into_iter().chain(named)
+}
+
 impl Kept for DataVolume {
     fn take(object: Value) -> Option<Self> {
         read(object)
@@ -56,14 +67,9 @@ impl Kept for DataVolume {
 
     fn marks(&self) -> Vec<Mark> {
         let own = self.metadata.namespace.as_deref().unwrap_or_default();
-        let within = |other: &str| if other.is_empty() { own.to_owned() } else { other.to_owned() };
-        let source = self.spec.source.as_ref().and_then(|source| source.pvc.as_ref());
-        let claim = source.map(|pvc| Mark::PersistentVolumeClaim(within(&pvc.namespace), pvc.name.clone()));
-        let named = self.spec.source_ref.as_ref().map(|named| {
-            Mark::DataSource(within(named.namespace.as_deref().unwrap_or_default()), named.name.clone())
-        });
+        let sources = sources(&self.spec, own);
         let cron = owner::import_cron(&self.metadata);
         let cron = cron.map(|cron| Mark::DataImportCron(cron.namespace, cron.name));
-        owner::mark(&self.metadata).into_iter().chain(cron).chain(claim).chain(named).collect()
+        owner::mark(&self.metadata).into_iter().chain(cron).chain(sources).collect()
     }
 }

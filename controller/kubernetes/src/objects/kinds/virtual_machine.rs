@@ -1,11 +1,12 @@
 //! VirtualMachine (VM).
 
+use super::data_volume;
 use super::kubevirt::removed_with;
 use super::virtual_machine_instance::{claim_of, uses};
 use crate::objects::about::kept;
 use crate::objects::store::{Kept, read};
-use crate::objects::{About, Key, Kind, Mark, Selector, Use, owner};
-use api::instancetype::{Matcher, Reach, Role};
+use crate::objects::{About, Key, Kind, Mark, Selector, Use, World, owner};
+use api::instancetype::{Matcher, Role};
 use api::meta::ObjectMeta;
 use api::vm::VirtualMachine;
 use serde_json::Value;
@@ -53,6 +54,12 @@ impl Kept for VirtualMachine {
     }
 }
 
+/// The VMs that name an instance type, a preference or a revision of one.
+pub(super) fn sized_by(world: &World, key: &Key) -> Vec<Key> {
+    let named = Mark::Instancetype(key.kind.name().to_owned(), key.namespace.clone(), key.name.clone());
+    world.marked(&named).cloned().collect()
+}
+
 /// It takes its instance type or its preference from a volume.
 pub(super) fn infers(vm: &VirtualMachine) -> bool {
     let from_volume =
@@ -73,7 +80,7 @@ fn named(vm: &VirtualMachine, role: Role) -> Vec<Mark> {
     }
     let kind = matcher.matched().into_iter();
     let mark = kind.map(|kind| {
-        let within = if kind.reach == Reach::Cluster { String::new() } else { namespace.clone() };
+        let within = kind.within(&namespace).to_owned();
         Mark::Instancetype(kind.kind().to_owned(), within, matcher.name.to_owned())
     });
     mark.collect()
@@ -81,15 +88,6 @@ fn named(vm: &VirtualMachine, role: Role) -> Vec<Mark> {
 
 /// What the disks of a VM are cloned from: its labels may name an instance type.
 fn sources(vm: &VirtualMachine, namespace: &str) -> Vec<Mark> {
-    let within = |other: &str| if other.is_empty() { namespace.to_owned() } else { other.to_owned() };
     let specs = vm.spec.data_volume_templates.iter().map(|template| &template.spec);
-    let marks = specs.flat_map(|spec| {
-        let pvc = spec.source.as_ref().and_then(|source| source.pvc.as_ref());
-        let pvc = pvc.map(|pvc| Mark::PersistentVolumeClaim(within(&pvc.namespace), pvc.name.clone()));
-        let named = spec.source_ref.as_ref().map(|named| {
-            Mark::DataSource(within(named.namespace.as_deref().unwrap_or_default()), named.name.clone())
-        });
-        pvc.into_iter().chain(named)
-    });
-    marks.collect()
+    specs.flat_map(|spec| data_volume::sources(spec, namespace)).collect()
 }

@@ -1,8 +1,9 @@
 //! VirtualMachineClusterInstancetype: sizes of the VMs of all namespaces.
 
+use super::virtual_machine::sized_by;
 use crate::objects::about::kept;
 use crate::objects::store::{Kept, read};
-use crate::objects::{About, Mark, Selector, Use};
+use crate::objects::{About, Selector, Use};
 use api::instancetype::VirtualMachineClusterInstancetype;
 use api::meta::ObjectMeta;
 use serde_json::Value;
@@ -13,10 +14,7 @@ pub(crate) const ABOUT: About = About {
     // A VM is judged with it, and shown with its values.
     api: Use { follows: &[Selector::ALL], verbs: &[(None, &["get"])], ..Use::NONE },
     // VMs wait for it; those that have begun have a revision of it.
-    touches: |world, key| {
-        let named = Mark::Instancetype(key.kind.name().to_owned(), key.namespace.clone(), key.name.clone());
-        world.marked(&named).cloned().collect()
-    },
+    touches: sized_by,
     ..About::named(
         api::instancetype::API_VERSION,
         "VirtualMachineClusterInstancetype",

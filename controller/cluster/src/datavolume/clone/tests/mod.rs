@@ -119,13 +119,19 @@ fn runs(sim: &mut Sim, pod: &Key, container: &str) {
     sim.settle();
 }
 
-/// A clone whose source pod serves, and whose importer pod is there.
-fn copying() -> Sim {
+/// A clone whose PVC has its volume, and whose source pod is made.
+fn begun() -> Sim {
     let mut sim = cluster();
     let object = volume(&sim, pvc(S));
     sim.put(Kind::DataVolume, object);
     sim.settle();
     bound(&mut sim);
+    sim
+}
+
+/// A clone whose source pod serves, and whose importer pod is there.
+fn copying() -> Sim {
+    let mut sim = begun();
     let pod = source_pod(&sim);
     runs(&mut sim, &pod, "cdi-clone-source");
     runs(&mut sim, &importer(), "importer");
@@ -308,11 +314,7 @@ fn who_writes_and_who_reads_wait_for_each_other() {
 /// Both were decided on at once: who reads lets go before a byte is copied.
 #[test]
 fn a_vmi_that_began_beside_the_source_pod_goes_first() {
-    let mut sim = cluster();
-    let object = volume(&sim, pvc(S));
-    sim.put(Kind::DataVolume, object);
-    sim.settle();
-    bound(&mut sim);
+    let mut sim = begun();
     let pod = source_pod(&sim);
     let mut vmi = crate::sim::vmi("web");
     vmi["metadata"]["namespace"] = json!(S);

@@ -226,11 +226,7 @@ fn forged_source_pods_are_neither_used_nor_in_the_way() {
 /// A pod of its name that a stranger made, and a PVC that took the place of the source: neither is served from.
 #[test]
 fn a_pod_of_another_owner_is_not_the_source_pod() {
-    let mut sim = cluster();
-    let object = volume(&sim, pvc(S));
-    sim.put(Kind::DataVolume, object);
-    sim.settle();
-    bound(&mut sim);
+    let mut sim = begun();
     let pod = source_pod(&sim);
     // Its source is replaced by another PVC of that name.
     sim.change(&pod, json!({"spec": {"nodeName": "node1"}}));

@@ -22,11 +22,7 @@ fn passes(sim: &mut Sim, seconds: i64) {
 /// The importer pod is never let onto a node: by a quota, by its image, by whatever its namespace has set.
 #[test]
 fn a_source_pod_that_nobody_reads_from_goes_and_comes_back_later_each_time() {
-    let mut sim = cluster();
-    let object = volume(&sim, pvc(S));
-    sim.put(Kind::DataVolume, object);
-    sim.settle();
-    bound(&mut sim);
+    let mut sim = begun();
     for (times, pause) in [(1, 60), (2, 120), (3, 240)] {
         let pod = source_pod(&sim);
         is_ready(&mut sim, &pod);
@@ -71,11 +67,7 @@ fn a_source_pod_stays_while_it_is_read_from_and_between_two_readers() {
 /// Its image is not there, or no node has room for it: VMs of the source wait no longer than others do.
 #[test]
 fn a_source_pod_that_does_not_become_ready_goes_and_comes_back_later() {
-    let mut sim = cluster();
-    let object = volume(&sim, pvc(S));
-    sim.put(Kind::DataVolume, object);
-    sim.settle();
-    bound(&mut sim);
+    let mut sim = begun();
     let pod = source_pod(&sim);
     passes(&mut sim, 599);
     assert!(sim.objects.contains_key(&pod), "it is waited for");
@@ -157,11 +149,7 @@ fn forge(sim: &mut Sim, time: &str) {
 
 #[test]
 fn a_time_that_is_still_to_come_keeps_no_source_pod() {
-    let mut sim = cluster();
-    let object = volume(&sim, pvc(S));
-    sim.put(Kind::DataVolume, object);
-    sim.settle();
-    bound(&mut sim);
+    let mut sim = begun();
     let pod = source_pod(&sim);
     is_ready(&mut sim, &pod);
     forge(&mut sim, "9998-01-01T00:00:00Z");
@@ -174,11 +162,7 @@ fn a_time_that_is_still_to_come_keeps_no_source_pod() {
 /// Each time it is looked at, a reader is said to have ended just before.
 #[test]
 fn a_source_pod_that_sends_nothing_goes_whenever_a_reader_is_said_to_have_ended() {
-    let mut sim = cluster();
-    let object = volume(&sim, pvc(S));
-    sim.put(Kind::DataVolume, object);
-    sim.settle();
-    bound(&mut sim);
+    let mut sim = begun();
     let pod = source_pod(&sim);
     is_ready(&mut sim, &pod);
     counts(&mut sim, &pod, 0);
