@@ -307,6 +307,8 @@ fn a_label_that_comes_to_the_source_of_a_clone_is_seen() {
         );
         sim.settle();
         assert!(failure(&sim, &key).is_some(), "{source}");
+        // Nothing else may wake it: a clone that is whole is written no more.
+        assert!(sim.world.touched(&golden).contains(&key), "{source}");
         sim.change(&golden, json!({"metadata": {"labels": {INSTANCETYPE: "small"}}}));
         sim.settle();
         assert_eq!(failure(&sim, &key), None, "{source}");
