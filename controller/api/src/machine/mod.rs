@@ -20,6 +20,7 @@ pub mod hyperv;
 pub mod left;
 pub mod network;
 pub mod notes;
+pub mod refused;
 pub mod volume;
 
 pub use check::{Gates, OPEN_BY_DEFAULT, Settings, Site, guest_memory, topology};

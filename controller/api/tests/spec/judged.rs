@@ -6,18 +6,19 @@ use crate::base::{base, check, set};
 use crate::inventory::{Inventory, Kind};
 use api::fault::Reason;
 use api::machine::left::LEFT;
-use api::machine::{Settings, Site};
+use api::machine::refused::{REFUSED, bare};
+use api::machine::{Settings, Site, refused};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 /// What becomes of a field.
 #[derive(Debug, PartialEq)]
-enum Verdict {
+pub(crate) enum Verdict {
     /// It changes the domain.
     Supported,
-    /// It is refused, by this name.
-    Refused(String),
+    /// It is refused, by this name and for this reason.
+    Refused(String, String),
     /// It can have this value only.
     Fixed(&'static str),
     /// It belongs to somebody else.
@@ -74,12 +75,16 @@ fn every_field_is_supported_or_refused_or_somebody_elses() {
         for site in [Site::Laptop, Site::Cluster] {
             match judge(&leaf, &sample, &tables, site) {
                 Ok(Verdict::Left(_)) => used.extend(tables.of("left", &leaf).map(|(field, _)| field)),
+                Ok(Verdict::Refused(field, _)) => {
+                    used.extend(refused::entry(&field).map(|(field, _)| *field))
+                }
                 Ok(_) => {}
                 Err(problem) => problems.push(format!("{leaf}: {problem}")),
             }
         }
     }
-    let stale = tables.0["left"].iter().filter(|(field, _)| !used.contains(field));
+    let lists = tables.0["left"].iter().chain(REFUSED);
+    let stale = lists.filter(|(field, _)| !used.contains(field));
     problems.extend(stale.map(|(field, _)| format!("{field} is in the list for nothing")));
     assert!(problems.is_empty(), "{} problems\n{}", problems.len(), problems.join("\n"));
 }
@@ -125,19 +130,23 @@ fn judge(leaf: &str, sample: &Value, tables: &Tables, site: Site) -> Result<Verd
         Err(faults) => {
             let fixed = tables.0["fixed"].iter().find(|(field, _)| *field == leaf);
             if let Some((_, value)) = fixed
-                && faults.iter().all(|fault| bare(&fault.field) == leaf)
+                && faults.iter().all(|fault| below_spec(&fault.field) == leaf)
             {
                 return Ok(Verdict::Fixed(value));
             }
             let refusal = faults.iter().find_map(|fault| {
-                let field = bare(&fault.field);
+                let field = below_spec(&fault.field);
                 let named = field == leaf || begins(leaf, &field);
                 // What upstream has given up is wrong for it, and not something that may come.
                 let is_refused =
                     fault.reason == Reason::NotSupported || fault.message.contains("has been discontinued");
-                (is_refused && named).then_some(field)
+                (is_refused && named).then_some((field, fault.hint.clone()))
             });
-            return refusal.map(Verdict::Refused).ok_or(format!("has other faults: {faults:?}"));
+            let (field, hint) = refusal.ok_or(format!("has other faults: {faults:?}"))?;
+            let reason = hint.or_else(|| refused::entry(&field).map(|(_, why)| (*why).to_owned()));
+            let reason =
+                reason.ok_or(format!("{field} is refused without a reason: add it to machine/refused.rs"))?;
+            return Ok(Verdict::Refused(field, reason));
         }
     };
     let before = before.map_err(|faults| format!("what must be there has faults: {faults:?}"))?;
@@ -150,16 +159,8 @@ fn judge(leaf: &str, sample: &Value, tables: &Tables, site: Site) -> Result<Verd
 }
 
 /// `spec.volumes[1].name` as `volumes[].name`.
-fn bare(field: &str) -> String {
-    let mut result = String::new();
-    let mut inside = false;
-    for c in field.trim_start_matches("spec.").chars() {
-        inside = c == '[' || inside && c != ']';
-        if !inside || c == '[' {
-            result.push(c);
-        }
-    }
-    result
+fn below_spec(field: &str) -> String {
+    bare(field.trim_start_matches("spec."))
 }
 
 /// Every field that holds no other, with a sample of what it holds.
@@ -171,7 +172,7 @@ fn leaves() -> Vec<(String, Value)> {
     leaves
 }
 
-fn walk(inventory: &Inventory, name: &str, at: &str, leaves: &mut Vec<(String, Value)>) {
+pub(crate) fn walk(inventory: &Inventory, name: &str, at: &str, leaves: &mut Vec<(String, Value)>) {
     for field in inventory.fields(name) {
         let here = format!("{at}{}", field.name);
         let (inner, here) = match &field.kind {
@@ -190,37 +191,43 @@ fn walk(inventory: &Inventory, name: &str, at: &str, leaves: &mut Vec<(String, V
     }
 }
 
+/// Every field, with what becomes of it on a laptop and in a cluster.
+pub(crate) fn verdicts() -> Vec<(String, Verdict, Verdict)> {
+    let tables = Tables::read();
+    let judged = |(leaf, sample): (String, Value)| {
+        let at =
+            |site| judge(&leaf, &sample, &tables, site).unwrap_or_else(|problem| panic!("{leaf}: {problem}"));
+        let (laptop, cluster) = (at(Site::Laptop), at(Site::Cluster));
+        (leaf, laptop, cluster)
+    };
+    leaves().into_iter().map(judged).collect()
+}
+
 /// The fields by the struct that they stand in, in the order of the inventory.
 fn document() -> String {
-    let tables = Tables::read();
     let mut rows = Rows::default();
-    let mut refusals = BTreeSet::new();
-    for (leaf, sample) in leaves() {
-        let judged =
-            |site| judge(&leaf, &sample, &tables, site).unwrap_or_else(|problem| panic!("{leaf}: {problem}"));
-        let (laptop, cluster) = (judged(Site::Laptop), judged(Site::Cluster));
-        match laptop {
-            Verdict::Supported => rows.put(0, &leaf, ""),
-            Verdict::Fixed(value) => rows.put(0, &leaf, &format!(" (`{value}`)")),
-            Verdict::Left(whose) => rows.put(4, &leaf, &format!(" ({whose})")),
-            Verdict::Refused(field) => {
-                let everywhere = cluster == Verdict::Refused(field.clone());
-                if refusals.insert(field.clone()) {
-                    rows.put(if everywhere { 1 } else { 3 }, &field, "");
-                }
-                match &cluster {
-                    Verdict::Refused(_) => assert!(everywhere, "{leaf}: {cluster:?} in a cluster"),
-                    Verdict::Supported => rows.put(0, &leaf, ""),
-                    Verdict::Fixed(value) => rows.put(0, &leaf, &format!(" (`{value}`)")),
-                    Verdict::Left(_) => panic!("{leaf}: {cluster:?} in a cluster"),
-                }
-                continue;
+    let mut refusals = BTreeMap::new();
+    for (leaf, laptop, cluster) in verdicts() {
+        let column = match (&laptop, &cluster) {
+            (Verdict::Refused(..), Verdict::Refused(..)) => EVERYWHERE,
+            (Verdict::Refused(..), _) => ON_A_LAPTOP,
+            _ => IN_A_CLUSTER,
+        };
+        for verdict in [&laptop, &cluster] {
+            if let Verdict::Refused(field, reason) = verdict
+                && refusals.insert(field.clone(), reason.clone()).is_none()
+            {
+                rows.put(column, field, "");
             }
         }
-        if let Verdict::Refused(field) = cluster
-            && refusals.insert(field.clone())
-        {
-            rows.put(2, &field, "");
+        match (&laptop, &cluster) {
+            (Verdict::Refused(..), Verdict::Left(_)) => panic!("{leaf}: {cluster:?} in a cluster"),
+            (Verdict::Refused(..), verdict) | (verdict, _) => match verdict {
+                Verdict::Supported => rows.put(SHAPES, &leaf, ""),
+                Verdict::Fixed(value) => rows.put(SHAPES, &leaf, &format!(" (`{value}`)")),
+                Verdict::Left(whose) => rows.put(LEFT_TO, &leaf, &format!(" ({whose})")),
+                Verdict::Refused(..) => {}
+            },
         }
     }
     let mut text = String::from(HEAD);
@@ -228,8 +235,19 @@ fn document() -> String {
         let columns = columns.map(|names| names.join(", "));
         writeln!(text, "| `{parent}` | {} |", columns.join(" | ")).unwrap();
     }
+    text.push_str(REASONS);
+    for (field, reason) in refusals {
+        writeln!(text, "| `spec.{field}` | {reason} |").unwrap();
+    }
     text
 }
+
+/// The columns of the table.
+const SHAPES: usize = 0;
+const EVERYWHERE: usize = 1;
+const IN_A_CLUSTER: usize = 2;
+const ON_A_LAPTOP: usize = 3;
+const LEFT_TO: usize = 4;
 
 /// By struct, what stands in each column.
 #[derive(Default)]
@@ -268,4 +286,13 @@ A test writes this table from what the check does with each field, and fails whe
 
 | in | shapes the domain | refused | refused in a cluster | refused by `coracle run` | left to others |
 |---|---|---|---|---|---|
+";
+
+const REASONS: &str = "
+## Why fields are refused
+
+The answer names the field and says the reason, but where the words are those of KubeVirt.
+
+| field | reason, or what to do |
+|---|---|
 ";

@@ -13,6 +13,7 @@ mod inventory;
 mod judged;
 mod known;
 mod messages;
+mod parity;
 mod settings;
 mod windows;
 mod yaml;

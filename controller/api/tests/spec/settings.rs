@@ -31,10 +31,10 @@ fn all() -> Vec<(String, Value)> {
 }
 
 type List = &'static [(&'static str, Served)];
-/// A list, the fields that it is about, and how an object is asked for those without an effect.
-type About = (List, Vec<(String, Value)>, fn(&Value) -> Vec<Unserved>);
+/// An object, its list, the fields that it is about, and how an object is asked for those without an effect.
+type About = (&'static str, List, Vec<(String, Value)>, fn(&Value) -> Vec<Unserved>);
 
-fn lists() -> Vec<About> {
+pub(crate) fn lists() -> Vec<About> {
     let of = |name: &str| {
         let mut all = Vec::new();
         leaves(name, "", &mut all);
@@ -43,16 +43,16 @@ fn lists() -> Vec<About> {
     let mut installation = of("cdi.CDISpec");
     installation.retain(|(leaf, _)| !leaf.starts_with("config."));
     vec![
-        (FIELDS, all(), unserved),
-        (cdi::FIELDS, installation, cdi::unserved),
-        (cdi::CONFIG_FIELDS, of("cdi.CDIConfigSpec"), cdi::unserved_config),
+        ("KubeVirtSpec", FIELDS, all(), unserved),
+        ("CDISpec", cdi::FIELDS, installation, cdi::unserved),
+        ("CDIConfigSpec", cdi::CONFIG_FIELDS, of("cdi.CDIConfigSpec"), cdi::unserved_config),
     ]
 }
 
 #[test]
 fn every_field_of_the_settings_is_in_its_list_once() {
     let mut problems = Vec::new();
-    for (list, all, _) in lists() {
+    for (_, list, all, _) in lists() {
         let mut used = BTreeSet::new();
         for (leaf, _) in all {
             match entry_of(list, &leaf) {
@@ -77,7 +77,7 @@ fn every_field_of_the_settings_is_in_its_list_once() {
 
 #[test]
 fn a_field_that_is_set_is_named_where_it_has_no_effect() {
-    for (list, all, unserved) in lists() {
+    for (_, list, all, unserved) in lists() {
         for (leaf, sample) in all {
             let (field, served) = entry_of(list, &leaf).unwrap();
             let mut object = json!({});

@@ -96,7 +96,8 @@ const WRONG: &[(&str, &str, &str, &str)] = &[
         "/spec/template/spec/domain/launchSecurity",
         r#"{"sev": {}}"#,
         "spec.template.spec.domain.launchSecurity",
-        "spec.template.spec.domain.launchSecurity is not supported yet",
+        "spec.template.spec.domain.launchSecurity is not supported yet (encrypted guests need processors with SEV, SEV-SNP or \
+         TDX, on which nobody has tried them yet)",
     ),
     (
         "/spec/template/spec/domain/devices/disks",

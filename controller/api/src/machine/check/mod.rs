@@ -34,7 +34,7 @@ pub use cpu::topology;
 pub use memory::guest_memory;
 pub use settings::{Gates, OPEN_BY_DEFAULT, Settings, Site};
 
-use super::{Arch, Chipset, Machine};
+use super::{Arch, Chipset, Machine, refused};
 use crate::fault::{Fault, Reason};
 use crate::vmi::{self, VirtualMachineInstance};
 use crate::wire::Path;
@@ -45,6 +45,7 @@ impl Machine {
     pub fn check(vmi: &VirtualMachineInstance, settings: &Settings) -> Result<Machine, Vec<Fault>> {
         let mut check = Check { settings, faults: Vec::new() };
         let machine = machine(vmi, &mut check);
+        refused::explain(&mut check.faults, &settings.at);
         if check.faults.is_empty() { Ok(machine) } else { Err(check.faults) }
     }
 

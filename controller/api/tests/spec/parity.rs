@@ -1,0 +1,109 @@
+//! Every field of the specs that people write, and what becomes of it: `docs/reference/parity.tsv`, made of what the checks
+//! do and of the lists that programs read; `UPDATE_GOLDEN=1` writes it anew. A field may be without effect only where
+//! whoever sets it is told, with the reason.
+
+use crate::inventory::Inventory;
+use crate::judged::{self, Verdict};
+use crate::settings;
+use api::kubevirt::served::{Served, entry_of};
+use std::collections::BTreeSet;
+
+/// What becomes of the fields of the objects that hold a VMI's spec: no check of this package is about them. A field that
+/// stands here with a point or `[]` at its end is about all below it.
+const AROUND: &[(&str, &str, &str)] = &[
+    ("VirtualMachineSpec", "running", "served"),
+    ("VirtualMachineSpec", "runStrategy", "served: all but WaitAsReceiver, which needs live migration"),
+    ("VirtualMachineSpec", "instancetype.", "served"),
+    ("VirtualMachineSpec", "preference.", "served"),
+    ("VirtualMachineSpec", "template.", "served: as VirtualMachineInstanceSpec says"),
+    ("VirtualMachineSpec", "dataVolumeTemplates[]", "served"),
+    (
+        "VirtualMachineSpec",
+        "updateVolumesStrategy",
+        "served: Replacement; Migration is refused, since volumes do not move while a VMI runs",
+    ),
+    ("VirtualMachineInstanceReplicaSetSpec", "replicas", "served"),
+    ("VirtualMachineInstanceReplicaSetSpec", "selector", "served"),
+    ("VirtualMachineInstanceReplicaSetSpec", "template.", "served: as VirtualMachineInstanceSpec says"),
+    ("VirtualMachineInstanceReplicaSetSpec", "paused", "served"),
+];
+
+#[test]
+fn no_field_is_without_effect_and_without_a_word() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/parity.tsv");
+    let expected = table();
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(path, &expected).unwrap();
+    }
+    let found = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(
+        found == expected,
+        "docs/reference/parity.tsv is not what the checks do: UPDATE_GOLDEN=1 writes it anew"
+    );
+    assert!(!found.contains("no effect") && !found.contains("no-effect"));
+}
+
+fn table() -> String {
+    let mut rows = vec!["object\tfield\twhat becomes of it\n".to_owned()];
+    let mut row = |object: &str, field: &str, what: &str| rows.push(format!("{object}\t{field}\t{what}\n"));
+    for (field, laptop, cluster) in judged::verdicts() {
+        row("VirtualMachineInstanceSpec", &field, &of_a_vmi(&laptop, &cluster));
+    }
+    let mut used = BTreeSet::new();
+    for object in ["VirtualMachineSpec", "VirtualMachineInstanceReplicaSetSpec"] {
+        for field in around(object) {
+            let about = |part: &str| field == part || part.ends_with(['.', ']']) && field.starts_with(part);
+            let said = AROUND.iter().find(|(of, part, _)| *of == object && about(part));
+            let (_, part, what) = said.unwrap_or_else(|| panic!("nothing is said of {object}.{field}"));
+            used.insert((object, *part));
+            row(object, &field, what);
+        }
+    }
+    let stale = AROUND.iter().find(|(object, part, _)| !used.contains(&(*object, *part)));
+    assert_eq!(stale, None, "is in the list for nothing");
+    for (object, list, leaves, _) in settings::lists() {
+        for (field, _) in leaves {
+            let (_, served) =
+                entry_of(list, &field).unwrap_or_else(|| panic!("nothing is said of {object}.{field}"));
+            row(object, &field, &of_a_setting(served));
+        }
+    }
+    rows.concat()
+}
+
+fn of_a_vmi(laptop: &Verdict, cluster: &Verdict) -> String {
+    let one = |verdict: &Verdict| match verdict {
+        Verdict::Supported => "served".to_owned(),
+        Verdict::Fixed(value) => format!("served: {value}"),
+        Verdict::Left(whose) => format!("served by {whose}"),
+        Verdict::Refused(_, reason) => format!("refused: {reason}"),
+    };
+    if laptop == cluster { one(cluster) } else { format!("{}; on a laptop {}", one(cluster), one(laptop)) }
+}
+
+fn of_a_setting(served: &Served) -> String {
+    match served {
+        Served::Yes => "served".to_owned(),
+        Served::Values(values) => {
+            format!("served: {}; of others a warning and a condition tell", values.join(", "))
+        }
+        Served::Types(types) => {
+            format!("served: of the types {}; of others a warning and a condition tell", types.join(", "))
+        }
+        Served::No(why) => format!("not served, as a warning and a condition tell: {why}"),
+    }
+}
+
+/// The fields of an object that holds a VMI's spec, down to that spec.
+fn around(object: &str) -> Vec<String> {
+    let mut leaves = Vec::new();
+    judged::walk(&Inventory::read(), object, "", &mut leaves);
+    let below = |field: &str| field.starts_with("template.") || field.starts_with("dataVolumeTemplates[].");
+    let mut fields: Vec<String> =
+        leaves.into_iter().map(|(field, _)| field).filter(|field| !below(field)).collect();
+    fields.extend(["template.metadata", "template.spec"].map(str::to_owned));
+    if object == "VirtualMachineSpec" {
+        fields.push("dataVolumeTemplates[]".to_owned());
+    }
+    fields
+}
