@@ -6,6 +6,7 @@ pub mod disk;
 pub mod faults;
 pub mod http;
 pub mod layout;
+pub mod manifests;
 pub mod mapped;
 pub mod measure;
 pub mod nginx;

@@ -9,6 +9,7 @@ use crate::accounts::{Accounts, NODE_CLAIM};
 use crate::objects::{Program, names};
 use crate::servers::SERVICE;
 use api::cdi::annotations::{APPLY_PROFILE, EXPORT_TARGET};
+use api::crd::KINDS;
 use serde_json::{Value, json};
 
 /// How long the API server waits for an answer, in seconds.
@@ -435,6 +436,19 @@ impl Webhook {
     /// The one that answers at a path.
     pub fn at(path: &str) -> Option<&'static Webhook> {
         WEBHOOKS.iter().find(|webhook| webhook.path == path)
+    }
+
+    /// It is asked when this object is made.
+    pub fn is_about_new(&self, object: &Value) -> bool {
+        let api_version = object["apiVersion"].as_str().unwrap_or_default();
+        let group = api_version.split_once('/').map_or("", |(group, _)| group);
+        let plural = KINDS
+            .iter()
+            .find(|kind| kind.group == group && object["kind"] == kind.kind)
+            .map(|kind| kind.plural);
+        self.group == group
+            && self.operations.contains(&"CREATE")
+            && plural.is_some_and(|plural| self.resources.contains(&plural))
     }
 
     /// The labels of the objects that it is asked about.

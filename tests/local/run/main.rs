@@ -13,6 +13,7 @@ mod killed;
 mod life;
 mod linked;
 mod manifest;
+mod manifests;
 mod moved;
 mod refused;
 mod screen;

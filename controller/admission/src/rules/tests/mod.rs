@@ -3,6 +3,7 @@
 mod base;
 mod cdi;
 mod eviction;
+mod manifests;
 mod messages;
 mod others;
 mod sizes;

@@ -1,0 +1,78 @@
+//! Every manifest under `tests/manifests` goes through the webhooks that its objects have in a cluster.
+
+use super::base::*;
+use crate::rules::{Around, Request, Sizes, patch};
+use api::instancetype::{Matched, Reach, Role};
+use kubernetes::instancetypes::Live;
+use kubernetes::webhooks::WEBHOOKS;
+use serde_json::Value;
+use tests::manifests::Manifest;
+
+#[test]
+fn every_manifest_is_accepted_or_refused_as_it_says() {
+    let all = Manifest::all();
+    assert!(all.len() >= 150, "{}", all.len());
+    let wrong: Vec<String> = all
+        .iter()
+        .filter_map(|manifest| Some(format!("{}: {}", manifest.name(), judged(manifest)?)))
+        .collect();
+    assert!(wrong.is_empty(), "{} of {}\n{}", wrong.len(), all.len(), wrong.join("\n"));
+}
+
+/// What is wrong with what is answered.
+fn judged(manifest: &Manifest) -> Option<String> {
+    let documents = match api::yaml::parse(&manifest.text) {
+        Ok(documents) => documents,
+        Err(wrong) => return Some(format!("{wrong:?}")),
+    };
+    let mut objects: Vec<Value> = documents.into_iter().map(|document| document.value).collect();
+    for object in &mut objects {
+        object["metadata"]["namespace"] = "n".into();
+    }
+    let around = Around { sizes: sizes(&objects), ..with(&manifest.configuration()) };
+    let mut asked = 0;
+    let mut refused = Vec::new();
+    for object in objects {
+        let mut object = object;
+        let webhooks: Vec<_> = WEBHOOKS.iter().filter(|webhook| webhook.is_about_new(&object)).collect();
+        for webhook in webhooks {
+            asked += 1;
+            let kind = object["kind"].as_str().unwrap_or_default().to_owned();
+            let answer = ask(webhook.path, &Request { kind, ..create(object.clone()) }, &around);
+            refused.extend(told(&answer).into_iter().map(|(_, message)| message));
+            object = patch::applied(object, &answer.patch);
+        }
+    }
+    let expected = manifest.said("refused");
+    match (asked, &refused[..]) {
+        // A DataSource and an ObjectTransfer have no webhook.
+        (0, _) if !manifest.name().starts_with("data-volumes/data-source") => {
+            Some("no webhook is asked".to_owned())
+        }
+        (_, []) if expected.is_empty() => None,
+        (_, said)
+            if !expected.is_empty()
+                && expected.iter().all(|text| said.iter().any(|said| said.contains(text))) =>
+        {
+            None
+        }
+        (_, said) => Some(format!("{said:?}")),
+    }
+}
+
+/// The instance types and preferences among the objects, and those of the common set.
+fn sizes(objects: &[Value]) -> Sizes {
+    let live = |object: &Value| {
+        let (role, reach) = match object["kind"].as_str()? {
+            "VirtualMachineInstancetype" => (Role::Instancetype, Reach::Namespace),
+            "VirtualMachineClusterInstancetype" => (Role::Instancetype, Reach::Cluster),
+            "VirtualMachinePreference" => (Role::Preference, Reach::Namespace),
+            "VirtualMachineClusterPreference" => (Role::Preference, Reach::Cluster),
+            _ => return None,
+        };
+        let meta = api::wire::read(object["metadata"].clone()).expect("metadata");
+        Some(Live { kind: Matched { role, reach }, meta, spec: object["spec"].clone() })
+    };
+    let common = api::instancetype::common::objects();
+    Sizes { live: objects.iter().chain(&common).filter_map(live).collect(), is_complete: true }
+}
