@@ -19,6 +19,7 @@ pub(crate) enum Kind {
     Event,
     Node,
     DataSource,
+    DataImportCron,
     CdiConfig,
     StorageClass,
     UploadTokenRequest,
@@ -63,6 +64,7 @@ impl Kind {
             Kind::Event => (CORE, "events", "Event", "Event"),
             Kind::Node => (CORE, "nodes", "Node", "Node"),
             Kind::DataSource => (CDI, "datasources", "DataSource", "DataSource"),
+            Kind::DataImportCron => (CDI, "dataimportcrons", "DataImportCron", "DataImportCron"),
             Kind::CdiConfig => (CDI, "cdiconfigs", "CDIConfig", "CDIConfig"),
             Kind::StorageClass => (STORAGE, "storageclasses", "StorageClass", "StorageClass"),
             Kind::UploadTokenRequest => {
@@ -90,6 +92,7 @@ impl Kind {
             Kind::Migration,
             Kind::DataVolume,
             Kind::PersistentVolumeClaim,
+            Kind::DataImportCron,
             Kind::Pod,
         ];
         all.into_iter().find(|kind| kind.name() == name)

@@ -3,19 +3,50 @@
 use super::args::VmArg;
 use crate::ui;
 use crate::virt::client::Cluster;
-use crate::virt::why::{event, fetch, page};
+use crate::virt::object::Kind;
+use crate::virt::target::name;
+use crate::virt::why::{event, fetch, fetch_disk, page};
 use cdi::Result;
 use jiff::Timestamp;
+use std::str::FromStr;
 
-/// Explain why a VM does not run, on one page
+/// Explain what a VM or a disk waits for, on one page
 ///
 /// The page names the object that the VM waits for, since when, in whose
 /// words, and what to do; below are the objects on the way from the VM to its
-/// guest, and their newest events.
+/// guest, and their newest events. Of a DataVolume, a PVC and a DataImportCron
+/// it says how they stand.
 #[derive(Debug, clap::Args)]
 pub(super) struct WhyArgs {
-    #[command(flatten)]
-    vm: VmArg,
+    /// Name of the VM, or TYPE/NAME: vm, vmi, dv, pvc or dataimportcron
+    #[arg(value_name = "VM")]
+    what: Asked,
+}
+
+/// The object that is asked about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Asked {
+    kind: Kind,
+    name: String,
+}
+
+impl FromStr for Asked {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Asked, String> {
+        let (word, rest) = text.split_once('/').unwrap_or(("vm", text));
+        let kind = match word.to_lowercase().as_str() {
+            "dv" | "dvs" | "datavolume" | "datavolumes" => Kind::DataVolume,
+            "pvc" | "pvcs" | "persistentvolumeclaim" | "persistentvolumeclaims" => {
+                Kind::PersistentVolumeClaim
+            }
+            "dic" | "dics" | "dataimportcron" | "dataimportcrons" => Kind::DataImportCron,
+            word => crate::virt::target::kind(word).map_err(|_| {
+                format!("unsupported resource type '{word}': say vm, vmi, dv, pvc or dataimportcron")
+            })?,
+        };
+        Ok(Asked { kind, name: name(rest)? })
+    }
 }
 
 /// List the events of a VM, and of its VMI, pods and volumes, newest first
@@ -26,8 +57,15 @@ pub(super) struct EventsArgs {
 }
 
 pub(super) async fn why(args: &WhyArgs, cluster: &Cluster) -> Result<()> {
-    let facts = fetch(cluster, &args.vm.name).await?;
-    ui::out(&page(&facts, &super::prefix(), Timestamp::now()))
+    let Asked { kind, name } = &args.what;
+    let text = match kind {
+        // The page about one has the other on it.
+        Kind::VirtualMachine | Kind::VirtualMachineInstance => {
+            page(&fetch(cluster, name).await?, &super::prefix(), Timestamp::now())
+        }
+        kind => fetch_disk(cluster, *kind, name).await?.page(&super::prefix(), Timestamp::now()),
+    };
+    ui::out(&text)
 }
 
 pub(super) async fn events(args: &EventsArgs, cluster: &Cluster) -> Result<()> {
@@ -41,5 +79,26 @@ pub(super) async fn events(args: &EventsArgs, cluster: &Cluster) -> Result<()> {
             Ok(())
         }
         false => ui::out(&event::table(&facts.events, usize::MAX, Timestamp::now())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_about_is_a_vm_unless_a_type_is_said() {
+        for (text, kind, name) in [
+            ("web", Kind::VirtualMachine, "web"),
+            ("VMI/web", Kind::VirtualMachineInstance, "web"),
+            ("dv/os.1", Kind::DataVolume, "os.1"),
+            ("persistentvolumeclaims/a", Kind::PersistentVolumeClaim, "a"),
+            ("dic/a", Kind::DataImportCron, "a"),
+        ] {
+            assert_eq!(text.parse(), Ok(Asked { kind, name: name.to_owned() }));
+        }
+        for bad in ["pod/a", "dv/", "dv/../a", "dv/a/b", "/a", ""] {
+            assert!(bad.parse::<Asked>().is_err(), "{bad}");
+        }
     }
 }

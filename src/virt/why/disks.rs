@@ -17,12 +17,12 @@ pub(super) fn wait(seen: &Seen<'_>) -> Option<Finding> {
     rules.iter().find_map(|rule| seen.facts.volumes.iter().find_map(|volume| rule(seen, volume)))
 }
 
-fn phase(object: &Value) -> &str {
+pub(super) fn phase(object: &Value) -> &str {
     text(object, "/status/phase").unwrap_or_default()
 }
 
 /// The sentence in which a DataVolume says how it is.
-fn said(data_volume: &Value) -> Option<Condition<'_>> {
+pub(super) fn said(data_volume: &Value) -> Option<Condition<'_>> {
     let running = condition(data_volume, "Running", "False");
     let bound = condition(data_volume, "Bound", "False");
     [running, bound].into_iter().flatten().chain(conditions(data_volume)).find(|one| !one.message.is_empty())
@@ -94,19 +94,25 @@ fn is_absent(seen: &Seen<'_>, volume: &Volume) -> Option<Finding> {
 fn is_filled(seen: &Seen<'_>, volume: &Volume) -> Option<Finding> {
     let name = &volume.claim;
     let data_volume = volume.data_volume.as_ref()?;
+    let (what, advice) = filling(data_volume, name, &seen.facts.namespace)?;
+    let since = condition(data_volume, "Running", "True").and_then(|running| running.since);
+    let since = since.or_else(|| moment(data_volume, "/metadata/creationTimestamp"));
+    let finding = Finding::new(format!("VM {} waits for DataVolume {name}, {what}", seen.name)).since(since);
+    Some(with_words(finding, seen, volume).advise(advice))
+}
+
+/// What a DataVolume does or waits for, behind a comma, and what to do; nothing for one that is filled.
+pub(super) fn filling(data_volume: &Value, name: &str, namespace: &str) -> Option<(String, String)> {
     let phase = phase(data_volume);
     let progress = text(data_volume, "/status/progress").filter(|progress| *progress != "N/A");
     let how = progress.map_or_else(String::new, |progress| format!(", {progress}"));
-    let watch = format!("watch it: kubectl get datavolume {name} -n {} -w", seen.facts.namespace);
-    let (what, advice) = match phase {
+    let watch = format!("watch it: kubectl get datavolume {name} -n {namespace} -w");
+    Some(match phase {
         "Succeeded" => return None,
         "" => ("which has no phase yet".to_owned(), "see whether CDI runs: kubectl get cdi".to_owned()),
         "UploadScheduled" | "UploadReady" => (
             "which waits for an upload".to_owned(),
-            format!(
-                "upload its disk: virtctl image-upload dv {name} -n {} --image-path FILE",
-                seen.facts.namespace
-            ),
+            format!("upload its disk: virtctl image-upload dv {name} -n {namespace} --image-path FILE"),
         ),
         "WaitForFirstConsumer" | "PendingPopulation" => (
             format!("whose volume is bound when the first pod uses it ({phase})"),
@@ -115,11 +121,7 @@ fn is_filled(seen: &Seen<'_>, volume: &Volume) -> Option<Finding> {
         ),
         "Paused" => ("which is paused".to_owned(), watch),
         phase => (format!("which is being filled ({phase}{how})"), watch),
-    };
-    let since = condition(data_volume, "Running", "True").and_then(|running| running.since);
-    let since = since.or_else(|| moment(data_volume, "/metadata/creationTimestamp"));
-    let finding = Finding::new(format!("VM {} waits for DataVolume {name}, {what}", seen.name)).since(since);
-    Some(with_words(finding, seen, volume).advise(advice))
+    })
 }
 
 /// Only somebody who complains of a PVC makes it a reason: many are bound when the first pod uses them.

@@ -61,7 +61,9 @@ pub(super) struct Wanted {
     pub(super) vm: String,
     /// Names of PVCs and DataVolumes.
     pub(super) claims: BTreeSet<String>,
-    /// Names of launcher pods that are there.
+    /// Names of DataImportCrons.
+    pub(super) crons: BTreeSet<String>,
+    /// Names of pods that are there: launchers, or workers.
     pub(super) pods: BTreeSet<String>,
 }
 
@@ -70,6 +72,7 @@ impl Wanted {
         match event.kind {
             Kind::VirtualMachine | Kind::VirtualMachineInstance => event.name == self.vm,
             Kind::PersistentVolumeClaim | Kind::DataVolume => self.claims.contains(&event.name),
+            Kind::DataImportCron => self.crons.contains(&event.name),
             Kind::Pod => self.pods.contains(&event.name) || self.is_launcher(&event.name),
             _ => false,
         }
@@ -77,6 +80,9 @@ impl Wanted {
 
     /// A launcher pod of an earlier start: `virt-launcher-NAME-` and a few letters.
     fn is_launcher(&self, pod: &str) -> bool {
+        if self.vm.is_empty() {
+            return false;
+        }
         let rest = pod.strip_prefix("virt-launcher-").and_then(|rest| rest.strip_prefix(self.vm.as_str()));
         let end = rest.and_then(|rest| rest.strip_prefix('-'));
         end.is_some_and(|end| !end.is_empty() && !end.contains('-'))
@@ -151,11 +157,8 @@ mod tests {
             event("PersistentVolumeClaim", "disk", "C", 4),
             event("DataVolume", "elsewhere", "no", 6),
         ];
-        let wanted = Wanted {
-            vm: "web".to_owned(),
-            claims: BTreeSet::from(["disk".to_owned()]),
-            pods: BTreeSet::new(),
-        };
+        let wanted =
+            Wanted { vm: "web".to_owned(), claims: BTreeSet::from(["disk".to_owned()]), ..Wanted::default() };
         let found = wanted.of(&objects);
         assert_eq!(found.iter().map(|event| event.reason.as_str()).collect::<String>(), "BCA");
         let now = "2026-09-01T10:00:10Z".parse().unwrap();

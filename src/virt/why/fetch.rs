@@ -65,6 +65,7 @@ pub(crate) async fn fetch(cluster: &Cluster, name_of_vm: &str) -> Result<Facts> 
         vm: name_of_vm.to_owned(),
         claims: facts.volumes.iter().map(|volume| volume.claim.clone()).collect(),
         pods: facts.pods.iter().map(|pod| name(pod).to_owned()).collect(),
+        ..Wanted::default()
     };
     let events = facts.kept(Kind::Event, "(all)", events).unwrap_or_default();
     facts.events = wanted.of(&events);

@@ -4,12 +4,14 @@
 //!  API server ──fetch──► Facts ──┬─ finding: the first rule that fits ─► Finding ─┐
 //!                                │    (rules: vm, vmi, disks, pod)                 ├─page─► text
 //!                                └─ event: newest first ──────────────────────────┘
+//!  a DataVolume, a PVC, a DataImportCron ──disk::fetch──► Disk ──► the same page
 //! ```
 //!
 //! The way of a VM to its guest is long: DataVolumes, PVCs, the VMI, its pod, the scheduler, the kubelet, virt-handler.
 //! Whoever stands still on it has said so on an object of his own; the page is that sentence, found. Everything below
 //! [`fetch()`] is pure. What may not be read is named, and the rest is told all the same.
 
+mod disk;
 mod disks;
 pub(crate) mod event;
 mod fetch;
@@ -24,6 +26,7 @@ mod tests;
 mod vm;
 mod vmi;
 
+pub(crate) use disk::fetch as fetch_disk;
 pub(crate) use fetch::fetch;
 pub(crate) use finding::find;
 pub(crate) use page::page;

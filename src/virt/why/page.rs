@@ -1,6 +1,6 @@
 //! The page.
 
-use super::event::table;
+use super::event::{Event, table};
 use super::finding::{find, strategy};
 use super::see::{age, condition, conditions, list, name, text};
 use super::{Facts, Finding, Volume};
@@ -14,7 +14,26 @@ const WIDTH: usize = 100;
 
 /// The page about a VM: for a program that is called like this, at this time.
 pub(crate) fn page(facts: &Facts, program: &str, now: Timestamp) -> String {
-    let Finding { says, since, words, advice } = find(facts, now);
+    let all = format!("{program} events {} -n {}", facts.name, facts.namespace);
+    let parts = Parts { rows: objects(facts, now), unread: &facts.unread, events: &facts.events, all };
+    written(find(facts, now), &parts, program, now)
+}
+
+/// What stands below a finding.
+pub(super) struct Parts<'a> {
+    /// Each object in a line, and below it what it says of itself.
+    pub(super) rows: Vec<[String; 3]>,
+    /// What could not be read.
+    pub(super) unread: &'a [String],
+    /// The newest first.
+    pub(super) events: &'a [Event],
+    /// The command that shows all of them.
+    pub(super) all: String,
+}
+
+/// The page about anything.
+pub(super) fn written(finding: Finding, parts: &Parts<'_>, program: &str, now: Timestamp) -> String {
+    let Finding { says, since, words, advice } = finding;
     let mut page = Page(String::new());
     page.wrapped("", &format!("{}.", says.trim_end_matches('.')));
     if let Some(since) = since {
@@ -34,20 +53,20 @@ pub(crate) fn page(facts: &Facts, program: &str, now: Timestamp) -> String {
         }
     }
     page.head("Objects");
-    page.rows(&objects(facts, now));
-    if !facts.unread.is_empty() {
+    page.rows(&parts.rows);
+    if !parts.unread.is_empty() {
         page.head("Not read");
-        for unread in &facts.unread {
+        for unread in parts.unread {
             page.wrapped("  - ", unread);
         }
     }
-    if facts.events.is_empty() {
+    if parts.events.is_empty() {
         page.head("No events");
     } else {
         page.head("Events, newest first");
-        page.0 += &table(&facts.events, EVENTS, now);
-        if facts.events.len() > EVENTS {
-            page.line(&format!("All of them: {program} events {} -n {}", facts.name, facts.namespace));
+        page.0 += &table(parts.events, EVENTS, now);
+        if parts.events.len() > EVENTS {
+            page.line(&format!("All of them: {}", parts.all));
         }
     }
     page.0
@@ -97,7 +116,7 @@ impl Page {
     }
 }
 
-fn row(kind: &str, name: &str, state: impl Into<String>) -> [String; 3] {
+pub(super) fn row(kind: &str, name: &str, state: impl Into<String>) -> [String; 3] {
     [kind.to_owned(), name.to_owned(), state.into()]
 }
 
@@ -147,9 +166,12 @@ fn objects(facts: &Facts, now: Timestamp) -> Vec<[String; 3]> {
 }
 
 /// The conditions that are not as they should be, or that a person should know of.
-fn troubles(object: &Value, now: Timestamp) -> Vec<[String; 3]> {
-    const GOOD: [&str; 9] = [
+pub(super) fn troubles(object: &Value, now: Timestamp) -> Vec<[String; 3]> {
+    const GOOD: [&str; 12] = [
         "Ready",
+        "Bound",
+        "Running",
+        "UpToDate",
         "Synchronized",
         "PodScheduled",
         "DataVolumesReady",
@@ -174,7 +196,7 @@ fn troubles(object: &Value, now: Timestamp) -> Vec<[String; 3]> {
     found.collect()
 }
 
-fn containers(pod: &Value) -> Vec<[String; 3]> {
+pub(super) fn containers(pod: &Value) -> Vec<[String; 3]> {
     let all = list(pod, "/status/initContainerStatuses").chain(list(pod, "/status/containerStatuses"));
     let shown = all.filter_map(|container| {
         let state = if let Some(waiting) = container.pointer("/state/waiting") {

@@ -90,14 +90,6 @@ pub(super) fn is_not_scheduled(seen: &Seen<'_>) -> Option<Finding> {
             "no node offers that device: see whether virt-handler runs on the nodes, and whether they have /dev/kvm; \
              without KVM, useEmulation in the KubeVirt object lets guests run slowly",
         ),
-        (
-            "insufficient memory",
-            "make room on a node, or give the VM less memory (spec.template.spec.domain.memory)",
-        ),
-        (
-            "insufficient cpu",
-            "make room on a node, or give the VM fewer CPUs (spec.template.spec.domain.cpu)",
-        ),
         ("insufficient hugepages", "reserve hugepages of that size on a node"),
         ("persistentvolumeclaim", "see why the PVC has no volume: kubectl describe pvc"),
         (
@@ -111,12 +103,39 @@ pub(super) fn is_not_scheduled(seen: &Seen<'_>) -> Option<Finding> {
              kubectl get nodes -L kubevirt.io/schedulable",
         ),
     ];
-    let fitting: Vec<&str> =
-        advice.into_iter().filter(|(sign, _)| words.contains(sign)).map(|(_, advice)| advice).collect();
+    let fitting =
+        advice.into_iter().filter(|(sign, _)| words.contains(sign)).map(|(_, advice)| advice.to_owned());
+    let sizes = [("insufficient memory", "memory", "less memory"), ("insufficient cpu", "cpu", "fewer CPUs")];
+    let sizes = sizes.into_iter().filter(|(sign, ..)| words.contains(sign));
+    let sizes = sizes.map(|(_, resource, less)| {
+        format!("make room on a node, or give the VM {less} ({})", field_of(seen, resource))
+    });
+    let fitting: Vec<String> = sizes.chain(fitting).collect();
     Some(match fitting.is_empty() {
         true => finding.advise("compare what the pod asks for with the nodes: kubectl describe nodes"),
         false => fitting.into_iter().fold(finding, Finding::advise),
     })
+}
+
+/// The field by which so much of a resource is asked for: a request, a limit where no request is said, the instance type, or what the
+/// guest has.
+fn field_of(seen: &Seen<'_>, resource: &str) -> String {
+    let (spec, at) = match (seen.vm(), seen.vmi()) {
+        (Some(vm), _) => (vm.pointer("/spec/template/spec"), "spec.template.spec"),
+        (None, vmi) => (vmi.and_then(|vmi| vmi.get("spec")), "spec of the VMI"),
+    };
+    let said = |list: &str| {
+        let place = format!("/domain/resources/{list}/{resource}");
+        spec.and_then(|spec| spec.pointer(&place)).map(|_| format!("{at}.domain.resources.{list}.{resource}"))
+    };
+    let sized = || {
+        let named = seen.vm()?.pointer("/spec/instancetype").filter(|named| named.is_object());
+        named.map(|_| "another instance type: spec.instancetype".to_owned())
+    };
+    said("requests")
+        .or_else(|| said("limits"))
+        .or_else(sized)
+        .unwrap_or_else(|| format!("{at}.domain.{resource}"))
 }
 
 /// The image of a sentence of the kubelet: `… image "registry.example/disk:1": …`.

@@ -26,6 +26,41 @@ fn each_situation_is_found_in_the_words_of_whoever_stands_still() {
     }
 }
 
+/// What is asked of the scheduler is a request, or the limit in its place, and rarely the CPUs of the guest.
+#[test]
+fn advice_names_the_field_by_which_cpus_are_asked_for() {
+    let said =
+        [condition("PodScheduled", "False", "Unschedulable", "0/1 nodes are available: 1 Insufficient cpu.")];
+    let at = "spec.template.spec.domain";
+    for (instancetype, resources, field) in [
+        (json!(null), json!({"limits": {"cpu": "9"}}), format!("{at}.resources.limits.cpu")),
+        (
+            json!({"name": "large"}),
+            json!({"limits": {"cpu": "9"}, "requests": {"cpu": "8"}}),
+            format!("{at}.resources.requests.cpu"),
+        ),
+        (
+            json!({"name": "large"}),
+            json!({"limits": {"memory": "1Gi"}}),
+            "another instance type: spec.instancetype".to_owned(),
+        ),
+        (json!(null), json!(null), format!("{at}.cpu")),
+    ] {
+        let mut vm = vm("Always", json!({"printableStatus": "ErrorUnschedulable"})).unwrap();
+        vm["spec"]["template"]["spec"]["domain"] = json!({"resources": resources});
+        vm["spec"]["instancetype"] = instancetype;
+        let facts = Facts {
+            vm: Some(vm),
+            vmi: vmi("Scheduling", &said),
+            pods: pod(None, "Pending", json!({"conditions": said})),
+            volumes: filled(),
+            ..facts()
+        };
+        let wanted = format!("make room on a node, or give the VM fewer CPUs ({field})");
+        assert_eq!(find(&facts, now()).advice, [wanted]);
+    }
+}
+
 #[test]
 fn a_page_has_all_that_is_known() {
     let unschedulable = "0/1 nodes are available: 1 Insufficient memory. preemption: 0/1 nodes are available: 1 No \

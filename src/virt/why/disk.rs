@@ -1,0 +1,412 @@
+//! The same page about a DataVolume, a PVC or a DataImportCron, of which no VM need be.
+
+use super::Finding;
+use super::disks::{filling, phase, said};
+use super::event::{Event, Wanted};
+use super::page::{Parts, containers, row, troubles, written};
+use super::see::{condition, list, moment, name, text};
+use crate::virt::client::{Cluster, Failure};
+use crate::virt::object::Kind;
+use cdi::Result;
+use jiff::Timestamp;
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// How the names of the pods begin that work on a PVC, before the name of that.
+const WORKERS: [&str; 3] = ["importer-", "cdi-upload-", "exporter-"];
+/// The beginning of the annotations in which a PVC tells of its worker pod, and of its export.
+const RUNNING: &str = "cdi.kubevirt.io/storage.condition.running";
+const EXPORT: &str = "cdi.kubevirt.io/storage.export";
+
+/// What is known of one of these.
+#[derive(Debug, Clone)]
+pub(crate) struct Disk {
+    pub(super) kind: Kind,
+    pub(super) name: String,
+    pub(super) namespace: String,
+    /// The object that was asked about first, then what belongs to it: DataVolume, PVC, pods.
+    pub(super) objects: Vec<(Kind, Value)>,
+    pub(super) events: Vec<Event>,
+    /// What could not be read, and why.
+    pub(super) unread: Vec<String>,
+}
+
+/// Asks for the object, and for what belongs to it.
+pub(crate) async fn fetch(cluster: &Cluster, kind: Kind, name_of_it: &str) -> Result<Disk> {
+    let namespace = cluster.namespace();
+    let found = cluster.get(&kind.one(namespace, name_of_it)).await.map_err(|failure| {
+        failure.of(&format!("cannot read {kind} {name_of_it} in namespace {namespace}"))
+    })?;
+    let mut disk = Disk {
+        kind,
+        name: name_of_it.to_owned(),
+        namespace: namespace.to_owned(),
+        objects: vec![(kind, found)],
+        events: Vec::new(),
+        unread: Vec::new(),
+    };
+    let claim = disk.claim();
+    if let Some(claim) = &claim {
+        let workers = WORKERS.map(|begin| (Kind::Pod, format!("{begin}{claim}")));
+        let all = [(Kind::DataVolume, claim.clone()), (Kind::PersistentVolumeClaim, claim.clone())];
+        for (other, name) in all.into_iter().chain(workers).filter(|(other, _)| *other != kind) {
+            let found = cluster.find(&other.one(namespace, &name)).await;
+            disk.keep(other, &name, found);
+        }
+    }
+    let wanted = Wanted {
+        claims: claim.into_iter().collect(),
+        crons: BTreeSet::from_iter((kind == Kind::DataImportCron).then(|| name_of_it.to_owned())),
+        pods: disk.of(Kind::Pod).map(|pod| name(pod).to_owned()).collect(),
+        ..Wanted::default()
+    };
+    match cluster.list(&Kind::Event.list(namespace)).await {
+        Ok(events) => disk.events = wanted.of(&events),
+        Err(failure) => disk.unread.push(format!("Event (all): {}", failure.words())),
+    }
+    Ok(disk)
+}
+
+impl Disk {
+    fn keep(&mut self, kind: Kind, name: &str, found: Result<Option<Value>, Failure>) {
+        match found {
+            Ok(found) => self.objects.extend(found.map(|found| (kind, found))),
+            Err(failure) => self.unread.push(format!("{kind} {name}: {}", failure.words())),
+        }
+    }
+
+    fn of(&self, kind: Kind) -> impl Iterator<Item = &Value> {
+        self.objects.iter().filter(move |(of, _)| *of == kind).map(|(_, object)| object)
+    }
+
+    fn one(&self, kind: Kind) -> Option<&Value> {
+        self.of(kind).next()
+    }
+
+    /// Name of the PVC, which is that of its DataVolume; of a DataImportCron that of its newest import.
+    fn claim(&self) -> Option<String> {
+        match self.kind {
+            Kind::DataImportCron => {
+                let last = list(self.one(self.kind)?, "/status/currentImports").next()?;
+                text(last, "/DataVolumeName").map(str::to_owned)
+            }
+            _ => Some(self.name.clone()),
+        }
+    }
+
+    /// The page: for a program that is called like this, at this time.
+    pub(crate) fn page(&self, program: &str, now: Timestamp) -> String {
+        let mut rows = Vec::new();
+        for (kind, object) in &self.objects {
+            let phase = if phase(object).is_empty() { "no phase" } else { phase(object) };
+            let state = match kind {
+                Kind::DataImportCron => text(object, "/spec/schedule").map_or_else(
+                    || "without a schedule".to_owned(),
+                    |schedule| format!("schedule {schedule}"),
+                ),
+                _ => phase.to_owned(),
+            };
+            rows.push(row(&kind.to_string(), name(object), state));
+            // Of a DataVolume that is filled no pod runs.
+            if !(*kind == Kind::DataVolume && phase == "Succeeded") {
+                rows.extend(troubles(object, now));
+            }
+            rows.extend(containers(object));
+        }
+        let all = format!(
+            "kubectl get events -n {} --field-selector involvedObject.name={}",
+            self.namespace, self.name
+        );
+        written(self.find(), &Parts { rows, unread: &self.unread, events: &self.events, all }, program, now)
+    }
+
+    /// How it stands.
+    pub(super) fn find(&self) -> Finding {
+        let found = match self.kind {
+            Kind::DataImportCron => self.of_cron(),
+            Kind::DataVolume => self.of_volume(),
+            _ => self.of_claim(),
+        };
+        let warning = self.events.iter().find(|event| event.is_warning);
+        found.told(warning)
+    }
+
+    fn of_volume(&self) -> Finding {
+        let (name, namespace) = (&self.name, &self.namespace);
+        let Some(volume) = self.one(Kind::DataVolume) else { return self.of_claim() };
+        let with_words = |finding: Finding| match said(volume) {
+            Some(words) => finding.said(words.shown(), words.words()),
+            None => finding,
+        };
+        if phase(volume) == "Failed" {
+            return with_words(Finding::new(format!("DataVolume {name} has failed"))).advise(format!(
+                "mend what it failed on, then delete it, and create it again: kubectl delete datavolume {name} -n {namespace}"
+            ));
+        }
+        let since = condition(volume, "Running", "True").and_then(|running| running.since);
+        let since = since.or_else(|| moment(volume, "/metadata/creationTimestamp"));
+        match filling(volume, name, namespace) {
+            Some((what, advice)) => {
+                with_words(Finding::new(format!("DataVolume {name}, {what}")).since(since)).advise(advice)
+            }
+            None => self.export().unwrap_or_else(|| {
+                Finding::new(format!("DataVolume {name} is filled, and waits for nothing"))
+            }),
+        }
+    }
+
+    fn of_claim(&self) -> Finding {
+        let name = &self.name;
+        let claim = self.one(Kind::PersistentVolumeClaim);
+        let Some(claim) = claim else { return Finding::new(format!("PVC {name} does not exist")) };
+        if let Some(volume) = self.one(Kind::DataVolume)
+            && !matches!(phase(volume), "Succeeded" | "")
+        {
+            let of_volume = self.of_volume();
+            return Finding { says: format!("PVC {name} waits: {}", of_volume.says), ..of_volume };
+        }
+        let since = moment(claim, "/metadata/creationTimestamp");
+        match phase(claim) {
+            "Lost" => Finding::new(format!("PVC {name} has lost its volume"))
+                .advise("restore the volume from a backup, or make another PVC"),
+            "Bound" => self
+                .export()
+                .or_else(|| worker(claim, name))
+                .unwrap_or_else(|| Finding::new(format!("PVC {name} has its volume, and waits for nothing"))),
+            _ => {
+                let class = text(claim, "/spec/storageClassName").map_or_else(
+                    || "without a storage class".to_owned(),
+                    |class| format!("of storage class {class}"),
+                );
+                let finding = Finding::new(format!("PVC {name} {class} waits for a volume")).since(since);
+                match note(claim, RUNNING, ".message") {
+                    Some(message) => finding.said(format!("the annotation {RUNNING}.message"), message),
+                    None => finding,
+                }
+                .advise("compare the PVC with what can be had: kubectl get storageclass,pv")
+                .advise("a class with WaitForFirstConsumer makes the volume when the first pod uses the PVC")
+            }
+        }
+    }
+
+    /// The export that somebody asked for, while it waits or where it failed.
+    fn export(&self) -> Option<Finding> {
+        let claim = self.one(Kind::PersistentVolumeClaim)?;
+        let phase = note(claim, EXPORT, ".phase").filter(|phase| *phase != "Succeeded")?;
+        let target = note(claim, EXPORT, ".target").unwrap_or("an image");
+        let since = note(claim, EXPORT, ".since").and_then(|since| since.parse().ok());
+        let finding =
+            Finding::new(format!("PVC {} is to be exported to {target}: {phase}", self.name)).since(since);
+        let who =
+            format!("the annotation {EXPORT}.message, {}", note(claim, EXPORT, ".reason").unwrap_or(phase));
+        Some(finding.said(who, note(claim, EXPORT, ".message").unwrap_or_default()))
+    }
+
+    fn of_cron(&self) -> Finding {
+        let name = &self.name;
+        let Some(cron) = self.one(Kind::DataImportCron) else {
+            return Finding::new(format!("DataImportCron {name} does not exist"));
+        };
+        if let Some(done) = condition(cron, "UpToDate", "True") {
+            let finding = Finding::new(format!("DataImportCron {name} is up to date")).since(done.since);
+            // The last poll may have failed all the same.
+            return if done.message.contains("; ") {
+                finding.said(done.shown(), done.words())
+            } else {
+                finding
+            };
+        }
+        let Some(stands) = condition(cron, "UpToDate", "False") else {
+            return Finding::new(format!(
+                "DataImportCron {name} waits for virt-controller, which has not looked at it yet"
+            ))
+            .advise("see whether virt-controller runs: kubectl get pods -A -l kubevirt.io=virt-controller");
+        };
+        let finding = Finding::new(format!("DataImportCron {name} is not up to date"))
+            .since(stands.since)
+            .said(stands.shown(), stands.words());
+        match self.one(Kind::DataVolume).filter(|volume| phase(volume) != "Succeeded") {
+            Some(volume) => {
+                let import = super::see::name(volume);
+                let finding = match said(volume) {
+                    Some(words) => {
+                        finding.said(format!("{} of DataVolume {import}", words.shown()), words.words())
+                    }
+                    None => finding,
+                };
+                finding.advise(format!("look at the import: $virt why dv/{import} -n {}", self.namespace))
+            }
+            None => finding.advise(
+                "mend what the sentence above says; the next poll comes by the schedule, or after a pause",
+            ),
+        }
+    }
+}
+
+/// What a PVC says of its worker pod, while that does not run.
+fn worker(claim: &Value, name: &str) -> Option<Finding> {
+    let message = note(claim, RUNNING, ".message")?;
+    let runs = note(claim, RUNNING, "").is_some_and(|runs| runs == "true");
+    let reason = note(claim, RUNNING, ".reason").unwrap_or_default();
+    let is_done = matches!(reason, "Completed" | "Import Complete" | "Upload Complete");
+    (!runs && !is_done).then(|| {
+        Finding::new(format!("PVC {name} has its volume, and waits for its worker pod"))
+            .said(format!("the annotation {RUNNING}.message, {reason}"), message)
+    })
+}
+
+fn note<'a>(claim: &'a Value, begin: &str, end: &str) -> Option<&'a str> {
+    let notes = claim.pointer("/metadata/annotations")?;
+    notes.get(format!("{begin}{end}"))?.as_str().filter(|text| !text.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn disk(kind: Kind, objects: Vec<(Kind, Value)>) -> Disk {
+        let (name, namespace) = ("disk".to_owned(), "blue".to_owned());
+        Disk { kind, name, namespace, objects, events: Vec::new(), unread: Vec::new() }
+    }
+
+    fn object(notes: &Value, status: &Value) -> Value {
+        json!({"metadata": {"name": "disk", "annotations": notes}, "spec": {"storageClassName": "fast"}, "status": status})
+    }
+
+    fn says(kind: Kind, objects: Vec<(Kind, Value)>) -> (String, String, String) {
+        let disk = disk(kind, objects);
+        let page = disk.page("virtctl", "2026-09-01T10:10:00Z".parse().unwrap());
+        assert!(page.contains("\nObjects\n") && !page.contains("$virt"), "{page}");
+        let found = disk.find();
+        let words: Vec<String> =
+            found.words.iter().map(|words| format!("{}: {}", words.who, words.text)).collect();
+        (found.says, words.join(" | "), found.advice.join("; "))
+    }
+
+    const VOLUME: Kind = Kind::DataVolume;
+    const CLAIM: Kind = Kind::PersistentVolumeClaim;
+    const CRON: Kind = Kind::DataImportCron;
+
+    #[test]
+    fn a_data_volume_a_pvc_and_a_cron_say_what_they_wait_for() {
+        let none = json!({});
+        let failed = json!({"phase": "Failed", "conditions": [
+            {"type": "Running", "status": "False", "reason": "NotFound", "message": "404: no such image"},
+        ]});
+        let exported = json!({
+            "cdi.kubevirt.io/storage.export.target": "docker://h/a:1", "cdi.kubevirt.io/storage.export.phase": "Pending",
+            "cdi.kubevirt.io/storage.export.reason": "FailedMount", "cdi.kubevirt.io/storage.export.message": "no Secret",
+        });
+        let upload = json!({
+            "cdi.kubevirt.io/storage.condition.running": "false",
+            "cdi.kubevirt.io/storage.condition.running.reason": "Pending",
+            "cdi.kubevirt.io/storage.condition.running.message": "no node",
+        });
+        let bound = json!({"phase": "Bound"});
+        let cron = |status: &str, message: &str| json!({"conditions": [{"type": "UpToDate", "status": status, "reason": "NoDigest", "message": message}]});
+        for (kind, objects, wanted, words, advice) in [
+            (
+                VOLUME,
+                vec![(VOLUME, object(&none, &json!({"phase": "Succeeded"})))],
+                "DataVolume disk is filled",
+                "",
+                "",
+            ),
+            (
+                VOLUME,
+                vec![(VOLUME, object(&none, &failed))],
+                "DataVolume disk has failed",
+                "condition Running, NotFound: 404: no such image",
+                "kubectl delete datavolume disk -n blue",
+            ),
+            (
+                VOLUME,
+                vec![(VOLUME, object(&none, &json!({"phase": "ImportInProgress", "progress": "42%"})))],
+                "DataVolume disk, which is being filled (ImportInProgress, 42%)",
+                "",
+                "-w",
+            ),
+            (
+                CLAIM,
+                vec![(CLAIM, object(&none, &bound)), (VOLUME, object(&none, &failed))],
+                "PVC disk waits: DataVolume disk has failed",
+                "condition Running, NotFound: 404: no such image",
+                "delete",
+            ),
+            (
+                CLAIM,
+                vec![(CLAIM, object(&none, &bound))],
+                "PVC disk has its volume, and waits for nothing",
+                "",
+                "",
+            ),
+            (
+                CLAIM,
+                vec![(CLAIM, object(&exported, &bound))],
+                "PVC disk is to be exported to docker://h/a:1: Pending",
+                "the annotation cdi.kubevirt.io/storage.export.message, FailedMount: no Secret",
+                "",
+            ),
+            (
+                CLAIM,
+                vec![(CLAIM, object(&upload, &bound))],
+                "PVC disk has its volume, and waits for its worker pod",
+                "the annotation cdi.kubevirt.io/storage.condition.running.message, Pending: no node",
+                "",
+            ),
+            (
+                CLAIM,
+                vec![(CLAIM, object(&none, &json!({"phase": "Pending"})))],
+                "PVC disk of storage class fast waits for a volume",
+                "",
+                "kubectl get storageclass,pv",
+            ),
+            (
+                CRON,
+                vec![(CRON, object(&none, &cron("True", "Latest")))],
+                "DataImportCron disk is up to date",
+                "",
+                "",
+            ),
+            (
+                CRON,
+                vec![(CRON, object(&none, &cron("False", "No source digest; the last poll failed: login")))],
+                "DataImportCron disk is not up to date",
+                "condition UpToDate, NoDigest: No source digest; the last poll failed: login",
+                "the next poll",
+            ),
+            (
+                CRON,
+                vec![(CRON, object(&none, &cron("False", "x"))), (VOLUME, object(&none, &failed))],
+                "DataImportCron disk is not up to date",
+                "condition UpToDate, NoDigest: x | condition Running, NotFound of DataVolume disk: 404: no such image",
+                "$virt why dv/disk -n blue",
+            ),
+            (
+                CRON,
+                vec![(CRON, object(&none, &none))],
+                "DataImportCron disk waits for virt-controller",
+                "",
+                "virt-controller",
+            ),
+        ] {
+            let (said, by, to_do) = says(kind, objects);
+            assert!(said.starts_with(wanted), "{said}");
+            assert_eq!(by, words, "{said}");
+            assert!(to_do.contains(advice) && (!advice.is_empty() || to_do.is_empty()), "{said}: {to_do}");
+        }
+    }
+
+    #[test]
+    fn odd_objects_make_a_page_too() {
+        for kind in [VOLUME, CLAIM, CRON] {
+            for odd in [json!(null), json!(7), json!({"status": {"conditions": {"a": 1}}, "metadata": 3})] {
+                assert!(!says(kind, vec![(kind, odd)]).0.is_empty());
+            }
+            assert!(!disk(kind, Vec::new()).find().says.is_empty());
+        }
+        let last = json!({"status": {"currentImports": [{"DataVolumeName": "os-1"}]}});
+        assert_eq!(disk(CRON, vec![(CRON, last)]).claim().as_deref(), Some("os-1"));
+    }
+}
