@@ -49,8 +49,16 @@ impl InferError {
 /// The name that is inferred, and the kind where that is said.
 type Inferred = Result<(String, Option<String>), InferError>;
 
-/// What a volume of a VM names.
+/// What a volume of a VM names. An error names the volume, and the field that asks for it.
 pub fn infer(vm: &VirtualMachine, role: Role, volume: &str, labels: &impl Labels) -> Inferred {
+    said_of(vm, role, volume, labels).map_err(|error| {
+        let field = role.field();
+        let message = format!("{}; asked for by spec.{field}.inferFromVolume: {volume}", error.message);
+        InferError { message, ..error }
+    })
+}
+
+fn said_of(vm: &VirtualMachine, role: Role, volume: &str, labels: &impl Labels) -> Inferred {
     let look = Look { role, labels, namespace: vm.metadata.namespace.as_deref().unwrap_or_default() };
     let mut volumes = vm.spec.template.iter().flat_map(|template| &template.spec.volumes);
     let Some(volume) = volumes.find(|one| one.name == volume) else {
@@ -234,11 +242,18 @@ mod tests {
         let source = far(json!({"sourceRef": {"kind": "DataSource", "namespace": "gold", "name": "x"}}));
         assert_eq!(source, pvc, "one word for what may not be read and what is not there");
         let image = of(json!({"name": "a", "containerDisk": {"image": "a"}}), json!([])).unwrap_err();
-        assert_eq!(image.message, "unable to infer defaults from volume a as type is not supported");
+        assert_eq!(
+            image.message,
+            "unable to infer defaults from volume a as type is not supported; asked for by spec.instancetype.inferFromVolume: a"
+        );
         let gone =
             of(json!({"name": "a", "persistentVolumeClaim": {"claimName": "x"}}), json!([])).unwrap_err();
         assert!(!gone.is_ignorable, "what is not there yet is waited for");
+        assert_eq!(
+            gone.message,
+            "persistentvolumeclaims \"x\" not found; asked for by spec.instancetype.inferFromVolume: a"
+        );
         let other = of(json!({"name": "b"}), json!([])).unwrap_err();
-        assert_eq!(other.message, "unable to find volume a to infer defaults");
+        assert!(other.message.starts_with("unable to find volume a to infer defaults; "), "{other:?}");
     }
 }

@@ -245,7 +245,10 @@ fn names_are_inferred_from_the_labels_of_a_volume() {
     system(&mut sim, "linux", json!({}));
     let key = sim.put(Kind::VirtualMachine, of(json!("Reject"), json!({})));
     sim.settle();
-    assert_eq!(failure(&sim, &key).unwrap().1, "persistentvolumeclaims \"root\" not found");
+    assert_eq!(
+        failure(&sim, &key).unwrap().1,
+        "persistentvolumeclaims \"root\" not found; asked for by spec.instancetype.inferFromVolume: root"
+    );
     let labels = json!({
         INSTANCETYPE: "small", PREFERENCE: "linux", (format!("{PREFERENCE}-kind")): "virtualmachinepreference",
     });
@@ -270,7 +273,9 @@ fn names_are_inferred_from_the_labels_of_a_volume() {
         assert_eq!(sim.objects.contains_key(&vmi()), runs, "{policy}");
         assert_eq!(sim.get(&key)["spec"]["instancetype"].is_null(), runs, "{policy}");
         let told = failure(&sim, &key).map(|(_, message)| message);
-        let wanted = format!("unable to find required {INSTANCETYPE} label on the volume");
+        let wanted = format!(
+            "unable to find required {INSTANCETYPE} label on the volume; asked for by spec.instancetype.inferFromVolume: root"
+        );
         assert_eq!(told, (!runs).then_some(wanted), "{policy}");
     }
     // Where one is found, the memory for the other case goes.
