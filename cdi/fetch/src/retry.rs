@@ -30,6 +30,11 @@ pub(crate) fn why_unanswered(e: &reqwest::Error) -> Why {
     }
 }
 
+/// An error says so that a server answered a greeting of TLS with something else, as one that speaks plain HTTP does.
+pub fn is_plain(error: &(dyn std::error::Error + 'static)) -> bool {
+    matches!(find::<rustls::Error>(error), Some(rustls::Error::InvalidMessage(_)))
+}
+
 /// `Retry-After`: seconds, or a date.
 pub fn after(headers: &HeaderMap) -> Option<Duration> {
     let value = headers.get(RETRY_AFTER)?.to_str().ok()?;

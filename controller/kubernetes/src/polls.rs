@@ -44,6 +44,8 @@ pub enum NoAnswer {
     Silent,
     /// The server's certificate is not believed.
     Tls,
+    /// The server speaks plain HTTP, and is asked by TLS.
+    Plain,
     /// 401, 403 and 407.
     Denied,
     /// 404 and 410.
@@ -71,6 +73,10 @@ impl NoAnswer {
             NoAnswer::Silent => "the server gave no answer in time",
             NoAnswer::Tls => {
                 "the server's certificate is not trusted: a poll believes the usual CAs alone, so name the server's own in certConfigMap"
+            }
+            NoAnswer::Plain => {
+                "the server speaks plain HTTP, and was asked by TLS: list a registry, as HOST:PORT, in insecureRegistries of the \
+                 CDIConfig (of the CDI object: spec.config.insecureRegistries); of a file write the url with http://"
             }
             NoAnswer::Denied => "the server wants a login: name a Secret with one in secretRef",
             NoAnswer::Missing => "the server does not have it: check the url",

@@ -8,7 +8,7 @@
 use crate::accounts::{Accounts, NODE_CLAIM};
 use crate::objects::{Program, names};
 use crate::servers::SERVICE;
-use api::cdi::annotations::{APPLY_PROFILE, EXPORT_TARGET};
+use api::cdi::annotations::{APPLY_PROFILE, EXPORT};
 use api::crd::KINDS;
 use serde_json::{Value, json};
 
@@ -532,7 +532,7 @@ impl Unless {
             ),
             Unless::NoExport => {
                 let is_asked = format!(
-                    "has(object.metadata.annotations) && '{EXPORT_TARGET}' in object.metadata.annotations"
+                    "has(object.metadata.annotations) && object.metadata.annotations.exists(name, name.startsWith('{EXPORT}'))"
                 );
                 return json!({"name": "asks-for-an-export", "expression": is_asked});
             }

@@ -71,6 +71,8 @@ pub const EXPORT_ARCHITECTURE: &str = "cdi.kubevirt.io/storage.export.architectu
 pub const EXPORT_LABELS: &str = "cdi.kubevirt.io/storage.export.labels";
 /// Any text; another one asks for the same export once more.
 pub const EXPORT_ID: &str = "cdi.kubevirt.io/storage.export.id";
+/// The beginning of the names of all annotations of exports: whatever else begins so is misspelt.
+pub const EXPORT: &str = "cdi.kubevirt.io/storage.export.";
 /// All annotations that ask.
 pub const EXPORT_ASKS: [&str; 8] = [
     EXPORT_TARGET,

@@ -43,18 +43,28 @@ const LENGTH: usize = 1024;
 impl Schedule {
     /// Reads what somebody wrote; nothing for what is no schedule.
     pub fn parse(text: &str) -> Option<Schedule> {
-        let text = Some(text).filter(|text| text.len() <= LENGTH)?;
+        Schedule::read(text).ok()
+    }
+
+    /// Reads what somebody wrote; or the field that is wrong, what stands there, and what may.
+    pub fn read(text: &str) -> Result<Schedule, String> {
+        if text.len() > LENGTH {
+            return Err(format!("it is longer than {LENGTH} letters"));
+        }
         let zoned = text.strip_prefix("TZ=").or_else(|| text.strip_prefix("CRON_TZ="));
         let (zone, text) = match zoned {
             Some(zoned) => {
-                let (zone, text) = zoned.split_once(' ')?;
+                let (zone, text) = zoned
+                    .split_once(' ')
+                    .ok_or("behind the time zone stand five fields, and there are none")?;
                 (Some(zone.to_owned()).filter(|zone| !zone.is_empty()), text.trim())
             }
             None => (None, text.trim()),
         };
         if let Some(span) = text.strip_prefix("@every ") {
-            let span = Duration::parse(span.trim()).filter(|span| span.nanos() > 0)?;
-            return Some(Schedule::Every(span));
+            let wrong = || format!("@every wants a duration above 0, as 1h30m, not {}", shown(span));
+            let span = Duration::parse(span.trim()).filter(|span| span.nanos() > 0).ok_or_else(wrong)?;
+            return Ok(Schedule::Every(span));
         }
         let text = match text {
             "@yearly" | "@annually" => "0 0 1 1 *",
@@ -65,16 +75,37 @@ impl Schedule {
             text => text,
         };
         let fields: Vec<&str> = text.split_whitespace().collect();
-        let [minutes, hours, days, months, weekdays] = fields[..] else { return None };
-        Some(Schedule::At(Times {
+        let [minutes, hours, days, months, weekdays] = fields[..] else {
+            let count = fields.len();
+            return Err(match text.strip_prefix('@') {
+                Some(_) => format!(
+                    "{} is not known: there are @hourly, @daily, @weekly, @monthly, @yearly and @every",
+                    shown(text)
+                ),
+                None => format!("it wants five fields (minute, hour, day, month, weekday) and has {count}"),
+            });
+        };
+        let of = |name: &str, text: &str, least: u32, most: u32, names: &[&str]| {
+            let named = if names.is_empty() { "" } else { ", or names of three letters" };
+            field(text, least, most, names).ok_or_else(|| {
+                format!("the {name} is {}, and may be numbers from {least} to {most}{named}", shown(text))
+            })
+        };
+        Ok(Schedule::At(Times {
             zone,
-            minutes: field(minutes, 0, 59, &[])?.bits,
-            hours: field(hours, 0, 23, &[])?.bits,
-            days: field(days, 1, 31, &[])?,
-            months: field(months, 1, 12, MONTHS)?.bits,
-            weekdays: field(weekdays, 0, 6, WEEKDAYS)?,
+            minutes: of("minute", minutes, 0, 59, &[])?.bits,
+            hours: of("hour", hours, 0, 23, &[])?.bits,
+            days: of("day", days, 1, 31, &[])?,
+            months: of("month", months, 1, 12, MONTHS)?.bits,
+            weekdays: of("weekday", weekdays, 0, 6, WEEKDAYS)?,
         }))
     }
+}
+
+/// The beginning of what somebody wrote.
+fn shown(text: &str) -> String {
+    let start: String = text.trim().chars().take(40).collect();
+    format!("{start:?}")
 }
 
 impl Times {
@@ -222,6 +253,22 @@ mod tests {
         ] {
             assert_eq!(Schedule::parse(text), None, "{text}");
         }
+        for (text, why) in [
+            ("* * * *", "it wants five fields (minute, hour, day, month, weekday) and has 4"),
+            ("0 25 * * *", "the hour is \"25\", and may be numbers from 0 to 23"),
+            (
+                "0 0 * * mond",
+                "the weekday is \"mond\", and may be numbers from 0 to 6, or names of three letters",
+            ),
+            ("@every soon", "@every wants a duration above 0, as 1h30m, not \"soon\""),
+            ("TZ=a", "behind the time zone stand five fields, and there are none"),
+            (&long, "it is longer than 1024 letters"),
+        ] {
+            assert_eq!(Schedule::read(text), Err(why.to_owned()));
+        }
+        assert!(
+            Schedule::read("@often").unwrap_err().starts_with("\"@often\" is not known: there are @hourly")
+        );
         let midnight = times("0 0 * * *");
         assert!(holds(&midnight, 0, 0, 1, 1, 1) && !holds(&midnight, 64, 0, 1, 1, 1));
     }

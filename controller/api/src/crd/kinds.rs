@@ -124,6 +124,11 @@ pub const KINDS: &[CustomResource] = &[
         plural: "datasources",
         singular: "datasource",
         short: &["das"],
+        columns: &[
+            AGE,
+            text("Ready", ".status.conditions[?(@.type=='Ready')].status"),
+            wide("PVC", ".status.source.pvc.name"),
+        ],
         schema: DataSource::schema,
         ..OF_CDI
     },
@@ -133,10 +138,16 @@ pub const KINDS: &[CustomResource] = &[
         plural: "dataimportcrons",
         singular: "dataimportcron",
         short: &["dic", "dics"],
-        columns: &[Column {
-            description: "Format of the kept images: PVC or VolumeSnapshot",
-            ..text("Format", ".status.sourceFormat")
-        }],
+        columns: &[
+            Column {
+                description: "Format of the kept images: PVC or VolumeSnapshot",
+                ..text("Format", ".status.sourceFormat")
+            },
+            text("UpToDate", ".status.conditions[?(@.type=='UpToDate')].status"),
+            text("DataSource", ".spec.managedDataSource"),
+            AGE,
+            wide("Progressing", ".status.conditions[?(@.type=='Progressing')].status"),
+        ],
         schema: DataImportCron::schema,
         ..OF_CDI
     },
@@ -248,8 +259,8 @@ const OF_SIZES: CustomResource = CustomResource {
     ..OF_CDI
 };
 
-/// What most kinds of CDI have in common. Subresources and columns are those of upstream: programs that write a whole
-/// DataSource with its status are answered as they are there.
+/// What most kinds of CDI have in common. Subresources are those of upstream: programs that write a whole DataSource with its
+/// status are answered as they are there. Columns are those of upstream, and behind them what says whether an object is ready.
 const OF_CDI: CustomResource = CustomResource {
     group: GROUP,
     kind: "",

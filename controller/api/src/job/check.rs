@@ -203,8 +203,23 @@ fn check_source(source: &Source, has_claims: bool, faults: &mut Vec<Fault>) {
             faults.push(Fault::new(at, Reason::Invalid, what));
         } else {
             check_address(at, &gcs.url, &["gs://", "https://", "http://"], faults);
+            if !names_object(&gcs.url) {
+                faults.push(Fault::new(
+                    at,
+                    Reason::Invalid,
+                    "must be gs://BUCKET/OBJECT: it names no object",
+                ));
+            }
         }
     }
+}
+
+/// An address in Google Cloud Storage has an object, where it is in the short form `gs://BUCKET/OBJECT`.
+pub fn names_object(url: &str) -> bool {
+    let Some(rest) = url.get("gs://".len()..).filter(|_| begins(url, "gs://")) else { return true };
+    let (bucket, object) = rest.split_once('/').unwrap_or((rest, ""));
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    !bucket.trim_matches('.').is_empty() && bucket.chars().all(is_plain) && !object.is_empty()
 }
 
 fn check_registry(registry: &Registry, faults: &mut Vec<Fault>) {

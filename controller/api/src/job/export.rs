@@ -25,10 +25,11 @@
 use super::References;
 use super::import::{Registry, SecretFiles};
 use crate::cdi::annotations::{
-    EXPORT_ARCHITECTURE, EXPORT_ASKS, EXPORT_CERTIFICATES, EXPORT_FORMAT, EXPORT_LABELS, EXPORT_LAYER,
-    EXPORT_SECRET, EXPORT_TARGET,
+    EXPORT, EXPORT_ANSWERS, EXPORT_ARCHITECTURE, EXPORT_ASKS, EXPORT_CERTIFICATES, EXPORT_FORMAT,
+    EXPORT_LABELS, EXPORT_LAYER, EXPORT_SECRET, EXPORT_TARGET,
 };
 use crate::fault::{Fault, Reason};
+use crate::wire::nearest;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -107,6 +108,8 @@ pub struct Request {
 /// The longest reference, and the most that labels may take.
 const LONGEST: usize = 512;
 const MOST_LABELS: (usize, usize) = (64, 16 << 10);
+/// The most unknown annotations that are told.
+const MOST_UNKNOWN: usize = 16;
 
 /// The annotations ask for an export.
 pub fn is_asked(annotations: &BTreeMap<String, String>) -> bool {
@@ -119,10 +122,28 @@ pub fn asked(annotations: &BTreeMap<String, String>) -> String {
     said.map(|(name, value)| format!("{name}={}:{value};", value.len())).collect()
 }
 
+/// Annotations that begin as those of exports do, and are none: without a word they would have no effect.
+pub fn unknown(annotations: &BTreeMap<String, String>) -> Vec<Fault> {
+    let behind = |name: &'static str| name.strip_prefix(EXPORT).unwrap_or(name);
+    let asks = EXPORT_ASKS.map(behind);
+    let is_known = |name: &str| EXPORT_ASKS.contains(&name) || EXPORT_ANSWERS.contains(&name);
+    let all = annotations.range(EXPORT.to_owned()..).map(|(name, _)| name.as_str());
+    let of_exports = all.take_while(|name| name.starts_with(EXPORT)).filter(|name| !is_known(name));
+    let fault = |name: &str| {
+        let meant = match nearest(name.strip_prefix(EXPORT).unwrap_or(name), &asks) {
+            Some(near) => format!("did you mean {EXPORT}{near}?"),
+            None => format!("behind {EXPORT} stands one of {}", asks.join(", ")),
+        };
+        let at = format!("metadata.annotations[{name}]");
+        Fault::new(at, Reason::NotSupported, format!("no annotation of exports has this name; {meant}"))
+    };
+    of_exports.take(MOST_UNKNOWN).map(fault).collect()
+}
+
 impl Request {
     /// What annotations ask for; every fault of it, where it makes no sense. The worker judges the reference once more.
     pub fn of(annotations: &BTreeMap<String, String>) -> Result<Request, Vec<Fault>> {
-        let mut faults = vec![];
+        let mut faults = unknown(annotations);
         let mut reading = Reading { annotations, faults: &mut faults };
         let request = Request {
             target: reading.target(),
@@ -177,8 +198,17 @@ impl<'a> Reading<'a> {
     fn target(&mut self) -> String {
         let text = self.said(EXPORT_TARGET).cloned().unwrap_or_default();
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-:/[]".contains(c);
-        let rest = text.strip_prefix("docker://").filter(|rest| rest.contains('/'));
-        if text.len() > LONGEST || rest.is_none_or(|rest| !rest.chars().all(is_plain)) {
+        let rest = text.strip_prefix("docker://").filter(|rest| rest.chars().all(is_plain));
+        let (_, last) = rest.and_then(|rest| rest.rsplit_once('/')).unwrap_or_default();
+        let is_tagged = last.split_once(':').is_some_and(|(name, tag)| !name.is_empty() && !tag.is_empty());
+        if text.len() <= LONGEST && !last.is_empty() && !is_tagged {
+            // The registry would take it as `latest`, and replace what others use under that name.
+            let what = format!(
+                "must be docker://HOST/REPO:TAG with its tag, not {}; write :latest where that is meant",
+                shown(&text)
+            );
+            self.wrong(EXPORT_TARGET, what);
+        } else if text.len() > LONGEST || !is_tagged {
             let what = format!(
                 "must be docker://HOST/REPO:TAG of at most {LONGEST} letters, without a login and without a digest, not {}",
                 shown(&text)
@@ -339,6 +369,9 @@ mod tests {
             ("target", "docker://h/os\n"),
             ("target", "http://h/os"),
             ("target", &long),
+            ("target", "docker://registry.example:5000/os/debian"),
+            ("target", "docker://registry.example/os:"),
+            ("target", "docker://registry.example/os/"),
             ("secretRef", "../other"),
             ("secretRef", "a/b"),
             ("secretRef", "-a"),
@@ -358,8 +391,38 @@ mod tests {
             assert!(faults[0].message.starts_with("must be ") && faults[0].message.len() < 300, "{faults:?}");
             assert!(!faults[0].message.chars().any(char::is_control));
         }
+        let untagged = Request::of(&notes(&[("target", "docker://h:5000/os")])).unwrap_err();
+        assert_eq!(
+            untagged[0].message,
+            "must be docker://HOST/REPO:TAG with its tag, not \"docker://h:5000/os\"; write :latest where that is meant"
+        );
         let two = Request::of(&notes(&[("target", "x"), ("format", "y")])).unwrap_err();
         assert_eq!(two.len(), 2, "all faults are told: {two:?}");
+    }
+
+    #[test]
+    fn a_misspelt_annotation_is_refused_and_told_what_was_meant() {
+        let mut said = notes(&[TARGET, ("secretref", "login"), ("colour", "red"), ("phase", "Running")]);
+        said.insert("cdi.kubevirt.io/storage.exports".to_owned(), "of others".to_owned());
+        said.insert("cdi.kubevirt.io/storage.import.x".to_owned(), "of others".to_owned());
+        let faults = Request::of(&said).unwrap_err();
+        let told: Vec<String> = faults.iter().map(ToString::to_string).collect();
+        let all = "target, secretRef, certConfigMap, format, layer, architecture, labels, id";
+        let at = |name: &str| {
+            format!(
+                "metadata.annotations[cdi.kubevirt.io/storage.export.{name}]: no annotation of exports has this name; "
+            )
+        };
+        assert_eq!(
+            told,
+            [
+                at("colour") + &format!("behind cdi.kubevirt.io/storage.export. stands one of {all}"),
+                at("secretref") + "did you mean cdi.kubevirt.io/storage.export.secretRef?",
+            ]
+        );
+        let many: BTreeMap<String, String> =
+            (0..100).map(|i| (format!("{EXPORT}{i:03}"), String::new())).collect();
+        assert_eq!(unknown(&many).len(), MOST_UNKNOWN);
     }
 
     #[test]

@@ -23,7 +23,7 @@ mod import;
 mod poll;
 mod report;
 
-pub use check::{check, check_in_cluster};
+pub use check::{check, check_in_cluster, names_object};
 pub use clone::{Clone, Serve};
 pub use confidential::Confidential;
 pub use export::Export;

@@ -18,6 +18,7 @@ mod scalar;
 mod schema;
 mod words;
 
+pub(crate) use near::nearest;
 pub use near::{Unknown, unknown_fields};
 pub use path::Path;
 pub use schema::Schema;

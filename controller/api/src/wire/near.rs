@@ -37,7 +37,8 @@ pub fn unknown_fields<'a>(
     }
 }
 
-fn nearest(name: &str, known: &[&'static str]) -> Option<&'static str> {
+/// The name of these that is written much the same.
+pub(crate) fn nearest(name: &str, known: &[&'static str]) -> Option<&'static str> {
     // Nobody mistypes a name of this length; and who sends one is not kept waiting for the answer.
     if name.len() > 64 {
         return None;

@@ -57,7 +57,7 @@ fn one_version_is_stored_and_the_old_one_keeps_all_it_is_given() {
 /// Programs and people use these of upstream: what an object is in, what it is called for short, which columns are
 /// shown, and whether its status is written beside it.
 #[test]
-fn the_kinds_of_cdi_are_called_and_shown_as_upstream() {
+fn the_kinds_of_cdi_are_called_as_upstream_and_show_whether_they_are_ready() {
     let mut told = String::new();
     for definition in crd::all().iter().filter(|one| one["spec"]["group"] == "cdi.kubevirt.io") {
         let names = &definition["spec"]["names"];
@@ -78,8 +78,8 @@ fn the_kinds_of_cdi_are_called_and_shown_as_upstream() {
     assert_eq!(
         told,
         "datavolumes Namespaced [dv,dvs] [all] status Phase,Progress,Restarts,Age\n\
-         datasources Namespaced [das] [all] - Age\n\
-         dataimportcrons Namespaced [dic,dics] [all] - Format\n\
+         datasources Namespaced [das] [all] - Age,Ready,PVC\n\
+         dataimportcrons Namespaced [dic,dics] [all] - Format,UpToDate,DataSource,Age,Progressing\n\
          volumeimportsources Namespaced [] [] - Age\n\
          volumeuploadsources Namespaced [] [] - Age\n\
          volumeclonesources Namespaced [] [] - Age\n\

@@ -36,7 +36,9 @@ use crate::datavolume::registries::Told;
 use crate::datavolume::users::user;
 use crate::datavolume::worker::{self, PAUSE, Worker};
 use answer::{Answer, Phase};
-use api::cdi::annotations::{CONTENT_TYPE, EXPORT_ANSWERS, EXPORT_REQUEST};
+use api::cdi::annotations::{
+    CONTENT_TYPE, EXPORT_ANSWERS, EXPORT_CERTIFICATES, EXPORT_REQUEST, EXPORT_SECRET,
+};
 use api::datavolume::{DataVolume, Phase as Filling, Registry};
 use api::job::Report;
 use api::job::export::{self, Request};
@@ -162,7 +164,7 @@ impl<'a> Round<'a> {
         let seen = self.is.since.parse().ok();
         match worker::look(self.world, self.pod, Work::Export, None, seen, self.now) {
             Worker::None => self.begin(&request),
-            Worker::Waits(reason, message) => self.waits(&reason, &message),
+            Worker::Waits(reason, message) => self.pod_waits(&request, &reason, &message),
             Worker::Runs(report) => self.runs(report),
             Worker::Done(report) => self.done(&request, &report),
             Worker::Failed(report) => {
@@ -286,6 +288,17 @@ impl<'a> Round<'a> {
         (had_pod && until > self.now).then_some(until)
     }
 
+    /// The pod does not run yet. What will not come by itself is told to who asked.
+    fn pod_waits(&mut self, request: &Request, reason: &str, message: &str) {
+        let message = absent(request, message).unwrap_or_else(|| message.to_owned());
+        self.waits(reason, &message);
+        let is_patient = ["Pending", "ContainerCreating", "PodInitializing", "Terminating"].contains(&reason);
+        if !is_patient && self.is.reason != self.next.reason {
+            let told = format!("the export of PVC {} waits: {}", self.name(), self.next.message);
+            self.tell(true, "ExportWaits", told);
+        }
+    }
+
     fn runs(&mut self, report: Option<&Report>) {
         match report {
             Some(report) => {
@@ -333,4 +346,19 @@ impl<'a> Round<'a> {
             self.after.look_again(next);
         }
     }
+}
+
+/// What the pod waits for in the words of who asked, where the kubelet misses an object that an annotation names. Its words are
+/// `MountVolume.SetUp failed for volume "…" : secret "NAME" not found`.
+fn absent(request: &Request, message: &str) -> Option<String> {
+    let named = [
+        ("Secret", "secret", &request.secret, EXPORT_SECRET),
+        ("ConfigMap", "configmap", &request.certificates, EXPORT_CERTIFICATES),
+    ];
+    named.into_iter().find_map(|(kind, word, name, annotation)| {
+        let name = name.as_ref()?;
+        message.contains(&format!("{word} \"{name}\" not found")).then(|| {
+            format!("{kind} {name}, which the annotation {annotation} names, is not there: create it, and the export begins")
+        })
+    })
 }

@@ -236,6 +236,32 @@ fn a_disk_that_is_not_whole_is_waited_for() {
     );
 }
 
+#[test]
+fn a_secret_that_is_not_there_is_told_to_who_asked_once() {
+    for (annotation, kind, word) in
+        [("secretRef", "Secret", "secret"), ("certConfigMap", "ConfigMap", "configmap")]
+    {
+        let mut sim = Sim::new();
+        sim.put(Kind::PersistentVolumeClaim, pvc(&asks(&[("target", TARGET), (annotation, "login")])));
+        sim.settle();
+        let uid = sim.get(&pod())["metadata"]["uid"].as_str().unwrap().to_owned();
+        let message = format!("MountVolume.SetUp failed for volume \"login\" : {word} \"login\" not found");
+        let warning = kubernetes::objects::Warning { pod: uid, reason: "FailedMount".to_owned(), message };
+        sim.world.warnings.insert(("n".into(), "exporter-disk".into()), warning);
+        for _ in 0..3 {
+            sim.later(30);
+            sim.settle();
+        }
+        assert_eq!(stands(&sim), is("Pending", "FailedMount"));
+        let says = format!(
+            "{kind} login, which the annotation {} names, is not there: create it, and the export begins",
+            named(annotation)
+        );
+        assert_eq!(note(&sim, "message"), says);
+        assert_eq!(count(&sim, "ExportWaits"), 1, "{:?}", sim.reasons());
+    }
+}
+
 /// A VMI on the PVC.
 fn vmi(sim: &mut Sim) -> Key {
     let mut vmi = crate::sim::vmi("web");

@@ -11,7 +11,7 @@ use fetch::authorize::{Authorizer, Credential, Credentials, Headers, RegistryTok
 use fetch::body::{self, Wait};
 use fetch::{
     Client, Connector, ContentRange, Error, ErrorKind, Fault, Fetched, Location, Lost, Messages, Payload,
-    Rejected, Request, Silence, Validators, Why, is_barred, redirect,
+    Rejected, Request, Silence, Validators, Why, is_barred, redirect, retry,
 };
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, StatusCode};
@@ -52,6 +52,7 @@ fn why(fault: &Fault) -> NoAnswer {
         _ if is_barred(&fault.error) => NoAnswer::Barred,
         Why::Unreachable | Why::Cut => NoAnswer::Unreachable,
         Why::Silent | Why::Slow => NoAnswer::Silent,
+        Why::Tls if retry::is_plain(&fault.error) => NoAnswer::Plain,
         Why::Tls => NoAnswer::Tls,
         Why::Denied => NoAnswer::Denied,
         Why::Missing => NoAnswer::Missing,

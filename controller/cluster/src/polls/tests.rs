@@ -223,6 +223,24 @@ async fn nobody_leads_a_poll_to_an_address_of_the_node() {
     );
 }
 
+/// Certificates would not help.
+#[tokio::test]
+async fn a_server_in_plain_http_is_told_apart_from_one_with_a_bad_certificate() {
+    let plain = || {
+        server(|line, stream| {
+            if !line.starts_with("HEAD") {
+                // Its greeting has to be read: else the end of the connection could overtake the answer.
+                let _ = stream.read(&mut [0; 4096]);
+                says(stream, "400 Bad Request", b"");
+            }
+        })
+    };
+    let url = format!("https://{}/a", plain());
+    assert_eq!(file(url).await, Err((NoAnswer::Plain, None)));
+    assert!(NoAnswer::Plain.sentence().contains("insecureRegistries of the CDIConfig"));
+    assert!(!NoAnswer::Plain.passes(), "another try does not help");
+}
+
 #[tokio::test]
 async fn a_namespace_whose_servers_hang_holds_up_itself_alone() {
     let silent = Server::start(vec![], Behaviour { mute: u32::MAX, ..Behaviour::default() });

@@ -125,7 +125,7 @@ fn pvcs_are_judged_where_they_ask_for_an_export_and_never_wait() {
     let conditions: Vec<&Value> = hook["matchConditions"].as_array().unwrap().iter().collect();
     let asks = json!({
         "name": "asks-for-an-export",
-        "expression": "has(object.metadata.annotations) && 'cdi.kubevirt.io/storage.export.target' in object.metadata.annotations",
+        "expression": "has(object.metadata.annotations) && object.metadata.annotations.exists(name, name.startsWith('cdi.kubevirt.io/storage.export.'))",
     });
     assert!(conditions.len() == 3 && conditions.contains(&&asks), "{hook}");
 }

@@ -77,13 +77,19 @@ pub(crate) fn judge(request: &Request) -> AdmissionResponse {
 
 /// What is wrong with annotations of this request that ask for an export.
 pub(super) fn exports(request: &Request) -> Vec<Fault> {
-    let new = annotations(&request.object);
+    let (old, new) = (annotations(&request.old), annotations(&request.object));
+    let unknown = export::unknown(&new);
     let is_said = request.operation == Operation::Create
-        || export::asked(&annotations(&request.old)) != export::asked(&new);
-    if request.is_leaving() || !is_said || !export::is_asked(&new) {
+        || export::asked(&old) != export::asked(&new)
+        || export::unknown(&old) != unknown;
+    if request.is_leaving() || !is_said {
         return Vec::new();
     }
-    export::Request::of(&new).err().unwrap_or_default()
+    // A misspelt `target` asks for nothing, and its author waits for an export.
+    match export::is_asked(&new) {
+        true => export::Request::of(&new).err().unwrap_or_default(),
+        false => unknown,
+    }
 }
 
 /// What is not a text the API server refuses.
@@ -188,6 +194,13 @@ mod tests {
             let at = |word: &str| format!("metadata.annotations[cdi.kubevirt.io/storage.export.{word}]");
             assert_eq!(fields, [at("target"), at("format")]);
         }
+        let misspelt =
+            json!({"metadata": {"annotations": {"cdi.kubevirt.io/storage.export.targt": "docker://h/a:1"}}});
+        for old in [Value::Null, json!({"metadata": {}}), none.clone()] {
+            let faults = judged(&old, &misspelt);
+            assert!(faults.len() == 1 && faults[0].message.ends_with("storage.export.target?"), "{faults:?}");
+        }
+        assert!(judged(&misspelt, &misspelt).is_empty(), "it may be bound");
         // What is there, from before a webhook was, may be bound, labelled and let go.
         let mut bound = bad.clone();
         bound["metadata"]["labels"] = json!({"a": "b"});

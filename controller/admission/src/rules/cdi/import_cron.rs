@@ -44,10 +44,9 @@ fn spec(spec: &DataImportCronSpec) -> Result<(), Vec<Fault>> {
         return Err(wrong("spec.serviceAccountName", message));
     }
     let illegal = |field: &str, what: &str| Err(wrong(format!("spec.{field}"), format!("Illegal {what}")));
-    // Times of another zone than UTC are refused, as upstream's CronJobs are.
-    let is_known = |schedule: &Schedule| !matches!(schedule, Schedule::At(times) if !times.are_utc());
-    if !spec.schedule.is_empty() && !Schedule::parse(&spec.schedule).as_ref().is_some_and(is_known) {
-        return illegal("Schedule", "cron schedule");
+    if let Some(why) = against_schedule(&spec.schedule) {
+        // Upstream's sentence, and behind it why.
+        return illegal("Schedule", &format!("cron schedule: {why}"));
     }
     if spec.imports_to_keep.is_some_and(|count| count < 0) {
         return illegal("ImportsToKeep", "ImportsToKeep value");
@@ -59,4 +58,16 @@ fn spec(spec: &DataImportCronSpec) -> Result<(), Vec<Fault>> {
         return illegal("ManagedDataSource", "ManagedDataSource value");
     }
     name_fits(Some(&spec.managed_data_source), LABEL)
+}
+
+/// Times of another zone than UTC are refused, as upstream's CronJobs are.
+fn against_schedule(schedule: &str) -> Option<String> {
+    match Schedule::read(schedule) {
+        _ if schedule.is_empty() => None,
+        Ok(Schedule::At(times)) if !times.are_utc() => {
+            Some("its time zone is another than UTC; leave out TZ=, and write the times in UTC".to_owned())
+        }
+        Ok(_) => None,
+        Err(why) => Some(why),
+    }
 }

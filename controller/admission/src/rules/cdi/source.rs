@@ -4,6 +4,7 @@ use super::url::{scheme, shown};
 use super::wrong;
 use api::datavolume::{ContentType, Http, PullMethod, PvcSource, Registry, Source, SourceRef, Spec};
 use api::fault::{Fault, Reason};
+use api::job::names_object;
 
 /// What the content of a checksum must look like: the algorithms, and how many digits each has.
 const SUMS: [(&str, usize); 4] = [("md5", 32), ("sha1", 40), ("sha256", 64), ("sha512", 128)];
@@ -127,6 +128,9 @@ pub(super) fn one(source: &Source, content: Option<&ContentType>, at: &str) -> R
             address(url, word, at)?;
         }
     }
+    if let Some(gcs) = &source.gcs {
+        object(&gcs.url, at)?;
+    }
     if source.blank.is_some() && is_archive {
         let message = "SourceType cannot be blank and the contentType be archive";
         return Err(wrong(format!("{at}.contentType"), message));
@@ -184,6 +188,18 @@ fn address(url: &str, word: &str, at: &str) -> Result<(), Vec<Fault>> {
         Some(_) => format!("Invalid source URL scheme: {}", shown(url)),
     };
     Err(wrong(format!("{at}.source.{word}.url"), format!("{at}.source {why}")))
+}
+
+/// One without an object would fail in the importer pod.
+fn object(url: &str, at: &str) -> Result<(), Vec<Fault>> {
+    if names_object(url) {
+        return Ok(());
+    }
+    let message = format!(
+        "{at}.source Invalid source URL: {}: it names no object, as gs://BUCKET/OBJECT does",
+        shown(url)
+    );
+    Err(wrong(format!("{at}.source.GCS.url"), message))
 }
 
 /// An image in a registry.
