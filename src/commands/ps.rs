@@ -5,7 +5,7 @@ use crate::ui;
 use crate::vm::place::HomeArgs;
 use crate::vm::record::{Standing, Vm};
 use crate::vm::since::ago;
-use api::launcher::{Accelerator, GuestInfo, Link, State};
+use api::launcher::{Accelerator, Credentials, GuestInfo, Link, State};
 use cdi::Result;
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -70,6 +70,8 @@ struct Shown {
     #[serde(skip_serializing_if = "Option::is_none")]
     qemu_pid: Option<u32>,
     agent: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    credentials: Option<Credentials>,
     accelerator: &'static str,
     ports: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -125,6 +127,7 @@ pub(crate) fn status(args: &StatusArgs) -> Result<()> {
     line("from", &shown.source);
     line("runs by", shown.accelerator);
     line("agent", if shown.agent { "answers" } else { "does not answer" });
+    line("keys", &shown.credentials.as_ref().map(of_credentials).unwrap_or_default());
     line("process", &shown.qemu_pid.map(|pid| pid.to_string()).unwrap_or_default());
     for port in &shown.ports {
         line("port", port);
@@ -156,6 +159,7 @@ impl Shown {
             source: vm.record.source.clone(),
             qemu_pid: state.and_then(|state| state.qemu_pid),
             agent: state.is_some_and(|state| state.agent),
+            credentials: state.and_then(|state| state.credentials.clone()),
             accelerator: match resolved.accelerator {
                 Accelerator::Kvm => "kvm",
                 Accelerator::Emulation => "emulation",
@@ -165,6 +169,14 @@ impl Shown {
             guest: None,
         };
         (shown, standing.is_up())
+    }
+}
+
+/// How far keys and passwords are in the guest, whose words are among these.
+fn of_credentials(credentials: &Credentials) -> String {
+    match credentials.synchronized {
+        true => "the guest has them".to_owned(),
+        false => printable::line(&credentials.message),
     }
 }
 

@@ -291,6 +291,9 @@ pub struct State {
     pub qemu_pid: Option<u32>,
     /// The guest agent answers.
     pub agent: bool,
+    /// How far its keys and passwords are in the guest; nothing where the guest agent hands none over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credentials: Option<Credentials>,
     /// By disk: what the guest's driver would call it (`vda`).
     #[serde(default)]
     pub targets: BTreeMap<String, String>,
@@ -298,6 +301,22 @@ pub struct State {
     #[serde(default)]
     pub phases: Vec<(Life, String)>,
 }
+
+/// How far the keys and passwords of a VMI are in the guest.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Credentials {
+    /// The guest has all of them, as their Secrets say.
+    pub synchronized: bool,
+    /// A word for why it has not.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// A sentence for it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+}
+
+/// The [`Credentials::reason`] while the guest agent does not answer.
+pub const AGENT_OFFLINE: &str = "GuestAgentOffline";
 
 /// Where the life of a VMI stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -435,6 +454,19 @@ pub struct GuestInfo {
     /// Commands that the guest agent knows.
     #[serde(default)]
     pub commands: Vec<GuestCommand>,
+    /// How busy it is; nothing where the guest agent does not say so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<GuestLoad>,
+}
+
+/// Load averages of a guest: processes that run or wait for a processor or a disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[allow(missing_docs)]
+pub struct GuestLoad {
+    pub load1m: Option<f64>,
+    pub load5m: Option<f64>,
+    pub load15m: Option<f64>,
 }
 
 /// A command of the guest agent.

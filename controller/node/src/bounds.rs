@@ -9,9 +9,11 @@
 //! | addresses of an interface | [`ADDRESSES`]; each an IP address, said once |
 //! | the name of an interface | [`NAME`] characters; a MAC is six bytes |
 //! | what the guest says of its system | [`SYSTEM`] characters a field, fields that are known alone |
+//! | commands of the guest agent | those that are known, each once |
 //! | a sentence, a word, a disk's name in the guest | [`SENTENCE`], [`WORD`], [`TARGET`] characters |
 
-use api::launcher::{GuestInfo, GuestInterface, State};
+use crate::vmi::agent;
+use api::launcher::{GuestCommand, GuestInfo, GuestInterface, State};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
@@ -50,6 +52,10 @@ pub(crate) fn state(mut state: State) -> State {
     };
     state.reason = state.reason.and_then(word);
     state.message = state.message.map(|message| text(&message, SENTENCE));
+    if let Some(credentials) = &mut state.credentials {
+        credentials.reason = word(std::mem::take(&mut credentials.reason)).unwrap_or_default();
+        credentials.message = text(&credentials.message, SENTENCE);
+    }
     state.targets.retain(|_, target| is_device(target));
     while state.targets.len() > DISKS {
         state.targets.pop_last();
@@ -89,11 +95,20 @@ pub(crate) fn guest(said: GuestInfo, ours: &BTreeSet<String>) -> (GuestInfo, Opt
         os: system.map(|(key, said)| (key, text(&said, SYSTEM))).collect::<BTreeMap<_, _>>(),
         timezone: short(said.timezone),
         interfaces,
-        // A status has no place for them.
-        commands: Vec::new(),
+        commands: known(said.commands),
+        // A status has no place for it.
+        load: None,
     };
     let note = format!("the guest agent says more than is told here: left out are {}", left_out.join(", "));
     (info, (!left_out.is_empty()).then_some(note))
+}
+
+/// Of the commands those by which a guest agent is judged ([`agent::JUDGED`]), each once.
+fn known(commands: Vec<GuestCommand>) -> Vec<GuestCommand> {
+    let mut seen = BTreeSet::new();
+    let is_one =
+        |one: &GuestCommand| agent::JUDGED.contains(&one.name.as_str()) && seen.insert(one.name.clone());
+    commands.into_iter().filter(is_one).collect()
 }
 
 /// An interface; counts the addresses that are left out.
@@ -172,6 +187,15 @@ mod tests {
     }
 
     #[test]
+    fn of_ten_thousand_commands_those_remain_that_are_known() {
+        let one = |name: &str, enabled| GuestCommand { name: name.into(), enabled };
+        let mut commands: Vec<GuestCommand> = (0..10_000).map(|n| one(&format!("guest-{n}"), true)).collect();
+        commands.extend([one("guest-ping", true), one("guest-ping", false), one("guest-exec", false)]);
+        let (info, _) = guest(GuestInfo { commands, ..GuestInfo::default() }, &BTreeSet::new());
+        assert_eq!(info.commands, [one("guest-ping", true), one("guest-exec", false)]);
+    }
+
+    #[test]
     fn nothing_turns_a_text_around_or_ends_its_line() {
         for c in
             "\n\r\u{1b}\u{85}\u{61c}\u{200b}\u{200f}\u{202a}\u{202e}\u{2028}\u{2029}\u{2066}\u{2069}\u{feff}"
@@ -188,9 +212,12 @@ mod tests {
             "number": 1, "generation": 1, "life": "Paused", "since": "x", "agent": false,
             "reason": "a <b>", "message": "y".repeat(5000),
             "targets": {"root": "vda", "data": "../../etc", "other": "z".repeat(64)},
+            "credentials": {"synchronized": false, "reason": "<b>", "message": "z".repeat(5000)},
         }))
         .unwrap();
         let told = state(said);
+        let credentials = told.credentials.clone().unwrap();
+        assert_eq!((credentials.reason.as_str(), credentials.message.chars().count()), ("", SENTENCE));
         assert_eq!((told.reason, told.message.unwrap().chars().count()), (None, SENTENCE));
         assert_eq!(told.targets, [("root".to_owned(), "vda".to_owned())].into());
     }

@@ -8,7 +8,7 @@ pub(crate) fn os_info(info: &GuestInfo, users: &[GuestUser], filesystems: &[Gues
     let os = |key: &str| info.os.get(key).cloned().unwrap_or_default();
     let command = |one: &GuestCommand| json!({"name": one.name, "enabled": one.enabled});
     let commands: Vec<Value> = info.commands.iter().map(command).collect();
-    json!({
+    let mut told = json!({
         "guestAgentVersion": info.agent_version.clone().unwrap_or_default(),
         "supportedCommands": commands,
         "hostname": info.hostname.clone().unwrap_or_default(),
@@ -25,7 +25,16 @@ pub(crate) fn os_info(info: &GuestInfo, users: &[GuestUser], filesystems: &[Gues
         "timezone": info.timezone.clone().unwrap_or_default(),
         "userList": users.iter().map(user).collect::<Vec<_>>(),
         "fsInfo": {"disks": filesystems.iter().map(filesystem).collect::<Vec<_>>()},
-    })
+    });
+    if let Some(load) = &info.load {
+        told["load"] = json!({});
+        let all = [("load1m", load.load1m), ("load5m", load.load5m), ("load15m", load.load15m)];
+        for (name, said) in all.into_iter().filter_map(|(name, said)| Some((name, said?))) {
+            told["load"][name] = json!(said);
+            told["load"][format!("{name}Set")] = json!(true);
+        }
+    }
+    told
 }
 
 /// `userlist`.
@@ -58,4 +67,19 @@ fn filesystem(filesystem: &GuestFilesystem) -> Value {
         "usedBytes": filesystem.used_bytes.unwrap_or_default(),
         "totalBytes": filesystem.total_bytes.unwrap_or_default(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use api::launcher::GuestLoad;
+
+    #[test]
+    fn a_load_is_told_where_the_guest_agent_tells_one() {
+        let told = |load| os_info(&GuestInfo { load, ..GuestInfo::default() }, &[], &[]).get("load").cloned();
+        assert_eq!(told(None), None);
+        let load = GuestLoad { load1m: Some(0.5), load5m: None, load15m: Some(0.0) };
+        let wanted = json!({"load1m": 0.5, "load1mSet": true, "load15m": 0.0, "load15mSet": true});
+        assert_eq!(told(Some(load)), Some(wanted));
+    }
 }

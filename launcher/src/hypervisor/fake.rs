@@ -22,6 +22,7 @@ struct Inner {
     listeners: Vec<(String, Tell)>,
     failures: BTreeMap<String, Error>,
     agent: BTreeMap<String, String>,
+    commands: Vec<String>,
     deaf: bool,
 }
 
@@ -29,6 +30,11 @@ impl Fake {
     /// All calls so far, in order.
     pub fn conversation(&self) -> Vec<String> {
         self.lock().conversation.clone()
+    }
+
+    /// All commands to guest agents so far, whole.
+    pub fn agent_commands(&self) -> Vec<String> {
+        self.lock().commands.clone()
     }
 
     /// The next call of this verb fails.
@@ -214,6 +220,7 @@ impl Hypervisor for Fake {
 
     fn agent(&self, name: &str, command: &str, _: Duration) -> Result<String> {
         let verb = command.split('"').skip_while(|word| *word != "execute").nth(2).unwrap_or_default();
+        self.lock().commands.push(command.to_owned());
         self.said("agent", &format!("{name} {verb}"))?;
         let answer = self.lock().agent.get(verb).cloned();
         answer.ok_or_else(|| {

@@ -73,10 +73,11 @@ impl Given {
         };
         let mut keys = Vec::new();
         for credential in credentials {
-            let Credential::SshKeys { secret, way } = credential;
+            let Credential::SshKeys { secret, way } = credential else { continue };
             let ours = match way {
                 KeyWay::NoCloud => kind == SeedFormat::NoCloud,
                 KeyWay::ConfigDrive => kind == SeedFormat::ConfigDrive,
+                KeyWay::Agent { .. } => false,
             };
             if ours {
                 keys.extend(ssh_keys(secret, resolved)?);
@@ -111,7 +112,7 @@ fn read(text: &Text, what: &str, keys: &[&str], resolved: &Resolved) -> Result<V
 }
 
 /// All keys of a secret. A key of the secret may hold several, a line each.
-fn ssh_keys(name: &str, resolved: &Resolved) -> Result<Vec<String>> {
+pub(crate) fn ssh_keys(name: &str, resolved: &Resolved) -> Result<Vec<String>> {
     let mut keys = Vec::new();
     for (key, text) in secret(name, resolved)?.texts(LONGEST_TEXT)? {
         let Ok(text) = String::from_utf8(text) else {
@@ -125,7 +126,8 @@ fn ssh_keys(name: &str, resolved: &Resolved) -> Result<Vec<String>> {
     Ok(keys)
 }
 
-fn secret(name: &str, resolved: &Resolved) -> Result<Folder> {
+/// The folder of a secret.
+pub(crate) fn secret(name: &str, resolved: &Resolved) -> Result<Folder> {
     match resolved.secrets.get(name) {
         Some(path) => Folder::open(path),
         None => Err(Error::new(ErrorKind::NotFound, format!("the secret {name:?} is not there"))),

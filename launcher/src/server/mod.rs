@@ -23,6 +23,7 @@ use crate::redirection::{self, Redirection};
 use crate::root::socket_path;
 use crate::screen::Screen;
 use crate::vm::Handle;
+use crate::vm::credentials;
 use crate::vm::metrics;
 use crate::vm::thaw::Thaw;
 use api::launcher::Info;
@@ -71,6 +72,7 @@ impl Service {
         let questions = Arc::new(Semaphore::new(QUESTIONS));
         let thaw = Thaw::start(handle.clone());
         metrics::start(handle.clone());
+        credentials::start(handle.clone());
         Ok(Service { handle, info: Arc::new(info), questions, console, screen, redirection, thaw })
     }
 

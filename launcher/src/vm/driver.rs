@@ -18,7 +18,7 @@ use super::keep;
 use super::life::{self, Before, DiskError, Standing};
 use super::prepare;
 use super::publish::Publisher;
-use super::queue::{Mode, Next, Queue};
+use super::queue::{Mode, Next, Queue, word};
 use crate::console::Give;
 use crate::domain;
 use crate::domain::host::DiskLocation;
@@ -148,6 +148,11 @@ impl Driver {
         match command {
             Command::Sync(sync, tell) => drop(tell.send(self.sync(*sync))),
             Command::Request(request, tell) => drop(tell.send(self.request(request))),
+            Command::Credentials(told) => self.publisher.change(|state| {
+                if matches!(state.life, Life::Running | Life::Paused | Life::Stopping) {
+                    state.credentials = Some(told);
+                }
+            }),
             Command::End => {
                 self.ending = true;
                 let answer = self.queue.admit(Request::Shutdown { grace: None });
@@ -502,7 +507,7 @@ impl Driver {
         }
         (self.grace, self.tick) = (None, None);
         self.stands(&life::ended(end, &self.before));
-        self.publisher.change(|state| (state.qemu_pid, state.agent) = (None, false));
+        self.publisher.change(|state| (state.qemu_pid, state.agent, state.credentials) = (None, false, None));
         self.mode(Mode::Ended);
     }
 
@@ -577,24 +582,5 @@ async fn finished(work: &mut Option<JoinHandle<Outcome>>) -> Outcome {
 fn emptied(state: &State) -> State {
     let gone =
         State { reason: None, message: None, doing: None, qemu_pid: None, agent: false, ..state.clone() };
-    State { targets: std::collections::BTreeMap::new(), ..gone }
-}
-
-/// A request as a word.
-fn word(request: &Request) -> String {
-    match request {
-        Request::Start => "start",
-        Request::Shutdown { .. } => "shutdown",
-        Request::Destroy => "destroy",
-        Request::Reboot => "reboot",
-        Request::Reset => "reset",
-        Request::Pause => "pause",
-        Request::Unpause => "unpause",
-        Request::Eject { .. } => "eject",
-        Request::Insert { .. } => "insert",
-        Request::Hotplug => "hotplug",
-        Request::Snapshot => "snapshot",
-        Request::Migrate => "migrate",
-    }
-    .to_owned()
+    State { targets: std::collections::BTreeMap::new(), credentials: None, ..gone }
 }

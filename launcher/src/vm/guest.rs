@@ -4,7 +4,9 @@
 //! command that never ends is given up.
 
 use crate::hypervisor::{Error, ErrorKind, Hypervisor, Result};
-use api::launcher::{Exec, Executed, GuestCommand, GuestFilesystem, GuestInfo, GuestInterface, GuestUser};
+use api::launcher::{
+    Exec, Executed, GuestCommand, GuestFilesystem, GuestInfo, GuestInterface, GuestLoad, GuestUser,
+};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
@@ -50,7 +52,37 @@ impl Guest<'_> {
             timezone: string(&maybe("guest-get-timezone")["zone"]),
             interfaces: list(&maybe("guest-network-get-interfaces")).iter().filter_map(interface).collect(),
             commands: list(&about["supported_commands"]).iter().filter_map(command).collect(),
+            load: load(&maybe("guest-get-load")),
         })
+    }
+
+    /// Gives a user these SSH keys and no others: what is in their `authorized_keys` besides goes. Guest agents of QEMU 5.2 and
+    /// newer can.
+    pub fn set_keys(&self, user: &str, keys: &[String]) -> Result<()> {
+        let arguments = json!({"username": user, "keys": keys, "reset": true});
+        self.ask("guest-ssh-add-authorized-keys", Some(arguments), PATIENCE).map(drop)
+    }
+
+    /// Sets the password of a user. No error repeats it, whatever the guest says.
+    pub fn set_password(&self, user: &str, password: &str) -> Result<()> {
+        let encoded = STANDARD.encode(password);
+        let arguments = json!({"username": user, "password": encoded, "crypted": false});
+        let command = "guest-set-user-password";
+        self.ask(command, Some(arguments), PATIENCE).map(drop).map_err(|error| {
+            let said = error.to_string();
+            match said.contains(password) || said.contains(&encoded) {
+                true => {
+                    let doing = format!("ask the guest agent in {} for {command}", self.name);
+                    Error::new(error.kind(), doing, "its answer has the password in it, and is not repeated")
+                }
+                false => error,
+            }
+        })
+    }
+
+    /// The guest's file systems are frozen; no guest agent says so that does not know.
+    pub fn is_frozen(&self) -> bool {
+        self.ask("guest-fsfreeze-status", None, PATIENCE).is_ok_and(|status| status == "frozen")
     }
 
     /// Users that are logged in.
@@ -169,6 +201,12 @@ fn executed(status: &Value) -> Executed {
     }
 }
 
+fn load(said: &Value) -> Option<GuestLoad> {
+    let one = |name: &str| said[name].as_f64().filter(|load| load.is_finite() && *load >= 0.0);
+    let load = GuestLoad { load1m: one("load1m"), load5m: one("load5m"), load15m: one("load15m") };
+    (load != GuestLoad::default()).then_some(load)
+}
+
 fn interface(found: &Value) -> Option<GuestInterface> {
     let ips = list(&found["ip-addresses"]).iter().filter_map(|ip| string(&ip["ip-address"])).collect();
     Some(GuestInterface { name: string(&found["name"])?, mac: string(&found["hardware-address"]), ips })
@@ -250,6 +288,34 @@ mod tests {
         let info = Guest { hypervisor: &fake, name: "a_b" }.info().unwrap();
         assert_eq!(info.os.len(), OS);
         assert!(info.os.iter().all(|(key, value)| key.len() <= 4096 && value.len() <= 4096));
+    }
+
+    #[test]
+    fn a_load_is_reported_by_guest_agents_that_know_it() {
+        let of = |answer: &str| {
+            let fake = with(&[("guest-info", r#"{"return":{}}"#), ("guest-get-load", answer)]);
+            Guest { hypervisor: &fake, name: "a_b" }.info().unwrap().load
+        };
+        let load = of(r#"{"return":{"load1m":0.5,"load5m":2,"load15m":-1}}"#).unwrap();
+        assert_eq!((load.load1m, load.load5m, load.load15m), (Some(0.5), Some(2.0), None));
+        for none in
+            [r#"{"error":{"desc":"no such command"}}"#, r#"{"return":{"load1m":"high"}}"#, r#"{"return":7}"#]
+        {
+            assert_eq!(of(none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn a_guest_that_repeats_a_password_is_not_repeated() {
+        let word = "hunter 2";
+        for said in [word, &STANDARD.encode(word), "user not found"] {
+            let answer = json!({"error": {"desc": format!("cannot: {said}!")}}).to_string();
+            let fake = with(&[("guest-set-user-password", &answer)]);
+            let error = Guest { hypervisor: &fake, name: "a_b" }.set_password("me", word).unwrap_err();
+            let text = format!("{error} {error:?}");
+            assert!(!text.contains(word) && !text.contains(&STANDARD.encode(word)), "{text}");
+            assert_eq!(text.contains("user not found"), said == "user not found");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::domain::host::Host;
 use crate::hypervisor::Hypervisor;
 use crate::root::Root;
-use api::launcher::{Answer, Refusal, Request, State, Sync};
+use api::launcher::{Answer, Credentials, Refusal, Request, State, Sync};
 use std::sync::{Arc, OnceLock};
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -13,6 +13,8 @@ pub enum Command {
     Sync(Box<Sync>, oneshot::Sender<Result<Answer, Refusal>>),
     /// A request to the VM.
     Request(Request, oneshot::Sender<Answer>),
+    /// How far its keys and passwords are in the guest.
+    Credentials(Credentials),
     /// End the launcher: the VM is shut down first.
     End,
 }
@@ -50,6 +52,12 @@ impl Handle {
             (Ok(()), Ok(answer)) => Ok(answer),
             _ => Err(ending()),
         }
+    }
+
+    /// Says how far the keys and passwords are in the guest.
+    pub(super) async fn credentials(&self, told: Credentials) {
+        // A loop that is gone has nobody to tell it.
+        let _ = self.commands.send(Command::Credentials(told)).await;
     }
 
     /// Ends the launcher.

@@ -16,12 +16,13 @@
 //! ```
 //!
 //! Frozen file systems of the guest thaw by an alarm of their own (`thaw`); a guest that wants to know is told metrics
-//! (`metrics`).
+//! (`metrics`); its guest agent is given keys and passwords, as often as their Secrets change (`credentials`).
 //!
 //! Blocking work (disks, libvirt) runs on threads of its own, one piece at a time; the loop itself never waits for it, so
 //! an event or the end of a grace period is never late. A launcher that was killed loses nothing: the next one on the
 //! same folder reads the files of `keep` and takes the running VM over.
 
+pub(crate) mod credentials;
 mod driver;
 mod effort;
 pub mod firmware;

@@ -76,6 +76,7 @@ fn empty(now: String) -> State {
         doing: None,
         qemu_pid: None,
         agent: false,
+        credentials: None,
         targets: std::collections::BTreeMap::new(),
         phases: Vec::new(),
     }

@@ -271,6 +271,25 @@ fn after(mode: Mode, request: &Request) -> Mode {
     }
 }
 
+/// A request as a word.
+pub(super) fn word(request: &Request) -> String {
+    match request {
+        Request::Start => "start",
+        Request::Shutdown { .. } => "shutdown",
+        Request::Destroy => "destroy",
+        Request::Reboot => "reboot",
+        Request::Reset => "reset",
+        Request::Pause => "pause",
+        Request::Unpause => "unpause",
+        Request::Eject { .. } => "eject",
+        Request::Insert { .. } => "insert",
+        Request::Hotplug => "hotplug",
+        Request::Snapshot => "snapshot",
+        Request::Migrate => "migrate",
+    }
+    .to_owned()
+}
+
 #[cfg(test)]
 #[path = "queue_tests.rs"]
 mod tests;

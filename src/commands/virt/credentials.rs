@@ -330,7 +330,9 @@ async fn set_password(args: &PasswordArgs, cluster: &Cluster) -> Result<()> {
     let none = "no secrets assigned to UserPassword AccessCredentials";
     let secret =
         one_of(args.user.secret.as_deref(), &secrets, none).map_err(|e| match secrets.is_empty() {
-            true => e.with_hint("set the password with cloud-init: userData of a volume, password:"),
+            true => e.with_hint(
+                "name a Secret in accessCredentials[].userPassword of the VM, or set the password with cloud-init: userData of a volume, password:",
+            ),
             false => e,
         })?;
     let (user, password) = (&args.user.user, BASE64_STANDARD.encode(&args.password));

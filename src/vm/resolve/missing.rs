@@ -71,12 +71,18 @@ pub(crate) fn find(
         }
     }
     for (i, credential) in vmi.object.spec.access_credentials.iter().enumerate() {
-        let Some(source) = credential.ssh_public_key.as_ref().and_then(|key| key.source.secret.as_ref())
-        else {
-            continue;
-        };
-        let at = format!("spec.accessCredentials[{i}].sshPublicKey.source.secret.secretName");
-        need(at, "Secret", Some(&source.secret_name), secret(Some(&source.secret_name)));
+        let sources = [
+            ("sshPublicKey", credential.ssh_public_key.as_ref().and_then(|keys| keys.source.secret.as_ref())),
+            (
+                "userPassword",
+                credential.user_password.as_ref().and_then(|words| words.source.secret.as_ref()),
+            ),
+        ];
+        for (kind, source) in sources {
+            let Some(source) = source else { continue };
+            let at = format!("spec.accessCredentials[{i}].{kind}.source.secret.secretName");
+            need(at, "Secret", Some(&source.secret_name), secret(Some(&source.secret_name)));
+        }
     }
     found.extend(pull_secrets(vmi));
     found

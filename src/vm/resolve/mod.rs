@@ -50,8 +50,8 @@ impl Resolver<'_> {
         for disk in &machine.disks {
             self.check_volume(&disk.volume)?;
         }
-        for Credential::SshKeys { secret, .. } in &machine.credentials {
-            self.files(&Named::Secret(secret.clone()), false)?;
+        for secret in machine.credentials.iter().map(Credential::secret) {
+            self.files(&Named::Secret(secret.to_owned()), false)?;
         }
         Ok(())
     }
@@ -116,10 +116,9 @@ impl Resolver<'_> {
                 resolved.secrets.extend(folder.map(|folder| (secret.to_owned(), folder)));
             }
         }
-        for credential in &machine.credentials {
-            let Credential::SshKeys { secret, .. } = credential;
-            let folder = self.folder(&secrets, &Named::Secret(secret.clone()), false)?;
-            resolved.secrets.extend(folder.map(|folder| (secret.clone(), folder)));
+        for secret in machine.credentials.iter().map(Credential::secret) {
+            let folder = self.folder(&secrets, &Named::Secret(secret.to_owned()), false)?;
+            resolved.secrets.extend(folder.map(|folder| (secret.to_owned(), folder)));
         }
         resolved.state = state::place(machine, &resolved);
         resolved.state.as_ref().map_or(Ok(()), state::ready)?;

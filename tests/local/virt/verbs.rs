@@ -126,7 +126,7 @@ spec:
     assert!(cluster.text("create clone --source-name=web").contains("kind: VirtualMachineClone\n"));
     assert!(cluster.text("create preference --machine-type=q35").contains("preferredMachineType: q35\n"));
 
-    cluster.run("create vm --access-cred=src:k,user:me").refused(3, "--access-cred");
+    cluster.run("create vm --volume-import=type:snapshot,src:gold/s").refused(3, "--volume-import");
     cluster.run("create vm --volume-pvc=src:n/a").refused(2, "failed to parse \"--volume-pvc\" flag");
 }
 

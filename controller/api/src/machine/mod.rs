@@ -108,7 +108,7 @@ pub struct Machine {
     pub reboot: Reboot,
     /// How long a shutdown may take before the domain is destroyed, in seconds.
     pub grace_period: u64,
-    /// SSH keys that are handed to the guest.
+    /// SSH keys and passwords that are handed to the guest.
     pub credentials: Vec<Credential>,
 }
 
@@ -167,6 +167,28 @@ pub enum Credential {
         /// How they reach the guest.
         way: KeyWay,
     },
+    /// Passwords of a secret, which the guest agent sets: its keys are the names of users.
+    Passwords {
+        /// The secret.
+        secret: String,
+    },
+}
+
+impl Credential {
+    /// The secret.
+    pub fn secret(&self) -> &str {
+        match self {
+            Credential::SshKeys { secret, .. } | Credential::Passwords { secret } => secret,
+        }
+    }
+
+    /// The guest agent hands it over, while the guest runs.
+    pub fn is_of_agent(&self) -> bool {
+        match self {
+            Credential::SshKeys { way, .. } => matches!(way, KeyWay::Agent { .. }),
+            Credential::Passwords { .. } => true,
+        }
+    }
 }
 
 /// How SSH keys reach the guest.
@@ -176,6 +198,11 @@ pub enum KeyWay {
     NoCloud,
     /// In the config drive.
     ConfigDrive,
+    /// By the guest agent, while the guest runs.
+    Agent {
+        /// Users of the guest whose keys they are.
+        users: Vec<String>,
+    },
 }
 
 impl Machine {

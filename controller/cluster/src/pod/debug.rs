@@ -17,6 +17,8 @@ const DEBUG: &str = "debugLogs";
 const FILTERS: &str = "kubevirt.io/libvirt-log-filters";
 const KEEP: &str = "kubevirt.io/keep-launcher-alive-after-failure";
 const FAIL: &str = "kubevirt.io/func-test-virt-launcher-fail-fast";
+/// What libvirt says of commands to the guest agent: there are passwords in them.
+const NO_PASSWORDS: &str = "3:qemu.qemu_agent 3:libvirt-qemu 3:util.json";
 /// What libvirt says of itself where nobody says more: all but what repeats itself many times a second.
 const USUAL: &str =
     "3:remote 4:event 3:util.json 3:util.object 3:util.dbus 3:util.netlink 3:rpc 3:access 1:*";
@@ -53,7 +55,8 @@ pub(super) fn environment(meta: &ObjectMeta, config: &Config) -> Vec<Value> {
     }
     let filters = meta.annotations.get(FILTERS).map(String::as_str).filter(|filters| !filters.is_empty());
     if let Some(filters) = filters.or(debug.then_some(USUAL)) {
-        say("LIBVIRT_LOG_FILTERS", filters);
+        // The first that fits counts.
+        say("LIBVIRT_LOG_FILTERS", &format!("{NO_PASSWORDS} {filters}"));
         say("LIBVIRT_LOG_OUTPUTS", "1:stderr");
     }
     env
@@ -101,9 +104,10 @@ mod tests {
             said(&meta(labels, annotations), &Config::default()).get("LIBVIRT_LOG_FILTERS").cloned()
         };
         assert_eq!(of(&[], &[]), None);
-        assert_eq!(of(&[(DEBUG, "true")], &[]).as_deref(), Some(USUAL));
-        assert_eq!(of(&[(DEBUG, "true")], &[(FILTERS, "1:qemu")]).as_deref(), Some("1:qemu"));
-        assert_eq!(of(&[], &[(FILTERS, "1:qemu")]).as_deref(), Some("1:qemu"));
+        let with = |filters: &str| Some(format!("{NO_PASSWORDS} {filters}"));
+        assert_eq!(of(&[(DEBUG, "true")], &[]), with(USUAL));
+        assert_eq!(of(&[(DEBUG, "true")], &[(FILTERS, "1:qemu")]), with("1:qemu"));
+        assert_eq!(of(&[], &[(FILTERS, "1:qemu")]), with("1:qemu"));
     }
 
     #[test]

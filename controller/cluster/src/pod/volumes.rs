@@ -5,7 +5,7 @@ use super::beside::{self, Beside};
 use super::virtiofs;
 use api::machine::firmware::Image;
 use api::machine::volume::{Named, Text};
-use api::machine::{CloudInit, Credential, Filesystem, Machine, Volume};
+use api::machine::{CloudInit, Filesystem, Machine, Volume};
 use api::vmi::VirtualMachineInstance;
 use kubernetes::launcher::{HELD_KERNEL, KERNEL, held};
 use kubernetes::objects::names;
@@ -238,8 +238,7 @@ pub(super) fn volumes(vmi: &VirtualMachineInstance, machine: &Machine, around: &
         all.filesystem(filesystem, around);
     }
     for credential in &machine.credentials {
-        let Credential::SshKeys { secret, .. } = credential;
-        secrets.insert(secret.clone());
+        secrets.insert(credential.secret().to_owned());
     }
     for secret in secrets {
         let name = all.free(&format!("named-{secret}"));

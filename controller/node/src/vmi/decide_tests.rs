@@ -1,5 +1,5 @@
 use super::*;
-use api::launcher::START_FAILED;
+use api::launcher::{AGENT_OFFLINE, Credentials, START_FAILED};
 use serde_json::{Value, json};
 
 const UUID: &str = "5d307ca9-b3ef-428c-8861-06e72d69f223";
@@ -30,6 +30,7 @@ fn state(life: Life) -> State {
         doing: None,
         qemu_pid: None,
         agent: false,
+        credentials: None,
         targets: [("data".to_owned(), "vda".to_owned())].into(),
         phases: Vec::new(),
     }
@@ -249,6 +250,60 @@ fn a_pause_comes_and_goes_and_the_agent_too() {
     assert_eq!(again, Actions::default());
     let plan = decide(&seen(&after, &speaks(Life::Running)), &now());
     assert_eq!(plan.status.unwrap().interfaces, []);
+}
+
+#[test]
+fn keys_and_passwords_are_told_as_the_launcher_has_them() {
+    let vmi = vmi("Running", json!({}));
+    let with = |synchronized, reason: &str, message: &str| {
+        let (reason, message) = (reason.to_owned(), message.to_owned());
+        let credentials = Some(Credentials { synchronized, reason, message });
+        Launcher::Speaks(Box::new(State { credentials, agent: true, ..state(Life::Running) }))
+    };
+    const KIND: &str = "AccessCredentialsSynchronized";
+    let none = decide(&seen(&vmi, &speaks(Life::Running)), &now());
+    assert_eq!(condition(&none, KIND), None);
+    let mut after = vmi.clone();
+    let steps = [
+        (with(false, AGENT_OFFLINE, "Guest agent is offline"), "False", None),
+        (
+            with(false, "GuestAgentFailed", "no such user"),
+            "False",
+            Some("Access credentials sync failed: no such user"),
+        ),
+        (with(true, "", ""), "True", Some("Access credentials sync successful.")),
+    ];
+    for (launcher, is, event) in steps {
+        let plan = decide(&seen(&after, &launcher), &now());
+        assert_eq!(condition(&plan, KIND).unwrap().0, is);
+        let told = plan.events.iter().find(|event| event.reason.starts_with("AccessCredentialsSync"));
+        assert_eq!(told.map(|event| event.message.as_str()), event);
+        after.status = plan.status.map(|status| *status);
+        assert_eq!(decide(&seen(&after, &launcher), &now()), Actions::default());
+    }
+}
+
+#[test]
+fn a_guest_agent_that_lacks_commands_is_told() {
+    let vmi = vmi("Running", json!({}));
+    let agent = Launcher::Speaks(Box::new(State { agent: true, ..state(Life::Running) }));
+    const KIND: &str = "AgentVersionNotSupported";
+    let old: GuestInfo =
+        serde_json::from_value(json!({"commands": [{"name": "guest-ping", "enabled": true}]})).unwrap();
+    let plan = decide(&Seen { guest: Some(&old), ..seen(&vmi, &agent) }, &now());
+    let (is, reason, message) = condition(&plan, KIND).unwrap();
+    assert_eq!(
+        (is.as_str(), reason.as_deref()),
+        ("True", Some("This guest agent doesn't support required basic commands"))
+    );
+    assert!(message.unwrap().contains("guest-get-osinfo"));
+    let mut after = vmi.clone();
+    after.status = plan.status.map(|status| *status);
+    // Another virt-handler has not asked it yet.
+    let plan = decide(&seen(&after, &agent), &now());
+    assert!(plan.status.is_none() || condition(&plan, KIND).is_some());
+    let plan = decide(&seen(&after, &speaks(Life::Running)), &now());
+    assert_eq!(condition(&plan, KIND), None, "there is no guest agent");
 }
 
 #[test]

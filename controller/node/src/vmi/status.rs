@@ -3,17 +3,18 @@
 //! | field | from |
 //! |---|---|
 //! | `phase`, `phaseTransitionTimestamps`, `reason` | the life of the VMI; forward only |
-//! | `conditions`: Paused, AgentConnected, Synchronized, LiveMigratable, SoftwareEmulation | its state; those of others stay |
+//! | `conditions`: Paused, AgentConnected, AgentVersionNotSupported, AccessCredentialsSynchronized, Synchronized, LiveMigratable, SoftwareEmulation | its state; those of others stay |
 //! | `volumeStatus[].target` | the disks as the guest names them; the rest of each entry stays |
 //! | `interfaces` | the spec, the pod's network, the guest agent |
 //! | `guestOSInfo` | the guest agent |
 //! | `machine`, `memory` | the spec, once it runs |
 
+use super::agent;
 use super::decide::{Event, Launcher, Seen};
 use super::interfaces::interfaces;
 use crate::bounds;
 use crate::now::Now;
-use api::launcher::{GuestInfo, Life, State};
+use api::launcher::{AGENT_OFFLINE, GuestInfo, Life, State};
 use api::vmi::{
     Condition, ConditionType, GuestOsInfo, InterfaceStatus, MachineType, MemoryStatus, Phase,
     PhaseTransition, Status, VirtualMachineInstance, VolumeStatus,
@@ -128,6 +129,24 @@ fn conditions(new: &mut Status, story: &Story<'_>, now: &Now) {
             None => ("True", "", String::new()),
         }),
     );
+    tell(
+        ConditionType::AccessCredentialsSynchronized,
+        lives.and_then(|state| state.credentials.as_ref()).map(|told| {
+            let is = if told.synchronized { "True" } else { "False" };
+            (is, told.reason.as_str(), told.message.clone())
+        }),
+    );
+    if let Some(state) = lives {
+        match story.guest.filter(|_| state.agent) {
+            Some(guest) => tell(
+                ConditionType::AgentVersionNotSupported,
+                agent::unsupported(story.vmi, &guest.commands).map(|(reason, why)| ("True", reason, why)),
+            ),
+            // One that was not asked yet is what the last one was.
+            None if state.agent => {}
+            None => tell(ConditionType::AgentVersionNotSupported, None),
+        }
+    }
     let refused = story.why().map(str::to_owned).or_else(|| story.trouble.clone());
     match refused {
         // This is taken back by whoever said it, when our heartbeat is seen: until then, two would write in turn.
@@ -145,6 +164,7 @@ fn conditions(new: &mut Status, story: &Story<'_>, now: &Now) {
     }
     if is_final {
         tell(ConditionType::LiveMigratable, None);
+        tell(ConditionType::AgentVersionNotSupported, None);
     }
 }
 
@@ -276,6 +296,7 @@ pub(super) fn events(old: &Status, new: &Status, story: &Story<'_>) -> Vec<Event
         }
         _ => {}
     }
+    events.extend(of_credentials(old, new));
     let said = |status: &Status| -> Option<String> {
         let of = |condition: &&Condition| {
             condition.r#type == ConditionType::Synchronized && condition.status == "False"
@@ -288,6 +309,27 @@ pub(super) fn events(old: &Status, new: &Status, story: &Story<'_>) -> Vec<Event
         events.push(Event::warning("SyncFailed", message));
     }
     events
+}
+
+/// What people are told of keys and passwords: upstream's words, but that a guest agent which is not there yet is no failure.
+fn of_credentials(old: &Status, new: &Status) -> Option<Event> {
+    let of = |status: &Status| {
+        let kind = ConditionType::AccessCredentialsSynchronized;
+        status.conditions.iter().find(|condition| condition.r#type == kind).cloned()
+    };
+    let told = |condition: &Condition| (condition.status.clone(), condition.message.clone());
+    let now = of(new).filter(|now| of(old).as_ref().map(told) != Some(told(now)))?;
+    match now.status.as_str() {
+        "True" => Some(Event::normal("AccessCredentialsSyncSuccess", "Access credentials sync successful.")),
+        _ if now.reason.as_deref() == Some(AGENT_OFFLINE) => None,
+        _ => {
+            let why = now.message.unwrap_or_default();
+            Some(Event::warning(
+                "AccessCredentialsSyncFailed",
+                format!("Access credentials sync failed: {why}"),
+            ))
+        }
+    }
 }
 
 /// Seconds since 1970 of an RFC 3339 time in UTC, as API servers write it.

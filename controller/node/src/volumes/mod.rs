@@ -252,9 +252,7 @@ impl Parts<'_> {
             Text::Secret(name) => Some(name.as_str()),
             Text::Inline(_) => None,
         });
-        let credentials = self.machine.credentials.iter().map(|credential| match credential {
-            Credential::SshKeys { secret, .. } => secret.as_str(),
-        });
+        let credentials = self.machine.credentials.iter().map(Credential::secret);
         texts.chain(credentials)
     }
 

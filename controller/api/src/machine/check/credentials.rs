@@ -1,4 +1,4 @@
-//! Keys that are handed to the guest.
+//! Keys and passwords that are handed to the guest.
 
 use super::super::{Credential, KeyWay, Volume};
 use super::Check;
@@ -6,6 +6,11 @@ use super::volume::{Volumes, required_name};
 use crate::meta::Empty;
 use crate::vmi;
 use crate::wire::Path;
+
+/// The most users of one entry: the guest agent is asked for each.
+const USERS: usize = 64;
+/// The longest name of a user, in letters.
+const NAME: usize = 256;
 
 pub(super) fn credentials(
     credentials: &[vmi::AccessCredential],
@@ -20,10 +25,7 @@ pub(super) fn credentials(
         let at = at.child("accessCredentials").index(i);
         match (ssh_public_key, user_password) {
             (Some(keys), None) => result.extend(ssh(keys, volumes, &at, check)),
-            // Only the guest agent could set a password, and nobody asks it to yet.
-            (None, Some(_)) => {
-                check.not_yet_or(at.child("userPassword"), "set the password with cloud-init");
-            }
+            (None, Some(passwords)) => result.extend(password(passwords, &at, check)),
             _ => {
                 check.invalid(&at, format!("{at} must have exactly one access credential type set"));
             }
@@ -39,9 +41,10 @@ fn ssh(
     check: &mut Check<'_>,
 ) -> Option<Credential> {
     let vmi::SshPublicKey { source, propagation_method, other: _ } = keys;
-    let secret = secret_of(source, at, check);
+    let own_at = at.child("sshPublicKey");
+    let secret = secret_of(source, at, &own_at, check);
     let vmi::SshPropagation { config_drive, no_cloud, qemu_guest_agent, other: _ } = propagation_method;
-    let way_at = at.child("sshPublicKey").child("propagationMethod");
+    let way_at = own_at.child("propagationMethod");
     // A volume with a fault is unknown here: it has been spoken of.
     let has = |wanted: fn(&Volume) -> bool| volumes.values().any(|volume| volume.as_ref().is_none_or(wanted));
     let way = match (config_drive, no_cloud, qemu_guest_agent) {
@@ -63,10 +66,9 @@ fn ssh(
             }
             KeyWay::NoCloud
         }
-        (None, None, Some(vmi::AgentUsers { users: _, other: _ })) => {
-            // Nobody asks the guest agent for it yet.
-            check.not_yet_or(way_at.child("qemuGuestAgent"), "write noCloud: {} or configDrive: {}");
-            return None;
+        (None, None, Some(vmi::AgentUsers { users, other: _ })) => {
+            check_users(users, at, &way_at.child("qemuGuestAgent").child("users"), check);
+            KeyWay::Agent { users: users.clone() }
         }
         _ => {
             check.invalid(way_at, format!("{at} must have exactly one propagationMethod set"));
@@ -76,9 +78,46 @@ fn ssh(
     Some(Credential::SshKeys { secret: secret?, way })
 }
 
-fn secret_of(source: &vmi::SecretChoice, credential: &Path, check: &mut Check<'_>) -> Option<String> {
+fn check_users(users: &[String], credential: &Path, at: &Path, check: &mut Check<'_>) {
+    if users.is_empty() {
+        check.invalid(at, format!("{credential} requires at least one user to be present in the users list"));
+    }
+    if users.len() > USERS {
+        check.invalid(at, format!("{at} must have at most {USERS} users"));
+    }
+    for (i, user) in users.iter().enumerate().take(USERS) {
+        let is_odd = |c: char| c.is_control() || c == ':' || c == '/';
+        if user.is_empty() || user.chars().count() > NAME || user.contains(is_odd) {
+            let at = at.index(i);
+            let what = format!(
+                "{at} must be the name of a user: at most {NAME} letters, without ':', '/' and control characters"
+            );
+            check.invalid(&at, what);
+        }
+    }
+}
+
+fn password(passwords: &vmi::UserPassword, at: &Path, check: &mut Check<'_>) -> Option<Credential> {
+    let vmi::UserPassword { source, propagation_method, other: _ } = passwords;
+    let own_at = at.child("userPassword");
+    let secret = secret_of(source, at, &own_at, check);
+    let vmi::PasswordPropagation { qemu_guest_agent, other: _ } = propagation_method;
+    let Some(Empty { other: _ }) = qemu_guest_agent else {
+        let message = format!("{at} must have exactly one propagationMethod set");
+        check.invalid(own_at.child("propagationMethod"), message);
+        return None;
+    };
+    Some(Credential::Passwords { secret: secret? })
+}
+
+fn secret_of(
+    source: &vmi::SecretChoice,
+    credential: &Path,
+    own_at: &Path,
+    check: &mut Check<'_>,
+) -> Option<String> {
     let vmi::SecretChoice { secret, other: _ } = source;
-    let at = credential.child("sshPublicKey").child("source");
+    let at = own_at.child("source");
     let Some(vmi::SecretName { secret_name, other: _ }) = secret else {
         check.invalid(at, format!("{credential} must have exactly one source set"));
         return None;

@@ -1,0 +1,60 @@
+//! What a guest should have: the keys and passwords of its users, as their Secrets say them now.
+
+use super::Result;
+use crate::error::Error;
+use crate::seed::cloud_init::{LONGEST_TEXT, secret, ssh_keys};
+use api::job::Confidential;
+use api::launcher::Resolved;
+use api::machine::{Credential, KeyWay};
+use std::collections::BTreeMap;
+
+/// What a guest should have. Nothing of it is shown.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Wish {
+    /// By user: all of their SSH keys. One without keys has none.
+    pub(super) keys: BTreeMap<String, Vec<String>>,
+    /// By user.
+    pub(super) passwords: BTreeMap<String, Confidential<String>>,
+}
+
+impl Wish {
+    /// Reads the Secrets.
+    pub(super) fn read(credentials: &[Credential], resolved: &Resolved) -> Result<Wish> {
+        let mut wish = Wish::default();
+        for credential in credentials {
+            match credential {
+                Credential::SshKeys { secret, way: KeyWay::Agent { users } } => {
+                    let keys = ssh_keys(secret, resolved)?;
+                    for user in users {
+                        let theirs = wish.keys.entry(user.clone()).or_default();
+                        theirs.extend(
+                            keys.iter().filter(|key| !theirs.contains(key)).cloned().collect::<Vec<_>>(),
+                        );
+                    }
+                }
+                Credential::SshKeys { .. } => {}
+                Credential::Passwords { secret: name } => {
+                    for (user, text) in secret(name, resolved)?.texts(LONGEST_TEXT)? {
+                        let word = password(name, &user, text)?;
+                        if let Some(word) = word {
+                            wish.passwords.insert(user, Confidential(word));
+                        }
+                    }
+                }
+            }
+        }
+        Ok(wish)
+    }
+}
+
+/// A password without the spaces and the end of line around it; an empty one is none. The text is never repeated.
+fn password(secret: &str, user: &str, text: Vec<u8>) -> Result<Option<String>> {
+    let wrong = |what: &str| Err(Error::refused(format!("the key {user:?} of the secret {secret:?} {what}")));
+    let Ok(text) = String::from_utf8(text) else { return wrong("is not text: it should hold a password") };
+    let word = text.trim();
+    // A guest sets passwords line by line: the second line could be another user's.
+    if word.contains(char::is_control) {
+        return wrong("holds a password with a line break or another control character in it");
+    }
+    Ok(Some(word.to_owned()).filter(|word| !word.is_empty()))
+}
