@@ -30,7 +30,10 @@ fn a_server_is_ready_when_its_own_program_says_so() {
     let probes =
         "      readinessProbe: {exec: {command: [cat, /run/told]}, timeoutSeconds: 20, periodSeconds: 2}
       livenessProbe: {guestAgentPing: {}, timeoutSeconds: 20, failureThreshold: 60}
+      accessCredentials:
+      - userPassword: {source: {secret: {secretName: words}}, propagationMethod: {qemuGuestAgent: {}}}
 ";
+    space.run(&["create", "secret", "generic", "words", "--from-literal=root=by-its-agent"]);
     let vm = from_disks(&tiny("web", "Always")).replace("256Mi", "512Mi");
     space.apply(&with_spec(&with_disks(&vm, &disks), probes));
     space.says("vmi/web", ".status.phase", "Running");
@@ -40,8 +43,10 @@ fn a_server_is_ready_when_its_own_program_says_so() {
     space.says("vmi/web", ".status.interfaces[0].infoSource", "domain, guest-agent");
     // … and runs a program, which finds what the settings made.
     space.has("vmi/web", "Ready", "True");
+    // … which has set the password of the Secret.
+    space.has("vmi/web", "AccessCredentialsSynchronized", "True");
     let mut console = space.console("web");
-    console.says("login:").types("root").says("Password:").types("coracle").says("root@ours:~#");
+    console.says("login:").types("root").says("Password:").types("by-its-agent").says("root@ours:~#");
     console.types("cat /run/told").says("by the manifest");
     virtctl::asks_the_guest_agent(&space);
     login::is_let_in(&space, &key);

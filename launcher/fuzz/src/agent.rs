@@ -23,9 +23,17 @@ pub(crate) fn agent(input: &[u8]) {
     }
     let agent = Agent { answers, next: Mutex::new(0), fake: Fake::default() };
     let guest = Guest { hypervisor: &agent, name: "a_b" };
-    let _ = (guest.ping(), guest.freeze(), guest.thaw());
+    let _ = (guest.ping(), guest.freeze(), guest.thaw(), guest.is_frozen());
+    agent.again();
+    let word = "a word that no answer has in it: 8c1f";
+    let refused = [guest.set_keys("me", &["ssh-rsa A".into()]), guest.set_password("me", word)];
+    for e in refused.into_iter().filter_map(std::result::Result::err) {
+        assert!(e.to_string().len() <= LONGEST && !e.to_string().contains(word), "{e}");
+    }
     agent.again();
     if let Ok(info) = guest.info() {
+        // JSON has no infinity.
+        serde_json::to_value(&info).expect("facts are JSON");
         let texts = [&info.agent_version, &info.hostname, &info.timezone].into_iter().flatten();
         let interfaces =
             info.interfaces.iter().flat_map(|found| found.ips.iter().chain(&found.mac).chain([&found.name]));

@@ -21,11 +21,31 @@ fn the_agent_answers_runs_programs_and_freezes() {
     vmi["spec"]["domain"]["memory"]["guest"] = json!("512Mi");
     vmi["spec"]["volumes"] =
         json!([{"name": "data", "containerDisk": {"image": "registry.example/debian:1"}}]);
+    let source = |name: &str| json!({"secret": {"secretName": name}});
+    let way = json!({"qemuGuestAgent": {"users": ["root"]}});
+    vmi["spec"]["accessCredentials"] = json!([
+        {"sshPublicKey": {"source": source("keys"), "propagationMethod": way}},
+        {"userPassword": {"source": source("words"), "propagationMethod": {"qemuGuestAgent": {}}}},
+    ]);
+    let secrets = tempfile::tempdir().unwrap();
+    let secret = |name: &str| secrets.path().join(name);
+    let put = |name: &str, key: &str, text: &str| {
+        std::fs::create_dir_all(secret(name)).unwrap();
+        std::fs::write(secret(name).join(key), text).unwrap();
+    };
+    put("keys", "first", "ssh-rsa AAAA first\n");
+    put("words", "root", "by its agent\n");
+    let folders = json!({"keys": secret("keys"), "words": secret("words")});
     let volumes = json!({"data": {"kind": "image", "path": debian(), "format": "raw"}});
     let mut vm = Vm::new();
     vm.launch();
-    vm.put_resolved(&vmi, &json!({"accelerator": "emulation", "volumes": volumes}));
+    vm.put_resolved(&vmi, &json!({"accelerator": "emulation", "volumes": volumes, "secrets": folders}));
+    let offline = vm.until("that there is no guest agent yet", |state| state["credentials"].is_object());
+    assert_eq!(offline["credentials"]["reason"], "GuestAgentOffline", "{offline}");
     vm.until_within(BOOT, "the guest agent", |state| state["agent"] == true || ended(state));
+    vm.until_within(BOOT, "keys and passwords in the guest", |state| {
+        state["credentials"]["synchronized"] == true || ended(state)
+    });
     vm.get_well("POST", "/v1/guest/ping", &Value::Null);
 
     let info = vm.get_well("GET", "/v1/guest/info", &Value::Null);
@@ -51,6 +71,22 @@ fn the_agent_answers_runs_programs_and_freezes() {
     let answer = String::from_utf8_lossy(&answer).into_owned();
     assert!(status == 500 && answer.contains("/no/such/program"), "{status}: {answer}");
 
+    // A key that goes from its Secret goes from the guest, and so does one that somebody else put there.
+    let keys = || {
+        let (status, answer) = exec("/bin/cat", json!(["/root/.ssh/authorized_keys"]), json!({}));
+        let answer: Value = serde_json::from_slice(&answer).unwrap_or_default();
+        assert_eq!(status, 200, "{answer}");
+        answer["stdout"].as_str().unwrap_or_default().to_owned()
+    };
+    assert_eq!(keys().trim(), "ssh-rsa AAAA first");
+    exec("/bin/sh", json!(["-c", "echo ssh-rsa AAAA other >>/root/.ssh/authorized_keys"]), json!({}));
+    put("keys", "first", "ssh-rsa AAAA second\n");
+    let began = std::time::Instant::now();
+    while keys().trim() != "ssh-rsa AAAA second" {
+        assert!(began.elapsed() < BOOT, "the guest still has: {}", keys());
+        std::thread::sleep(std::time::Duration::from_secs(1));
+    }
+
     let frozen = vm.get_well("POST", "/v1/guest/freeze", &json!({}));
     assert!(frozen["frozen"].as_u64().unwrap() >= 1, "{frozen}");
     let (status, _) = exec("/bin/true", json!([]), json!({}));
@@ -61,7 +97,7 @@ fn the_agent_answers_runs_programs_and_freezes() {
     console.says("login:");
     console.types("root");
     console.says("Password:");
-    console.types("coracle");
+    console.types("by its agent");
     console.says("root@coracle:~#");
     let users = vm.get_well("GET", "/v1/guest/users", &Value::Null);
     assert_eq!(users[0]["name"], "root", "{users}");

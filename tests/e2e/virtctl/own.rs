@@ -78,9 +78,12 @@ fn keys_of_a_guest_are_changed_in_the_secret_that_its_vm_names() {
     assert!(has.len() == 2 && has.contains(&first.public()) && has.contains(&value), "{has:?}");
     does("remove-ssh-key", "web", &by_force).ok();
     assert_eq!(keys(&space), [first.public()]);
-    // What the guest agent would have to write is refused, and leaves no Secret behind.
+    // What the guest agent writes gets a Secret that the VM owns.
     space.apply(&tiny("other", "Halted"));
-    does("add-ssh-key", "other", &["--value", &value]).refused(3, "is not supported yet");
+    does("add-ssh-key", "other", &["--value", &value]).ok();
+    let named = ".spec.template.spec.accessCredentials[0].sshPublicKey.source.secret.secretName";
+    let named = space.get("vm/other", named);
+    let owner = space.get(&format!("secret/{named}"), ".metadata.ownerReferences[0].name");
+    assert_eq!(owner, "other");
     does("set-password", "web", &["--password", "secret"]).refused(4, "set the password with cloud-init");
-    assert_eq!(space.run(&["get", "secrets", "-o", "name"]), "secret/keys");
 }
