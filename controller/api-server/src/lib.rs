@@ -4,7 +4,7 @@
 //!  watch ── list, then watch, for ever ─────────────► Seen ─► whoever keeps a picture
 //!  Plan ──► carry_out ── step by step ─► Server ◄── Writer (one object at a time), or one in memory
 //!  Note ──► event ──────────────────────────┘
-//!  ask ── questions that change nothing: a review, whether there is any object of a kind
+//!  ask ── questions that change nothing: a review, whether there is any object of a kind, the few that there are
 //!              └── request: one time-out, one measure, one error for all of them
 //! ```
 //!
@@ -30,7 +30,7 @@ pub mod usage;
 pub mod watch;
 mod writer;
 
-pub use ask::{has_any, review};
+pub use ask::{has_any, review, some};
 pub use carry_out::{Done, carry_out};
 pub use event::Source;
 pub use server::Server;

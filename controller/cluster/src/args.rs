@@ -1,5 +1,6 @@
 //! The command lines, and what they put together.
 
+use crate::downgrade;
 use api_server::Writer;
 use api_server::error::{Error, Result};
 use api_server::lease::Lease;
@@ -15,6 +16,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
+
+/// Our version.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The VMs and VMIs of a cluster: from their objects to pods.
 #[derive(Debug, Parser)]
@@ -46,7 +50,7 @@ impl Controller {
         let client = client().await?;
         let writer = Writer::new(client.clone(), "virt-controller");
         let health = Health::default();
-        health.measures_plainly(|| crate::measures::waiting(env!("CARGO_PKG_VERSION")));
+        health.measures_plainly(|| crate::measures::waiting(VERSION));
         let server = servers::CONTROLLER;
         let others = Arc::new(Nothing);
         health.clone().serve(self.listen, client.clone(), &self.namespace, server, others).await?;
@@ -58,11 +62,17 @@ impl Controller {
         let polls = crate::polls::Polls::new(addresses)
             .map_err(|e| Error::setup("cannot set up TLS for the polls of DataImportCrons", e))?;
         let mut lease = Lease::new(writer.clone(), &self.namespace, LEASE, self.identity.clone());
+        downgrade::refuse(&client, &self.namespace, VERSION).await?;
         // A replica in waiting has nothing to do, and is ready for that.
         health.is_ready();
         tokio::select! {
             () = lease.acquire() => {}
             _ = ends.recv() => return Ok(()),
+        }
+        // A newer one may have acted while this one waited.
+        if let Err(error) = downgrade::refuse(&client, &self.namespace, VERSION).await {
+            lease.release().await;
+            return Err(error);
         }
         tracing::info!("{} acts", self.identity);
         let act = async {
@@ -88,7 +98,7 @@ impl Controller {
             namespace: self.namespace.clone(),
             launcher_image: self.launcher_image.clone(),
             worker_image: self.worker_image.clone(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
+            version: VERSION.to_owned(),
             image_volumes: loop {
                 match self.keeps_images(writer).await {
                     Ok(keeps) => break keeps,

@@ -7,6 +7,8 @@ use kubernetes::conditions::stamp;
 use kubernetes::objects::{Component, Kept as _, World};
 use serde_json::{Value, json};
 
+/// The Deployment whose manifests say which version is wanted.
+const CONTROLLER: &str = "virt-controller";
 /// The most fields without an effect that a condition names.
 const NAMED: usize = 20;
 
@@ -18,26 +20,66 @@ pub(crate) fn stays(world: &World) -> bool {
     world.kubevirts.all().any(|object| object.meta().deletion_timestamp.is_none())
 }
 
-/// Which of these Deployments and DaemonSets is not ready yet, in a sentence. Nothing where all are; and nothing where there are no
-/// objects at all: then the programs run outside the cluster, and whoever started them knows.
-pub(crate) fn missing(world: &World, deployments: &[&str], daemons: &[&str]) -> Option<String> {
+/// The version that the installation is to have: that of the manifests of virt-controller, as they were applied last; ours,
+/// where there is none.
+pub(crate) fn target(world: &World) -> &str {
+    let own = world.deployments.get(&world.facts.namespace, CONTROLLER);
+    own.and_then(Component::version).unwrap_or(&world.facts.version)
+}
+
+/// Where the images are of the version that the installation is to have.
+pub(crate) fn registry(world: &World) -> Option<&str> {
+    world.deployments.get(&world.facts.namespace, CONTROLLER).and_then(Component::registry)
+}
+
+/// These Deployments and DaemonSets by their names, where they are there.
+fn components<'a>(
+    world: &'a World,
+    deployments: &'a [&'a str],
+    daemons: &'a [&'a str],
+) -> impl Iterator<Item = (&'a str, Option<&'a Component>)> {
     let home = &world.facts.namespace;
-    if world.deployments.within(home).next().is_none() && world.daemon_sets.within(home).next().is_none() {
+    let deployments = deployments.iter().map(|name| (*name, world.deployments.get(home, name)));
+    let daemons = daemons.iter().map(|name| (*name, world.daemon_sets.get(home, name)));
+    deployments.chain(daemons)
+}
+
+/// The programs run outside of the cluster, and whoever started them knows: there are no objects at all.
+fn is_elsewhere(world: &World) -> bool {
+    let home = &world.facts.namespace;
+    world.deployments.within(home).next().is_none() && world.daemon_sets.within(home).next().is_none()
+}
+
+/// Which of these Deployments and DaemonSets is not ready yet, or not of the version that is wanted, in a sentence. Nothing where
+/// all are; and nothing where there are no objects at all.
+pub(crate) fn missing(world: &World, deployments: &[&str], daemons: &[&str]) -> Option<String> {
+    if is_elsewhere(world) {
         return None;
     }
-    let deployments = deployments.iter().map(|name| (name, world.deployments.get(home, name)));
-    let daemons = daemons.iter().map(|name| (name, world.daemon_sets.get(home, name)));
-    let said: Vec<String> = deployments.chain(daemons).filter_map(|(name, found)| why(name, found)).collect();
+    let target = target(world);
+    let said: Vec<String> = components(world, deployments, daemons)
+        .filter_map(|(name, found)| why(name, found, target))
+        .collect();
     (!said.is_empty()).then(|| said.join("; "))
 }
 
-fn why(name: &str, component: Option<&Component>) -> Option<String> {
+/// Of each of these Deployments and DaemonSets some pod answers, of whichever version.
+pub(crate) fn answer(world: &World, deployments: &[&str], daemons: &[&str]) -> bool {
+    let answers = |component: &Component| component.answering > 0 || component.wanted == 0;
+    is_elsewhere(world)
+        || components(world, deployments, daemons).all(|(_, found)| found.is_some_and(answers))
+}
+
+fn why(name: &str, component: Option<&Component>, target: &str) -> Option<String> {
     let Some(component) = component else { return Some(format!("{name} is not there")) };
-    let Component { current, wanted, ready, .. } = component;
-    match () {
-        () if !current => Some(format!("{name} is being changed")),
-        () if ready < wanted => Some(format!("{name}: {ready} of {wanted} are ready")),
-        () => None,
+    let Component { current, wanted, ready, has_old, .. } = component;
+    let other = component.version().filter(|version| *version != target);
+    match other {
+        Some(version) => Some(format!("{name} is of version {version}, not {target}")),
+        None if !current => Some(format!("{name} is being changed")),
+        None if ready < wanted => Some(format!("{name}: {ready} of {wanted} are ready")),
+        None if *has_old => Some(format!("{name}: older pods are still there")),
+        None => None,
     }
 }
 

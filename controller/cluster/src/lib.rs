@@ -36,6 +36,7 @@ mod dataimportcron;
 mod datasource;
 mod datavolume;
 mod decide;
+mod downgrade;
 mod export;
 #[cfg(test)]
 mod histories;

@@ -4,7 +4,7 @@
 //!  Wishes ─► namespace, definitions (api::crd), priority
 //!            identity   an account for each program, its rights: what the reconcilers declare
 //!            people     what users of a cluster may do, aggregated to admin, edit and view; what everybody may ask
-//!            admission  what the API server itself refuses: to our accounts, and to whoever ends fencing
+//!            admission  what the API server itself refuses: to our accounts, to whoever ends fencing, and a downgrade
 //!            policies   who may reach them
 //!            programs   virt-controller, virt-api, virt-handler, and what the kubelet must know of them
 //! ```
@@ -26,6 +26,7 @@ mod people;
 mod policies;
 mod programs;
 
+use kubernetes::versions::{REGISTRY, VERSION};
 use serde_json::{Value, json};
 
 /// What an installation is to be like.
@@ -61,7 +62,23 @@ pub fn objects(wishes: &Wishes) -> Vec<Value> {
     objects.extend(people::objects());
     objects.extend(policies::objects(wishes));
     objects.extend(programs::objects(wishes));
+    objects.iter_mut().for_each(|object| note(wishes, object));
     objects
+}
+
+/// Notes of which version an object is, and of a program also at its pods. By it virt-controller tells whether an upgrade has
+/// reached everything, and [`admission`] refuses a downgrade.
+fn note(wishes: &Wishes, object: &mut Value) {
+    let notes = [(VERSION, wishes.version.as_str()), (REGISTRY, wishes.registry.trim_end_matches('/'))];
+    let put = |meta: &mut Value| {
+        for (name, value) in notes {
+            meta["annotations"][name] = json!(value);
+        }
+    };
+    put(&mut object["metadata"]);
+    if let Some(pod) = object.pointer_mut("/spec/template/metadata") {
+        put(pod);
+    }
 }
 
 /// virt-handler is privileged, whatever the cluster asks of pods by default.

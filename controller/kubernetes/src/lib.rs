@@ -9,6 +9,7 @@
 //!  uploads, clones   the names by which these are known          instancetypes   how they are found and kept for a VM
 //!  networks    what a launcher pod asks of Multus, and what Multus says
 //!  webhooks    what virt-api is asked, and when                     servers      how each program is reached
+//!  versions    of which version an installed object is
 //!  accounts    how the API server knows each program                subresources what may be asked of a VM or a VMI
 //! ```
 //!
@@ -37,5 +38,6 @@ pub mod servers;
 pub mod state;
 pub mod subresources;
 pub mod uploads;
+pub mod versions;
 pub mod webhooks;
 pub mod worker;

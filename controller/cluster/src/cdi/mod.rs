@@ -128,14 +128,16 @@ pub(crate) fn decide(world: &World, name: &str, now: Timestamp) -> Plan {
 fn say_state(world: &World, object: &Plain, next: &mut Value, now: Timestamp) {
     let missing = installation::missing(world, &PROGRAMS, &[]);
     let status = &mut next["status"];
-    let version = &world.facts.version;
+    let target = installation::target(world);
     // Once it was there, it is there: what is missing for a while is told by the conditions.
     let phase = status["phase"].as_str().unwrap_or_default();
     if missing.is_none() || !["Deployed", "Deploying"].contains(&phase) {
         status["phase"] = json!(if missing.is_none() { "Deployed" } else { "Deploying" });
     }
-    for name in ["operatorVersion", "targetVersion", "observedVersion"] {
-        status[name] = json!(version);
+    status["operatorVersion"] = json!(world.facts.version);
+    status["targetVersion"] = json!(target);
+    if missing.is_none() {
+        status["observedVersion"] = json!(target);
     }
     let (available, progressing, degraded, reason, message) = match &missing {
         None => ("True", "False", "False", "DeployCompleted", "Deployment Completed"),

@@ -10,16 +10,20 @@
 //! **Flow.** Where there is no object, `kubevirt` is made in our namespace ([`missing`]): what is installed holds none.
 //! **Guarantees.** Nothing of the installation that a VM needs goes before the last VM. An object that was taken
 //! away is not made again: that would undo what somebody wanted, and hold up the end of its definition.
+//! The version and the generation that are observed are those of which every component is ready ([`status`]).
 //! A field that is set and has no effect is named by the condition `SettingsServed`. `DataVolumesServed` says whether disks are
 //! filled by us ([`crate::cdi`]).
 //! **Caveats.** What was applied beside the object (programs, rights, definitions) is taken away by whoever applied it.
 
 mod removal;
+mod status;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod upgrade_tests;
 
 use crate::cdi;
-use crate::installation::{self, Said, say, served};
+use crate::installation::{self, say, served};
 use api::kubevirt::served::{CONDITION, unserved};
 use jiff::Timestamp;
 use kubernetes::objects::{KUBEVIRT, Kept as _, Key, Kind, REMOVED, World, key};
@@ -70,19 +74,10 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
         next["metadata"]["finalizers"] = json!(all);
     }
     let missing = installation::missing(world, &DEPLOYMENTS, &DAEMONS);
-    let status = &mut next["status"];
-    let version = &world.facts.version;
-    // Once it was there, it is there: what is missing for a while is told by the conditions.
-    if missing.is_none() || status["phase"].is_null() {
-        status["phase"] = json!(if missing.is_none() { "Deployed" } else { "Deploying" });
-    }
-    status["observedGeneration"] = json!(settings.meta().generation);
-    status["defaultArchitecture"] = json!("amd64");
-    for name in ["operatorVersion", "observedKubeVirtVersion", "targetKubeVirtVersion"] {
-        status[name] = json!(version);
-    }
+    let state = status::State::of(world, &settings.object, missing.as_deref());
+    state.write(&mut next["status"], settings.meta().generation);
     let (value, reason, message) = served(&unserved(&settings.object));
-    let mut says = conditions(missing.as_deref());
+    let mut says = state.conditions();
     says.push((CONDITION, value, reason, &message));
     let why_not = cdi::why_not(world);
     says.push(match &why_not {
@@ -108,18 +103,4 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
 fn is_said(object: &Value, kind: &str, reason: &str) -> bool {
     let mut said = object["status"]["conditions"].as_array().into_iter().flatten();
     said.any(|condition| condition["type"] == kind && condition["reason"] == reason)
-}
-
-fn conditions(missing: Option<&str>) -> Vec<Said<'_>> {
-    let ready = "All components are ready.";
-    let all = [
-        ("Created", "True", "AllResourcesCreated", "All resources were created."),
-        ("Synchronized", "True", "AllResourcesSynchronized", "All resources are as they should be."),
-    ];
-    let (available, progressing, degraded, reason, message) = match missing {
-        None => ("True", "False", "False", "AllComponentsReady", ready),
-        Some(missing) => ("False", "True", "True", "DeploymentInProgress", missing),
-    };
-    let state = [("Available", available), ("Progressing", progressing), ("Degraded", degraded)];
-    all.into_iter().chain(state.map(|(kind, value)| (kind, value, reason, message))).collect()
 }

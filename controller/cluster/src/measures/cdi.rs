@@ -10,7 +10,7 @@
 use api::cdi::{CloneStrategy, StorageProfile};
 use api::datavolume::{DataVolume, Phase};
 use api_server::metrics::{Is, Page};
-use kubernetes::objects::World;
+use kubernetes::objects::{Component, World};
 use serde_json::Value;
 
 pub(super) fn write(page: &mut Page, world: &World) {
@@ -114,7 +114,7 @@ fn is_ready(world: &World) -> bool {
         conditions.any(|condition| condition["type"] == "Available" && condition["status"] == "True")
     });
     let proxy = world.deployments.get(home, "cdi-uploadproxy");
-    is_available && proxy.is_none_or(|proxy| proxy.current && proxy.ready >= proxy.wanted)
+    is_available && proxy.is_none_or(Component::is_whole)
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@
 //! | [`uploads`] | virt-controller | secrets with the names it declares, secrets and services of upload pods and of clones |
 //! | [`clones`] | everybody | the tokens by which PVCs of other namespaces are cloned |
 //! | [`api`] | virt-api | the few fields of VMs and VMIs that subresources and evictions change |
+//! | [`versions`] | everybody | the version of what is installed: it does not fall |
 //! | [`fencing`] | everybody else | what keeps a second QEMU from a disk: finalizers, launcher pods, the status of VMIs |
 //!
 //! An account's token may be stolen: what its role permits on all objects of a kind (RBAC knows neither nodes nor fields) is
@@ -31,6 +32,7 @@ mod handler;
 #[cfg(test)]
 mod tests;
 mod uploads;
+mod versions;
 
 use super::Wishes;
 use serde_json::{Value, json};
@@ -40,7 +42,7 @@ pub(super) fn objects(wishes: &Wishes) -> Vec<Value> {
     let all = all.chain(controller::policies(wishes)).chain(api::policies(wishes));
     let all =
         all.chain(uploads::policies(wishes)).chain(claims::policies(wishes)).chain(fencing::policies(wishes));
-    let all = all.chain(clones::policies());
+    let all = all.chain(clones::policies()).chain([versions::policy()]);
     all.flat_map(Policy::objects).collect()
 }
 

@@ -2,6 +2,7 @@
 
 use crate::objects::store::{Kept, meta};
 use crate::objects::{About, Selector, Use};
+use crate::versions::{REGISTRY, VERSION};
 use api::meta::ObjectMeta;
 use serde_json::Value;
 
@@ -22,8 +23,29 @@ pub struct Component {
     pub current: bool,
     /// How many there should be.
     pub wanted: u64,
+    /// How many are ready, of whatever kind: they answer.
+    pub answering: u64,
     /// How many are ready, and of the kind that is wanted now.
     pub ready: u64,
+    /// Some that are of an older kind are still there.
+    pub has_old: bool,
+}
+
+impl Component {
+    /// All of them are there, are ready, and are of the kind that is wanted now.
+    pub fn is_whole(&self) -> bool {
+        self.current && self.ready >= self.wanted && !self.has_old
+    }
+
+    /// The version of the manifests that it is of.
+    pub fn version(&self) -> Option<&str> {
+        self.meta.annotations.get(VERSION).map(String::as_str)
+    }
+
+    /// Where its images are.
+    pub fn registry(&self) -> Option<&str> {
+        self.meta.annotations.get(REGISTRY).map(String::as_str)
+    }
 }
 
 impl Kept for Component {
@@ -33,15 +55,72 @@ impl Kept for Component {
         let seen = number("/status/observedGeneration").unwrap_or_default();
         let generation = meta.generation.and_then(|number| u64::try_from(number).ok()).unwrap_or_default();
         let of_nodes = number("/status/desiredNumberScheduled");
-        let (wanted, ready) = match of_nodes {
-            Some(wanted) => (wanted, number("/status/numberReady")),
+        let (wanted, answering, updated, all) = match of_nodes {
+            Some(wanted) => {
+                let names = ["numberReady", "updatedNumberScheduled", "currentNumberScheduled"];
+                let [ready, updated, all] = names.map(|name| number(&format!("/status/{name}")));
+                (wanted, ready, updated, all)
+            }
             // A Deployment that says nothing wants one.
-            None => (number("/spec/replicas").unwrap_or(1), number("/status/readyReplicas")),
+            None => {
+                let names = ["readyReplicas", "updatedReplicas", "replicas"];
+                let [ready, updated, all] = names.map(|name| number(&format!("/status/{name}")));
+                (number("/spec/replicas").unwrap_or(1), ready, updated, all)
+            }
         };
-        Some(Component { current: seen >= generation, wanted, ready: ready.unwrap_or_default(), meta })
+        let [answering, updated, all] = [answering, updated, all].map(Option::unwrap_or_default);
+        Some(Component {
+            current: seen >= generation,
+            wanted,
+            answering,
+            // Which of them are ready nobody says: at most so many are both.
+            ready: answering.min(updated),
+            has_old: all > updated,
+            meta,
+        })
     }
 
     fn meta(&self) -> &ObjectMeta {
         &self.meta
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn component(status: Value) -> Component {
+        Component::take(
+            json!({"metadata": {"name": "a", "generation": 2}, "spec": {"replicas": 2}, "status": status}),
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn a_deployment_is_whole_when_no_old_pod_is_left() {
+        let status = |ready: u64, updated: u64, all: u64| {
+            component(json!({
+                "observedGeneration": 2, "readyReplicas": ready, "updatedReplicas": updated, "replicas": all,
+            }))
+        };
+        assert!(status(2, 2, 2).is_whole());
+        for (ready, updated, all) in [(2, 1, 3), (2, 2, 3), (1, 2, 2), (2, 0, 2)] {
+            assert!(!status(ready, updated, all).is_whole(), "{ready} {updated} {all}");
+        }
+        let old = json!({"observedGeneration": 1, "readyReplicas": 2, "updatedReplicas": 2, "replicas": 2});
+        assert!(!component(old).is_whole(), "its figures are about what was wanted before");
+    }
+
+    #[test]
+    fn a_daemon_set_is_whole_when_each_node_has_the_new_pod() {
+        let status = |ready: u64, updated: u64| {
+            component(json!({
+                "observedGeneration": 2, "desiredNumberScheduled": 3, "currentNumberScheduled": 3,
+                "numberReady": ready, "updatedNumberScheduled": updated,
+            }))
+        };
+        assert!(status(3, 3).is_whole() && !status(2, 3).is_whole() && !status(3, 2).is_whole());
+        assert_eq!(status(3, 1).ready, 1);
     }
 }
