@@ -90,6 +90,11 @@ impl<S: Server> Work<'_, S> {
                     other?;
                 }
             },
+            Step::Evict { key, uid } => match self.server.evict(&key, &uid).await {
+                Ok(_) => self.done.writes += 1,
+                // A budget, a strategy of the VMI, or another pod by now: what is still to be evicted is asked for again.
+                Err(error) => tracing::info!("a pod stays for now: {}", error.chain()),
+            },
             Step::DeleteOf { key, owner } => self.delete_of(&key, &owner).await?,
             Step::Absent { key, of } => match self.server.get(&key).await {
                 Err(error) if error.kind() == ErrorKind::Gone => {}

@@ -35,6 +35,12 @@ pub trait Server: Sync {
     /// Deletes an object, if it has this uid; where that is empty, whichever it is.
     fn delete(&self, key: &Key, uid: &str) -> impl Future<Output = Result<Value>> + Send;
 
+    /// Asks for the eviction of a pod, if it has this uid: disruption budgets and webhooks are asked before it is deleted.
+    fn evict(&self, key: &Key, uid: &str) -> impl Future<Output = Result<Value>> + Send {
+        // Where nobody is asked, an eviction is a deletion.
+        self.delete(key, uid)
+    }
+
     /// The name of a pod that may run and mounts a PVC, whoever made it ([`crate::usage`]).
     fn mounter(&self, claim: &Key, by: Mounts) -> impl Future<Output = Result<Option<String>>> + Send;
 

@@ -144,4 +144,18 @@ impl Server for Writer {
         }
         self.send("delete", key, Request::delete(key.path()), Some((JSON, &options))).await
     }
+
+    async fn evict(&self, key: &Key, uid: &str) -> Result<Value> {
+        let mut eviction = json!({
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"namespace": key.namespace, "name": key.name},
+            "deleteOptions": {"preconditions": {"uid": uid}},
+        });
+        if self.is_dry {
+            eviction["deleteOptions"]["dryRun"] = json!(["All"]);
+        }
+        let path = format!("{}/eviction?{}", key.path(), self.query());
+        self.send("evict", key, Request::post(path), Some((JSON, &eviction))).await
+    }
 }

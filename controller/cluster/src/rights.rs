@@ -19,6 +19,7 @@ fn touched(step: &Step) -> Vec<Key> {
         | Step::Patch { key, .. }
         | Step::Delete { key, .. }
         | Step::DeleteOf { key, .. }
+        | Step::Evict { key, .. }
         | Step::Absent { key, .. }
         | Step::Present { key, .. } => {
             vec![key.clone()]
@@ -47,6 +48,7 @@ pub(crate) fn needs(step: &Step) -> Vec<Right> {
             std::iter::once((key.kind, *part, "patch")).chain(owner::rights(change)).collect()
         }
         Step::Delete { key, .. } => all(key.kind, &["delete"]),
+        Step::Evict { key, .. } => vec![(key.kind, Some("eviction"), "create")],
         // A Secret of a tenant is not read: it is asked whose it is by a change that changes nothing.
         Step::DeleteOf { key, .. } if key.kind == Kind::Secret => all(key.kind, &["delete", "patch"]),
         Step::DeleteOf { key, .. } => all(key.kind, &["delete", "get"]),

@@ -265,6 +265,7 @@ fn place(path: &str) -> (Kind, Option<&str>, Option<&'static str>) {
     let part = match rest.get(2) {
         None => None,
         Some(&"status") => Some("status"),
+        Some(&"eviction") => Some("eviction"),
         Some(other) => panic!("{path}: {other} is no part that is known here"),
     };
     (kind, rest.get(1).copied(), part)

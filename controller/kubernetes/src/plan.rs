@@ -60,6 +60,14 @@ pub enum Step {
         /// The uid of its first owner.
         owner: String,
     },
+    /// Ask for the eviction of a pod, if it still is the one that was looked at. Where it may not be evicted now, it stays: that is
+    /// no failure.
+    Evict {
+        /// Which.
+        key: Key,
+        /// The uid that was looked at.
+        uid: String,
+    },
     /// Go on only if there is no such object: the picture of what is not there may lag behind.
     Absent {
         /// Which.
@@ -173,6 +181,12 @@ impl Plan {
     /// Deletes an object.
     pub fn delete(&mut self, key: Key, meta: &ObjectMeta) {
         self.steps.push(Step::Delete { key, uid: meta.uid.clone().unwrap_or_default() });
+    }
+
+    /// Asks for the eviction of a pod.
+    pub fn evict(&mut self, meta: &ObjectMeta) {
+        let uid = meta.uid.clone().unwrap_or_default();
+        self.steps.push(Step::Evict { key: key(Kind::Pod, meta), uid });
     }
 
     /// Deletes what this owner has under a name, and nobody else's.

@@ -32,6 +32,7 @@ pub(super) fn judge(request: &Request, around: &Around) -> AdmissionResponse {
         faults.push(word_of("spec.uninstallStrategy", word, known));
     }
     certificates(&object, &mut faults);
+    updates(&object, &mut faults);
     if let Some(said) = &object.spec.configuration {
         configuration(said, &mut faults);
     }
@@ -112,6 +113,15 @@ fn configuration(said: &Configuration, faults: &mut Vec<Fault>) {
             let at = format!("{AT}.developerConfiguration.{name}");
             faults.push(Fault::new(at, Reason::Invalid, format!("must be greater than 0, not {number}")));
         }
+    }
+}
+
+/// How VMIs of an older version are evicted.
+fn updates(object: &KubeVirt, faults: &mut Vec<Fault>) {
+    let Some(said) = &object.spec.workload_update_strategy else { return };
+    if let Some(number) = said.batch_eviction_size.filter(|&number| number < 0) {
+        let message = format!("must be 0, which evicts none, or greater, not {number}");
+        faults.push(Fault::new("spec.workloadUpdateStrategy.batchEvictionSize", Reason::Invalid, message));
     }
 }
 

@@ -31,7 +31,6 @@ pub enum Served {
 use Served::{No, Types, Values, Yes};
 
 const NO_MIGRATION: &str = "VMIs are not live-migrated yet";
-const NO_UPDATE: &str = "running VMIs are not updated yet";
 const NO_PLACEMENT: &str = "the manifests say where components run and how many";
 const NO_IMAGES: &str = "the manifests name the images";
 const NO_MONITORING: &str = "no ServiceMonitor is made yet";
@@ -56,7 +55,9 @@ pub const FIELDS: &[(&str, Served)] = &[
     ("monitorNamespace", No(NO_MONITORING)),
     ("serviceMonitorNamespace", No(NO_MONITORING)),
     ("monitorAccount", No(NO_MONITORING)),
-    ("workloadUpdateStrategy", No(NO_UPDATE)),
+    ("workloadUpdateStrategy.workloadUpdateMethods", Values(&["Evict"])),
+    ("workloadUpdateStrategy.batchEvictionSize", Yes),
+    ("workloadUpdateStrategy.batchEvictionInterval", Yes),
     ("uninstallStrategy", Yes),
     ("certificateRotateStrategy", Yes),
     ("productVersion", No(NO_LABELS)),

@@ -11,6 +11,7 @@
 //! **Guarantees.** Nothing of the installation that a VM needs goes before the last VM. An object that was taken
 //! away is not made again: that would undo what somebody wanted, and hold up the end of its definition.
 //! The version and the generation that are observed are those of which every component is ready ([`status`]).
+//! VMIs of an older version are counted, and evicted where its strategy says so ([`workloads`]).
 //! A field that is set and has no effect is named by the condition `SettingsServed`. `DataVolumesServed` says whether disks are
 //! filled by us ([`crate::cdi`]).
 //! **Caveats.** What was applied beside the object (programs, rights, definitions) is taken away by whoever applied it.
@@ -21,6 +22,7 @@ mod status;
 mod tests;
 #[cfg(test)]
 mod upgrade_tests;
+mod workloads;
 
 use crate::cdi;
 use crate::installation::{self, say, served};
@@ -76,6 +78,12 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
     let missing = installation::missing(world, &DEPLOYMENTS, &DAEMONS);
     let state = status::State::of(world, &settings.object, missing.as_deref());
     state.write(&mut next["status"], settings.meta().generation);
+    let outdated = workloads::outdated(world);
+    next["status"]["outdatedVirtualMachineInstanceWorkloads"] = json!(outdated.len());
+    let evictions = match missing {
+        None => workloads::batch(world, &mut next, &outdated, now),
+        Some(_) => Plan::default(),
+    };
     let (value, reason, message) = served(&unserved(&settings.object));
     let mut says = state.conditions();
     says.push((CONDITION, value, reason, &message));
@@ -96,7 +104,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
     }
     say(&mut next, &says, now);
     plan.update(Kind::KubeVirt, settings.meta(), &settings.object, &next, true);
-    plan.and(cdi::missing(world))
+    plan.and(evictions).and(cdi::missing(world))
 }
 
 /// A condition of this type gives this reason.

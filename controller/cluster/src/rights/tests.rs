@@ -152,6 +152,13 @@ fn history() -> Sim {
     sim.settle();
     sim.pod_ends(&pod, "Succeeded", 0);
     sim.settle();
+    // What runs is of an older version, and is evicted.
+    sim.world.facts.launcher_image = "registry.example/virt-launcher:2".into();
+    sim.change(
+        &installation,
+        json!({"spec": {"workloadUpdateStrategy": {"workloadUpdateMethods": ["Evict"]}}}),
+    );
+    sim.settle();
     // The VM is halted: its VMI, its pod, its revision go.
     let pod = sim.pod_of(&run).unwrap();
     sim.change(&web, json!({"spec": {"runStrategy": "Halted"}}));
@@ -314,6 +321,7 @@ async fn the_writer_asks_for_a_step_what_it_is_said_to_need() {
         patch(None),
         patch(Some("status")),
         Step::Delete { key: pod.clone(), uid: "1".into() },
+        Step::Evict { key: pod.clone(), uid: "1".into() },
         Step::DeleteOf { key: Key::new(Kind::Secret, "n", "cdi-upload-web"), owner: "1".into() },
         Step::DeleteOf { key: Key::new(Kind::Service, "n", "cdi-upload-web"), owner: "1".into() },
         Step::Absent { key: Key::new(Kind::Pod, "n", "other"), of: None },

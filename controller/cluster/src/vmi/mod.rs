@@ -24,6 +24,7 @@ mod end;
 mod eviction;
 mod needs;
 mod networks;
+mod outdated;
 mod pod_state;
 mod ready;
 mod state;
@@ -34,6 +35,8 @@ mod strangers_tests;
 mod tests;
 mod volumes;
 
+pub(crate) use outdated::is_other_image;
+
 use super::pod::{self, Automatic, Surroundings};
 use api::machine::Machine;
 use api::vmi::{Condition, ConditionType, Phase, PhaseTransition, Status, VirtualMachineInstance};
@@ -43,7 +46,7 @@ use kubernetes::conditions::{self, UNHEARD, is_unheard, say, stamp};
 use kubernetes::config::Config;
 use kubernetes::launcher::USER;
 use kubernetes::metadata::{LeftOut, left_out};
-use kubernetes::objects::{FINALIZER, Key, Kind, LauncherPods, Pod, World, key};
+use kubernetes::objects::{FINALIZER, Key, Kind, LauncherPods, OUTDATED, Pod, World, key};
 use kubernetes::plan::{Plan, Step};
 use needs::Needs;
 use serde_json::json;
@@ -401,6 +404,11 @@ impl Round<'_> {
         self.next.metadata.labels.insert(NODE.to_owned(), node.to_owned());
         let uid = pod.meta.uid.clone().unwrap_or_default();
         let (qos, image) = (pod.qos.clone(), pod.image.clone());
+        let labels = &mut self.next.metadata.labels;
+        match image.as_deref().is_some_and(|image| is_other_image(image, &self.world.facts.launcher_image)) {
+            true => drop(labels.insert(OUTDATED.to_owned(), String::new())),
+            false => drop(labels.remove(OUTDATED)),
+        }
         let own = self.of.as_ref().map(|of| self.world.launcher_pods(of)).unwrap_or_default();
         let status = self.status();
         status.node_name = Some(node.to_owned());

@@ -3,6 +3,7 @@
 //! | right | bound |
 //! |---|---|
 //! | create `pods` | launchers: owned by a VMI, off the node's namespaces, in the form of [`kubernetes::launcher`]; workers: owned by a PVC, or, without a PVC, by a DataImportCron that they poll for, in that form, with nothing of the node's but an image that it pulls for an import, and those of exports and clones only reading ([`kubernetes::worker`]) |
+//! | create `pods/eviction` | launchers, by their names |
 //! | delete `pods`, patch `pods/status` | launchers by label and name, owned or left behind, and workers; of a launcher's status only the conditions |
 //! | create, patch, delete `persistentvolumeclaims`, patch `persistentvolumes` | those of DataVolumes, and see [`super::claims`]; afterwards annotations of CDI |
 //! | create, patch `datasources` | those of DataImportCrons, which lead to PVCs of their namespace; of all others the status, which has no path of its own |
@@ -62,7 +63,7 @@ pub(super) const AUDIENCES: [&str; 2] = ["istio-ca", "identity.l5d.io"];
 /// What virt-controller must be allowed to do with a service account whose token it gives to a launcher pod.
 pub(super) const OF_TOKENS: &str = "use";
 
-pub(super) fn policies(wishes: &Wishes) -> [Policy; 12] {
+pub(super) fn policies(wishes: &Wishes) -> [Policy; 13] {
     let base = |name, rules, validations| base(wishes, name, rules, validations);
     let mut made = base("kubevirt-controller-pods", vec![rule("", &["pods"], &["CREATE"])], launcher(wishes));
     made.validations.push(opened_accounts(wishes));
@@ -265,7 +266,22 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 12] {
             ),
         ],
     );
-    [made, touched, claims, sources, crons, cdis, imports, volumes, nodes, revisions, objects, services]
+    // What is asked about here is the eviction: of the pod it says the name alone, and only launcher pods have such names.
+    let evictions = base(
+        "kubevirt-controller-evictions",
+        vec![rule("", &["pods/eviction"], &["CREATE"])],
+        vec![(
+            format!(
+                "request.?name.orValue('').startsWith({})",
+                literal(kubernetes::objects::names::LAUNCHER)
+            ),
+            "evicts launcher pods only",
+        )],
+    );
+    [
+        evictions, made, touched, claims, sources, crons, cdis, imports, volumes, nodes, revisions, objects,
+        services,
+    ]
 }
 
 /// A policy that binds virt-controller alone.

@@ -10,7 +10,13 @@ use serde_json::{Map, Value, json};
 
 /// Fields that are read where the installation is looked after: `cluster::kubevirt` and `cluster::certificates` have tests
 /// of their own for them.
-const ELSEWHERE: [&str; 2] = ["uninstallStrategy", "certificateRotateStrategy"];
+const ELSEWHERE: [&str; 5] = [
+    "uninstallStrategy",
+    "certificateRotateStrategy",
+    "workloadUpdateStrategy.workloadUpdateMethods",
+    "workloadUpdateStrategy.batchEvictionSize",
+    "workloadUpdateStrategy.batchEvictionInterval",
+];
 /// Fields whose only value is what holds anyway.
 const ANYWAY: [&str; 2] = [
     "configuration.architectureConfiguration.defaultArchitecture",

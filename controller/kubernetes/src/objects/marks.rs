@@ -27,6 +27,8 @@ pub enum Mark {
     LauncherPod(String, String),
     /// The VMI has not been handed over to a node yet.
     Waiting,
+    /// The VMI has a launcher pod of another version than new ones are.
+    Outdated,
     /// The pod serves a disk to the clone into the PVC of this namespace and name.
     CloneInto(String, String),
     /// The pod moves the bytes of a disk.

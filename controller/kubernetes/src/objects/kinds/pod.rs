@@ -26,7 +26,12 @@ pub(crate) const ABOUT: About = About {
     controller: Use {
         follows: &[Selector { labels: Some(OURS), ..Selector::ALL }],
         // Whether somebody writes to a PVC that is to be cloned is asked when its source pod is made: by `list`, too.
-        verbs: &[(None, &["create", "delete", "get"]), (Some("status"), &["patch"])],
+        verbs: &[
+            (None, &["create", "delete", "get"]),
+            (Some("status"), &["patch"]),
+            // Launchers of another version, where the KubeVirt object says so.
+            (Some("eviction"), &["create"]),
+        ],
         ..Use::NONE
     },
     // Those that are to be evicted.

@@ -12,6 +12,8 @@ use serde_json::Value;
 pub const FINALIZER: &str = "kubevirt.io/foregroundDeleteVirtualMachine";
 /// The finalizer that the VM of a VMI takes off it.
 pub const OF_VM: &str = "kubevirt.io/virtualMachineControllerFinalize";
+/// The label of a VMI whose launcher pod is of another version than new ones are, as upstream has it.
+pub const OUTDATED: &str = "kubevirt.io/outdatedLauncherImage";
 /// The fields of a VMI's status that virt-handler writes; the others are virt-controller's.
 pub const TOLD_BY_HANDLER: [&str; 9] = [
     "conditions",
@@ -83,6 +85,7 @@ impl Kept for VirtualMachineInstance {
         let pods = pods.iter().flat_map(LauncherPods::keys);
         marks.extend(pods.map(|Key { namespace, name, .. }| Mark::LauncherPod(namespace, name)));
         marks.extend(is_waiting(self).then_some(Mark::Waiting));
+        marks.extend(meta.labels.contains_key(OUTDATED).then_some(Mark::Outdated));
         marks
     }
 }
@@ -100,6 +103,10 @@ fn touched(world: &World, found: &Key) -> Vec<Key> {
     let Key { namespace, name, .. } = found;
     let mut keys = vec![found.clone(), Key::new(Kind::VirtualMachine, namespace, name)];
     keys.extend(removed_with(world));
+    // The KubeVirt object counts them, and has them evicted.
+    if world.marked(&Mark::Outdated).any(|outdated| outdated == found) {
+        keys.extend(super::kubevirt::all(world));
+    }
     // A volume of a disk may be made where the VMI can run, and not before.
     let disks =
         world.vmis.get(namespace, name).into_iter().flat_map(|vmi| &vmi.spec.volumes).filter_map(claim_of);
