@@ -11,6 +11,7 @@
 
 use super::{PRIORITY, Wishes};
 use kubernetes::objects::Program;
+use kubernetes::placement::{self, PRISTINE};
 use kubernetes::servers::{HANDLER, HANDLERS, MEASURES, PORT, PROXY, SERVICE};
 use kubernetes::uploads::{CLIENT_CERTIFICATE, SERVER_SIGNER, SIGNING_KEY};
 use serde_json::{Value, json};
@@ -221,12 +222,16 @@ fn node_info(wishes: &Wishes, name: &str, cache: &str, output: Option<&str>, con
 }
 
 fn workload(wishes: &Wishes, kind: &str, name: &str, spec: Value) -> Value {
-    json!({
+    let mut object = json!({
         "apiVersion": "apps/v1",
         "kind": kind,
         "metadata": {"name": name, "namespace": wishes.namespace, "labels": {"kubevirt.io": name}},
         "spec": spec,
-    })
+    });
+    // What the KubeVirt object says of it comes on top, and goes again.
+    let pristine = Value::Object(placement::of(&object)).to_string();
+    object["metadata"]["annotations"][PRISTINE] = json!(pristine);
+    object
 }
 
 fn template(name: &str, spec: Value) -> Value {

@@ -9,7 +9,7 @@
 //!  uploads, clones   the names by which these are known          instancetypes   how they are found and kept for a VM
 //!  networks    what a launcher pod asks of Multus, and what Multus says
 //!  webhooks    what virt-api is asked, and when                     servers      how each program is reached
-//!  versions    of which version an installed object is
+//!  versions    of which version an installed object is           placement      what may be changed of a program's pods
 //!  accounts    how the API server knows each program                subresources what may be asked of a VM or a VMI
 //! ```
 //!
@@ -32,6 +32,7 @@ pub mod launcher;
 pub mod metadata;
 pub mod networks;
 pub mod objects;
+pub mod placement;
 pub mod plan;
 pub mod polls;
 pub mod servers;

@@ -124,10 +124,15 @@ pub struct Note {
 }
 
 impl Step {
-    /// The kind of what it makes for the object that is decided on, or makes larger: that it cannot be is said there.
+    /// The kind of what it makes for the object that is decided on, makes larger or places elsewhere: that it cannot be is said
+    /// there.
     pub fn makes(&self) -> Option<Kind> {
         match self {
             Step::Patch { key, change, .. } if !change["spec"]["resources"].is_null() => Some(key.kind),
+            // What the KubeVirt object says of a program of the installation.
+            Step::Patch { key, .. } if matches!(key.kind, Kind::Deployment | Kind::DaemonSet) => {
+                Some(key.kind)
+            }
             Step::Create { key, .. } | Step::IssueForPod(ForPod { key, .. }) => Some(key.kind),
             Step::Unused { claim, .. } => Some(claim.kind),
             _ => None,

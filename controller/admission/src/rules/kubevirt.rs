@@ -3,7 +3,7 @@
 use super::{AdmissionResponse, Around, Operation, Request, unknown};
 use api::fault::{Fault, Reason};
 use api::kubevirt::served::unserved;
-use api::kubevirt::{CertConfig, Configuration, KubeVirt, UninstallStrategy};
+use api::kubevirt::{CertConfig, Configuration, KubeVirt, REPLICAS, UninstallStrategy};
 use api::vmi::EvictionStrategy;
 use api::wire;
 use std::collections::BTreeMap;
@@ -33,6 +33,12 @@ pub(super) fn judge(request: &Request, around: &Around) -> AdmissionResponse {
     }
     certificates(&object, &mut faults);
     updates(&object, &mut faults);
+    let replicas = object.spec.infra.as_ref().and_then(|infra| infra.replicas);
+    if let Some(number) = replicas.filter(|&number| !REPLICAS.contains(&number.into())) {
+        let (least, most) = REPLICAS.into_inner();
+        let message = format!("must be from {least} to {most}, not {number}");
+        faults.push(Fault::new("spec.infra.replicas", Reason::Invalid, message));
+    }
     if let Some(said) = &object.spec.configuration {
         configuration(said, &mut faults);
     }

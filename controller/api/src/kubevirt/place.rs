@@ -5,12 +5,15 @@ use crate::{object, words};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
+/// The replicas that a component may have.
+pub const REPLICAS: std::ops::RangeInclusive<u64> = 1..=100;
+
 object! {
     /// Placement and replicas of components.
     pub struct ComponentConfig {
         /// Nodes that the pods of the components may run on. Unset: every node qualifies.
         pub node_placement: Option<NodePlacement> = "nodePlacement",
-        /// Number of replicas of each component. Default: 2, and 1 in a cluster of one node.
+        /// Number of replicas of each component of `infra`, from 1 to 100. Default: 2.
         pub replicas: Option<u32> = "replicas",
     }
 }

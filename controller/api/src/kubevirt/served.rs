@@ -31,7 +31,6 @@ pub enum Served {
 use Served::{No, Types, Values, Yes};
 
 const NO_MIGRATION: &str = "VMIs are not live-migrated yet";
-const NO_PLACEMENT: &str = "the manifests say where components run and how many";
 const NO_IMAGES: &str = "the manifests name the images";
 const NO_MONITORING: &str = "no ServiceMonitor is made yet";
 const NO_LABELS: &str = "what is installed does not get these labels yet";
@@ -146,8 +145,10 @@ pub const FIELDS: &[(&str, Served)] = &[
     ("configuration.persistentReservationConfiguration", No("persistent reservations are not passed on yet")),
     ("configuration.confidentialCompute", No("there are no confidential VMs yet")),
     ("configuration.roleAggregationStrategy", No("the manifests say who has which rights")),
-    ("infra", No(NO_PLACEMENT)),
-    ("workloads", No(NO_PLACEMENT)),
+    ("infra.replicas", Yes),
+    ("infra.nodePlacement", Yes),
+    ("workloads.nodePlacement", Yes),
+    ("workloads.replicas", No("virt-handler runs once on each node")),
     ("customizeComponents", No(NO_PATCHES)),
 ];
 

@@ -77,10 +77,7 @@ impl<'a> State<'a> {
     }
 
     pub(super) fn conditions(&self) -> Vec<Said<'_>> {
-        let all = [
-            ("Created", "True", "AllResourcesCreated", "All resources were created."),
-            ("Synchronized", "True", "AllResourcesSynchronized", "All resources are as they should be."),
-        ];
+        let created = ("Created", "True", "AllResourcesCreated", "All resources were created.");
         let (available, progressing, degraded, reason, message) = match (self.missing, &self.update) {
             (None, _) => ("True", "False", "False", "AllComponentsReady", "All components are ready."),
             // While pods are replaced one by one, others answer.
@@ -91,6 +88,6 @@ impl<'a> State<'a> {
             (Some(missing), None) => ("False", "True", "True", "DeploymentInProgress", missing),
         };
         let state = [("Available", available), ("Progressing", progressing), ("Degraded", degraded)];
-        all.into_iter().chain(state.map(|(kind, value)| (kind, value, reason, message))).collect()
+        [created].into_iter().chain(state.map(|(kind, value)| (kind, value, reason, message))).collect()
     }
 }

@@ -167,6 +167,13 @@ fn history() -> Sim {
     sim.settle();
     sim.pod_ends(&pod, "Succeeded", 0);
     sim.settle();
+    // The programs of the installation are to run elsewhere.
+    let notes = json!({kubernetes::placement::PRISTINE: "{}"});
+    for (kind, name) in [(Kind::Deployment, "virt-api"), (Kind::DaemonSet, "virt-handler")] {
+        sim.put(kind, json!({"metadata": {"namespace": "kubevirt", "name": name, "annotations": notes}}));
+    }
+    sim.change(&installation, json!({"spec": {"imagePullSecrets": [{"name": "key"}]}}));
+    sim.settle();
     // Days pass: the node is silent, certificates are made anew.
     sim.later(6 * 24 * 3600);
     sim.settle();

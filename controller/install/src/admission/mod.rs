@@ -7,6 +7,7 @@
 //! | [`controller`] | virt-controller | launcher pods, one label of nodes, objects with the names it declares |
 //! | [`claims`] | virt-controller | the size and the owner of DataVolumes' PVCs, the hand-over of volumes |
 //! | [`uploads`] | virt-controller | secrets with the names it declares, secrets and services of upload pods and of clones |
+//! | [`components`] | virt-controller | where the programs of the installation run, and nothing of what runs in them |
 //! | [`clones`] | everybody | the tokens by which PVCs of other namespaces are cloned |
 //! | [`api`] | virt-api | the few fields of VMs and VMIs that subresources and evictions change |
 //! | [`versions`] | everybody | the version of what is installed: it does not fall |
@@ -26,6 +27,7 @@
 mod api;
 mod claims;
 mod clones;
+mod components;
 mod controller;
 mod fencing;
 mod handler;
@@ -42,7 +44,7 @@ pub(super) fn objects(wishes: &Wishes) -> Vec<Value> {
     let all = all.chain(controller::policies(wishes)).chain(api::policies(wishes));
     let all =
         all.chain(uploads::policies(wishes)).chain(claims::policies(wishes)).chain(fencing::policies(wishes));
-    let all = all.chain(clones::policies()).chain([versions::policy()]);
+    let all = all.chain(clones::policies()).chain([components::policy(wishes), versions::policy()]);
     all.flat_map(Policy::objects).collect()
 }
 

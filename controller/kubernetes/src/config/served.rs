@@ -10,7 +10,10 @@ use serde_json::{Map, Value, json};
 
 /// Fields that are read where the installation is looked after: `cluster::kubevirt` and `cluster::certificates` have tests
 /// of their own for them.
-const ELSEWHERE: [&str; 5] = [
+const ELSEWHERE: [&str; 8] = [
+    "infra.replicas",
+    "infra.nodePlacement",
+    "workloads.nodePlacement",
     "uninstallStrategy",
     "certificateRotateStrategy",
     "workloadUpdateStrategy.workloadUpdateMethods",

@@ -1,8 +1,11 @@
 //! DaemonSet: virt-handler of the installation.
 
 use super::workload::FOLLOWED;
-use crate::objects::About;
 use crate::objects::about::kept;
+use crate::objects::{About, Use};
 
-pub(crate) const ABOUT: About =
-    About { kept: kept!(daemon_sets), ..FOLLOWED.called("DaemonSet", "daemonsets") };
+pub(crate) const ABOUT: About = About {
+    kept: kept!(daemon_sets),
+    controller: Use { names: &["virt-handler"], ..FOLLOWED.controller },
+    ..FOLLOWED.called("DaemonSet", "daemonsets")
+};

@@ -1,8 +1,11 @@
-//! Deployment: virt-api and virt-controller of the installation.
+//! Deployment: virt-controller, virt-api and cdi-uploadproxy of the installation.
 
 use super::workload::FOLLOWED;
-use crate::objects::About;
 use crate::objects::about::kept;
+use crate::objects::{About, Use};
 
-pub(crate) const ABOUT: About =
-    About { kept: kept!(deployments), ..FOLLOWED.called("Deployment", "deployments") };
+pub(crate) const ABOUT: About = About {
+    kept: kept!(deployments),
+    controller: Use { names: &["virt-controller", "virt-api", "cdi-uploadproxy"], ..FOLLOWED.controller },
+    ..FOLLOWED.called("Deployment", "deployments")
+};

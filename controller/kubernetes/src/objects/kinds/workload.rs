@@ -4,12 +4,12 @@ use crate::objects::store::{Kept, meta};
 use crate::objects::{About, Selector, Use};
 use crate::versions::{REGISTRY, VERSION};
 use api::meta::ObjectMeta;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// What is declared of both kinds.
 pub(super) const FOLLOWED: About = About {
     is_of_installation: true,
-    controller: Use { follows: &[Selector::ALL], ..Use::NONE },
+    controller: Use { follows: &[Selector::ALL], verbs: &[(None, &["patch"])], ..Use::NONE },
     touches: |world, _| super::kubevirt::all(world).into_iter().chain(super::cdi::all(world)).collect(),
     ..About::named("apps/v1", "", "")
 };
@@ -19,6 +19,8 @@ pub(super) const FOLLOWED: About = About {
 pub struct Component {
     /// Its name and the like.
     pub meta: ObjectMeta,
+    /// The fields of it that may be changed ([`crate::placement`]).
+    pub placement: Map<String, Value>,
     /// What is wanted of it now is what its figures are about.
     pub current: bool,
     /// How many there should be.
@@ -76,6 +78,7 @@ impl Kept for Component {
             // Which of them are ready nobody says: at most so many are both.
             ready: answering.min(updated),
             has_old: all > updated,
+            placement: crate::placement::of(&object),
             meta,
         })
     }
