@@ -34,23 +34,23 @@ pub struct Api {
 impl Api {
     /// Runs until it is asked to end.
     pub async fn run(self) -> Result<()> {
-        let client = client().await?;
+        let live = Arc::new(Live::new(&self.namespace, Arc::new(Shown::own(servers::API.program)?)));
+        let (api, webhooks) = (client(&live.dials.pace).await?, client(&live.dials.webhooks).await?);
         let health = Health::default();
         let asked = asked_to_end()?;
         let listener = listen(self.listen).await?;
-        let live = Arc::new(Live::new(&self.namespace, Arc::new(Shown::own(servers::API.program)?)));
         let transport = Arc::new(Transport::new(Limits::of_server()));
         tokio::spawn(measures::tell(Arc::clone(&live), Arc::clone(&transport), health.measures()));
-        tokio::spawn(Arc::clone(&live).keep(client.clone()));
+        tokio::spawn(Arc::clone(&live).keep(api.clone()));
         let signer = Arc::clone(&live.signer);
         let key = self.signing_key.join(PRIVATE_KEY);
         tokio::spawn(mounted::follow([key], move |[pem]| signer.take(pem)));
         let followed = Arc::clone(&live);
         tokio::spawn(health.clone().is_ready_when(move || followed.is_ready()));
-        let routes = Routes::new(Arc::clone(&live), health.clone(), client);
+        let routes = Routes::new(Arc::clone(&live), health.clone(), api, webhooks);
         let ended = ends_after(asked, health);
         let authorities = Arc::clone(&live.aggregation.authorities);
-        let config = tls::config(Arc::clone(&live.shown), Some(authorities))?;
+        let config = tls::config(Arc::clone(&live.shown), Some(authorities), Arc::clone(&live.dials.terms))?;
         tracing::info!("answering on {}", self.listen);
         transport.serve(listener, config, Arc::new(routes), ended).await;
         Ok(())

@@ -427,7 +427,7 @@ pub(super) mod tests {
         let objects = objects("External");
         objects.clone().into_iter().for_each(|(path, object)| server.has(&path, object));
         let live = Arc::new(Live::new("kubevirt", Arc::default()));
-        let routes = Routes::new(live, Health::default(), server.client.clone());
+        let routes = Routes::new(live, Health::default(), server.client.clone(), server.client.clone());
         for expected in [TRIGGERED.to_owned(), format!("Evacuation in progress: {TRIGGERED}")] {
             let answer = routes.answer_to(hook(), peer(1), eviction(false), false).await;
             let said: Value = serde_json::from_slice(answer.body()).unwrap();

@@ -9,10 +9,11 @@ use api::wire;
 use api_server::watch::{Seen, follow};
 use jiff::Timestamp;
 use kubernetes::instancetypes::{kind_of, named};
-use kubernetes::objects::{Kind, Plain, Store, Which, World};
+use kubernetes::objects::{Home, Kind, Plain, Program, Store, Which, World};
 use kubernetes::servers::API;
 use kubernetes::webhooks::Question;
 use serve::certificate;
+use serve::settings::Dials;
 use serve::token::Signer;
 use serve::transport::tls::Shown;
 use std::collections::BTreeSet;
@@ -34,6 +35,8 @@ pub struct Live {
     /// Kinds of them that were listed.
     sizes_listed: AtomicUsize,
     listed: AtomicBool,
+    /// What of this program the KubeVirt object says.
+    pub dials: Arc<Dials>,
     /// The certificate.
     pub shown: Arc<Shown>,
     /// How the API server's aggregator proves itself.
@@ -47,7 +50,9 @@ pub struct Live {
 impl Live {
     /// Nothing is known yet; what is shown will be what the secret holds.
     pub fn new(namespace: &str, shown: Arc<Shown>) -> Live {
+        let home = Home { namespace: namespace.to_owned(), ..Home::default() };
         Live {
+            dials: Dials::new(Program::Api, home),
             namespace: namespace.to_owned(),
             around: RwLock::new(Arc::new(Around::new(namespace, None))),
             storage: RwLock::default(),
@@ -122,6 +127,7 @@ impl Live {
     async fn settings(&self, mut seen: mpsc::Receiver<Seen>) {
         let mut objects = Store::<Plain>::default();
         while let Some(event) = seen.recv().await {
+            self.dials.see(&event);
             match event {
                 Seen::Listed(_, list) => {
                     objects = Store::default();

@@ -33,7 +33,7 @@ mod tests {
         let server = Asked::begin().await;
         let live = Arc::new(Live::new("kubevirt", Arc::default()));
         let task = tokio::spawn(Arc::clone(&live).keep(server.client.clone()));
-        let routes = Routes::new(live, Health::default(), server.client.clone());
+        let routes = Routes::new(live, Health::default(), server.client.clone(), server.client.clone());
         assert!(
             serve::authentication::Gate::new(server.client.clone())
                 .may_read(

@@ -67,8 +67,8 @@ impl Answers for Routes {
 }
 
 impl Routes {
-    /// Answers by what is known.
-    pub fn new(live: Arc<Live>, health: Health, client: kube::Client) -> Routes {
+    /// Answers by what is known. What webhooks ask has a client of its own.
+    pub fn new(live: Arc<Live>, health: Health, client: kube::Client, webhooks: kube::Client) -> Routes {
         let random = rustls::crypto::ring::default_provider().secure_random;
         let (aggregation, handlers) = (Arc::clone(&live.aggregation), Arc::clone(&live.handlers));
         let signer = Arc::clone(&live.signer);
@@ -76,9 +76,9 @@ impl Routes {
             live,
             health,
             gate: Gate::new(client.clone()),
-            workloads: Workloads::new(client.clone()),
-            evictions: Evictions::new(client.clone()),
-            clones: Clones::new(client.clone()),
+            workloads: Workloads::new(webhooks.clone()),
+            evictions: Evictions::new(webhooks.clone()),
+            clones: Clones::new(webhooks),
             subresources: subresources::Routes::new(client, aggregation, handlers, signer),
             random,
         }

@@ -138,7 +138,7 @@ pub(super) mod tests {
     async fn nothing_is_asked_for_but_for_the_deletion_of_what_is_to_stay() {
         let server = Asked::begin().await;
         let live = Arc::new(Live::new("kubevirt", Arc::default()));
-        let routes = Routes::new(live, Health::default(), server.client.clone());
+        let routes = Routes::new(live, Health::default(), server.client.clone(), server.client.clone());
         for hook in WEBHOOKS.iter().filter(|hook| hook.path != "/kubevirt-validate-delete") {
             routes.answer_to(hook, peer(1), deletion(), false).await;
             assert_eq!(server.count(), 0, "{}", hook.path);
@@ -156,7 +156,7 @@ pub(super) mod tests {
     async fn a_cdi_object_asks_for_data_volumes_alone() {
         let server = Asked::begin().await;
         let live = Arc::new(Live::new("kubevirt", Arc::default()));
-        let routes = Routes::new(live, Health::default(), server.client.clone());
+        let routes = Routes::new(live, Health::default(), server.client.clone(), server.client.clone());
         let hook = Webhook::at("/cdi-validate").unwrap();
         let mut review: serde_json::Value = serde_json::from_str(&deletion()).unwrap();
         review["request"]["oldObject"]["status"] = json!({"phase": "Deployed"});
@@ -168,7 +168,7 @@ pub(super) mod tests {
     async fn a_deletion_that_is_not_looked_into_is_refused_and_not_let_through() {
         let server = Asked::begin().await;
         let live = Arc::new(Live::new("kubevirt", Arc::default()));
-        let routes = Routes::new(live, Health::default(), server.client.clone());
+        let routes = Routes::new(live, Health::default(), server.client.clone(), server.client.clone());
         let hook = Webhook::at("/kubevirt-validate-delete").unwrap();
         let answers = (0..50).map(|_| routes.answer_to(hook, peer(1), deletion(), false));
         let mut allowed = 0;

@@ -25,6 +25,7 @@
 //! Whatever goes wrong is answered with a status of 4xx or 5xx and a [`Refusal`].
 
 use crate::fault::Fault;
+use crate::hardware::Hardware;
 use crate::lease::Lease;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -74,6 +75,9 @@ pub struct Resolved {
     /// What outlives the VMI beside its disks. Unset: it lies with what the launcher keeps itself.
     #[serde(default)]
     pub state: Option<StatePlace>,
+    /// What the cluster says of the hardware of every VMI.
+    #[serde(default)]
+    pub hardware: Hardware,
 }
 
 /// Where the state of a VMI that outlives it is kept. What is missing there is made.

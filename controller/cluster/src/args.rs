@@ -6,11 +6,12 @@ use api_server::error::{Error, Result};
 use api_server::lease::Lease;
 use clap::Parser;
 use fetch::Addresses;
-use kubernetes::objects::{ClusterFacts, Key, Kind, LEASE};
+use kubernetes::objects::{ClusterFacts, Home, Key, Kind, LEASE, Program};
 use kubernetes::servers::{self, PORT};
 use serde_json::json;
 use serve::health::{Health, Nothing};
 use serve::program::client;
+use serve::settings::Dials;
 use serve::transport::everywhere;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -47,13 +48,18 @@ pub struct Controller {
 impl Controller {
     /// Runs until it is asked to end, or has lost the lease.
     pub async fn run(self) -> Result<()> {
-        let client = client().await?;
+        let home = Home { namespace: self.namespace.clone(), ..Home::default() };
+        let dials = Dials::new(Program::Controller, home);
+        let client = client(&dials.pace).await?;
         let writer = Writer::new(client.clone(), "virt-controller");
         let health = Health::default();
         health.measures_plainly(|| crate::measures::waiting(VERSION));
         let server = servers::CONTROLLER;
-        let others = Arc::new(Nothing);
-        health.clone().serve(self.listen, client.clone(), &self.namespace, server, others).await?;
+        let (terms, others) = (Arc::clone(&dials.terms), Arc::new(Nothing));
+        health.clone().serve(self.listen, client.clone(), &self.namespace, server, terms, others).await?;
+        // A replica in waiting keeps to them too.
+        let followed = client.clone();
+        tokio::spawn(async move { dials.follow(followed).await });
         let mut ends =
             signal(SignalKind::terminate()).map_err(|e| Error::setup("cannot wait for SIGTERM", e))?;
         let reports = crate::reports::Reports::new()

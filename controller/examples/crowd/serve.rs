@@ -33,10 +33,10 @@ pub(crate) async fn run() -> Result<()> {
     // Nothing is asked of an API server here.
     let client = kube::Client::try_from(kube::Config::new("http://127.0.0.1:1".parse()?))?;
     let live = Arc::new(Live::new("kubevirt", Arc::clone(&shown)));
-    let routes = Arc::new(Routes::new(live, Health::default(), client));
+    let routes = Arc::new(Routes::new(live, Health::default(), client.clone(), client));
     let transport = Arc::new(Transport::new(Limits::of_server()));
     let (_end, ends) = watch::channel(false);
-    let (server, config) = (Arc::clone(&transport), tls::config(shown, None)?);
+    let (server, config) = (Arc::clone(&transport), tls::config(shown, None, Arc::default())?);
     tokio::spawn(async move { server.serve(listener, config, routes, ends).await });
     tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new())).await??;
     println!("{:?}", transport.counts());

@@ -12,10 +12,12 @@ use super::vmi::keeper::Node;
 use super::vmi::watch;
 use api_server::Writer;
 use clap::Parser;
-use kubernetes::objects::Home;
+use kubernetes::objects::{Home, Program};
 use kubernetes::servers::{self, PORT};
 use serve::health::Health;
+use serve::pace::paced;
 use serve::program::asked_to_end;
+use serve::settings::Dials;
 use serve::transport::everywhere;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -54,7 +56,10 @@ pub struct Args {
 
 /// Runs until a signal ends it. VMIs run on without it.
 pub async fn run(args: Args) -> Result<()> {
-    let client = client(&args).await?;
+    let home = Home { node: args.node_name.clone(), namespace: args.namespace.clone() };
+    let dials = Dials::new(Program::Handler, home.clone());
+    let client = paced(client(&args).await?, Arc::clone(&dials.pace));
+    let (tell, settings) = tokio::sync::watch::channel(None);
     let cluster = Writer::on_node(client.clone(), "virt-handler", &args.node_name);
     let labeller = Labeller {
         writer: cluster.clone(),
@@ -62,14 +67,15 @@ pub async fn run(args: Args) -> Result<()> {
         findings: args.findings.clone(),
         kubelet: args.pods.parent().map(Path::to_owned).unwrap_or_default(),
         blocking: Blocking::new("the node", 1),
+        settings: settings.clone(),
     };
     let findings = args.findings.clone();
     let launchers = Launchers::default();
     let health = Health::default();
     let mut asked = health.measures();
     let virt_api = Arc::new(ForVirtApi::new(launchers.clone(), &args.namespace));
-    let serve =
-        health.clone().serve(args.listen, client.clone(), &args.namespace, servers::HANDLER, virt_api);
+    let (server, terms) = (servers::HANDLER, Arc::clone(&dials.terms));
+    let serve = health.clone().serve(args.listen, client.clone(), &args.namespace, server, terms, virt_api);
     serve.await.map_err(|e| Error::failed(format!("cannot answer on {}", args.listen)).because(e))?;
     let node = Arc::new(Node {
         cluster,
@@ -77,7 +83,7 @@ pub async fn run(args: Args) -> Result<()> {
         findings: args.findings,
         launchers: launchers.clone(),
     });
-    let home = Home { node: args.node_name.clone(), namespace: args.namespace };
+    let itself = watch::Itself { dials, nodes: tell };
     let measure = async {
         while let Some(tell) = asked.recv().await {
             // Whoever asked may be gone.
@@ -87,10 +93,10 @@ pub async fn run(args: Args) -> Result<()> {
     let asked_to_end = asked_to_end().map_err(|e| Error::failed("cannot be asked to end").because(e))?;
     tracing::info!("looking after the VMIs of {}", args.node_name);
     tokio::select! {
-        () = watch::run(client, home, node, health) => {}
+        () = watch::run(client, home, node, health, itself) => {}
         () = measure => {}
         () = labeller.run() => {}
-        () = devices::run(&args.device_plugins, &findings) => {}
+        () = devices::run(&args.device_plugins, &findings, &settings) => {}
         () = asked_to_end => {}
     }
     // No VMI comes here until the next virt-handler is there.

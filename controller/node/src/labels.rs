@@ -27,6 +27,7 @@ use super::pod::Folder;
 use api::machine::hyperv::OF_HOSTS;
 use api::node::Node;
 use api_server::{Server as _, Writer};
+use kubernetes::config::node::NodeSettings;
 use kubernetes::objects::{
     ABILITIES, CPU_MANAGER, CPU_MANAGER_OF_KUBEVIRT, HEARTBEAT, Key, Kind as Of, REALTIME, SCHEDULABLE,
 };
@@ -35,6 +36,7 @@ use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tokio::sync::watch;
 
 /// How often virt-handler is seen.
 const BEAT: Duration = Duration::from_secs(60);
@@ -60,12 +62,16 @@ pub(crate) struct Labeller {
     pub(crate) kubelet: PathBuf,
     /// Where files of the node are read.
     pub(crate) blocking: Blocking,
+    /// What the cluster says of nodes; until that is known, no label but those of the heartbeat is written.
+    pub(crate) settings: watch::Receiver<Option<NodeSettings>>,
 }
 
 impl Labeller {
     /// Writes labels and heartbeats, for ever.
     pub(crate) async fn run(&self) {
+        let mut settings = self.settings.clone();
         loop {
+            settings.mark_unchanged();
             let pause = match self.write(true).await {
                 Ok(()) => BEAT,
                 Err(e) => {
@@ -73,7 +79,10 @@ impl Labeller {
                     AGAIN
                 }
             };
-            tokio::time::sleep(pause).await;
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                Ok(()) = settings.changed() => {}
+            }
         }
     }
 
@@ -86,6 +95,8 @@ impl Labeller {
             tracing::warn!("{}", e.chain());
             (None, None)
         });
+        let settings = self.settings.borrow().clone();
+        let found = found.zip(settings).map(|(node, settings)| offered(node, &settings));
         let key = Key::new(Of::Node, "", self.node.as_str());
         let failed = |error| Error::failed("the labels of this node are not written").because(error);
         let object = self.writer.get(&key).await.map_err(failed)?;
@@ -111,6 +122,12 @@ pub(crate) fn read(findings: &Path) -> Result<Option<Node>> {
     node.map(Some).map_err(|e| {
         Error::new(ErrorKind::Failed, format!("{shown} is not what node-info writes")).because(e)
     })
+}
+
+/// A node, without what the cluster calls obsolete.
+fn offered(mut node: Node, settings: &NodeSettings) -> Node {
+    node.cpu.models.retain(|model| !settings.obsolete_models.contains(model));
+    node
 }
 
 /// The labels of a node that is like this.
@@ -236,6 +253,16 @@ mod tests {
                 }
             }})
         );
+    }
+
+    #[test]
+    fn a_model_that_the_cluster_calls_obsolete_is_not_offered() {
+        let settings =
+            NodeSettings { obsolete_models: ["Penryn".to_owned()].into(), ..NodeSettings::default() };
+        let had = json!({"labels": labels(&node())});
+        let patch = patch(&had, Some(&offered(node(), &settings)), None, true, &at());
+        let expected = json!({SCHEDULABLE: "true", "cpu-model.node.kubevirt.io/Penryn": null});
+        assert_eq!(patch["metadata"]["labels"], expected);
     }
 
     #[test]

@@ -28,7 +28,9 @@ mod tests {
         let node = "node1".to_owned();
         let (findings, blocking) = (findings.path().to_owned(), Blocking::new("the node", 1));
         let kubelet = findings.clone();
-        Labeller { writer: writer.clone(), node, findings, kubelet, blocking }.write(true).await.unwrap();
+        let (_told, settings) = tokio::sync::watch::channel(None);
+        let labeller = Labeller { writer: writer.clone(), node, findings, kubelet, blocking, settings };
+        labeller.write(true).await.unwrap();
         let meta =
             ObjectMeta { name: Some("web".into()), namespace: Some("n".into()), ..ObjectMeta::default() };
         writer.change(&meta, &json!({"status": {"reason": null}})).await.unwrap();

@@ -7,11 +7,13 @@ use api_server::Writer;
 use api_server::error::Result;
 use clap::Parser;
 use http::StatusCode;
+use kubernetes::objects::{Home, Program};
 use kubernetes::servers::{PORT, PROXY};
 use kubernetes::uploads::{BUNDLE, PUBLIC_KEY};
 use serve::authentication::Gate;
 use serve::health::Health;
 use serve::program::{asked_to_end, client, ends_after};
+use serve::settings::Dials;
 use serve::token::Verifier;
 use serve::transport::tls::{self, Shown};
 use serve::transport::{
@@ -59,15 +61,18 @@ pub struct Proxy {
 /// What is followed while the program runs.
 struct Live {
     shown: Arc<Shown>,
+    dials: Arc<Dials>,
     verifier: Arc<Verifier>,
     pods: Arc<Pods>,
 }
 
 impl Live {
-    fn new(pods_at: Option<SocketAddr>) -> Result<Live> {
+    fn new(namespace: &str, pods_at: Option<SocketAddr>) -> Result<Live> {
         let pods = Pods { shown: Arc::default(), authorities: Arc::default(), at: pods_at };
         let shown = Arc::new(Shown::own(PROXY.program)?);
-        Ok(Live { shown, verifier: Arc::default(), pods: Arc::new(pods) })
+        let home = Home { namespace: namespace.to_owned(), ..Home::default() };
+        let dials = Dials::new(Program::Proxy, home);
+        Ok(Live { shown, dials, verifier: Arc::default(), pods: Arc::new(pods) })
     }
 
     fn is_ready(&self) -> bool {
@@ -78,11 +83,11 @@ impl Live {
 impl Proxy {
     /// Runs until it is asked to end.
     pub async fn run(self) -> Result<()> {
-        let client = client().await?;
+        let live = Arc::new(Live::new(&self.namespace, self.pods_at)?);
+        let client = client(&live.dials.pace).await?;
         let health = Health::default();
         let asked = asked_to_end()?;
         let listener = listen(self.listen).await?;
-        let live = Arc::new(Live::new(self.pods_at)?);
         let goodbye = Duration::from_secs(self.grace_period);
         let transport = Arc::new(Transport::new(Limits { goodbye, ..Limits::of_server() }));
         let measures = Arc::<Measures>::default();
@@ -98,7 +103,7 @@ impl Proxy {
         let uploads = Uploads::new(verifier, api, pods, patience, measures);
         let routes = Arc::new(Routes { health: health.clone(), gate: Gate::new(client), uploads });
         let ended = ends_after(asked, health);
-        let config = tls::config(Arc::clone(&live.shown), None)?;
+        let config = tls::config(Arc::clone(&live.shown), None, Arc::clone(&live.dials.terms))?;
         tracing::info!("answering on {}", self.listen);
         transport.serve(listener, config, routes, ended).await;
         Ok(())
@@ -110,8 +115,9 @@ impl Proxy {
         let shows = ["tls.crt", "tls.key"].map(|name| self.client.join(name));
         let namespace = self.namespace.clone();
         async move {
-            let Live { shown, verifier, pods } = &*live;
+            let Live { shown, dials, verifier, pods } = &*live;
             tokio::join!(
+                dials.follow(client.clone()),
                 certificate::follow(client, &namespace, PROXY.secret, Arc::clone(shown)),
                 mounted::follow([keys], |[keys]| verifier.take(keys)),
                 mounted::follow(shows, |[chain, key]| pods.shown.take_pem(chain, key)),
@@ -156,7 +162,6 @@ mod tests {
     use super::*;
     use crate::claim;
     use kit::Asked as Server;
-    use kubernetes::objects::Program;
     use kubernetes::objects::rights::each;
     use serve::transport::Peer;
     use std::collections::BTreeSet;
@@ -166,7 +171,7 @@ mod tests {
     async fn every_right_is_used_and_no_other() {
         let server = Server::begin().await;
         let proxy = Proxy::parse_from(["cdi-uploadproxy"]);
-        let live = Arc::new(Live::new(None).unwrap());
+        let live = Arc::new(Live::new("kubevirt", None).unwrap());
         let task = tokio::spawn(proxy.keep(server.client.clone(), live));
         let gate = Gate::new(server.client.clone());
         let peer = Peer::of(Ipv4Addr::LOCALHOST.into());

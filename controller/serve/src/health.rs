@@ -3,7 +3,7 @@
 
 use crate::authentication::Gate;
 use crate::certificate;
-use crate::transport::tls::{self, Shown};
+use crate::transport::tls::{self, Shown, Terms};
 use crate::transport::{Answers, Asked, Authorities, HttpResponse, Limits, Peer, Transport, listen, plain};
 use api_server::error::Result;
 use api_server::metrics;
@@ -106,12 +106,13 @@ impl Health {
         client: kube::Client,
         namespace: &str,
         server: Server,
+        terms: Arc<Terms>,
         others: Arc<impl Answers>,
     ) -> Result<()> {
         let shown = Arc::new(Shown::own(server.program)?);
         let authorities = server.is_asked_by_us.then(Arc::<Authorities>::default);
         let (listener, config) =
-            (listen(address).await?, tls::config(Arc::clone(&shown), authorities.clone())?);
+            (listen(address).await?, tls::config(Arc::clone(&shown), authorities.clone(), terms)?);
         let answers = Arc::new(All { health: self, gate: Gate::new(client.clone()), others });
         let namespace = namespace.to_owned();
         tokio::spawn(async move {

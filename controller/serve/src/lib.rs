@@ -11,7 +11,8 @@
 //!                                   Secret ── watch
 //! ```
 //!
-//! bucket says how often something may be done, and places by how many at once. token signs and verifies upload tokens;
+//! settings follows what the KubeVirt object says of a program itself: TLS, its log, and the pace at which it asks the API
+//! server. bucket says how often something may be done, and places by how many at once. token signs and verifies upload tokens;
 //! mounted follows the files of mounted Secrets and ConfigMaps.
 //!
 //! **May be called** by virt-controller (`cluster`), virt-handler (`node`), virt-api (`admission`, `subresources`) and
@@ -26,7 +27,9 @@ pub mod bucket;
 pub mod certificate;
 pub mod health;
 pub mod mounted;
+pub mod pace;
 pub mod places;
 pub mod program;
+pub mod settings;
 pub mod token;
 pub mod transport;

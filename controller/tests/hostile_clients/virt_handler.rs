@@ -37,7 +37,7 @@ impl VirtHandler {
         authorities.take(&ours.pem).unwrap();
         let listener = listen(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let config = tls::config(Arc::clone(&shown), Some(Arc::clone(&authorities))).unwrap();
+        let config = tls::config(Arc::clone(&shown), Some(Arc::clone(&authorities)), Arc::default()).unwrap();
         let guests = Arc::new(Guests { open: watch::channel(0).0 });
         let (ends, ended) = watch::channel(false);
         let answers = Arc::clone(&guests);

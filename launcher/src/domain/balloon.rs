@@ -1,5 +1,5 @@
-//! The memory balloon: it reports the guest's use of its memory every ten seconds, and gives pages back that the guest has
-//! freed. Without a balloon the XML must say so, or libvirt adds its own.
+//! The memory balloon: it reports the guest's use of its memory now and then, and gives pages back that the guest has
+//! freed, as the cluster says. Without a balloon the XML must say so, or libvirt adds its own.
 
 use super::Domain;
 use super::pci_devices::PciDevice;
@@ -11,10 +11,12 @@ impl Domain<'_> {
         if !self.machine.balloon {
             return balloon.at("model", "none");
         }
+        let hardware = &self.host.hardware;
+        let period = hardware.balloon_stats_period;
         balloon
             .at("model", self.virtio())
-            .at("freePageReporting", "on")
-            .and(Element::new("stats").at("period", 10))
+            .at("freePageReporting", if hardware.free_page_reporting { "on" } else { "off" })
+            .with((period > 0).then(|| Element::new("stats").at("period", period)))
             .with(self.places.element(PciDevice::Balloon))
     }
 }

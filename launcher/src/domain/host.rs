@@ -1,5 +1,6 @@
 //! The paths and taps of a VM's parts on this host. Made by `vm::prepare`.
 
+use api::hardware::Hardware;
 use api::launcher::{Accelerator, Format, Kernel, Link};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -32,6 +33,8 @@ pub struct Host {
     pub agent: PathBuf,
     /// The socket on which QEMU serves the channel of metrics, where the VM has one.
     pub metrics: Option<PathBuf>,
+    /// What every VM here has, whatever its own spec.
+    pub hardware: Hardware,
 }
 
 /// The location of a disk's bytes.

@@ -1,20 +1,20 @@
-//! Manufacturer and chassis in the SMBIOS of the guest.
+//! System and chassis in the SMBIOS of the guest: the system as the cluster names it, the chassis as the VM does.
 
 use super::Domain;
 use super::xml::Element;
 
-/// The SMBIOS family of a VM with this API; `systemd-detect-virt` and cloud agents look for it.
-const FAMILY: &str = "KubeVirt";
-
 impl Domain<'_> {
     pub(super) fn sysinfo(&self) -> Element {
         let (firmware, chassis) = (&self.machine.firmware, &self.machine.chassis);
+        let smbios = &self.host.hardware.smbios;
         let system = [
-            ("manufacturer", Some(FAMILY)),
-            ("product", Some("None")),
+            ("manufacturer", Some(smbios.manufacturer.as_str())),
+            ("product", Some(smbios.product.as_str())),
+            ("version", smbios.version.as_deref()),
             ("serial", firmware.serial.as_deref()),
             ("uuid", Some(firmware.uuid.as_str())),
-            ("family", Some(FAMILY)),
+            ("sku", smbios.sku.as_deref()),
+            ("family", Some(smbios.family.as_str())),
         ];
         let case = [
             ("manufacturer", &chassis.manufacturer),

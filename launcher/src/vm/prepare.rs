@@ -57,6 +57,7 @@ pub fn prepare(machine: &Machine, resolved: &Resolved, root: &Root, how: How) ->
         vnc: root.socket("vnc"),
         agent: root.socket("agent"),
         metrics: machine.downward_metrics.then(|| root.socket(metrics::CHANNEL)),
+        hardware: resolved.hardware.clone(),
     };
     preparing.links();
     preparing.memory();

@@ -152,6 +152,7 @@ impl Launcher {
                 place: &place,
                 process: &process,
                 root: &root,
+                files: api::machine::Files::default(),
             })
         };
         let ready = Blocking::new("the pod", 1).run("preparing", PATIENCE, prepare).await;

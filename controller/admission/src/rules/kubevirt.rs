@@ -1,6 +1,6 @@
 //! The KubeVirt object: there is one; its settings say something; it goes only when it may.
 
-use super::{AdmissionResponse, Around, Operation, Request, unknown};
+use super::{AdmissionResponse, Around, Operation, Request, settings, unknown};
 use api::fault::{Fault, Reason};
 use api::kubevirt::served::unserved;
 use api::kubevirt::{CertConfig, Configuration, KubeVirt, REPLICAS, UninstallStrategy};
@@ -41,8 +41,10 @@ pub(super) fn judge(request: &Request, around: &Around) -> AdmissionResponse {
     }
     if let Some(said) = &object.spec.configuration {
         configuration(said, &mut faults);
+        settings::judge(said, &mut faults);
     }
     let mut warnings: Vec<String> = unserved(&request.object).iter().map(ToString::to_string).collect();
+    warnings.extend(object.spec.configuration.as_ref().map(settings::notes).unwrap_or_default());
     warnings.extend(unknown::warnings(&object));
     AdmissionResponse { faults, warnings, ..AdmissionResponse::yes() }
 }
@@ -115,7 +117,7 @@ fn configuration(said: &Configuration, faults: &mut Vec<Fault>) {
         ("cpuAllocationRatio", developer.and_then(|developer| developer.cpu_allocation_ratio)),
     ];
     for (name, number) in numbers {
-        if let Some(number) = number.filter(|&number| number < 0) {
+        if let Some(number) = number.filter(|&number| number <= 0) {
             let at = format!("{AT}.developerConfiguration.{name}");
             faults.push(Fault::new(at, Reason::Invalid, format!("must be greater than 0, not {number}")));
         }

@@ -25,6 +25,7 @@ mod passed;
 mod patch;
 mod replicaset;
 pub mod review;
+mod settings;
 mod size;
 mod sizes;
 mod template;

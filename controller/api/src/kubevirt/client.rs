@@ -22,7 +22,7 @@ object! {
 object! {
     /// Rate limit of requests to the API server.
     pub struct RateLimiter {
-        /// Token bucket that limits rate and burst of requests.
+        /// Token bucket that limits rate and burst of requests. Unset: no limit of our own.
         pub token_bucket_rate_limiter: Option<TokenBucket> = "tokenBucketRateLimiter",
     }
 }
@@ -30,9 +30,9 @@ object! {
 object! {
     /// Token bucket that limits rate and burst of requests.
     pub struct TokenBucket {
-        /// Requests per second in the long run.
+        /// Requests per second in the long run; greater than 0.
         pub qps: Option<Number> = "qps",
-        /// Number of requests that may be sent at once.
+        /// Number of requests that may be sent at once; at least 1.
         pub burst: i64 = "burst",
     }
 }
@@ -40,9 +40,11 @@ object! {
 object! {
     /// Requirements for TLS connections to the components.
     pub struct Tls {
-        /// Minimum TLS version that the servers accept.
+        /// Minimum TLS version that the servers accept: `VersionTLS12` or `VersionTLS13`. Older versions stand for
+        /// `VersionTLS12`. Default: `VersionTLS12`.
         pub min_tls_version: Option<TlsVersion> = "minTLSVersion",
-        /// Permitted cipher suites by their OpenSSL names. Not for TLS 1.3, whose suites are fixed.
+        /// Permitted cipher suites of TLS 1.2 by their IANA or OpenSSL names; only with a `minTLSVersion` below
+        /// `VersionTLS13`, whose suites are fixed. Unset: every suite with ECDHE and AES-GCM or ChaCha20.
         pub ciphers: Vec<String> = "ciphers",
     }
 }

@@ -35,10 +35,8 @@ const NO_IMAGES: &str = "the manifests name the images";
 const NO_MONITORING: &str = "no ServiceMonitor is made yet";
 const NO_LABELS: &str = "what is installed does not get these labels yet";
 const NO_PATCHES: &str = "patch the manifests before they are applied";
-const NO_LIMITS: &str = "the rate of requests cannot be set yet";
 const NO_DEVICES: &str = "devices of nodes are not passed to VMIs yet";
 const NO_LIVE_UPDATE: &str = "a change reaches a VM with its next start";
-const NO_LOGS: &str = "the verbosity of this program cannot be set yet";
 const ONLY_AMD64: &str = "only VMIs of amd64 run yet";
 const NO_TYPES: &str = "`coracle manifests --instancetypes` prints the instance types and preferences";
 const DEPRECATED: &str = "deprecated, and without effect in KubeVirt too";
@@ -67,30 +65,24 @@ pub const FIELDS: &[(&str, Served)] = &[
     ("configuration.cpuRequest", Yes),
     ("configuration.developerConfiguration.featureGates", Values(GATES)),
     ("configuration.developerConfiguration.disabledFeatureGates", Values(GATES)),
-    (
-        "configuration.developerConfiguration.pvcTolerateLessSpaceUpToPercent",
-        No("a disk may be a tenth smaller than asked for"),
-    ),
-    (
-        "configuration.developerConfiguration.minimumReservePVCBytes",
-        No("how much a disk leaves free of a volume is fixed"),
-    ),
+    ("configuration.developerConfiguration.pvcTolerateLessSpaceUpToPercent", Yes),
+    ("configuration.developerConfiguration.minimumReservePVCBytes", Yes),
     ("configuration.developerConfiguration.memoryOvercommit", Yes),
     ("configuration.developerConfiguration.nodeSelectors", Yes),
     ("configuration.developerConfiguration.useEmulation", Yes),
     ("configuration.developerConfiguration.cpuAllocationRatio", Yes),
     ("configuration.developerConfiguration.minimumClusterTSCFrequency", No(NO_MIGRATION)),
     ("configuration.developerConfiguration.diskVerification", No("the limits of a check are fixed")),
-    ("configuration.developerConfiguration.logVerbosity.virtAPI", No(NO_LOGS)),
-    ("configuration.developerConfiguration.logVerbosity.virtController", No(NO_LOGS)),
-    ("configuration.developerConfiguration.logVerbosity.virtHandler", No(NO_LOGS)),
+    ("configuration.developerConfiguration.logVerbosity.virtAPI", Yes),
+    ("configuration.developerConfiguration.logVerbosity.virtController", Yes),
+    ("configuration.developerConfiguration.logVerbosity.virtHandler", Yes),
     ("configuration.developerConfiguration.logVerbosity.virtLauncher", Yes),
     ("configuration.developerConfiguration.logVerbosity.virtOperator", No("there is no such program")),
     (
         "configuration.developerConfiguration.logVerbosity.virtSynchronizationController",
         No("there is no such program"),
     ),
-    ("configuration.developerConfiguration.logVerbosity.nodeVerbosity", No(NO_LOGS)),
+    ("configuration.developerConfiguration.logVerbosity.nodeVerbosity", Yes),
     ("configuration.developerConfiguration.clusterProfiler", No("there is no profiler yet")),
     ("configuration.emulatedMachines", Yes),
     ("configuration.imagePullPolicy", Yes),
@@ -103,7 +95,7 @@ pub const FIELDS: &[(&str, Served)] = &[
     ("configuration.ovmfPath", No("the launcher finds the firmware of its image")),
     ("configuration.selinuxLauncherType", Yes),
     ("configuration.defaultRuntimeClass", Yes),
-    ("configuration.smbios", No("VMIs have the SMBIOS of QEMU, and what their own spec says")),
+    ("configuration.smbios", Yes),
     ("configuration.architectureConfiguration.amd64.emulatedMachines", Yes),
     ("configuration.architectureConfiguration.amd64.machineType", Yes),
     (
@@ -118,20 +110,20 @@ pub const FIELDS: &[(&str, Served)] = &[
     ("configuration.additionalGuestMemoryOverheadRatio", Yes),
     ("configuration.supportContainerResources", Types(&["container-disk", "guest-console-log", "virtiofs"])),
     ("configuration.supportedGuestAgentVersions", No(DEPRECATED)),
-    ("configuration.memBalloonStatsPeriod", No("the period is 10 s")),
+    ("configuration.memBalloonStatsPeriod", Yes),
     ("configuration.permittedHostDevices", No(NO_DEVICES)),
     ("configuration.mediatedDevicesConfiguration", No(NO_DEVICES)),
     ("configuration.minCPUModel", No(DEPRECATED)),
-    ("configuration.obsoleteCPUModels", No("a node offers every model that it has")),
-    ("configuration.virtualMachineInstancesPerNode", No("the number of VMIs of a node is fixed")),
-    ("configuration.apiConfiguration", No(NO_LIMITS)),
-    ("configuration.webhookConfiguration", No(NO_LIMITS)),
-    ("configuration.controllerConfiguration", No(NO_LIMITS)),
-    ("configuration.handlerConfiguration", No(NO_LIMITS)),
-    ("configuration.tlsConfiguration", No("every server speaks TLS 1.2 and 1.3, with the ciphers of rustls")),
+    ("configuration.obsoleteCPUModels", Yes),
+    ("configuration.virtualMachineInstancesPerNode", Yes),
+    ("configuration.apiConfiguration", Yes),
+    ("configuration.webhookConfiguration", Yes),
+    ("configuration.controllerConfiguration", Yes),
+    ("configuration.handlerConfiguration", Yes),
+    ("configuration.tlsConfiguration", Yes),
     ("configuration.seccompConfiguration", Yes),
     ("configuration.vmStateStorageClass", Yes),
-    ("configuration.virtualMachineOptions.disableFreePageReporting", No("free pages are always reported")),
+    ("configuration.virtualMachineOptions.disableFreePageReporting", Yes),
     ("configuration.virtualMachineOptions.disableSerialConsoleLog", Yes),
     ("configuration.ksmConfiguration", No("the KSM of nodes stays as it is")),
     ("configuration.autoCPULimitNamespaceLabelSelector", Yes),

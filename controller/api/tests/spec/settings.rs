@@ -127,7 +127,7 @@ fn what_holds_anyway_is_not_named() {
     let told: Vec<String> = unserved(&json!({"spec": {"configuration": {
         "developerConfiguration": {"featureGates": ["HostDisk", "x".repeat(5000), ""]},
         "evictionStrategy": "Run",
-        "virtualMachineOptions": {"disableFreePageReporting": {}},
+        "network": {"permitSlirpInterface": true},
     }}}))
     .iter()
     .map(ToString::to_string)
@@ -140,10 +140,10 @@ fn what_holds_anyway_is_not_named() {
                  DeclarativeHotplugVolumes, DownwardMetrics, HostDisk, ImageVolume, RebootPolicy",
                 "x".repeat(64)
             ),
+            "spec.configuration.network.permitSlirpInterface: no effect, deprecated, and without effect in KubeVirt too"
+                .to_owned(),
             "spec.configuration.evictionStrategy: no effect, \"Run\" is not supported; supported are None, LiveMigrate, \
              LiveMigrateIfPossible, External"
-                .to_owned(),
-            "spec.configuration.virtualMachineOptions.disableFreePageReporting: no effect, free pages are always reported"
                 .to_owned(),
         ]
     );

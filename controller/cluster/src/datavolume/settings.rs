@@ -56,7 +56,7 @@ pub(super) fn apply(spec: &mut Value, fetches: bool, settings: &CDIConfigSpec) {
     }
     let Some(env) = container["env"].as_array_mut() else { return };
     if let Some(verbosity) = settings.log_verbosity {
-        env.push(json!({"name": "CORACLE_LOG", "value": crate::pod::log_level(verbosity)}));
+        env.push(json!({"name": "CORACLE_LOG", "value": kubernetes::config::program::log_level(verbosity)}));
     }
     let Some(proxy) = settings.import_proxy.as_ref().filter(|_| fetches) else { return };
     for (name, value) in [

@@ -10,6 +10,7 @@
 
 use api::meta::ObjectMeta;
 use kubernetes::config::Config;
+use kubernetes::config::program::log_level;
 use serde_json::{Value, json};
 
 const VERBOSITY: &str = "logVerbosity";
@@ -48,7 +49,7 @@ pub(super) fn environment(meta: &ObjectMeta, config: &Config) -> Vec<Value> {
     let own = meta.labels.get(VERBOSITY).and_then(|said| said.parse().ok());
     let own = own.filter(|verbosity| (0..=9).contains(verbosity));
     let debug = meta.labels.get(DEBUG).is_some_and(|debug| debug == "true");
-    let level = own.or(config.launcher_verbosity).map(super::log_level);
+    let level = own.or(config.launcher_verbosity).map(log_level);
     let level = if debug && level != Some("trace") { Some("debug") } else { level };
     if let Some(level) = level {
         say("CORACLE_LOG", level);

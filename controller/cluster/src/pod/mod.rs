@@ -189,15 +189,6 @@ fn narrow(add: &[&str]) -> Value {
     })
 }
 
-/// Verbosity is a number from 0 to 9 in the settings, and a word in our programs.
-pub(crate) fn log_level(verbosity: i64) -> &'static str {
-    match verbosity {
-        5.. => "trace",
-        3.. => "debug",
-        _ => "info",
-    }
-}
-
 fn compute(
     vmi: &VirtualMachineInstance,
     machine: &Machine,

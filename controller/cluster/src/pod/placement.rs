@@ -18,13 +18,55 @@ pub(crate) fn placement(
     let said = &vmi.spec;
     let mut spec = Map::new();
     put(&mut spec, "nodeSelector", json!(selectors(vmi, machine, config)));
-    put(&mut spec, "affinity", json!(said.affinity));
+    put(&mut spec, "affinity", affinity(said.affinity.clone(), machine, config));
     put(&mut spec, "schedulerName", json!(said.scheduler_name));
     put(&mut spec, "tolerations", json!(said.tolerations));
     put(&mut spec, "topologySpreadConstraints", json!(said.topology_spread_constraints));
     put(&mut spec, "priorityClassName", json!(said.priority_class_name));
     put(&mut spec, "runtimeClassName", json!(config.runtime_class));
     spec
+}
+
+/// What the spec says, and for a VMI with the model of its node: no node whose model the cluster calls obsolete.
+fn affinity(said: Option<Value>, machine: &Machine, config: &Config) -> Value {
+    let mut affinity = json!(said);
+    let is_of_node = machine.cpu.model == Model::HostModel && !config.use_emulation;
+    // No label has another name, and no pod that asks for one can be made.
+    let names = config.obsolete_models.iter().filter(|model| is_label_name(model));
+    let avoids: Vec<Value> = names
+        .map(|model| json!({"key": format!("host-model-cpu.node.kubevirt.io/{model}"), "operator": "DoesNotExist"}))
+        .collect();
+    if !is_of_node || avoids.is_empty() {
+        return affinity;
+    }
+    let path = ["nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms"];
+    // What has another form than an affinity stays as it is: the API server says so where the pod is made.
+    let Some(terms) = path.into_iter().try_fold(&mut affinity, within) else { return affinity };
+    if terms.is_null() || terms.as_array().is_some_and(Vec::is_empty) {
+        *terms = json!([{}]);
+    }
+    // One of the terms has to hold: each avoids those nodes.
+    for term in terms.as_array_mut().into_iter().flatten() {
+        let Some(expressions) = within(term, "matchExpressions") else { continue };
+        let said = expressions.as_array().cloned().unwrap_or_default();
+        *expressions = json!([said, avoids.clone()].concat());
+    }
+    affinity
+}
+
+/// A field of an object, which is made where there is none.
+fn within<'v>(value: &'v mut Value, field: &str) -> Option<&'v mut Value> {
+    if value.is_null() {
+        *value = json!({});
+    }
+    Some(value.as_object_mut()?.entry(field).or_insert(Value::Null))
+}
+
+/// It can be the name in a label's key.
+fn is_label_name(name: &str) -> bool {
+    let inner = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let is_end = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
+    name.len() <= 63 && name.chars().all(inner) && is_end(name.chars().next()) && is_end(name.chars().last())
 }
 
 fn selectors(vmi: &VirtualMachineInstance, machine: &Machine, config: &Config) -> BTreeMap<String, String> {

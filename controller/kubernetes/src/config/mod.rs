@@ -2,14 +2,17 @@
 
 pub mod cdi;
 pub mod imports;
+pub mod node;
 pub mod overhead;
+pub mod program;
+pub mod tls;
 
 use crate::objects::{Plain, World};
 use api::defaults::{Binding, Given};
 use api::machine::{Gates, Settings};
 use api::vmi::EvictionStrategy;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The annotation of a VMI, or of the KubeVirt object for all, with which backup programs freeze no guest.
 pub const NO_BACKUP_HOOKS: &str = "kubevirt.io/skip-backup-hooks";
@@ -48,6 +51,8 @@ pub struct Config {
     pub auto_cpu_limit: Option<Value>,
     /// What the small containers beside a launcher ask for, by their kind, where it is said.
     pub support: BTreeMap<String, Value>,
+    /// CPU models that no VMI gets by `host-model`.
+    pub obsolete_models: BTreeSet<String>,
 }
 
 /// The KubeVirt object of this installation. One in another namespace says nothing here.
@@ -130,6 +135,7 @@ impl Config {
                 .filter(|entry| entry["resources"].is_object())
                 .filter_map(|entry| Some((entry["type"].as_str()?.to_owned(), entry["resources"].clone())))
                 .collect(),
+            obsolete_models: node::obsolete_models(whole),
         }
     }
 

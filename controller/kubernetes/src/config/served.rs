@@ -2,7 +2,9 @@
 //! read, and a field that it calls without effect does not.
 
 use super::Config;
-use crate::objects::Plain;
+use super::node::NodeSettings;
+use super::program::ProgramSettings;
+use crate::objects::{Plain, Program};
 use api::crd::KINDS;
 use api::kubevirt::served::{Served, entry};
 use api::machine::Settings;
@@ -27,7 +29,7 @@ const ANYWAY: [&str; 2] = [
 ];
 
 /// Values that differ from what holds without them, where a sample of the schema does not.
-const VALUES: [(&str, &str); 8] = [
+const VALUES: [(&str, &str); 9] = [
     ("configuration.network.defaultNetworkInterface", r#""masquerade""#),
     ("configuration.network.permitBridgeInterfaceOnPodNetwork", "false"),
     ("configuration.additionalGuestMemoryOverheadRatio", r#""2""#),
@@ -39,6 +41,7 @@ const VALUES: [(&str, &str); 8] = [
     ),
     ("configuration.evictionStrategy", r#""None""#),
     ("configuration.vmRolloutStrategy", r#""Stage""#),
+    ("configuration.tlsConfiguration.minTLSVersion", r#""VersionTLS13""#),
 ];
 
 /// Every field that holds no other, with a sample of what it holds.
@@ -73,10 +76,26 @@ fn sample(schema: &Value) -> Value {
 }
 
 /// What the programs read of a KubeVirt object whose spec has `value` at `path`.
-fn read(path: &str, value: Value) -> (Config, Settings) {
+fn read(path: &str, value: Value) -> (Config, Settings, NodeSettings, Vec<ProgramSettings>) {
     let spec = path.rsplit('.').fold(value, |inner, name| json!({name: inner}));
     let object = json!({"metadata": {"name": "kubevirt"}, "spec": spec});
-    (Config::of(Some(&Plain { object: object.clone(), ..Plain::default() })), Settings::of_cluster(&object))
+    // One without the other is no rate.
+    let object = match path.rsplit_once("tokenBucketRateLimiter.") {
+        Some((before, _)) => {
+            let bucket = format!("{before}tokenBucketRateLimiter");
+            let both = json!({"qps": 7, "burst": 7});
+            json!({"spec": bucket.rsplit('.').fold(both, |inner, name| json!({name: inner}))})
+        }
+        None => object,
+    };
+    // A sample of the schema has one key, `one`: here, the name of a node.
+    let programs = Program::ALL.map(|program| ProgramSettings::of(&object, program, "one"));
+    (
+        Config::of(Some(&Plain { object: object.clone(), ..Plain::default() })),
+        Settings::of_cluster(&object),
+        NodeSettings::of(&object),
+        programs.to_vec(),
+    )
 }
 
 #[test]

@@ -8,7 +8,7 @@
 //!  kubelet begins anew: its socket is another, ours is gone ─► listen and register again
 //! ```
 //!
-//! Each device is shared: it is advertised a thousand times. One that is not healthy is advertised as such, so that who
+//! Each device is shared: it is advertised as often as VMIs may be on the node. One that is not healthy is advertised as such, so that who
 //! waits for it is told by the scheduler what is missing. A pod that was given one finds it root's; [`own`] makes the
 //! pod's own node of it the launcher's.
 
@@ -19,7 +19,9 @@ pub(crate) mod wire;
 use super::blocking::Blocking;
 use super::error::Result;
 use super::pod::Folder;
+use kubernetes::config::node::NodeSettings;
 use std::path::{Path, PathBuf};
+use tokio::sync::watch;
 
 /// A device of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,12 +40,12 @@ pub(crate) const DEVICES: [Device; 3] = [
 ];
 
 /// Offers all devices to the kubelet, for ever.
-pub(crate) async fn run(folder: &Path, findings: &Path) {
+pub(crate) async fn run(folder: &Path, findings: &Path, settings: &watch::Receiver<Option<NodeSettings>>) {
     // Each looks at its device and at the kubelet, now and then both at once.
     let blocking = Blocking::new("the node's devices", 2 * DEVICES.len());
     let offer = |device| {
         let health = health::Health { device, findings: findings.to_owned() };
-        plugin::offer(folder.to_owned(), device, health, blocking.clone())
+        plugin::offer(folder.to_owned(), device, health, blocking.clone(), settings.clone())
     };
     let [kvm, tun, vhost] = DEVICES.map(offer);
     tokio::join!(kvm, tun, vhost);

@@ -13,6 +13,7 @@ use http::uri::PathAndQuery;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use kubernetes::config::node::NodeSettings;
 use std::convert::Infallible;
 use std::future::{Ready, ready};
 use std::os::unix::fs::MetadataExt as _;
@@ -25,8 +26,6 @@ use tonic::server::{Grpc, ServerStreamingService, UnaryService};
 use tonic::{Request, Response, Status};
 use tonic_prost::ProstCodec;
 
-/// How many times a device is advertised: it is shared.
-const TIMES: usize = 1000;
 /// How often the kubelet is looked at: a new one knows nobody.
 const LOOK: Duration = Duration::from_secs(1);
 /// How often the device is looked at.
@@ -37,7 +36,13 @@ const AGAIN: [u64; 4] = [1, 2, 5, 10];
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Offers one device to whichever kubelet is there, for ever.
-pub(crate) async fn offer(folder: PathBuf, device: Device, health: Health, blocking: Blocking) {
+pub(crate) async fn offer(
+    folder: PathBuf,
+    device: Device,
+    health: Health,
+    blocking: Blocking,
+    settings: watch::Receiver<Option<NodeSettings>>,
+) {
     let (tell, trouble) = watch::channel(examine(&health, &blocking).await);
     let examined = async {
         loop {
@@ -49,7 +54,8 @@ pub(crate) async fn offer(folder: PathBuf, device: Device, health: Health, block
     let offered = async {
         let mut tries = 0;
         loop {
-            match once(&folder, device, &trouble, &mut tries, &blocking).await {
+            let told = Told { trouble: trouble.clone(), settings: settings.clone() };
+            match once(&folder, device, &told, &mut tries, &blocking).await {
                 Ok(()) => tracing::info!("the kubelet is another one; {} is offered again", device.name),
                 Err(e) => {
                     let pause = AGAIN[usize::min(tries, AGAIN.len() - 1)];
@@ -75,7 +81,7 @@ async fn examine(health: &Health, blocking: &Blocking) -> Option<String> {
 async fn once(
     folder: &Path,
     device: Device,
-    trouble: &watch::Receiver<Option<String>>,
+    told: &Told,
     tries: &mut usize,
     blocking: &Blocking,
 ) -> Result<()> {
@@ -86,7 +92,7 @@ async fn once(
     let (before, permissions) = blocking.run("making room for a socket", PATIENCE, clean).await?;
     let listener = UnixListener::bind(&own).map_err(|e| Error::io(cannot(), e))?;
     let _socket = Socket(&own);
-    let serving = serve(listener, Plugin { device, permissions, trouble: trouble.clone() });
+    let serving = serve(listener, Plugin { device, permissions, told: told.clone() });
     let registered = async {
         register(&kubelet, device).await?;
         tracing::info!("{} is offered to the kubelet", device.name);
@@ -193,7 +199,29 @@ struct Plugin {
     device: Device,
     /// What a pod may do with the device.
     permissions: &'static str,
+    told: Told,
+}
+
+/// What decides how often a device is advertised, and as what.
+#[derive(Clone)]
+struct Told {
+    /// Why it cannot be used.
     trouble: watch::Receiver<Option<String>>,
+    /// What the cluster says of nodes, as soon as that is known.
+    settings: watch::Receiver<Option<NodeSettings>>,
+}
+
+impl Told {
+    /// The devices, each time they are others.
+    async fn next(&mut self) -> Option<Devices> {
+        tokio::select! {
+            changed = self.trouble.changed() => changed.ok()?,
+            changed = self.settings.changed() => changed.ok()?,
+        }
+        let times = self.settings.borrow_and_update().as_ref().map(|settings| settings.vmis);
+        let healthy = self.trouble.borrow_and_update().is_none();
+        Some(devices(healthy, times.unwrap_or_else(|| NodeSettings::default().vmis)))
+    }
 }
 
 impl Plugin {
@@ -227,14 +255,13 @@ impl ServerStreamingService<Empty> for Plugin {
     type ResponseStream = BoxStream<'static, Result<Devices, Status>>;
     type Future = Ready<Result<Response<Self::ResponseStream>, Status>>;
 
-    /// All devices now, and again whenever their health changes.
+    /// All devices now, and again whenever their health or their number changes.
     fn call(&mut self, _: Request<Empty>) -> Self::Future {
-        let mut trouble = self.trouble.clone();
-        trouble.mark_changed();
-        let devices = futures_util::stream::unfold(trouble, |mut trouble| async move {
-            trouble.changed().await.ok()?;
-            let devices = devices(trouble.borrow_and_update().is_none());
-            Some((Ok(devices), trouble))
+        let mut told = self.told.clone();
+        told.trouble.mark_changed();
+        let devices = futures_util::stream::unfold(told, |mut told| async move {
+            let devices = told.next().await?;
+            Some((Ok(devices), told))
         });
         ready(Ok(Response::new(Box::pin(devices))))
     }
@@ -252,10 +279,11 @@ impl<Q, A, F: FnMut(Q) -> A> UnaryService<Q> for Unary<F> {
     }
 }
 
-fn devices(healthy: bool) -> Devices {
+/// One device so many times: it is shared.
+fn devices(healthy: bool, times: usize) -> Devices {
     let health = if healthy { "Healthy" } else { "Unhealthy" };
     let device = |number| wire::Device { id: format!("{number:03}"), health: health.into() };
-    Devices { devices: (0..TIMES).map(device).collect() }
+    Devices { devices: (0..times).map(device).collect() }
 }
 
 fn allocate(device: Device, permissions: &str, asked: &AllocateRequest) -> AllocateResponse {

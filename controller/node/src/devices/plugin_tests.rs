@@ -48,10 +48,12 @@ async fn a_device_is_offered_watched_given_and_offered_again() {
     let folder = tempfile::tempdir().unwrap();
     let (first, mut told) = kubelet(folder.path());
     let (tell, trouble) = watch::channel(None);
+    let (set, settings) = watch::channel(None);
+    let heard = Told { trouble, settings };
     let path = folder.path().to_owned();
     let offering = tokio::spawn(async move {
         loop {
-            drop(once(&path, TUN, &trouble, &mut 0, &Blocking::new("the test", 1)).await);
+            drop(once(&path, TUN, &heard, &mut 0, &Blocking::new("the test", 1)).await);
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     });
@@ -69,6 +71,8 @@ async fn a_device_is_offered_watched_given_and_offered_again() {
     assert_eq!(health(lists.message().await.unwrap().unwrap()), (1000, "Healthy".into()));
     tell.send(Some("it is gone".into())).unwrap();
     assert_eq!(health(lists.message().await.unwrap().unwrap()), (1000, "Unhealthy".into()));
+    set.send(Some(NodeSettings { vmis: 7, ..NodeSettings::default() })).unwrap();
+    assert_eq!(health(lists.message().await.unwrap().unwrap()), (7, "Unhealthy".into()));
 
     let asked = AllocateRequest { containers: vec![ContainerRequest { ids: vec!["007".into()] }; 2] };
     let path = PathAndQuery::from_static("/v1beta1.DevicePlugin/Allocate");

@@ -473,6 +473,9 @@ impl<C: Cluster> Keeper<C> {
             return Err(Error::failed(format!("the launcher of {} does not listen", self.name())));
         };
         let machine = self.permitted.machine(&self.vmi)?;
+        let settings = self.permitted.settings();
+        let (files, hardware) =
+            settings.map(|settings| (settings.files, settings.hardware.clone())).unwrap_or_default();
         let process = process.clone().ok_or_else(|| Error::failed(NOT_SEEN))?;
         let (vmi, place, findings) = (self.vmi.clone(), place.clone(), self.node.findings.clone());
         // The newest picture of the pod: its containers are said after the pod is.
@@ -480,11 +483,13 @@ impl<C: Cluster> Keeper<C> {
         let prepare = move || -> Result<volumes::Ready> {
             place.owns(&process)?;
             let root = process.root()?;
-            let parts = Parts { vmi: &vmi, machine: &machine, place: &place, process: &process, root: &root };
+            let (vmi, place, process, root) = (&vmi, &place, &process, &root);
+            let parts = Parts { vmi, machine: &machine, place, process, root, files };
             let mut ready = volumes::ready(&parts)?;
-            devices::own(&root)?;
-            limits::raise(&machine, &process, &pod, &place.kubelet())?;
-            ready.resolved.interfaces = network::ready(&machine, &process)?;
+            ready.resolved.hardware = hardware.clone();
+            devices::own(root)?;
+            limits::raise(&machine, process, &pod, &place.kubelet())?;
+            ready.resolved.interfaces = network::ready(&machine, process)?;
             // Without it the VMI starts some seconds later, and no worse.
             if let Err(e) = capability::give(&findings, place.layout().kvm, &place.root()?) {
                 tracing::warn!("{}", e.chain());

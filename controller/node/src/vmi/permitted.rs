@@ -23,6 +23,14 @@ impl Permitted {
         *self == Permitted::NotKnown
     }
 
+    /// The settings, as far as there are any; else nothing is begun.
+    pub(crate) fn settings(&self) -> Option<&Settings> {
+        match self {
+            Permitted::By(settings) => Some(settings),
+            Permitted::NotKnown | Permitted::Nothing(_) => None,
+        }
+    }
+
     /// The checked description of a VMI, if it is permitted. Webhooks have asked the same, where they stood.
     pub(crate) fn machine(&self, vmi: &VirtualMachineInstance) -> Result<Machine> {
         match self {

@@ -17,9 +17,11 @@ use crate::pod::Pod;
 use api::machine::Settings;
 use api::meta::ObjectMeta;
 use api_server::watch::{Seen, follow};
+use kubernetes::config::node::NodeSettings;
 use kubernetes::objects::{Home, Key, Kind, LauncherPods, Program, Which};
 use serde_json::Value;
 use serve::health::Health;
+use serve::settings::{Dials, installation};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
@@ -29,12 +31,36 @@ use tokio::task::JoinHandle;
 const WAITING: usize = 32;
 
 /// Looks after the VMIs of a node, for ever.
-pub(crate) async fn run<C: Cluster>(client: kube::Client, home: Home, node: Arc<Node<C>>, health: Health) {
+pub(crate) async fn run<C: Cluster>(
+    client: kube::Client,
+    home: Home,
+    node: Arc<Node<C>>,
+    health: Health,
+    itself: Itself,
+) {
     let (tell, seen) = mpsc::channel(WAITING);
     let follows = which(&home).into_iter().map(|which| follow(client.clone(), which, tell.clone()));
     let follows = futures_util::future::join_all(follows);
     drop(tell);
-    tokio::join!(follows, keep(seen, home, node, health));
+    tokio::join!(follows, keep(seen, home, node, health, itself));
+}
+
+/// What the KubeVirt object says of virt-handler itself, and of its node.
+pub(crate) struct Itself {
+    /// Of the program.
+    pub(crate) dials: Arc<Dials>,
+    /// Of the node.
+    pub(crate) nodes: watch::Sender<Option<NodeSettings>>,
+}
+
+impl Itself {
+    fn see(&self, namespace: &str, seen: &Seen) {
+        self.dials.see(seen);
+        if let Some(object) = installation(namespace, seen) {
+            let settings = Some(NodeSettings::of(object));
+            self.nodes.send_if_modified(|now| std::mem::replace(now, settings.clone()) != settings);
+        }
+    }
 }
 
 /// What the virt-handler of a node follows: its VMIs, their pods, and the settings.
@@ -43,10 +69,17 @@ pub(crate) fn which(home: &Home) -> Vec<Which> {
 }
 
 /// One keeper per VMI, as it is seen.
-async fn keep<C: Cluster>(mut seen: mpsc::Receiver<Seen>, home: Home, node: Arc<Node<C>>, health: Health) {
+async fn keep<C: Cluster>(
+    mut seen: mpsc::Receiver<Seen>,
+    home: Home,
+    node: Arc<Node<C>>,
+    health: Health,
+    itself: Itself,
+) {
     let mut keepers = Keepers { node, running: BTreeMap::new() };
     let mut vmis = NodeVmis::at(home);
     while let Some(seen) = seen.recv().await {
+        itself.see(&vmis.home.namespace, &seen);
         let uids = vmis.see(seen);
         if vmis.listed.len() == FOLLOWED.len() {
             health.is_ready();

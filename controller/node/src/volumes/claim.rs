@@ -1,7 +1,7 @@
 //! A claim's file system and the disk in it: `disk.img`, made sparse where it is missing, grown where the claim grew.
 //!
 //! ```text
-//!  missing    capacity, less what the file system keeps for itself     sparse; refused where less than 90 % of it fits
+//!  missing    capacity, less what the file system keeps for itself     sparse; refused where too little of it fits (`Files`)
 //!  smaller    the claim grew: as large as it may be now                a guest sees it at its next start
 //!  larger     left alone
 //! ```
@@ -18,6 +18,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::pod::Folder;
 use crate::pod::beneath::{Access, Held, LAUNCHER, give};
+use api::machine::Files;
 use api::vmi::ClaimInfo;
 use rustix::fs::{FlockOperation, SeekFrom, flock, seek};
 use rustix::io::Errno;
@@ -27,10 +28,6 @@ use std::os::unix::fs::MetadataExt as _;
 
 /// The disk in a claim.
 pub const DISK: &str = "disk.img";
-/// Bytes that are left to the file system where a disk is made to fill it.
-const RESERVE: u64 = 128 << 10;
-/// How much smaller than asked a disk may be, in percent.
-const TOLERATED: u64 = 10;
 /// What a file system is taken to keep for itself where the cluster does not say, in percent.
 const OVERHEAD: f64 = 0.06;
 /// How often a name may turn out to be another file's.
@@ -48,11 +45,13 @@ pub struct ClaimedDisk {
     overhead: f64,
     /// It is there and stays as it is.
     readonly: bool,
+    /// How one is made.
+    files: Files,
 }
 
 impl ClaimedDisk {
     /// By what the cluster knows of the claim.
-    pub fn of(claim: &str, info: Option<&ClaimInfo>, readonly: bool) -> ClaimedDisk {
+    pub fn of(claim: &str, info: Option<&ClaimInfo>, readonly: bool, files: Files) -> ClaimedDisk {
         let bytes = |list: &std::collections::BTreeMap<String, api::quantity::Quantity>| {
             list.get("storage").and_then(api::quantity::Quantity::bytes)
         };
@@ -66,6 +65,7 @@ impl ClaimedDisk {
             capacity: info.and_then(of),
             overhead: overhead.filter(|part| (0.0..1.0).contains(part)).unwrap_or(OVERHEAD),
             readonly,
+            files,
         }
     }
 
@@ -106,14 +106,14 @@ pub fn ready(folder: &Folder, wish: &ClaimedDisk) -> Result<(Held, Option<String
 }
 
 /// Makes the file of a hostDisk ready. `create` is the size of one that may be made.
-pub fn host_disk(folder: &Folder, file: &str, create: Option<u64>) -> Result<Held> {
+pub fn host_disk(folder: &Folder, file: &str, create: Option<u64>, files: Files) -> Result<Held> {
     match (folder.held(file), create) {
         (Ok(held), _) => {
             is_launchers(&held.open(Access::Write)?, folder, file)?;
             Ok(held)
         }
         (Err(e), Some(bytes)) if e.kind() == ErrorKind::NotFound => {
-            let (size, _) = fitting(folder, file, bytes)?;
+            let (size, _) = fitting(folder, file, bytes, files)?;
             sized(folder, file, size)
         }
         (Err(e), _) => Err(e),
@@ -125,21 +125,22 @@ fn make(folder: &Folder, wish: &ClaimedDisk) -> Result<(Held, Option<String>)> {
         let what = format!("the claim {} has no disk.img, and how large it is, is not known yet", wish.claim);
         return Err(Error::new(ErrorKind::NotFound, what));
     };
-    let (size, note) = fitting(folder, &wish.claim, capacity)?;
+    let (size, note) = fitting(folder, &wish.claim, capacity, wish.files)?;
     Ok((sized(folder, DISK, size)?, note))
 }
 
 /// As much of `wanted` as there is room for, where that is nearly all of it.
-fn fitting(folder: &Folder, name: &str, wanted: u64) -> Result<(u64, Option<String>)> {
-    let room = folder.room()?.saturating_sub(RESERVE);
+fn fitting(folder: &Folder, name: &str, wanted: u64, files: Files) -> Result<(u64, Option<String>)> {
+    let Files { tolerated, reserve } = files;
+    let room = folder.room()?.saturating_sub(reserve);
     if room >= wanted {
         return Ok((wanted, None));
     }
-    let least = wanted - wanted / 100 * TOLERATED;
+    let least = wanted - wanted / 100 * tolerated.min(100);
     if room < least {
         let what = format!(
             "there is no room for the disk of {name}: {wanted} bytes are asked for and {room} are free, which is less even \
-             after a tolerance of {TOLERATED} %"
+             after a tolerance of {tolerated} %"
         );
         return Err(Error::new(ErrorKind::NoSpace, what));
     }

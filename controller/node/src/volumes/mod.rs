@@ -32,7 +32,7 @@ use super::pod::beneath::{Access, Held};
 use super::pod::{Folder, Layout, PodFolder, Process, mounts};
 use api::launcher::{Accelerator, Format, Kernel, Resolved, Source};
 use api::machine::volume::{Named, Text};
-use api::machine::{CloudInit, Credential, Disk, Machine, Volume};
+use api::machine::{CloudInit, Credential, Disk, Files, Machine, Volume};
 use api::vmi::{ClaimInfo, VirtualMachineInstance};
 use kubernetes::launcher;
 use rustix::fs::FileType;
@@ -50,6 +50,8 @@ pub struct Parts<'a> {
     pub process: &'a Process,
     /// … and the root that it sees.
     pub root: &'a Folder,
+    /// How disks that are files are made.
+    pub files: Files,
 }
 
 /// What was found and made.
@@ -135,7 +137,7 @@ impl Parts<'_> {
                 let file = path.rsplit('/').next().filter(|file| !file.is_empty());
                 let file = file
                     .ok_or_else(|| Error::refused(format!("{path} of the volume '{name}' names no file")))?;
-                let held = claim::host_disk(&self.mounted(mount)?.alone()?, file, *create)?;
+                let held = claim::host_disk(&self.mounted(mount)?.alone()?, file, *create, self.files)?;
                 self.raw(&held, name, Access::Write, (mount, file), false)?
             }
             Volume::ConfigMap { optional, .. } | Volume::Secret { optional, .. } => {
@@ -179,7 +181,7 @@ impl Parts<'_> {
         let mount = self.mount(volume)?;
         let folder = self.mounted(mount)?.alone()?;
         self.is_no_host_disk(&folder, claim)?;
-        let wish = claim::ClaimedDisk::of(claim, self.claim_info(volume), readonly);
+        let wish = claim::ClaimedDisk::of(claim, self.claim_info(volume), readonly, self.files);
         let (held, note) = claim::ready(&folder, &wish)?;
         notes.extend(note.map(|note| ("ToleratedSmallPV", note)));
         let access = if readonly { Access::Read } else { Access::Write };

@@ -91,7 +91,8 @@ impl Pod {
         let machine = Machine::handed(&vmi).unwrap();
         let place = PodFolder::new(&Pods::played(self.compute.place.path()), self.layout.clone());
         let (process, root) = (self.compute.process(), self.compute.root());
-        ready(&Parts { vmi: &vmi, machine: &machine, place: &place, process: &process, root: &root })
+        let files = api::machine::Files::default();
+        ready(&Parts { vmi: &vmi, machine: &machine, place: &place, process: &process, root: &root, files })
     }
 
     fn volume(&self, volume: &Value) -> PathBuf {

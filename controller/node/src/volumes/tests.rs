@@ -16,6 +16,7 @@ const MOUNT: &str = "/mnt/data";
 struct Pod {
     place: tempfile::TempDir,
     layout: Layout,
+    files: Files,
 }
 
 impl Pod {
@@ -38,7 +39,7 @@ impl Pod {
             state: None,
             kvm: false,
         };
-        Pod { place, layout }
+        Pod { place, layout, files: Files::default() }
     }
 
     fn data(&self) -> PathBuf {
@@ -70,7 +71,14 @@ impl Pod {
         let root = Folder::open(self.place.path()).unwrap();
         let place = PodFolder::new(&Pods::played(self.place.path()), self.layout.clone());
         let process = Process::of(std::process::id()).unwrap();
-        ready(&Parts { vmi, machine: &machine, place: &place, root: &root, process: &process })
+        ready(&Parts {
+            vmi,
+            machine: &machine,
+            place: &place,
+            root: &root,
+            process: &process,
+            files: self.files,
+        })
     }
 
     /// With a further volume, which is a disk, too.
@@ -393,4 +401,18 @@ fn a_disk_that_its_guest_calls_something_else_stays_raw() {
     let grown = fs::read(&disk).unwrap();
     assert!(grown.len() > header.len() && grown.starts_with(&header));
     assert!(grown[header.len()..].iter().all(|byte| *byte == 0));
+}
+
+#[test]
+fn how_much_smaller_a_disk_may_be_and_what_is_left_free_are_settings() {
+    let huge = json!({"capacity": {"storage": "4Ei"}});
+    let mut pod = Pod::new();
+    let said = pod.ready(&claim(), &huge).unwrap_err();
+    assert!(said.chain().contains("after a tolerance of 10 %"), "{}", said.chain());
+    pod.files.reserve = u64::MAX;
+    let said = pod.ready(&claim(), &huge).unwrap_err();
+    assert!(said.chain().contains(" 0 are free"), "{}", said.chain());
+    pod.files = Files { tolerated: 100, reserve: 0 };
+    let ready = pod.ready(&claim(), &huge).unwrap();
+    assert!(ready.notes.iter().any(|(_, note)| note.contains("which is tolerated")), "{:?}", ready.notes);
 }

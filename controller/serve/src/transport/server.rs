@@ -8,6 +8,7 @@ use super::keepalive;
 use super::missed::Missed;
 use super::room::Room;
 use super::streams::Exit;
+use super::tls::Offer;
 use super::{Answers, Asked, Limits, Peer};
 use api_server::error::{Error, Result};
 use api_server::metrics::{Is, Page};
@@ -16,7 +17,6 @@ use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use rustls::ServerConfig;
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
@@ -163,12 +163,11 @@ impl Transport {
     pub async fn serve<A: Answers>(
         &self,
         listener: TcpListener,
-        tls: Arc<ServerConfig>,
+        tls: Arc<Offer>,
         answers: Arc<A>,
         mut ends: watch::Receiver<bool>,
     ) {
         let (leave, left) = watch::channel(false);
-        let acceptor = TlsAcceptor::from(tls);
         let linger = self.limits.linger;
         let end = async {
             // An error means that nobody is left who could ask: that is the end too.
@@ -202,7 +201,7 @@ impl Transport {
                     peer,
                     left: left.clone(),
                 };
-                let (acceptor, answers) = (acceptor.clone(), Arc::clone(&answers));
+                let (acceptor, answers) = (TlsAcceptor::from(tls.now()), Arc::clone(&answers));
                 tokio::spawn(connection.run(stream, acceptor, answers));
             }
         };

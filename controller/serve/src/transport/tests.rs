@@ -93,7 +93,7 @@ impl Running {
         let (ends, ended) = watch::channel(false);
         let (server, answers) = (Arc::clone(&transport), Arc::new(answers));
         let all = Arc::clone(&answers);
-        let config = tls::config(Arc::new(shown), None).unwrap();
+        let config = tls::config(Arc::new(shown), None, Arc::default()).unwrap();
         tokio::spawn(async move { server.serve(listener, config, all, ended).await });
         Running { transport, answers, address, trusts, _ends: ends }
     }
@@ -543,7 +543,7 @@ async fn with_large_answers(limits: Limits) -> Running {
     let address = listener.local_addr().unwrap();
     let transport = Arc::new(Transport::new(limits));
     let (ends, ended) = watch::channel(false);
-    let config = tls::config(Arc::new(shown), None).unwrap();
+    let config = tls::config(Arc::new(shown), None, Arc::default()).unwrap();
     let running = Arc::clone(&transport);
     tokio::spawn(async move { running.serve(listener, config, Arc::new(Large), ended).await });
     Running { transport, answers: Arc::default(), address, trusts, _ends: ends }

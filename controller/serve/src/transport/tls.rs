@@ -9,15 +9,17 @@ use api_server::error::{Error, ErrorKind, Result};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
+use kubernetes::config::tls::Wanted;
 use kubernetes::objects::Certificate;
 use rustls::client::{ResolvesClientCert, Resumption};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
-use rustls::{ClientConfig, ServerConfig, SignatureScheme};
+use rustls::version::{TLS12, TLS13};
+use rustls::{ClientConfig, ServerConfig, SignatureScheme, SupportedCipherSuite, SupportedProtocolVersion};
 use serde_json::Value;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// The certificate that is shown now; none at first.
 #[derive(Debug, Default)]
@@ -109,15 +111,77 @@ fn certified(chain: &[u8], key: &[u8]) -> Result<CertifiedKey> {
         .map_err(|e| Error::setup("the secret's certificate and key do not fit", e))
 }
 
-/// How TLS is spoken: 1.2 and 1.3, HTTP/2 where the client can. With authorities, clients are asked for a certificate.
-pub fn config(shown: Arc<Shown>, clients: Option<Arc<Authorities>>) -> Result<Arc<ServerConfig>> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
+/// What the cluster asks of TLS.
+#[derive(Debug, Default)]
+pub struct Terms(RwLock<Wanted>);
+
+impl Terms {
+    /// What holds for connections that begin from now on.
+    pub fn set(&self, wanted: Wanted) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = wanted;
+    }
+
+    /// What holds now.
+    pub fn now(&self) -> Wanted {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// How a server speaks TLS: every connection as the terms are when it begins.
+#[derive(Debug)]
+pub struct Offer {
+    shown: Arc<Shown>,
+    clients: Option<Arc<Authorities>>,
+    terms: Arc<Terms>,
+    made: Mutex<(Wanted, Arc<ServerConfig>)>,
+}
+
+impl Offer {
+    /// For a connection that begins now.
+    pub(super) fn now(&self) -> Arc<ServerConfig> {
+        let wanted = self.terms.now();
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        if made.0 != wanted {
+            match made_for(&wanted, &self.shown, self.clients.as_ref()) {
+                Ok(config) => made.1 = config,
+                Err(error) => tracing::warn!("TLS is spoken as before: {}", error.chain()),
+            }
+            made.0 = wanted;
+        }
+        Arc::clone(&made.1)
+    }
+}
+
+/// How TLS is spoken: 1.2 and 1.3 as far as the terms permit, HTTP/2 where the client can. With authorities, clients are
+/// asked for a certificate.
+pub fn config(shown: Arc<Shown>, clients: Option<Arc<Authorities>>, terms: Arc<Terms>) -> Result<Arc<Offer>> {
+    let wanted = terms.now();
+    let config = made_for(&wanted, &shown, clients.as_ref())?;
+    Ok(Arc::new(Offer { shown, clients, terms, made: Mutex::new((wanted, config)) }))
+}
+
+fn made_for(
+    wanted: &Wanted,
+    shown: &Arc<Shown>,
+    clients: Option<&Arc<Authorities>>,
+) -> Result<Arc<ServerConfig>> {
+    let mut provider = rustls::crypto::ring::default_provider();
+    let is_12 = |suite: &SupportedCipherSuite| suite.tls13().is_none();
+    if let Some(names) = &wanted.suites {
+        let is_named =
+            |suite: &SupportedCipherSuite| suite.suite().as_str().is_some_and(|name| names.contains(&name));
+        provider.cipher_suites.retain(|suite| !is_12(suite) || is_named(suite));
+    }
+    let speaks_12 = !wanted.only_13 && provider.cipher_suites.iter().any(is_12);
+    let versions: &[&SupportedProtocolVersion] = if speaks_12 { &[&TLS13, &TLS12] } else { &[&TLS13] };
+    let builder = ServerConfig::builder_with_provider(Arc::new(provider))
+        .with_protocol_versions(versions)
         .map_err(|e| Error::setup("TLS cannot be set up", e))?;
+    let shown = Arc::clone(shown);
     let mut config = match clients {
         None => builder.with_no_client_auth().with_cert_resolver(shown),
         Some(authorities) => {
+            let authorities = Arc::clone(authorities);
             let mut config = builder.with_client_cert_verifier(authorities).with_cert_resolver(shown);
             config.session_storage = Arc::new(NoServerSessionStorage {});
             config.send_tls13_tickets = 0;
@@ -148,8 +212,80 @@ pub fn client_config(shown: Arc<Shown>, authorities: &Authorities) -> Result<Arc
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::certificate;
     use super::*;
+    use kubernetes::config::tls::SUITES;
+    use rustls::pki_types::ServerName;
+    use rustls::{ClientConnection, ProtocolVersion, RootCertStore, ServerConnection};
     use serde_json::json;
+
+    /// What a client that can these versions and this server agree on; nothing, where they do not.
+    fn agreed(
+        offer: &Offer,
+        trusts: &Arc<RootCertStore>,
+        versions: &[&'static SupportedProtocolVersion],
+    ) -> Option<(ProtocolVersion, &'static str)> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider).with_protocol_versions(versions).unwrap();
+        let config = config.with_root_certificates(Arc::clone(trusts)).with_no_client_auth();
+        let name = ServerName::try_from("virt-api").unwrap();
+        let mut client = ClientConnection::new(Arc::new(config), name).unwrap();
+        let mut server = ServerConnection::new(offer.now()).unwrap();
+        for _ in 0..8 {
+            let (mut there, mut back) = (Vec::new(), Vec::new());
+            while client.wants_write() {
+                client.write_tls(&mut there).unwrap();
+            }
+            let mut there = there.as_slice();
+            while !there.is_empty() {
+                server.read_tls(&mut there).unwrap();
+            }
+            server.process_new_packets().ok()?;
+            while server.wants_write() {
+                server.write_tls(&mut back).unwrap();
+            }
+            let mut back = back.as_slice();
+            while !back.is_empty() {
+                client.read_tls(&mut back).unwrap();
+            }
+            client.process_new_packets().ok()?;
+        }
+        let suite = server.negotiated_cipher_suite()?.suite().as_str()?;
+        (!server.is_handshaking()).then_some((server.protocol_version()?, suite))
+    }
+
+    #[test]
+    fn a_connection_keeps_to_what_the_cluster_asks_when_it_begins() {
+        let (shown, trusts) = certificate().unwrap();
+        let terms = Arc::<Terms>::default();
+        let offer = config(Arc::new(shown), None, Arc::clone(&terms)).unwrap();
+        let version = |versions| agreed(&offer, &trusts, versions).map(|(version, _)| version);
+        let (old, new) = (&[&TLS12][..], &[&TLS13][..]);
+        assert_eq!(version(old), Some(ProtocolVersion::TLSv1_2));
+        assert_eq!(version(new), Some(ProtocolVersion::TLSv1_3));
+        terms.set(Wanted { only_13: true, suites: None });
+        assert_eq!((version(old), version(new)), (None, Some(ProtocolVersion::TLSv1_3)));
+        for (name, _) in SUITES.into_iter().filter(|(name, _)| name.contains("ECDSA")) {
+            terms.set(Wanted { only_13: false, suites: Some(vec![name]) });
+            assert_eq!(agreed(&offer, &trusts, old), Some((ProtocolVersion::TLSv1_2, name)));
+            assert_eq!(version(new), Some(ProtocolVersion::TLSv1_3), "its suites are fixed");
+        }
+        terms.set(Wanted { only_13: false, suites: Some(Vec::new()) });
+        assert_eq!((version(old), version(new)), (None, Some(ProtocolVersion::TLSv1_3)));
+        terms.set(Wanted::default());
+        assert_eq!(version(old), Some(ProtocolVersion::TLSv1_2));
+    }
+
+    #[test]
+    fn the_table_of_suites_is_that_of_the_provider() {
+        let provider = rustls::crypto::ring::default_provider();
+        let old = provider.cipher_suites.iter().filter(|suite| suite.tls13().is_none());
+        let mut old: Vec<_> = old.filter_map(|suite| suite.suite().as_str()).collect();
+        let mut table = SUITES.map(|(name, _)| name);
+        old.sort_unstable();
+        table.sort_unstable();
+        assert_eq!(old, table);
+    }
 
     fn secret(key_of_another: bool) -> Value {
         let key = rcgen::KeyPair::generate().unwrap();

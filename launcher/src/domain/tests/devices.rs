@@ -194,6 +194,59 @@ fn sysinfo_and_metadata() {
     device("sysinfo", &some, |domain, _| Ok([domain.metadata(), domain.sysinfo()]));
 }
 
+/// An element of a VM where the cluster says this of hardware.
+fn where_hardware_is(
+    change: impl FnOnce(&mut api::hardware::Hardware),
+    part: impl FnOnce(&Domain<'_>) -> Element,
+) -> String {
+    let fixture = Fixture::bare().on(|host| change(&mut host.hardware));
+    let domain = Domain::of(&fixture.machine, &fixture.host).unwrap();
+    part(&domain).write().unwrap()
+}
+
+#[test]
+fn the_cluster_names_the_system_of_the_smbios() {
+    let xml = where_hardware_is(
+        |hardware| {
+            hardware.smbios = api::hardware::Smbios {
+                manufacturer: "Acme".into(),
+                product: "Cloud <9>".into(),
+                version: Some("9".into()),
+                sku: Some("s-1".into()),
+                family: "Fast".into(),
+            };
+        },
+        |domain| domain.sysinfo(),
+    );
+    for (name, text) in [
+        ("manufacturer", "Acme"),
+        ("product", "Cloud &lt;9"),
+        ("version", "9"),
+        ("sku", "s-1"),
+        ("family", "Fast"),
+    ] {
+        assert!(
+            xml.contains(&format!("name=\"{name}\">{text}"))
+                || xml.contains(&format!("name='{name}'>{text}")),
+            "{xml}"
+        );
+    }
+    assert!(!xml.contains("chassis"), "that is the VM's own: {xml}");
+}
+
+#[test]
+fn the_cluster_says_what_a_balloon_tells() {
+    let balloon = |period: u32, reports: bool| {
+        let change = |hardware: &mut api::hardware::Hardware| {
+            (hardware.balloon_stats_period, hardware.free_page_reporting) = (period, reports);
+        };
+        where_hardware_is(change, |domain| domain.balloon()).replace('\'', "\"")
+    };
+    let (often, never) = (balloon(3, true), balloon(0, false));
+    assert!(often.contains("period=\"3\"") && often.contains("freePageReporting=\"on\""), "{often}");
+    assert!(!never.contains("stats") && never.contains("freePageReporting=\"off\""), "{never}");
+}
+
 #[test]
 fn controllers() {
     let mut full = bare(|machine| {

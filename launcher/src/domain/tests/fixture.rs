@@ -131,6 +131,7 @@ impl Fixture {
             vnc: "/vm/vnc".into(),
             agent: "/vm/agent".into(),
             metrics: None,
+            hardware: api::hardware::Hardware::default(),
         };
         Fixture { machine, host }
     }

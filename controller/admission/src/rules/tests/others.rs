@@ -72,6 +72,70 @@ fn settings_say_something() {
             "spec.configuration.developerConfiguration.memoryOvercommit must be greater than 0, not -1",
         ),
         (
+            json!({"configuration": {"developerConfiguration": {"cpuAllocationRatio": 0}}}),
+            "spec.configuration.developerConfiguration.cpuAllocationRatio must be greater than 0, not 0",
+        ),
+        (
+            json!({"configuration": {"developerConfiguration": {"pvcTolerateLessSpaceUpToPercent": 101}}}),
+            "spec.configuration.developerConfiguration.pvcTolerateLessSpaceUpToPercent must be from 0 to 100, not 101",
+        ),
+        (json!({"configuration": {"smbios": {"family": "a"}, "memBalloonStatsPeriod": 0}}), ""),
+        (
+            json!({"configuration": {"smbios": {"family": "a\u{0}"}}}),
+            "spec.configuration.smbios.family must not contain control characters",
+        ),
+        (
+            json!({"configuration": {"memBalloonStatsPeriod": 4_294_967_295_u32}}),
+            "spec.configuration.memBalloonStatsPeriod must be no more than 2147483647",
+        ),
+        (
+            json!({"configuration": {"virtualMachineInstancesPerNode": 0}}),
+            "spec.configuration.virtualMachineInstancesPerNode must be greater than 0, not 0",
+        ),
+        (json!({"configuration": {"tlsConfiguration": {"minTLSVersion": "VersionTLS13"}}}), ""),
+        (
+            json!({"configuration": {"tlsConfiguration": {"minTLSVersion": "VersionTLS14"}}}),
+            "spec.configuration.tlsConfiguration.minTLSVersion is set with an unrecognized option: VersionTLS14 \
+             (VersionTLS10, VersionTLS11, VersionTLS12 or VersionTLS13)",
+        ),
+        (
+            json!({"configuration": {"tlsConfiguration": {
+                "minTLSVersion": "VersionTLS12", "ciphers": ["TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"],
+            }}}),
+            "",
+        ),
+        (
+            json!({"configuration": {"tlsConfiguration": {
+                "minTLSVersion": "VersionTLS13", "ciphers": ["ECDHE-RSA-AES128-GCM-SHA256"],
+            }}}),
+            "You cannot specify ciphers when spec.configuration.tlsConfiguration.minTLSVersion is empty or VersionTLS13",
+        ),
+        (
+            json!({"configuration": {"tlsConfiguration": {
+                "minTLSVersion": "VersionTLS12", "ciphers": ["ECDHE-RSA-AES128-GCM-SHA256", "strong!"],
+            }}}),
+            "strong! is not a valid cipher",
+        ),
+        (
+            json!({"configuration": {"tlsConfiguration": {
+                "minTLSVersion": "VersionTLS12", "ciphers": ["TLS_RSA_WITH_AES_128_CBC_SHA"],
+            }}}),
+            "none of the ciphers is supported by the servers, which support those with ECDHE and AES-GCM or \
+             ChaCha20-Poly1305",
+        ),
+        (
+            json!({"configuration": {"webhookConfiguration": {"restClient": {"rateLimiter": {
+                "tokenBucketRateLimiter": {"qps": 0, "burst": 1},
+            }}}}}),
+            "spec.configuration.webhookConfiguration.restClient.rateLimiter.tokenBucketRateLimiter.qps must be greater than 0",
+        ),
+        (
+            json!({"configuration": {"handlerConfiguration": {"restClient": {"rateLimiter": {
+                "tokenBucketRateLimiter": {"qps": 0.5, "burst": 0},
+            }}}}}),
+            "spec.configuration.handlerConfiguration.restClient.rateLimiter.tokenBucketRateLimiter.burst must be at least 1",
+        ),
+        (
             json!({"certificateRotateStrategy": {"selfSigned": {"ca": {"duration": "48h"}, "server": {"duration": "72h"}}}}),
             "spec.certificateRotateStrategy.selfSigned.server.duration must be no longer than \
              spec.certificateRotateStrategy.selfSigned.ca.duration",
@@ -123,6 +187,31 @@ fn a_setting_without_effect_is_warned_of() {
             object(json!({"configuration": {"evictionStrategy": strategy, "cpuModel": "host-model"}}));
         assert_eq!(ask(MADE, &create(served), &around()), AdmissionResponse::yes(), "{strategy}");
     }
+}
+
+#[test]
+fn ciphers_that_are_not_spoken_are_told() {
+    let tls = json!({"minTLSVersion": "VersionTLS11", "ciphers": [
+        "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "TLS_RSA_WITH_AES_128_CBC_SHA", "TLS_AES_128_GCM_SHA256",
+    ]});
+    let object = json!({
+        "metadata": {"namespace": "kubevirt", "name": "kubevirt"}, "spec": {"configuration": {"tlsConfiguration": tls}},
+    });
+    let answer = ask(MADE, &create(object), &around());
+    assert_eq!(answer.faults, []);
+    let at = "spec.configuration.tlsConfiguration";
+    assert_eq!(
+        answer.warnings,
+        [
+            format!("{at}.ciphers[1]: no effect, the servers do not speak it"),
+            format!("{at}.ciphers[2]: no effect, it is a suite of TLS 1.3, which are always spoken"),
+            format!(
+                "{at}.ciphers: the certificates of the servers have ECDSA keys, and no cipher for them is here: only TLS \
+                 1.3 is spoken"
+            ),
+            format!("{at}.minTLSVersion: the servers speak TLS 1.2 and above all the same"),
+        ]
+    );
 }
 
 #[test]

@@ -32,7 +32,8 @@ mod volume;
 
 pub use cpu::topology;
 pub use memory::guest_memory;
-pub use settings::{Gates, OPEN_BY_DEFAULT, Settings, Site};
+pub use settings::{Files, Gates, OPEN_BY_DEFAULT, Settings, Site};
+pub use text::not_plain;
 
 use super::{Arch, Chipset, Machine, refused};
 use crate::fault::{Fault, Reason};

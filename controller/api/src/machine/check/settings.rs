@@ -9,6 +9,7 @@
 //! There is no other way to one, and no default: whoever judges says where. In a cluster without a KubeVirt object nobody
 //! has settings, and nothing is made. A feature that a site does not have yet is refused there by its name ([`Site`]).
 
+use crate::hardware::Hardware;
 use crate::wire::Path;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -49,6 +50,40 @@ pub struct Settings {
     pub memory_above_limit: bool,
     /// Where the VMI is to run.
     pub site: Site,
+    /// What every VMI has, whatever its own spec.
+    pub hardware: Hardware,
+    /// How virt-handler makes disks that are files.
+    pub files: Files,
+}
+
+/// How virt-handler makes the file of a disk on a volume that has none yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Files {
+    /// How much smaller than asked for a disk may be, in percent.
+    pub tolerated: u64,
+    /// Bytes of the volume that are left free.
+    pub reserve: u64,
+}
+
+impl Default for Files {
+    fn default() -> Self {
+        Files { tolerated: 10, reserve: 128 << 10 }
+    }
+}
+
+impl Files {
+    /// What a KubeVirt object says.
+    fn of_cluster(object: &Value) -> Files {
+        let said = &object["spec"]["configuration"]["developerConfiguration"];
+        let default = Files::default();
+        Files {
+            tolerated: said["pvcTolerateLessSpaceUpToPercent"]
+                .as_u64()
+                .filter(|&percent| percent <= 100)
+                .unwrap_or(default.tolerated),
+            reserve: said["minimumReservePVCBytes"].as_u64().unwrap_or(default.reserve),
+        }
+    }
 }
 
 /// Feature gates that are open.
@@ -95,6 +130,8 @@ impl Settings {
             bridge_on_pod_network: true,
             memory_above_limit: true,
             site: Site::Laptop,
+            hardware: Hardware::default(),
+            files: Files::default(),
         }
     }
 
@@ -120,6 +157,8 @@ impl Settings {
             bridge_on_pod_network: bridge.as_bool().unwrap_or(true),
             memory_above_limit: said["vmRolloutStrategy"] != "Stage",
             site: Site::Cluster,
+            hardware: Hardware::of_cluster(object),
+            files: Files::of_cluster(object),
         }
     }
 
@@ -181,6 +220,22 @@ mod tests {
         let nothing = Settings::of_cluster(&Value::Null);
         assert!(nothing.permits_type("q35") && !nothing.permits_type("pc") && !nothing.gate("HostDisk"));
         assert!(nothing.bridge_on_pod_network);
+    }
+
+    #[test]
+    fn how_disks_that_are_files_are_made_is_a_setting() {
+        let files = |developer: Value| {
+            Settings::of_cluster(&json!({"spec": {"configuration": {"developerConfiguration": developer}}}))
+                .files
+        };
+        let said = json!({"pvcTolerateLessSpaceUpToPercent": 0, "minimumReservePVCBytes": 0});
+        assert_eq!(files(said), Files { tolerated: 0, reserve: 0 });
+        assert_eq!(
+            files(json!({"pvcTolerateLessSpaceUpToPercent": 101})),
+            Files::default(),
+            "no part of a disk"
+        );
+        assert_eq!(files(json!({"minimumReservePVCBytes": -1})), Files::default());
     }
 
     #[test]

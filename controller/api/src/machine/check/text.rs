@@ -64,7 +64,7 @@ pub(super) fn is_port_name(text: &str) -> bool {
 }
 
 /// Why a text cannot stand in a domain's XML or in the SMBIOS.
-pub(super) fn not_plain(text: &str) -> Option<&'static str> {
+pub fn not_plain(text: &str) -> Option<&'static str> {
     let odd = |c: char| c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}');
     if text.chars().any(odd) {
         Some("must not contain control characters")

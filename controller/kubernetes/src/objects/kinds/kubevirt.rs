@@ -18,6 +18,8 @@ pub(crate) const ABOUT: About = About {
     api: Use { follows: &[Selector::ALL], ..Use::NONE },
     // virt-handler looks itself at what is permitted, whether or not a webhook was asked before.
     handler: Use { follows: &[Selector::HOME], ..Use::NONE },
+    // How TLS is spoken.
+    proxy: Use { follows: &[Selector::HOME], ..Use::NONE },
     // Settings count for VMIs that are started from now on; and StorageProfiles are written while there are any.
     touches: |world, key| {
         let waiting = world.marked(&Mark::Waiting).filter(|key| key.kind == Kind::VirtualMachineInstance);

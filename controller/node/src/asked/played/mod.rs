@@ -54,7 +54,7 @@ impl Scene {
             _ends: ends,
         };
         let shown = scene.shown(HANDLER, ExtendedKeyUsagePurpose::ServerAuth);
-        let config = tls::config(shown, Some(scene.authorities())).unwrap();
+        let config = tls::config(shown, Some(scene.authorities()), Arc::default()).unwrap();
         let answers = Arc::new(ForVirtApi::new(launchers, "kubevirt"));
         tokio::spawn(async move {
             Transport::new(Limits::of_program()).serve(listener, config, answers, ended).await;

@@ -76,7 +76,7 @@ impl Running {
         let listener = listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await.unwrap();
         let address = listener.local_addr().unwrap();
         let authorities = Arc::<Authorities>::default();
-        let config = tls::config(Arc::new(shown), Some(Arc::clone(&authorities))).unwrap();
+        let config = tls::config(Arc::new(shown), Some(Arc::clone(&authorities)), Arc::default()).unwrap();
         let (ends, ended) = watch::channel(false);
         tokio::spawn(async move {
             Transport::new(Limits::of_program()).serve(listener, config, Arc::new(Doors), ended).await;

@@ -90,7 +90,7 @@ async fn begin(streams: usize) -> Running {
     let transport = Arc::new(Transport::new(limits));
     let (ends, ended) = watch::channel(false);
     let (tell, told) = mpsc::unbounded_channel();
-    let config = tls::config(Arc::new(shown), None).unwrap();
+    let config = tls::config(Arc::new(shown), None, Arc::default()).unwrap();
     let server = Arc::clone(&transport);
     let serving =
         tokio::spawn(async move { server.serve(listener, config, Arc::new(Echo(tell)), ended).await });

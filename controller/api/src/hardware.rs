@@ -1,0 +1,120 @@
+//! What the KubeVirt object says of the hardware of every VMI. virt-handler hands it to the launcher beside the VMI
+//! ([`Resolved`](crate::launcher::Resolved)); on a person's own computer what holds without it is used.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Seconds between two reports of a guest about its memory, unless something else is said.
+const PERIOD: u32 = 10;
+/// The longest text of the SMBIOS, in bytes: firmware has a limited room for its tables.
+pub const LONGEST: usize = 1024;
+
+/// What every VMI has, whatever its own spec.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Hardware {
+    /// The system in the SMBIOS.
+    pub smbios: Smbios,
+    /// Seconds between two reports of a guest about its memory; 0: it makes none.
+    pub balloon_stats_period: u32,
+    /// Guests tell which pages of their memory they have freed, and the node has them back.
+    pub free_page_reporting: bool,
+}
+
+/// The system in the SMBIOS, beside what a VMI says of itself (UUID, serial number and chassis).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[allow(missing_docs)]
+pub struct Smbios {
+    pub manufacturer: String,
+    pub product: String,
+    pub version: Option<String>,
+    pub sku: Option<String>,
+    pub family: String,
+}
+
+impl Default for Smbios {
+    /// `systemd-detect-virt` and cloud agents look for the family.
+    fn default() -> Self {
+        let kubevirt = || "KubeVirt".to_owned();
+        Smbios {
+            manufacturer: kubevirt(),
+            product: "None".into(),
+            version: None,
+            sku: None,
+            family: kubevirt(),
+        }
+    }
+}
+
+impl Default for Hardware {
+    fn default() -> Self {
+        Hardware { smbios: Smbios::default(), balloon_stats_period: PERIOD, free_page_reporting: true }
+    }
+}
+
+impl Hardware {
+    /// What a KubeVirt object says. What no guest can be given is left out: virt-api refuses it at its writing.
+    pub fn of_cluster(object: &Value) -> Hardware {
+        let said = &object["spec"]["configuration"];
+        let smbios = &said["smbios"];
+        let text = |name: &str| {
+            let text = smbios[name].as_str().filter(|text| !text.is_empty() && not_in_smbios(text).is_none());
+            text.map(str::to_owned)
+        };
+        let default = Hardware::default();
+        let period = said["memBalloonStatsPeriod"].as_u64().and_then(|period| u32::try_from(period).ok());
+        Hardware {
+            smbios: Smbios {
+                manufacturer: text("manufacturer").unwrap_or(default.smbios.manufacturer),
+                product: text("product").unwrap_or(default.smbios.product),
+                version: text("version"),
+                sku: text("sku"),
+                family: text("family").unwrap_or(default.smbios.family),
+            },
+            balloon_stats_period: period.filter(|&period| period <= MOST).unwrap_or(PERIOD),
+            free_page_reporting: said["virtualMachineOptions"]["disableFreePageReporting"].is_null(),
+        }
+    }
+}
+
+/// The longest period that libvirt takes.
+pub const MOST: u32 = i32::MAX as u32;
+
+/// Why a text cannot stand in the SMBIOS.
+pub fn not_in_smbios(text: &str) -> Option<&'static str> {
+    if text.len() > LONGEST {
+        return Some("must be no more than 1024 bytes");
+    }
+    crate::machine::not_plain(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_the_cluster_says_of_hardware_is_taken_field_by_field() {
+        assert_eq!(Hardware::of_cluster(&json!({})), Hardware::default());
+        let said = Hardware::of_cluster(&json!({"spec": {"configuration": {
+            "smbios": {"manufacturer": "Acme", "product": "", "version": "1", "sku": "a\u{1}", "family": "x".repeat(1025)},
+            "memBalloonStatsPeriod": 0,
+            "virtualMachineOptions": {"disableFreePageReporting": {}},
+        }}}));
+        assert_eq!(
+            said.smbios,
+            Smbios { manufacturer: "Acme".into(), version: Some("1".into()), ..Smbios::default() }
+        );
+        assert_eq!((said.balloon_stats_period, said.free_page_reporting), (0, false));
+        let far = json!({"spec": {"configuration": {"memBalloonStatsPeriod": 4_294_967_295_u32}}});
+        assert_eq!(Hardware::of_cluster(&far).balloon_stats_period, 10, "libvirt would refuse it");
+    }
+
+    #[test]
+    fn a_virt_handler_that_says_nothing_of_hardware_means_what_holds_anyway() {
+        let resolved: crate::launcher::Resolved =
+            serde_json::from_value(json!({"accelerator": "kvm"})).unwrap();
+        assert_eq!(resolved.hardware, Hardware::default());
+    }
+}

@@ -1,0 +1,58 @@
+//! What the KubeVirt object says of nodes: what virt-handler offers of its own.
+
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// How many VMIs a node takes unless something else is said: more than a kubelet takes pods.
+const VMIS: usize = 1000;
+
+/// What is said of every node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeSettings {
+    /// How many VMIs may be on it: how often its devices are offered.
+    pub vmis: usize,
+    /// CPU models that it does not offer, whatever its processor can.
+    pub obsolete_models: BTreeSet<String>,
+}
+
+impl Default for NodeSettings {
+    fn default() -> Self {
+        NodeSettings { vmis: VMIS, obsolete_models: BTreeSet::new() }
+    }
+}
+
+impl NodeSettings {
+    /// What a KubeVirt object says. The kubelet is told of no more devices than [`VMIS`]: each is an entry of a list.
+    pub fn of(object: &Value) -> NodeSettings {
+        let said = &object["spec"]["configuration"];
+        let vmis = said["virtualMachineInstancesPerNode"].as_u64().filter(|&vmis| vmis > 0);
+        NodeSettings {
+            vmis: vmis.and_then(|vmis| usize::try_from(vmis).ok()).map_or(VMIS, |vmis| vmis.min(VMIS)),
+            obsolete_models: obsolete_models(object),
+        }
+    }
+}
+
+/// The CPU models that no node offers.
+pub(super) fn obsolete_models(object: &Value) -> BTreeSet<String> {
+    let said = object["spec"]["configuration"]["obsoleteCPUModels"].as_object();
+    let set = said.into_iter().flatten().filter(|(_, is)| **is == true);
+    set.map(|(model, _)| model.clone()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_node_takes_as_many_vmis_as_is_said_and_leaves_models_out() {
+        let of = |said: Value| NodeSettings::of(&json!({"spec": {"configuration": said}}));
+        assert_eq!(of(json!({})), NodeSettings::default());
+        assert_eq!(of(json!({"virtualMachineInstancesPerNode": 0})).vmis, VMIS);
+        assert_eq!(of(json!({"virtualMachineInstancesPerNode": u64::MAX})).vmis, VMIS);
+        assert_eq!(of(json!({"virtualMachineInstancesPerNode": 7})).vmis, 7);
+        let models = of(json!({"obsoleteCPUModels": {"Penryn": true, "Haswell": false}})).obsolete_models;
+        assert_eq!(models, ["Penryn".to_owned()].into());
+    }
+}

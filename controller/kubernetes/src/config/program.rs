@@ -1,0 +1,127 @@
+//! What the KubeVirt object says of our programs themselves: how they speak TLS, how much they log, how often they ask the
+//! API server. Each program follows it while it runs (package `serve`).
+
+use super::tls::Wanted;
+use crate::objects::Program;
+use serde_json::Value;
+
+/// The most that a rate may be: more is no limit.
+const MOST: f64 = 1e6;
+
+/// What is said of one program.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ProgramSettings {
+    /// How its servers speak TLS.
+    pub tls: Wanted,
+    /// How much it logs, from 0 to 10; its own way where nothing is said.
+    pub verbosity: Option<i64>,
+    /// How often it asks the API server; nothing: as often as it has to.
+    pub rate: Option<Rate>,
+    /// How often it asks on behalf of its webhooks.
+    pub webhook_rate: Option<Rate>,
+}
+
+/// So many requests at once, and so many each second in the long run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub struct Rate {
+    pub burst: u32,
+    pub qps: f64,
+}
+
+impl ProgramSettings {
+    /// What a KubeVirt object says of a program, on the node of this name.
+    pub fn of(object: &Value, program: Program, node: &str) -> ProgramSettings {
+        let said = &object["spec"]["configuration"];
+        let logs = &said["developerConfiguration"]["logVerbosity"];
+        let rate = |component: &str| Rate::of(&said[component]["restClient"]["rateLimiter"]);
+        let (verbosity, rate, webhook_rate) = match program {
+            Program::Api => (&logs["virtAPI"], rate("apiConfiguration"), rate("webhookConfiguration")),
+            Program::Controller => (&logs["virtController"], rate("controllerConfiguration"), None),
+            Program::Handler => {
+                let own = &logs["nodeVerbosity"][node];
+                let is_set = own.as_i64().is_some_and(|own| own > 0);
+                (if is_set { own } else { &logs["virtHandler"] }, rate("handlerConfiguration"), None)
+            }
+            // Of CDI, which has settings of its own.
+            Program::Proxy => (&Value::Null, None, None),
+        };
+        ProgramSettings { tls: Wanted::of(object), verbosity: verbosity.as_i64(), rate, webhook_rate }
+    }
+}
+
+impl Rate {
+    /// A rate that lets nothing through is no rate; virt-api refuses one.
+    fn of(limiter: &Value) -> Option<Rate> {
+        let said = &limiter["tokenBucketRateLimiter"];
+        let qps = said["qps"].as_f64().filter(|qps| *qps > 0.0)?;
+        let burst = said["burst"].as_u64().filter(|&burst| burst > 0)?;
+        Some(Rate { burst: u32::try_from(burst).unwrap_or(u32::MAX), qps: qps.min(MOST) })
+    }
+}
+
+/// Verbosity is a number from 0 to 10 in the settings, and a word in our programs.
+pub fn log_level(verbosity: i64) -> &'static str {
+    match verbosity {
+        5.. => "trace",
+        3.. => "debug",
+        _ => "info",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn of(said: Value, program: Program, node: &str) -> ProgramSettings {
+        ProgramSettings::of(&json!({"spec": {"configuration": said}}), program, node)
+    }
+
+    #[test]
+    fn each_program_logs_as_much_as_is_said_of_it() {
+        let said = json!({"developerConfiguration": {"logVerbosity": {
+            "virtAPI": 1, "virtController": 3, "virtHandler": 4, "nodeVerbosity": {"a": 9, "b": 0},
+        }}});
+        let verbosity = |program, node| of(said.clone(), program, node).verbosity;
+        assert_eq!(verbosity(Program::Api, ""), Some(1));
+        assert_eq!(verbosity(Program::Controller, ""), Some(3));
+        assert_eq!(verbosity(Program::Handler, "a"), Some(9), "the node's own");
+        assert_eq!(verbosity(Program::Handler, "b"), Some(4), "0 says nothing");
+        assert_eq!(verbosity(Program::Handler, "c"), Some(4));
+        assert_eq!(verbosity(Program::Proxy, "a"), None);
+        assert_eq!(ProgramSettings::of(&Value::Null, Program::Handler, "a"), ProgramSettings::default());
+    }
+
+    #[test]
+    fn a_rate_that_lets_nothing_through_is_none() {
+        let bucket = |qps: Value, burst: Value| {
+            let said = json!({"restClient": {"rateLimiter": {"tokenBucketRateLimiter": {"qps": qps, "burst": burst}}}});
+            of(json!({"controllerConfiguration": said}), Program::Controller, "").rate
+        };
+        assert_eq!(bucket(json!(2.5), json!(7)), Some(Rate { burst: 7, qps: 2.5 }));
+        for (qps, burst) in
+            [(json!(0), json!(7)), (json!(-1), json!(7)), (json!(1), json!(0)), (json!("1"), json!(1))]
+        {
+            assert_eq!(bucket(qps, burst), None);
+        }
+        assert_eq!(bucket(json!(1e300), json!(u64::MAX)), Some(Rate { burst: u32::MAX, qps: MOST }));
+    }
+
+    #[test]
+    fn webhooks_have_a_rate_of_their_own() {
+        let rate = |qps: u32| json!({"restClient": {"rateLimiter": {"tokenBucketRateLimiter": {"qps": qps, "burst": 1}}}});
+        let said = json!({
+            "apiConfiguration": rate(1), "webhookConfiguration": rate(2),
+            "controllerConfiguration": rate(3), "handlerConfiguration": rate(4),
+        });
+        let rates = |program| {
+            let settings = of(said.clone(), program, "");
+            [settings.rate, settings.webhook_rate].map(|rate| rate.map(|rate| rate.qps))
+        };
+        assert_eq!(rates(Program::Api), [Some(1.0), Some(2.0)]);
+        assert_eq!(rates(Program::Controller), [Some(3.0), None]);
+        assert_eq!(rates(Program::Handler), [Some(4.0), None]);
+        assert_eq!(rates(Program::Proxy), [None, None]);
+    }
+}

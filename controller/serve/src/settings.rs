@@ -1,0 +1,134 @@
+//! What a program follows of the KubeVirt object about itself, while it runs: TLS of its servers, the words of its log, the
+//! pace of its clients.
+//!
+//! ```text
+//!  Seen ─► installation ─► ProgramSettings ─┬─► Terms   every connection that begins from now on
+//!                                           ├─► the log
+//!                                           └─► Pace    every request from now on
+//! ```
+//!
+//! A program that sees the object anyway calls [`Dials::see`]; any other [`Dials::follow`]. Where there is no object, or none
+//! any more, all is as if nothing were said.
+
+use super::pace::Pace;
+use super::program;
+use super::transport::tls::Terms;
+use api_server::watch::{Seen, follow};
+use kubernetes::config::program::ProgramSettings;
+use kubernetes::objects::{Home, Kind, Program};
+use serde_json::Value;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::mpsc;
+
+/// What of a program can be changed while it runs.
+#[derive(Debug)]
+pub struct Dials {
+    program: Program,
+    home: Home,
+    now: Mutex<ProgramSettings>,
+    /// How its servers speak TLS.
+    pub terms: Arc<Terms>,
+    /// How often it asks the API server.
+    pub pace: Arc<Pace>,
+    /// How often it asks on behalf of its webhooks.
+    pub webhooks: Arc<Pace>,
+}
+
+impl Dials {
+    /// Of a program that runs there; the node is virt-handler's alone.
+    pub fn new(program: Program, home: Home) -> Arc<Dials> {
+        Arc::new(Dials {
+            program,
+            home,
+            now: Mutex::default(),
+            terms: Arc::default(),
+            pace: Arc::default(),
+            webhooks: Arc::default(),
+        })
+    }
+
+    /// Takes what is seen, where it is about the KubeVirt object of the installation.
+    pub fn see(&self, seen: &Seen) {
+        if let Some(object) = installation(&self.home.namespace, seen) {
+            self.take(ProgramSettings::of(object, self.program, &self.home.node));
+        }
+    }
+
+    /// Follows the KubeVirt object, for ever.
+    pub async fn follow(&self, client: kube::Client) {
+        let (to, mut seen) = mpsc::channel(4);
+        let follows = Kind::KubeVirt.followed_by(self.program, &self.home);
+        let follows = follows.into_iter().map(|which| follow(client.clone(), which, to.clone()));
+        let follows = futures_util::future::join_all(follows);
+        drop(to);
+        tokio::join!(follows, async {
+            while let Some(seen) = seen.recv().await {
+                self.see(&seen);
+            }
+        });
+    }
+
+    fn take(&self, settings: ProgramSettings) {
+        let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+        if *now == settings {
+            return;
+        }
+        tracing::info!("the KubeVirt object says from now on: {settings:?}");
+        self.terms.set(settings.tls.clone());
+        self.pace.set(settings.rate);
+        self.webhooks.set(settings.webhook_rate);
+        if now.verbosity != settings.verbosity {
+            program::log(settings.verbosity);
+        }
+        *now = settings;
+    }
+}
+
+/// The KubeVirt object of this namespace, where what is seen tells of it; null, where it tells that there is none.
+pub fn installation<'s>(namespace: &str, seen: &'s Seen) -> Option<&'s Value> {
+    let is_ours = |object: &Value| object["metadata"]["namespace"] == namespace;
+    match seen {
+        Seen::Listed(Kind::KubeVirt, objects) => {
+            Some(objects.iter().find(|object| is_ours(object)).unwrap_or(&Value::Null))
+        }
+        Seen::Changed(Kind::KubeVirt, object) => Some(object).filter(|object| is_ours(object)),
+        Seen::Gone(key, _) => {
+            (key.kind == Kind::KubeVirt && key.namespace == namespace).then_some(&Value::Null)
+        }
+        Seen::Listed(..) | Seen::Changed(..) | Seen::Only(..) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kubernetes::config::tls::Wanted;
+    use kubernetes::objects::Key;
+    use serde_json::json;
+
+    fn object(namespace: &str, version: &str) -> Value {
+        json!({
+            "metadata": {"namespace": namespace, "name": "kubevirt"},
+            "spec": {"configuration": {"tlsConfiguration": {"minTLSVersion": version}}},
+        })
+    }
+
+    #[test]
+    fn a_program_takes_what_its_own_installation_says() {
+        let dials = Dials::new(Program::Api, Home { namespace: "kubevirt".into(), ..Home::default() });
+        let only_13 = || dials.terms.now() == Wanted { only_13: true, suites: None };
+        dials.see(&Seen::Changed(Kind::KubeVirt, object("other", "VersionTLS13")));
+        assert!(!only_13(), "another namespace says nothing here");
+        let both = vec![object("other", "VersionTLS12"), object("kubevirt", "VersionTLS13")];
+        dials.see(&Seen::Listed(Kind::KubeVirt, both));
+        assert!(only_13());
+        dials.see(&Seen::Listed(Kind::Pod, Vec::new()));
+        dials.see(&Seen::Gone(Key::new(Kind::KubeVirt, "other", "kubevirt"), "u".into()));
+        assert!(only_13());
+        dials.see(&Seen::Gone(Key::new(Kind::KubeVirt, "kubevirt", "kubevirt"), "u".into()));
+        assert!(!only_13(), "nobody says anything any more");
+        dials.see(&Seen::Changed(Kind::KubeVirt, object("kubevirt", "VersionTLS13")));
+        dials.see(&Seen::Listed(Kind::KubeVirt, Vec::new()));
+        assert!(!only_13());
+    }
+}
