@@ -24,7 +24,7 @@ object! {
     pub struct Architecture {
         /// Directory of the EFI firmware (OVMF) in the launcher image.
         pub ovmf_path: Option<String> = "ovmfPath",
-        /// Permitted QEMU machine types; `*` matches any text. Default on amd64: `q35*` and `pc-q35*`.
+        /// Permitted QEMU machine types, as VMs write them; `*` matches any text. Default on amd64: `q35*` and `pc-q35*`.
         pub emulated_machines: Vec<String> = "emulatedMachines",
         /// QEMU machine type of VMs that set none. Default on amd64: `q35`.
         pub machine_type: Option<String> = "machineType",

@@ -10,6 +10,7 @@
 //! documentation says. What belongs to placement (selectors, affinities, tolerations, probes) is not here; nor is what
 //! only the host knows (paths, taps): that is [`crate::launcher::Resolved`].
 
+pub mod boards;
 mod check;
 pub mod cpu;
 pub mod devices;
@@ -48,7 +49,7 @@ pub struct Machine {
     pub subdomain: Option<String>,
     /// The processor family of the guest.
     pub arch: Arch,
-    /// The machine type as libvirt knows it: `q35`, `pc-q35-7.2`, `pc-i440fx-7.2`, …
+    /// The machine type as libvirt knows it: `q35`, `pc-q35-7.2`, `pc-i440fx-7.2`, …; never by the name of a distribution.
     pub machine_type: String,
     /// Which of the two PC boards that type is.
     pub chipset: Chipset,

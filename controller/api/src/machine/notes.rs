@@ -1,5 +1,6 @@
 //! What is accepted and may surprise: warnings for who writes a spec, in a cluster and on a person's own computer.
 
+use crate::machine::boards::of_distribution;
 use crate::machine::guest_memory;
 use crate::vmi::Spec;
 use crate::wire::Path;
@@ -13,6 +14,16 @@ pub fn notes(spec: &Spec, at: &Path) -> Vec<(Path, String)> {
             let at = domain_at.child("devices").child("disks").index(i).child("cdrom").child("readonly");
             notes.push((at, "false has no effect: a CD-ROM drive only reads".to_owned()));
         }
+    }
+    if let Some(name) = spec.domain.machine.as_ref().map(|machine| machine.r#type.as_str())
+        && let Some(own) = of_distribution(name)
+    {
+        // What a person wrote is not said again at length.
+        let name: String = name.chars().take(64).collect();
+        let note = format!(
+            "{name} is a machine type of another distribution; the guest has {own}, which is nearest to it"
+        );
+        notes.push((domain_at.child("machine").child("type"), note));
     }
     let limit = spec.domain.resources.as_ref().and_then(|resources| resources.limits.get("memory"));
     if let (Some(limit), Some((field, guest))) = (limit, guest_memory(&spec.domain))
@@ -47,6 +58,19 @@ mod tests {
         );
         assert_eq!(told(&disks(&json!(true))), [""; 0]);
         assert_eq!(told(&disks(&Value::Null)), [""; 0]);
+    }
+
+    #[test]
+    fn a_machine_type_of_a_distribution_is_noted() {
+        let machine = |name: &str| told(&json!({"machine": {"type": name}}));
+        assert_eq!(
+            machine("pc-q35-rhel8.6.0"),
+            [
+                "spec.domain.machine.type: pc-q35-rhel8.6.0 is a machine type of another distribution; the guest has \
+                 pc-q35-6.2, which is nearest to it"
+            ]
+        );
+        assert_eq!(machine("pc-q35-7.2"), [""; 0]);
     }
 
     #[test]

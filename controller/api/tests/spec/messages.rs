@@ -240,6 +240,25 @@ fn what_upstream_accepts_is_accepted() {
 }
 
 #[test]
+fn a_machine_type_of_a_distribution_runs_as_that_of_qemu_where_it_is_permitted() {
+    let with = |name: &str, settings: &Value| {
+        let mut object = base();
+        set(&mut object, "spec.domain.machine.type", json!(name));
+        let settings = Settings::of_cluster(&json!({"spec": {"configuration": settings}}));
+        check(&object, &settings)
+            .map(|machine| (machine.machine_type, machine.chipset))
+            .map_err(|faults| faults.len())
+    };
+    let q35 = |name: &str| Ok((name.to_owned(), api::machine::Chipset::Q35));
+    assert_eq!(with("pc-q35-rhel9.4.0", &json!({})), q35("pc-q35-7.2"));
+    let narrow = json!({"emulatedMachines": ["q35"]});
+    assert_eq!(with("pc-q35-rhel9.4.0", &narrow), Err(1), "it is not permitted");
+    let old = json!({"emulatedMachines": ["pc-i440fx-rhel*"]});
+    let i440fx = Ok(("pc-i440fx-2.12".to_owned(), api::machine::Chipset::I440fx));
+    assert_eq!(with("pc-i440fx-rhel7.6.0", &old), i440fx);
+}
+
+#[test]
 fn a_drive_without_a_disc_is_a_disk_of_the_vmi() {
     let mut object = base();
     set(&mut object, "spec.domain.devices.disks[3]", json!({"name": "drive", "cdrom": {"bus": "scsi"}}));

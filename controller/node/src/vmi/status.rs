@@ -15,6 +15,7 @@ use super::interfaces::interfaces;
 use crate::bounds;
 use crate::now::Now;
 use api::launcher::{AGENT_OFFLINE, GuestInfo, Life, State};
+use api::machine::boards::of_distribution;
 use api::vmi::{
     Condition, ConditionType, GuestOsInfo, InterfaceStatus, MachineType, MemoryStatus, Phase,
     PhaseTransition, Status, VirtualMachineInstance, VolumeStatus,
@@ -241,10 +242,12 @@ fn guest(new: &mut Status, state: &State, story: &Story<'_>) {
 fn hardware(new: &mut Status, vmi: &VirtualMachineInstance) {
     let domain = &vmi.spec.domain;
     if new.machine.is_none() && domain.machine.is_some() {
+        // What a distribution calls otherwise, QEMU has by its own name.
+        let resolved = |name: &String| of_distribution(name).unwrap_or_else(|| name.clone());
         new.machine = domain
             .machine
             .as_ref()
-            .map(|machine| MachineType { r#type: machine.r#type.clone(), ..MachineType::default() });
+            .map(|machine| MachineType { r#type: resolved(&machine.r#type), ..MachineType::default() });
     }
     if let (None, Ok(bytes)) =
         (&new.memory, api::machine::Machine::handed(vmi).map(|machine| machine.memory.guest))

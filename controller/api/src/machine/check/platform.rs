@@ -1,5 +1,6 @@
 //! The board: its type, switches, clock, case, and the threads that work for its disks.
 
+use super::super::boards;
 use super::super::cpu::{Apic, Offset};
 use super::super::{Chassis, Clock, Features, Hyperv, IoThreads, Reboot, Timer};
 use super::hyperv::{self, on};
@@ -22,7 +23,7 @@ pub(super) fn machine_type(machine: Option<&vmi::MachineType>, at: &Path, check:
         let allowed = check.settings.machine_types.join(" ");
         check.invalid(&at, format!("{at} is not supported: {name} (allowed values: [{allowed}])"));
     }
-    name.to_owned()
+    boards::of_distribution(name).unwrap_or_else(|| name.to_owned())
 }
 
 pub(super) fn features(

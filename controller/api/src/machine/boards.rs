@@ -1,0 +1,125 @@
+//! Machine types by the names of distributions (`pc-q35-rhel9.4.0`, `pc-i440fx-jammy`), which QEMU as it is published does
+//! not have. A VMI that carries one gets the machine type of QEMU that the distribution made it from, or the newest that
+//! the launcher's image has.
+
+/// The version of QEMU in the launcher's image. A later image must not raise it for VMIs that are there: a guest that finds
+/// other hardware may want to be activated again.
+const NEWEST: (u8, u8) = (7, 2);
+/// The oldest version whose machine types are not deprecated, for each of the boards.
+const OLDEST: [(&str, (u8, u8)); 2] = [("pc-q35-", (2, 4)), ("pc-i440fx-", (2, 0))];
+
+/// By the version of Red Hat Enterprise Linux, in order: the version of QEMU that its machine types are made from.
+const RED_HAT: [((u32, u32), (u8, u8)); 18] = [
+    ((7, 0), (1, 5)),
+    ((7, 1), (2, 1)),
+    ((7, 2), (2, 3)),
+    ((7, 3), (2, 6)),
+    ((7, 4), (2, 9)),
+    ((7, 5), (2, 10)),
+    ((7, 6), (2, 12)),
+    ((8, 0), (3, 1)),
+    ((8, 1), (4, 1)),
+    ((8, 2), (4, 2)),
+    ((8, 3), (5, 1)),
+    ((8, 4), (5, 2)),
+    ((8, 5), (6, 0)),
+    ((8, 6), (6, 2)),
+    ((9, 0), (6, 2)),
+    ((9, 2), (7, 2)),
+    ((9, 4), (8, 2)),
+    ((9, 6), (9, 1)),
+];
+
+/// By the name of a release of Ubuntu.
+const UBUNTU: [(&str, (u8, u8)); 23] = [
+    ("trusty", (2, 0)),
+    ("utopic", (2, 1)),
+    ("vivid", (2, 2)),
+    ("wily", (2, 3)),
+    ("xenial", (2, 5)),
+    ("yakkety", (2, 6)),
+    ("zesty", (2, 8)),
+    ("artful", (2, 10)),
+    ("bionic", (2, 11)),
+    ("cosmic", (2, 12)),
+    ("disco", (3, 1)),
+    ("eoan", (4, 0)),
+    ("focal", (4, 2)),
+    ("groovy", (5, 0)),
+    ("hirsute", (5, 2)),
+    ("impish", (6, 0)),
+    ("jammy", (6, 2)),
+    ("kinetic", (7, 0)),
+    ("lunar", (7, 2)),
+    ("mantic", (8, 0)),
+    ("noble", (8, 2)),
+    ("oracular", (9, 0)),
+    ("plucky", (9, 2)),
+];
+
+/// The machine type of QEMU for one that a distribution named; nothing for any other name.
+pub fn of_distribution(name: &str) -> Option<String> {
+    let (board, oldest) = OLDEST.into_iter().find(|(board, _)| name.starts_with(board))?;
+    let rest = &name[board.len()..];
+    let made_from = match rest.strip_prefix("rhel") {
+        Some(version) => red_hat(version)?,
+        // `focal-hpb` and `jammy-maxcpus` are those releases with a limit raised.
+        None => {
+            let release = rest.split('-').next()?;
+            UBUNTU.into_iter().find(|(name, _)| *name == release)?.1
+        }
+    };
+    let (major, minor) = made_from.clamp(oldest, NEWEST);
+    Some(format!("{board}{major}.{minor}"))
+}
+
+/// What the machine types of a version are made from: those of the one before it in the table, where it has none.
+fn red_hat(version: &str) -> Option<(u8, u8)> {
+    let mut parts = version.split('.');
+    let mut number = || parts.next()?.parse::<u32>().ok();
+    let wanted = (number()?, number()?);
+    if parts.any(|part| part.parse::<u32>().is_err()) {
+        return None;
+    }
+    RED_HAT.into_iter().rev().find(|(version, _)| *version <= wanted).map(|(_, made_from)| made_from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_distributions_become_those_of_qemu() {
+        for (name, expected) in [
+            ("pc-q35-rhel9.4.0", Some("pc-q35-7.2")),
+            ("pc-q35-rhel10.0.0", Some("pc-q35-7.2")),
+            ("pc-q35-rhel9.0.0", Some("pc-q35-6.2")),
+            ("pc-q35-rhel8.6.0", Some("pc-q35-6.2")),
+            ("pc-q35-rhel8.9.0", Some("pc-q35-6.2")),
+            ("pc-q35-rhel7.6.0", Some("pc-q35-2.12")),
+            ("pc-q35-rhel7.0.0", Some("pc-q35-2.4")),
+            ("pc-i440fx-rhel7.0.0", Some("pc-i440fx-2.0")),
+            ("pc-i440fx-rhel7.6.0", Some("pc-i440fx-2.12")),
+            ("pc-q35-jammy", Some("pc-q35-6.2")),
+            ("pc-i440fx-focal-hpb", Some("pc-i440fx-4.2")),
+            ("pc-q35-noble-v2", Some("pc-q35-7.2")),
+            ("pc-q35-rhel6.6.0", None),
+            ("pc-q35-rhel", None),
+            ("pc-q35-rhel9.x", None),
+            ("pc-q35-rhel9.4.x", None),
+            ("pc-q35-7.2", None),
+            ("pc-q35-9.2", None),
+            ("pc-q35-", None),
+            ("pc-q35-breezy", None),
+            ("q35", None),
+            ("rhel9.4.0", None),
+        ] {
+            assert_eq!(of_distribution(name).as_deref(), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_table_is_in_order() {
+        assert!(RED_HAT.is_sorted() && RED_HAT.windows(2).all(|two| two[0].1 <= two[1].1));
+    }
+}
