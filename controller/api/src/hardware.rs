@@ -1,8 +1,10 @@
 //! What the KubeVirt object says of the hardware of every VMI. virt-handler hands it to the launcher beside the VMI
 //! ([`Resolved`](crate::launcher::Resolved)); on a person's own computer what holds without it is used.
 
+use crate::machine::is_clean;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::path::PathBuf;
 
 /// Seconds between two reports of a guest about its memory, unless something else is said.
 const PERIOD: u32 = 10;
@@ -19,6 +21,8 @@ pub struct Hardware {
     pub balloon_stats_period: u32,
     /// Guests tell which pages of their memory they have freed, and the node has them back.
     pub free_page_reporting: bool,
+    /// The folder with the EFI firmware in the launcher's image; the launcher finds it, where none is named.
+    pub ovmf_path: Option<PathBuf>,
 }
 
 /// The system in the SMBIOS, beside what a VMI says of itself (UUID, serial number and chassis).
@@ -49,7 +53,12 @@ impl Default for Smbios {
 
 impl Default for Hardware {
     fn default() -> Self {
-        Hardware { smbios: Smbios::default(), balloon_stats_period: PERIOD, free_page_reporting: true }
+        Hardware {
+            smbios: Smbios::default(),
+            balloon_stats_period: PERIOD,
+            free_page_reporting: true,
+            ovmf_path: None,
+        }
     }
 }
 
@@ -74,12 +83,22 @@ impl Hardware {
             },
             balloon_stats_period: period.filter(|&period| period <= MOST).unwrap_or(PERIOD),
             free_page_reporting: said["virtualMachineOptions"]["disableFreePageReporting"].is_null(),
+            ovmf_path: [&said["architectureConfiguration"]["amd64"]["ovmfPath"], &said["ovmfPath"]]
+                .into_iter()
+                .filter_map(Value::as_str)
+                .find(|path| is_folder(path))
+                .map(PathBuf::from),
         }
     }
 }
 
 /// The longest period that libvirt takes.
 pub const MOST: u32 = i32::MAX as u32;
+
+/// A path that may be that of a folder with firmware.
+pub fn is_folder(path: &str) -> bool {
+    path.len() <= LONGEST && is_clean(path)
+}
 
 /// Why a text cannot stand in the SMBIOS.
 pub fn not_in_smbios(text: &str) -> Option<&'static str> {
@@ -107,6 +126,14 @@ mod tests {
             Smbios { manufacturer: "Acme".into(), version: Some("1".into()), ..Smbios::default() }
         );
         assert_eq!((said.balloon_stats_period, said.free_page_reporting), (0, false));
+        let path = |said: Value| Hardware::of_cluster(&json!({"spec": {"configuration": said}})).ovmf_path;
+        let own = |path: &str| json!({"amd64": {"ovmfPath": path}});
+        assert_eq!(
+            path(json!({"ovmfPath": "/a", "architectureConfiguration": own("/b")})),
+            Some("/b".into())
+        );
+        assert_eq!(path(json!({"ovmfPath": "/a", "architectureConfiguration": own("")})), Some("/a".into()));
+        assert_eq!(path(json!({"ovmfPath": "/a/../b"})), None);
         let far = json!({"spec": {"configuration": {"memBalloonStatsPeriod": 4_294_967_295_u32}}});
         assert_eq!(Hardware::of_cluster(&far).balloon_stats_period, 10, "libvirt would refuse it");
     }

@@ -56,11 +56,11 @@ fn hugepages_at(folder: &Path) -> Vec<Hugepages> {
 /// EFI firmware, the preferred first.
 pub fn firmwares() -> Vec<Efi> {
     let efi = |found: firmware::Firmware| Efi {
-        code: found.code.into(),
-        vars: found.vars.into(),
+        code: found.code.display().to_string(),
+        vars: found.vars.display().to_string(),
         secure_boot: found.secure,
     };
-    firmware::installed().map(efi).collect()
+    firmware::installed(None).map(efi).collect()
 }
 
 /// Files that VMs need: the name, any of the paths, the effect of their absence, the command that installs them.
@@ -132,7 +132,7 @@ pub fn missing() -> Vec<Missing> {
         let (_, command) = embed::ACCOUNT.split_once("as root: ").unwrap_or(("", embed::ACCOUNT));
         missing.push(entry("the account libvirt-qemu", "libvirt does not start for any user", command));
     }
-    if firmware::find(false).is_none() {
+    if firmware::find(false, None).is_none() {
         missing.push(entry(
             "EFI firmware",
             "VMs with EFI do not start",

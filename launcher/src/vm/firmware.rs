@@ -1,44 +1,63 @@
-//! EFI firmware, at the paths of distributions.
+//! EFI firmware, at the paths of distributions, or in the folder that the cluster names.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A firmware: its code and its empty variables.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Firmware {
     /// The code.
-    pub code: &'static str,
+    pub code: PathBuf,
     /// The empty variables.
-    pub vars: &'static str,
+    pub vars: PathBuf,
     /// True if only signed loaders start.
     pub secure: bool,
 }
 
+/// The files of a firmware: their folder, the code, the empty variables; whether only signed loaders start.
+type Known = (&'static str, &'static str, &'static str, bool);
+
 /// In the order of preference. Debian, Fedora and its kin, Arch.
-const KNOWN: &[Firmware] = &[
-    plain("/usr/share/OVMF/OVMF_CODE_4M.fd", "/usr/share/OVMF/OVMF_VARS_4M.fd"),
-    plain("/usr/share/edk2/ovmf/OVMF_CODE.fd", "/usr/share/edk2/ovmf/OVMF_VARS.fd"),
-    plain("/usr/share/edk2/x64/OVMF_CODE.4m.fd", "/usr/share/edk2/x64/OVMF_VARS.4m.fd"),
-    plain("/usr/share/OVMF/OVMF_CODE.fd", "/usr/share/OVMF/OVMF_VARS.fd"),
-    secure("/usr/share/OVMF/OVMF_CODE_4M.ms.fd", "/usr/share/OVMF/OVMF_VARS_4M.ms.fd"),
-    secure("/usr/share/edk2/ovmf/OVMF_CODE.secboot.fd", "/usr/share/edk2/ovmf/OVMF_VARS.secboot.fd"),
-    secure("/usr/share/edk2/x64/OVMF_CODE.secboot.4m.fd", "/usr/share/edk2/x64/OVMF_VARS.4m.fd"),
-    secure("/usr/share/OVMF/OVMF_CODE.secboot.fd", "/usr/share/OVMF/OVMF_VARS.secboot.fd"),
+const KNOWN: &[Known] = &[
+    ("/usr/share/OVMF", "OVMF_CODE_4M.fd", "OVMF_VARS_4M.fd", false),
+    ("/usr/share/edk2/ovmf", "OVMF_CODE.fd", "OVMF_VARS.fd", false),
+    ("/usr/share/edk2/x64", "OVMF_CODE.4m.fd", "OVMF_VARS.4m.fd", false),
+    ("/usr/share/OVMF", "OVMF_CODE.fd", "OVMF_VARS.fd", false),
+    ("/usr/share/OVMF", "OVMF_CODE_4M.ms.fd", "OVMF_VARS_4M.ms.fd", true),
+    ("/usr/share/edk2/ovmf", "OVMF_CODE.secboot.fd", "OVMF_VARS.secboot.fd", true),
+    ("/usr/share/edk2/x64", "OVMF_CODE.secboot.4m.fd", "OVMF_VARS.4m.fd", true),
+    ("/usr/share/OVMF", "OVMF_CODE.secboot.fd", "OVMF_VARS.secboot.fd", true),
 ];
 
-const fn plain(code: &'static str, vars: &'static str) -> Firmware {
-    Firmware { code, vars, secure: false }
-}
-
-const fn secure(code: &'static str, vars: &'static str) -> Firmware {
-    Firmware { code, vars, secure: true }
-}
-
-/// The installed firmware, the preferred one first.
-pub fn installed() -> impl Iterator<Item = Firmware> {
-    KNOWN.iter().copied().filter(|known| Path::new(known.code).exists() && Path::new(known.vars).exists())
+/// The installed firmware, the preferred one first; of this folder alone, where one is named.
+pub fn installed(folder: Option<&Path>) -> impl Iterator<Item = Firmware> {
+    let at = move |&(own, code, vars, secure): &Known| {
+        let folder = folder.unwrap_or(Path::new(own));
+        Firmware { code: folder.join(code), vars: folder.join(vars), secure }
+    };
+    KNOWN.iter().map(at).filter(|known| known.code.exists() && known.vars.exists())
 }
 
 /// The firmware for a VM.
-pub fn find(secure: bool) -> Option<Firmware> {
-    installed().find(|known| known.secure == secure)
+pub fn find(secure: bool, folder: Option<&Path>) -> Option<Firmware> {
+    installed(folder).find(|known| known.secure == secure)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_is_named_is_looked_into_and_no_other() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Some(place.path());
+        assert_eq!(find(false, folder), None);
+        for file in ["OVMF_CODE.fd", "OVMF_VARS.fd", "OVMF_CODE.secboot.fd"] {
+            std::fs::write(place.path().join(file), "").unwrap();
+        }
+        let found = find(false, folder).unwrap();
+        assert_eq!(found.code, place.path().join("OVMF_CODE.fd"));
+        assert_eq!(find(true, folder), None, "its variables are not there");
+        std::fs::write(place.path().join("OVMF_VARS.secboot.fd"), "").unwrap();
+        assert_eq!(find(true, folder).unwrap().vars, place.path().join("OVMF_VARS.secboot.fd"));
+    }
 }

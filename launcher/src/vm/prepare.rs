@@ -272,18 +272,23 @@ impl Preparing<'_> {
 
     fn efi(&mut self) -> Option<Efi> {
         let Boot::Efi { secure, .. } = self.machine.firmware.boot else { return None };
-        let Some(found) = firmware::find(secure) else {
+        let folder = self.resolved.hardware.ovmf_path.as_deref();
+        let Some(found) = firmware::find(secure, folder) else {
             let what = if secure { " with secure boot" } else { "" };
-            self.faults.push(Error::new(
-                ErrorKind::NotFound,
-                format!(
-                    "EFI OVMF rom missing: no firmware{what} is installed; as root: apt-get install ovmf"
+            let why = match folder {
+                None => "is installed; as root: apt-get install ovmf".to_owned(),
+                Some(folder) => format!(
+                    "is in {} of the launcher's image, which ovmfPath of the KubeVirt object names; without ovmfPath the \
+                     firmware of the image is found",
+                    folder.display()
                 ),
-            ));
+            };
+            let what = format!("EFI OVMF rom missing: no firmware{what} {why}");
+            self.faults.push(Error::new(ErrorKind::NotFound, what));
             return None;
         };
         match state::variables(self.machine, self.resolved, self.root, &found, self.how) {
-            Ok(vars) => Some(Efi { code: found.code.into(), template: found.vars.into(), vars }),
+            Ok(vars) => Some(Efi { code: found.code, template: found.vars, vars }),
             Err(e) => {
                 self.faults.push(e);
                 None

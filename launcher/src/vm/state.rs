@@ -54,15 +54,15 @@ pub(super) fn variables(
         if !found.is_file() {
             return Err(Error::refused(format!("{} is not a file of EFI variables", path.display())));
         }
-        let whole = fs::metadata(firmware.vars).map(|of| of.len());
-        let whole = whole.map_err(|e| Error::io(format!("cannot look at {}", firmware.vars), e))?;
+        let whole = fs::metadata(&firmware.vars).map(|of| of.len());
+        let whole = whole.map_err(|e| Error::io(format!("cannot look at {}", firmware.vars.display()), e))?;
         if found.len() != whole {
             return Err(Error::refused(format!(
                 "the EFI variables in {} have {} bytes, and those of the firmware {} have {whole}: another firmware wrote \
                  them; remove that file, and the guest begins with new ones",
                 path.display(),
                 found.len(),
-                firmware.code
+                firmware.code.display()
             )));
         }
     }
@@ -187,8 +187,7 @@ mod tests {
         fn firmware(&self, bytes: usize) -> Firmware {
             let path = self.place.path().join("OVMF_VARS.fd");
             fs::write(&path, vec![0; bytes]).unwrap();
-            let path: &'static str = path.to_str().unwrap().to_owned().leak();
-            Firmware { code: "code", vars: path, secure: false }
+            Firmware { code: "code".into(), vars: path, secure: false }
         }
 
         fn variables(&self, persistent: bool, resolved: &Resolved) -> Result<PathBuf> {

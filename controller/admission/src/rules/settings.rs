@@ -1,7 +1,7 @@
 //! The settings of a KubeVirt object that could be taken for something else, or for nothing, if they were written.
 
 use api::fault::{Fault, Reason};
-use api::hardware::{MOST, not_in_smbios};
+use api::hardware::{MOST, is_folder, not_in_smbios};
 use api::kubevirt::{Configuration, Tls, TlsVersion};
 use kubernetes::config::tls::{FIXED, suite};
 
@@ -26,6 +26,17 @@ pub(super) fn judge(said: &Configuration, faults: &mut Vec<Fault>) {
                 let at = format!("{AT}.smbios.{name}");
                 faults.push(Fault::new(&at, Reason::Invalid, format!("{at} {why}")));
             }
+        }
+    }
+    let amd64 = said.architecture_configuration.as_ref().and_then(|all| all.amd64.as_ref());
+    let paths = [
+        ("ovmfPath", &said.ovmf_path),
+        ("architectureConfiguration.amd64.ovmfPath", amd64.map_or(&None, |amd64| &amd64.ovmf_path)),
+    ];
+    for (name, path) in paths {
+        if path.as_deref().is_some_and(|path| !path.is_empty() && !is_folder(path)) {
+            let why = "must be the path of a directory from the root, without `.` and `..`";
+            faults.push(invalid(format!("{AT}.{name}"), why));
         }
     }
     if said.mem_balloon_stats_period.is_some_and(|period| period > MOST) {

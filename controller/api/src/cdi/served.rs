@@ -49,7 +49,12 @@ pub const CONFIG_FIELDS: &[(&str, Served)] = &[
     ("preallocation", Yes),
     ("insecureRegistries", Yes),
     ("dataVolumeTTLSeconds", No("deprecated, and without effect in CDI too")),
-    ("tlsSecurityProfile", No("every server speaks TLS 1.2 and 1.3, with the ciphers of rustls")),
+    (
+        "tlsSecurityProfile",
+        No(
+            "`tlsConfiguration` of the KubeVirt object holds for cdi-uploadproxy, and worker pods speak TLS 1.3 alone",
+        ),
+    ),
     ("imagePullSecrets", Yes),
     ("logVerbosity", Yes),
 ];

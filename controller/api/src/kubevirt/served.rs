@@ -22,13 +22,13 @@ pub enum Served {
     Yes,
     /// A program reads it; only these values (or entries, of a list) have an effect.
     Values(&'static [&'static str]),
-    /// A program reads it; only entries of the list that have one of these as their `type` have an effect.
-    Types(&'static [&'static str]),
+    /// A program reads it; only entries of the list whose field of this name has one of these values have an effect.
+    Entries(&'static str, &'static [&'static str]),
     /// No program reads it: why, as a sentence.
     No(&'static str),
 }
 
-use Served::{No, Types, Values, Yes};
+use Served::{Entries, No, Values, Yes};
 
 const NO_MIGRATION: &str = "VMIs are not live-migrated yet";
 const NO_IMAGES: &str = "the manifests name the images";
@@ -72,18 +72,27 @@ pub const FIELDS: &[(&str, Served)] = &[
     ("configuration.developerConfiguration.useEmulation", Yes),
     ("configuration.developerConfiguration.cpuAllocationRatio", Yes),
     ("configuration.developerConfiguration.minimumClusterTSCFrequency", No(NO_MIGRATION)),
-    ("configuration.developerConfiguration.diskVerification", No("the limits of a check are fixed")),
+    (
+        "configuration.developerConfiguration.diskVerification",
+        No("images are checked by readers whose memory is bounded: none has a limit to set"),
+    ),
     ("configuration.developerConfiguration.logVerbosity.virtAPI", Yes),
     ("configuration.developerConfiguration.logVerbosity.virtController", Yes),
     ("configuration.developerConfiguration.logVerbosity.virtHandler", Yes),
     ("configuration.developerConfiguration.logVerbosity.virtLauncher", Yes),
-    ("configuration.developerConfiguration.logVerbosity.virtOperator", No("there is no such program")),
+    (
+        "configuration.developerConfiguration.logVerbosity.virtOperator",
+        No("there is no such program: virt-controller looks after the installation"),
+    ),
     (
         "configuration.developerConfiguration.logVerbosity.virtSynchronizationController",
-        No("there is no such program"),
+        No("there is no such program: VMIs are not live-migrated yet"),
     ),
     ("configuration.developerConfiguration.logVerbosity.nodeVerbosity", Yes),
-    ("configuration.developerConfiguration.clusterProfiler", No("there is no profiler yet")),
+    (
+        "configuration.developerConfiguration.clusterProfiler",
+        No("the programs have no profiler; their /metrics tell what they use"),
+    ),
     ("configuration.emulatedMachines", Yes),
     ("configuration.imagePullPolicy", Yes),
     ("configuration.migrations", No(NO_MIGRATION)),
@@ -92,23 +101,23 @@ pub const FIELDS: &[(&str, Served)] = &[
     ("configuration.network.permitSlirpInterface", No(DEPRECATED)),
     ("configuration.network.permitBridgeInterfaceOnPodNetwork", Yes),
     ("configuration.network.binding", No("there are no network binding plugins yet")),
-    ("configuration.ovmfPath", No("the launcher finds the firmware of its image")),
+    ("configuration.ovmfPath", Yes),
     ("configuration.selinuxLauncherType", Yes),
     ("configuration.defaultRuntimeClass", Yes),
     ("configuration.smbios", Yes),
     ("configuration.architectureConfiguration.amd64.emulatedMachines", Yes),
     ("configuration.architectureConfiguration.amd64.machineType", Yes),
-    (
-        "configuration.architectureConfiguration.amd64.ovmfPath",
-        No("the launcher finds the firmware of its image"),
-    ),
+    ("configuration.architectureConfiguration.amd64.ovmfPath", Yes),
     ("configuration.architectureConfiguration.arm64", No(ONLY_AMD64)),
     ("configuration.architectureConfiguration.ppc64le", No(ONLY_AMD64)),
     ("configuration.architectureConfiguration.s390x", No(ONLY_AMD64)),
     ("configuration.architectureConfiguration.defaultArchitecture", Values(&["amd64"])),
     ("configuration.evictionStrategy", Values(&["None", "LiveMigrate", "LiveMigrateIfPossible", "External"])),
     ("configuration.additionalGuestMemoryOverheadRatio", Yes),
-    ("configuration.supportContainerResources", Types(&["container-disk", "guest-console-log", "virtiofs"])),
+    (
+        "configuration.supportContainerResources",
+        Entries("type", &["container-disk", "guest-console-log", "virtiofs"]),
+    ),
     ("configuration.supportedGuestAgentVersions", No(DEPRECATED)),
     ("configuration.memBalloonStatsPeriod", Yes),
     ("configuration.permittedHostDevices", No(NO_DEVICES)),
@@ -132,7 +141,7 @@ pub const FIELDS: &[(&str, Served)] = &[
     ("configuration.commonInstancetypesDeployment", No(NO_TYPES)),
     ("configuration.virtTemplateDeployment", No("there are no templates of VMs yet")),
     ("configuration.instancetype.referencePolicy", Values(&["reference"])),
-    ("configuration.hypervisors", No("the hypervisor is kvm, or emulation")),
+    ("configuration.hypervisors", Entries("name", &["kvm"])),
     ("configuration.changedBlockTrackingLabelSelectors", No("changes of disks are not tracked yet")),
     ("configuration.persistentReservationConfiguration", No("persistent reservations are not passed on yet")),
     ("configuration.confidentialCompute", No("there are no confidential VMs yet")),
@@ -191,8 +200,8 @@ pub fn unserved_of(fields: &[(&str, Served)], said: &Value, at: &str) -> Vec<Uns
             Yes => {}
             No(why) if says(value) => found.push(note(why)),
             No(_) => {}
-            Values(known) | Types(known) => {
-                let said = if matches!(served, Types(_)) { types(value) } else { texts(value) };
+            Values(known) | Entries(_, known) => {
+                let said = if let Entries(key, _) = served { of_entries(value, key) } else { texts(value) };
                 let others = said.into_iter().filter(|text| !text.is_empty() && !known.contains(text));
                 // What a person wrote is not said again at length.
                 let others = others.map(|text| text.chars().take(64).collect::<String>());
@@ -213,9 +222,9 @@ fn texts(value: &Value) -> Vec<&str> {
     list.iter().filter_map(Value::as_str).collect()
 }
 
-/// The types of the entries of a list.
-fn types(value: &Value) -> Vec<&str> {
-    value.as_array().into_iter().flatten().filter_map(|entry| entry.get("type")?.as_str()).collect()
+/// The texts that entries of a list have in this field.
+fn of_entries<'v>(value: &'v Value, key: &str) -> Vec<&'v str> {
+    value.as_array().into_iter().flatten().filter_map(|entry| entry.get(key)?.as_str()).collect()
 }
 
 /// Whether a value says something: `null`, `false`, an empty text and an empty list are what holds without it.

@@ -24,7 +24,7 @@ pub mod notes;
 pub mod refused;
 pub mod volume;
 
-pub use check::{Files, Gates, OPEN_BY_DEFAULT, Settings, Site, guest_memory, not_plain, topology};
+pub use check::{Files, Gates, OPEN_BY_DEFAULT, Settings, Site, guest_memory, is_clean, not_plain, topology};
 pub use cpu::{Clock, Cpu, Features, Memory, Timer};
 pub use devices::{Input, Panic, Sound, SoundModel, Tpm, Video, Watchdog};
 pub use disk::{BlockSize, Bus, Cache, Disk, ErrorPolicy, Io, Target};

@@ -86,9 +86,9 @@ fn a_field_that_is_set_is_named_where_it_has_no_effect() {
             match served {
                 Served::Yes => assert_eq!(named, [""; 0], "{leaf}"),
                 Served::No(_) => assert_eq!(named, [format!("spec.{field}")], "{leaf}"),
-                Served::Types(known) => {
+                Served::Entries(key, known) => {
                     for (value, count) in [(known[0], 0), ("other", 1)] {
-                        set(&mut object, &format!("spec.{field}"), json!([{"type": value}]));
+                        set(&mut object, &format!("spec.{field}"), json!([{*key: value}]));
                         assert_eq!(unserved(&object).len(), count, "{object}");
                     }
                 }
@@ -171,8 +171,8 @@ fn table(head: &str, list: List) -> String {
         let says = match served {
             Served::Yes => "served".to_owned(),
             Served::Values(known) => format!("served: `{}`; a warning for others", known.join("`, `")),
-            Served::Types(known) => {
-                format!("served of the types `{}`; a warning for others", known.join("`, `"))
+            Served::Entries(key, known) => {
+                format!("served of the {key}s `{}`; a warning for others", known.join("`, `"))
             }
             Served::No(why) => format!("a warning: {why}"),
         };
@@ -188,6 +188,11 @@ passed over in silence: virt-api answers with a warning that names it, and virt-
 `SettingsServed` on the object `False`, with these fields and the reasons in its message, until none is left. A value that
 holds anyway (`false`, an empty text, an empty list) is not named; nor is a field that the schema does not know, of which
 virt-api warns as unknown.
+
+What is said of the programs holds without a restart: `tlsConfiguration` for connections that begin (worker pods of CDI speak
+TLS 1.3 alone, whatever is said), `logVerbosity` for the log (0 to 2: `info`; 3, 4: `debug`; from 5: `trace`, of our own words;
+unset: `CORACLE_LOG` of the container, or `info`), the `tokenBucketRateLimiter`s for every request but the renewal of a Lease
+(unset: no limit). What is said of VMIs holds from their next start.
 
 The list is code (`controller/api/src/kubevirt/served.rs`); a test walks the schema and fails on a field that is not in it,
 and writes this table. An entry is about all fields below it.

@@ -23,13 +23,14 @@ const ELSEWHERE: [&str; 8] = [
     "workloadUpdateStrategy.batchEvictionInterval",
 ];
 /// Fields whose only value is what holds anyway.
-const ANYWAY: [&str; 2] = [
+const ANYWAY: [&str; 3] = [
     "configuration.architectureConfiguration.defaultArchitecture",
     "configuration.instancetype.referencePolicy",
+    "configuration.hypervisors",
 ];
 
 /// Values that differ from what holds without them, where a sample of the schema does not.
-const VALUES: [(&str, &str); 9] = [
+const VALUES: [(&str, &str); 11] = [
     ("configuration.network.defaultNetworkInterface", r#""masquerade""#),
     ("configuration.network.permitBridgeInterfaceOnPodNetwork", "false"),
     ("configuration.additionalGuestMemoryOverheadRatio", r#""2""#),
@@ -42,6 +43,8 @@ const VALUES: [(&str, &str); 9] = [
     ("configuration.evictionStrategy", r#""None""#),
     ("configuration.vmRolloutStrategy", r#""Stage""#),
     ("configuration.tlsConfiguration.minTLSVersion", r#""VersionTLS13""#),
+    ("configuration.ovmfPath", r#""/usr/share/OVMF""#),
+    ("configuration.architectureConfiguration.amd64.ovmfPath", r#""/usr/share/OVMF""#),
 ];
 
 /// Every field that holds no other, with a sample of what it holds.

@@ -85,6 +85,11 @@ fn settings_say_something() {
             "spec.configuration.smbios.family must not contain control characters",
         ),
         (
+            json!({"configuration": {"architectureConfiguration": {"amd64": {"ovmfPath": "usr/share/OVMF"}}}}),
+            "spec.configuration.architectureConfiguration.amd64.ovmfPath must be the path of a directory from the root, \
+             without `.` and `..`",
+        ),
+        (
             json!({"configuration": {"memBalloonStatsPeriod": 4_294_967_295_u32}}),
             "spec.configuration.memBalloonStatsPeriod must be no more than 2147483647",
         ),

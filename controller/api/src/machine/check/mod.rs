@@ -33,7 +33,7 @@ mod volume;
 pub use cpu::topology;
 pub use memory::guest_memory;
 pub use settings::{Files, Gates, OPEN_BY_DEFAULT, Settings, Site};
-pub use text::not_plain;
+pub use text::{is_clean, not_plain};
 
 use super::{Arch, Chipset, Machine, refused};
 use crate::fault::{Fault, Reason};

@@ -128,7 +128,7 @@ pub(super) fn uuid(text: &str) -> Option<String> {
 }
 
 /// A path from the root in which nothing is relative, empty or doubled.
-pub(super) fn is_clean(path: &str) -> bool {
+pub fn is_clean(path: &str) -> bool {
     path.strip_prefix('/').is_some_and(|rest| rest.split('/').all(|part| !matches!(part, "" | "." | "..")))
         && not_plain(path).is_none()
 }
