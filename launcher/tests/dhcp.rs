@@ -2,18 +2,18 @@
 //!
 //! ```text
 //!  guest: eth0 02:00:00:00:01:07 ─ veth ─ k6t-eth0 10.0.2.1 :pod        (a veth in place of bridge and tap)
-//!   busybox udhcpc                         this program again, as user 107
+//!   busybox udhcpc, or this program        this program again, as user 107
 //! ```
 
 #![allow(clippy::unwrap_used)]
 
 use api::launcher::{Link, Resolved};
-use api::lease::{Lease, Route};
+use api::lease::{Lease, Lease6, Route};
 use api::machine::Machine;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -22,6 +22,11 @@ use std::time::{Duration, Instant};
 const MAC: &str = "02:00:00:00:01:07";
 /// Set for the run of this program that is the server.
 const SERVER: &str = "CORACLE_TEST_DHCP_SERVER";
+
+/// Set for the run of this program that is the client of DHCPv6.
+const CLIENT6: &str = "CORACLE_TEST_DHCP6_CLIENT";
+/// The guest's address of IPv6.
+const ADDRESS6: Ipv6Addr = Ipv6Addr::new(0xfd10, 0, 2, 0, 0, 0, 0, 2);
 
 /// A process that ends with the value.
 struct Running(Child);
@@ -118,6 +123,14 @@ fn a_real_client_gets_its_address_from_a_server_without_privileges() {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
     assert_eq!(told("hostname"), Some(name.trim()));
 
+    if has_v6() {
+        let mut client =
+            within(&guest, &[program.to_str().unwrap(), "the_client_of_dhcpv6", "--exact", "--nocapture"]);
+        let said = done(client.env(CLIENT6, "1"));
+        let said = String::from_utf8_lossy(&said.stdout).into_owned();
+        assert!(said.contains("client: fd10:0:2::2"), "{said}");
+    }
+
     // A client with another MAC address gets no answer.
     ip(&guest, "link set eth0 address 02:00:00:00:01:08");
     let client =
@@ -157,6 +170,42 @@ fn the_server_process() {
     });
 }
 
+/// The run of this program in the guest. There is no client of DHCPv6 that every host has.
+#[test]
+fn the_client_of_dhcpv6() {
+    if std::env::var_os(CLIENT6).is_none() {
+        return;
+    }
+    let index = fs::read_to_string("/sys/class/net/eth0/ifindex").ok();
+    // `/sys` may be of another network; the link is the second of a new one.
+    let index = index.and_then(|text| text.trim().parse::<u32>().ok()).unwrap_or(2);
+    let socket = UdpSocket::bind("[::]:546").unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+    let began = Instant::now();
+    // A SOLICIT of a client with a number, which wants an association and the address at once.
+    let mut question = vec![1, 7, 7, 7, 0, 1, 0, 10, 0, 3, 0, 1, 2, 0, 0, 0, 1, 7, 0, 14, 0, 0, 0, 3, 0, 12];
+    question.extend([0; 12]);
+    let mut bytes = [0; 2048];
+    while began.elapsed() < Duration::from_secs(60) {
+        let to = std::net::SocketAddrV6::new("ff02::1:2".parse().unwrap(), 547, 0, index);
+        // The link's own address may not be ready yet.
+        let sent = socket.send_to(&question, to);
+        if let (Ok(_), Ok((length, _))) = (sent, socket.recv_from(&mut bytes)) {
+            assert_eq!(bytes[..4], [7, 7, 7, 7]);
+            let found = bytes[..length].windows(16).any(|window| window == ADDRESS6.octets());
+            assert!(found, "{:02x?}", &bytes[..length]);
+            println!("\nclient: {ADDRESS6}");
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    panic!("nobody answers");
+}
+
+fn has_v6() -> bool {
+    Path::new("/proc/net/if_inet6").exists()
+}
+
 fn machine() -> Machine {
     let object = serde_json::json!({
         "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance", "metadata": {"name": "vm", "namespace": "ns"},
@@ -188,7 +237,13 @@ fn resolved() -> Resolved {
             via: Some(Ipv4Addr::new(10, 0, 2, 9)),
         }],
     };
-    let link =
-        Link::Tap { name: "tap0".into(), mac: MAC.into(), mtu: Some(1400), dhcp: Some(Box::new(lease)) };
+    let lease6 = Lease6 { device: "k6t-eth0".into(), address: ADDRESS6 };
+    let link = Link::Tap {
+        name: "tap0".into(),
+        mac: MAC.into(),
+        mtu: Some(1400),
+        dhcp: Some(Box::new(lease)),
+        dhcp6: has_v6().then(|| Box::new(lease6)),
+    };
     Resolved { interfaces: [("default".to_owned(), link)].into(), ..Resolved::default() }
 }

@@ -9,6 +9,8 @@ mod agent;
 mod console;
 #[path = "../fuzz/src/dhcp.rs"]
 mod dhcp;
+#[path = "../fuzz/src/dhcp6.rs"]
+mod dhcp6;
 #[path = "../fuzz/src/screen.rs"]
 mod screen;
 #[path = "../fuzz/src/server.rs"]
@@ -36,6 +38,11 @@ fn seeds_of_console_pass() {
 #[test]
 fn seeds_of_dhcp_pass() {
     all_hold(&folder("dhcp"), 5, dhcp::dhcp);
+}
+
+#[test]
+fn seeds_of_dhcp6_pass() {
+    all_hold(&folder("dhcp6"), 5, dhcp6::dhcp6);
 }
 
 #[test]

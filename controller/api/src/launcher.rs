@@ -26,7 +26,7 @@
 
 use crate::fault::Fault;
 use crate::hardware::Hardware;
-use crate::lease::Lease;
+use crate::lease::{Lease, Lease6};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -160,6 +160,9 @@ pub enum Link {
         /// What the guest is told by DHCP; nothing where it finds its address elsewhere.
         #[serde(default)]
         dhcp: Option<Box<Lease>>,
+        /// The same of DHCPv6.
+        #[serde(default)]
+        dhcp6: Option<Box<Lease6>>,
     },
     /// A network of one guest in user space: no root, only what the guest begins, and forwards.
     User {

@@ -8,7 +8,7 @@
 //! itself.
 
 use serde::{Deserialize, Serialize};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// What the one guest of a tap is told by DHCP.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,6 +27,15 @@ pub struct Lease {
     /// Other ways.
     #[serde(default)]
     pub routes: Vec<Route>,
+}
+
+/// What the one guest of a tap is told by DHCPv6, which has no routes and no prefix.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lease6 {
+    /// The device on which the guest asks, in the launcher's own network.
+    pub device: String,
+    /// The guest's address.
+    pub address: Ipv6Addr,
 }
 
 /// A way to a network.

@@ -1,4 +1,4 @@
-//! The guest's network on this side: a DHCP server that gives the guest its address.
+//! The guest's network on this side: DHCP servers that give the guest its addresses.
 //!
 //! ```text
 //!  Lease (virt-handler) ┐
@@ -7,10 +7,13 @@
 //!                                     └─ serve ◄──────┘   UDP 67 on the bridge, for the one guest
 //! ```
 //!
-//! A launcher without privileges can open port 67 because virt-handler allows it to every process of the pod
+//! The same of IPv6: a `Lease6`, `dhcp6::answer`, UDP 547.
+//!
+//! A launcher without privileges can open these ports because virt-handler allows it to every process of the pod
 //! (`ip_unprivileged_port_start`), or because the program carries the capability.
 
 pub mod dhcp;
+pub mod dhcp6;
 mod resolv;
 mod serve;
 mod told;

@@ -1,6 +1,6 @@
 //! `/etc/resolv.conf`, as far as a guest needs it.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// More than resolvers use; further entries of the file are ignored.
 const MOST: usize = 32;
@@ -10,6 +10,8 @@ const MOST: usize = 32;
 pub(super) struct Resolv {
     /// Servers of IPv4.
     pub(super) servers: Vec<Ipv4Addr>,
+    /// Servers of IPv6 that a guest can reach: those of one link are the pod's alone.
+    pub(super) servers6: Vec<Ipv6Addr>,
     /// Domains that complete short names.
     pub(super) search: Vec<String>,
 }
@@ -20,10 +22,15 @@ pub(super) fn read(text: &str) -> Resolv {
     for line in text.lines() {
         let mut words = line.split_whitespace();
         match words.next() {
-            Some("nameserver") => {
-                let server = words.next().and_then(|word| word.parse::<Ipv4Addr>().ok());
-                found.servers.extend(server.filter(|_| found.servers.len() < MOST));
-            }
+            Some("nameserver") => match words.next().and_then(|word| word.parse::<IpAddr>().ok()) {
+                Some(IpAddr::V4(server)) if found.servers.len() < MOST => found.servers.push(server),
+                Some(IpAddr::V6(server))
+                    if found.servers6.len() < MOST && !server.is_unicast_link_local() =>
+                {
+                    found.servers6.push(server);
+                }
+                _ => {}
+            },
             // The last line counts, as in the resolver.
             Some("search" | "domain") => {
                 found.search = words.take(MOST).map(|word| word.trim_end_matches('.').to_owned()).collect();
@@ -51,9 +58,10 @@ mod tests {
     #[test]
     fn servers_and_search_domains_are_read_and_the_rest_ignored() {
         let text = "# a pod's\nsearch ns.svc.cluster.local svc.cluster.local. bad..name\n\
-                    nameserver 10.96.0.10\nnameserver fd00::a\nnameserver x\noptions ndots:5\n";
+                    nameserver 10.96.0.10\nnameserver fd00::a\nnameserver fe80::1\nnameserver x\noptions ndots:5\n";
         let found = read(text);
         assert_eq!(found.servers, [Ipv4Addr::new(10, 96, 0, 10)]);
+        assert_eq!(found.servers6, ["fd00::a".parse::<Ipv6Addr>().unwrap()]);
         assert_eq!(found.search, ["ns.svc.cluster.local", "svc.cluster.local"]);
         assert_eq!(read(""), Resolv::default());
     }

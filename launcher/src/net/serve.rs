@@ -1,13 +1,17 @@
 //! The DHCP servers of one VM: a task per interface with a lease, as long as the value lives.
 
 use super::dhcp::{DhcpSettings, answer};
-use super::told::{Pod, told};
+use super::dhcp6::{self, Dhcp6Settings};
+use super::told::{Pod, told, told6};
 use crate::error::{Error, ErrorKind, Result};
 use api::launcher::Resolved;
 use api::machine::Machine;
-use rustix::net::sockopt::{set_socket_broadcast, set_socket_reuseaddr};
+use rustix::net::netdevice::name_to_index;
+use rustix::net::sockopt::{
+    set_ipv6_add_membership, set_ipv6_v6only, set_socket_broadcast, set_socket_reuseaddr,
+};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 use tokio::net::UdpSocket;
@@ -15,6 +19,10 @@ use tokio::task::JoinHandle;
 
 const SERVER: u16 = 67;
 const CLIENT: u16 = 68;
+const SERVER6: u16 = 547;
+const CLIENT6: u16 = 546;
+/// Where a guest finds the servers of DHCPv6.
+const EVERY_SERVER6: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 1, 2);
 /// More than any request has.
 const LARGEST: usize = 2048;
 /// The pause before a socket that failed is tried again.
@@ -41,9 +49,14 @@ pub fn serve(machine: &Machine, resolved: &Resolved) -> Result<Servers> {
     for interface in &machine.interfaces {
         let Some(link) = resolved.interfaces.get(&interface.name) else { continue };
         if let Some((device, told)) = told(machine, interface, link, &pod)? {
-            let socket = open(&device)?;
+            let socket = open(&device, SERVER, plain)?;
             tracing::info!("DHCP answers on {device}: {} for {:02x?}", told.lease.address, told.mac.0);
             servers.tasks.push(tokio::spawn(answers(socket, told)));
+        }
+        if let Some((device, told)) = told6(interface, link, &pod)? {
+            let socket = open(&device, SERVER6, plain6)?;
+            tracing::info!("DHCPv6 answers on {device}: {}", told.lease.address);
+            servers.tasks.push(tokio::spawn(answers6(socket, told)));
         }
     }
     Ok(servers)
@@ -67,18 +80,46 @@ async fn answers(socket: UdpSocket, told: DhcpSettings) {
     }
 }
 
+/// Nothing but the bridge tells one guest from another here: it is alone there.
+async fn answers6(socket: UdpSocket, told: Dhcp6Settings) {
+    let mut buffer = [0; LARGEST];
+    loop {
+        let (length, from) = match socket.recv_from(&mut buffer).await {
+            Ok((length, SocketAddr::V6(from))) => (length, from),
+            Ok(_) => continue,
+            Err(e) => {
+                tracing::warn!("cannot read a DHCPv6 request of the guest: {e}");
+                tokio::time::sleep(PAUSE).await;
+                continue;
+            }
+        };
+        let Some(to) = client6(from) else { continue };
+        let request = buffer.get(..length).unwrap_or_default();
+        let Some(answer) = dhcp6::answer(&told, request) else { continue };
+        if let Err(e) = socket.send_to(&answer, to).await {
+            tracing::warn!("cannot send a DHCPv6 answer to the guest at {to}: {e}");
+        }
+    }
+}
+
+/// Where an answer goes: to the client's port of an address of this link, whatever port the request came from.
+fn client6(from: SocketAddrV6) -> Option<SocketAddrV6> {
+    let is_near = from.ip().is_unicast_link_local();
+    is_near.then(|| SocketAddrV6::new(*from.ip(), CLIENT6, 0, from.scope_id()))
+}
+
 /// A socket on one device: requests of other devices do not arrive, no answer goes elsewhere.
-fn open(device: &str) -> Result<UdpSocket> {
+fn open(device: &str, port: u16, plain: impl FnOnce(&str) -> std::io::Result<OwnedFd>) -> Result<UdpSocket> {
     let failed = |e: std::io::Error| {
         let hint = match e.kind() {
-            std::io::ErrorKind::PermissionDenied => {
-                ": port 67 is not open to this user; virt-handler sets net.ipv4.ip_unprivileged_port_start in the pod"
-            }
-            _ => "",
+            std::io::ErrorKind::PermissionDenied => format!(
+                ": port {port} is not open to this user; virt-handler sets net.ipv4.ip_unprivileged_port_start in the pod"
+            ),
+            _ => String::new(),
         };
         Error::new(ErrorKind::Failed, format!("cannot answer DHCP on {device}{hint}")).because(e)
     };
-    let socket = plain().map_err(failed)?;
+    let socket = plain(device).map_err(failed)?;
     let socket = std::net::UdpSocket::from(socket);
     socket.set_nonblocking(true).map_err(failed)?;
     let socket = UdpSocket::from_std(socket).map_err(failed)?;
@@ -86,13 +127,22 @@ fn open(device: &str) -> Result<UdpSocket> {
     Ok(socket)
 }
 
-fn plain() -> std::io::Result<OwnedFd> {
+fn plain(_device: &str) -> std::io::Result<OwnedFd> {
     let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
     // One for each device, all on the same port.
     set_socket_reuseaddr(&socket, true)?;
     set_socket_broadcast(&socket, true)?;
     no_sums(&socket)?;
     bind(&socket, &SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, SERVER))?;
+    Ok(socket)
+}
+
+fn plain6(device: &str) -> std::io::Result<OwnedFd> {
+    let socket = socket_with(AddressFamily::INET6, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    set_socket_reuseaddr(&socket, true)?;
+    set_ipv6_v6only(&socket, true)?;
+    bind(&socket, &SocketAddrV6::new(Ipv6Addr::UNSPECIFIED, SERVER6, 0, 0))?;
+    set_ipv6_add_membership(&socket, &EVERY_SERVER6, name_to_index(&socket, device)?)?;
     Ok(socket)
 }
 
@@ -113,4 +163,18 @@ fn no_sums(socket: &OwnedFd) -> std::io::Result<()> {
         )
     };
     if done == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_of_dhcpv6_goes_to_a_client_of_this_link_alone() {
+        let from = |ip: &str| client6(SocketAddrV6::new(ip.parse().unwrap(), 53, 0, 7));
+        assert_eq!(from("fe80::1"), Some(SocketAddrV6::new("fe80::1".parse().unwrap(), 546, 0, 7)));
+        for ip in ["fd10:0:2::2", "::1", "::", "ff02::1", "::ffff:10.0.2.2"] {
+            assert_eq!(from(ip), None, "{ip}");
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! The DHCP settings of the guest: virt-handler's lease, the pod's own files, the options of the manifest.
 
 use super::dhcp::{DhcpSettings, Mac};
+use super::dhcp6::Dhcp6Settings;
 use super::resolv::{Resolv, read};
 use crate::error::{Error, Result};
 use api::launcher::Link;
@@ -78,10 +79,34 @@ pub(super) fn told(
     Ok(Some((lease.device.clone(), told)))
 }
 
+/// The same of DHCPv6.
+pub(super) fn told6(
+    interface: &Interface,
+    link: &Link,
+    pod: &Pod,
+) -> Result<Option<(String, Dhcp6Settings)>> {
+    let Link::Tap { dhcp6: Some(lease), .. } = link else { return Ok(None) };
+    if !is_device(&lease.device) {
+        let name = &interface.name;
+        let what =
+            format!("the lease of the interface '{name}' has a device name of a wrong length: {lease:?}");
+        return Err(Error::refused(what));
+    }
+    let told = Dhcp6Settings {
+        lease: (**lease).clone(),
+        dns: pod.resolv.servers6.clone(),
+        search: pod.resolv.search.clone(),
+    };
+    Ok(Some((lease.device.clone(), told)))
+}
+
+fn is_device(name: &str) -> bool {
+    !name.is_empty() && name.len() <= 15
+}
+
 fn check(lease: &Lease, interface: &str) -> Result<()> {
     let bad = lease.prefix > 32 || lease.routes.iter().any(|route| route.prefix > 32);
-    let name = !lease.device.is_empty() && lease.device.len() <= 15;
-    match (bad, name) {
+    match (bad, is_device(&lease.device)) {
         (false, true) => Ok(()),
         _ => Err(Error::refused(format!(
             "the lease of the interface '{interface}' has a prefix above 32 or a device name of a wrong length: {lease:?}"

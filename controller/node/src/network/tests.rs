@@ -281,7 +281,7 @@ fn on_a_network_of_multus_the_guest_has_a_card_beside_the_pods() {
     world.ip("link set lan mtu 1400 up");
     pod.ip("link set pod16477688c0e address 0a:58:00:00:00:07 mtu 1400 up");
     let links = ready(&machine, &pod.process()).unwrap();
-    let Some(Link::Tap { name, mac, mtu, dhcp }) = links.get("blue") else { panic!("{links:?}") };
+    let Some(Link::Tap { name, mac, mtu, dhcp, .. }) = links.get("blue") else { panic!("{links:?}") };
     assert_eq!((name.as_str(), *mtu, dhcp), ("tap16477688c0e", Some(1400), &None));
     assert_eq!(mac, "0a:58:00:00:00:07");
     assert!(pod.ip("link show tap16477688c0e").contains("master k6t-16477688c0e"));

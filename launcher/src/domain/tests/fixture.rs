@@ -271,5 +271,5 @@ pub(super) fn forwarded(port: u16) -> Link {
 
 pub(super) fn tap(number: u8) -> Link {
     let mac = format!("02:00:00:00:01:{number:02x}");
-    Link::Tap { name: format!("tap{number}"), mac, mtu: Some(1400), dhcp: None }
+    Link::Tap { name: format!("tap{number}"), mac, mtu: Some(1400), dhcp: None, dhcp6: None }
 }

@@ -11,6 +11,8 @@
 mod options;
 mod packet;
 
+pub(super) use options::search;
+
 use api::lease::Lease;
 use options::Options;
 use packet::{Packet, Question};

@@ -130,7 +130,7 @@ fn routes(told: &DhcpSettings) -> Vec<u8> {
 }
 
 /// Domains as DNS writes them.
-fn search(domains: &[String]) -> Vec<u8> {
+pub(in crate::net) fn search(domains: &[String]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for domain in domains {
         for label in domain.split('.') {

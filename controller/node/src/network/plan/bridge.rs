@@ -35,7 +35,8 @@ pub(super) fn plan(given: &Given<'_>) -> Result<NetworkPlan> {
         Step::Up(aside),
         Step::Up(tap.clone()),
     ]);
-    Ok(NetworkPlan { steps, link: Link::Tap { name: tap, mac: mac.to_string(), mtu: Some(card.mtu), dhcp } })
+    let link = Link::Tap { name: tap, mac: mac.to_string(), mtu: Some(card.mtu), dhcp, dhcp6: None };
+    Ok(NetworkPlan { steps, link })
 }
 
 /// The address on which the guest asks for its own: on no wire, one for each interface.

@@ -6,7 +6,7 @@ use crate::network::facts::{Address, Mac};
 use crate::network::names;
 use crate::network::rules::{Chain, Hook, Match, Rule, Table, Verdict};
 use api::launcher::Link;
-use api::lease::Lease;
+use api::lease::{Lease, Lease6};
 use api::machine::network::{Network, Protocol};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -38,11 +38,14 @@ pub(super) fn plan(given: &Given<'_>) -> Result<NetworkPlan> {
     if mac == BRIDGE {
         return Err(given.wrong(format!("the macAddress {mac} is the bridge's")));
     }
-    let mut steps = vec![
-        Step::Bridge { name: bridge.clone(), mac: BRIDGE, mtu: card.mtu },
-        Step::Address(bridge.clone(), inside.gateway()),
-    ];
-    if card.has_v6() {
+    let (has_v4, has_v6) = (card.v4().is_some(), card.has_v6());
+    let mut steps = vec![Step::Bridge { name: bridge.clone(), mac: BRIDGE, mtu: card.mtu }];
+    if has_v4 {
+        steps.push(Step::Address(bridge.clone(), inside.gateway()));
+    }
+    if has_v6 {
+        // A node may switch it off for whatever is new.
+        steps.push(Step::Set(format!("ipv6/conf/{bridge}/disable_ipv6"), 0));
         steps.push(Step::Address(bridge.clone(), inside6.gateway()));
     }
     steps.extend([
@@ -50,31 +53,35 @@ pub(super) fn plan(given: &Given<'_>) -> Result<NetworkPlan> {
         Step::Join(tap.clone(), bridge.clone()),
         Step::Up(bridge.clone()),
         Step::Up(tap.clone()),
-        Step::Set("ipv4/ip_forward".into(), 1),
-        // What asks the pod's own 127.0.0.1 reaches the guest.
-        Step::Set(format!("ipv4/conf/{bridge}/route_localnet"), 1),
+        // Both DHCPs: the other port is higher.
         Step::Lower("ipv4/ip_unprivileged_port_start".into(), u32::from(DHCP)),
-        Step::Rules(table(given, &inside, &bridge)),
     ]);
-    if card.has_v6() {
+    if has_v4 {
+        steps.extend([
+            Step::Set("ipv4/ip_forward".into(), 1),
+            // What asks the pod's own 127.0.0.1 reaches the guest.
+            Step::Set(format!("ipv4/conf/{bridge}/route_localnet"), 1),
+            Step::Rules(table(given, &inside, &bridge)),
+        ]);
+    }
+    if has_v6 {
         steps.push(Step::Set("ipv6/conf/all/forwarding".into(), 1));
         steps.push(Step::Rules(table(given, &inside6, &bridge)));
     }
     let dhcp = match (inside.gateway, inside.guest) {
-        (IpAddr::V4(server), IpAddr::V4(address)) => {
+        (IpAddr::V4(server), IpAddr::V4(address)) if has_v4 => {
+            let (device, prefix) = (bridge.clone(), inside.prefix);
             let router = Some(server);
-            Some(Box::new(Lease {
-                device: bridge,
-                server,
-                address,
-                prefix: inside.prefix,
-                router,
-                routes: vec![],
-            }))
+            Some(Box::new(Lease { device, server, address, prefix, router, routes: vec![] }))
         }
         _ => None,
     };
-    Ok(NetworkPlan { steps, link: Link::Tap { name: tap, mac: mac.to_string(), mtu: Some(card.mtu), dhcp } })
+    let dhcp6 = match inside6.guest {
+        IpAddr::V6(address) if has_v6 => Some(Box::new(Lease6 { device: bridge, address })),
+        _ => None,
+    };
+    let link = Link::Tap { name: tap, mac: mac.to_string(), mtu: Some(card.mtu), dhcp, dhcp6 };
+    Ok(NetworkPlan { steps, link })
 }
 
 /// The two ends of the guest's network.

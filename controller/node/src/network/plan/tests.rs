@@ -1,5 +1,6 @@
 use super::*;
 use crate::network::facts::Route;
+use api::lease::Lease6;
 use api::vmi::VirtualMachineInstance;
 use serde_json::{Value, json};
 
@@ -55,9 +56,9 @@ tap tap0 mtu 1450
 join tap0 to k6t-eth0
 up k6t-eth0
 up tap0
+lower ipv4/ip_unprivileged_port_start 67
 set ipv4/ip_forward 1
 set ipv4/conf/k6t-eth0/route_localnet 1
-lower ipv4/ip_unprivileged_port_start 67
 table ip nat
   prerouting: type nat hook prerouting priority -100
     iifname "eth0" counter jump KUBEVIRT_PREINBOUND
@@ -106,8 +107,29 @@ fn masquerade_of_ports_in_both_families() {
         assert!(text.lines().any(|known| known == line), "{line} is not in\n{text}");
     }
     assert!(!text.contains("    counter dnat"), "{text}");
-    let Link::Tap { mac, mtu, .. } = &plan.link else { panic!("no tap") };
+    let Link::Tap { mac, mtu, dhcp6, .. } = &plan.link else { panic!("no tap") };
     assert_eq!((mac.as_str(), *mtu), ("02:00:00:00:00:2a", Some(1450)));
+    let told = Lease6 { device: "k6t-eth0".into(), address: "fd00:9::2".parse().unwrap() };
+    assert_eq!(dhcp6.as_deref(), Some(&told));
+}
+
+#[test]
+fn a_family_that_the_pod_has_not_is_not_given_to_the_guest() {
+    let machine =
+        machine(&json!({"name": "default", "masquerade": {}}), &json!({"name": "default", "pod": {}}));
+    let leases = |addresses: &[&str]| {
+        let plan = planned(&machine, &card(addresses, &[])).unwrap();
+        let Link::Tap { dhcp, dhcp6, .. } = &plan.link else { panic!("no tap") };
+        (dhcp.is_some(), dhcp6.as_ref().map(|lease| lease.address.to_string()), text(&plan))
+    };
+    let (v4, v6, steps) = leases(&["fd00:244::5/64"]);
+    assert_eq!((v4, v6.as_deref()), (false, Some("fd10:0:2::2")));
+    assert!(!steps.contains("10.0.2.") && !steps.contains("table ip nat"), "{steps}");
+    assert!(steps.contains("address k6t-eth0 fd10:0:2::1/120\n"), "{steps}");
+    assert!(steps.contains("set ipv6/conf/k6t-eth0/disable_ipv6 0\n"), "{steps}");
+    let (v4, v6, steps) = leases(&["10.244.1.5/24"]);
+    assert_eq!((v4, v6), (true, None));
+    assert!(!steps.contains("ipv6") && !steps.contains("fd10"), "{steps}");
 }
 
 #[test]
@@ -168,7 +190,7 @@ fn a_network_of_multus_has_links_of_its_own() {
     }
     assert!(lines.starts_with("put pod16477688c0e aside as 16477688c0e-nic "), "{lines}");
     assert!(!lines.contains("eth0"), "the pod's own card is another's: {lines}");
-    let Link::Tap { name, mac, mtu, dhcp } = &bare.link else { panic!("no tap") };
+    let Link::Tap { name, mac, mtu, dhcp, .. } = &bare.link else { panic!("no tap") };
     assert_eq!((name.as_str(), mac.as_str(), *mtu), ("tap16477688c0e", "02:00:00:00:00:2a", Some(8900)));
     assert!(dhcp.is_none(), "its definition has no addresses");
     // Where it has, the guest is told of them, by a server of this card.
