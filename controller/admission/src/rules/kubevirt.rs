@@ -3,7 +3,7 @@
 use super::{AdmissionResponse, Around, Operation, Request, settings, unknown};
 use api::fault::{Fault, Reason};
 use api::kubevirt::served::unserved;
-use api::kubevirt::{CertConfig, Configuration, KubeVirt, REPLICAS, UninstallStrategy};
+use api::kubevirt::{CertConfig, Configuration, DomainAttachment, KubeVirt, REPLICAS, UninstallStrategy};
 use api::vmi::EvictionStrategy;
 use api::wire;
 use std::collections::BTreeMap;
@@ -95,6 +95,18 @@ fn configuration(said: &Configuration, faults: &mut Vec<Fault>) {
     let binding = said.network.as_ref().and_then(|network| network.default_network_interface.as_deref());
     if let Some(word) = binding.filter(|word| !word.is_empty() && !BINDINGS.contains(word)) {
         faults.push(word_of(&format!("{AT}.network.defaultNetworkInterface"), word, "bridge or masquerade"));
+    }
+    for (name, plugin) in said.network.iter().flat_map(|network| &network.binding) {
+        let at = format!("{AT}.network.binding.{name}");
+        if let Some(DomainAttachment::Other(word)) = &plugin.domain_attachment_type {
+            faults.push(word_of(&format!("{at}.domainAttachmentType"), word, "tap or managedTap"));
+        }
+        let definition = plugin.network_attachment_definition.as_deref().unwrap_or_default();
+        if definition.matches('/').count() > 1 {
+            let at = format!("{at}.networkAttachmentDefinition");
+            let message = format!("must be NAME or NAMESPACE/NAME, not {definition:?}");
+            faults.push(Fault::new(at, Reason::Invalid, message));
+        }
     }
     if let Some(policy) = said.image_pull_policy.as_deref()
         && !["", "Always", "IfNotPresent", "Never"].contains(&policy)

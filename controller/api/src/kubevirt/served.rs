@@ -100,7 +100,8 @@ pub const FIELDS: &[(&str, Served)] = &[
     ("configuration.network.defaultNetworkInterface", Yes),
     ("configuration.network.permitSlirpInterface", No(DEPRECATED)),
     ("configuration.network.permitBridgeInterfaceOnPodNetwork", Yes),
-    ("configuration.network.binding", No("there are no network binding plugins yet")),
+    // Of each plugin: `PLUGIN`.
+    ("configuration.network.binding", Yes),
     ("configuration.ovmfPath", Yes),
     ("configuration.selinuxLauncherType", Yes),
     ("configuration.defaultRuntimeClass", Yes),
@@ -153,6 +154,15 @@ pub const FIELDS: &[(&str, Served)] = &[
     ("customizeComponents", No(NO_PATCHES)),
 ];
 
+/// Where network binding plugins are registered, below `spec`, and fields of each that have no effect.
+const PLUGINS: &str = "configuration.network.binding";
+const PLUGIN: [(&str, Served); 4] = [
+    ("sidecarImage", No("VMIs with a plugin that has a sidecar are refused")),
+    ("migration", No(NO_MIGRATION)),
+    ("downwardAPI", No("there is no sidecar to read it")),
+    ("computeResourceOverhead.limits", No("only the request for memory is added to the launcher pod")),
+];
+
 /// A field that is set, and has no effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unserved {
@@ -185,7 +195,13 @@ pub fn entry_of(
 
 /// The fields of a KubeVirt object that are set and have no effect, in the order of the list.
 pub fn unserved(object: &Value) -> Vec<Unserved> {
-    unserved_of(FIELDS, &object["spec"], "spec")
+    let spec = &object["spec"];
+    let mut found = unserved_of(FIELDS, spec, "spec");
+    let plugins = PLUGINS.split('.').fold(spec, |value, step| &value[step]);
+    for (name, plugin) in plugins.as_object().into_iter().flatten() {
+        found.extend(unserved_of(&PLUGIN, plugin, &format!("spec.{PLUGINS}.{name}")));
+    }
+    found
 }
 
 /// The fields of such a list that are set in `said`, which stands at `at`, and have no effect.

@@ -9,6 +9,8 @@ pub struct Interface {
     pub model: Nic,
     /// How it is attached to the network.
     pub binding: Binding,
+    /// The network binding plugin that attaches it, where one does.
+    pub plugin: Option<Plugin>,
     /// The network: the pod's, or another by name.
     pub network: Network,
     /// Its address, in lower case with colons.
@@ -49,6 +51,25 @@ pub enum Binding {
     Bridge,
     /// Behind the pod's address.
     Masquerade,
+    /// On a bridge with the pod's interface, as a network binding plugin wants it: without DHCP.
+    ManagedTap,
+    /// By a tap that a network binding plugin made in the pod.
+    Tap,
+}
+
+/// A network binding plugin, as the KubeVirt object registers it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plugin {
+    /// Its name.
+    pub name: String,
+    /// How an interface is attached (`domainAttachmentType`): a tap, or one that is made for it.
+    pub attachment: Option<Binding>,
+    /// It has a program beside the launcher.
+    pub has_sidecar: bool,
+    /// The NetworkAttachmentDefinition that prepares the pod.
+    pub definition: Option<String>,
+    /// What the compute container needs for it, in bytes.
+    pub memory: u64,
 }
 
 /// A network.

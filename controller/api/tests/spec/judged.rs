@@ -6,8 +6,9 @@ use crate::base::{base, check, set};
 use crate::inventory::{Inventory, Kind};
 use api::fault::Reason;
 use api::machine::left::LEFT;
+use api::machine::network::Plugin;
 use api::machine::refused::{REFUSED, bare};
-use api::machine::{Settings, Site, refused};
+use api::machine::{Binding, Settings, Site, refused};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -107,6 +108,10 @@ fn the_document_says_what_is() {
 fn settings(site: Site) -> Settings {
     let mut settings = Settings::of_laptop();
     settings.site = site;
+    for (name, attachment) in [("one", Binding::Tap), ("other", Binding::ManagedTap)] {
+        let plugin = Plugin { name: name.into(), attachment: Some(attachment), ..Plugin::default() };
+        settings.plugins.insert(name.into(), plugin);
+    }
     settings
 }
 

@@ -1,10 +1,11 @@
 //! The KubeVirt object, the CDI object and the CDIConfig: every field of a schema stands in the list of what becomes of each, once,
 //! and `docs/reference/kubevirt.md` and `cdi.md` are made from the lists; `UPDATE_GOLDEN=1` writes them anew.
 
-use crate::base::set;
+use crate::base::{base, check, set};
 use crate::inventory::{Inventory, Kind};
 use api::cdi::served as cdi;
 use api::kubevirt::served::{FIELDS, Served, Unserved, entry, entry_of, unserved};
+use api::machine::{Binding, Settings};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -84,6 +85,8 @@ fn a_field_that_is_set_is_named_where_it_has_no_effect() {
             set(&mut object, &format!("spec.{leaf}"), sample);
             let named: Vec<String> = unserved(&object).into_iter().map(|found| found.field).collect();
             match served {
+                // Some fields of a plugin have none: see below.
+                Served::Yes if leaf == "configuration.network.binding" => {}
                 Served::Yes => assert_eq!(named, [""; 0], "{leaf}"),
                 Served::No(_) => assert_eq!(named, [format!("spec.{field}")], "{leaf}"),
                 Served::Entries(key, known) => {
@@ -103,6 +106,68 @@ fn a_field_that_is_set_is_named_where_it_has_no_effect() {
             }
         }
     }
+}
+
+#[test]
+fn fields_of_a_network_binding_plugin_without_an_effect_are_named_with_the_plugin() {
+    let plugins = json!({
+        "macvtap": {
+            "domainAttachmentType": "tap", "networkAttachmentDefinition": "macvtap",
+            "computeResourceOverhead": {"requests": {"memory": "50Mi"}, "limits": {"memory": "50Mi"}},
+        },
+        "passt": {"sidecarImage": "registry.example/passt", "migration": {}, "downwardAPI": "device-info"},
+    });
+    let object = json!({"spec": {"configuration": {"network": {"binding": plugins}}}});
+    let named: Vec<String> = unserved(&object).into_iter().map(|found| found.field).collect();
+    let wanted = [
+        "macvtap.computeResourceOverhead.limits",
+        "passt.sidecarImage",
+        "passt.migration",
+        "passt.downwardAPI",
+    ];
+    assert_eq!(named, wanted.map(|field| format!("spec.configuration.network.binding.{field}")));
+}
+
+#[test]
+fn a_plugin_attaches_an_interface_or_the_reason_is_said() {
+    let plugins = json!({
+        "macvtap": {"domainAttachmentType": "tap", "networkAttachmentDefinition": "shared/macvtap"},
+        "passt": {"domainAttachmentType": "tap", "sidecarImage": "registry.example/passt"},
+        "none": {"networkAttachmentDefinition": "none"},
+    });
+    let cluster =
+        Settings::of_cluster(&json!({"spec": {"configuration": {"network": {"binding": plugins}}}}));
+    let judged = |name: &str, settings: &Settings| {
+        let mut object = base();
+        let interface = json!({"name": "net", "binding": {"name": name}});
+        set(&mut object, "spec.domain.devices.interfaces[0]", interface);
+        check(&object, settings).map(|machine| machine.interfaces[0].clone()).map_err(|faults| {
+            let [fault] = faults.try_into().unwrap();
+            fault.to_string()
+        })
+    };
+    let made = judged("macvtap", &cluster).unwrap();
+    assert_eq!(made.binding, Binding::Tap);
+    assert_eq!(made.plugin.unwrap().definition.as_deref(), Some("shared/macvtap"));
+    let at = "spec.domain.devices.interfaces[0].binding";
+    for (name, wanted) in [
+        ("passt", format!("{at}: the network binding plugin 'passt' has a sidecar (sidecarImage in ")),
+        ("none", format!("{at}: the network binding plugin 'none' would give the guest no interface: ")),
+        (
+            "other",
+            format!("{at}.name: unable to find the network binding plugin 'other' in Kubevirt configuration"),
+        ),
+    ] {
+        let said = judged(name, &cluster).unwrap_err();
+        assert!(said.starts_with(&wanted), "{said}");
+    }
+    assert!(
+        judged("macvtap", &Settings::of_laptop())
+            .unwrap_err()
+            .starts_with(&format!("{at}: not supported yet"))
+    );
+    // Whoever is handed one does not know the plugins, and has its link.
+    assert_eq!(judged("other", &Settings::of_judged()).unwrap().plugin.unwrap().name, "other");
 }
 
 #[test]

@@ -103,10 +103,18 @@ pub(crate) fn overhead(machine: &Machine, config: &Config, reserved: u64) -> u64
         if machine.tpm.is_some() { TPM } else { 0 },
         if config.use_emulation { TRANSLATED } else { 0 },
         tables,
+        plugins(machine),
     ];
     let sum = sum.into_iter().fold(reserved, u64::saturating_add);
     // Only an unchanged sum stays exact: a ratio makes whole pages anyway.
     if config.overhead_ratio == 1.0 { sum } else { (sum as f64 * config.overhead_ratio) as u64 }
+}
+
+/// What network binding plugins need, each once.
+fn plugins(machine: &Machine) -> u64 {
+    let all = machine.interfaces.iter().filter_map(|interface| interface.plugin.as_ref());
+    let each: BTreeMap<&str, u64> = all.map(|plugin| (plugin.name.as_str(), plugin.memory)).collect();
+    each.into_values().fold(0, u64::saturating_add)
 }
 
 pub(super) fn resources(
@@ -278,5 +286,26 @@ mod tests {
         let unsaid = memory(json!({}));
         assert!(unsaid.as_str().unwrap().parse::<u64>().unwrap() > 64 << 20, "{unsaid}");
         assert_eq!(memory(json!({"limits": {"memory": "0"}})), unsaid);
+    }
+
+    #[test]
+    fn what_a_binding_plugin_needs_is_added_once() {
+        use api::machine::network::Plugin;
+        let mut object = crate::sim::vmi("web");
+        object["spec"]["domain"]["devices"]["autoattachPodInterface"] = Value::Null;
+        let mut vmi: super::VirtualMachineInstance = api::wire::read(object).unwrap();
+        let config = super::Config::default();
+        api::defaults::apply(&mut vmi, &config.given(api::uuid::of_vm("web")));
+        let mut machine = super::Machine::handed(&vmi).unwrap();
+        let mut more = machine.interfaces[0].clone();
+        let before = super::overhead(&machine, &config, 0);
+        let plugin = |name: &str| Some(Plugin { name: name.into(), memory: 7, ..Plugin::default() });
+        machine.interfaces[0].plugin = plugin("one");
+        more.plugin = plugin("one");
+        machine.interfaces.push(more.clone());
+        assert_eq!(super::overhead(&machine, &config, 0), before + 7);
+        more.plugin = plugin("other");
+        machine.interfaces.push(more);
+        assert_eq!(super::overhead(&machine, &config, 0), before + 14);
     }
 }

@@ -37,6 +37,15 @@ pub(super) fn card(socket: &mut Socket, name: &str) -> Result<Card> {
     Ok(Card { name: name.to_owned(), mac, mtu: link.mtu, addresses, routes })
 }
 
+/// The tap of a card that is there already: a link beside it, or the card itself (a macvtap, for example).
+pub(super) fn tap(socket: &mut Socket, card: &Card) -> Result<Option<String>> {
+    let cannot = |e| Error::io(format!("cannot see the taps of the pod's card {}", card.name), e);
+    let all = links(socket).map_err(cannot)?;
+    let is_tap = |link: &&Link| matches!(link.kind.as_str(), "tun" | "macvtap" | "ipvtap");
+    let mut names = [names::tap(&card.name), card.name.clone()].into_iter();
+    Ok(names.find(|name| all.iter().filter(is_tap).any(|link| link.name == *name)))
+}
+
 /// A dummy of ours that has everything of the card it stands in for: the note is written last. (A bridge where the kernel
 /// has no dummies.)
 pub(super) fn is_stand_in(link: &Link) -> bool {

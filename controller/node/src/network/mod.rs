@@ -48,7 +48,8 @@ pub(crate) fn ready(machine: &Machine, process: &Process) -> Result<BTreeMap<Str
         // All plans first: a fault in the last interface leaves the first as it was.
         for (position, interface) in machine.interfaces.iter().enumerate() {
             let card = look::card(&mut socket, &names::card(interface)).map_err(|e| of(interface, e))?;
-            let given = Given { machine, interface, position, card: &card };
+            let tap = look::tap(&mut socket, &card)?;
+            let given = Given { machine, interface, position, card: &card, tap: tap.as_deref() };
             plans.insert(interface.name.clone(), plan(&given)?);
         }
         for plan in plans.values() {

@@ -22,7 +22,8 @@ pub(crate) fn status(
         };
         let of_pod = if card == names::PRIMARY { pod_ips } else { &[] };
         let ips: Vec<String> = match interface.binding {
-            Binding::Masquerade => of_pod.to_vec(),
+            // What a plugin does with them is not known; who looks for the guest finds it there.
+            Binding::Masquerade | Binding::ManagedTap | Binding::Tap => of_pod.to_vec(),
             // The other family stays with the pod.
             Binding::Bridge => of_pod.iter().filter(|ip| !ip.contains(':')).cloned().collect(),
         };

@@ -298,6 +298,25 @@ fn on_a_network_of_multus_the_guest_has_a_card_beside_the_pods() {
     assert_eq!(ready(&machine, &pod.process()).unwrap(), links, "once more changes nothing");
 }
 
+/// The tap is as a plugin of CNI leaves it.
+#[test]
+fn the_tap_of_a_binding_plugin_is_taken_as_it_is() {
+    let Some((_world, pod, _guest)) = spaces() else { return };
+    let mut machine = machine("bridge");
+    machine.interfaces[0].binding = api::machine::Binding::Tap;
+    let error = ready(&machine, &pod.process()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+    assert!(error.to_string().contains("has made no tap: tap0 is not there, and eth0 is none"), "{error}");
+    pod.ip("tuntap add dev tap0 mode tap user 107");
+    let before = pod.ip("link show");
+    let links = ready(&machine, &pod.process()).unwrap();
+    let Some(Link::Tap { name, mac, dhcp: None, dhcp6: None, .. }) = links.get("default") else {
+        panic!("{links:?}")
+    };
+    assert_eq!((name.as_str(), mac.as_str()), ("tap0", "0a:58:0a:63:00:02"));
+    assert_eq!(pod.ip("link show"), before, "nothing is made beside it");
+}
+
 #[test]
 fn whoever_was_killed_while_a_card_was_put_aside_goes_on() {
     let Some((_world, pod, _guest)) = spaces() else { return };

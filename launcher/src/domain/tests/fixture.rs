@@ -243,6 +243,7 @@ pub(super) fn nic(name: &str, model: Nic) -> Interface {
         name: name.into(),
         model,
         binding: Binding::Masquerade,
+        plugin: None,
         network: Network::Pod { cidr: None, cidr6: None },
         mac: None,
         boot_order: None,

@@ -1,15 +1,19 @@
 //! Network interfaces.
 
-use super::super::network::{Dhcp, MOST_PORTS, Network};
+use super::super::network::{Dhcp, MOST_PORTS, Network, Plugin};
 use super::super::{Binding, Interface, Nic, Port, Protocol};
 use super::disk::Taken;
 use super::network::Networks;
-use super::{Check, text};
+use super::{Check, Site, text};
 use crate::vmi;
 use crate::wire::Path;
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
+const NO_SRIOV: &str = "a virtual function is found by annotations of the pod, which a tenant may write, and passed through by \
+                        VFIO; use bridge: {} on a network of Multus";
+const NO_PASST: &str = "passt makes namespaces of its own, which the seccomp profile of launcher pods forbids, and needs libvirt 11; \
+                        use masquerade: {}";
 /// The address of the bridge in the pod.
 const RESERVED: &str = "02:00:00:00:00:00";
 
@@ -88,9 +92,11 @@ fn interface_of(
             check.invalid(at.child(field), message);
         }
     }
-    check.not_yet_some(sriov, at.child("sriov"));
-    check.not_yet_some(passt_binding, at.child("passtBinding"));
-    check.not_yet_some(binding, at.child("binding"));
+    for (binding, field, hint) in [(sriov, "sriov", NO_SRIOV), (passt_binding, "passtBinding", NO_PASST)] {
+        if binding.is_some() {
+            check.not_yet_or(at.child(field), hint);
+        }
+    }
     let methods = [bridge, slirp, masquerade, sriov, macvtap, passt, passt_binding];
     let count = methods.iter().filter(|method| method.is_some()).count() + usize::from(binding.is_some());
     if count != 1 {
@@ -99,7 +105,20 @@ fn interface_of(
         check.invalid(at, message);
         return None;
     }
-    let binding = if masquerade.is_some() { Binding::Masquerade } else { Binding::Bridge };
+    let (binding, plugin) = match (bridge, masquerade, binding) {
+        (Some(_), _, _) => (Binding::Bridge, None),
+        (_, Some(_), _) => (Binding::Masquerade, None),
+        (_, _, Some(said)) => {
+            let plugin = plugin(&said.name, &at.child("binding"), check)?;
+            if dhcp_options.is_some() {
+                let message = "DHCP options are served with the bindings bridge and masquerade alone";
+                check.invalid(at.child("dhcpOptions"), message);
+            }
+            (plugin.attachment?, Some(plugin))
+        }
+        // One of those that were refused above.
+        (None, None, None) => return None,
+    };
     let on_pod = matches!(network, None | Some(Network::Pod { .. }));
     if masquerade.is_some() && !on_pod {
         check.invalid(at.child("name"), "Masquerade interface only implemented with pod network");
@@ -135,6 +154,7 @@ fn interface_of(
         tag,
         model: model_of(text::said(model), at, check),
         binding,
+        plugin,
         // One without a network has a fault, and is not handed out.
         network: network.unwrap_or(Network::Pod { cidr: None, cidr6: None }),
         mac: mac(text::said(mac_address), at, check),
@@ -152,6 +172,47 @@ fn interface_of(
         up: is_up(state.as_ref(), at, check),
         dhcp: dhcp_options.as_ref().map(|options| dhcp(options, &at.child("dhcpOptions"), check)),
     })
+}
+
+/// The plugin of that name, as the cluster registers it; its attachment is said.
+fn plugin(name: &str, at: &Path, check: &mut Check<'_>) -> Option<Plugin> {
+    let plugin = match check.settings.site {
+        // How it is attached is not known here any more, and is in the link that virt-handler made.
+        Site::Judged => {
+            let attachment = Some(Binding::Tap);
+            return Some(Plugin { name: name.to_owned(), attachment, ..Plugin::default() });
+        }
+        Site::Laptop => {
+            let hint = "network binding plugins are registered in a cluster; here, write masquerade: {}";
+            check.not_yet_or(at, hint);
+            return None;
+        }
+        Site::Cluster => check.settings.plugins.get(name).cloned(),
+    };
+    let registered = format!("configuration.network.binding[{name:?}] of the KubeVirt object");
+    match plugin {
+        None => {
+            let message =
+                format!("unable to find the network binding plugin '{name}' in Kubevirt configuration");
+            check.not_found(at.child("name"), message);
+            None
+        }
+        Some(plugin) if plugin.has_sidecar => {
+            let message = format!(
+                "the network binding plugin '{name}' has a sidecar (sidecarImage in {registered}), and plugins with one are                  not supported yet"
+            );
+            check.not_supported(at, message);
+            None
+        }
+        Some(plugin) if plugin.attachment.is_none() => {
+            let message = format!(
+                "the network binding plugin '{name}' would give the guest no interface: {registered} has no                  domainAttachmentType of tap or managedTap"
+            );
+            check.invalid(at, message);
+            None
+        }
+        Some(plugin) => Some(plugin),
+    }
 }
 
 fn model_of(model: Option<&str>, at: &Path, check: &mut Check<'_>) -> Nic {

@@ -9,10 +9,12 @@
 //! There is no other way to one, and no default: whoever judges says where. In a cluster without a KubeVirt object nobody
 //! has settings, and nothing is made. A feature that a site does not have yet is refused there by its name ([`Site`]).
 
+use super::super::network::{Binding, Plugin};
 use crate::hardware::Hardware;
+use crate::quantity::Quantity;
 use crate::wire::Path;
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Machine types that a cluster has unless it says otherwise.
 const OF_CLUSTERS: [&str; 2] = ["q35*", "pc-q35*"];
@@ -46,6 +48,8 @@ pub struct Settings {
     pub machine_types: Vec<String>,
     /// The bridge binding may be used on the pod's network.
     pub bridge_on_pod_network: bool,
+    /// Network binding plugins by name.
+    pub plugins: BTreeMap<String, Plugin>,
     /// The guest's memory may be more than the limit of its pod (`vmRolloutStrategy` is not `Stage`).
     pub memory_above_limit: bool,
     /// Where the VMI is to run.
@@ -128,6 +132,7 @@ impl Settings {
             gates: Gates::All,
             machine_types: ALL.map(str::to_owned).to_vec(),
             bridge_on_pod_network: true,
+            plugins: BTreeMap::new(),
             memory_above_limit: true,
             site: Site::Laptop,
             hardware: Hardware::default(),
@@ -155,6 +160,7 @@ impl Settings {
             gates: Gates::of_cluster(object),
             machine_types,
             bridge_on_pod_network: bridge.as_bool().unwrap_or(true),
+            plugins: plugins(&said["network"]["binding"]),
             memory_above_limit: said["vmRolloutStrategy"] != "Stage",
             site: Site::Cluster,
             hardware: Hardware::of_cluster(object),
@@ -178,6 +184,27 @@ impl Settings {
     pub fn permits_type(&self, name: &str) -> bool {
         self.machine_types.iter().any(|pattern| matches(pattern, name))
     }
+}
+
+/// The network binding plugins that a KubeVirt object registers.
+fn plugins(said: &Value) -> BTreeMap<String, Plugin> {
+    let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+    let each = said.as_object().into_iter().flatten().map(|(name, said)| {
+        let memory = said["computeResourceOverhead"]["requests"]["memory"].as_str();
+        let plugin = Plugin {
+            name: name.clone(),
+            attachment: match said["domainAttachmentType"].as_str() {
+                Some("tap") => Some(Binding::Tap),
+                Some("managedTap") => Some(Binding::ManagedTap),
+                _ => None,
+            },
+            has_sidecar: text(&said["sidecarImage"]).is_some(),
+            definition: text(&said["networkAttachmentDefinition"]),
+            memory: memory.and_then(|text| Quantity::parse(text).ok()?.bytes()).unwrap_or(0),
+        };
+        (name.clone(), plugin)
+    });
+    each.collect()
 }
 
 fn texts(list: &Value) -> Vec<String> {
@@ -250,6 +277,31 @@ mod tests {
             };
             assert!(with(json!([])).gate(gate) && !with(json!([gate])).gate(gate), "{gate}");
         }
+    }
+
+    #[test]
+    fn plugins_are_those_that_the_cluster_registers() {
+        let settings = Settings::of_cluster(&json!({"spec": {"configuration": {"network": {"binding": {
+            "macvtap": {
+                "domainAttachmentType": "tap", "networkAttachmentDefinition": "shared/macvtap",
+                "computeResourceOverhead": {"requests": {"memory": "50Mi"}},
+            },
+            "managed": {"domainAttachmentType": "managedTap", "sidecarImage": "registry.example/dhcp"},
+            "odd": {"domainAttachmentType": "wire"},
+        }}}}}));
+        let plugin = |name: &str| settings.plugins[name].clone();
+        let macvtap = Plugin {
+            name: "macvtap".into(),
+            attachment: Some(Binding::Tap),
+            has_sidecar: false,
+            definition: Some("shared/macvtap".into()),
+            memory: 50 << 20,
+        };
+        assert_eq!(plugin("macvtap"), macvtap);
+        let managed = plugin("managed");
+        assert_eq!((managed.attachment, managed.has_sidecar), (Some(Binding::ManagedTap), true));
+        assert_eq!(plugin("odd"), Plugin { name: "odd".into(), ..Plugin::default() });
+        assert!(Settings::of_cluster(&json!({})).plugins.is_empty());
     }
 
     #[test]

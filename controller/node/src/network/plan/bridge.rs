@@ -1,4 +1,5 @@
-//! Bridge: the guest takes the pod's place on the wire, with its address and its MAC.
+//! Bridge: the guest takes the pod's place on the wire, with its address and its MAC. A network binding plugin may want the
+//! same of us (`managedTap`), and tells the guest its address itself.
 
 use super::{DHCP, Given, NetworkPlan, Step};
 use crate::error::Result;
@@ -6,6 +7,7 @@ use crate::network::facts::{Address, Card};
 use crate::network::names;
 use api::launcher::Link;
 use api::lease::{Lease, Route};
+use api::machine::Binding;
 use std::net::{IpAddr, Ipv4Addr};
 
 pub(super) fn plan(given: &Given<'_>) -> Result<NetworkPlan> {
@@ -19,7 +21,9 @@ pub(super) fn plan(given: &Given<'_>) -> Result<NetworkPlan> {
         // Nobody in the pod answers for the guest's address, which the dummy shows.
         Step::Set("ipv4/conf/all/arp_ignore".into(), 1),
     ];
-    let dhcp = card.v4().map(|(address, prefix)| {
+    // A plugin has its own way to tell the guest its address.
+    let served = card.v4().filter(|_| given.interface.binding == Binding::Bridge);
+    let dhcp = served.map(|(address, prefix)| {
         steps.push(Step::Address(bridge.clone(), Address { ip: server.into(), prefix: 32 }));
         steps.push(Step::Lower("ipv4/ip_unprivileged_port_start".into(), u32::from(DHCP)));
         let (router, routes) = ways(card);

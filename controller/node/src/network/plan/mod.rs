@@ -17,7 +17,7 @@ mod masquerade;
 use super::facts::{Address, Card, Mac};
 use super::names;
 use super::rules::Table;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use api::launcher::Link;
 use api::machine::{Binding, Interface, Machine, Nic};
 use std::fmt;
@@ -89,14 +89,36 @@ pub(crate) struct Given<'a> {
     pub(crate) position: usize,
     /// The pod's card that it is attached to.
     pub(crate) card: &'a Card,
+    /// The tap of that card that is there already.
+    pub(crate) tap: Option<&'a str>,
 }
 
 /// What is to be made for one interface.
 pub(crate) fn plan(given: &Given<'_>) -> Result<NetworkPlan> {
     match given.interface.binding {
         Binding::Masquerade => masquerade::plan(given),
-        Binding::Bridge => bridge::plan(given),
+        Binding::Bridge | Binding::ManagedTap => bridge::plan(given),
+        Binding::Tap => of_plugin(given),
     }
+}
+
+/// The plugin has made everything, and the tap belongs to it.
+fn of_plugin(given: &Given<'_>) -> Result<NetworkPlan> {
+    let card = given.card;
+    let name = given.tap.map(str::to_owned).ok_or_else(|| {
+        let plugin = given.interface.plugin.as_ref().map_or("", |plugin| &plugin.name);
+        let tap = names::tap(&card.name);
+        let what = format!(
+            "the network binding plugin '{plugin}' has made no tap: {tap} is not there, and {} is none",
+            card.name
+        );
+        Error::new(ErrorKind::NotFound, given.wrong(what).to_string())
+    })?;
+    let mac = given.wanted_mac()?.unwrap_or(card.mac).to_string();
+    Ok(NetworkPlan {
+        steps: Vec::new(),
+        link: Link::Tap { name, mac, mtu: Some(card.mtu), dhcp: None, dhcp6: None },
+    })
 }
 
 impl Given<'_> {

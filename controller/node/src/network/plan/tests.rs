@@ -33,7 +33,7 @@ fn card(addresses: &[&str], routes: &[&str]) -> Card {
 }
 
 fn planned(machine: &Machine, card: &Card) -> Result<NetworkPlan> {
-    plan(&Given { machine, interface: &machine.interfaces[0], position: 0, card })
+    plan(&Given { machine, interface: &machine.interfaces[0], position: 0, card, tap: None })
 }
 
 fn text(plan: &NetworkPlan) -> String {
@@ -177,7 +177,7 @@ fn a_network_of_multus_has_links_of_its_own() {
     );
     let mut card = Card { name: names::card(&machine.interfaces[0]), mtu: 8900, ..card(&[], &[]) };
     let plan_of = |card: &Card| {
-        plan(&Given { machine: &machine, interface: &machine.interfaces[0], position: 1, card })
+        plan(&Given { machine: &machine, interface: &machine.interfaces[0], position: 1, card, tap: None })
     };
     let bare = plan_of(&card).unwrap();
     let lines = text(&bare);
@@ -197,6 +197,34 @@ fn a_network_of_multus_has_links_of_its_own() {
     card.addresses = vec!["192.0.2.7/24".parse().unwrap()];
     let told = r#"{"device":"k6t-16477688c0e","server":"169.254.75.11","address":"192.0.2.7","prefix":24,"router":null,"routes":[]}"#;
     assert_eq!(lease(&plan_of(&card).unwrap()).as_deref(), Some(told));
+}
+
+#[test]
+fn a_plugin_gets_a_bridge_without_dhcp_or_brings_its_own_tap() {
+    let mut machine =
+        machine(&json!({"name": "default", "bridge": {}}), &json!({"name": "default", "pod": {}}));
+    let card = card(&["10.244.1.5/24"], &["0.0.0.0/0>10.244.1.1"]);
+    machine.interfaces[0].binding = Binding::ManagedTap;
+    let managed = planned(&machine, &card).unwrap();
+    let lines = text(&managed);
+    assert!(lines.contains("join tap0 to k6t-eth0\n") && lines.contains("put eth0 aside"), "{lines}");
+    assert!(!lines.contains("169.254") && !lines.contains("unprivileged"), "{lines}");
+    assert_eq!(lease(&managed), None);
+
+    machine.interfaces[0].binding = Binding::Tap;
+    let plugin = api::machine::network::Plugin { name: "macvtap".into(), ..Default::default() };
+    machine.interfaces[0].plugin = Some(plugin);
+    let of = |tap| {
+        plan(&Given { machine: &machine, interface: &machine.interfaces[0], position: 0, card: &card, tap })
+    };
+    let found = of(Some("tap0")).unwrap();
+    assert!(found.steps.is_empty(), "{}", text(&found));
+    let Link::Tap { name, mac, mtu, dhcp, dhcp6 } = &found.link else { panic!("no tap") };
+    assert_eq!((name.as_str(), mac.as_str(), *mtu), ("tap0", "0a:58:0a:f4:01:05", Some(1450)));
+    assert_eq!((dhcp, dhcp6), (&None, &None));
+    let error = of(None).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound, "it may come");
+    assert!(error.to_string().contains("plugin 'macvtap' has made no tap: tap0 is not there"), "{error}");
 }
 
 #[test]
