@@ -260,6 +260,13 @@ pub enum Request {
         /// How its bytes are laid out.
         format: Format,
     },
+    /// Plug the cable of an interface in, or unplug it.
+    Link {
+        /// The interface's name.
+        interface: String,
+        /// It is plugged in.
+        up: bool,
+    },
     /// Add or remove a device. Not supported yet.
     Hotplug,
     /// Keep a moment. Not supported yet.
@@ -304,6 +311,9 @@ pub struct State {
     /// By disk: what the guest's driver would call it (`vda`).
     #[serde(default)]
     pub targets: BTreeMap<String, String>,
+    /// By interface: its cable is plugged in. Those whose cable cannot be unplugged are not here.
+    #[serde(default)]
+    pub links: BTreeMap<String, bool>,
     /// When each life began, in order, RFC 3339.
     #[serde(default)]
     pub phases: Vec<(Life, String)>,

@@ -10,6 +10,7 @@
 //! | the name of an interface | [`NAME`] characters; a MAC is six bytes |
 //! | what the guest says of its system | [`SYSTEM`] characters a field, fields that are known alone |
 //! | commands of the guest agent | those that are known, each once |
+//! | interfaces with a link | [`LINKS`] |
 //! | a sentence, a word, a disk's name in the guest | [`SENTENCE`], [`WORD`], [`TARGET`] characters |
 
 use crate::vmi::agent;
@@ -33,6 +34,8 @@ pub(crate) const WORD: usize = 64;
 pub(crate) const TARGET: usize = 32;
 /// Disks.
 const DISKS: usize = 512;
+/// Interfaces with a link: a VMI on bridges has fewer.
+const LINKS: usize = 256;
 /// What is told of a guest's system, in the guest agent's fields.
 const OF_SYSTEM: [&str; 8] =
     ["name", "kernel-release", "version", "pretty-name", "version-id", "kernel-version", "machine", "id"];
@@ -59,6 +62,9 @@ pub(crate) fn state(mut state: State) -> State {
     state.targets.retain(|_, target| is_device(target));
     while state.targets.len() > DISKS {
         state.targets.pop_last();
+    }
+    while state.links.len() > LINKS {
+        state.links.pop_last();
     }
     state
 }

@@ -150,6 +150,10 @@ impl Hypervisor for Agent {
         self.fake.change_media(name, disk)
     }
 
+    fn change_link(&self, name: &str, interface: &str) -> Result<()> {
+        self.fake.change_link(name, interface)
+    }
+
     fn stats(&self, name: &str) -> Result<api::launcher::Stats> {
         self.fake.stats(name)
     }

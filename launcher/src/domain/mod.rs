@@ -78,6 +78,15 @@ pub fn render_disk(machine: &Machine, host: &Host, name: &str) -> Result<String,
     Ok(domain.disk(position, &mut QemuArguments::default())?.write()?)
 }
 
+/// The XML of one interface, as it stands in the domain: libvirt gets it when its link goes down or up.
+pub fn render_interface(machine: &Machine, host: &Host, name: &str) -> Result<String, DomainError> {
+    let domain = Domain::of(machine, host)?;
+    let gone = || DomainError::unplaced(format!("interface `{name}`"));
+    let position = machine.interfaces.iter().position(|nic| nic.name == name).ok_or_else(gone)?;
+    let element = domain.interface(position, &mut QemuArguments::default())?;
+    Ok(element.ok_or_else(gone)?.write()?)
+}
+
 /// The libvirt target of each disk (`vda`), by the disk's name.
 pub fn targets(machine: &Machine) -> BTreeMap<String, String> {
     disk::targets(machine)

@@ -218,6 +218,13 @@ impl Hypervisor for Fake {
         Ok(())
     }
 
+    fn change_link(&self, name: &str, interface: &str) -> Result<()> {
+        self.running("change_link", name)?;
+        let is_down = interface.contains("<link state=\"down\"") || interface.contains("<link state='down'");
+        self.lock().conversation.push(format!("  link: {}", if is_down { "down" } else { "up" }));
+        Ok(())
+    }
+
     fn agent(&self, name: &str, command: &str, _: Duration) -> Result<String> {
         let verb = command.split('"').skip_while(|word| *word != "execute").nth(2).unwrap_or_default();
         self.lock().commands.push(command.to_owned());

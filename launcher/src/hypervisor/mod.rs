@@ -65,6 +65,9 @@ pub trait Hypervisor: Send + Sync + 'static {
     /// Changes the media of a CD-ROM, or ejects them: `disk` is the new XML of the whole disk.
     fn change_media(&self, name: &str, disk: &str) -> Result<()>;
 
+    /// Takes the link of an interface down or up: `interface` is the new XML of the whole interface.
+    fn change_link(&self, name: &str, interface: &str) -> Result<()>;
+
     /// Sends a command to the guest agent: JSON in, JSON out.
     fn agent(&self, name: &str, command: &str, patience: Duration) -> Result<String>;
 

@@ -27,10 +27,11 @@ use crate::hypervisor::{Condition, End, Event, Hypervisor, Pause, Seen};
 use crate::net;
 use crate::root::Root;
 use api::fault::Fault;
-use api::launcher::{Answer, Life, Refusal, Request, START_FAILED, State, Sync};
+use api::launcher::{Answer, Life, Link, Refusal, Request, START_FAILED, State, Sync};
 use api::machine::{Machine, Target};
 use api::vmi::VirtualMachineInstance;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::future::pending;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -225,6 +226,11 @@ impl Driver {
         {
             return Answer::Denied { reason };
         }
+        if let Request::Link { interface, .. } = &request
+            && let Err(reason) = self.has_link(interface)
+        {
+            return Answer::Denied { reason };
+        }
         if let Request::Insert { path, format, .. } = &request
             && let Err(e) = prepare::media(path, *format)
         {
@@ -244,6 +250,20 @@ impl Driver {
                 Err("the locations of the VM's disks are not known; start the VM again".into())
             }
             Some(_) => Ok(()),
+        }
+    }
+
+    fn has_link(&self, interface: &str) -> std::result::Result<(), String> {
+        let Some(known) = &self.known else { return Ok(()) };
+        match known.sync.resolved.interfaces.get(interface) {
+            None => Err(format!("the VM has no interface '{interface}'")),
+            Some(Link::User { .. }) => {
+                Err(format!("the interface '{interface}' is of a user-mode network, which has no link state"))
+            }
+            Some(Link::Tap { .. }) if known.host.is_none() => {
+                Err("the devices of the VM are not known; start the VM again".into())
+            }
+            Some(Link::Tap { .. }) => Ok(()),
         }
     }
 
@@ -279,10 +299,10 @@ impl Driver {
         (self.disk_error, self.grace, self.tick) = (None, None, None);
         self.early.clear();
         self.passing = !known.machine.start_paused;
-        let targets = domain::targets(&known.machine);
+        let (targets, links) = (domain::targets(&known.machine), links(&known));
+        let generation = known.sync.generation;
         self.publisher.change(|state| {
-            *state =
-                State { life: Life::Preparing, generation: known.sync.generation, targets, ..emptied(state) };
+            *state = State { life: Life::Preparing, generation, targets, links, ..emptied(state) };
         });
         match effort::network(&known) {
             Ok(servers) => self.servers = servers,
@@ -296,6 +316,11 @@ impl Driver {
 
     fn begin(&mut self, request: Request) {
         let paused = self.queue.mode() == Mode::Paused;
+        if let (Some(known), Request::Link { interface, up }) = (&mut self.known, &request)
+            && let Some(found) = known.machine.interfaces.iter_mut().find(|known| known.name == *interface)
+        {
+            found.up = *up;
+        }
         if let Some(known) = &mut self.known
             && let Some(host) = &mut known.host
         {
@@ -372,6 +397,11 @@ impl Driver {
             }
             // The event of its end is on its way; waiting requests must not be judged as if it ran.
             (Request::Destroy, Ok(())) if self.queue.mode() != Mode::Ended => self.mode(Mode::Stopping),
+            (Request::Link { interface, up }, Ok(())) => {
+                self.publisher.change(|state| {
+                    state.links.insert(interface.clone(), *up);
+                });
+            }
             (_, Ok(())) => {}
             // The guest was quicker: the event of its end is on its way, or has come.
             (_, Err(e)) if e.kind() == crate::hypervisor::ErrorKind::NotNow => tracing::info!("{e}"),
@@ -578,9 +608,16 @@ async fn finished(work: &mut Option<JoinHandle<Outcome>>) -> Outcome {
     }
 }
 
+/// By interface that is on a tap: its cable is plugged in.
+fn links(known: &Known) -> BTreeMap<String, bool> {
+    let is_tap = |name: &String| matches!(known.sync.resolved.interfaces.get(name), Some(Link::Tap { .. }));
+    let taps = known.machine.interfaces.iter().filter(|interface| is_tap(&interface.name));
+    taps.map(|interface| (interface.name.clone(), interface.up)).collect()
+}
+
 /// A state at the begin of a new life.
 fn emptied(state: &State) -> State {
     let gone =
         State { reason: None, message: None, doing: None, qemu_pid: None, agent: false, ..state.clone() };
-    State { targets: std::collections::BTreeMap::new(), credentials: None, ..gone }
+    State { targets: BTreeMap::new(), credentials: None, links: BTreeMap::new(), ..gone }
 }

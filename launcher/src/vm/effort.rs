@@ -94,6 +94,7 @@ pub(super) fn request(hypervisor: &dyn Hypervisor, known: &Known, paused: bool, 
         Request::Eject { disk } | Request::Insert { disk, .. } => {
             change_media(hypervisor, known, paused, disk)
         }
+        Request::Link { interface, .. } => change_link(hypervisor, known, interface),
         Request::Start | Request::Hotplug | Request::Snapshot | Request::Migrate => {
             Err(crate::hypervisor::Error::new(
                 ErrorKind::Unsupported,
@@ -126,6 +127,15 @@ fn change_media(hypervisor: &dyn Hypervisor, known: &Known, paused: bool, disk: 
     let changed = hypervisor.change_media(&known.name, &xml);
     let resumed = hypervisor.resume(&known.name);
     changed.and(resumed)
+}
+
+/// The loop has put the new state into `known` before.
+fn change_link(hypervisor: &dyn Hypervisor, known: &Known, interface: &str) -> Result<()> {
+    let doing = || format!("change the link of '{interface}'");
+    let invalid = |why: String| crate::hypervisor::Error::new(ErrorKind::Invalid, doing(), why);
+    let host = known.host.as_ref().ok_or_else(|| invalid("the VM's devices are not known".into()))?;
+    let xml = domain::render_interface(&known.machine, host, interface).map_err(|e| invalid(chain(&e)))?;
+    hypervisor.change_link(&known.name, &xml)
 }
 
 /// The findings of a new launcher.

@@ -78,6 +78,7 @@ fn empty(now: String) -> State {
         agent: false,
         credentials: None,
         targets: std::collections::BTreeMap::new(),
+        links: std::collections::BTreeMap::new(),
         phases: Vec::new(),
     }
 }

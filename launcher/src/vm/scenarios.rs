@@ -228,6 +228,46 @@ fn media_are_changed_only_in_a_cdrom() {
 }
 
 #[test]
+fn links_go_down_and_up_where_there_are_taps() {
+    play(async {
+        let scene = Scene::new();
+        let vmi = vmi(|vmi| {
+            let devices = &mut vmi["spec"]["domain"]["devices"];
+            devices["autoattachPodInterface"] = Value::Null;
+            devices["interfaces"] =
+                json!([{"name": "tap", "bridge": {}}, {"name": "user", "masquerade": {}}]);
+            vmi["spec"]["networks"] =
+                json!([{"name": "tap", "multus": {"networkName": "lan"}}, {"name": "user", "pod": {}}]);
+        });
+        let tap = json!({"kind": "tap", "name": "tap0", "mac": "02:00:00:00:00:07"});
+        let user = json!({"kind": "user", "mac": "02:00:00:00:00:08"});
+        let interfaces = serde_json::from_value(json!({"tap": tap, "user": user})).unwrap();
+        let resolved = api::launcher::Resolved { interfaces, ..Default::default() };
+        scene.handle.sync(Sync { vmi, generation: 1, resolved }).await.unwrap();
+        let state = scene.until(|state| state.life == Life::Running).await;
+        assert_eq!(state.links, [("tap".to_owned(), true)].into());
+        let link = |interface: &str, up| Request::Link { interface: interface.into(), up };
+        for (interface, why) in [("user", "user-mode network"), ("other", "has no interface")] {
+            let answer = scene.ask(link(interface, false)).await;
+            let Answer::Denied { reason } = answer else { panic!("{answer:?}") };
+            assert!(reason.contains(why), "{reason}");
+        }
+        for up in [false, true] {
+            assert_eq!(scene.ask(link("tap", up)).await, Answer::Queued);
+            scene.until(|state| state.links["tap"] == up).await;
+        }
+        let said = scene.said();
+        let links: Vec<&str> = said.lines().filter(|line| line.contains("link")).collect();
+        assert_eq!(links, ["change_link default_vm", "  link: down", "change_link default_vm", "  link: up"]);
+        // A failure is told, and the link is as it was.
+        scene.fake.fail_next("change_link", ErrorKind::Failed, "no");
+        assert_eq!(scene.ask(link("tap", false)).await, Answer::Queued);
+        let state = scene.until(|state| state.message.is_some()).await;
+        assert!(state.links["tap"], "{state:?}");
+    });
+}
+
+#[test]
 fn an_older_generation_another_vm_and_an_invalid_vm_are_refused() {
     play(async {
         let scene = Scene::running().await;

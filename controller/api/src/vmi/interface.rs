@@ -46,7 +46,8 @@ object! {
         pub tag: Option<String> = "tag",
         /// ACPI index from 1 to 16383, a stable number for interface names such as `eno1`. Unset: none.
         pub acpi_index: Option<i64> = "acpiIndex",
-        /// Link state of the interface; `absent` removes the interface. Default: `up`.
+        /// Link state of the interface, changed in a VM while its VMI runs; `absent` removes an interface with the bridge
+        /// binding at the next start. Default: `up`.
         pub state: Option<InterfaceState> = "state",
     }
 }

@@ -90,6 +90,24 @@ fn a_long_text_for_cloud_init_must_be_a_secret() {
 }
 
 #[test]
+fn an_interface_that_is_absent_is_not_there_and_its_network_neither() {
+    let mut object = base();
+    set(
+        &mut object,
+        "spec.domain.devices.interfaces[1]",
+        json!({"name": "far", "bridge": {}, "state": "down"}),
+    );
+    set(&mut object, "spec.networks[1]", json!({"name": "far", "multus": {"networkName": "far"}}));
+    let names = |object: &Value| {
+        let machine = check(object, &Settings::of_judged()).unwrap();
+        machine.interfaces.iter().map(|one| (one.name.clone(), one.up)).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&object), [("net".to_owned(), true), ("far".to_owned(), false)]);
+    set(&mut object, "spec.domain.devices.interfaces[1].state", json!("absent"));
+    assert_eq!(names(&object), [("net".to_owned(), true)]);
+}
+
+#[test]
 fn an_interface_names_so_many_ports_and_no_more() {
     let at = "spec.domain.devices.interfaces[0]";
     let port = |number: usize| json!({"port": number});

@@ -20,6 +20,7 @@
 mod change;
 mod disks;
 mod failure;
+mod links;
 mod printable;
 mod revision;
 mod sizes;
@@ -128,6 +129,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
     plan.steps.extend(patches);
     plan.steps.extend(last);
     if let Some(vmi) = vmi {
+        links::follow(vm, vmi, &mut plan);
         let_go(vmi, &mut plan);
     }
     plan

@@ -1,5 +1,6 @@
 //! The spec of a VM when a VMI of it was started.
 
+use super::links;
 use api::vm::VirtualMachine;
 use api::wire::Wire;
 use kubernetes::objects::names::fnv;
@@ -23,6 +24,10 @@ pub(super) fn of_template(vm: &VirtualMachine) -> String {
     let firmware = template.spec.domain.firmware.get_or_insert_default();
     if firmware.uuid.as_deref().unwrap_or_default().is_empty() {
         firmware.uuid = Some(api::uuid::of_vm(vm.metadata.name.as_deref().unwrap_or_default()));
+    }
+    // Links go down and up while a guest runs.
+    for interface in &mut template.spec.domain.devices.interfaces {
+        interface.state = interface.state.take().filter(|state| !links::is_live(state));
     }
     let named = super::sizes::named(vm);
     format!("{:016x}", fnv(&format!("{}{named}", template.write())))

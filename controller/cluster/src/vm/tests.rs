@@ -174,6 +174,41 @@ fn a_change_of_the_template_needs_a_restart() {
 }
 
 #[test]
+fn the_state_of_a_link_reaches_the_vmi_that_runs_and_needs_no_restart() {
+    let mut sim = Sim::new();
+    let mut object = vm("web", "Always");
+    let interfaces =
+        json!([{"name": "default", "masquerade": {}}, {"name": "lan", "bridge": {}, "state": "down"}]);
+    let spec = &mut object["spec"]["template"]["spec"];
+    spec["domain"]["devices"]["interfaces"] = interfaces.clone();
+    spec["networks"] =
+        json!([{"name": "default", "pod": {}}, {"name": "lan", "multus": {"networkName": "lan"}}]);
+    let vm = sim.put(Kind::VirtualMachine, object);
+    sim.settle();
+    let vmi = Key { kind: Kind::VirtualMachineInstance, ..vm.clone() };
+    sim.boot(&vmi);
+    let states = |sim: &Sim| {
+        let list = sim.get(&vmi)["spec"]["domain"]["devices"]["interfaces"].clone();
+        [list[0]["state"].clone(), list[1]["state"].clone()]
+    };
+    assert_eq!(states(&sim), [Value::Null, json!("down")]);
+    let change = |sim: &mut Sim, first: &str, second: &str| {
+        let mut changed = interfaces.clone();
+        (changed[0]["state"], changed[1]["state"]) = (json!(first), json!(second));
+        let devices = json!({"interfaces": changed});
+        sim.change(&vm, json!({"spec": {"template": {"spec": {"domain": {"devices": devices}}}}}));
+        sim.settle();
+    };
+    change(&mut sim, "down", "up");
+    assert_eq!(states(&sim), [json!("down"), json!("up")]);
+    assert_eq!(sim.condition(&vm, "RestartRequired"), None);
+    // An interface that is to go, goes with the next start.
+    change(&mut sim, "up", "absent");
+    assert_eq!(states(&sim), [json!("up"), json!("up")]);
+    assert_eq!(sim.condition(&vm, "RestartRequired").unwrap().0, "True");
+}
+
+#[test]
 fn a_vm_goes_after_its_vmi_and_an_orphan_stays() {
     let (mut sim, vm, vmi) = begin("Always");
     sim.boot(&vmi);

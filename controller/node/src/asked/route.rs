@@ -93,6 +93,7 @@ pub(super) fn is_passed_on(request: &Request) -> bool {
         | Request::Destroy
         | Request::Eject { .. }
         | Request::Insert { .. }
+        | Request::Link { .. }
         | Request::Hotplug
         | Request::Snapshot
         | Request::Migrate => false,

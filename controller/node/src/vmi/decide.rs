@@ -5,6 +5,7 @@
 //! | Scheduled | is there, empty | volumes ready, sync |
 //! | Scheduled, Running | has a domain | its life becomes the phase |
 //! | any of these | gone | its last words become the phase; without any, Failed |
+//! | Running | its links are not as in the spec | one of them is changed |
 //! | is being deleted | has a domain | it is asked to end, with what is left of the grace period; again, where that became shorter |
 //! | is being deleted | is there, empty | Failed: it never began |
 //! | final | any | nothing: the cluster's controller takes the pod away |
@@ -12,7 +13,7 @@
 use super::status::{self, Story};
 use crate::now::Now;
 use api::launcher::{GuestInfo, Life, Request, State};
-use api::vmi::{InterfaceStatus, Phase, Status, VirtualMachineInstance};
+use api::vmi::{InterfaceState, InterfaceStatus, Phase, Status, VirtualMachineInstance};
 
 /// What is known of one VMI.
 #[derive(Clone, Debug)]
@@ -150,6 +151,9 @@ pub fn decide(seen: &Seen<'_>, now: &Now) -> Actions {
             if plan.request.is_some() && is_new {
                 plan.events.push(Event::normal(SHUTTING_DOWN, "Signaled Graceful Shutdown"));
             }
+            if !deleting && matches!(state.life, Life::Running | Life::Paused) {
+                plan.request = link(seen.vmi, state);
+            }
         }
         Launcher::Gone { last, why } => {
             let ended = last.as_ref().is_some_and(|last| last.life.is_final());
@@ -165,6 +169,20 @@ pub fn decide(seen: &Seen<'_>, now: &Now) -> Actions {
         plan.status = Some(Box::new(new));
     }
     plan
+}
+
+/// The first interface whose link is not as the spec says. An interface that the launcher does not tell of has no link that
+/// can be changed; one that is to go leaves with the next start.
+fn link(vmi: &VirtualMachineInstance, state: &State) -> Option<Request> {
+    vmi.spec.domain.devices.interfaces.iter().find_map(|interface| {
+        let up = match &interface.state {
+            None | Some(InterfaceState::Up) => true,
+            Some(InterfaceState::Down) => false,
+            Some(InterfaceState::Absent | InterfaceState::Other(_)) => return None,
+        };
+        let is_up = *state.links.get(&interface.name)?;
+        (is_up != up).then(|| Request::Link { interface: interface.name.clone(), up })
+    })
 }
 
 /// It was asked already.

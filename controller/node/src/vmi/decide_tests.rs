@@ -32,6 +32,7 @@ fn state(life: Life) -> State {
         agent: false,
         credentials: None,
         targets: [("data".to_owned(), "vda".to_owned())].into(),
+        links: [].into(),
         phases: Vec::new(),
     }
 }
@@ -56,6 +57,30 @@ fn condition(plan: &Actions, kind: &str) -> Option<(String, Option<String>, Opti
     let conditions = &plan.status.as_ref()?.conditions;
     let found = conditions.iter().find(|condition| condition.r#type.as_str() == kind)?;
     Some((found.status.clone(), found.reason.clone(), found.message.clone()))
+}
+
+#[test]
+fn a_link_that_is_not_as_the_spec_says_is_changed() {
+    let mut vmi = vmi("Running", json!({}));
+    let interfaces = json!([
+        {"name": "first", "bridge": {}}, {"name": "second", "bridge": {}, "state": "down"},
+        {"name": "gone", "bridge": {}, "state": "absent"}, {"name": "user", "bridge": {}, "state": "down"},
+    ]);
+    vmi.spec.domain.devices = api::wire::read(json!({"interfaces": interfaces})).unwrap();
+    let asked = |vmi: &VirtualMachineInstance, life: Life, links: &[(&str, bool)]| {
+        let links = links.iter().map(|(name, up)| ((*name).to_owned(), *up)).collect();
+        let launcher = Launcher::Speaks(Box::new(State { links, ..state(life) }));
+        decide(&seen(vmi, &launcher), &now()).request
+    };
+    let link = |name: &str, up| Some(Request::Link { interface: name.into(), up });
+    assert_eq!(asked(&vmi, Life::Running, &[("first", true), ("second", true)]), link("second", false));
+    assert_eq!(asked(&vmi, Life::Paused, &[("first", false), ("second", true)]), link("first", true));
+    assert_eq!(asked(&vmi, Life::Running, &[("first", true), ("second", false), ("gone", true)]), None);
+    assert_eq!(asked(&vmi, Life::Running, &[]), None, "an older launcher tells of none");
+    assert_eq!(asked(&vmi, Life::Stopping, &[("first", false)]), None);
+    vmi.metadata.deletion_timestamp = Some("2026-11-21T10:00:39Z".into());
+    let request = asked(&vmi, Life::Running, &[("first", false)]);
+    assert!(matches!(request, Some(Request::Shutdown { .. })), "{request:?}");
 }
 
 /// Deciding again on what was decided gives nothing.

@@ -29,7 +29,7 @@ use crate::pod::folder::NOT_SEEN;
 use crate::pod::layout::COMPUTE;
 use crate::pod::{Layout, Pod, PodFolder, Pods, Process};
 use crate::volumes::{self, Parts};
-use api::launcher::{Answer, GuestInfo, Link, State, Sync};
+use api::launcher::{Answer, GuestInfo, Link, Request, State, Sync};
 use api::machine::Machine;
 use api::vmi::{InterfaceStatus, Phase, VirtualMachineInstance};
 use futures_util::FutureExt as _;
@@ -98,6 +98,7 @@ pub(crate) async fn keep<C: Cluster>(node: Arc<Node<C>>, mut wanted: watch::Rece
         again: Again::default(),
         ask_agent: None,
         asked: None,
+        linked: None,
         ends_by: None,
         pace: Pace::default(),
     };
@@ -149,6 +150,8 @@ struct Keeper<C> {
     ask_agent: Option<Instant>,
     /// The shutdown was asked for when the VMI stood so; asked again only when that changed.
     asked: Option<u64>,
+    /// The link that was asked for when the VMI stood so; asked again only when one of them changed.
+    linked: Option<(u64, Request)>,
     /// When the guest is cut off, as the launcher was told.
     ends_by: Option<i64>,
     pace: Pace,
@@ -363,6 +366,15 @@ impl<C: Cluster> Keeper<C> {
             ends_by: self.ends_by,
         };
         let mut plan = decide(&seen, &now());
+        if let (Some(request @ Request::Link { .. }), Launcher::Speaks(state)) =
+            (&plan.request, &self.launcher)
+        {
+            let same = |(number, asked): &(u64, Request)| *number == state.number && asked == request;
+            if self.linked.as_ref().is_some_and(same) {
+                plan.request = None;
+            }
+            return plan;
+        }
         if let (Some(_), Launcher::Speaks(state)) = (&plan.request, &self.launcher)
             && self.asked == Some(state.number)
             && self.ends_by == ends_by(&self.vmi)
@@ -381,9 +393,18 @@ impl<C: Cluster> Keeper<C> {
         let ips = self.pod.iter().flat_map(|pod| &pod.status.pod_ips).map(|ip| ip.ip.clone());
         let ips: Vec<String> = ips.collect();
         // What has faults is told where it is handed over.
-        Machine::handed(&self.vmi)
+        let mut all = Machine::handed(&self.vmi)
             .map(|machine| network::status(&machine, &self.links, &ips))
-            .unwrap_or_default()
+            .unwrap_or_default();
+        // What is, where the launcher tells it, not what is wanted.
+        if let Launcher::Speaks(state) = &self.launcher {
+            for one in &mut all {
+                if let Some(up) = one.name.as_ref().and_then(|name| state.links.get(name)) {
+                    one.link_state = Some(if *up { "up" } else { "down" }.into());
+                }
+            }
+        }
+        all
     }
 
     /// Gives back whether it is worth deciding again at once.
@@ -418,7 +439,12 @@ impl<C: Cluster> Keeper<C> {
             match client.request(request).await {
                 Ok(answer) => {
                     tracing::info!("{} is asked for {request:?}: {answer:?}", self.name());
-                    if let Launcher::Speaks(state) = &self.launcher {
+                    let is_link = matches!(request, Request::Link { .. });
+                    if let Launcher::Speaks(state) = &self.launcher
+                        && is_link
+                    {
+                        self.linked = Some((state.number, request.clone()));
+                    } else if let Launcher::Speaks(state) = &self.launcher {
                         self.asked = Some(state.number);
                         self.ends_by = ends_by(&self.vmi);
                     }

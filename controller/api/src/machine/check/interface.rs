@@ -49,6 +49,11 @@ pub(super) fn interfaces(
             }
             result.push(interface);
         }
+        if interface.state == Some(vmi::InterfaceState::Absent) {
+            may_be_absent(interface, networks.get(name).and_then(Option::as_ref), &at.child("state"), check);
+            // It is as if it were not there, and its network with it.
+            result.retain(|known: &Interface| known.name != interface.name);
+        }
     }
     result
 }
@@ -314,11 +319,7 @@ fn is_up(state: Option<&vmi::InterfaceState>, at: &Path, check: &mut Check<'_>) 
     let at = at.child("state");
     match state {
         None | Some(vmi::InterfaceState::Up) => true,
-        Some(vmi::InterfaceState::Down) => false,
-        Some(vmi::InterfaceState::Absent) => {
-            check.not_supported(at, "removing an interface is not supported yet");
-            false
-        }
+        Some(vmi::InterfaceState::Down | vmi::InterfaceState::Absent) => false,
         Some(vmi::InterfaceState::Other(word)) => {
             check.invalid(
                 &at,
@@ -326,6 +327,18 @@ fn is_up(state: Option<&vmi::InterfaceState>, at: &Path, check: &mut Check<'_>) 
             );
             true
         }
+    }
+}
+
+fn may_be_absent(interface: &vmi::Interface, network: Option<&Network>, at: &Path, check: &mut Check<'_>) {
+    let name = &interface.name;
+    if interface.bridge.is_none() {
+        let message = format!("{name:?} interface's state \"absent\" is supported only for bridge binding");
+        check.invalid(at, message);
+    }
+    if matches!(network, Some(Network::Pod { .. } | Network::Multus { default: true, .. })) {
+        let message = format!("{name:?} interface's state \"absent\" is not supported on default networks");
+        check.invalid(at, message);
     }
 }
 

@@ -219,6 +219,13 @@ impl Hypervisor for Libvirt {
             .map(|_| ())
     }
 
+    fn change_link(&self, name: &str, interface: &str) -> Result<()> {
+        let interface = plain(interface, "change the link of an interface")?;
+        let flags = sys::VIR_DOMAIN_AFFECT_LIVE;
+        let verb = "change the link of an interface of";
+        self.on(verb, name, |domain| domain.update_device_flags(interface, flags)).map(|_| ())
+    }
+
     fn agent(&self, name: &str, command: &str, patience: Duration) -> Result<String> {
         let doing = format!("ask the guest agent in {name}");
         let command = plain(command, &doing)?;
