@@ -101,6 +101,8 @@ pub struct Machine {
     pub block_multi_queue: bool,
     /// One queue of each virtio interface for each processor.
     pub network_multi_queue: bool,
+    /// A mesh of Istio takes the pod's traffic.
+    pub mesh: bool,
     /// `ioThreadsPolicy`.
     pub io_threads: IoThreads,
     /// `startStrategy: Paused`.

@@ -25,6 +25,10 @@ pub(super) fn labels(meta: &ObjectMeta, machine: &Machine) -> BTreeMap<String, S
         names::label(&machine.name),
         machine.hostname.clone(),
     ];
+    // Newer versions of Istio look at the label alone.
+    if machine.mesh {
+        labels.insert("sidecar.istio.io/inject".to_owned(), "true".to_owned());
+    }
     labels.extend(FOUND_BY.map(str::to_owned).into_iter().zip(values));
     labels
 }
@@ -63,4 +67,21 @@ pub(super) fn annotations(
         super::overhead(machine, config, super::resources::beyond(vmi)).to_string(),
     );
     notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::render;
+    use serde_json::json;
+
+    #[test]
+    fn who_asks_for_the_sidecar_of_a_mesh_gets_its_label() {
+        let label = |said: &str| {
+            let meta = json!({"annotations": {"sidecar.istio.io/inject": said}});
+            let pod = render(json!({"metadata": meta}), json!({}), true);
+            pod["metadata"]["labels"]["sidecar.istio.io/inject"].clone()
+        };
+        assert_eq!((label("true"), label("True")), (json!("true"), json!("true")));
+        assert!(label("false").is_null() && label("").is_null());
+    }
 }

@@ -68,6 +68,8 @@ pub(crate) enum Verdict {
     Dnat(IpAddr),
     /// It comes from this one.
     Snat(IpAddr),
+    /// It leaves the chain as it is.
+    Return,
 }
 
 impl fmt::Display for Table {
@@ -105,6 +107,7 @@ impl fmt::Display for Table {
                     Verdict::Masquerade => writeln!(f, "counter masquerade")?,
                     Verdict::Dnat(ip) => writeln!(f, "counter dnat to {ip}")?,
                     Verdict::Snat(ip) => writeln!(f, "counter snat to {ip}")?,
+                    Verdict::Return => writeln!(f, "counter return")?,
                 }
             }
         }

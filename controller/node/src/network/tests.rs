@@ -209,6 +209,27 @@ fn as_many_ports_as_an_interface_may_name_are_let_in() {
     assert_eq!(heard(&beyond, world.connect("10.99.0.2:2002")), ip("10.99.0.1"));
 }
 
+/// Without a mesh there: the kernel takes the rules, and the sidecar's ports stay the pod's.
+#[test]
+fn the_rules_for_a_mesh_are_taken_and_its_ports_stay_its_own() {
+    let Some((world, pod, guest)) = spaces() else { return };
+    let mut machine = machine("masquerade");
+    machine.mesh = true;
+    let links = ready(&machine, &pod.process()).unwrap();
+    assert_eq!(ready(&machine, &pod.process()).unwrap(), links);
+    plug(&pod, &guest, "02:00:00:00:00:02", "10.0.2.2/24", "10.0.2.1");
+    // What the sidecar dials at the pod's address is the guest's.
+    let at_guest = guest.listen("10.0.2.2:80");
+    assert_eq!(heard(&at_guest, pod.connect("10.99.0.2:80")), ip("10.99.0.2"));
+    // The sidecar redirects what comes from the world; where there is none, it stays at the pod.
+    let at_pod = pod.listen("10.99.0.2:81");
+    assert_eq!(heard(&at_pod, world.connect("10.99.0.2:81")), ip("10.99.0.1"));
+    let ssh = guest.listen("10.0.2.2:22");
+    assert_eq!(heard(&ssh, world.connect("10.99.0.2:22")), ip("10.99.0.1"));
+    let of_sidecar = pod.listen("127.0.0.1:15000");
+    assert_eq!(heard(&of_sidecar, pod.connect("127.0.0.1:15000")), ip("127.0.0.1"));
+}
+
 /// The kernel's own words come back, however many rules fail.
 #[test]
 fn a_batch_that_fails_changes_nothing_and_says_why() {

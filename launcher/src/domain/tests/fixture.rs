@@ -112,6 +112,7 @@ impl Fixture {
             no_hotplug: false,
             block_multi_queue: false,
             network_multi_queue: false,
+            mesh: false,
             io_threads: IoThreads::Default,
             start_paused: false,
             reboot: Reboot::Reboot,

@@ -239,6 +239,7 @@ fn machine(vmi: &VirtualMachineInstance, check: &mut Check<'_>) -> Machine {
         no_hotplug: devices.disable_hotplug.unwrap_or(false),
         block_multi_queue: devices.block_multi_queue.unwrap_or(false),
         network_multi_queue: devices.network_interface_multiqueue.unwrap_or(false),
+        mesh: pod::is_in_mesh(metadata),
         io_threads: platform::io_threads(io_threads_policy.as_ref(), io_threads.as_ref(), &domain_at, check),
         start_paused: pod::starts_paused(start_strategy.as_ref(), liveness_probe.is_some(), &at, check),
         reboot: platform::reboot(reboot_policy.as_ref(), &domain_at, check),

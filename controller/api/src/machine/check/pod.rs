@@ -53,6 +53,13 @@ pub(super) fn annotations(metadata: &ObjectMeta, check: &mut Check<'_>) {
     }
 }
 
+/// The annotation by which a VMI asks for the sidecar of Istio; its pod has it as a label, too.
+const MESH: &str = "sidecar.istio.io/inject";
+
+pub(super) fn is_in_mesh(metadata: &ObjectMeta) -> bool {
+    metadata.annotations.get(MESH).is_some_and(|said| said.eq_ignore_ascii_case("true"))
+}
+
 /// The guest's name: what is said, or the object's up to its first dot.
 pub(super) fn hostname(said: Option<&str>, name: &str, at: &Path, check: &mut Check<'_>) -> String {
     let Some(hostname) = said.filter(|said| !said.is_empty()) else {

@@ -20,6 +20,7 @@ const REGISTER: u32 = 1;
 /// The register of what becomes of a packet, and the jump.
 const VERDICT: u32 = 0;
 const JUMP: i32 = -3;
+const RETURN: i32 = -5;
 /// Where an instruction looks.
 const NETWORK: u32 = 1;
 const TRANSPORT: u32 = 2;
@@ -82,6 +83,10 @@ fn instructions(list: Message, rule: &Rule, v6: bool) -> Message {
         Verdict::Jump(chain) => instruction(list, "immediate", |data| {
             data.big(1, VERDICT)
                 .nest(2, |value| value.nest(2, |verdict| verdict.put(1, &JUMP.to_be_bytes()).text(2, chain)))
+        }),
+        Verdict::Return => instruction(list, "immediate", |data| {
+            data.big(1, VERDICT)
+                .nest(2, |value| value.nest(2, |verdict| verdict.put(1, &RETURN.to_be_bytes())))
         }),
         Verdict::Snat(ip) => translated(list, 0, *ip),
         Verdict::Dnat(ip) => translated(list, 1, *ip),

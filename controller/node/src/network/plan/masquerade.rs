@@ -7,7 +7,7 @@ use crate::network::names;
 use crate::network::rules::{Chain, Hook, Match, Rule, Table, Verdict};
 use api::launcher::Link;
 use api::lease::{Lease, Lease6};
-use api::machine::network::{Network, Protocol};
+use api::machine::network::{Network, Port, Protocol};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The guest's network unless the manifest names one.
@@ -15,6 +15,11 @@ const NETWORK: &str = "10.0.2.0/24";
 const NETWORK6: &str = "fd10:0:2::/120";
 /// The address of the bridge: no guest may have it.
 const BRIDGE: Mac = Mac([2, 0, 0, 0, 0, 0]);
+/// The address from which the sidecar of a mesh dials the pod's programs.
+const MESH: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 6);
+/// The ports of that sidecar, and one that a mesh leaves alone here.
+const OF_MESH: [u16; 10] = [15000, 15001, 15004, 15006, 15008, 15009, 15020, 15021, 15053, 15090];
+const PAST_MESH: [u16; 1] = [22];
 /// Chains that others look for.
 const IN: &str = "KUBEVIRT_PREINBOUND";
 const OUT: &str = "KUBEVIRT_POSTINBOUND";
@@ -120,32 +125,49 @@ fn table(given: &Given<'_>, ends: &Ends, bridge: &str) -> Table {
     let v6 = ends.guest.is_ipv6();
     let own: IpAddr = if v6 { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::LOCALHOST.into() };
     let rule = |matches: Vec<Match>, verdict: Verdict| Rule { matches, verdict };
-    let ports = &given.interface.ports;
-    let ports: Vec<Option<Match>> = match ports.as_slice() {
+    let named = &given.interface.ports;
+    let ports: Vec<Option<Match>> = match named.as_slice() {
         [] => vec![None],
         ports => ports
             .iter()
             .map(|port| Some(Match::Ports(number(port.protocol), port.number, port.last)))
             .collect(),
     };
-    // The same rule for everything, or for each port.
-    let each = |first: Option<Match>, verdict: &Verdict| -> Vec<Rule> {
-        let all = ports.iter().map(|port| {
-            let matches = first.iter().chain(port).cloned().collect();
-            rule(matches, verdict.clone())
-        });
-        all.collect()
+    // The same rule for everything, or for each port; of packets with one of these properties, where there are any.
+    let each = |firsts: &[Match], verdict: &Verdict| -> Vec<Rule> {
+        let of_port = |port: &Option<Match>| -> Vec<Rule> {
+            let rest = || port.iter().cloned();
+            match firsts {
+                [] => vec![rule(rest().collect(), verdict.clone())],
+                firsts => {
+                    let one = |first: &Match| {
+                        rule([first.clone()].into_iter().chain(rest()).collect(), verdict.clone())
+                    };
+                    firsts.iter().map(one).collect()
+                }
+            }
+        };
+        ports.iter().flat_map(of_port).collect()
     };
+    // The sidecar of a mesh comes from an address of its own, and dials that of the pod.
+    let mesh = given.machine.mesh && !v6;
+    let pod = given.card.v4().map(|(ip, _)| IpAddr::from(ip));
+    let sources: Vec<Match> =
+        [own].into_iter().chain(mesh.then_some(MESH.into())).map(Match::Source).collect();
+    let to: Vec<Match> = [own].into_iter().chain(pod.filter(|_| mesh)).map(Match::Destination).collect();
     let to_guest = Verdict::Dnat(ends.guest);
     let chain = |name, hook, rules| Chain { name, hook, rules };
     let from_card = Match::From(given.card.name.clone());
     let to_bridge = Match::To(bridge.to_owned());
+    let let_in = if given.machine.mesh { past_the_mesh(given, &to_guest) } else { each(&[], &to_guest) };
+    let not_ours = || if given.machine.mesh && named.is_empty() { of_the_mesh(own) } else { Vec::new() };
+    let out = |rules: Vec<Rule>| not_ours().into_iter().chain(rules).collect::<Vec<_>>();
     Table {
         v6,
         chains: vec![
             chain("prerouting", Some(Hook::Prerouting), vec![rule(vec![from_card], Verdict::Jump(IN))]),
             chain("input", Some(Hook::Input), vec![]),
-            chain("output", Some(Hook::Output), each(Some(Match::Destination(own)), &to_guest)),
+            chain("output", Some(Hook::Output), out(each(&to, &to_guest))),
             chain(
                 "postrouting",
                 Some(Hook::Postrouting),
@@ -154,10 +176,32 @@ fn table(given: &Given<'_>, ends: &Ends, bridge: &str) -> Table {
                     rule(vec![to_bridge], Verdict::Jump(OUT)),
                 ],
             ),
-            chain(IN, None, each(None, &to_guest)),
-            chain(OUT, None, each(Some(Match::Source(own)), &Verdict::Snat(ends.gateway))),
+            chain(IN, None, let_in),
+            chain(OUT, None, out(each(&sources, &Verdict::Snat(ends.gateway)))),
         ],
     }
+}
+
+/// What comes from outside goes through the sidecar, which redirects it before us; but for the ports that it leaves alone.
+fn past_the_mesh(given: &Given<'_>, to_guest: &Verdict) -> Vec<Rule> {
+    let named = &given.interface.ports;
+    let is_named = |port: u16| {
+        let has =
+            |known: &Port| known.protocol == Protocol::Tcp && (known.number..=known.last).contains(&port);
+        named.is_empty() || named.iter().any(has)
+    };
+    let past = PAST_MESH.into_iter().filter(|port| is_named(*port));
+    past.map(|port| Rule { matches: vec![tcp(port)], verdict: to_guest.clone() }).collect()
+}
+
+/// The sidecar's own ports are not the guest's.
+fn of_the_mesh(own: IpAddr) -> Vec<Rule> {
+    let each = OF_MESH.into_iter();
+    each.map(|port| Rule { matches: vec![Match::Source(own), tcp(port)], verdict: Verdict::Return }).collect()
+}
+
+fn tcp(port: u16) -> Match {
+    Match::Ports(number(Protocol::Tcp), port, port)
 }
 
 fn number(protocol: Protocol) -> u8 {

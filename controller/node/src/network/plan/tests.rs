@@ -114,6 +114,48 @@ fn masquerade_of_ports_in_both_families() {
 }
 
 #[test]
+fn in_a_mesh_the_sidecar_stands_between_the_world_and_the_guest() {
+    let lines = |ports: Value| {
+        let mut machine = machine(
+            &json!({"name": "default", "masquerade": {}, "ports": ports}),
+            &json!({"name": "default", "pod": {}}),
+        );
+        machine.mesh = true;
+        let text = text(&planned(&machine, &card(&["10.244.1.5/24", "fd00:244::5/64"], &[])).unwrap());
+        text.split_once("table ip nat\n").unwrap().1.to_owned()
+    };
+    let all = lines(json!([]));
+    let chain = |text: &str, name: &str| -> Vec<String> {
+        let (_, rest) = text.split_once(&format!("  {name}:")).unwrap();
+        let rules = rest.lines().skip(1).take_while(|line| line.starts_with("    "));
+        rules.map(|line| line.trim().to_owned()).collect()
+    };
+    let output = chain(&all, "output");
+    assert_eq!(output[0], "ip saddr 127.0.0.1 tcp dport 15000 counter return");
+    assert_eq!(output.len(), 10 + 2);
+    assert_eq!(
+        output[10..],
+        ["ip daddr 127.0.0.1 counter dnat to 10.0.2.2", "ip daddr 10.244.1.5 counter dnat to 10.0.2.2"]
+    );
+    assert_eq!(chain(&all, "KUBEVIRT_PREINBOUND"), ["tcp dport 22 counter dnat to 10.0.2.2"]);
+    let out = chain(&all, "KUBEVIRT_POSTINBOUND");
+    assert_eq!(
+        out[10..],
+        ["ip saddr 127.0.0.1 counter snat to 10.0.2.1", "ip saddr 127.0.0.6 counter snat to 10.0.2.1"]
+    );
+    // The sidecar has no address of its own in the other family.
+    let (_, six) = all.split_once("table ip6 nat\n").unwrap();
+    assert!(!six.contains("127.0.0.6") && !six.contains("10.244"), "{six}");
+    let named = lines(json!([{"port": 80}]));
+    assert_eq!(chain(&named, "KUBEVIRT_PREINBOUND"), [""; 0]);
+    let wanted =
+        ["127.0.0.1", "10.244.1.5"].map(|ip| format!("ip daddr {ip} tcp dport 80 counter dnat to 10.0.2.2"));
+    assert_eq!(chain(&named, "output"), wanted);
+    let ssh = lines(json!([{"port": 22}, {"port": 80}]));
+    assert_eq!(chain(&ssh, "KUBEVIRT_PREINBOUND"), ["tcp dport 22 counter dnat to 10.0.2.2"]);
+}
+
+#[test]
 fn a_family_that_the_pod_has_not_is_not_given_to_the_guest() {
     let machine =
         machine(&json!({"name": "default", "masquerade": {}}), &json!({"name": "default", "pod": {}}));
