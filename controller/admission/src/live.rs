@@ -83,11 +83,15 @@ impl Live {
 
     /// The instance type and the preference that the VM of a request names.
     pub(super) fn sizes(&self, question: Question, request: &Request) -> Sizes {
-        let spec = &request.object["spec"];
+        // A pool has the spec of its VMs.
+        let at = if question == Question::Pool { "/spec/virtualMachineTemplate/spec" } else { "/spec" };
+        let spec = request.object.pointer(at).unwrap_or(&serde_json::Value::Null);
         let said =
             serde_json::json!({"instancetype": spec["instancetype"], "preference": spec["preference"]});
         let spec = wire::read_in_part::<api::vm::Spec>(said, &mut Vec::new());
-        let spec = spec.filter(|_| matches!(question, Question::FillVm | Question::Vm)).unwrap_or_default();
+        let spec = spec
+            .filter(|_| matches!(question, Question::FillVm | Question::Vm | Question::Pool))
+            .unwrap_or_default();
         if spec.instancetype.is_none() && spec.preference.is_none() {
             return Sizes::default();
         }

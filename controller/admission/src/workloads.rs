@@ -25,6 +25,7 @@ const WORKLOADS: &[Workload] = &[
     (Kind::VirtualMachine, "Virtual Machines"),
     (Kind::VirtualMachineInstance, "Virtual Machine Instances"),
     (Kind::VirtualMachineInstanceReplicaSet, "Virtual Machine Instance Replica Sets"),
+    (Kind::VirtualMachinePool, "Virtual Machine Pools"),
     // The kind goes with the installation, and with each of them its PVC.
     (Kind::DataVolume, "Data Volumes"),
 ];

@@ -40,6 +40,7 @@ pub mod machine;
 pub mod meta;
 pub mod node;
 pub mod pod;
+pub mod pool;
 pub mod quantity;
 pub mod replicaset;
 pub mod secret;

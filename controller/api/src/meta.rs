@@ -2,6 +2,7 @@
 
 use crate::object;
 use serde_json::Value;
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 /// A text can be the name of an object or of a namespace, and stand as it is in a path of the API server. Whoever takes a
@@ -89,6 +90,39 @@ object! {
     }
 }
 
+impl LabelSelector {
+    /// Nothing is required.
+    pub fn is_empty(&self) -> bool {
+        self.match_labels.is_empty() && self.match_expressions.is_empty()
+    }
+
+    /// All requirements are met by these labels; so are none.
+    pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+        self.match_labels.iter().all(|(key, value)| labels.get(key) == Some(value))
+            && self.match_expressions.iter().all(|rule| is_met(rule, labels))
+    }
+}
+
+/// A requirement, as a [`Requirement`] is written, is met by these labels. One that cannot be read is not.
+pub fn is_met(rule: &Value, labels: &BTreeMap<String, String>) -> bool {
+    let value = labels.get(rule["key"].as_str().unwrap_or_default());
+    let values = || rule["values"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let is_listed = || value.is_some_and(|value| values().any(|listed| listed == value));
+    let compared = || {
+        let number = value?.parse::<i64>().ok()?;
+        Some(number.cmp(&values().next()?.parse().ok()?))
+    };
+    match rule["operator"].as_str() {
+        Some("In") => is_listed(),
+        Some("NotIn") => !is_listed(),
+        Some("Exists") => value.is_some(),
+        Some("DoesNotExist") => value.is_none(),
+        Some("Gt") => compared() == Some(Ordering::Greater),
+        Some("Lt") => compared() == Some(Ordering::Less),
+        _ => false,
+    }
+}
+
 object! {
     /// Requirement for one label or field.
     pub struct Requirement {
@@ -105,4 +139,37 @@ object! {
 object! {
     /// Empty object; its presence enables the feature.
     pub struct Empty {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_selector_takes_what_it_says() {
+        let labels: BTreeMap<String, String> =
+            [("app", "web"), ("size", "4")].map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+        let rule = |key: &str, operator: &str, values: Value| json!({"matchExpressions": [{"key": key, "operator": operator, "values": values}]});
+        for (selector, expected) in [
+            (json!({}), true),
+            (json!({"matchLabels": {"app": "web"}}), true),
+            (json!({"matchLabels": {"app": "web", "tier": "a"}}), false),
+            (rule("app", "In", json!(["web", "db"])), true),
+            (rule("app", "In", json!([])), false),
+            (rule("app", "NotIn", json!(["db"])), true),
+            (rule("tier", "NotIn", json!(["db"])), true),
+            (rule("app", "Exists", json!(null)), true),
+            (rule("app", "DoesNotExist", json!(null)), false),
+            (rule("app", "Near", json!(["web"])), false),
+            (rule("size", "Gt", json!(["3"])), true),
+            (rule("size", "Gt", json!(["4"])), false),
+            (rule("size", "Lt", json!(["5"])), true),
+            (rule("app", "Lt", json!(["5"])), false),
+        ] {
+            let read: LabelSelector = crate::wire::read(selector.clone()).unwrap();
+            assert_eq!(read.matches(&labels), expected, "{selector}");
+            assert_eq!(read.is_empty(), selector == json!({}), "{selector}");
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! Which reconciler decides on an object.
 
 use crate::{
-    cdi, certificates, dataimportcron, datasource, datavolume, export, kubevirt, node, replicaset,
+    cdi, certificates, dataimportcron, datasource, datavolume, export, kubevirt, node, pool, replicaset,
     storageprofile, vm, vmi,
 };
 use jiff::Timestamp;
@@ -17,6 +17,7 @@ pub fn decide(world: &World, key: &Key, now: Timestamp) -> Plan {
         Kind::VirtualMachine => vm::decide(world, namespace, name, now),
         Kind::VirtualMachineInstance => vmi::decide(world, namespace, name, now),
         Kind::VirtualMachineInstanceReplicaSet => replicaset::decide(world, namespace, name, now),
+        Kind::VirtualMachinePool => pool::decide(world, namespace, name, now),
         // A PVC has the name of its DataVolume: both are one disk. What touches a PVC touches that key.
         Kind::DataVolume | Kind::PersistentVolumeClaim => {
             let plan = match is_left {

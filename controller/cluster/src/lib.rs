@@ -6,7 +6,8 @@
 //!
 //!  KubeVirt ─► its config ─┐
 //!  VirtualMachine ─► vm ───┼─► VirtualMachineInstance ─► vmi ─► pod (one Pod for each VMI) ─► virt-handler
-//!  replica set ────────────┘                              ▲
+//!  ▲     replica set ──────┘                              ▲
+//!  └─ pool ◄─ VirtualMachinePool                          │
 //!        PVCs, nodes: looked at ──────────────────────────┘
 //!  StorageClass ─► storageprofile ─► StorageProfile          DataSource ─► datasource ─► its status
 //!  DataImportCron ─► dataimportcron ─► DataVolume, DataSource; polls: a server is asked for the digest of an image
@@ -46,6 +47,8 @@ mod measures;
 mod node;
 mod pod;
 mod polls;
+mod pool;
+mod replicas;
 mod replicaset;
 mod reports;
 #[cfg(test)]

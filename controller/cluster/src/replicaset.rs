@@ -8,18 +8,15 @@
 //! **Assumptions.** Its VMIs are those that it owns; one that merely has the labels is left alone.
 //! **Caveats.** A change of the template is taken over by VMIs that are made after it: delete the others.
 
+use super::replicas::{AT_ONCE, condition, put, text_of};
 use super::vmi::phase;
 use api::vmi::{ConditionType, Phase, VirtualMachineInstance};
 use jiff::{SignedDuration, Timestamp};
-use kubernetes::conditions::stamp;
 use kubernetes::metadata::FENCING;
 use kubernetes::objects::{Kept, Key, Kind, World, key, owner};
 use kubernetes::plan::Plan;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-
-/// As many as are made or deleted in one round; the rest follows.
-const AT_ONCE: usize = 10;
 
 /// How old a VMI that failed must be before another takes its place.
 const EARLY: SignedDuration = SignedDuration::from_secs(10);
@@ -85,12 +82,6 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
 
     let mut next = set.object.clone();
     let status = &mut next["status"];
-    let put = |status: &mut Value, name: &str, number: usize| {
-        // A Go client leaves out what is nothing.
-        if number > 0 || !status[name].is_null() {
-            status[name] = json!(number);
-        }
-    };
     put(status, "replicas", ours.iter().filter(|vmi| lives(vmi)).count().max(count));
     put(status, "readyReplicas", serve);
     if let Some(selector) = text_of(&spec["selector"]) {
@@ -142,65 +133,4 @@ fn vmi(set: &kubernetes::objects::Plain, name: &str) -> Value {
     meta["namespace"] = json!(set.meta().namespace);
     meta["ownerReferences"] = json!([owner::reference(Kind::VirtualMachineInstanceReplicaSet, set.meta())]);
     object
-}
-
-/// A selector as the one text that the scale subresource needs.
-fn text_of(selector: &Value) -> Option<String> {
-    let mut parts: Vec<String> = (selector["matchLabels"].as_object().into_iter().flatten())
-        .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
-        .collect();
-    for rule in selector["matchExpressions"].as_array().into_iter().flatten() {
-        let key = rule["key"].as_str()?;
-        let values: Vec<&str> =
-            rule["values"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        let values = values.join(",");
-        parts.push(match rule["operator"].as_str()? {
-            "In" => format!("{key} in ({values})"),
-            "NotIn" => format!("{key} notin ({values})"),
-            "Exists" => key.to_owned(),
-            "DoesNotExist" => format!("!{key}"),
-            _ => return None,
-        });
-    }
-    (!parts.is_empty()).then(|| parts.join(","))
-}
-
-/// Says a condition, or takes it away.
-fn condition(status: &mut Value, kind: &str, says: Option<(&str, &str)>, now: Timestamp) {
-    let mut list = status["conditions"].as_array().cloned().unwrap_or_default();
-    let at = list.iter().position(|condition| condition["type"] == kind);
-    match (says, at) {
-        (None, None) => return,
-        (None, Some(at)) => {
-            list.remove(at);
-        }
-        (Some((reason, message)), at) => {
-            let since = at.map_or_else(|| json!(stamp(now)), |at| list[at]["lastTransitionTime"].clone());
-            let new = json!({
-                "type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": since,
-            });
-            match at {
-                Some(at) => list[at] = new,
-                None => list.push(new),
-            }
-        }
-    }
-    match list.is_empty() {
-        false => status["conditions"] = json!(list),
-        true => drop(status.as_object_mut().and_then(|status| status.remove("conditions"))),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_was_said_is_taken_back_whole() {
-        let mut status = json!({});
-        condition(&mut status, "ReplicaFailure", Some(("FailedCreate", "no room")), Timestamp::UNIX_EPOCH);
-        assert_eq!(status["conditions"][0]["message"], "no room");
-        condition(&mut status, "ReplicaFailure", None, Timestamp::UNIX_EPOCH);
-        assert_eq!(status, json!({}));
-    }
 }

@@ -117,6 +117,13 @@ fn begun(path: &str) -> (&'static str, Value) {
             "VirtualMachineInstanceReplicaSet",
             json!({"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": template}),
         ),
+        Some("virtualmachinepool") => {
+            let vm = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"runStrategy": "Always", "template": template}});
+            object(
+                "VirtualMachinePool",
+                json!({"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "virtualMachineTemplate": vm}),
+            )
+        }
         _ => object(
             "KubeVirt",
             json!({"configuration": {"developerConfiguration": {"featureGates": ["HostDisk"]}}}),

@@ -6,7 +6,7 @@
 
 use api::cdi::{self, UPLOAD_GROUP};
 use api::crd::{CustomResource, KINDS};
-use api::instancetype;
+use api::{instancetype, pool};
 use kubernetes::objects::AUTHORITY;
 use kubernetes::subresources::{Action, GROUP, Method, SUBRESOURCES, Subresource};
 use serde_json::{Value, json};
@@ -45,11 +45,15 @@ fn rules(verbs: &[&str], settings: bool) -> Vec<Value> {
     let kinds = KINDS.iter().filter(|kind| kind.group == KUBEVIRT && kind.kind != "KubeVirt");
     let names: Vec<&str> = kinds.map(|kind| kind.plural).collect();
     let mut rules = vec![json!({"apiGroups": [KUBEVIRT], "resources": names, "verbs": verbs})];
+    rules.push(json!({"apiGroups": [pool::GROUP], "resources": ["virtualmachinepools"], "verbs": verbs}));
     // A scale is what autoscalers and `kubectl scale` write.
-    let scale = "virtualmachineinstancereplicasets/scale";
     let of_scale: Vec<&&str> =
         verbs.iter().filter(|verb| ["get", "update", "patch"].contains(verb)).collect();
-    rules.push(json!({"apiGroups": [KUBEVIRT], "resources": [scale], "verbs": of_scale}));
+    for (group, scale) in
+        [(KUBEVIRT, "virtualmachineinstancereplicasets/scale"), (pool::GROUP, "virtualmachinepools/scale")]
+    {
+        rules.push(json!({"apiGroups": [group], "resources": [scale], "verbs": of_scale}));
+    }
     rules.push(sizes(verbs, |_| true));
     if settings {
         rules.push(json!({"apiGroups": [KUBEVIRT], "resources": ["kubevirts"], "verbs": READ}));

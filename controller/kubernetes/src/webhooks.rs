@@ -55,6 +55,8 @@ pub enum Question {
     ChangedVmi,
     /// Whether a VirtualMachineInstanceReplicaSet may be written.
     ReplicaSet,
+    /// Whether a VirtualMachinePool may be written.
+    Pool,
     /// Whether an instance type may be written.
     Instancetype,
     /// Whether a preference may be written.
@@ -117,6 +119,8 @@ const SIZES: &str = api::instancetype::GROUP;
 const VMS: &str = "virtualmachines";
 const VMIS: &str = "virtualmachineinstances";
 const SETS: &str = "virtualmachineinstancereplicasets";
+/// The group of pools.
+const POOLS: &str = api::pool::GROUP;
 const INSTALLATIONS: &str = "kubevirts";
 const EVICTIONS: &str = "pods/eviction";
 const CREATE: &[&str] = &["CREATE"];
@@ -198,6 +202,19 @@ pub const WEBHOOKS: &[Webhook] = &[
         writes: false,
         group: KUBEVIRT,
         resources: &[SETS],
+        operations: BOTH,
+        unless: &[Unless::Controller, Unless::Leaving],
+        strict: true,
+        counts: false,
+    },
+    Webhook {
+        question: Question::Pool,
+        name: "virtualmachinepool-validator.kubevirt.io",
+        path: "/virtualmachinepool-validate",
+        mutates: false,
+        writes: false,
+        group: POOLS,
+        resources: &["virtualmachinepools"],
         operations: BOTH,
         unless: &[Unless::Controller, Unless::Leaving],
         strict: true,
@@ -464,6 +481,7 @@ impl Webhook {
         match self.group {
             CDI => api::cdi::VERSION,
             SIZES => api::instancetype::VERSION,
+            POOLS => api::pool::VERSION,
             _ => "v1",
         }
     }

@@ -23,6 +23,7 @@ mod judge;
 mod kubevirt;
 mod passed;
 mod patch;
+mod pool;
 mod replicaset;
 pub mod review;
 mod settings;

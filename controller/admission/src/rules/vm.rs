@@ -50,14 +50,25 @@ pub(super) fn judge(request: &Request, around: &Around) -> AdmissionResponse {
     let vm = wire::read_in_part::<VirtualMachine>(request.object.clone(), &mut faults);
     let Some(vm) = vm.filter(|_| faults.is_empty()) else { return AdmissionResponse::no(faults) };
     let mut warnings = unknown::warnings(&vm);
+    let (faults, others) = look(&vm, sizes::old(request).as_ref(), around);
+    warnings.extend(others);
     if vm.spec.running.is_some() {
         warnings.insert(0, "spec.running is deprecated, please use spec.runStrategy instead.".to_owned());
     }
-    warnings.extend(template::warnings(vm.spec.template.as_ref()));
+    AdmissionResponse { faults, warnings, ..AdmissionResponse::yes() }
+}
+
+/// What is wrong with a VM, and what whoever wrote it should know. `old`: the VM before.
+pub(super) fn look(
+    vm: &VirtualMachine,
+    old: Option<&VirtualMachine>,
+    around: &Around,
+) -> (Vec<Fault>, Vec<String>) {
+    let mut warnings = template::warnings(vm.spec.template.as_ref());
     warnings.extend(passed::of_disks(&vm.spec.data_volume_templates));
-    let looked = sizes::look(&vm, sizes::old(request).as_ref(), around);
+    let looked = sizes::look(vm, old, around);
     warnings.extend(looked.warnings.iter().cloned());
-    AdmissionResponse { faults: faults_of(&vm, looked, around), warnings, ..AdmissionResponse::yes() }
+    (faults_of(vm, looked, around), warnings)
 }
 
 fn faults_of(vm: &VirtualMachine, sized: sizes::Looked, around: &Around) -> Vec<Fault> {

@@ -11,6 +11,7 @@ use crate::instancetype::{
     VirtualMachinePreference,
 };
 use crate::kubevirt::KubeVirt;
+use crate::pool::{self, VirtualMachinePool};
 use crate::replicaset::VirtualMachineInstanceReplicaSet;
 use crate::vm::VirtualMachine;
 use crate::vmi::VirtualMachineInstance;
@@ -82,6 +83,26 @@ pub const KINDS: &[CustomResource] = &[
             AGE,
         ],
         schema: VirtualMachineInstanceReplicaSet::schema,
+    },
+    CustomResource {
+        group: pool::GROUP,
+        kind: "VirtualMachinePool",
+        is_in_all: true,
+        plural: "virtualmachinepools",
+        singular: "virtualmachinepool",
+        short: &["vmpool", "vmpools"],
+        label: "kubevirt.io",
+        version: pool::VERSION,
+        old_version: Some(pool::OLD_VERSION),
+        subresources: Subresources::StatusAndScale,
+        columns: &[
+            number("Desired", ".spec.replicas", "Number of VMs to keep"),
+            number("Current", ".status.replicas", "Number of VMs in the pool"),
+            number("Ready", ".status.readyReplicas", "Number of VMs that are ready"),
+            AGE,
+        ],
+        schema: VirtualMachinePool::schema,
+        ..OF_CDI
     },
     CustomResource {
         group: "kubevirt.io",

@@ -13,6 +13,7 @@ const OBJECTS: &[(&str, &str, &str)] = &[
         "VirtualMachineInstanceReplicaSetSpec",
         "VirtualMachineInstanceReplicaSetStatus",
     ),
+    ("VirtualMachinePool", "VirtualMachinePoolSpec", "VirtualMachinePoolStatus"),
     ("KubeVirt", "KubeVirtSpec", "KubeVirtStatus"),
     ("DataVolume", "cdi.DataVolumeSpec", "cdi.DataVolumeStatus"),
     ("DataSource", "cdi.DataSourceSpec", "cdi.DataSourceStatus"),

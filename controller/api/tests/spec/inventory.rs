@@ -66,6 +66,7 @@ impl Inventory {
                 "duration" => json!("5m0s"),
                 "quantity" => json!("1Gi"),
                 "percent" => json!("0.06"),
+                "intOrString" => json!("25%"),
                 "objectMeta" => json!({"name": "one", "labels": {FREE: "one"}}),
                 "labelSelector" => json!({"matchLabels": {FREE: "one"}}),
                 "k8s.ResourceList" => json!({FREE: "1Gi"}),
@@ -93,6 +94,7 @@ impl Inventory {
                 "k8s.TopologySpreadConstraint" => {
                     json!({FREE: {"kept": 1}, "maxSkew": 1, "topologyKey": "a", "whenUnsatisfiable": "b"})
                 }
+                "k8s.NodeSelectorRequirement" => json!({FREE: {"kept": 1}, "key": "a", "operator": "In"}),
                 "k8s.HTTPGetAction" => json!({FREE: {"kept": 1}, "port": "web"}),
                 "k8s.TCPSocketAction" => json!({FREE: {"kept": 1}, "port": 80}),
                 "k8s.DownwardAPIVolumeFile" => json!({FREE: {"kept": 1}, "path": "labels"}),

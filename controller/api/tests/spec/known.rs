@@ -11,6 +11,7 @@ use api::instancetype::{
     VirtualMachinePreference,
 };
 use api::kubevirt::KubeVirt;
+use api::pool::VirtualMachinePool;
 use api::replicaset::VirtualMachineInstanceReplicaSet;
 use api::vm::VirtualMachine;
 use api::vmi::VirtualMachineInstance;
@@ -50,6 +51,15 @@ fn every_field_of_a_replica_set_is_known() {
     holds::<VirtualMachineInstanceReplicaSet>(&json!({
         "spec": inventory.sample("VirtualMachineInstanceReplicaSetSpec"),
         "status": inventory.sample("VirtualMachineInstanceReplicaSetStatus"),
+    }));
+}
+
+#[test]
+fn every_field_of_a_pool_is_known() {
+    let inventory = Inventory::read();
+    holds::<VirtualMachinePool>(&json!({
+        "spec": inventory.sample("VirtualMachinePoolSpec"),
+        "status": inventory.sample("VirtualMachinePoolStatus"),
     }));
 }
 

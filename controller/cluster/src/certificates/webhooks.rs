@@ -111,11 +111,12 @@ fn object(kind: Kind, name: &str, field: &str, content: &Value) -> Value {
     })
 }
 
-/// Takes them away, once no VM, VMI or replica set is left that they look after.
+/// Takes them away, once no VM, VMI, replica set or pool is left that they look after.
 pub(super) fn take_away(world: &World, plan: &mut Plan) {
     let is_left = world.vms.all().next().is_some()
         || world.vmis.all().next().is_some()
-        || world.replica_sets.all().next().is_some();
+        || world.replica_sets.all().next().is_some()
+        || world.pools.all().next().is_some();
     if is_left {
         return;
     }

@@ -104,11 +104,15 @@ pub(super) fn decide(world: &World, settings: &Plain, now: Timestamp) -> Plan {
 /// What would not be looked after any more: what makes others comes before what is made.
 fn left(world: &World) -> Vec<(Kind, &ObjectMeta)> {
     let vms = world.vms.all().map(|vm| (Kind::VirtualMachine, &vm.metadata));
+    let pools = world.pools.all().map(|pool| (Kind::VirtualMachinePool, pool.meta()));
     let sets = world.replica_sets.all().map(|set| (Kind::VirtualMachineInstanceReplicaSet, set.meta()));
     // One that somebody looks after goes with that one.
     let own = world.vmis.all().filter(|vmi| owner::controller(&vmi.metadata).is_none());
-    let all: Vec<(Kind, &ObjectMeta)> =
-        vms.chain(sets).chain(own.map(|vmi| (Kind::VirtualMachineInstance, &vmi.metadata))).collect();
+    let all: Vec<(Kind, &ObjectMeta)> = pools
+        .chain(vms)
+        .chain(sets)
+        .chain(own.map(|vmi| (Kind::VirtualMachineInstance, &vmi.metadata)))
+        .collect();
     if !all.is_empty() {
         return all;
     }

@@ -152,6 +152,13 @@ fn history() -> Sim {
     sim.settle();
     sim.pod_ends(&pod, "Succeeded", 0);
     sim.settle();
+    // A VM of a pool.
+    let template = json!({"metadata": {"labels": {"app": "pool"}}, "spec": vm("pool", "Halted")["spec"]});
+    let selector = json!({"matchLabels": {"app": "pool"}});
+    let spec = json!({"replicas": 1, "selector": selector, "virtualMachineTemplate": template});
+    let pool = json!({"metadata": {"namespace": "n", "name": "pool"}, "spec": spec});
+    sim.put(Kind::VirtualMachinePool, pool);
+    sim.settle();
     // What runs is of an older version, and is evicted.
     sim.world.facts.launcher_image = "registry.example/virt-launcher:2".into();
     sim.change(

@@ -22,7 +22,7 @@ mod disks;
 mod failure;
 mod links;
 mod printable;
-mod revision;
+pub(crate) mod revision;
 mod sizes;
 #[cfg(test)]
 mod sizes_tests;
@@ -136,7 +136,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
 }
 
 /// A VMI is a run of a VM.
-fn is_of(vm: &VirtualMachine, vmi: &VirtualMachineInstance) -> bool {
+pub(crate) fn is_of(vm: &VirtualMachine, vmi: &VirtualMachineInstance) -> bool {
     owner::controller(&vmi.metadata)
         .is_some_and(|owner| Some(owner.uid.as_str()) == vm.metadata.uid.as_deref())
 }

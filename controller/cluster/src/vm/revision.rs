@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 /// The VM's generation at the start, on the VMI.
 pub(super) const GENERATION: &str = "kubevirt.io/vm-generation";
 /// A sum of the template at the start, on the VMI: a generation also rises when only the run strategy changes.
-pub(super) const TEMPLATE: &str = "kubevirt.io/vm-template-sum";
+pub(crate) const TEMPLATE: &str = "kubevirt.io/vm-template-sum";
 
 /// The name of a revision.
 pub(super) fn name(uid: &str, generation: i64) -> String {
@@ -18,8 +18,12 @@ pub(super) fn name(uid: &str, generation: i64) -> String {
 }
 
 /// A sum of what a restart would change.
-pub(super) fn of_template(vm: &VirtualMachine) -> String {
+pub(crate) fn of_template(vm: &VirtualMachine) -> String {
     let mut template = vm.spec.template.clone().unwrap_or_default();
+    // Nor does it change the guest of which state of its pool the VM is.
+    if let Some(metadata) = &mut template.metadata {
+        metadata.labels.remove(api::pool::REVISION);
+    }
     // The defaults put a uuid in where there is none, and that changes nothing.
     let firmware = template.spec.domain.firmware.get_or_insert_default();
     if firmware.uuid.as_deref().unwrap_or_default().is_empty() {

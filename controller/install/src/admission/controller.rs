@@ -11,7 +11,7 @@
 //! | patch `cdis` | finalizers and status, which has no path of its own |
 //! | delete, patch `datavolumes` | imports of DataImportCrons, by their label; the finalizer of one that takes a PVC |
 //! | patch `nodes` | the label that VMIs may be scheduled there |
-//! | create, delete `controllerrevisions` | those of VMs, by their names; it makes those of instance types and preferences, by their label, for VMs alone |
+//! | create, delete `controllerrevisions` | those of VMs, by their names, and of pools, by their owner; it makes those of instance types and preferences, by their label, for VMs alone |
 //! | create `configmaps`, `leases` | the names that it declares ([`names`]) |
 //! | write `secrets`, `services` | see [`super::uploads`] |
 //! | create, patch `apiservices` | the names that it declares; they lead to virt-api, whose certificate is looked at |
@@ -216,17 +216,18 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 13] {
             ),
         ],
     );
+    let one = "(request.operation == 'CREATE' ? object : oldObject)";
     let revisions = base(
         "kubevirt-controller-revisions",
         vec![rule("apps", &["controllerrevisions"], &["CREATE", "UPDATE", "DELETE"])],
         vec![(
             format!(
-                "(request.operation == 'CREATE' ? object : oldObject).metadata.name.startsWith({}) || \
-                 request.operation == 'CREATE' && {}",
+                "{one}.metadata.name.startsWith({}) || {} || request.operation == 'CREATE' && {}",
                 literal(REVISION),
+                is_of_pool(one),
                 is_of_sizes("object")
             ),
-            "makes the revisions of VMs only, and of their instance types and preferences, and deletes those of VMs",
+            "makes the revisions of VMs only, of pools, and of instance types and preferences, and deletes those of VMs and pools",
         )],
     );
     let of = |kind: Kind| literal(names(Program::Controller, kind).unwrap_or_default());
@@ -314,6 +315,17 @@ fn is_of_sizes(object: &str) -> String {
         is_owned(object, vm),
         literal(vm.name()),
         literal(vm.api_version())
+    )
+}
+
+/// An object of which it is true is a pool's, and nobody else's.
+fn is_of_pool(object: &str) -> String {
+    let pool = Kind::VirtualMachinePool;
+    format!(
+        "({} && {object}.metadata.ownerReferences.all(owner, owner.kind == {} && owner.apiVersion == {}))",
+        is_owned(object, pool),
+        literal(pool.name()),
+        literal(pool.api_version())
     )
 }
 

@@ -77,9 +77,10 @@ fn every_right_to_write_is_bound_or_it_is_said_why_not() {
     let named = "bound by resourceNames; the API server asks no policy about webhooks";
     let mut unbound: Vec<Unbound> = Vec::new();
     for (kind, verbs) in [
-        (Kind::VirtualMachine, &["delete", "patch"][..]),
+        (Kind::VirtualMachine, &["create", "delete", "patch"][..]),
         (Kind::VirtualMachineInstance, &["create", "delete", "patch"]),
         (Kind::VirtualMachineInstanceReplicaSet, &["delete"]),
+        (Kind::VirtualMachinePool, &["delete"]),
         (Kind::KubeVirt, &["create", "patch"]),
         (Kind::DataVolume, &["create"]),
         (Kind::StorageProfile, &["create", "delete"]),
@@ -97,6 +98,7 @@ fn every_right_to_write_is_bound_or_it_is_said_why_not() {
     for kind in [
         Kind::VirtualMachine,
         Kind::VirtualMachineInstanceReplicaSet,
+        Kind::VirtualMachinePool,
         Kind::KubeVirt,
         Kind::DataVolume,
         Kind::StorageProfile,
@@ -107,6 +109,7 @@ fn every_right_to_write_is_bound_or_it_is_said_why_not() {
         Kind::VirtualMachine,
         Kind::VirtualMachineInstance,
         Kind::VirtualMachineInstanceReplicaSet,
+        Kind::VirtualMachinePool,
         Kind::DataVolume,
         Kind::DataImportCron,
         Kind::PersistentVolumeClaim,

@@ -39,6 +39,8 @@ pub struct World {
     pub vmis: Store<VirtualMachineInstance>,
     /// As they stand; there are few.
     pub replica_sets: Store<Plain>,
+    /// As they stand; there are few.
+    pub pools: Store<Plain>,
     pub instancetypes: Store<VirtualMachineInstancetype>,
     pub cluster_instancetypes: Store<VirtualMachineClusterInstancetype>,
     pub preferences: Store<VirtualMachinePreference>,
@@ -199,6 +201,13 @@ impl World {
         self.marked(&Mark::Owner(owner.to_owned()))
             .filter(|key| key.kind == Kind::VirtualMachineInstance)
             .filter_map(|key| self.vmis.get(&key.namespace, &key.name))
+    }
+
+    /// The VMs whose controlling owner has this uid.
+    pub fn vms_of(&self, owner: &str) -> impl Iterator<Item = &VirtualMachine> {
+        self.marked(&Mark::Owner(owner.to_owned()))
+            .filter(|key| key.kind == Kind::VirtualMachine)
+            .filter_map(|key| self.vms.get(&key.namespace, &key.name))
     }
 
     /// What a kubelet warned of a pod.

@@ -1,4 +1,4 @@
-//! Replica sets, the installation, and what no hostile object does.
+//! Replica sets, pools, the installation, and what no hostile object does.
 
 use super::base::*;
 use crate::rules::{AdmissionResponse, Around, Operation, Request, judge};
@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 const SETS: &str = "/virtualmachinereplicaset-validate";
+const POOLS: &str = "/virtualmachinepool-validate";
 const MADE: &str = "/kubevirt-validate-create";
 const CHANGED: &str = "/kubevirt-validate-update";
 const DELETED: &str = "/kubevirt-validate-delete";
@@ -50,6 +51,89 @@ fn a_replica_set_finds_what_it_makes() {
     let mut scaled = bad.clone();
     set(&mut scaled, "/spec/replicas", json!(5));
     assert_eq!(messages(&ask(SETS, &update(bad, scaled), &around())), Vec::<String>::new());
+}
+
+fn pool() -> Value {
+    let vm = json!({"metadata": {"labels": {"app": "web"}}, "spec": vm()["spec"]});
+    json!({
+        "metadata": {"namespace": "n", "name": "many"},
+        "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "virtualMachineTemplate": vm},
+    })
+}
+
+#[test]
+fn a_pool_is_judged_as_the_vm_that_it_makes() {
+    assert_eq!(ask(POOLS, &create(pool()), &around()), AdmissionResponse::yes());
+    let at = "/spec/virtualMachineTemplate";
+    for (pointer, value, field, message) in [
+        (at.to_owned(), json!(null), "spec.virtualMachineTemplate", "missing virtual machine template."),
+        (
+            format!("{at}/metadata/labels"),
+            json!({"app": "db"}),
+            "spec.selector",
+            "selector does not match labels.",
+        ),
+        (
+            format!("{at}/spec/template/spec/domain/devices/disks/0/disk/bus"),
+            json!("ide"),
+            "spec.virtualMachineTemplate.spec.template.spec.domain.devices.disks[0].disk.bus",
+            "IDE bus is not supported",
+        ),
+        (
+            format!("{at}/spec/runStrategy"),
+            json!("Never"),
+            "spec.virtualMachineTemplate.spec.runStrategy",
+            "Invalid RunStrategy (Never)",
+        ),
+        (
+            "/spec/scaleInStrategy/proactive/statePreservation".to_owned(),
+            json!("Offline"),
+            "spec.scaleInStrategy.proactive.statePreservation",
+            "not supported yet",
+        ),
+    ] {
+        let mut object = pool();
+        set(&mut object, &pointer, value);
+        let told = told(&ask(POOLS, &create(object), &around()));
+        let [(where_, what)] = &told[..] else { panic!("{pointer}: {told:?}") };
+        assert_eq!(where_, field);
+        assert!(what.contains(message), "{what}");
+    }
+    let mut other = pool();
+    set(&mut other, "/spec/selector/matchLabels/tier", json!("a"));
+    set(&mut other, "/spec/virtualMachineTemplate/metadata/labels/tier", json!("a"));
+    assert_eq!(
+        messages(&ask(POOLS, &update(pool(), other), &around())),
+        ["selector is immutable after creation."]
+    );
+    // What is no longer right may still be scaled.
+    let mut bad = pool();
+    set(&mut bad, "/spec/selector", json!({}));
+    let mut scaled = bad.clone();
+    set(&mut scaled, "/spec/replicas", json!(5));
+    assert_eq!(messages(&ask(POOLS, &update(bad, scaled), &around())), Vec::<String>::new());
+}
+
+#[test]
+fn the_vm_of_a_pool_names_what_it_does_not_get() {
+    let mut object = pool();
+    set(
+        &mut object,
+        "/spec/virtualMachineTemplate/metadata/annotations",
+        json!({"kubevirt.io/fencing": "off"}),
+    );
+    let notes = json!({"k8s.v1.cni.cncf.io/networks": "a"});
+    set(&mut object, "/spec/virtualMachineTemplate/spec/template/metadata/annotations", notes);
+    let answer = ask(POOLS, &create(object), &around());
+    assert_eq!(answer.faults, []);
+    assert_eq!(
+        answer.warnings,
+        [
+            "spec.virtualMachineTemplate.metadata.annotations: the VMs do not get kubevirt.io/fencing",
+            "spec.virtualMachineTemplate.spec.template.metadata.annotations: the launcher pod of the VMI does not get \
+             k8s.v1.cni.cncf.io/networks",
+        ]
+    );
 }
 
 #[test]

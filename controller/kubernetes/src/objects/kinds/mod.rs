@@ -34,6 +34,7 @@ pub(super) mod virtual_machine_cluster_instancetype;
 pub(super) mod virtual_machine_cluster_preference;
 pub(super) mod virtual_machine_instance;
 pub(super) mod virtual_machine_instancetype;
+pub(super) mod virtual_machine_pool;
 pub(super) mod virtual_machine_preference;
 pub(super) mod volume_clone_source;
 pub(super) mod volume_import_source;

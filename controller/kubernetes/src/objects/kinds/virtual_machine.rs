@@ -3,6 +3,7 @@
 use super::data_volume;
 use super::kubevirt::removed_with;
 use super::virtual_machine_instance::{claim_of, uses};
+use super::virtual_machine_pool;
 use crate::objects::about::kept;
 use crate::objects::store::{Kept, read};
 use crate::objects::{About, Key, Kind, Mark, Selector, Use, World, owner};
@@ -16,7 +17,8 @@ pub(crate) const ABOUT: About = About {
     controller: Use {
         follows: &[Selector::ALL],
         verbs: &[
-            (None, &["delete", "patch"]),
+            // It makes those of pools.
+            (None, &["create", "delete", "get", "patch"]),
             (Some("status"), &["patch"]),
             (Some("finalizers"), &["update"]),
         ],
@@ -25,10 +27,10 @@ pub(crate) const ABOUT: About = About {
     // Subresources are asked of them; and whether any is left, when the installation is to be deleted. What of a VM is
     // written is for the admission policies of the installation to see.
     api: Use { verbs: &[(None, &["get", "list", "patch"]), (Some("status"), &["patch"])], ..Use::NONE },
-    // A VMI waits for its VM to let go of it.
+    // A VMI waits for its VM to let go of it, and a pool counts its VMs.
     touches: |world, key| {
         let both = [key.clone(), Key::new(Kind::VirtualMachineInstance, &key.namespace, &key.name)];
-        both.into_iter().chain(removed_with(world)).collect()
+        both.into_iter().chain(virtual_machine_pool::of_vm(world, key)).chain(removed_with(world)).collect()
     },
     ..About::named("kubevirt.io/v1", "VirtualMachine", "virtualmachines")
 };

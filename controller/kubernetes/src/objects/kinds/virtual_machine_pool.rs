@@ -1,0 +1,34 @@
+//! VirtualMachinePool: kept as it is; there are few.
+
+use super::kubevirt::removed_with;
+use crate::objects::about::kept;
+use crate::objects::store::Kept as _;
+use crate::objects::{About, Key, Kind, Selector, Use, World, key, owner};
+use api::pool::API_VERSION;
+
+pub(crate) const ABOUT: About = About {
+    kept: kept!(pools),
+    controller: Use {
+        follows: &[Selector::ALL],
+        verbs: &[(None, &["delete"]), (Some("status"), &["patch"]), (Some("finalizers"), &["update"])],
+        ..Use::NONE
+    },
+    // As of replica sets.
+    api: Use { verbs: &[(None, &["list"])], ..Use::NONE },
+    touches: |world, key| [key.clone()].into_iter().chain(removed_with(world)).collect(),
+    ..About::named(API_VERSION, "VirtualMachinePool", "virtualmachinepools")
+};
+
+/// The pool that looks after a VM. One that is gone, or has no owner, may be missed by any pool of its namespace.
+pub(super) fn of_vm(world: &World, vm: &Key) -> Vec<Key> {
+    let owner = world.vms.get(&vm.namespace, &vm.name).and_then(|vm| owner::controller(&vm.metadata));
+    match owner {
+        Some(owner) if owner.kind == Kind::VirtualMachinePool.name() => {
+            vec![Key::new(Kind::VirtualMachinePool, &*vm.namespace, &*owner.name)]
+        }
+        Some(_) => Vec::new(),
+        None => {
+            world.pools.within(&vm.namespace).map(|pool| key(Kind::VirtualMachinePool, pool.meta())).collect()
+        }
+    }
+}
