@@ -28,6 +28,7 @@ mod multus;
 mod network;
 mod nodes;
 mod pods;
+mod pools;
 mod probes;
 mod reasons;
 mod registries;

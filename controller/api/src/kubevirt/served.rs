@@ -141,7 +141,7 @@ pub const FIELDS: &[(&str, Served)] = &[
     ("configuration.vmRolloutStrategy", Values(&["Stage"])),
     ("configuration.commonInstancetypesDeployment", No(NO_TYPES)),
     ("configuration.virtTemplateDeployment", No("there are no templates of VMs yet")),
-    ("configuration.instancetype.referencePolicy", Values(&["reference"])),
+    ("configuration.instancetype.referencePolicy", Values(&["reference", "expand", "expandAll"])),
     ("configuration.hypervisors", Entries("name", &["kvm"])),
     ("configuration.changedBlockTrackingLabelSelectors", No("changes of disks are not tracked yet")),
     ("configuration.persistentReservationConfiguration", No("persistent reservations are not passed on yet")),

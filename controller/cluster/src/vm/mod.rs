@@ -59,7 +59,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
         delete(vm, vmi, found, &mut next, &mut plan);
     } else {
         complete(&mut next);
-        let sizes = sizes::look(world, &mut next, now);
+        let sizes = sizes::look(world, &mut next, vmi.is_some(), now);
         let failed = world.failures.get(&key(Kind::VirtualMachine, &vm.metadata));
         let strategy = vm.run_strategy();
         failure::count(&mut next, vmi, now);

@@ -8,16 +8,18 @@
 //!  requirements, conflicts ─► Problem: the VM is not started, and its condition Failure says why
 //!        ▼
 //!  expanded: the VM with the values of both, from which its VMI is made
+//!        └─ referencePolicy expand, expandAll ─► written into the spec of the VM instead, before it is started
 //! ```
 //!
 //! **Guarantees.** Of another namespace the labels of that alone are read which the VM's disk is a clone of, by a right that is verified
-//! ([`Known`]). The spec of the VM keeps what somebody wrote, but for names that were inferred. The webhook of VMs asks the
+//! ([`Known`]). The spec of the VM keeps what somebody wrote, but for names that were inferred, and where the policy says otherwise. The webhook of VMs asks the
 //! same before; here it is asked again, for the object may have changed, or come later than the VM.
 
 use crate::datavolume::{FarClone, far_clone};
 use api::cdi::DataSource;
 use api::datavolume::DataVolume;
 use api::instancetype::{Conflict, Labels, Matched, Matcher, Role, expand, infer, requirements};
+use api::kubevirt::ReferencePolicy;
 use api::meta::ObjectMeta;
 use api::vm::{
     ControllerRevisionRef, InferFailurePolicy, InstancetypeMatcher, InstancetypeStatusRef, PreferenceMatcher,
@@ -47,7 +49,7 @@ pub(super) struct Problem {
 pub(super) struct Sizes {
     /// The VM with the values of both; nothing, where it names neither.
     pub(super) expanded: Option<VirtualMachine>,
-    /// Names were inferred: they are written before the VM is started.
+    /// Names were inferred, or replaced by their values: that is written before the VM is started.
     pub(super) is_inferred: bool,
     /// Revisions that are not there yet.
     make: Vec<(Key, Value)>,
@@ -84,7 +86,13 @@ impl Sizes {
 }
 
 /// Finds both for `next`, which is the VM as it should be.
-pub(super) fn look(world: &World, next: &mut VirtualMachine, now: Timestamp) -> Result<Sizes, Problem> {
+/// `runs`: it has a VMI.
+pub(super) fn look(
+    world: &World,
+    next: &mut VirtualMachine,
+    runs: bool,
+    now: Timestamp,
+) -> Result<Sizes, Problem> {
     let mut sizes = Sizes::default();
     for role in Role::ALL {
         sizes.is_inferred |= inferred(world, next, role, now)?;
@@ -101,10 +109,33 @@ pub(super) fn look(world: &World, next: &mut VirtualMachine, now: Timestamp) -> 
         }
     }
     if given != Given::default() {
-        let expanded = expanded(next, &given, &Config::read(world));
-        sizes.expanded = Some(expanded.map_err(|message| Problem { reason: "FailedCreate", message })?);
+        let config = Config::read(world);
+        let expanded = expanded(next, &given, &config);
+        let expanded = expanded.map_err(|message| Problem { reason: "FailedCreate", message })?;
+        if !runs && is_written(next, &config.reference_policy) {
+            next.spec.template = expanded.spec.template;
+            (next.spec.instancetype, next.spec.preference) = (None, None);
+            return Ok(Sizes { is_inferred: true, ..Sizes::default() });
+        }
+        sizes.expanded = Some(expanded);
     }
     Ok(sizes)
+}
+
+/// The spec of a VM is to have the values themselves, and not the names. The guest of a VM that runs is not told of it by a
+/// restart that is required: such a VM is written when it has stopped.
+fn is_written(vm: &VirtualMachine, policy: &ReferencePolicy) -> bool {
+    let uses = |said: &Option<InstancetypeStatusRef>| {
+        said.as_ref().is_some_and(|said| said.controller_revision_ref.is_some())
+    };
+    let status = vm.status.as_ref();
+    match policy {
+        ReferencePolicy::ExpandAll => true,
+        ReferencePolicy::Expand => {
+            !status.is_some_and(|status| uses(&status.instancetype_ref) || uses(&status.preference_ref))
+        }
+        ReferencePolicy::Reference | ReferencePolicy::Other(_) => false,
+    }
 }
 
 /// The annotations by which a VMI says what it was made with.

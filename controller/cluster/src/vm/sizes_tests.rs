@@ -320,3 +320,55 @@ fn a_label_that_comes_to_the_source_of_a_clone_is_seen() {
         assert_eq!(sim.get(&key)["spec"]["instancetype"]["name"], "small", "{source}");
     }
 }
+
+fn policy(sim: &mut Sim, word: &str) {
+    let spec = json!({"configuration": {"instancetype": {"referencePolicy": word}}});
+    let meta = json!({"namespace": "kubevirt", "name": "kubevirt"});
+    sim.world.put(Kind::KubeVirt, json!({"metadata": meta, "spec": spec}), sim.now);
+}
+
+/// What names an instance type and uses none yet has its values instead; what uses one keeps it, unless all are replaced.
+#[test]
+fn a_policy_replaces_names_by_their_values() {
+    for (word, old, new) in [("reference", true, true), ("expand", true, false), ("expandAll", false, false)]
+    {
+        let mut sim = Sim::new();
+        size(&mut sim, "small", "256Mi");
+        let named = json!({"instancetype": {"name": "small"}, "runStrategy": "Halted"});
+        let before = sim.put(Kind::VirtualMachine, vm(named.clone()));
+        sim.settle();
+        policy(&mut sim, word);
+        let mut after = vm(named);
+        after["metadata"]["name"] = json!("later");
+        let after = sim.put(Kind::VirtualMachine, after);
+        sim.settle();
+        for (key, is_named) in [(before, old), (after, new)] {
+            let object = sim.get(&key);
+            let memory = &object["spec"]["template"]["spec"]["domain"]["memory"]["guest"];
+            assert_eq!(object["spec"]["instancetype"]["name"] == "small", is_named, "{word} {key}");
+            assert_eq!(*memory == "256Mi", !is_named, "{word} {key}");
+            assert_eq!(object["status"]["instancetypeRef"].is_object(), is_named, "{word} {key}");
+        }
+    }
+}
+
+#[test]
+fn a_vm_that_is_to_have_the_values_is_written_before_it_starts_and_not_while_it_runs() {
+    let mut sim = Sim::new();
+    size(&mut sim, "small", "256Mi");
+    let web = sim.put(Kind::VirtualMachine, vm(json!({"instancetype": {"name": "small"}})));
+    sim.settle();
+    policy(&mut sim, "expandAll");
+    sim.settle();
+    assert_eq!(sim.get(&web)["spec"]["instancetype"]["name"], "small");
+    assert_eq!(sim.condition(&web, "RestartRequired"), None);
+    sim.delete(&web);
+    let mut next = vm(json!({"instancetype": {"name": "small"}}));
+    next["metadata"]["name"] = json!("next");
+    let next = sim.put(Kind::VirtualMachine, next);
+    sim.settle();
+    assert!(sim.get(&next)["spec"]["instancetype"].is_null());
+    let run = Key::new(Kind::VirtualMachineInstance, "n", "next");
+    assert_eq!(sim.get(&run)["spec"]["domain"]["memory"]["guest"], "256Mi");
+    assert_eq!(sim.condition(&next, "RestartRequired"), None);
+}

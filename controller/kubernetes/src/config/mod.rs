@@ -9,6 +9,7 @@ pub mod tls;
 
 use crate::objects::{Plain, World};
 use api::defaults::{Binding, Given};
+use api::kubevirt::ReferencePolicy;
 use api::machine::{Gates, Settings};
 use api::vmi::EvictionStrategy;
 use serde_json::Value;
@@ -49,6 +50,8 @@ pub struct Config {
     pub no_backup_hooks: bool,
     /// Selects the namespaces in which a VMI gets a limit of CPU by itself.
     pub auto_cpu_limit: Option<Value>,
+    /// What becomes of the names of instance types and preferences in VMs.
+    pub reference_policy: ReferencePolicy,
     /// What the small containers beside a launcher ask for, by their kind, where it is said.
     pub support: BTreeMap<String, Value>,
     /// CPU models that no VMI gets by `host-model`.
@@ -131,6 +134,11 @@ impl Config {
             auto_cpu_limit: Some(&said["autoCPULimitNamespaceLabelSelector"])
                 .filter(|selector| selector.is_object())
                 .cloned(),
+            // A word that is not known is told on the object.
+            reference_policy: text(&said["instancetype"]["referencePolicy"])
+                .map(|text| ReferencePolicy::from(text.as_str()))
+                .filter(|policy| !matches!(policy, ReferencePolicy::Other(_)))
+                .unwrap_or(ReferencePolicy::Reference),
             support: (said["supportContainerResources"].as_array().into_iter().flatten())
                 .filter(|entry| entry["resources"].is_object())
                 .filter_map(|entry| Some((entry["type"].as_str()?.to_owned(), entry["resources"].clone())))

@@ -23,14 +23,11 @@ const ELSEWHERE: [&str; 8] = [
     "workloadUpdateStrategy.batchEvictionInterval",
 ];
 /// Fields whose only value is what holds anyway.
-const ANYWAY: [&str; 3] = [
-    "configuration.architectureConfiguration.defaultArchitecture",
-    "configuration.instancetype.referencePolicy",
-    "configuration.hypervisors",
-];
+const ANYWAY: [&str; 2] =
+    ["configuration.architectureConfiguration.defaultArchitecture", "configuration.hypervisors"];
 
 /// Values that differ from what holds without them, where a sample of the schema does not.
-const VALUES: [(&str, &str); 11] = [
+const VALUES: [(&str, &str); 12] = [
     ("configuration.network.defaultNetworkInterface", r#""masquerade""#),
     ("configuration.network.permitBridgeInterfaceOnPodNetwork", "false"),
     ("configuration.additionalGuestMemoryOverheadRatio", r#""2""#),
@@ -45,6 +42,7 @@ const VALUES: [(&str, &str); 11] = [
     ("configuration.tlsConfiguration.minTLSVersion", r#""VersionTLS13""#),
     ("configuration.ovmfPath", r#""/usr/share/OVMF""#),
     ("configuration.architectureConfiguration.amd64.ovmfPath", r#""/usr/share/OVMF""#),
+    ("configuration.instancetype.referencePolicy", r#""expand""#),
 ];
 
 /// Every field that holds no other, with a sample of what it holds.

@@ -3,7 +3,8 @@
 use super::secret::certificates;
 use super::storage_profile;
 use crate::objects::about::kept;
-use crate::objects::{About, Kept as _, Key, Kind, Mark, Selector, Use, World, key};
+use crate::objects::{About, Kept as _, Key, Kind, Mark, Plain, Selector, Use, World, key};
+use api::kubevirt::ReferencePolicy;
 
 /// The name of the object.
 pub const NAME: &str = "kubevirt";
@@ -25,12 +26,23 @@ pub(crate) const ABOUT: About = About {
         let waiting = world.marked(&Mark::Waiting).filter(|key| key.kind == Kind::VirtualMachineInstance);
         let first = [key.clone(), certificates(world)].into_iter();
         let more = super::cdi::all(world).into_iter().chain(storage_profile::all(world));
-        first.chain(waiting.cloned()).chain(more).collect()
+        first.chain(waiting.cloned()).chain(more).chain(expanded(world)).collect()
     },
     // One is made where there is none.
     listed: |world| vec![Key::new(Kind::KubeVirt, world.facts.namespace.clone(), NAME)],
     ..About::named("kubevirt.io/v1", "KubeVirt", "kubevirts")
 };
+
+/// The VMs whose instance types and preferences are to be replaced by their values: those that name one still.
+fn expanded(world: &World) -> Vec<Key> {
+    let policy =
+        |object: &Plain| object.object["spec"]["configuration"]["instancetype"]["referencePolicy"].clone();
+    if !world.kubevirts.all().any(|object| policy(object) == ReferencePolicy::ExpandAll.as_str()) {
+        return Vec::new();
+    }
+    let named = world.vms.all().filter(|vm| vm.spec.instancetype.is_some() || vm.spec.preference.is_some());
+    named.map(|vm| key(Kind::VirtualMachine, &vm.metadata)).collect()
+}
 
 /// The keys of all KubeVirt objects; of the one to make, where there is none.
 pub(super) fn all(world: &World) -> Vec<Key> {
@@ -44,7 +56,7 @@ pub(super) fn all(world: &World) -> Vec<Key> {
 /// Decisions that a VM, a VMI or a replica set takes part in while the installation is removed: the last one that goes
 /// decides when the webhooks go, and then all.
 pub(super) fn removed_with(world: &World) -> Vec<Key> {
-    let is_going = |object: &&crate::objects::Plain| object.meta().deletion_timestamp.is_some();
+    let is_going = |object: &&Plain| object.meta().deletion_timestamp.is_some();
     let stays = world.kubevirts.all().any(|object| !is_going(&object));
     let webhooks = (!stays).then(|| certificates(world));
     let going = world.kubevirts.all().filter(is_going).map(|object| key(Kind::KubeVirt, object.meta()));
