@@ -52,8 +52,16 @@ fn a_pool_is_scaled_updated_and_ended() {
 fn a_pool_is_refused_where_it_is_wrong() {
     let Some(space) = Space::new("pools-wrong") else { return };
     for (wrong, with, said) in [
-        ("selector: {matchLabels: {app: many}}", "selector: {matchLabels: {app: few}}", "selector does not match labels."),
-        ("sortPolicy: DescendingOrder", "sortPolicy: Best", "sortPolicy is set with an unrecognized option: Best"),
+        (
+            "selector: {matchLabels: {app: many}}",
+            "selector: {matchLabels: {app: few}}",
+            "selector does not match labels.",
+        ),
+        (
+            "sortPolicy: DescendingOrder",
+            "sortPolicy: Best",
+            "sortPolicy is set with an unrecognized option: Best",
+        ),
     ] {
         let told = space.try_apply(&pool(1).replace(wrong, with));
         assert!(told.code != 0 && told.err.contains(said), "{}", told.err);

@@ -1,10 +1,12 @@
 //! What is followed while the server runs: the KubeVirt object, the secret with our certificate, the settings of the API
 //! server's aggregator, the addresses of the virt-handlers, what storage can do (StorageClasses, StorageProfiles, the
-//! CDIConfig), and instance types and preferences.
+//! CDIConfig), instance types and preferences, and presets.
 
-use super::rules::{Around, Request, Sizes};
+use super::rules::{Around, Operation, Request, Sizes};
 use api::cdi::CONFIG;
 use api::instancetype::Matched;
+use api::meta::ObjectMeta;
+use api::preset::VirtualMachineInstancePreset;
 use api::wire;
 use api_server::watch::{Seen, follow};
 use jiff::Timestamp;
@@ -30,9 +32,9 @@ pub struct Live {
     namespace: String,
     around: RwLock<Arc<Around>>,
     storage: RwLock<Arc<World>>,
-    /// Instance types and preferences: tenants write them, so that no change makes another picture.
+    /// Instance types, preferences and presets: tenants write them, so that no change makes another picture.
     sizes: RwLock<World>,
-    /// Kinds of them that were listed.
+    /// Kinds of instance types and preferences that were listed.
     sizes_listed: AtomicUsize,
     listed: AtomicBool,
     /// What of this program the KubeVirt object says.
@@ -102,6 +104,18 @@ impl Live {
         }
     }
 
+    /// The presets that a VMI of a request may get.
+    pub(super) fn presets(&self, question: Question, request: &Request) -> Vec<VirtualMachineInstancePreset> {
+        if question != Question::FillVmi || request.operation != Operation::Create {
+            return Vec::new();
+        }
+        let kept = self.sizes.read().unwrap_or_else(PoisonError::into_inner);
+        let labels = wire::read_in_part::<ObjectMeta>(request.object["metadata"].clone(), &mut Vec::new());
+        let labels = labels.unwrap_or_default().labels;
+        let matching = kept.presets.within(&request.namespace);
+        matching.filter(|preset| preset.spec.selector.matches(&labels)).cloned().collect()
+    }
+
     /// Follows all of it, for ever.
     pub async fn keep(self: Arc<Self>, client: kube::Client) {
         let (to, seen) = mpsc::channel(WAITING);
@@ -110,7 +124,9 @@ impl Live {
         let sized = Matched::ALL
             .map(|kind| follow(client.clone(), Which::all(kind_of(kind), None), of_sizes.clone()));
         let [instancetypes, cluster_instancetypes, preferences, cluster_preferences] = sized;
+        let presets = Which::all(Kind::VirtualMachineInstancePreset, None);
         tokio::join!(
+            follow(client.clone(), presets, of_sizes.clone()),
             instancetypes,
             cluster_instancetypes,
             preferences,
@@ -167,7 +183,9 @@ impl Live {
     async fn keep_sizes(&self, mut seen: mpsc::Receiver<Seen>) {
         let mut listed = BTreeSet::new();
         while let Some(event) = seen.recv().await {
-            if let Seen::Listed(kind, _) = &event {
+            if let Seen::Listed(kind, _) = &event
+                && *kind != Kind::VirtualMachineInstancePreset
+            {
                 listed.insert(*kind);
             }
             take(&mut self.sizes.write().unwrap_or_else(PoisonError::into_inner), event);

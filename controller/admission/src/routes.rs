@@ -154,6 +154,7 @@ impl Routes {
         around.random = (self.uuid()?, self.uuid()?);
         around.storage = self.live.storage();
         around.sizes = self.live.sizes(hook.question, request);
+        around.presets = self.live.presets(hook.question, request);
         if hook.question == Question::Eviction {
             // It may wait for the API server, and holds no memory meanwhile.
             drop(body);

@@ -41,6 +41,7 @@ pub mod meta;
 pub mod node;
 pub mod pod;
 pub mod pool;
+pub mod preset;
 pub mod quantity;
 pub mod replicaset;
 pub mod secret;

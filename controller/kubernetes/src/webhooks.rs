@@ -55,6 +55,8 @@ pub enum Question {
     ChangedVmi,
     /// Whether a VirtualMachineInstanceReplicaSet may be written.
     ReplicaSet,
+    /// Whether a VirtualMachineInstancePreset may be written.
+    Preset,
     /// Whether a VirtualMachinePool may be written.
     Pool,
     /// Whether an instance type may be written.
@@ -204,6 +206,19 @@ pub const WEBHOOKS: &[Webhook] = &[
         resources: &[SETS],
         operations: BOTH,
         unless: &[Unless::Controller, Unless::Leaving],
+        strict: true,
+        counts: false,
+    },
+    Webhook {
+        question: Question::Preset,
+        name: "virtualmachinepreset-validator.kubevirt.io",
+        path: "/vmipreset-validate",
+        mutates: false,
+        writes: false,
+        group: KUBEVIRT,
+        resources: &["virtualmachineinstancepresets"],
+        operations: BOTH,
+        unless: &[Unless::Leaving],
         strict: true,
         counts: false,
     },

@@ -4,6 +4,7 @@ use super::clone::Found;
 use super::eviction::Evicted;
 use api::defaults::Given;
 use api::machine::Settings;
+use api::preset::VirtualMachineInstancePreset;
 use api::wire::Path;
 use kubernetes::accounts::Accounts;
 use kubernetes::config::Config;
@@ -38,6 +39,8 @@ pub struct Around {
     pub storage: Arc<World>,
     /// The instance type and the preference that a VM names.
     pub sizes: Sizes,
+    /// The presets of the namespace of a VMI that is made.
+    pub presets: Vec<VirtualMachineInstancePreset>,
     /// A kind of which there still are objects, where that was asked for.
     pub left: Option<&'static str>,
     /// The pod that is to be evicted, where that was asked for.
@@ -60,6 +63,7 @@ impl Around {
             random: Default::default(),
             storage: Arc::default(),
             sizes: Sizes::default(),
+            presets: Vec::new(),
             left: None,
             evicted: None,
             clones: Vec::new(),

@@ -2,7 +2,7 @@
 
 use super::{
     AdmissionResponse, Around, Operation, Request, cdi, clone, eviction, instancetype, kubevirt, pool,
-    replicaset, size, vm, vmi,
+    preset, replicaset, size, vm, vmi,
 };
 use kubernetes::webhooks::{Question, Webhook};
 
@@ -19,6 +19,7 @@ pub fn judge(webhook: &Webhook, request: &Request, around: &Around) -> Admission
         (Question::NewVmi, _) => vmi::create(request, around),
         (Question::ChangedVmi, _) => vmi::update(request, around),
         (Question::ReplicaSet, _) => replicaset::judge(request, around),
+        (Question::Preset, _) => preset::judge(request),
         (Question::Pool, _) => pool::judge(request, around),
         (Question::Instancetype, _) => instancetype::instancetype(request),
         (Question::Preference, _) => instancetype::preference(request),

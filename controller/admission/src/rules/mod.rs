@@ -24,6 +24,7 @@ mod kubevirt;
 mod passed;
 mod patch;
 mod pool;
+mod preset;
 mod replicaset;
 pub mod review;
 mod settings;

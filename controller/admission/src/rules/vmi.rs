@@ -7,6 +7,7 @@ use super::{AdmissionResponse, Around, Request, passed, patch, unknown};
 use api::defaults;
 use api::fault::{Fault, Reason};
 use api::machine::Machine;
+use api::preset;
 use api::vmi::VirtualMachineInstance;
 use api::wire::{self, Wire};
 use kubernetes::metadata::RESERVED;
@@ -24,8 +25,13 @@ pub(super) fn complete(request: &Request, around: &Around) -> AdmissionResponse 
     if around.accounts.program(&request.who.name).is_none() {
         vmi.status = None;
     }
+    let warnings = match preset::apply(around.presets.iter(), &mut vmi) {
+        Ok(warnings) => warnings,
+        Err(why) => return AdmissionResponse::no(vec![Fault::new("metadata.labels", Reason::Invalid, why)]),
+    };
     defaults::apply(&mut vmi, &around.given());
-    AdmissionResponse { patch: patch::of(&request.object, &read, &vmi.write()), ..AdmissionResponse::yes() }
+    let patch = patch::of(&request.object, &read, &vmi.write());
+    AdmissionResponse { patch, warnings, ..AdmissionResponse::yes() }
 }
 
 /// A status that somebody else has written is put back.

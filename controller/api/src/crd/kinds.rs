@@ -12,6 +12,7 @@ use crate::instancetype::{
 };
 use crate::kubevirt::KubeVirt;
 use crate::pool::{self, VirtualMachinePool};
+use crate::preset::{self, VirtualMachineInstancePreset};
 use crate::replicaset::VirtualMachineInstanceReplicaSet;
 use crate::vm::VirtualMachine;
 use crate::vmi::VirtualMachineInstance;
@@ -30,6 +31,7 @@ pub const KINDS: &[CustomResource] = &[
         label: "kubevirt.io",
         version: "v1",
         old_version: Some("v1alpha3"),
+        deprecated: None,
         subresources: Subresources::Status,
         columns: &[
             AGE,
@@ -52,6 +54,7 @@ pub const KINDS: &[CustomResource] = &[
         label: "kubevirt.io",
         version: "v1",
         old_version: Some("v1alpha3"),
+        deprecated: None,
         subresources: Subresources::None,
         columns: &[
             AGE,
@@ -75,6 +78,7 @@ pub const KINDS: &[CustomResource] = &[
         label: "kubevirt.io",
         version: "v1",
         old_version: Some("v1alpha3"),
+        deprecated: None,
         subresources: Subresources::StatusAndScale,
         columns: &[
             number("Desired", ".spec.replicas", "Number of VMIs to keep running"),
@@ -83,6 +87,20 @@ pub const KINDS: &[CustomResource] = &[
             AGE,
         ],
         schema: VirtualMachineInstanceReplicaSet::schema,
+    },
+    CustomResource {
+        group: "kubevirt.io",
+        kind: "VirtualMachineInstancePreset",
+        is_in_all: true,
+        plural: "virtualmachineinstancepresets",
+        singular: "virtualmachineinstancepreset",
+        short: &["vmipreset", "vmipresets"],
+        label: "kubevirt.io",
+        version: "v1",
+        old_version: Some("v1alpha3"),
+        deprecated: Some(preset::DEPRECATED),
+        schema: VirtualMachineInstancePreset::schema,
+        ..OF_CDI
     },
     CustomResource {
         group: pool::GROUP,
@@ -116,6 +134,7 @@ pub const KINDS: &[CustomResource] = &[
         label: "operator.kubevirt.io",
         version: "v1",
         old_version: Some("v1alpha3"),
+        deprecated: None,
         subresources: Subresources::Status,
         columns: &[AGE, text("Phase", ".status.phase")],
         schema: KubeVirt::schema,
@@ -293,6 +312,7 @@ const OF_CDI: CustomResource = CustomResource {
     label: GROUP,
     version: VERSION,
     old_version: None,
+    deprecated: None,
     subresources: Subresources::None,
     columns: &[AGE],
     schema: DataVolume::schema,

@@ -40,6 +40,8 @@ pub struct CustomResource {
     pub version: &'static str,
     /// A version that is served for old manifests; all it does is to keep what it is given.
     pub old_version: Option<&'static str>,
+    /// What the API server tells whoever uses the stored version, of a kind that is deprecated.
+    pub deprecated: Option<&'static str>,
     /// What is written beside its objects.
     pub subresources: Subresources,
     /// What `kubectl get` shows.
@@ -88,6 +90,10 @@ impl CustomResource {
     /// Its definition.
     pub fn definition(&self) -> Value {
         let mut versions = vec![self.served(self.version, true)];
+        if let Some(warning) = self.deprecated {
+            versions[0]["deprecated"] = json!(true);
+            versions[0]["deprecationWarning"] = json!(warning);
+        }
         for old in self.old_versions() {
             let mut version = self.served(old, false);
             version["deprecated"] = json!(true);

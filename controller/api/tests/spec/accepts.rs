@@ -13,6 +13,7 @@ const OBJECTS: &[(&str, &str, &str)] = &[
         "VirtualMachineInstanceReplicaSetSpec",
         "VirtualMachineInstanceReplicaSetStatus",
     ),
+    ("VirtualMachineInstancePreset", "VirtualMachineInstancePresetSpec", ""),
     ("VirtualMachinePool", "VirtualMachinePoolSpec", "VirtualMachinePoolStatus"),
     ("KubeVirt", "KubeVirtSpec", "KubeVirtStatus"),
     ("DataVolume", "cdi.DataVolumeSpec", "cdi.DataVolumeStatus"),
@@ -101,8 +102,9 @@ fn a_time_that_was_never_set_is_null_and_taken() {
         let object = json!({"status": {"conditions": [{"type": null, "status": "True"}]}});
         assert_eq!(faults(schema, &object), ["/status/conditions/0/type must be string"], "{}", kind.kind);
     }
-    // All but VolumeImportSource, VolumeUploadSource, VolumeCloneSource, CDIConfig, instance types and preferences.
-    assert_eq!(looked_at, KINDS.len() - 8);
+    // All but VolumeImportSource, VolumeUploadSource, VolumeCloneSource, CDIConfig, presets, instance types and
+    // preferences.
+    assert_eq!(looked_at, KINDS.len() - 9);
 }
 
 /// The JSON pointers of everything in `value` that is no object.

@@ -12,6 +12,7 @@ use api::instancetype::{
 };
 use api::kubevirt::KubeVirt;
 use api::pool::VirtualMachinePool;
+use api::preset::VirtualMachineInstancePreset;
 use api::replicaset::VirtualMachineInstanceReplicaSet;
 use api::vm::VirtualMachine;
 use api::vmi::VirtualMachineInstance;
@@ -51,6 +52,14 @@ fn every_field_of_a_replica_set_is_known() {
     holds::<VirtualMachineInstanceReplicaSet>(&json!({
         "spec": inventory.sample("VirtualMachineInstanceReplicaSetSpec"),
         "status": inventory.sample("VirtualMachineInstanceReplicaSetStatus"),
+    }));
+}
+
+#[test]
+fn every_field_of_a_preset_is_known() {
+    let inventory = Inventory::read();
+    holds::<VirtualMachineInstancePreset>(&json!({
+        "spec": inventory.sample("VirtualMachineInstancePresetSpec"),
     }));
 }
 

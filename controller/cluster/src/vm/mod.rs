@@ -91,7 +91,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
                     Some(failed) => plan.look_again(failed.retry),
                     None => {
                         let expanded = sizes.as_ref().ok().and_then(|sizes| sizes.expanded.as_ref());
-                        start(vm, expanded.unwrap_or(vm), paused, &Config::read(world), &mut plan);
+                        start(world, vm, expanded.unwrap_or(vm), paused, &mut plan);
                     }
                 }
             }
@@ -183,7 +183,7 @@ fn delete(
 }
 
 /// `expanded`: the VM with the values of its instance type and its preference.
-fn start(vm: &VirtualMachine, expanded: &VirtualMachine, paused: bool, config: &Config, plan: &mut Plan) {
+fn start(world: &World, vm: &VirtualMachine, expanded: &VirtualMachine, paused: bool, plan: &mut Plan) {
     let Some(mut vmi) = api::defaults::vmi_of(expanded) else { return };
     sizes::annotate(vm, &mut vmi);
     let uid = vm.metadata.uid.clone().unwrap_or_default();
@@ -197,8 +197,11 @@ fn start(vm: &VirtualMachine, expanded: &VirtualMachine, paused: bool, config: &
     if paused {
         vmi.spec.start_strategy = Some(api::vmi::StartStrategy::Paused);
     }
-    // Complete as the webhook would make it: then the status may already say of which revision it is.
-    api::defaults::apply(&mut vmi, &config.given(api::uuid::of_vm(&name)));
+    // Complete as the webhook would make it: then the status may already say of which revision it is. Presets that contradict
+    // each other are for the webhook to refuse.
+    let presets = world.presets.within(vm.metadata.namespace.as_deref().unwrap_or_default());
+    drop(api::preset::apply(presets, &mut vmi));
+    api::defaults::apply(&mut vmi, &Config::read(world).given(api::uuid::of_vm(&name)));
     let revision = revision::name(&uid, generation);
     vmi.status.get_or_insert_default().virtual_machine_revision_name = Some(revision.clone());
     let meta = &mut vmi.metadata;

@@ -451,3 +451,21 @@ fn the_word_that_ends_fencing_does_not_come_from_a_template() {
         assert_eq!((&notes["mine"], &notes["kubevirt.io/fencing"]), (&json!("a"), &json!(null)), "{kind:?}");
     }
 }
+
+/// The VMI of a VM is complete when it is made, so that the webhook would come too late.
+#[test]
+fn a_vmi_of_a_vm_gets_the_presets_of_its_labels() {
+    let mut sim = Sim::new();
+    for (name, app, model) in [("ours", "web", "Nehalem"), ("other", "db", "Haswell")] {
+        let spec = json!({"selector": {"matchLabels": {"app": app}}, "domain": {"cpu": {"model": model}}});
+        let object = json!({"metadata": {"namespace": "n", "name": name}, "spec": spec});
+        sim.put(Kind::VirtualMachineInstancePreset, object);
+    }
+    let vm = sim.put(Kind::VirtualMachine, vm("web", "Always"));
+    sim.settle();
+    let made = sim.get(&Key::new(Kind::VirtualMachineInstance, "n", "web"));
+    assert_eq!(made["spec"]["domain"]["cpu"]["model"], "Nehalem");
+    assert_eq!(made["metadata"]["annotations"]["virtualmachinepreset.kubevirt.io/ours"], "kubevirt.io/v1");
+    assert!(sim.get(&vm)["spec"]["template"]["spec"]["domain"]["cpu"].is_null(), "the VM stays as it is");
+    assert_eq!(sim.condition(&vm, "RestartRequired"), None);
+}

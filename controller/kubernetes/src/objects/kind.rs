@@ -32,6 +32,7 @@ kinds! {
     VirtualMachine: virtual_machine,
     VirtualMachineInstance: virtual_machine_instance,
     VirtualMachineInstanceReplicaSet: replica_set,
+    VirtualMachineInstancePreset: virtual_machine_instance_preset,
     VirtualMachinePool: virtual_machine_pool,
     VirtualMachineInstancetype: virtual_machine_instancetype,
     VirtualMachineClusterInstancetype: virtual_machine_cluster_instancetype,

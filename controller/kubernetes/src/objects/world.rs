@@ -25,6 +25,7 @@ use api::instancetype::{
 };
 use api::job::Report;
 use api::meta::ObjectMeta;
+use api::preset::VirtualMachineInstancePreset;
 use api::vm::VirtualMachine;
 use api::vmi::VirtualMachineInstance;
 use jiff::Timestamp;
@@ -41,6 +42,7 @@ pub struct World {
     pub replica_sets: Store<Plain>,
     /// As they stand; there are few.
     pub pools: Store<Plain>,
+    pub presets: Store<VirtualMachineInstancePreset>,
     pub instancetypes: Store<VirtualMachineInstancetype>,
     pub cluster_instancetypes: Store<VirtualMachineClusterInstancetype>,
     pub preferences: Store<VirtualMachinePreference>,

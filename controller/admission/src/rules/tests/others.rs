@@ -2,11 +2,14 @@
 
 use super::base::*;
 use crate::rules::{AdmissionResponse, Around, Operation, Request, judge};
+use api::preset::VirtualMachineInstancePreset;
 use kubernetes::webhooks::WEBHOOKS;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 const SETS: &str = "/virtualmachinereplicaset-validate";
+const PRESETS: &str = "/vmipreset-validate";
+const FILLED: &str = "/virtualmachineinstances-mutate";
 const POOLS: &str = "/virtualmachinepool-validate";
 const MADE: &str = "/kubevirt-validate-create";
 const CHANGED: &str = "/kubevirt-validate-update";
@@ -134,6 +137,42 @@ fn the_vm_of_a_pool_names_what_it_does_not_get() {
              k8s.v1.cni.cncf.io/networks",
         ]
     );
+}
+
+fn preset(name: &str, domain: Value) -> Value {
+    let selector = json!({"matchLabels": {"app": "web"}});
+    json!({"metadata": {"namespace": "n", "name": name}, "spec": {"selector": selector, "domain": domain}})
+}
+
+#[test]
+fn a_preset_names_what_no_vmi_gets_of_it() {
+    let memory = preset("a", json!({"cpu": {"cores": 2}, "memory": {"guest": "1Gi"}}));
+    let answer = ask(PRESETS, &create(memory), &around());
+    assert_eq!(answer.faults, []);
+    assert_eq!(answer.warnings, ["spec.domain.memory: no effect in a preset, set it in the VMI"]);
+    let none = preset("a", Value::Null);
+    assert_eq!(messages(&ask(PRESETS, &create(none), &around())), ["missing domain."]);
+}
+
+#[test]
+fn a_new_vmi_gets_its_presets_and_one_with_two_that_differ_is_refused() {
+    let read = |name, cores| {
+        api::wire::read::<VirtualMachineInstancePreset>(preset(name, json!({"cpu": {"cores": cores}})))
+            .unwrap()
+    };
+    let mut object = vmi();
+    set(&mut object, "/metadata/labels", json!({"app": "web"}));
+    let one = Around { presets: vec![read("two", 2)], ..around() };
+    let answer = ask(FILLED, &create(object.clone()), &one);
+    assert_eq!(answer.warnings, [api::preset::DEPRECATED]);
+    let made = changed(FILLED, &create(object.clone()), &one);
+    assert_eq!(made["spec"]["domain"]["cpu"]["cores"], 2);
+    assert_eq!(made["metadata"]["annotations"]["virtualmachinepreset.kubevirt.io/two"], "kubevirt.io/v1");
+    // Completed and asked again, it stays as it is, without a word.
+    assert_eq!(ask(FILLED, &create(made), &one), AdmissionResponse::yes());
+    let both = Around { presets: vec![read("two", 2), read("four", 4)], ..around() };
+    let told = messages(&ask(FILLED, &create(object), &both));
+    assert!(told[0].starts_with("VirtualMachinePresets cannot be applied due to conflicts"), "{told:?}");
 }
 
 #[test]

@@ -33,6 +33,7 @@ pub(super) mod virtual_machine;
 pub(super) mod virtual_machine_cluster_instancetype;
 pub(super) mod virtual_machine_cluster_preference;
 pub(super) mod virtual_machine_instance;
+pub(super) mod virtual_machine_instance_preset;
 pub(super) mod virtual_machine_instancetype;
 pub(super) mod virtual_machine_pool;
 pub(super) mod virtual_machine_preference;

@@ -1,0 +1,19 @@
+//! Presets: what they cannot say is named. What a VMI gets of them, `vmi` asks.
+
+use super::{AdmissionResponse, Operation, Request, unknown};
+use api::preset::{self, VirtualMachineInstancePreset};
+use api::wire;
+
+/// Whether a preset may be written.
+pub(super) fn judge(request: &Request) -> AdmissionResponse {
+    let is_same = request.operation == Operation::Update && request.old["spec"] == request.object["spec"];
+    if request.is_leaving() || is_same {
+        return AdmissionResponse::yes();
+    }
+    let mut faults = Vec::new();
+    let read = wire::read_in_part::<VirtualMachineInstancePreset>(request.object.clone(), &mut faults);
+    let Some(preset) = read.filter(|_| faults.is_empty()) else { return AdmissionResponse::no(faults) };
+    let mut warnings = unknown::warnings(&preset);
+    warnings.extend(preset::warnings(&preset));
+    AdmissionResponse { faults: preset::faults(&preset), warnings, ..AdmissionResponse::yes() }
+}

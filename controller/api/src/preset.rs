@@ -1,0 +1,292 @@
+//! `VirtualMachineInstancePreset` of `kubevirt.io/v1`, deprecated: parts of the virtual hardware of the VMIs with certain labels.
+//!
+//! ```text
+//! presets of the namespace ─ selector takes the labels of the VMI ─► chosen
+//!        two of them say different things of one part ─► the VMI is refused
+//!        each part that the VMI leaves open ─► filled;   what it says itself stays
+//! ```
+//!
+//! A preset is for VMIs that are made: those that run stay as they are.
+
+use crate::fault::{Fault, Reason};
+use crate::meta::{LabelSelector, ObjectMeta};
+use crate::object;
+use crate::vmi::{Domain, VirtualMachineInstance};
+use crate::wire::Wire;
+
+/// What the API server says of each use of the kind.
+pub const DEPRECATED: &str =
+    "kubevirt.io/v1 VirtualMachineInstancePresets is now deprecated and will be removed in v2.";
+/// The annotation of a VMI that no preset reaches, if its value is `true`.
+pub const EXCLUDE: &str = "virtualmachineinstancepresets.admission.kubevirt.io/exclude";
+/// What the annotations of a VMI that name its presets begin with.
+const MARK: &str = "virtualmachinepreset.kubevirt.io/";
+/// The longest name of an annotation, behind its domain.
+const LONGEST: usize = 63;
+/// The most presets of one VMI: each is compared with each.
+const MOST: usize = 32;
+/// The largest preset, in bytes: all of them are kept.
+pub const LARGEST: usize = 64 << 10;
+
+object! {
+    /// VirtualMachineInstancePreset, deprecated: virtual hardware of the VMIs with certain labels.
+    pub struct VirtualMachineInstancePreset {
+        /// API version of this object: `kubevirt.io/v1`.
+        pub api_version: Option<String> = "apiVersion",
+        /// Kind of this object: `VirtualMachineInstancePreset`.
+        pub kind: Option<String> = "kind",
+        /// Standard Kubernetes metadata of the preset: name, namespace, labels, annotations.
+        pub metadata: ObjectMeta = "metadata",
+        /// Selector of the VMIs, and the virtual hardware that they get.
+        pub spec: Spec = "spec",
+    }
+}
+
+object! {
+    /// Selector of the VMIs, and the virtual hardware that they get.
+    pub struct Spec {
+        /// Label selector of the VMIs in the namespace of the preset; an empty selector matches all VMIs.
+        pub selector: LabelSelector = "selector",
+        /// Virtual hardware for VMIs that leave the field unset: `resources.requests`, `cpu`, `firmware`, `clock`,
+        /// `features`, `devices.watchdog` and `ioThreadsPolicy`.
+        pub domain: Option<Domain> = "domain",
+    }
+}
+
+/// What is wrong with a preset.
+pub fn faults(preset: &VirtualMachineInstancePreset) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    if preset.spec.domain.is_none() {
+        faults.push(Fault::new("spec.domain", Reason::Required, "missing domain."));
+    }
+    let size = preset.spec.write().to_string().len();
+    if size > LARGEST {
+        let what = format!("spec is {size} bytes long, and may have {LARGEST}: say less");
+        faults.push(Fault::new("spec", Reason::Invalid, what));
+    }
+    faults
+}
+
+/// A warning for each part of a preset that no VMI gets.
+pub fn warnings(preset: &VirtualMachineInstancePreset) -> Vec<String> {
+    let Some(domain) = &preset.spec.domain else { return Vec::new() };
+    let mut rest = domain.clone();
+    (rest.cpu, rest.firmware, rest.clock, rest.features, rest.io_threads_policy) = Default::default();
+    rest.devices.watchdog = None;
+    if let Some(resources) = &mut rest.resources {
+        resources.requests.clear();
+    }
+    let mut left = Vec::new();
+    named(&rest.write(), "spec.domain", &mut left);
+    left.into_iter().map(|field| format!("{field}: no effect in a preset, set it in the VMI")).collect()
+}
+
+/// The fields that are left, those of `devices` and `resources` each for itself.
+fn named(value: &serde_json::Value, at: &str, found: &mut Vec<String>) {
+    for (name, value) in value.as_object().into_iter().flatten() {
+        let path = format!("{at}.{name}");
+        match name.as_str() {
+            "devices" | "resources" => named(value, &path, found),
+            _ => found.push(path),
+        }
+    }
+}
+
+/// Gives a new VMI what the presets of its namespace say, and tells what of them it did not get; or tells why it may not be made.
+pub fn apply<'a>(
+    presets: impl Iterator<Item = &'a VirtualMachineInstancePreset>,
+    vmi: &mut VirtualMachineInstance,
+) -> Result<Vec<String>, String> {
+    if vmi.metadata.annotations.get(EXCLUDE).is_some_and(|said| said == "true") {
+        return Ok(Vec::new());
+    }
+    let ObjectMeta { labels, annotations, .. } = &vmi.metadata;
+    // What it has already is complete since: virt-controller asks here before the webhook does, and the webhook may be asked twice.
+    let has = |name: &str| annotations.contains_key(&format!("{MARK}{name}"));
+    let chosen: Vec<(&str, &Domain)> = presets
+        .filter(|preset| preset.spec.selector.matches(labels))
+        .filter_map(|preset| Some((preset.metadata.name.as_deref()?, preset.spec.domain.as_ref()?)))
+        .filter(|(name, _)| !has(name))
+        .take(MOST + 1)
+        .collect();
+    if chosen.len() > MOST {
+        let what = format!(
+            "more than {MOST} VirtualMachineInstancePresets match the labels of the VMI: delete some, or set the annotation \
+             {EXCLUDE}"
+        );
+        return Err(what);
+    }
+    for (at, (name, domain)) in chosen.iter().enumerate() {
+        for (other, before) in &chosen[..at] {
+            if let [first, rest @ ..] = &conflicts(domain, before)[..] {
+                let fields = rest.iter().fold((*first).to_owned(), |all, field| format!("{all}, {field}"));
+                let what = format!(
+                    "VirtualMachinePresets cannot be applied due to conflicts: presets '{name}' and '{other}' conflict: {fields}"
+                );
+                return Err(what);
+            }
+        }
+    }
+    let mut warnings = Vec::new();
+    for (name, domain) in chosen {
+        let left = conflicts(domain, &vmi.spec.domain).join(", ");
+        let is_applied = merge(domain, &mut vmi.spec.domain);
+        if is_applied {
+            // A longer name is no name of an annotation.
+            if name.len() <= LONGEST {
+                vmi.metadata.annotations.insert(format!("{MARK}{name}"), crate::vm::API_VERSION.to_owned());
+            }
+            warnings.push(DEPRECATED.to_owned());
+        }
+        if !left.is_empty() {
+            let what = if is_applied { "Some settings were not applied for" } else { "Unable to apply" };
+            warnings
+                .push(format!("{what} VirtualMachineInstancePreset '{name}': the VMI has another {left}"));
+        }
+    }
+    warnings.dedup();
+    Ok(warnings)
+}
+
+/// What two say differently.
+fn conflicts(one: &Domain, other: &Domain) -> Vec<&'static str> {
+    fn differ<T: PartialEq>(one: Option<&T>, other: Option<&T>) -> bool {
+        one.zip(other).is_some_and(|(one, other)| one != other)
+    }
+    let requests = |domain: &Domain| domain.resources.clone().unwrap_or_default().requests;
+    let (ours, theirs) = (requests(one), requests(other));
+    let clock = |domain: &Domain| domain.clock.clone().map(|clock| (clock.utc, clock.timezone));
+    let timer = |domain: &Domain| domain.clock.clone().and_then(|clock| clock.timer);
+    let parts = [
+        ("spec.resources.requests", ours.iter().any(|(name, value)| differ(Some(value), theirs.get(name)))),
+        ("spec.cpu", differ(one.cpu.as_ref(), other.cpu.as_ref())),
+        ("spec.firmware", differ(one.firmware.as_ref(), other.firmware.as_ref())),
+        ("spec.clock", differ(clock(one).as_ref(), clock(other).as_ref())),
+        ("spec.clock.timer", differ(timer(one).as_ref(), timer(other).as_ref())),
+        ("spec.features", differ(one.features.as_ref(), other.features.as_ref())),
+        ("spec.devices.watchdog", differ(one.devices.watchdog.as_ref(), other.devices.watchdog.as_ref())),
+        ("spec.ioThreadsPolicy", differ(one.io_threads_policy.as_ref(), other.io_threads_policy.as_ref())),
+    ];
+    parts.into_iter().filter(|(_, differs)| *differs).map(|(part, _)| part).collect()
+}
+
+/// Fills what a VMI leaves open. Whether the VMI has any part as the preset says it.
+fn merge(preset: &Domain, vmi: &mut Domain) -> bool {
+    fn fill<T: Clone + PartialEq>(given: &Option<T>, field: &mut Option<T>) -> bool {
+        given.as_ref().is_some_and(|given| field.get_or_insert_with(|| given.clone()) == given)
+    }
+    let mut is_applied = false;
+    if let Some(resources) = preset.resources.as_ref().filter(|resources| !resources.requests.is_empty()) {
+        let requests = &mut vmi.resources.get_or_insert_default().requests;
+        if requests.is_empty() {
+            requests.clone_from(&resources.requests);
+        }
+        is_applied |= *requests == resources.requests;
+    }
+    is_applied |= fill(&preset.cpu, &mut vmi.cpu);
+    is_applied |= fill(&preset.firmware, &mut vmi.firmware);
+    is_applied |= fill(&preset.clock, &mut vmi.clock);
+    if let (Some(given), Some(clock)) = (&preset.clock, &mut vmi.clock) {
+        is_applied |= fill(&given.timer, &mut clock.timer);
+    }
+    is_applied |= fill(&preset.features, &mut vmi.features);
+    is_applied |= fill(&preset.devices.watchdog, &mut vmi.devices.watchdog);
+    is_applied |= fill(&preset.io_threads_policy, &mut vmi.io_threads_policy);
+    is_applied
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire;
+    use serde_json::{Value, json};
+
+    fn preset(name: &str, domain: Value) -> VirtualMachineInstancePreset {
+        let selector = json!({"matchLabels": {"app": "web"}});
+        wire::read(json!({"metadata": {"name": name}, "spec": {"selector": selector, "domain": domain}}))
+            .unwrap()
+    }
+
+    fn vmi(app: &str, domain: Value) -> VirtualMachineInstance {
+        wire::read(json!({"metadata": {"labels": {"app": app}}, "spec": {"domain": domain}})).unwrap()
+    }
+
+    #[test]
+    fn what_a_vmi_leaves_open_is_filled_and_what_it_says_stays() {
+        let small =
+            preset("small", json!({"cpu": {"cores": 2}, "resources": {"requests": {"memory": "64M"}}}));
+        let mut made = vmi("web", json!({"devices": {}}));
+        assert_eq!(apply([&small].into_iter(), &mut made), Ok(vec![DEPRECATED.to_owned()]));
+        let domain = made.spec.domain.write();
+        assert_eq!(
+            (&domain["cpu"]["cores"], &domain["resources"]["requests"]["memory"]),
+            (&json!(2), &json!("64M"))
+        );
+        assert_eq!(made.metadata.annotations["virtualmachinepreset.kubevirt.io/small"], "kubevirt.io/v1");
+
+        // What was completed since is not taken for the VMI's own.
+        made.spec.domain.cpu.as_mut().unwrap().sockets = Some(1);
+        assert_eq!(apply([&small].into_iter(), &mut made), Ok(Vec::new()));
+
+        let mut own = vmi("web", json!({"devices": {}, "cpu": {"cores": 4}}));
+        let told = apply([&small].into_iter(), &mut own).unwrap();
+        assert_eq!(own.spec.domain.write()["cpu"]["cores"], 4);
+        let said = "Some settings were not applied for VirtualMachineInstancePreset 'small': the VMI has another spec.cpu";
+        assert_eq!(told, [DEPRECATED, said]);
+
+        let cpu = preset("cpu", json!({"cpu": {"cores": 2}}));
+        let mut own = vmi("web", json!({"devices": {}, "cpu": {"cores": 4}}));
+        let told = apply([&cpu].into_iter(), &mut own).unwrap();
+        assert_eq!(
+            told,
+            ["Unable to apply VirtualMachineInstancePreset 'cpu': the VMI has another spec.cpu"]
+        );
+        assert!(own.metadata.annotations.is_empty());
+    }
+
+    #[test]
+    fn a_vmi_of_other_labels_and_one_that_says_so_get_nothing() {
+        let small = preset("small", json!({"cpu": {"cores": 2}}));
+        let mut other = vmi("db", json!({"devices": {}}));
+        assert_eq!(apply([&small].into_iter(), &mut other), Ok(Vec::new()));
+        let mut excluded = vmi("web", json!({"devices": {}}));
+        excluded.metadata.annotations.insert(EXCLUDE.to_owned(), "true".to_owned());
+        assert_eq!(apply([&small].into_iter(), &mut excluded), Ok(Vec::new()));
+        assert_eq!((other.spec.domain.cpu, excluded.spec.domain.cpu), (None, None));
+    }
+
+    #[test]
+    fn presets_that_contradict_each_other_and_too_many_are_refused() {
+        let (two, four) =
+            (preset("two", json!({"cpu": {"cores": 2}})), preset("four", json!({"cpu": {"cores": 4}})));
+        let mut made = vmi("web", json!({"devices": {}}));
+        let why = apply([&two, &four].into_iter(), &mut made).unwrap_err();
+        assert!(why.ends_with("presets 'four' and 'two' conflict: spec.cpu"), "{why}");
+        let many: Vec<_> = (0..=MOST).map(|number| preset(&format!("p{number}"), json!({}))).collect();
+        assert!(apply(many.iter(), &mut made).unwrap_err().contains("more than 32"));
+        assert_eq!(apply(many[1..].iter(), &mut made), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn what_no_vmi_gets_is_named() {
+        let domain = json!({
+            "cpu": {"cores": 2}, "memory": {"guest": "1Gi"}, "resources": {"limits": {"cpu": "1"}},
+            "devices": {"watchdog": {"name": "w"}, "autoattachSerialConsole": true},
+        });
+        let told = warnings(&preset("a", domain));
+        let fields: Vec<&str> = told.iter().filter_map(|told| told.split(':').next()).collect();
+        assert_eq!(
+            fields,
+            [
+                "spec.domain.devices.autoattachSerialConsole",
+                "spec.domain.memory",
+                "spec.domain.resources.limits"
+            ]
+        );
+        let none: VirtualMachineInstancePreset = wire::read(json!({"spec": {}})).unwrap();
+        assert_eq!(faults(&none)[0].message, "missing domain.");
+        let features: Vec<Value> =
+            (0..5000).map(|number| json!({"name": format!("feature{number}")})).collect();
+        assert_eq!(faults(&preset("a", json!({"cpu": {"features": features}})))[0].field, "spec");
+    }
+}
