@@ -26,6 +26,27 @@ const AROUND: &[(&str, &str, &str)] = &[
     ("VirtualMachineInstanceReplicaSetSpec", "selector", "served"),
     ("VirtualMachineInstanceReplicaSetSpec", "template.", "served: as VirtualMachineInstanceSpec says"),
     ("VirtualMachineInstanceReplicaSetSpec", "paused", "served"),
+    ("VirtualMachinePoolSpec", "replicas", "served"),
+    ("VirtualMachinePoolSpec", "selector", "served"),
+    ("VirtualMachinePoolSpec", "virtualMachineTemplate.", "served: as VirtualMachineSpec says"),
+    ("VirtualMachinePoolSpec", "paused", "served"),
+    ("VirtualMachinePoolSpec", "nameGeneration.", "served"),
+    ("VirtualMachinePoolSpec", "maxUnavailable", "served"),
+    (
+        "VirtualMachinePoolSpec",
+        "scaleInStrategy.opportunistic.statePreservation",
+        "served: Disabled; others are refused: the DataVolumes of a VM are deleted with it",
+    ),
+    (
+        "VirtualMachinePoolSpec",
+        "scaleInStrategy.proactive.statePreservation",
+        "served: Disabled; others are refused: the DataVolumes of a VM are deleted with it",
+    ),
+    ("VirtualMachinePoolSpec", "scaleInStrategy.", "served"),
+    ("VirtualMachinePoolSpec", "updateStrategy.", "served"),
+    ("VirtualMachinePoolSpec", "autohealing.", "served"),
+    ("VirtualMachineInstancePresetSpec", "selector", "served"),
+    ("VirtualMachineInstancePresetSpec", "domain.", "served: as VirtualMachineInstanceSpec says"),
 ];
 
 #[test]
@@ -50,7 +71,12 @@ fn table() -> String {
         row("VirtualMachineInstanceSpec", &field, &of_a_vmi(&laptop, &cluster));
     }
     let mut used = BTreeSet::new();
-    for object in ["VirtualMachineSpec", "VirtualMachineInstanceReplicaSetSpec"] {
+    for object in [
+        "VirtualMachineSpec",
+        "VirtualMachineInstanceReplicaSetSpec",
+        "VirtualMachinePoolSpec",
+        "VirtualMachineInstancePresetSpec",
+    ] {
         for field in around(object) {
             let about = |part: &str| field == part || part.ends_with(['.', ']']) && field.starts_with(part);
             let said = AROUND.iter().find(|(of, part, _)| *of == object && about(part));
@@ -87,8 +113,11 @@ fn of_a_setting(served: &Served) -> String {
         Served::Values(values) => {
             format!("served: {}; of others a warning and a condition tell", values.join(", "))
         }
-        Served::Types(types) => {
-            format!("served: of the types {}; of others a warning and a condition tell", types.join(", "))
+        Served::Entries(name, known) => {
+            format!(
+                "served: entries whose {name} is {}; of others a warning and a condition tell",
+                known.join(", ")
+            )
         }
         Served::No(why) => format!("not served, as a warning and a condition tell: {why}"),
     }
@@ -98,10 +127,16 @@ fn of_a_setting(served: &Served) -> String {
 fn around(object: &str) -> Vec<String> {
     let mut leaves = Vec::new();
     judged::walk(&Inventory::read(), object, "", &mut leaves);
-    let below = |field: &str| field.starts_with("template.") || field.starts_with("dataVolumeTemplates[].");
-    let mut fields: Vec<String> =
-        leaves.into_iter().map(|(field, _)| field).filter(|field| !below(field)).collect();
-    fields.extend(["template.metadata", "template.spec"].map(str::to_owned));
+    let parts = ["template.", "dataVolumeTemplates[].", "virtualMachineTemplate.", "domain."];
+    let is_below = |field: &str| parts.iter().any(|part| field.starts_with(part));
+    let mut fields: Vec<String> = leaves.into_iter().map(|(field, _)| field).collect();
+    let inner = parts.iter().find(|part| fields.iter().any(|field| field.starts_with(**part)));
+    let inner = inner.map(|part| part.trim_end_matches('.').to_owned());
+    fields.retain(|field| !is_below(field));
+    fields.extend(inner.into_iter().flat_map(|inner| match inner.as_str() {
+        "domain" => vec!["domain.*".to_owned()],
+        _ => vec![format!("{inner}.metadata"), format!("{inner}.spec")],
+    }));
     if object == "VirtualMachineSpec" {
         fields.push("dataVolumeTemplates[]".to_owned());
     }
