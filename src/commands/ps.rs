@@ -189,6 +189,11 @@ fn of_guest(guest: &GuestInfo) -> Vec<(&'static str, String)> {
     ];
     let cards = guest.interfaces.iter().filter(|card| card.name != "lo" && !card.ips.is_empty());
     lines.extend(cards.map(|card| ("card", format!("{} {}", card.name, card.ips.join(", ")))));
+    if let Some(load) = &guest.load {
+        let said = [load.load1m, load.load5m, load.load15m].into_iter();
+        let said = said.map(|load| load.map_or_else(|| "-".to_owned(), |load| format!("{load:.2}")));
+        lines.push(("load", said.collect::<Vec<_>>().join(" ")));
+    }
     // A guest chooses these texts: nothing in them may steer the terminal.
     lines.into_iter().map(|(name, text)| (name, printable::line(&text))).collect()
 }

@@ -11,7 +11,7 @@
 //! changed in the guest is set again. Where the guest agent begins anew, everything is handed over anew.
 //!
 //! **Guarantees.** A password is in the command to the guest agent and nowhere else: in no argument, log, error or file of
-//! ours. Nothing is asked of a guest whose file systems are frozen: it could not answer.
+//! ours. Nothing is asked of a guest that is paused, or whose file systems are frozen: it could not answer.
 //! **Trust.** The guest says whether it did what it was asked for, and may lie; its words are bounded ([`Guest`]).
 //!
 //! One task, from the start of the launcher; it reads what the VM wants when the VM runs, as [`super::metrics`].
@@ -92,14 +92,35 @@ fn wanted(root: &Root) -> Option<Wanted> {
     (!credentials.is_empty()).then_some(Wanted { credentials, resolved: sync.resolved })
 }
 
+/// How it is with the guest agent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Agent {
+    /// It does not answer.
+    Offline,
+    /// It would, but its vCPUs stand still: nothing is asked, and what was said stays.
+    Still,
+    /// It answers.
+    There,
+}
+
+impl Agent {
+    fn of(state: &State) -> Agent {
+        match (state.agent, state.life) {
+            (false, _) => Agent::Offline,
+            (true, Life::Paused) => Agent::Still,
+            (true, _) => Agent::There,
+        }
+    }
+}
+
 /// Hands over, again and again, as long as the launcher is there.
 async fn keep(handle: &Handle, wanted: &Wanted, look: Duration) {
     let mut state = handle.state();
     let mut done: Option<Done> = None;
     loop {
-        let has_agent = state.borrow_and_update().agent;
-        let told = match has_agent {
-            true => {
+        let agent = Agent::of(&state.borrow_and_update());
+        let told = match agent {
+            Agent::There => {
                 let (handle, wanted, before) = (handle.clone(), wanted.clone(), done.take());
                 let round = spawn_blocking(move || {
                     let guest =
@@ -114,7 +135,8 @@ async fn keep(handle: &Handle, wanted: &Wanted, look: Duration) {
                     Err(e) => Some(not_yet(AGENT_FAILED, format!("the launcher has a fault: {e}"))),
                 }
             }
-            false => {
+            Agent::Still => None,
+            Agent::Offline => {
                 done = None;
                 Some(not_yet(AGENT_OFFLINE, "Guest agent is offline"))
             }
@@ -124,7 +146,7 @@ async fn keep(handle: &Handle, wanted: &Wanted, look: Duration) {
         }
         tokio::select! {
             () = sleep(look) => {}
-            changed = state.wait_for(|state| state.agent != has_agent) => {
+            changed = state.wait_for(|state| Agent::of(state) != agent) => {
                 if changed.is_err() {
                     return;
                 }

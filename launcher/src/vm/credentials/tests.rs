@@ -196,6 +196,20 @@ async fn the_state_says_what_the_guest_has() {
     fake.happen("a_b", &crate::hypervisor::Event::Agent(true));
     until(|told| told.synchronized).await;
     assert_eq!(asked(&fake), [KEYS]);
+    // Nobody asks one that stands still.
+    fake.happen("a_b", &crate::hypervisor::Event::Paused(crate::hypervisor::Pause::Asked));
+    handle.state().wait_for(|state| state.life == Life::Paused).await.unwrap();
+    write(&folder.path().join("s/a"), &[("two", "ssh-rsa E")]);
+    sleep(Duration::from_millis(200)).await;
+    assert_eq!(asked(&fake), [KEYS]);
+    fake.happen("a_b", &crate::hypervisor::Event::Resumed);
+    tokio::time::timeout(Duration::from_secs(60), async {
+        while asked(&fake).len() < 2 {
+            sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await
+    .unwrap();
     // The next answer is the one to the changed Secret.
     fake.agent_says(KEYS, r#"{"error":{"desc":"disk full"}}"#);
     write(&folder.path().join("s/a"), &[("three", "ssh-rsa D")]);
