@@ -7,7 +7,7 @@ fn the_cdi_object_becomes_available_and_names_settings_without_an_effect() {
     let Some(space) = Space::new("cdi") else { return };
     space.run(&["wait", "cdi/cdi", "--for=condition=Available", "--timeout=120s"]);
     until(|| space.get("cdi/cdi", ".status.phase") == "Deployed", || space.get("cdi/cdi", ".status"));
-    let version = space.get("cdi/cdi", ".status.operatorVersion");
+    let version = space.get("cdi/cdi", ".status.targetVersion");
     assert!(!version.is_empty());
     assert_eq!(space.get("cdi/cdi", ".status.observedVersion"), version);
     // Nothing of it is kept: other stories go on beside.

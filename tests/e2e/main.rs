@@ -11,6 +11,7 @@ mod cdi;
 mod claims;
 mod clients;
 mod clones;
+mod components;
 mod console;
 mod crash;
 mod crons;

@@ -42,3 +42,48 @@ pub(super) fn policy(wishes: &Wishes) -> Policy {
         ],
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::admission::tests::policy;
+    use crate::objects;
+    use crate::tests::wishes;
+    use kubernetes::placement::{PRISTINE, of};
+    use serde_json::{Value, json};
+
+    /// How CEL compares is tried against a real API server; here: what it leaves open.
+    #[test]
+    fn virt_controller_changes_nothing_of_what_runs_in_a_component() {
+        let policy = policy("kubevirt-controller-components");
+        let who = &policy["spec"]["matchConditions"][0]["expression"];
+        assert_eq!(
+            who,
+            "request.userInfo.username == \"system:serviceaccount:kubevirt:kubevirt-controller\""
+        );
+        let said = policy["spec"]["validations"][0]["expression"].as_str().unwrap();
+        let open = r#"key in ["affinity","imagePullSecrets","nodeSelector","tolerations"] ||"#;
+        for (path, keys) in [
+            ("object.?spec", r#"key in ["replicas","template"] ||"#),
+            ("object.spec.?template", r#"key in ["spec"] ||"#),
+            ("object.spec.template.?spec", open),
+        ] {
+            assert!(said.contains(&format!("{path}.orValue({{}}).all(key, {keys}")), "{path}: {said}");
+        }
+    }
+
+    #[test]
+    fn manifests_say_how_a_component_was_to_be_placed() {
+        let all = objects(&wishes());
+        let programs: Vec<&Value> = all
+            .iter()
+            .filter(|object| ["Deployment", "DaemonSet"].iter().any(|kind| object["kind"] == *kind))
+            .collect();
+        assert_eq!(programs.len(), 4);
+        for object in programs {
+            let said = object["metadata"]["annotations"][PRISTINE].as_str().unwrap();
+            assert_eq!(serde_json::from_str::<Value>(said).unwrap(), Value::Object(of(object)));
+            let has_two = object["kind"] == "Deployment";
+            assert_eq!(of(object).get("replicas"), has_two.then(|| json!(2)).as_ref(), "{object}");
+        }
+    }
+}

@@ -2,17 +2,19 @@
 //!
 //! | what | bound |
 //! |---|---|
-//! | update `deployments`, `daemonsets`, `customresourcedefinitions` that are of this installation ([`VERSION`]) | the version stays or rises; one that says no version is older than all that do |
+//! | update whatever is installed and says its version ([`VERSION`]) | the version stays or rises; no version at all is older than any |
 //!
 //! Manifests of an older version would take fields out of the definitions, and so out of the objects, which their programs could not read
 //! in the first place. Where one of the two versions is no version (`latest`), nothing is known, and it is let through:
 //! virt-controller itself refuses to run on what a newer one has written (package `cluster`).
 //!
-//! **Caveats.** Objects that are made or deleted are not looked at: whoever takes the installation away may install an older one.
+//! **Caveats.** Objects that are made or deleted are not looked at: whoever takes the installation away may install an older one. The API
+//! server asks no policy about policies: those of the older version are applied all the same.
 
 use super::{Policy, literal, rule};
 use kubernetes::versions::{COMPARABLE, VERSION};
 
+const UPDATE: &[&str] = &["UPDATE"];
 /// The policy.
 pub(super) const NAME: &str = "kubevirt-versions";
 
@@ -29,8 +31,17 @@ pub(super) fn policy() -> Policy {
     Policy {
         name: NAME,
         rules: vec![
-            rule("apps", &["deployments", "daemonsets"], &["UPDATE"]),
-            rule("apiextensions.k8s.io", &["customresourcedefinitions"], &["UPDATE"]),
+            rule("", &["namespaces", "serviceaccounts", "services"], UPDATE),
+            rule("apiextensions.k8s.io", &["customresourcedefinitions"], UPDATE),
+            rule("apps", &["daemonsets", "deployments"], UPDATE),
+            rule("networking.k8s.io", &["networkpolicies"], UPDATE),
+            rule("policy", &["poddisruptionbudgets"], UPDATE),
+            rule(
+                "rbac.authorization.k8s.io",
+                &["clusterrolebindings", "clusterroles", "rolebindings", "roles"],
+                UPDATE,
+            ),
+            rule("scheduling.k8s.io", &["priorityclasses"], UPDATE),
         ],
         when: vec![("installed", format!("{} != ''", value("oldObject")))],
         variables: variables.into(),
@@ -59,4 +70,54 @@ fn not_older() -> String {
         format!("({new} > {old} || {new} == {old} && {rest})")
     };
     step(0, step(1, format!("{} >= {}", at("new", 2), at("old", 2))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::NAME;
+    use crate::admission::tests::policy;
+    use crate::objects;
+    use crate::tests::wishes;
+    use serde_json::json;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn what_is_installed_is_not_replaced_by_an_older_version() {
+        let policy = policy(NAME);
+        let rules = policy["spec"]["matchConstraints"]["resourceRules"].as_array().unwrap();
+        assert!(rules.iter().all(|rule| rule["operations"] == json!(["UPDATE"])), "{rules:?}");
+        let named: BTreeSet<&str> = rules
+            .iter()
+            .flat_map(|rule| rule["resources"].as_array().unwrap())
+            .map(|resource| resource.as_str().unwrap())
+            .collect();
+        for object in objects(&wishes()) {
+            let kind = object["kind"].as_str().unwrap().to_lowercase();
+            let plural = match kind.strip_suffix('y') {
+                Some(rest) => format!("{rest}ies"),
+                None if kind.ends_with('s') => format!("{kind}es"),
+                None => format!("{kind}s"),
+            };
+            let is_policy = kind.starts_with("validatingadmissionpolicy");
+            assert_eq!(
+                named.contains(&*plural),
+                !is_policy,
+                "{plural}: the API server asks nobody about policies alone"
+            );
+        }
+        let said = policy["spec"]["validations"][0]["expression"].as_str().unwrap();
+        assert_eq!(
+            said,
+            "variables.after != '' && (!variables.before.matches(\"^v?[0-9]{1,9}[.][0-9]{1,9}[.][0-9]{1,9}\") || \
+             !variables.after.matches(\"^v?[0-9]{1,9}[.][0-9]{1,9}[.][0-9]{1,9}\") || \
+             (variables.new[0] > variables.old[0] || variables.new[0] == variables.old[0] && \
+             (variables.new[1] > variables.old[1] || variables.new[1] == variables.old[1] && variables.new[2] >= variables.old[2])))"
+        );
+        let version = "kubevirt.io/install-strategy-version";
+        for object in objects(&wishes()) {
+            assert_eq!(object["metadata"]["annotations"][version], "1.2.3", "{object}");
+            let pod = &object["spec"]["template"]["metadata"];
+            assert!(pod.is_null() || pod["annotations"][version] == "1.2.3", "{pod}");
+        }
+    }
 }

@@ -1,0 +1,56 @@
+//! What is installed: virt-controller's account changes nothing of what runs in it, and nobody replaces it by an older version.
+//! Nothing is changed for good: other stories go on beside.
+
+use crate::trust::{Bearer, refused};
+use tests::cluster::Space;
+
+#[test]
+fn a_stolen_token_of_virt_controller_places_a_component_and_changes_nothing_of_what_runs_in_it() {
+    let Some(space) = Space::new("components") else { return };
+    let thief = Bearer::of(&space, "kubevirt-controller", &[]);
+    let template = |spec: &str| format!(r#"{{"spec":{{"template":{{"spec":{spec}}}}}}}"#);
+    let placed = [
+        r#"{"nodeSelector":{"kvm":"true"}}"#,
+        r#"{"tolerations":[{"operator":"Exists"},{"key":"a","operator":"Exists"}]}"#,
+        r#"{"imagePullSecrets":[{"name":"a"}]}"#,
+    ];
+    for spec in placed {
+        thief.patches("ds/virt-handler", &template(spec)).ok();
+    }
+    let said = "nothing of what runs in them";
+    for spec in [
+        r#"{"containers":[{"name":"virt-handler","image":"evil:1"}]}"#,
+        r#"{"initContainers":null}"#,
+        r#"{"hostNetwork":true}"#,
+        r#"{"serviceAccountName":"default"}"#,
+    ] {
+        refused(&thief.patches("ds/virt-handler", &template(spec)), said);
+    }
+    let labels = r#"{"spec":{"template":{"metadata":{"annotations":{"a":"b"}}}}}"#;
+    refused(&thief.patches("ds/virt-handler", labels), said);
+    let version = r#"{"metadata":{"annotations":{"kubevirt.io/install-strategy-version":"99.0.0"}}}"#;
+    refused(&thief.patches("ds/virt-handler", version), "changes one annotation");
+}
+
+#[test]
+fn an_older_version_is_refused_by_the_api_server() {
+    let Some(space) = Space::new("downgrade") else { return };
+    // The tag of this installation is the sum of its content: a version is tried on a role of nobody's.
+    let role = |version: &str| {
+        let name = format!("downgrade-{}", space.name);
+        let notes = match version {
+            "" => String::new(),
+            version => format!(r#", "annotations": {{"kubevirt.io/install-strategy-version": "{version}"}}"#),
+        };
+        format!(
+            r#"{{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {{"name": "{name}"{notes}}}, "rules": []}}"#
+        )
+    };
+    space.apply(&role("0.9.10"));
+    for older in ["0.9.9", "0.8.11", "v0.9.9", ""] {
+        refused(&space.try_apply(&role(older)), "a downgrade is not supported");
+    }
+    for newer in ["0.9.10", "0.9.11", "0.10.0", "v1.0.0-rc.1", "latest"] {
+        space.apply(&role(newer));
+    }
+}
