@@ -25,8 +25,8 @@
 //! Whatever goes wrong is answered with a status of 4xx or 5xx and a [`Refusal`].
 
 use crate::fault::Fault;
-use crate::hardware::Hardware;
 use crate::lease::{Lease, Lease6};
+use crate::machine::hardware::Hardware;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;

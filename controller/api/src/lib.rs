@@ -30,7 +30,6 @@ pub mod defaults;
 pub mod der;
 pub mod duration;
 pub mod fault;
-pub mod hardware;
 pub mod instancetype;
 pub mod job;
 pub mod kubevirt;

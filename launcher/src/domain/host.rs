@@ -1,7 +1,7 @@
 //! The paths and taps of a VM's parts on this host. Made by `vm::prepare`.
 
-use api::hardware::Hardware;
 use api::launcher::{Accelerator, Format, Kernel, Link};
+use api::machine::hardware::Hardware;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 

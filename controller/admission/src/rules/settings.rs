@@ -1,8 +1,8 @@
 //! The settings of a KubeVirt object that could be taken for something else, or for nothing, if they were written.
 
 use api::fault::{Fault, Reason};
-use api::hardware::{MOST, is_folder, not_in_smbios};
 use api::kubevirt::{Configuration, Tls, TlsVersion};
+use api::machine::hardware::{MOST, is_folder, not_in_smbios};
 use kubernetes::config::tls::{FIXED, suite};
 
 const AT: &str = "spec.configuration";

@@ -17,6 +17,7 @@ pub mod devices;
 pub mod disk;
 pub mod filesystem;
 pub mod firmware;
+pub mod hardware;
 pub mod hyperv;
 pub mod left;
 pub mod network;

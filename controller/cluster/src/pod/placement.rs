@@ -18,7 +18,7 @@ pub(crate) fn placement(
     let said = &vmi.spec;
     let mut spec = Map::new();
     put(&mut spec, "nodeSelector", json!(selectors(vmi, machine, config)));
-    put(&mut spec, "affinity", affinity(said.affinity.clone(), machine, config));
+    put(&mut spec, "affinity", affinity(said.affinity.as_ref(), machine, config));
     put(&mut spec, "schedulerName", json!(said.scheduler_name));
     put(&mut spec, "tolerations", json!(said.tolerations));
     put(&mut spec, "topologySpreadConstraints", json!(said.topology_spread_constraints));
@@ -28,7 +28,7 @@ pub(crate) fn placement(
 }
 
 /// What the spec says, and for a VMI with the model of its node: no node whose model the cluster calls obsolete.
-fn affinity(said: Option<Value>, machine: &Machine, config: &Config) -> Value {
+fn affinity(said: Option<&Value>, machine: &Machine, config: &Config) -> Value {
     let mut affinity = json!(said);
     let is_of_node = machine.cpu.model == Model::HostModel && !config.use_emulation;
     // No label has another name, and no pod that asks for one can be made.

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn of(said: Value, program: Program, node: &str) -> ProgramSettings {
+    fn of(said: &Value, program: Program, node: &str) -> ProgramSettings {
         ProgramSettings::of(&json!({"spec": {"configuration": said}}), program, node)
     }
 
@@ -83,7 +83,7 @@ mod tests {
         let said = json!({"developerConfiguration": {"logVerbosity": {
             "virtAPI": 1, "virtController": 3, "virtHandler": 4, "nodeVerbosity": {"a": 9, "b": 0},
         }}});
-        let verbosity = |program, node| of(said.clone(), program, node).verbosity;
+        let verbosity = |program, node| of(&said, program, node).verbosity;
         assert_eq!(verbosity(Program::Api, ""), Some(1));
         assert_eq!(verbosity(Program::Controller, ""), Some(3));
         assert_eq!(verbosity(Program::Handler, "a"), Some(9), "the node's own");
@@ -97,7 +97,7 @@ mod tests {
     fn a_rate_that_lets_nothing_through_is_none() {
         let bucket = |qps: Value, burst: Value| {
             let said = json!({"restClient": {"rateLimiter": {"tokenBucketRateLimiter": {"qps": qps, "burst": burst}}}});
-            of(json!({"controllerConfiguration": said}), Program::Controller, "").rate
+            of(&json!({"controllerConfiguration": said}), Program::Controller, "").rate
         };
         assert_eq!(bucket(json!(2.5), json!(7)), Some(Rate { burst: 7, qps: 2.5 }));
         for (qps, burst) in
@@ -116,7 +116,7 @@ mod tests {
             "controllerConfiguration": rate(3), "handlerConfiguration": rate(4),
         });
         let rates = |program| {
-            let settings = of(said.clone(), program, "");
+            let settings = of(&said, program, "");
             [settings.rate, settings.webhook_rate].map(|rate| rate.map(|rate| rate.qps))
         };
         assert_eq!(rates(Program::Api), [Some(1.0), Some(2.0)]);

@@ -196,7 +196,7 @@ fn sysinfo_and_metadata() {
 
 /// An element of a VM where the cluster says this of hardware.
 fn where_hardware_is(
-    change: impl FnOnce(&mut api::hardware::Hardware),
+    change: impl FnOnce(&mut api::machine::hardware::Hardware),
     part: impl FnOnce(&Domain<'_>) -> Element,
 ) -> String {
     let fixture = Fixture::bare().on(|host| change(&mut host.hardware));
@@ -208,7 +208,7 @@ fn where_hardware_is(
 fn the_cluster_names_the_system_of_the_smbios() {
     let xml = where_hardware_is(
         |hardware| {
-            hardware.smbios = api::hardware::Smbios {
+            hardware.smbios = api::machine::hardware::Smbios {
                 manufacturer: "Acme".into(),
                 product: "Cloud <9>".into(),
                 version: Some("9".into()),
@@ -237,7 +237,7 @@ fn the_cluster_names_the_system_of_the_smbios() {
 #[test]
 fn the_cluster_says_what_a_balloon_tells() {
     let balloon = |period: u32, reports: bool| {
-        let change = |hardware: &mut api::hardware::Hardware| {
+        let change = |hardware: &mut api::machine::hardware::Hardware| {
             (hardware.balloon_stats_period, hardware.free_page_reporting) = (period, reports);
         };
         where_hardware_is(change, |domain| domain.balloon()).replace('\'', "\"")

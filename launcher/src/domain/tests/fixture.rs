@@ -132,7 +132,7 @@ impl Fixture {
             vnc: "/vm/vnc".into(),
             agent: "/vm/agent".into(),
             metrics: None,
-            hardware: api::hardware::Hardware::default(),
+            hardware: api::machine::hardware::Hardware::default(),
         };
         Fixture { machine, host }
     }

@@ -1,7 +1,7 @@
 //! What the KubeVirt object says of the hardware of every VMI. virt-handler hands it to the launcher beside the VMI
 //! ([`Resolved`](crate::launcher::Resolved)); on a person's own computer what holds without it is used.
 
-use crate::machine::is_clean;
+use super::is_clean;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::PathBuf;
@@ -105,7 +105,7 @@ pub fn not_in_smbios(text: &str) -> Option<&'static str> {
     if text.len() > LONGEST {
         return Some("must be no more than 1024 bytes");
     }
-    crate::machine::not_plain(text)
+    super::not_plain(text)
 }
 
 #[cfg(test)]
