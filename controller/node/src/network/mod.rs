@@ -8,6 +8,8 @@
 //!  status    what is told about interfaces (pure)
 //! ```
 //!
+//! `status` is what is told about interfaces; `advertise` tells guests of their router, while they run.
+//!
 //! A network of Multus has a card of its own in the pod, which is found by its name and by nothing that the pod's annotations
 //! say: a tenant may write those.
 //!
@@ -15,6 +17,7 @@
 //! VMI, from a thread that may block, before each hand-over to a launcher. **Guarantees:** a card is not touched
 //! before all it had is kept beside it; a second call changes nothing under a guest that runs.
 
+mod advertise;
 mod apply;
 mod facts;
 mod look;
@@ -26,6 +29,7 @@ mod rules;
 mod status;
 mod tap;
 
+pub(crate) use advertise::{Advertisers, advertisers, may_advertise};
 pub(crate) use status::status;
 
 use super::error::{Error, ErrorKind, Result};

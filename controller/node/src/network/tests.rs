@@ -230,6 +230,45 @@ fn the_rules_for_a_mesh_are_taken_and_its_ports_stay_its_own() {
     assert_eq!(heard(&of_sidecar, pod.connect("127.0.0.1:15000")), ip("127.0.0.1"));
 }
 
+/// The guest's kernel takes the route, and goes through the pod with the address that DHCPv6 would tell it.
+#[test]
+fn a_guest_hears_of_its_router_and_reaches_the_world_in_ipv6() {
+    let Some((world, pod, guest)) = spaces() else { return };
+    if !std::path::Path::new("/proc/net/if_inet6").exists() {
+        eprintln!("skipped: the kernel has no IPv6");
+        return;
+    }
+    world.ip("addr add fd00:99::1/64 dev eth0 nodad");
+    pod.ip("addr add fd00:99::2/64 dev eth0 nodad");
+    let machine = machine("masquerade");
+    ready(&machine, &pod.process()).unwrap();
+    plug(&pod, &guest, "02:00:00:00:00:02", "10.0.2.2/24", "10.0.2.1");
+    guest.ip("addr add fd10:0:2::2/128 dev eth0 nodad");
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let all = advertisers(&machine, &pod.process()).unwrap();
+    assert_eq!(all.len(), 1);
+    let running = {
+        let _inside = runtime.enter();
+        Advertisers::begin(all)
+    };
+    let began = Instant::now();
+    let route = loop {
+        let route = guest.ip("-6 route show default");
+        if route.contains("via fe80") {
+            break route;
+        }
+        assert!(began.elapsed() < PATIENCE, "no router was heard of: {route}");
+        std::thread::sleep(Duration::from_millis(100));
+    };
+    assert!(route.contains("proto ra"), "{route}");
+    let at_world = world.listen("[fd00:99::1]:8080");
+    assert_eq!(heard(&at_world, guest.connect("[fd00:99::1]:8080")), ip("fd00:99::2"));
+    drop(running);
+    // A pod without IPv6 has no router.
+    pod.ip("addr del fd00:99::2/64 dev eth0");
+    assert!(advertisers(&machine, &pod.process()).unwrap().is_empty());
+}
+
 /// The kernel's own words come back, however many rules fail.
 #[test]
 fn a_batch_that_fails_changes_nothing_and_says_why() {

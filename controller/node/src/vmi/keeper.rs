@@ -93,6 +93,7 @@ pub(crate) async fn keep<C: Cluster>(node: Arc<Node<C>>, mut wanted: watch::Rece
         guest: None,
         left_out: None,
         links: BTreeMap::new(),
+        advertisers: None,
         trouble: None,
         told: false,
         again: Again::default(),
@@ -106,6 +107,7 @@ pub(crate) async fn keep<C: Cluster>(node: Arc<Node<C>>, mut wanted: watch::Rece
     loop {
         keeper.connect().await;
         keeper.act().await;
+        keeper.advertise().await;
         if is_final(&keeper.object) {
             return;
         }
@@ -144,6 +146,8 @@ struct Keeper<C> {
     left_out: Option<String>,
     /// The links that were made for the VMI; none where another made them before.
     links: BTreeMap<String, Link>,
+    /// What tells the guest of its router, once that was begun.
+    advertisers: Option<network::Advertisers>,
     trouble: Option<Trouble>,
     told: bool,
     again: Again,
@@ -586,6 +590,8 @@ pub(crate) fn is_final(object: &Value) -> bool {
     phase.is_some_and(|phase| Phase::from(phase).is_final())
 }
 
+#[path = "keeper_router.rs"]
+mod router;
 #[cfg(test)]
 #[path = "keeper_tests.rs"]
 mod tests;

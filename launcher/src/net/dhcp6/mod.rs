@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The guest writes the requests, so nothing in them is trusted. It gets an address, name servers and search domains, but no
-//! route: DHCPv6 has none, and we advertise no routers, as KubeVirt does not.
+//! route: DHCPv6 has none. virt-handler advertises the router.
 
 mod message;
 

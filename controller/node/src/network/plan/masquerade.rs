@@ -7,6 +7,7 @@ use crate::network::names;
 use crate::network::rules::{Chain, Hook, Match, Rule, Table, Verdict};
 use api::launcher::Link;
 use api::lease::{Lease, Lease6};
+use api::machine::Interface;
 use api::machine::network::{Network, Port, Protocol};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -87,6 +88,12 @@ pub(super) fn plan(given: &Given<'_>) -> Result<NetworkPlan> {
     };
     let link = Link::Tap { name: tap, mac: mac.to_string(), mtu: Some(card.mtu), dhcp, dhcp6 };
     Ok(NetworkPlan { steps, link })
+}
+
+/// The router of the guest's network of IPv6, behind a masquerade.
+pub(in crate::network) fn router6(interface: &Interface) -> Option<Address> {
+    let Network::Pod { cidr6, .. } = &interface.network else { return None };
+    Ends::of(cidr6.as_deref().unwrap_or(NETWORK6)).map(|ends| ends.gateway())
 }
 
 /// The two ends of the guest's network.

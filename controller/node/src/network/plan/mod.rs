@@ -14,6 +14,8 @@
 mod bridge;
 mod masquerade;
 
+pub(super) use masquerade::router6;
+
 use super::facts::{Address, Card, Mac};
 use super::names;
 use super::rules::Table;

@@ -1,0 +1,36 @@
+//! The router that a guest hears of, while its VMI is looked after.
+
+use super::{Contact, Keeper, PREPARING};
+use crate::network;
+use crate::vmi::apply::Cluster;
+use crate::vmi::decide::Launcher;
+use api::launcher::Life;
+use api::machine::Machine;
+
+impl<C: Cluster> Keeper<C> {
+    /// Tells the guest of its router, from when it runs; also where an earlier virt-handler did.
+    pub(super) async fn advertise(&mut self) {
+        let (Contact::There { process: Some(process), .. }, Some(place), Launcher::Speaks(state)) =
+            (&self.contact, &self.place, &self.launcher)
+        else {
+            return;
+        };
+        if self.advertisers.is_some() || !matches!(state.life, Life::Running | Life::Paused) {
+            return;
+        }
+        let machine = Machine::handed(&self.vmi).ok().filter(network::may_advertise);
+        let Some(machine) = machine else { return };
+        let (process, place) = (process.clone(), place.clone());
+        let open = move || {
+            place.owns(&process)?;
+            network::advertisers(&machine, &process)
+        };
+        let opened = self.preparing.run("advertising the guest's router", PREPARING, open).await;
+        // Without it the guest runs, with the addresses that it is told otherwise.
+        let opened = opened.unwrap_or_else(|e| {
+            tracing::warn!("{}: {}", self.name(), e.chain());
+            Vec::new()
+        });
+        self.advertisers = Some(network::Advertisers::begin(opened));
+    }
+}
