@@ -137,6 +137,7 @@ async fn run_vmi(handler: Arc<Writer>, administrator: Speaker, mut object: Value
         qemu_pid: None,
         agent: false,
         targets: [("root".to_owned(), "vda".to_owned())].into(),
+        links: [].into(),
         phases: Vec::new(),
     }));
     let interface = InterfaceStatus {

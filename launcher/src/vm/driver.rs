@@ -12,6 +12,7 @@
 //! VM is being started are kept and handled afterwards, in order; the last event decides its state.
 //! **Never** blocks, and never forgets a VM: its end is published before anything else is begun.
 
+use super::changeable;
 use super::effort::{self, EarlierRun, Outcome};
 use super::handle::{Command, Handle, Known};
 use super::keep;
@@ -27,8 +28,8 @@ use crate::hypervisor::{Condition, End, Event, Hypervisor, Pause, Seen};
 use crate::net;
 use crate::root::Root;
 use api::fault::Fault;
-use api::launcher::{Answer, Life, Link, Refusal, Request, START_FAILED, State, Sync};
-use api::machine::{Machine, Target};
+use api::launcher::{Answer, Life, Refusal, Request, START_FAILED, State, Sync};
+use api::machine::Machine;
 use api::vmi::VirtualMachineInstance;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -221,14 +222,7 @@ impl Driver {
     }
 
     fn request(&mut self, request: Request) -> Answer {
-        if let Request::Eject { disk } | Request::Insert { disk, .. } = &request
-            && let Err(reason) = self.has_cdrom(disk)
-        {
-            return Answer::Denied { reason };
-        }
-        if let Request::Link { interface, .. } = &request
-            && let Err(reason) = self.has_link(interface)
-        {
+        if let Some(Err(reason)) = self.known.as_ref().map(|known| changeable::may(known, &request)) {
             return Answer::Denied { reason };
         }
         if let Request::Insert { path, format, .. } = &request
@@ -237,34 +231,6 @@ impl Driver {
             return Answer::Denied { reason: e.chain() };
         }
         self.queue.admit(request)
-    }
-
-    fn has_cdrom(&self, disk: &str) -> std::result::Result<(), String> {
-        let Some(known) = &self.known else { return Ok(()) };
-        match known.machine.disks.iter().find(|known| known.name == disk) {
-            None => Err(format!("the VM has no disk '{disk}'")),
-            Some(found) if !matches!(found.target, Target::CdRom { .. }) => {
-                Err(format!("the disk '{disk}' is not a CD-ROM: its media cannot be changed"))
-            }
-            Some(_) if known.host.is_none() => {
-                Err("the locations of the VM's disks are not known; start the VM again".into())
-            }
-            Some(_) => Ok(()),
-        }
-    }
-
-    fn has_link(&self, interface: &str) -> std::result::Result<(), String> {
-        let Some(known) = &self.known else { return Ok(()) };
-        match known.sync.resolved.interfaces.get(interface) {
-            None => Err(format!("the VM has no interface '{interface}'")),
-            Some(Link::User { .. }) => {
-                Err(format!("the interface '{interface}' is of a user-mode network, which has no link state"))
-            }
-            Some(Link::Tap { .. }) if known.host.is_none() => {
-                Err("the devices of the VM are not known; start the VM again".into())
-            }
-            Some(Link::Tap { .. }) => Ok(()),
-        }
     }
 
     // ---- Work ----
@@ -299,7 +265,7 @@ impl Driver {
         (self.disk_error, self.grace, self.tick) = (None, None, None);
         self.early.clear();
         self.passing = !known.machine.start_paused;
-        let (targets, links) = (domain::targets(&known.machine), links(&known));
+        let (targets, links) = (domain::targets(&known.machine), changeable::links(&known));
         let generation = known.sync.generation;
         self.publisher.change(|state| {
             *state = State { life: Life::Preparing, generation, targets, links, ..emptied(state) };
@@ -606,13 +572,6 @@ async fn finished(work: &mut Option<JoinHandle<Outcome>>) -> Outcome {
         },
         None => pending().await,
     }
-}
-
-/// By interface that is on a tap: its cable is plugged in.
-fn links(known: &Known) -> BTreeMap<String, bool> {
-    let is_tap = |name: &String| matches!(known.sync.resolved.interfaces.get(name), Some(Link::Tap { .. }));
-    let taps = known.machine.interfaces.iter().filter(|interface| is_tap(&interface.name));
-    taps.map(|interface| (interface.name.clone(), interface.up)).collect()
 }
 
 /// A state at the begin of a new life.

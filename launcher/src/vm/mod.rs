@@ -22,6 +22,7 @@
 //! an event or the end of a grace period is never late. A launcher that was killed loses nothing: the next one on the
 //! same folder reads the files of `keep` and takes the running VM over.
 
+mod changeable;
 pub(crate) mod credentials;
 mod driver;
 mod effort;
