@@ -2,7 +2,7 @@
 
 use super::fixture::{Fixture, cdrom, disk, nic, raw, tap, user};
 use crate::domain::host::DiskLocation;
-use crate::domain::{render, render_disk};
+use crate::domain::{render, render_disk, render_interface};
 use api::launcher::Link;
 use api::machine::network::Network;
 use api::machine::{Boot, Bus, Cache, Disk, Io, Nic, Panic, PciAddress, Target, Tpm};
@@ -181,4 +181,21 @@ fn one_disk_by_itself_equals_the_disk_of_the_domain() {
     assert!(alone.lines().all(|line| whole.contains(line)), "{alone}");
     assert!(alone.starts_with("<disk type='file' device='cdrom'>"), "{alone}");
     assert!(render_disk(&fixture.machine, &fixture.host, "other").is_err());
+}
+
+#[test]
+fn one_interface_by_itself_equals_the_interface_of_the_domain() {
+    let nic = |name: &str| nic(name, Nic::Virtio);
+    let fixture =
+        Fixture::bare().nic(nic("first"), tap(0)).nic(nic("second"), tap(1)).nic(nic("user"), user(2));
+    let fixture = fixture.with(|machine| machine.interfaces[1].up = false);
+    let whole = fixture.render();
+    let alone = render_interface(&fixture.machine, &fixture.host, "second").unwrap();
+    assert!(alone.lines().all(|line| whole.contains(line)), "{alone}");
+    assert!(alone.starts_with("<interface type='ethernet'>"), "{alone}");
+    assert!(alone.contains("'tap1'") && alone.contains("<link state='down'/>"), "{alone}");
+    // One that is not libvirt's cannot be given to it.
+    for name in ["user", "other"] {
+        assert!(render_interface(&fixture.machine, &fixture.host, name).is_err(), "{name}");
+    }
 }
