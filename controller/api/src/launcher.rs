@@ -78,6 +78,27 @@ pub struct Resolved {
     /// What the cluster says of the hardware of every VMI.
     #[serde(default)]
     pub hardware: Hardware,
+    /// What changes the domain before the VMI starts, in order.
+    #[serde(default)]
+    pub hooks: Vec<Hook>,
+}
+
+/// Something that changes the domain before the VMI starts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase")]
+pub enum Hook {
+    /// A hook sidecar, which speaks gRPC on a socket of its own.
+    Sidecar {
+        /// The name of its container.
+        container: String,
+        /// The folder in which it makes its socket.
+        folder: PathBuf,
+    },
+    /// A program of this host: it is given the VMI and the domain as arguments, and writes the domain.
+    Script {
+        /// The program.
+        path: PathBuf,
+    },
 }
 
 /// Where the state of a VMI that outlives it is kept. What is missing there is made.

@@ -117,7 +117,7 @@ pub const FIELDS: &[(&str, Served)] = &[
     ("configuration.additionalGuestMemoryOverheadRatio", Yes),
     (
         "configuration.supportContainerResources",
-        Entries("type", &["container-disk", "guest-console-log", "virtiofs"]),
+        Entries("type", &["container-disk", "guest-console-log", "sidecar", "virtiofs"]),
     ),
     ("configuration.supportedGuestAgentVersions", No(DEPRECATED)),
     ("configuration.memBalloonStatsPeriod", Yes),

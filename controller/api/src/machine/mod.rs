@@ -18,6 +18,7 @@ pub mod disk;
 pub mod filesystem;
 pub mod firmware;
 pub mod hardware;
+pub mod hook;
 pub mod hyperv;
 pub mod left;
 pub mod network;
@@ -31,6 +32,7 @@ pub use devices::{Input, Panic, Sound, SoundModel, Tpm, Video, Watchdog};
 pub use disk::{BlockSize, Bus, Cache, Disk, ErrorPolicy, Io, Target};
 pub use filesystem::Filesystem;
 pub use firmware::{Boot, Chassis, Firmware, KernelBoot};
+pub use hook::HookSidecar;
 pub use hyperv::Hyperv;
 pub use network::{Binding, Interface, Nic, PciAddress, Port, Protocol};
 pub use volume::{CloudInit, Volume};
@@ -114,6 +116,8 @@ pub struct Machine {
     pub grace_period: u64,
     /// SSH keys and passwords that are handed to the guest.
     pub credentials: Vec<Credential>,
+    /// Hook sidecars in the order of the annotation.
+    pub hooks: Vec<HookSidecar>,
 }
 
 /// The processor family of a guest.

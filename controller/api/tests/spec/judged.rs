@@ -281,8 +281,9 @@ field that is not in this table is told as unknown.
 
 `coracle run` warns of each field that is left to somebody who is not there. `cdrom.readonly: false` is accepted with a
 warning, since a CD-ROM drive only reads, and so is a guest with more memory than `resources.limits.memory`, unless
-`vmRolloutStrategy` of the KubeVirt object is `Stage`: then it is refused. The annotations
-`hooks.kubevirt.io/hookSidecars` and `kubevirt.io/ignitiondata` are refused.
+`vmRolloutStrategy` of the KubeVirt object is `Stage`: then it is refused. The annotation
+`hooks.kubevirt.io/hookSidecars` [changes the domain](../how-to/hooks.md) in a cluster and is refused by `coracle run`;
+`kubevirt.io/ignitiondata` is refused.
 
 An emulated guest has what KVM alone can do in no case: `features.hyperv`, `features.hypervPassthrough` and `clock.timer.hyperv` are
 left out there, and `coracle run` says so ([windows.md](../how-to/windows.md#enlightenments)).

@@ -20,6 +20,7 @@ mod disk;
 mod downward;
 mod filesystem;
 mod firmware;
+mod hook;
 mod hyperv;
 mod interface;
 mod memory;
@@ -128,7 +129,7 @@ fn machine(vmi: &VirtualMachineInstance, check: &mut Check<'_>) -> Machine {
     let at = check.settings.at.clone();
 
     let name = pod::name(metadata, check);
-    pod::annotations(metadata, check);
+    let hooks = pod::annotations(metadata, check);
     let vmi::Spec {
         priority_class_name: _, // scheduler
         domain,
@@ -245,6 +246,7 @@ fn machine(vmi: &VirtualMachineInstance, check: &mut Check<'_>) -> Machine {
         reboot: platform::reboot(reboot_policy.as_ref(), &domain_at, check),
         grace_period: pod::grace_period(*termination_grace_period_seconds, &at, check),
         credentials,
+        hooks,
     }
 }
 

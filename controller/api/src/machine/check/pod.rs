@@ -1,6 +1,7 @@
 //! Names, and what the pod and the scheduler do: it is looked at here and left to them.
 
 use super::{Check, text};
+use crate::machine::hook::{self, HookSidecar};
 use crate::meta::{Empty, ObjectMeta};
 use crate::vmi;
 use crate::wire::Path;
@@ -8,12 +9,8 @@ use serde_json::Value;
 
 /// How long a shutdown may take when nobody says, in seconds.
 const GRACE: u64 = 30;
-/// Annotations that change the VMI in ways that are not supported yet: the feature gate of each, and its name in the
-/// message.
-const ANNOTATIONS: [(&str, &str, &str); 2] = [
-    ("hooks.kubevirt.io/hookSidecars", "Sidecar", "sidecar"),
-    ("kubevirt.io/ignitiondata", "ExperimentalIgnitionSupport", "ExperimentalIgnitionSupport"),
-];
+/// Ignition's texts.
+const IGNITION: &str = "kubevirt.io/ignitiondata";
 
 pub(super) fn name(metadata: &ObjectMeta, check: &mut Check<'_>) -> String {
     let name = text::said(&metadata.name).unwrap_or_default();
@@ -36,21 +33,33 @@ pub(super) fn namespace(metadata: &ObjectMeta, check: &mut Check<'_>) -> String 
     namespace.to_owned()
 }
 
-pub(super) fn annotations(metadata: &ObjectMeta, check: &mut Check<'_>) {
-    for (key, gate, called) in ANNOTATIONS {
-        if metadata.annotations.get(key).is_none_or(String::is_empty) {
-            continue;
-        }
-        let at = Path::of("metadata.annotations");
-        let entry = at.child(key);
-        if check.settings.gate(gate) {
-            check.not_yet(entry);
-        } else {
-            let message =
-                format!("{called} feature gate is not enabled in kubevirt-config, invalid entry {entry}");
-            check.invalid(at, message);
-        }
+/// Annotations that change the VMI: hook sidecars, and Ignition, which is not supported yet.
+pub(super) fn annotations(metadata: &ObjectMeta, check: &mut Check<'_>) -> Vec<HookSidecar> {
+    let hooks = permitted(metadata, hook::ANNOTATION, ("Sidecar", "sidecar"), check);
+    let hooks = hooks.map(|(listed, entry)| super::hook::sidecars(listed, &entry, check));
+    let gate = "ExperimentalIgnitionSupport";
+    if let Some((_, entry)) = permitted(metadata, IGNITION, (gate, gate), check) {
+        check.not_yet(entry);
     }
+    hooks.unwrap_or_default()
+}
+
+/// An annotation whose feature gate is open, and its path. `gate`: its name, and what the message calls it.
+fn permitted<'a>(
+    metadata: &'a ObjectMeta,
+    key: &str,
+    (gate, called): (&str, &str),
+    check: &mut Check<'_>,
+) -> Option<(&'a str, Path)> {
+    let text = metadata.annotations.get(key).filter(|text| !text.is_empty())?;
+    let at = Path::of("metadata.annotations");
+    let entry = at.child(key);
+    if check.settings.gate(gate) {
+        return Some((text, entry));
+    }
+    let message = format!("{called} feature gate is not enabled in kubevirt-config, invalid entry {entry}");
+    check.invalid(at, message);
+    None
 }
 
 /// The annotation by which a VMI asks for the sidecar of Istio; its pod has it as a label, too.
