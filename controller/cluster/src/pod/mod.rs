@@ -17,6 +17,7 @@
 //!       /dev/VOLUME                        a claim that is a device
 //!  └─ container volumeVOLUME, one per image, only where images cannot be mounted: see `beside`
 //!  └─ container virtiofs-NAME, one per file system: see `virtiofs`
+//!  └─ container hook-sidecar-N, one per entry of the annotation: see `hooks`
 //!  └─ container guest-console-log, unless nobody wants it: see `log`
 //! ```
 //!
@@ -30,6 +31,7 @@
 
 mod beside;
 mod debug;
+mod hooks;
 mod labels;
 mod limits;
 mod log;
@@ -94,6 +96,7 @@ pub(crate) fn pod(vmi: &VirtualMachineInstance, machine: &Machine, around: &Surr
     let (mut before, beside) = volumes.beside.containers(around);
     containers.extend(beside);
     containers.extend(volumes.virtiofs);
+    containers.extend(volumes.hooks);
     containers.extend(log);
     if resources::is_guaranteed(vmi) {
         containers.iter_mut().skip(1).chain(&mut before).for_each(resources::guarantee);

@@ -2,7 +2,7 @@
 
 use super::Surroundings;
 use super::beside::{self, Beside};
-use super::virtiofs;
+use super::{hooks, virtiofs};
 use api::machine::firmware::Image;
 use api::machine::volume::{Named, Text};
 use api::machine::{CloudInit, Filesystem, Machine, Volume};
@@ -45,6 +45,8 @@ pub(super) struct Volumes {
     pub(super) virtiofs: Vec<Value>,
     /// The folder in which those listen.
     pub(super) virtiofs_sockets: Option<String>,
+    /// Hook sidecars.
+    pub(super) hooks: Vec<Value>,
     /// The pod is of the class `Guaranteed`.
     pub(super) guaranteed: bool,
     taken: BTreeSet<String>,
@@ -52,7 +54,7 @@ pub(super) struct Volumes {
 
 impl Volumes {
     /// A name that no volume has, like `wanted`.
-    fn free(&mut self, wanted: &str) -> String {
+    pub(super) fn free(&mut self, wanted: &str) -> String {
         let wanted = names::dns_label(wanted);
         let mut name = wanted.clone();
         let mut count = 0;
@@ -64,7 +66,7 @@ impl Volumes {
         name
     }
 
-    fn add(&mut self, name: &str, mut volume: Value) {
+    pub(super) fn add(&mut self, name: &str, mut volume: Value) {
         volume["name"] = json!(name);
         self.volumes.push(volume);
     }
@@ -179,6 +181,7 @@ pub(super) fn volumes(vmi: &VirtualMachineInstance, machine: &Machine, around: &
         beside: Beside::default(),
         virtiofs: Vec::new(),
         virtiofs_sockets: None,
+        hooks: Vec::new(),
         guaranteed: super::resources::is_guaranteed(vmi),
         taken: vmi.spec.volumes.iter().map(|volume| volume.name.clone()).collect(),
     };
@@ -254,6 +257,7 @@ pub(super) fn volumes(vmi: &VirtualMachineInstance, machine: &Machine, around: &
         let (container, held) = ("kernel-boot-volume".to_owned(), HELD_KERNEL.to_owned());
         all.image(image, &Way { volume: &name, path: KERNEL.to_owned(), container, held }, around);
     }
+    hooks::add(&mut all, &machine.hooks, around);
     all
 }
 

@@ -2,6 +2,7 @@
 
 use super::object::{Container, Pod, Volume};
 use crate::error::{Error, Result};
+use api::machine::hook;
 use kubernetes::launcher::{KERNEL, VIRTIOFS};
 use kubernetes::state::MOUNT as STATE;
 use std::collections::BTreeMap;
@@ -35,6 +36,8 @@ pub struct Layout {
     pub beside: BTreeMap<String, Beside>,
     /// By the name of the file system: the socket on which the container of its virtiofsd listens, as the launcher sees it.
     pub filesystems: BTreeMap<String, String>,
+    /// Hook sidecars, by the names of their containers in order, where the launcher sees their sockets.
+    pub hooks: Vec<String>,
     /// Where the image of a kernel is mounted, as the container sees it.
     pub kernel: Option<String>,
     /// Where the PVC with EFI variables and the TPM is mounted, as the container sees it.
@@ -92,8 +95,10 @@ impl Layout {
             let mount = compute.volume_mounts.iter().find(|mount| mount.mount_path == path);
             mount.map(|mount| mount.mount_path.clone())
         };
-        let others = pod.spec.containers.iter().filter(|container| container.name != COMPUTE);
-        let beside = others.filter_map(|container| {
+        // What a tenant's sidecar is told to do says nothing of where things are.
+        let is_ours =
+            |container: &&Container| container.name != COMPUTE && !hook::is_container(&container.name);
+        let beside = pod.spec.containers.iter().filter(is_ours).filter_map(|container| {
             let path = argument(container, "--copy-path")?;
             Some(beside(container, volumes, path).ok_or_else(|| {
                 Error::refused(format!(
@@ -102,8 +107,7 @@ impl Layout {
                 ))
             }))
         });
-        let served = pod.spec.containers.iter().filter(|container| container.name != COMPUTE);
-        let served = served.filter_map(|container| {
+        let served = pod.spec.containers.iter().filter(is_ours).filter_map(|container| {
             let path = argument(container, VIRTIOFS)?;
             let name = path.rsplit('/').next()?.strip_suffix(".sock")?.to_owned();
             Some(match in_empty_dir(compute, volumes, path) {
@@ -116,6 +120,13 @@ impl Layout {
                 ))),
             })
         });
+        let names = || (0..).map(hook::container);
+        let is_there = |name: &String| pod.spec.containers.iter().any(|container| container.name == *name);
+        let hooks = match in_empty_dir(compute, volumes, &format!("{}/{}", hook::SOCKETS, hook::container(0)))
+        {
+            Some(_) => names().take_while(is_there).collect(),
+            None => Vec::new(),
+        };
         Ok(Layout {
             uid,
             socket: inside("--socket")?,
@@ -127,6 +138,7 @@ impl Layout {
             kvm: compute.resources.limits.contains_key(KVM),
             beside: beside.collect::<Result<_>>()?,
             filesystems: served.collect::<Result<_>>()?,
+            hooks,
             kernel: at(KERNEL),
             state: at(STATE),
             mounts,
@@ -251,6 +263,27 @@ mod tests {
             let error = layout(pod.clone()).unwrap_err().to_string();
             assert!(error.contains("virtiofs-files") && error.contains("emptyDir"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_hook_sidecar_is_found_and_its_arguments_lead_nowhere() {
+        let mut pod = pod();
+        let sidecar = |n: usize| {
+            json!({
+                "name": format!("hook-sidecar-{n}"),
+                "args": ["--copy-path", "/disks/disk_1", "--virtiofs", "/var/run/kubevirt/sockets/files.sock"],
+            })
+        };
+        let before = layout(pod.clone()).unwrap();
+        pod["spec"]["containers"].as_array_mut().unwrap().extend([sidecar(0), sidecar(1)]);
+        let found = layout(pod.clone()).unwrap();
+        assert_eq!((&found.beside, &found.filesystems), (&before.beside, &before.filesystems));
+        assert!(found.hooks.is_empty(), "the launcher sees no sockets of theirs");
+        let volumes = pod["spec"]["volumes"].as_array_mut().unwrap();
+        volumes.push(json!({"name": "hooks", "emptyDir": {}}));
+        let mounts = pod["spec"]["containers"][0]["volumeMounts"].as_array_mut().unwrap();
+        mounts.push(json!({"name": "hooks", "mountPath": "/var/run/kubevirt-hooks"}));
+        assert_eq!(layout(pod).unwrap().hooks, ["hook-sidecar-0", "hook-sidecar-1"]);
     }
 
     #[test]

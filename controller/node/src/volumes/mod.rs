@@ -8,6 +8,7 @@
 //!  configMap, secret, sysprep ───────► the folder; the launcher writes the ISO image
 //!  downwardAPI, serviceAccount ──────► the same
 //!  a file system ────────────────────► the socket of the container that serves it
+//!  hook sidecars ────────────────────► the folder of each, in which it listens
 //!  EFI variables, TPM ────────state──► folders of the PVC for them, made, the launcher's own
 //!
 //!  each file that was found ────shown► a name in the launcher's own folder, over which that very file is mounted
@@ -30,9 +31,9 @@ mod state;
 use super::error::{Error, Result};
 use super::pod::beneath::{Access, Held};
 use super::pod::{Folder, Layout, PodFolder, Process, mounts};
-use api::launcher::{Accelerator, Format, Kernel, Resolved, Source};
+use api::launcher::{Accelerator, Format, Hook, Kernel, Resolved, Source};
 use api::machine::volume::{Named, Text};
-use api::machine::{CloudInit, Credential, Disk, Files, Machine, Volume};
+use api::machine::{CloudInit, Credential, Disk, Files, Machine, Volume, hook};
 use api::vmi::{ClaimInfo, VirtualMachineInstance};
 use kubernetes::launcher;
 use rustix::fs::FileType;
@@ -85,6 +86,10 @@ pub fn ready(parts: &Parts<'_>) -> Result<Ready> {
             }
         }
     }
+    match parts.hooks() {
+        Ok(hooks) => ready.resolved.hooks = hooks,
+        Err(e) => faults.push(e),
+    }
     match parts.kernel() {
         Ok(kernel) => ready.resolved.kernel = kernel,
         Err(e) => faults.push(e),
@@ -113,6 +118,21 @@ pub fn ready(parts: &Parts<'_>) -> Result<Ready> {
 impl Parts<'_> {
     fn layout(&self) -> &Layout {
         self.place.layout()
+    }
+
+    /// The sidecars of the pod. A VMI whose annotation names others than its pod has would start without them.
+    fn hooks(&self) -> Result<Vec<Hook>> {
+        let (found, wanted) = (&self.layout().hooks, self.machine.hooks.len());
+        if found.len() != wanted {
+            return Err(Error::refused(format!(
+                "the annotation {} names {wanted} hook sidecars, and the launcher pod has {}: it was changed after the pod was \
+                 made; stop the VMI and start it again",
+                hook::ANNOTATION,
+                found.len()
+            )));
+        }
+        let folder = |container: &str| PathBuf::from(hook::SOCKETS).join(container);
+        Ok(found.iter().map(|name| Hook::Sidecar { container: name.clone(), folder: folder(name) }).collect())
     }
 
     fn source(&self, disk: &Disk, notes: &mut Vec<(&'static str, String)>) -> Result<Option<Source>> {

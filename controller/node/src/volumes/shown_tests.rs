@@ -50,6 +50,7 @@ impl Pod {
             secrets: BTreeMap::new(),
             beside: BTreeMap::new(),
             filesystems: BTreeMap::new(),
+            hooks: Vec::new(),
             kernel: Some(DATA.into()),
             state: None,
             kvm: false,

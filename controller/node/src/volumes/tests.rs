@@ -35,6 +35,7 @@ impl Pod {
             secrets: BTreeMap::new(),
             beside: BTreeMap::new(),
             filesystems: BTreeMap::new(),
+            hooks: Vec::new(),
             kernel: None,
             state: None,
             kvm: false,

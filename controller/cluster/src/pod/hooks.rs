@@ -1,0 +1,170 @@
+//! Hook sidecars: containers of a tenant's images that change the domain before the guest starts.
+//!
+//! ```text
+//!  hook-sidecar-N: the tenant's image, its command or the image's own, CONTAINER_NAME=hook-sidecar-N
+//!       /var/run/kubevirt-hooks     a folder of its own, in which it listens: no sidecar sees that of another
+//!       hookPath                    one key of a ConfigMap, a file that may be run
+//!       volumePath                  a PVC
+//!  compute: all these folders below /var/run/kubevirt-hooks, and the PVC at sharedComputePath
+//! ```
+//!
+//! A sidecar is as unprivileged as the launcher is, and less: user 107, no capability, no token. Of the pod it sees what the
+//! annotation names in its own namespace, and nothing of the launcher's.
+
+use super::volumes::Volumes;
+use super::{Surroundings, narrow, put};
+use api::machine::hook::{self, HookSidecar, SOCKETS};
+use kubernetes::config::Config;
+use serde_json::{Map, Value, json};
+
+/// What the settings call these containers.
+const KIND: &str = "sidecar";
+
+/// Adds the sidecars, and what they and the launcher share.
+pub(super) fn add(all: &mut Volumes, hooks: &[HookSidecar], around: &Surroundings<'_>) {
+    if hooks.is_empty() {
+        return;
+    }
+    let sockets = all.shared("hook-sidecar-sockets");
+    all.mount(&sockets, SOCKETS, false);
+    for (n, hook) in hooks.iter().enumerate() {
+        let container = sidecar(all, n, hook, &sockets, around);
+        all.hooks.push(container);
+    }
+}
+
+fn sidecar(
+    all: &mut Volumes,
+    n: usize,
+    hook: &HookSidecar,
+    sockets: &str,
+    around: &Surroundings<'_>,
+) -> Value {
+    let name = hook::container(n);
+    let mut mounts = vec![json!({"name": sockets, "mountPath": SOCKETS, "subPath": name})];
+    if let Some(script) = &hook.script {
+        let volume = all.free(&format!("{name}-script"));
+        all.add(&volume, json!({"configMap": {"name": script.config_map, "defaultMode": 0o755}}));
+        mounts
+            .push(json!({"name": volume, "mountPath": script.path, "subPath": script.key, "readOnly": true}));
+    }
+    if let Some(claim) = &hook.claim {
+        let volume = all.free(&format!("{name}-pvc"));
+        all.add(&volume, json!({"persistentVolumeClaim": {"claimName": claim.name}}));
+        mounts.push(json!({"name": volume, "mountPath": claim.path}));
+        if let Some(shared) = &claim.shared {
+            all.mount(&volume, shared, false);
+        }
+    }
+    let mut container = Map::new();
+    put(&mut container, "name", json!(name));
+    put(&mut container, "image", json!(hook.image));
+    put(&mut container, "imagePullPolicy", json!(hook.pull_policy));
+    put(&mut container, "command", json!(hook.command));
+    put(&mut container, "args", json!(hook.args));
+    put(&mut container, "env", json!([{"name": "CONTAINER_NAME", "value": name}]));
+    put(&mut container, "resources", resources(around.config, all.guaranteed));
+    put(&mut container, "securityContext", narrow(&[]));
+    put(&mut container, "terminationMessagePolicy", json!("FallbackToLogsOnError"));
+    put(&mut container, "volumeMounts", Value::Array(mounts));
+    Value::Object(container)
+}
+
+/// What it asks for, unless the settings say other amounts. In a Guaranteed pod it has all that it may use, and that is little.
+fn resources(config: &Config, guaranteed: bool) -> Value {
+    let mut resources = json!({
+        "requests": {"cpu": "10m", "memory": "32M", "ephemeral-storage": "1M"},
+        "limits": {"cpu": "200m", "memory": if guaranteed { "64M" } else { "128M" }},
+    });
+    if let Some(said) = config.support.get(KIND) {
+        kubernetes::plan::merge(&mut resources, said);
+    }
+    resources
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::pod::tests::render;
+    use serde_json::{Value, json};
+
+    fn pod(hooks: Value, change: Value, settings: Value) -> Value {
+        let mut vmi =
+            json!({"metadata": {"annotations": {"hooks.kubevirt.io/hookSidecars": hooks.to_string()}}});
+        kubernetes::plan::merge(&mut vmi, &change);
+        render(vmi, settings, true)
+    }
+
+    fn container<'a>(pod: &'a Value, name: &str) -> &'a Value {
+        let containers = pod["spec"]["containers"].as_array().unwrap();
+        containers.iter().find(|container| container["name"] == name).unwrap()
+    }
+
+    #[test]
+    fn a_sidecar_has_a_folder_of_its_own_its_script_and_its_pvc() {
+        let hooks = json!([
+            {"image": "example/smbios", "args": ["--version", "v1alpha2"]},
+            {"image": "example/shim", "imagePullPolicy": "Always", "command": ["/shim"],
+             "configMap": {"name": "script", "key": "hook.sh", "hookPath": "/usr/bin/onDefineDomain"},
+             "pvc": {"name": "tools", "volumePath": "/debug", "sharedComputePath": "/var/run/debug"}},
+        ]);
+        let pod = pod(hooks, json!({}), json!({}));
+        let (first, second) = (container(&pod, "hook-sidecar-0"), container(&pod, "hook-sidecar-1"));
+        assert_eq!(
+            first["volumeMounts"],
+            json!([{"name": "hook-sidecar-sockets", "mountPath": "/var/run/kubevirt-hooks", "subPath": "hook-sidecar-0"}])
+        );
+        assert_eq!((&first["args"][1], &first["command"]), (&json!("v1alpha2"), &Value::Null));
+        assert_eq!(first["env"], json!([{"name": "CONTAINER_NAME", "value": "hook-sidecar-0"}]));
+        assert_eq!(
+            second["volumeMounts"],
+            json!([
+                {"name": "hook-sidecar-sockets", "mountPath": "/var/run/kubevirt-hooks", "subPath": "hook-sidecar-1"},
+                {"name": "hook-sidecar-1-script", "mountPath": "/usr/bin/onDefineDomain", "subPath": "hook.sh", "readOnly": true},
+                {"name": "hook-sidecar-1-pvc", "mountPath": "/debug"},
+            ])
+        );
+        assert_eq!(
+            (&second["image"], &second["imagePullPolicy"]),
+            (&json!("example/shim"), &json!("Always"))
+        );
+        let volumes = pod["spec"]["volumes"].as_array().unwrap();
+        let script = volumes.iter().find(|volume| volume["name"] == "hook-sidecar-1-script").unwrap();
+        assert_eq!(script["configMap"], json!({"name": "script", "defaultMode": 0o755}));
+        let seen = container(&pod, "compute")["volumeMounts"].as_array().unwrap();
+        for (name, path) in
+            [("hook-sidecar-sockets", "/var/run/kubevirt-hooks"), ("hook-sidecar-1-pvc", "/var/run/debug")]
+        {
+            assert!(seen.contains(&json!({"name": name, "mountPath": path})), "{name}: {seen:?}");
+        }
+    }
+
+    #[test]
+    fn a_sidecar_has_fewer_rights_than_the_launcher_and_sees_nothing_of_it() {
+        let pod = pod(json!([{"image": "example/smbios"}]), json!({}), json!({}));
+        let context = &container(&pod, "hook-sidecar-0")["securityContext"];
+        assert_eq!(
+            *context,
+            json!({
+                "runAsUser": 107, "runAsGroup": 107, "runAsNonRoot": true, "allowPrivilegeEscalation": false,
+                "capabilities": {"drop": ["ALL"]},
+            })
+        );
+        assert_eq!(pod["spec"]["automountServiceAccountToken"], false);
+        let none = render(json!({}), json!({}), true);
+        assert!(!none.to_string().contains("hook"), "a pod without sidecars has nothing of them: {none}");
+    }
+
+    #[test]
+    fn a_guaranteed_pod_stays_one_and_the_settings_say_other_amounts() {
+        let hooks = || json!([{"image": "example/smbios"}]);
+        let own = json!({"spec": {"domain": {"cpu": {"cores": 1, "dedicatedCpuPlacement": true}}}});
+        let sidecar = container(&pod(hooks(), own, json!({})), "hook-sidecar-0")["resources"].clone();
+        for name in ["cpu", "memory"] {
+            assert_eq!(sidecar["requests"][name], sidecar["limits"][name], "{sidecar}");
+        }
+        let of = json!({"type": "sidecar", "resources": {"limits": {"memory": "1G"}}});
+        let settings = json!({"configuration": {"supportContainerResources": [of]}});
+        let large = pod(hooks(), json!({}), settings);
+        assert_eq!(container(&large, "hook-sidecar-0")["resources"]["limits"]["memory"], "1G");
+    }
+}
