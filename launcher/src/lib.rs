@@ -11,6 +11,7 @@
 //!                      hypervisor (a trait; libvirt only in the program virt-launcher, or a fake)
 //!
 //!  console  serial console, between one QEMU and many clients; screen  VNC and screenshots; seats  who sees them, who types
+//!  hooks    what changes the domain before it is defined
 //!  net      DHCP for the guest; redirection  USB devices of clients
 //! ```
 //!
@@ -20,6 +21,7 @@ pub mod clock;
 pub mod console;
 pub mod domain;
 pub mod error;
+pub mod hooks;
 pub mod hypervisor;
 pub mod net;
 pub mod node;

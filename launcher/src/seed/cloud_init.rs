@@ -91,7 +91,7 @@ impl Given {
     }
 
     /// The keys as cloud-init reads them from a seed: by number.
-    pub(super) fn numbered_keys(&self) -> Option<serde_json::Value> {
+    pub(crate) fn numbered_keys(&self) -> Option<serde_json::Value> {
         let numbered =
             self.keys.iter().enumerate().map(|(number, key)| (number.to_string(), key.as_str().into()));
         (!self.keys.is_empty()).then(|| serde_json::Value::Object(numbered.collect()))

@@ -28,7 +28,7 @@ use crate::domain;
 use crate::error::{Error, Result};
 use api::launcher::{Resolved, Source};
 use api::machine::{Credential, Machine, Volume};
-use cloud_init::{Given, Identity};
+use cloud_init::{Given, Identity, SeedFormat};
 use std::path::Path;
 use tree::Files;
 
@@ -41,26 +41,32 @@ pub struct Seed {
     pub files: Files,
 }
 
-/// The seed of a volume; none for volumes of other kinds.
+/// Changes texts of cloud-init before they are written: the hooks of a VM do.
+pub type Change<'a> = &'a dyn Fn(SeedFormat, &Identity<'_>, Given) -> Result<Given>;
+
+/// The seed of a volume, with its texts of cloud-init changed; none for volumes of other kinds.
 pub fn of(
     identity: &Identity<'_>,
     credentials: &[Credential],
     name: &str,
     volume: &Volume,
     resolved: &Resolved,
+    change: Change<'_>,
 ) -> Result<Option<Seed>> {
     let seed = |label: &str, files| Ok(Some(Seed { label: label.to_owned(), files }));
     let named = |e| cannot(name, e);
     let files = |source| files::read(name, source, resolved.volumes.get(name)).map_err(named);
+    let texts_of = |texts, format| {
+        let given = Given::gather(credentials, texts, format, resolved).map_err(named)?;
+        change(format, identity, given).map_err(named)
+    };
     match volume {
         Volume::NoCloud(texts) => {
-            let given = Given::gather(credentials, texts, cloud_init::SeedFormat::NoCloud, resolved)
-                .map_err(named)?;
+            let given = texts_of(texts, SeedFormat::NoCloud)?;
             seed(nocloud::LABEL, nocloud::files(identity, &given).map_err(named)?)
         }
         Volume::ConfigDrive(texts) => {
-            let given = Given::gather(credentials, texts, cloud_init::SeedFormat::ConfigDrive, resolved)
-                .map_err(named)?;
+            let given = texts_of(texts, SeedFormat::ConfigDrive)?;
             seed(configdrive::LABEL, configdrive::files(identity, &given).map_err(named)?)
         }
         Volume::ConfigMap { name, label, .. } => {
@@ -96,13 +102,14 @@ pub fn make(
     name: &str,
     volume: &Volume,
     resolved: &Resolved,
+    change: Change<'_>,
     path: &Path,
     seconds: u64,
 ) -> Result<bool> {
     let devices = domain::tagged(machine, &resolved.interfaces);
     let devices = devices.map_err(|e| cannot(name, Error::refused(e.to_string())))?;
     let identity = Identity { devices: &devices, ..Identity::of(machine) };
-    match of(&identity, &machine.credentials, name, volume, resolved)? {
+    match of(&identity, &machine.credentials, name, volume, resolved, change)? {
         Some(seed) => iso_file::write(&seed, path, seconds).map(|()| true).map_err(|e| cannot(name, e)),
         None => Ok(false),
     }

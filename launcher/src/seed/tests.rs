@@ -17,6 +17,10 @@ const IDENTITY: Identity<'_> = Identity {
     devices: &[],
 };
 
+fn unchanged(_: SeedFormat, _: &Identity<'_>, given: Given) -> Result<Given> {
+    Ok(given)
+}
+
 fn folder(files: &[(&str, &str)]) -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     for (name, content) in files {
@@ -38,12 +42,12 @@ fn keys(secret: &str, way: KeyWay) -> Credential {
 }
 
 fn made(credentials: &[Credential], volume: &Volume, resolved: &Resolved) -> Seed {
-    of(&IDENTITY, credentials, "seed", volume, resolved).unwrap().expect("a seed")
+    of(&IDENTITY, credentials, "seed", volume, resolved, &unchanged).unwrap().expect("a seed")
 }
 
 /// The sentence and its causes.
 fn said(volume: &Volume, resolved: &Resolved) -> String {
-    of(&IDENTITY, &[], "seed", volume, resolved).unwrap_err().chain()
+    of(&IDENTITY, &[], "seed", volume, resolved, &unchanged).unwrap_err().chain()
 }
 
 fn text<'a>(seed: &'a Seed, path: &str) -> &'a str {
@@ -107,7 +111,7 @@ fn a_config_drive_names_the_devices_that_have_tags() {
     let devices = [serde_json::json!({"type": "nic", "tags": ["fast"]})];
     let identity = Identity { devices: &devices, ..IDENTITY };
     let volume = Volume::ConfigDrive(CloudInit { user_data: None, network_data: None });
-    let seed = of(&identity, &[], "seed", &volume, &Resolved::default()).unwrap().unwrap();
+    let seed = of(&identity, &[], "seed", &volume, &Resolved::default(), &unchanged).unwrap().unwrap();
     let meta: serde_json::Value =
         serde_json::from_str(text(&seed, "openstack/latest/meta_data.json")).unwrap();
     assert_eq!(meta["devices"], serde_json::json!(devices));
@@ -179,7 +183,7 @@ fn an_answer_file_for_windows_is_required() {
 #[test]
 fn volumes_of_other_kinds_have_no_seed() {
     let volume = Volume::Empty { capacity: 1 };
-    assert!(of(&IDENTITY, &[], "seed", &volume, &Resolved::default()).unwrap().is_none());
+    assert!(of(&IDENTITY, &[], "seed", &volume, &Resolved::default(), &unchanged).unwrap().is_none());
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! Blocking work for the VM: the loop hands it to a thread and gets its outcome.
 
 use super::handle::Known;
+use super::keep;
 use super::life::Standing;
 use super::prepare::{How, prepare};
 use crate::console::Give;
 use crate::domain;
 use crate::domain::host::{DiskLocation, Host};
+use crate::hooks::{self, Hooks};
 use crate::hypervisor::{Condition, ErrorKind, Hypervisor, Pause, Result, Seen};
 use crate::net;
 use crate::root::Root;
@@ -29,12 +31,15 @@ pub(super) enum Outcome {
 /// Prepares the VM and starts it. Its serial console is handed over before the guest's first word.
 pub(super) fn start(hypervisor: &dyn Hypervisor, known: &Known, root: &Root, lines: &Give) -> Outcome {
     let begin = || -> std::result::Result<(Host, Seen), Standing> {
-        let host = prepare(&known.machine, &known.sync.resolved, root, How::Fresh);
-        let host = host.map_err(|e| match e.may_retry() {
+        let stands = |e: crate::error::Error| match e.may_retry() {
             true => Standing::failed(START_FAILED, e.chain()),
             false => Standing::failed(REFUSED, e.chain()),
-        })?;
+        };
+        let resolved = &known.sync.resolved;
+        let wishes = Hooks::collect(&resolved.hooks, &known.sync.vmi).map_err(stands)?;
+        let host = prepare(&known.machine, resolved, root, How::Fresh(&wishes)).map_err(stands)?;
         let xml = domain::render(&known.machine, &host).map_err(|e| Standing::failed(REFUSED, chain(&e)))?;
+        let xml = wishes.domain(xml).map_err(stands)?;
         let failed = |e: crate::hypervisor::Error| Standing::failed(START_FAILED, e.to_string());
         // An earlier run may have had another uuid, and libvirt keeps a name with its uuid.
         match hypervisor.undefine(&known.name) {
@@ -57,6 +62,15 @@ pub(super) fn start(hypervisor: &dyn Hypervisor, known: &Known, root: &Root, lin
         Ok((host, seen))
     };
     Outcome::Started(begin().map(Box::new))
+}
+
+/// Tells the hooks of the VM that the launcher ends.
+pub fn farewell(root: &Root) {
+    match keep::kept(root) {
+        Ok((Some(sync), _)) => hooks::farewell(&sync.resolved.hooks),
+        Ok((None, _)) => {}
+        Err(e) => tracing::warn!("no hook hears that the launcher ends: {}", e.chain()),
+    }
 }
 
 /// Starts the DHCP servers of the guest, before it runs.

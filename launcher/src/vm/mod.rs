@@ -45,4 +45,5 @@ mod users;
 mod scenarios;
 
 pub use driver::{Parts, drive};
+pub use effort::farewell;
 pub use handle::{Command, Handle};

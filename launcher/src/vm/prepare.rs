@@ -13,9 +13,11 @@
 use super::{firmware, metrics, overlay, pinning, state, users};
 use crate::domain::host::{Blocks, DiskLocation, Efi, Host, Pinning};
 use crate::error::{Error, ErrorKind, Result};
+use crate::hooks::Hooks;
 use crate::hypervisor::embed;
 use crate::redirection;
 use crate::root::{Root, socket_path};
+use crate::seed::cloud_init::Identity;
 use api::launcher::{Format, Resolved, Source};
 use api::machine::{Boot, Disk, Filesystem, Machine, Target, Volume};
 use rustix::fs::{Mode, OFlags};
@@ -29,16 +31,23 @@ use std::time::{Duration, Instant};
 const SERVED: Duration = Duration::from_secs(60);
 
 /// The treatment of files that the launcher makes itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
-    /// Make them anew: the VM starts.
-    Fresh,
+#[derive(Clone, Copy, Debug)]
+pub enum How<'a> {
+    /// Make them anew: the VM starts, as its hooks want it.
+    Fresh(&'a Hooks),
     /// Leave them: the VM runs.
     AsItIs,
 }
 
+impl How<'_> {
+    /// The VM starts.
+    pub fn is_fresh(self) -> bool {
+        matches!(self, How::Fresh(_))
+    }
+}
+
 /// Prepares the parts of a VM on this host.
-pub fn prepare(machine: &Machine, resolved: &Resolved, root: &Root, how: How) -> Result<Host> {
+pub fn prepare(machine: &Machine, resolved: &Resolved, root: &Root, how: How<'_>) -> Result<Host> {
     let mut preparing = Preparing { machine, resolved, root, how, faults: Vec::new() };
     let disks = preparing.disks();
     let host = Host {
@@ -85,14 +94,14 @@ struct Preparing<'a> {
     machine: &'a Machine,
     resolved: &'a Resolved,
     root: &'a Root,
-    how: How,
+    how: How<'a>,
     faults: Vec<Error>,
 }
 
 impl Preparing<'_> {
     /// The CPUs of its vCPUs. A VM that runs has them.
     fn pinning(&mut self) -> Option<Pinning> {
-        if self.how == How::AsItIs {
+        if !self.how.is_fresh() {
             return None;
         }
         if !self.machine.cpu.realtime.is_empty() && !pinning::may_be_realtime() {
@@ -110,7 +119,7 @@ impl Preparing<'_> {
 
     /// Huge pages are files, which somebody must have given a place.
     fn memory(&mut self) {
-        if self.machine.memory.hugepage.is_some() && self.how == How::Fresh && embed::hugetlbfs().is_empty() {
+        if self.machine.memory.hugepage.is_some() && self.how.is_fresh() && embed::hugetlbfs().is_empty() {
             self.faults.push(Error::refused(
                 "spec.domain.memory.hugepages: no hugetlbfs is mounted that this user may write to. A launcher pod has one at \
                  /dev/hugepages; on your own computer, as root: mount -t hugetlbfs -o uid=USER none DIR, with pages \
@@ -141,7 +150,7 @@ impl Preparing<'_> {
             Volume::NoDisc => Ok(DiskLocation::Nothing),
             Volume::DownwardMetrics => {
                 let path = self.root.seed(&disk.name);
-                if self.how == How::Fresh {
+                if self.how.is_fresh() {
                     let cannot = || format!("cannot make the disk of metrics {}", path.display());
                     metrics::make(&path).map_err(|e| Error::io(cannot(), e))?;
                 }
@@ -150,7 +159,7 @@ impl Preparing<'_> {
             Volume::ContainerPath { .. } => Err(wrong(disk, "a file system, which the guest mounts")),
             Volume::Empty { capacity } => {
                 let path = self.root.disk(&disk.name);
-                if self.how == How::Fresh {
+                if self.how.is_fresh() {
                     overlay::blank(*capacity, &path)?;
                 }
                 Ok(file(path, Format::Qcow2))
@@ -183,7 +192,7 @@ impl Preparing<'_> {
             return Ok(file(base.clone(), format));
         }
         let path = self.root.disk(&disk.name);
-        if self.how == How::Fresh {
+        if self.how.is_fresh() {
             overlay::over(base, format, &path)?;
         }
         let mut place = file(path, Format::Qcow2);
@@ -232,7 +241,7 @@ impl Preparing<'_> {
                 )));
             }
             (Ok(_), _) => {}
-            (Err(e), Some(size)) if e.kind() == std::io::ErrorKind::NotFound && self.how == How::Fresh => {
+            (Err(e), Some(size)) if e.kind() == std::io::ErrorKind::NotFound && self.how.is_fresh() => {
                 let made = fs::OpenOptions::new().write(true).create_new(true).open(path);
                 let cannot = || format!("cannot make {} of the disk '{}'", path.display(), disk.name);
                 made.and_then(|made| made.set_len(overlay::whole_blocks(size)))
@@ -251,9 +260,20 @@ impl Preparing<'_> {
     /// A small ISO image.
     fn seed(&self, disk: &Disk) -> Result<DiskLocation> {
         let path = self.root.seed(&disk.name);
-        if self.how == How::Fresh {
+        if let How::Fresh(hooks) = self.how {
             let seconds = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs());
-            crate::seed::make(self.machine, &disk.name, &disk.volume, self.resolved, &path, seconds)?;
+            let change = |format, identity: &Identity<'_>, given| {
+                hooks.cloud_init(&disk.name, format, identity, given)
+            };
+            crate::seed::make(
+                self.machine,
+                &disk.name,
+                &disk.volume,
+                self.resolved,
+                &change,
+                &path,
+                seconds,
+            )?;
         }
         Ok(file(path, Format::Raw))
     }
@@ -310,7 +330,7 @@ impl Preparing<'_> {
                 self.faults.push(Error::refused(what));
                 continue;
             };
-            if self.how == How::Fresh && !is_served(socket, until) {
+            if self.how.is_fresh() && !is_served(socket, until) {
                 let what = format!(
                     "virtiofsd of the file system '{name}' does not listen on {} after {} s; see the log of its container",
                     socket.display(),
@@ -443,7 +463,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let root = Root::open(&place.path().join("root"), place.path()).unwrap();
         let mut resolved = Resolved::default();
-        let said = prepare(&machine, &resolved, &root, How::Fresh).unwrap_err();
+        let said = prepare(&machine, &resolved, &root, How::Fresh(&Hooks::default())).unwrap_err();
         assert_eq!(said.to_string(), "the file system 'files' is served by nobody on this host");
 
         let socket = place.path().join("files.sock");
@@ -453,7 +473,7 @@ mod tests {
             // The container begins when it does.
             std::thread::spawn(move || UnixListener::bind(socket).unwrap())
         };
-        let host = prepare(&machine, &resolved, &root, How::Fresh).unwrap();
+        let host = prepare(&machine, &resolved, &root, How::Fresh(&Hooks::default())).unwrap();
         assert_eq!(host.filesystems, [("files".to_owned(), socket.clone())].into());
         let listener = late.join().unwrap();
         // Nobody has knocked: virtiofsd would be gone.

@@ -33,17 +33,17 @@ pub(super) fn variables(
     resolved: &Resolved,
     root: &Root,
     firmware: &Firmware,
-    how: How,
+    how: How<'_>,
 ) -> Result<PathBuf> {
     let own = root.nvram();
     if !machine.keeps_variables() {
-        if how == How::Fresh {
+        if how.is_fresh() {
             drop(fs::remove_file(&own));
         }
         return Ok(own);
     }
     let path = place(resolved).map_or(own, |place| place.variables.clone());
-    if how == How::AsItIs {
+    if !how.is_fresh() {
         return Ok(path);
     }
     if let Some(folder) = path.parent() {
@@ -70,9 +70,9 @@ pub(super) fn variables(
 }
 
 /// Makes the state of the TPM ready, where the VM has one.
-pub(super) fn tpm(machine: &Machine, resolved: &Resolved, root: &Root, how: How) -> Result<()> {
+pub(super) fn tpm(machine: &Machine, resolved: &Resolved, root: &Root, how: How<'_>) -> Result<()> {
     let Some(Tpm { persistent }) = machine.tpm else { return Ok(()) };
-    if how == How::AsItIs {
+    if !how.is_fresh() {
         return Ok(());
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -148,6 +148,7 @@ fn remove(folder: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hooks::Hooks;
     use api::vmi::VirtualMachineInstance;
     use serde_json::json;
 
@@ -191,12 +192,18 @@ mod tests {
         }
 
         fn variables(&self, persistent: bool, resolved: &Resolved) -> Result<PathBuf> {
-            variables(&machine(true, persistent), resolved, &self.root, &self.firmware(64), How::Fresh)
+            variables(
+                &machine(true, persistent),
+                resolved,
+                &self.root,
+                &self.firmware(64),
+                How::Fresh(&Hooks::default()),
+            )
         }
 
         /// Skipped where there is no swtpm: whether there is one, is asked first.
         fn tpm(&self, persistent: bool, resolved: &Resolved) -> Result<()> {
-            tpm(&machine(persistent, true), resolved, &self.root, How::Fresh)
+            tpm(&machine(persistent, true), resolved, &self.root, How::Fresh(&Hooks::default()))
         }
 
         fn own(&self) -> PathBuf {

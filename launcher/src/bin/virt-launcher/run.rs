@@ -11,7 +11,7 @@ use launcher::error::{Error, ErrorKind, Result};
 use launcher::hypervisor::{Hypervisor, embed};
 use launcher::root::Root;
 use launcher::server::{Listener, Service};
-use launcher::vm::{Handle, Parts, drive};
+use launcher::vm::{Handle, Parts, drive, farewell};
 use std::fs::File;
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
@@ -59,6 +59,7 @@ async fn serve(args: &args::Run, root: Root, cache: Option<&Path>) -> Result<()>
         root: root.folder().to_owned(),
     };
     let own = (args.libvirt_uri.is_none(), root.clone());
+    let kept_in = root.clone();
     let (give, lines) = launcher::console::lines();
     let parts = Parts { hypervisor, root, lines: give, clock: launcher::clock::now };
     let (handle, driver) = drive(parts)?;
@@ -84,6 +85,9 @@ async fn serve(args: &args::Run, root: Root, cache: Option<&Path>) -> Result<()>
         tokio::select! {
             () = &mut serving => {}
             ended = &mut driver => {
+                // Sidecars end by it, and so does the pod.
+                let told = tokio::task::spawn_blocking(move || farewell(&kept_in));
+                drop(told.await);
                 tokio::join!(service.finish(), async { tokio::time::timeout(LAST_WORDS, serving).await.ok() });
                 return ended.map_err(|e| Error::new(ErrorKind::Failed, "the launcher has a fault").because(e));
             }

@@ -1,0 +1,166 @@
+//! Hooks: programs of the VM's owner that change its domain, or its texts of cloud-init, before it starts.
+//!
+//! ```text
+//!  Resolved::hooks ─► collect: a sidecar's socket ─Info─► its hook points, or a program of this host   (bounded waits)
+//!        │
+//!        ├─ cloud_init   PreCloudInitIso   while the seeds are written
+//!        ├─ domain       OnDefineDomain    between the XML of the domain and libvirt: each gets what the one before wrote
+//!        └─ farewell     Shutdown          when the launcher ends
+//! ```
+//!
+//! gRPC, because KubeVirt defines the interface so (`kubevirt.hooks.*`); a script gets its inputs as arguments, as from
+//! upstream's sidecar-shim. A higher priority comes first, then the name, then the order of the annotation.
+//!
+//! **Trust:** a hook is the VM owner's own. What it writes runs with the rights of the launcher, which are those of the owner's
+//! pod or account. It may not give the domain another name or uuid, because everybody knows the VM by these; its answers and its
+//! time are bounded, and what it does not do right is an error with its name.
+
+mod cloud_init;
+mod outline;
+mod script;
+mod sidecar;
+mod wire;
+
+#[cfg(test)]
+mod tests;
+
+use crate::error::{Error, Result};
+use crate::seed::cloud_init::{Given, Identity, SeedFormat};
+use api::launcher::Hook;
+use serde_json::Value;
+use sidecar::Sidecar;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use wire::Point;
+
+/// The longest answer, in bytes. A domain with a hundred devices has less than a tenth of it.
+const LONGEST: usize = 1 << 20;
+/// The time that sidecars have to begin in, all together, after the launcher.
+const BEGIN: Duration = Duration::from_secs(60);
+/// The time of one answer.
+const ANSWER: Duration = Duration::from_secs(60);
+/// The time that sidecars have to hear that the launcher ends, all together.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// The hooks of one start.
+#[derive(Debug, Default)]
+pub struct Hooks {
+    hooks: Vec<One>,
+    /// The VMI, as JSON.
+    vmi: String,
+}
+
+#[derive(Debug)]
+enum One {
+    Sidecar(Sidecar),
+    Script(PathBuf),
+}
+
+impl Hooks {
+    /// Waits until each sidecar listens, and asks what it wants to be asked.
+    pub fn collect(hooks: &[Hook], vmi: &Value) -> Result<Hooks> {
+        let until = Instant::now() + BEGIN;
+        let one = |hook: &Hook| match hook {
+            Hook::Sidecar { container, folder } => Sidecar::find(container, folder, until).map(One::Sidecar),
+            Hook::Script { path } => Ok(One::Script(path.clone())),
+        };
+        let found: Vec<One> = hooks.iter().map(one).collect::<Result<_>>()?;
+        let vmi = if found.is_empty() { String::new() } else { vmi.to_string() };
+        Ok(Hooks { hooks: found, vmi })
+    }
+
+    /// The domain, as the hooks want it.
+    pub fn domain(&self, mut xml: String) -> Result<String> {
+        for hook in self.at(Point::OnDefineDomain) {
+            let changed = match hook {
+                One::Sidecar(sidecar) => sidecar.on_define_domain(&xml, &self.vmi)?,
+                One::Script(path) => script::on_define_domain(path, &xml, &self.vmi)?,
+            };
+            same_domain(hook, &xml, &changed)?;
+            tracing::info!("{} changed the domain: {} bytes, now {}", hook.name(), xml.len(), changed.len());
+            xml = changed;
+        }
+        Ok(xml)
+    }
+
+    /// The texts of cloud-init of a volume, as the hooks want them.
+    pub fn cloud_init(
+        &self,
+        volume: &str,
+        format: SeedFormat,
+        identity: &Identity<'_>,
+        mut given: Given,
+    ) -> Result<Given> {
+        for hook in self.at(Point::PreCloudInitIso) {
+            let One::Sidecar(sidecar) = hook else { continue };
+            let data = cloud_init::data(volume, format, identity, &given, &hook.name())?;
+            let answer = sidecar.pre_cloud_init_iso(&data, &self.vmi)?;
+            given = cloud_init::changed(&data, &answer, given, &hook.name())?;
+        }
+        Ok(given)
+    }
+
+    /// Those that want to be asked at a point, in order.
+    fn at(&self, point: Point) -> Vec<&One> {
+        let wanted = |hook: &One| match hook {
+            One::Sidecar(sidecar) => {
+                sidecar.priority(point).map(|priority| (-i64::from(priority), sidecar.name.clone()))
+            }
+            One::Script(_) => (point == Point::OnDefineDomain).then(|| (0, String::new())),
+        };
+        let mut found: Vec<_> = self.hooks.iter().filter_map(|hook| Some((wanted(hook)?, hook))).collect();
+        found.sort_by(|(one, _), (other, _)| one.cmp(other));
+        found.into_iter().map(|(_, hook)| hook).collect()
+    }
+}
+
+impl One {
+    /// What people call it.
+    fn name(&self) -> String {
+        match self {
+            One::Sidecar(sidecar) => sidecar.called(),
+            One::Script(path) => format!("the hook {}", path.display()),
+        }
+    }
+}
+
+/// Tells the sidecars that want to know that the launcher ends. It ends whatever they answer.
+pub fn farewell(hooks: &[Hook]) {
+    let until = Instant::now() + FAREWELL;
+    for hook in hooks {
+        let Hook::Sidecar { container, folder } = hook else { continue };
+        let told = Sidecar::find(container, folder, until.min(Instant::now() + Duration::from_secs(1)));
+        let told = told.and_then(|sidecar| match sidecar.priority(Point::Shutdown) {
+            Some(_) => sidecar.shutdown(until.saturating_duration_since(Instant::now())),
+            None => Ok(()),
+        });
+        if let Err(e) = told {
+            tracing::info!("{container} does not hear that the launcher ends: {}", e.chain());
+        }
+    }
+}
+
+/// Refuses a domain that is another one: libvirt would keep it beside ours, and nobody would find it.
+fn same_domain(hook: &One, before: &str, after: &str) -> Result<()> {
+    let (before, after) = (outline::of(before), outline::of(after));
+    for (what, before, after) in [("name", &before.name, &after.name), ("uuid", &before.uuid, &after.uuid)] {
+        if before != after {
+            let said =
+                |text: &Option<String>| text.as_deref().map_or("none".to_owned(), |text| format!("{text:?}"));
+            return Err(Error::refused(format!(
+                "{} changed the {what} of the domain from {} to {}; a hook must leave it as it is",
+                hook.name(),
+                said(before),
+                said(after)
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The words of a hook, fit for a message: plain, and not many.
+fn plain(words: &str) -> String {
+    let mut plain: String = words.chars().map(|c| if c.is_control() { ' ' } else { c }).take(500).collect();
+    plain.truncate(plain.trim_end().len());
+    plain
+}
