@@ -90,6 +90,11 @@ pub(crate) struct StartArgs {
     #[arg(long, value_enum, default_value = "auto", value_name = "HOW")]
     accel: Choice,
 
+    /// Program that changes the libvirt domain before each start: it is called
+    /// with --vmi JSON and --domain XML, and prints the domain (repeatable)
+    #[arg(long = "hook", value_name = "FILE", value_hint = clap::ValueHint::ExecutablePath)]
+    hooks: Vec<PathBuf>,
+
     /// Image pull policy [default: from the manifest]
     #[arg(long, value_enum, value_name = "WHEN")]
     pull: Option<Pull>,
@@ -336,11 +341,11 @@ impl Prepared {
         self.launcher.clone().map_or_else(|| args.launcher.find(), Ok)
     }
 
-    fn starter<'a>(&'a self, args: &StartArgs, launcher: &'a Path, remove: bool) -> Start<'a> {
+    fn starter<'a>(&'a self, args: &'a StartArgs, launcher: &'a Path, remove: bool) -> Start<'a> {
         Start { wanted: self.wanted(args), launcher, remove }
     }
 
-    fn wanted<'a>(&'a self, args: &StartArgs) -> Wanted<'a> {
+    fn wanted<'a>(&'a self, args: &'a StartArgs) -> Wanted<'a> {
         Wanted {
             images: &self.images,
             objects: &self.objects,
@@ -348,6 +353,7 @@ impl Prepared {
             policy: args.pull.map(Pull::policy),
             forwards: args.publish.clone(),
             publish_all: args.publish_all,
+            hooks: &args.hooks,
             source: &self.what,
         }
     }

@@ -20,7 +20,7 @@ use super::resolve::accelerator::{self, Choice};
 use super::resolve::image::{Images, Policy};
 use super::resolve::{Resolver, missing, network};
 use crate::ui;
-use api::launcher::{Accelerator, Answer, Forward, Life, REFUSED, Request, State, Sync};
+use api::launcher::{Accelerator, Answer, Forward, Hook, Life, REFUSED, Request, State, Sync};
 use api::machine::{Hyperv, Machine};
 use api::vmi::VirtualMachineInstance;
 use api::wire::Wire as _;
@@ -45,6 +45,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) forwards: Vec<Forward>,
     /// The ports that the manifest names, too.
     pub(crate) publish_all: bool,
+    /// Programs that change the domain.
+    pub(crate) hooks: &'a [PathBuf],
     /// What it is made from, for people.
     pub(crate) source: &'a str,
 }
@@ -105,6 +107,7 @@ impl Wanted<'_> {
             forwards.extend(network::of_manifest(&machine)?);
         }
         accelerator::check(self.accelerator)?;
+        hooks(self.hooks)?;
         self.resolver().check(&machine, &forwards)?;
         Ok(Checked { vmi, machine, forwards })
     }
@@ -163,7 +166,8 @@ impl Start<'_> {
             ));
         }
         let held = super::disks::hold(home)?;
-        let resolved = self.wanted.resolver().resolve(name, &machine, forwards, accelerator)?;
+        let mut resolved = self.wanted.resolver().resolve(name, &machine, forwards, accelerator)?;
+        resolved.hooks = hooks(self.wanted.hooks)?;
         let generation = before.map_or(1, |record| record.sync.generation.saturating_add(1));
         let sync = Sync { vmi: vmi.write(), generation, resolved };
         let record = Record::new(name, self.wanted.source, self.remove, sync, self.launcher);
@@ -175,6 +179,24 @@ impl Start<'_> {
         confined::tell_vm(&client, &state);
         Ok(state)
     }
+}
+
+/// Programs that change the domain, each of which can be run.
+fn hooks(files: &[PathBuf]) -> Result<Vec<Hook>> {
+    use rustix::fs::{Access, access};
+    let hook = |file: &PathBuf| {
+        let path = absolute(file)?;
+        if let Err(e) = access(&path, Access::EXEC_OK) {
+            let error =
+                Error::io(format!("--hook {} cannot be run", file.display()), std::io::Error::from(e));
+            return Err(error.with_hint("make it executable: chmod +x"));
+        }
+        match path.is_file() {
+            true => Ok(Hook::Script { path }),
+            false => Err(Error::refused(format!("--hook {} is not a file", file.display()))),
+        }
+    };
+    files.iter().map(hook).collect()
 }
 
 /// Tells a launcher what should run, and waits until it does, or has ended at once.
