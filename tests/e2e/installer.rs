@@ -1,6 +1,6 @@
 //! An installation: an ISO on a claim, as a CD-ROM that boots; a disk in a folder of the node; drivers out of an image.
 
-use crate::{from_disks, tiny, with_disks};
+use crate::{from_disks, open_gates, tiny, with_disks};
 use tests::cluster::{Space, until};
 
 /// A claim, and a pod that fills it with the ISO of an image.
@@ -50,8 +50,7 @@ fn with_installation(space: &Space, vm: &str) -> String {
 
 /// A VM with them is there.
 fn begin(space: &Space, vm: &str) {
-    let gates = r#"{"spec":{"configuration":{"developerConfiguration":{"featureGates":["HostDisk"]}}}}"#;
-    space.run(&["patch", "-n", "kubevirt", "kubevirt", "kubevirt", "--type", "merge", "-p", gates]);
+    open_gates(space);
     space.apply(ISO);
     space.says("pod/filler", ".status.phase", "Succeeded");
     let manifest = with_installation(space, vm);

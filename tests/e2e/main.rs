@@ -19,6 +19,7 @@ mod debian;
 mod deletion;
 mod documents;
 mod exports;
+mod hooks;
 mod images;
 mod imports;
 mod install;
@@ -78,6 +79,13 @@ spec:
         pod: {{}}
 "
     )
+}
+
+/// Opens the feature gates of all stories that want one: whoever sets them sets all.
+fn open_gates(space: &tests::cluster::Space) {
+    let gates =
+        r#"{"spec":{"configuration":{"developerConfiguration":{"featureGates":["HostDisk","Sidecar"]}}}}"#;
+    space.run(&["patch", "-n", "kubevirt", "kubevirt", "kubevirt", "--type", "merge", "-p", gates]);
 }
 
 /// The same VM with further disks: of each, its device and its volume.

@@ -2,7 +2,7 @@
 # The images that every cluster needs, made without a builder: a layer is one tar file. They wait as the storage of a
 # registry, which each new cluster copies, so that nodes pull them as they pull any other.
 #
-#   images_make BIN REGISTRY    pause, busybox and coredns, from the programs in BIN, into the folder REGISTRY
+#   images_make BIN REGISTRY    pause, busybox, coredns and sidecar-shim, from the programs in BIN, into the folder REGISTRY
 
 images_make() {
     local bin=$1 storage=$2 begin work
@@ -18,10 +18,15 @@ images_make() {
     printf 'root:x:0:0:root:/root:/bin/sh\nqemu:x:107:107:qemu:/:/bin/sh\n' >"$work/busybox/etc/passwd"
     printf 'root:x:0:\nqemu:x:107:\n' >"$work/busybox/etc/group"
 
+    # KubeVirt's own, which runs scripts of a ConfigMap, with a shell for them.
+    cp -r "$work/busybox" "$work/sidecar-shim"
+    cp "$bin/sidecar-shim" "$work/sidecar-shim/"
+
     images_archive "$work/pause" '{"Entrypoint":["/pause"]}' "$work/pause.tar"
     images_archive "$work/busybox" '{"Env":["PATH=/bin"],"Cmd":["sh"]}' "$work/busybox.tar"
     images_archive "$work/coredns" '{"Entrypoint":["/coredns"]}' "$work/coredns.tar"
-    images_store "$storage" "$work"/{pause,busybox,coredns}.tar
+    images_archive "$work/sidecar-shim" '{"Env":["PATH=/bin:/usr/bin"],"Entrypoint":["/sidecar-shim"]}' "$work/sidecar-shim.tar"
+    images_store "$storage" "$work"/{pause,busybox,coredns,sidecar-shim}.tar
     rm -rf "$work"
     printf '%7.1f s  %s\n' "$(bc <<<"$(uptime_now) - $begin")" "images"
 }

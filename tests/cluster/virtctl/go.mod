@@ -1,6 +1,6 @@
 // The real virtctl, unmodified: the client that judges the subresources.kubevirt.io API (tests/e2e/virtctl.rs). A module
 // of its own, since KubeVirt wants other versions of `k8s.io/*` than the cluster's programs: `../build` makes
-// `bin/virtctl` of it.
+// `bin/virtctl` of it, and `bin/sidecar-shim` of the same version, the image of hook sidecars (tests/e2e/hooks.rs).
 //
 // v1.7.0 is the newest version of KubeVirt whose virtctl is built from the module proxy: 1.8.4 and 1.9.0 import a module
 // that is not there. The `replace` lines are those of KubeVirt's own go.mod, with `./staging/src/kubevirt.io/X` become
@@ -27,6 +27,7 @@ require (
 	github.com/go-openapi/jsonreference v0.21.0 // indirect
 	github.com/go-openapi/swag v0.23.0 // indirect
 	github.com/gogo/protobuf v1.3.2 // indirect
+	github.com/golang/protobuf v1.5.4 // indirect
 	github.com/google/btree v1.1.3 // indirect
 	github.com/google/gnostic-models v0.6.9 // indirect
 	github.com/google/go-cmp v0.7.0 // indirect
@@ -67,6 +68,8 @@ require (
 	golang.org/x/term v0.30.0 // indirect
 	golang.org/x/text v0.23.0 // indirect
 	golang.org/x/time v0.9.0 // indirect
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20241209162323-e6fa225c2576 // indirect
+	google.golang.org/grpc v1.68.1 // indirect
 	google.golang.org/protobuf v1.36.5 // indirect
 	gopkg.in/evanphx/json-patch.v4 v4.12.0 // indirect
 	gopkg.in/inf.v0 v0.9.1 // indirect
@@ -128,4 +131,7 @@ replace (
 	kubevirt.io/client-go => kubevirt.io/client-go v1.7.0
 )
 
-tool kubevirt.io/kubevirt/cmd/virtctl
+tool (
+	kubevirt.io/kubevirt/cmd/sidecars
+	kubevirt.io/kubevirt/cmd/virtctl
+)

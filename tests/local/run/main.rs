@@ -9,6 +9,7 @@ mod apart;
 mod console;
 mod debian;
 mod dry;
+mod hooks;
 mod killed;
 mod life;
 mod linked;
