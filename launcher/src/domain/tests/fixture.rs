@@ -117,7 +117,8 @@ impl Fixture {
             start_paused: false,
             reboot: Reboot::Reboot,
             grace_period: 30,
-            credentials: Vec::new(),
+            hooks: Vec::new(),
+        credentials: Vec::new(),
         };
         let host = Host {
             accelerator: Accelerator::Emulation,
