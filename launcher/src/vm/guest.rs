@@ -22,6 +22,12 @@ const FREEZE: Duration = Duration::from_secs(30);
 /// The size limit of a program's output that is passed on.
 const OUTPUT: usize = 1 << 20;
 
+/// The command that gives a user SSH keys.
+const ADD_KEYS: &str = "guest-ssh-add-authorized-keys";
+/// Puts what it reads in the place of a user's keys, at once.
+const WRITE_KEYS: &str = "umask 077 && mkdir -p ~/.ssh && cat >~/.ssh/authorized_keys.new && \
+    mv -f ~/.ssh/authorized_keys.new ~/.ssh/authorized_keys";
+
 /// The most facts of the operating system that are passed on; an agent reports nine.
 const OS: usize = 64;
 
@@ -60,7 +66,37 @@ impl Guest<'_> {
     /// newer can.
     pub fn set_keys(&self, user: &str, keys: &[String]) -> Result<()> {
         let arguments = json!({"username": user, "keys": keys, "reset": true});
-        self.ask("guest-ssh-add-authorized-keys", Some(arguments), PATIENCE).map(drop)
+        self.ask(ADD_KEYS, Some(arguments), PATIENCE).map(drop)
+    }
+
+    /// The guest agent has no command for keys, and may run programs: it is older than QEMU 5.2, or somebody forbade the command.
+    pub fn writes_keys_by_program(&self) -> bool {
+        let Ok(about) = self.ask("guest-info", None, PATIENCE) else { return false };
+        let all: Vec<GuestCommand> = list(&about["supported_commands"]).iter().filter_map(command).collect();
+        let has = |name: &str| all.iter().any(|one| one.name == name && one.enabled);
+        !has(ADD_KEYS) && has("guest-exec") && has("guest-exec-status")
+    }
+
+    /// The same by a program, which runs as that user: root would follow a link that the user made.
+    pub fn write_keys(&self, user: &str, keys: &[String]) -> Result<()> {
+        let failed = |why: String| {
+            let doing = format!("write the SSH keys of a user in {}", self.name);
+            Error::new(ErrorKind::Failed, doing, why)
+        };
+        if user.starts_with('-') {
+            return Err(failed("no user has such a name".to_owned()));
+        }
+        let input = keys.iter().map(|key| format!("{key}\n")).collect();
+        let args = ["-s", "/bin/sh", "-c", WRITE_KEYS, user].map(str::to_owned).to_vec();
+        let exec = Exec { command: "su".into(), args, input: Some(input), timeout: Some(30) };
+        let done = self.exec(&exec)?;
+        match done.exit_code {
+            0 => Ok(()),
+            code => Err(failed(format!(
+                "exit code {code}: {}",
+                done.stderr.chars().take(500).collect::<String>()
+            ))),
+        }
     }
 
     /// Sets the password of a user. No error repeats it, whatever the guest says.

@@ -48,6 +48,7 @@ pub(super) fn unsupported(
     if commands.is_empty() {
         return None;
     }
+    let has = |name: &str| commands.iter().any(|command| command.name == name && command.enabled);
     let of_agent =
         |wanted: fn(&api::vmi::AccessCredential) -> bool| vmi.spec.access_credentials.iter().any(wanted);
     let keys = of_agent(|one| {
@@ -58,11 +59,15 @@ pub(super) fn unsupported(
     let probes = runs(&vmi.spec.readiness_probe) || runs(&vmi.spec.liveness_probe);
     let lists: [(bool, &[&str], &'static str); 4] = [
         (true, &BASIC, "This guest agent doesn't support required basic commands"),
-        (keys, &KEYS, "This guest agent doesn't support required public key commands"),
+        // Without the commands, a program writes them.
+        (
+            keys && !EXEC.iter().all(|name| has(name)),
+            &KEYS,
+            "This guest agent doesn't support required public key commands",
+        ),
         (passwords, &PASSWORDS, "This guest agent doesn't support required password commands"),
         (probes, &EXEC, "This guest agent doesn't support required exec probe commands"),
     ];
-    let has = |name: &str| commands.iter().any(|command| command.name == name && command.enabled);
     lists.into_iter().filter(|(is_asked, ..)| *is_asked).find_map(|(_, list, sentence)| {
         let missing: Vec<&str> = list.iter().copied().filter(|name| !has(name)).collect();
         let message =
@@ -100,20 +105,22 @@ mod tests {
         let by_seed = json!({"accessCredentials": [{"sshPublicKey": {"source": source, "propagationMethod": {"noCloud": {}}}}]});
         let word = json!({"accessCredentials": [{"userPassword": {"source": source, "propagationMethod": {"qemuGuestAgent": {}}}}]});
         let probe = json!({"readinessProbe": {"exec": {"command": ["true"]}}});
-        for (spec, name, sentence) in [
-            (json!({}), "guest-get-time", "required basic commands"),
-            (keys.clone(), "guest-ssh-add-authorized-keys", "required public key commands"),
-            (word.clone(), "guest-set-user-password", "required password commands"),
-            (probe, "guest-exec", "required exec probe commands"),
+        let (add, exec) = ("guest-ssh-add-authorized-keys", "guest-exec");
+        for (spec, missing, sentence) in [
+            (json!({}), &["guest-get-time"][..], "required basic commands"),
+            (keys.clone(), &[add, exec], "required public key commands"),
+            (word, &["guest-set-user-password"], "required password commands"),
+            (probe, &[exec], "required exec probe commands"),
         ] {
             let vmi = vmi(&spec);
             assert_eq!(unsupported(&vmi, &all_but(&[], &[])), None);
-            for commands in [all_but(&[name], &[]), all_but(&[], &[name])] {
+            for commands in [all_but(missing, &[]), all_but(&[], missing)] {
                 let (reason, message) = unsupported(&vmi, &commands).unwrap();
                 assert_eq!(reason, format!("This guest agent doesn't support {sentence}"));
-                assert!(message.ends_with(&format!(": {name}")), "{message}");
+                assert!(message.ends_with(&format!(": {}", missing[0])), "{message}");
             }
         }
+        assert_eq!(unsupported(&vmi(&keys), &all_but(&[add], &[])), None, "a program writes them");
         let others = ["guest-ssh-add-authorized-keys", "guest-set-user-password", "guest-exec"];
         for spec in [json!({}), by_seed] {
             assert_eq!(unsupported(&vmi(&spec), &all_but(&others, &[])), None, "nobody asks for them");

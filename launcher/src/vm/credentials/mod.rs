@@ -192,10 +192,14 @@ enum What<'a> {
 fn hand_over(guest: &Guest<'_>, wish: &Wish) -> std::result::Result<(), String> {
     let keys = wish.keys.iter().map(|(user, keys)| (user, What::Keys(keys)));
     let passwords = wish.passwords.iter().map(|(user, word)| (user, What::Password(&word.0)));
+    let by_program = !wish.keys.is_empty() && guest.writes_keys_by_program();
     let mut failures = Vec::new();
     for (user, what) in keys.chain(passwords) {
         let (doing, done) = match what {
-            What::Keys(keys) => ("writing ssh pub key access credentials", guest.set_keys(user, keys)),
+            What::Keys(keys) => {
+                let done = if by_program { guest.write_keys(user, keys) } else { guest.set_keys(user, keys) };
+                ("writing ssh pub key access credentials", done)
+            }
             What::Password(word) => ("setting password", guest.set_password(user, word)),
         };
         let Err(e) = done else { continue };

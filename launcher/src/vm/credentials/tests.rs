@@ -50,7 +50,7 @@ fn willing() -> Fake {
 fn asked(fake: &Fake) -> Vec<String> {
     let all = fake.conversation().into_iter();
     all.filter_map(|said| said.strip_prefix("agent a_b ").map(str::to_owned))
-        .filter(|command| command != "guest-fsfreeze-status")
+        .filter(|command| !["guest-fsfreeze-status", "guest-info"].contains(&command.as_str()))
         .collect()
 }
 
@@ -217,6 +217,47 @@ async fn the_state_says_what_the_guest_has() {
     fake.happen("a_b", &crate::hypervisor::Event::Ended(crate::hypervisor::End::Shutdown));
     let ended = handle.state().wait_for(|state| state.life.is_final()).await.unwrap().clone();
     assert!(!serde_json::to_string(&ended).unwrap().contains("ssh-rsa"), "no key is in the state");
+}
+
+/// Guest agents before QEMU 5.2 have no command for keys.
+#[test]
+fn an_old_guest_agent_writes_keys_by_a_program_of_the_user() {
+    let place = tempfile::tempdir().unwrap();
+    let wanted = secrets(place.path());
+    let fake = willing();
+    let commands = |names: &[&str]| {
+        let all: Vec<Value> = names.iter().map(|name| json!({"name": name, "enabled": true})).collect();
+        json!({"return": {"supported_commands": all}}).to_string()
+    };
+    let run = ["guest-exec", "guest-exec-status"];
+    fake.agent_says("guest-info", &commands(&run));
+    fake.agent_says("guest-exec", r#"{"return":{"pid":7}}"#);
+    fake.agent_says("guest-exec-status", r#"{"return":{"exited":true,"exitcode":0}}"#);
+    let guest = Guest { hypervisor: &fake, name: "a_b" };
+    let (_, told) = round(&guest, &wanted, None, Instant::now());
+    assert!(told.unwrap().synchronized);
+    assert_eq!(asked(&fake), [run[0], run[1], run[0], run[1], WORD]);
+    let first =
+        fake.agent_commands().into_iter().find(|command| command.contains(r#""guest-exec""#)).unwrap();
+    let arguments = serde_json::from_str::<Value>(&first).unwrap()["arguments"].clone();
+    assert_eq!((&arguments["path"], &arguments["arg"][4]), (&json!("su"), &json!("me")));
+    let input = "c3NoLWVkMjU1MTkgQSBtZQpzc2gtcnNhIEIKc3NoLXJzYSBDCg==";
+    assert_eq!(arguments["input-data"], input, "ssh-ed25519 A me, ssh-rsa B, ssh-rsa C");
+
+    fake.agent_says(
+        "guest-exec-status",
+        r#"{"return":{"exited":true,"exitcode":1,"err-data":"bm8gdXNlcg=="}}"#,
+    );
+    let (_, told) = round(&guest, &wanted, None, Instant::now());
+    assert!(told.unwrap().message.contains("exit code 1: no user"));
+    guest.write_keys("-c", &[]).unwrap_err();
+    // One that has the command is asked for it, and so is one that has neither.
+    for names in [&[KEYS, run[0], run[1]][..], &[]] {
+        let fake = willing();
+        fake.agent_says("guest-info", &commands(names));
+        round(&Guest { hypervisor: &fake, name: "a_b" }, &wanted, None, Instant::now());
+        assert_eq!(asked(&fake), [KEYS, KEYS, WORD]);
+    }
 }
 
 #[test]
