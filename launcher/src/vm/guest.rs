@@ -22,6 +22,8 @@ const FREEZE: Duration = Duration::from_secs(30);
 /// The size limit of a program's output that is passed on.
 const OUTPUT: usize = 1 << 20;
 
+/// The command that tells how busy the guest is.
+const GET_LOAD: &str = "guest-get-load";
 /// The command that gives a user SSH keys.
 const ADD_KEYS: &str = "guest-ssh-add-authorized-keys";
 /// Puts what it reads in the place of a user's keys, at once.
@@ -50,6 +52,8 @@ impl Guest<'_> {
         let about = self.ask("guest-info", None, PATIENCE)?;
         let maybe = |command: &str| self.ask(command, None, PATIENCE).unwrap_or(Value::Null);
         let os = maybe("guest-get-osinfo");
+        let commands: Vec<GuestCommand> =
+            list(&about["supported_commands"]).iter().filter_map(command).collect();
         let text = |(key, value): (&String, &Value)| Some((short(key), string(value)?));
         Ok(GuestInfo {
             agent_version: string(&about["version"]),
@@ -57,8 +61,13 @@ impl Guest<'_> {
             os: os.as_object().into_iter().flatten().take(OS).filter_map(text).collect::<BTreeMap<_, _>>(),
             timezone: string(&maybe("guest-get-timezone")["zone"]),
             interfaces: list(&maybe("guest-network-get-interfaces")).iter().filter_map(interface).collect(),
-            commands: list(&about["supported_commands"]).iter().filter_map(command).collect(),
-            load: load(&maybe("guest-get-load")),
+            // Most guest agents do not know it yet, and libvirt logs each refusal.
+            load: commands
+                .iter()
+                .any(|one| one.name == GET_LOAD && one.enabled)
+                .then(|| load(&maybe(GET_LOAD)))
+                .flatten(),
+            commands,
         })
     }
 
@@ -329,9 +338,13 @@ mod tests {
     #[test]
     fn a_load_is_reported_by_guest_agents_that_know_it() {
         let of = |answer: &str| {
-            let fake = with(&[("guest-info", r#"{"return":{}}"#), ("guest-get-load", answer)]);
+            let knows = r#"{"return":{"supported_commands":[{"name":"guest-get-load","enabled":true}]}}"#;
+            let fake = with(&[("guest-info", knows), (GET_LOAD, answer)]);
             Guest { hypervisor: &fake, name: "a_b" }.info().unwrap().load
         };
+        let old = with(&[("guest-info", r#"{"return":{}}"#), (GET_LOAD, r#"{"return":{"load1m":1}}"#)]);
+        assert_eq!(Guest { hypervisor: &old, name: "a_b" }.info().unwrap().load, None);
+        assert!(!old.conversation().iter().any(|said| said.ends_with(GET_LOAD)), "nobody asks it");
         let load = of(r#"{"return":{"load1m":0.5,"load5m":2,"load15m":-1}}"#).unwrap();
         assert_eq!((load.load1m, load.load5m, load.load15m), (Some(0.5), Some(2.0), None));
         for none in

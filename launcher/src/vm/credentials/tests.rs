@@ -199,6 +199,8 @@ async fn the_state_says_what_the_guest_has() {
     // Nobody asks one that stands still.
     fake.happen("a_b", &crate::hypervisor::Event::Paused(crate::hypervisor::Pause::Asked));
     handle.state().wait_for(|state| state.life == Life::Paused).await.unwrap();
+    // What was begun before may still read.
+    sleep(Duration::from_millis(200)).await;
     write(&folder.path().join("s/a"), &[("two", "ssh-rsa E")]);
     sleep(Duration::from_millis(200)).await;
     assert_eq!(asked(&fake), [KEYS]);
