@@ -22,6 +22,8 @@ const FREEZE: Duration = Duration::from_secs(30);
 /// The size limit of a program's output that is passed on.
 const OUTPUT: usize = 1 << 20;
 
+/// The command that tells which operating system the guest runs.
+const GET_SYSTEM: &str = "guest-get-osinfo";
 /// The command that tells how busy the guest is.
 const GET_LOAD: &str = "guest-get-load";
 /// The command that gives a user SSH keys.
@@ -47,13 +49,19 @@ impl Guest<'_> {
         self.ask("guest-ping", None, PATIENCE).map(|_| ())
     }
 
-    /// The agent's facts about the guest. Facts that an older agent does not know stay empty.
+    /// The agent's facts about the guest. Facts that an older agent does not know stay empty. While file systems are frozen there
+    /// are none: the guest agent answers hardly anything, and says that it may do nothing.
     pub fn info(&self) -> Result<GuestInfo> {
         let about = self.ask("guest-info", None, PATIENCE)?;
-        let maybe = |command: &str| self.ask(command, None, PATIENCE).unwrap_or(Value::Null);
-        let os = maybe("guest-get-osinfo");
         let commands: Vec<GuestCommand> =
             list(&about["supported_commands"]).iter().filter_map(command).collect();
+        if commands.iter().any(|one| one.name == GET_SYSTEM && !one.enabled) && self.is_frozen() {
+            let doing = format!("ask the guest agent in {} for facts", self.name);
+            let why = "file systems of the guest are frozen, and it tells nothing until they are thawed";
+            return Err(Error::new(ErrorKind::NotNow, doing, why));
+        }
+        let maybe = |command: &str| self.ask(command, None, PATIENCE).unwrap_or(Value::Null);
+        let os = maybe(GET_SYSTEM);
         let text = |(key, value): (&String, &Value)| Some((short(key), string(value)?));
         Ok(GuestInfo {
             agent_version: string(&about["version"]),
@@ -351,6 +359,17 @@ mod tests {
             [r#"{"error":{"desc":"no such command"}}"#, r#"{"return":{"load1m":"high"}}"#, r#"{"return":7}"#]
         {
             assert_eq!(of(none), None, "{none}");
+        }
+    }
+
+    /// Else a backup would take the addresses of the guest out of its status, and call its guest agent too old.
+    #[test]
+    fn a_guest_that_is_frozen_tells_no_facts() {
+        let forbidden = r#"{"return":{"supported_commands":[{"name":"guest-get-osinfo","enabled":false}]}}"#;
+        for (status, is_told) in [(r#"{"return":"frozen"}"#, false), (r#"{"return":"thawed"}"#, true)] {
+            let fake = with(&[("guest-info", forbidden), ("guest-fsfreeze-status", status)]);
+            let info = Guest { hypervisor: &fake, name: "a_b" }.info();
+            assert_eq!(info.map_err(|e| e.kind()).err(), (!is_told).then_some(ErrorKind::NotNow), "{status}");
         }
     }
 
