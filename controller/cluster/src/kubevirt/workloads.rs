@@ -105,7 +105,7 @@ mod tests {
     use serde_json::{Value, json};
 
     /// VMIs that run, and then an upgrade of virt-controller. What it is to do with them.
-    fn upgraded(count: usize, strategy: Value) -> (Sim, Key) {
+    fn upgraded(count: usize, strategy: &Value) -> (Sim, Key) {
         let mut sim = Sim::bare();
         let key = Key::new(Kind::KubeVirt, "kubevirt", "kubevirt");
         let plan = crate::decide(&sim.world, &key, sim.now);
@@ -134,7 +134,7 @@ mod tests {
         let strategy = json!({
             "workloadUpdateMethods": ["LiveMigrate", "Evict"], "batchEvictionSize": 2, "batchEvictionInterval": "90s",
         });
-        let (mut sim, key) = upgraded(5, strategy);
+        let (mut sim, key) = upgraded(5, &strategy);
         sim.settle();
         assert_eq!((evicted(&sim), count(&sim, &key)), (2, json!(5)));
         assert_eq!(sim.reasons().iter().filter(|reason| *reason == "WorkloadUpdate").count(), 2);
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn nothing_is_evicted_where_nobody_says_so_or_by_live_migration_alone() {
         for methods in [json!([]), json!(["LiveMigrate"])] {
-            let (mut sim, key) = upgraded(2, json!({"workloadUpdateMethods": methods}));
+            let (mut sim, key) = upgraded(2, &json!({"workloadUpdateMethods": methods}));
             sim.settle();
             assert_eq!((evicted(&sim), count(&sim, &key)), (0, json!(2)), "{methods}");
             let (status, _, said) = sim.condition(&key, "SettingsServed").unwrap();
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn nothing_is_evicted_before_every_component_is_there() {
-        let (mut sim, key) = upgraded(2, json!({"workloadUpdateMethods": ["Evict"]}));
+        let (mut sim, key) = upgraded(2, &json!({"workloadUpdateMethods": ["Evict"]}));
         let api = json!({"metadata": {"namespace": "kubevirt", "name": "virt-api"}, "spec": {"replicas": 2}});
         sim.put(Kind::Deployment, api);
         sim.settle();
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn what_is_to_be_live_migrated_is_not_cut_off() {
-        let (mut sim, key) = upgraded(1, json!({"workloadUpdateMethods": ["Evict"]}));
+        let (mut sim, key) = upgraded(1, &json!({"workloadUpdateMethods": ["Evict"]}));
         sim.change(&key, json!({"spec": {"configuration": {"evictionStrategy": "LiveMigrate"}}}));
         sim.settle();
         assert_eq!(evicted(&sim), 0);
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn those_that_are_up_to_date_are_not_counted() {
-        let (mut sim, key) = upgraded(1, json!({"workloadUpdateMethods": ["Evict"]}));
+        let (mut sim, key) = upgraded(1, &json!({"workloadUpdateMethods": ["Evict"]}));
         sim.world.facts.launcher_image = "registry.example/virt-launcher:1".into();
         let vmi = Key::new(Kind::VirtualMachineInstance, "n", "vmi-0");
         sim.change(&vmi, json!({"metadata": {"labels": {OUTDATED: ""}}}));

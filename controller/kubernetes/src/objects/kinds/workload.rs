@@ -93,7 +93,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn component(status: Value) -> Component {
+    fn component(status: &Value) -> Component {
         Component::take(
             json!({"metadata": {"name": "a", "generation": 2}, "spec": {"replicas": 2}, "status": status}),
         )
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn a_deployment_is_whole_when_no_old_pod_is_left() {
         let status = |ready: u64, updated: u64, all: u64| {
-            component(json!({
+            component(&json!({
                 "observedGeneration": 2, "readyReplicas": ready, "updatedReplicas": updated, "replicas": all,
             }))
         };
@@ -112,13 +112,13 @@ mod tests {
             assert!(!status(ready, updated, all).is_whole(), "{ready} {updated} {all}");
         }
         let old = json!({"observedGeneration": 1, "readyReplicas": 2, "updatedReplicas": 2, "replicas": 2});
-        assert!(!component(old).is_whole(), "its figures are about what was wanted before");
+        assert!(!component(&old).is_whole(), "its figures are about what was wanted before");
     }
 
     #[test]
     fn a_daemon_set_is_whole_when_each_node_has_the_new_pod() {
         let status = |ready: u64, updated: u64| {
-            component(json!({
+            component(&json!({
                 "observedGeneration": 2, "desiredNumberScheduled": 3, "currentNumberScheduled": 3,
                 "numberReady": ready, "updatedNumberScheduled": updated,
             }))
