@@ -68,35 +68,33 @@ impl Controller {
         let polls = crate::polls::Polls::new(addresses)
             .map_err(|e| Error::setup("cannot set up TLS for the polls of DataImportCrons", e))?;
         let mut lease = Lease::new(writer.clone(), &self.namespace, LEASE, self.identity.clone());
-        downgrade::refuse(&client, &self.namespace, VERSION).await?;
+        tokio::select! {
+            older = downgrade::refuse(&client, &self.namespace, VERSION) => older?,
+            _ = ends.recv() => return Ok(()),
+        }
         // A replica in waiting has nothing to do, and is ready for that.
         health.is_ready();
         tokio::select! {
             () = lease.acquire() => {}
             _ = ends.recv() => return Ok(()),
         }
-        // A newer one may have acted while this one waited.
-        if let Err(error) = downgrade::refuse(&client, &self.namespace, VERSION).await {
-            lease.release().await;
-            return Err(error);
-        }
-        tracing::info!("{} acts", self.identity);
         let act = async {
+            // A newer one may have acted while this one waited.
+            downgrade::refuse(&client, &self.namespace, VERSION).await?;
+            tracing::info!("{} acts", self.identity);
             let facts = self.facts(&writer).await;
-            crate::run::run(client, writer, facts, health, reports, polls).await;
+            crate::run::run(client.clone(), writer.clone(), facts, health, reports, polls).await;
+            Ok(())
         };
-        let lost = tokio::select! {
-            error = lease.keep() => Some(error),
-            () = act => None,
-            _ = ends.recv() => None,
+        let (ended, is_ours) = tokio::select! {
+            error = lease.keep() => (Err(error), false),
+            ended = act => (ended, true),
+            _ = ends.recv() => (Ok(()), true),
         };
-        match lost {
-            Some(error) => Err(error),
-            None => {
-                lease.release().await;
-                Ok(())
-            }
+        if is_ours {
+            lease.release().await;
         }
+        ended
     }
 
     async fn facts(&self, writer: &Writer) -> ClusterFacts {

@@ -298,7 +298,8 @@ fn disruption(wishes: &Wishes, name: &str) -> Value {
         "kind": "PodDisruptionBudget",
         "metadata": {"name": name, "namespace": wishes.namespace, "labels": {"kubevirt.io": name}},
         "spec": {
-            "minAvailable": 1,
+            // Of one replica (`infra.replicas`), that one: a drain does not wait for ever.
+            "maxUnavailable": 1,
             "selector": {"matchLabels": {"kubevirt.io": name}},
             // One that is not ready anyway holds up no drain.
             "unhealthyPodEvictionPolicy": "AlwaysAllow",
