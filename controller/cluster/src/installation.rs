@@ -21,10 +21,13 @@ pub(crate) fn stays(world: &World) -> bool {
 }
 
 /// The version that the installation is to have: that of the manifests of virt-controller, as they were applied last; ours,
-/// where there is none.
+/// where they say none.
 pub(crate) fn target(world: &World) -> &str {
-    let own = world.deployments.get(&world.facts.namespace, CONTROLLER);
-    own.and_then(Component::version).unwrap_or(&world.facts.version)
+    of_manifests(world).unwrap_or(&world.facts.version)
+}
+
+fn of_manifests(world: &World) -> Option<&str> {
+    world.deployments.get(&world.facts.namespace, CONTROLLER).and_then(Component::version)
 }
 
 /// Where the images are of the version that the installation is to have.
@@ -56,7 +59,7 @@ pub(crate) fn missing(world: &World, deployments: &[&str], daemons: &[&str]) -> 
     if is_elsewhere(world) {
         return None;
     }
-    let target = target(world);
+    let target = of_manifests(world);
     let said: Vec<String> = components(world, deployments, daemons)
         .filter_map(|(name, found)| why(name, found, target))
         .collect();
@@ -70,12 +73,12 @@ pub(crate) fn answer(world: &World, deployments: &[&str], daemons: &[&str]) -> b
         || components(world, deployments, daemons).all(|(_, found)| found.is_some_and(answers))
 }
 
-fn why(name: &str, component: Option<&Component>, target: &str) -> Option<String> {
+fn why(name: &str, component: Option<&Component>, target: Option<&str>) -> Option<String> {
     let Some(component) = component else { return Some(format!("{name} is not there")) };
     let Component { current, wanted, ready, has_old, .. } = component;
-    let other = component.version().filter(|version| *version != target);
-    match other {
-        Some(version) => Some(format!("{name} is of version {version}, not {target}")),
+    let version = component.version();
+    match target.filter(|target| version != Some(target)) {
+        Some(target) => Some(format!("{name} is of version {}, not {target}", version.unwrap_or("none"))),
         None if !current => Some(format!("{name} is being changed")),
         None if ready < wanted => Some(format!("{name}: {ready} of {wanted} are ready")),
         None if *has_old => Some(format!("{name}: older pods are still there")),

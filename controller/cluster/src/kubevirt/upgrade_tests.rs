@@ -121,3 +121,14 @@ fn a_setting_is_observed_when_every_component_is_ready() {
     put(&mut sim, "virt-api", "1.0.0", 2, 2);
     assert_eq!(status(&sim, &key, "observedGeneration"), 2);
 }
+
+#[test]
+fn a_component_that_says_no_version_is_not_of_the_new_one() {
+    let (mut sim, key) = begin();
+    put(&mut sim, "virt-handler", "1.0.0", 2, 2);
+    let handler = Key::new(Kind::DaemonSet, "kubevirt", "virt-handler");
+    sim.change(&handler, json!({"metadata": {"annotations": null}}));
+    sim.settle();
+    let (status, _, said) = sim.condition(&key, "Available").unwrap();
+    assert_eq!((status.as_str(), said.as_str()), ("False", "virt-handler is of version none, not 1.0.0"));
+}

@@ -273,6 +273,12 @@ fn settings_say_something() {
             "spec.certificateRotateStrategy.selfSigned.ca.renewBefore must be shorter than \
              spec.certificateRotateStrategy.selfSigned.ca.duration",
         ),
+        (json!({"infra": {"replicas": 0}}), "spec.infra.replicas must be from 1 to 100, not 0"),
+        (json!({"infra": {"replicas": 101}}), "spec.infra.replicas must be from 1 to 100, not 101"),
+        (
+            json!({"workloadUpdateStrategy": {"batchEvictionSize": -1}}),
+            "spec.workloadUpdateStrategy.batchEvictionSize must be 0, which evicts none, or greater, not -1",
+        ),
         (
             json!({"uninstallStrategy": "Never"}),
             "spec.uninstallStrategy is set with an unrecognized option: Never (RemoveWorkloads or \
