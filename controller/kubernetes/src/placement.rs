@@ -7,7 +7,7 @@
 //!  KubeVirt ── infra, workloads, imagePullSecrets ───────────────────┘                     are not those of the manifests
 //! ```
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// The annotation of a Deployment or a DaemonSet with these fields as its manifest has them, as JSON.
 pub const PRISTINE: &str = "kubevirt.io/pristine-placement";
@@ -26,9 +26,10 @@ pub fn of(object: &Value) -> Map<String, Value> {
     all.filter(|(_, value)| !value.is_null()).map(|(name, value)| (name.to_owned(), value.clone())).collect()
 }
 
-/// These fields at their places in such an object.
+/// These fields at their places in such an object. What holds them is there even where it is empty: of two such objects no more
+/// than the fields differ.
 pub fn object(fields: &Map<String, Value>) -> Value {
-    let mut object = Value::Object(Map::new());
+    let mut object = json!({"spec": {"template": {"spec": {}}}});
     for (name, value) in fields {
         match name == REPLICAS {
             true => object["spec"][REPLICAS] = value.clone(),
@@ -41,7 +42,6 @@ pub fn object(fields: &Map<String, Value>) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn of_an_object_these_fields_are_taken_and_nothing_else() {
@@ -57,5 +57,10 @@ mod tests {
             json!({"spec": {"replicas": 2, "template": {"spec": {"tolerations": [{"operator": "Exists"}]}}}});
         assert_eq!(object(&fields), placed);
         assert_eq!(of(&placed), fields);
+        // A patch that takes the last field away takes nothing else.
+        let none = object(&Map::new());
+        let pods = json!({"tolerations": null});
+        let change = crate::plan::difference(&placed, &none).unwrap();
+        assert_eq!(change, json!({"spec": {"replicas": null, "template": {"spec": pods}}}));
     }
 }

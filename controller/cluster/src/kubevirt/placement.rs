@@ -112,6 +112,7 @@ fn change(component: &Component, spec: &Value, part: Option<&str>) -> Result<Opt
     }
     let noted = |fields: &Map<String, Value>, names: &str| {
         let mut object = object(fields);
+        object["metadata"]["annotations"] = json!({});
         if !names.is_empty() {
             object["metadata"]["annotations"][PLACED] = json!(names);
         }
