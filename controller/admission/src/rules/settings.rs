@@ -3,7 +3,7 @@
 use api::fault::{Fault, Reason};
 use api::kubevirt::{Configuration, Tls, TlsVersion};
 use api::machine::hardware::{MOST, is_folder, not_in_smbios};
-use kubernetes::config::tls::{FIXED, suite};
+use kubernetes::config::tls::suite;
 
 const AT: &str = "spec.configuration";
 
@@ -96,19 +96,10 @@ fn is_cipher(name: &str) -> bool {
     (3..=64).contains(&name.len()) && name.chars().all(plain)
 }
 
-/// The ciphers of an object that no server of ours speaks, each with a sentence.
+/// What is accepted and may surprise.
 pub(super) fn notes(said: &Configuration) -> Vec<String> {
     let ciphers = said.tls_configuration.as_ref().map_or(&[][..], |tls| &tls.ciphers);
-    let strange = ciphers.iter().enumerate().filter(|(_, name)| suite(name).is_none());
-    let note = |(i, name): (usize, &String)| {
-        let why = match FIXED.contains(&name.as_str()) {
-            true => "it is a suite of TLS 1.3, which are always spoken",
-            false => "the servers do not speak it",
-        };
-        format!("{AT}.tlsConfiguration.ciphers[{i}]: no effect, {why}")
-    };
-    // A list is not said again at length.
-    let mut notes: Vec<String> = strange.map(note).take(8).collect();
+    let mut notes = Vec::new();
     let has_ecdsa = |name: &String| suite(name).is_some_and(|name| name.contains("_ECDSA_"));
     if !ciphers.is_empty() && !ciphers.iter().any(has_ecdsa) {
         let why = "the certificates of the servers have ECDSA keys, and no cipher for them is here: only TLS 1.3 is spoken";

@@ -9,6 +9,7 @@
 //! A KubeVirt object of upstream must be accepted here, so no field is refused because of what it is; it is named where it
 //! has no effect. A test walks the schema and fails on a field that is not in the list.
 
+use super::CIPHERS;
 use serde_json::Value;
 use std::fmt;
 
@@ -130,7 +131,8 @@ pub const FIELDS: &[(&str, Served)] = &[
     ("configuration.webhookConfiguration", Yes),
     ("configuration.controllerConfiguration", Yes),
     ("configuration.handlerConfiguration", Yes),
-    ("configuration.tlsConfiguration", Yes),
+    ("configuration.tlsConfiguration.minTLSVersion", Yes),
+    ("configuration.tlsConfiguration.ciphers", Values(&CIPHERS)),
     ("configuration.seccompConfiguration", Yes),
     ("configuration.vmStateStorageClass", Yes),
     ("configuration.virtualMachineOptions.disableFreePageReporting", Yes),

@@ -22,7 +22,7 @@ impl Default for NodeSettings {
 }
 
 impl NodeSettings {
-    /// What a KubeVirt object says. The kubelet is told of no more devices than [`VMIS`]: each is an entry of a list.
+    /// What a KubeVirt object says. The kubelet is told of no more than 1000 devices: each is an entry of a list.
     pub fn of(object: &Value) -> NodeSettings {
         let said = &object["spec"]["configuration"];
         let vmis = said["virtualMachineInstancesPerNode"].as_u64().filter(|&vmis| vmis > 0);

@@ -3,21 +3,8 @@
 //! The suites of TLS 1.3 are fixed, here as in KubeVirt: only those of TLS 1.2 can be chosen. TLS 1.0 and 1.1 are never
 //! spoken, and no suite without forward secrecy.
 
+use api::kubevirt::CIPHERS;
 use serde_json::Value;
-
-/// The suites of TLS 1.2 that our servers can speak: the name of the registry (IANA), and that of OpenSSL.
-pub const SUITES: [(&str, &str); 6] = [
-    ("TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384", "ECDHE-ECDSA-AES256-GCM-SHA384"),
-    ("TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "ECDHE-ECDSA-AES128-GCM-SHA256"),
-    ("TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256", "ECDHE-ECDSA-CHACHA20-POLY1305"),
-    ("TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", "ECDHE-RSA-AES256-GCM-SHA384"),
-    ("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "ECDHE-RSA-AES128-GCM-SHA256"),
-    ("TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256", "ECDHE-RSA-CHACHA20-POLY1305"),
-];
-
-/// The suites of TLS 1.3.
-pub const FIXED: [&str; 3] =
-    ["TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"];
 
 /// How TLS is to be spoken.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,9 +28,15 @@ impl Wanted {
     }
 }
 
+/// The suites of TLS 1.2 that can be spoken, by their names in the registry.
+pub fn suites() -> impl Iterator<Item = &'static str> {
+    CIPHERS.into_iter().step_by(2)
+}
+
 /// The suite of this name, by its name in the registry.
 pub fn suite(name: &str) -> Option<&'static str> {
-    SUITES.into_iter().find(|(registry, openssl)| [*registry, *openssl].contains(&name)).map(|(name, _)| name)
+    let found = CIPHERS.into_iter().position(|known| known == name)?;
+    suites().nth(found / 2)
 }
 
 #[cfg(test)]
@@ -60,7 +53,7 @@ mod tests {
         assert_eq!(Wanted::of(&Value::Null), Wanted::default());
         assert_eq!(of(&json!({"ciphers": [], "minTLSVersion": "VersionTLS12"})), Wanted::default());
         assert!(of(&json!({"minTLSVersion": "VersionTLS13"})).only_13);
-        let [(registry, openssl), ..] = SUITES;
+        let [registry, openssl, ..] = CIPHERS;
         assert_eq!(
             of(&json!({"ciphers": [openssl, "TLS_RSA_WITH_RC4_128_SHA"]})).suites,
             Some(vec![registry])
