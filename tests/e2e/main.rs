@@ -32,6 +32,7 @@ mod nodes;
 mod pods;
 mod pools;
 mod probes;
+mod programs;
 mod reasons;
 mod registries;
 mod removal;
