@@ -192,7 +192,10 @@ impl Scene {
     fn at(place: tempfile::TempDir, object: Value, pods: fn(&Path) -> Pods) -> Scene {
         let pods = pods(place.path());
         let server = Server::new(object);
-        let settings = json!({"metadata": {"namespace": "kubevirt", "name": "kubevirt"}});
+        let settings = json!({
+            "metadata": {"namespace": "kubevirt", "name": "kubevirt"},
+            "spec": {"configuration": {"smbios": {"manufacturer": "Acme"}}},
+        });
         let permitted = Permitted::By(Arc::new(api::machine::Settings::of_cluster(&settings)));
         let wanted = Wanted { object: Arc::new(server.object.borrow().clone()), pod: Some(pod()), permitted };
         let wanted = watch::channel(wanted).0;
@@ -236,6 +239,7 @@ async fn a_vmi_is_begun_watched_and_ended() {
     let told = scene.launcher.told();
     assert_eq!((told.len(), &told[0]["generation"]), (1, &json!(1)));
     assert_eq!(told[0]["vmi"]["spec"]["later"], json!({"kept": true}), "what is not known is handed on");
+    assert_eq!(told[0]["resolved"]["hardware"]["smbios"]["manufacturer"], "Acme", "as the cluster says");
     assert_eq!(*scene.server.writes.lock().unwrap(), 1);
 
     scene.delete();

@@ -340,3 +340,20 @@ pub(crate) fn seconds(text: &str) -> Option<i64> {
     let time: jiff::Timestamp = text.parse().ok()?;
     Some(time.as_second())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_status_has_the_machine_type_of_qemu() {
+        for (written, resolved) in [("pc-q35-rhel9.4.0", "pc-q35-7.2"), ("pc-q35-6.2", "pc-q35-6.2")] {
+            let vmi = json!({"metadata": {"name": "a"}, "spec": {"domain": {"machine": {"type": written}}}});
+            let vmi: VirtualMachineInstance = api::wire::read(vmi).unwrap();
+            let mut status = Status::default();
+            hardware(&mut status, &vmi);
+            assert_eq!(status.machine.unwrap().r#type, resolved);
+        }
+    }
+}
