@@ -3,6 +3,8 @@
 // A `json!` reads better where it is handed over than behind a `&`.
 #![allow(clippy::needless_pass_by_value)]
 
+mod placement;
+
 use super::{Automatic, Surroundings, pod};
 use crate::sim;
 use api::machine::Machine;
@@ -226,32 +228,6 @@ fn an_emulated_guest_asks_no_node_for_enlightenments() {
     let pod = render(json!({"spec": {"domain": {"features": features}}}), settings, true);
     let selector = pod["spec"]["nodeSelector"].to_string();
     assert!(!selector.contains("hyperv") && !selector.contains("Intel"), "{selector}");
-}
-
-#[test]
-fn a_guest_with_the_model_of_its_node_avoids_obsolete_ones() {
-    let settings =
-        json!({"configuration": {"obsoleteCPUModels": {"Penryn": true, "Haswell": false, "a b": true}}});
-    let terms = |cpu: Value, affinity: Value, settings: &Value| {
-        let change = json!({"spec": {"domain": {"cpu": cpu}, "affinity": affinity}});
-        let pod = render(change, settings.clone(), true);
-        pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
-            .clone()
-    };
-    let avoids = json!({"key": "host-model-cpu.node.kubevirt.io/Penryn", "operator": "DoesNotExist"});
-    let own = json!({"key": "disk", "operator": "Exists"});
-    let host = || json!({"model": "host-model"});
-    assert_eq!(terms(host(), Value::Null, &settings), json!([{"matchExpressions": [avoids]}]));
-    let two = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
-        "nodeSelectorTerms": [{"matchExpressions": [own]}, {"matchFields": []}],
-    }}});
-    let expected =
-        json!([{"matchExpressions": [own, avoids]}, {"matchFields": [], "matchExpressions": [avoids]}]);
-    assert_eq!(terms(host(), two, &settings), expected, "each of them alone would do");
-    assert_eq!(terms(json!({"model": "Nehalem"}), Value::Null, &settings), Value::Null);
-    let mut emulated = settings.clone();
-    emulated["configuration"]["developerConfiguration"] = json!({"useEmulation": true});
-    assert_eq!(terms(host(), Value::Null, &emulated), Value::Null);
 }
 
 #[test]
