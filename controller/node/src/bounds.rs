@@ -214,8 +214,9 @@ mod tests {
 
     #[test]
     fn a_launchers_words_are_words() {
+        let links: BTreeMap<String, bool> = (0..5000).map(|number| (number.to_string(), true)).collect();
         let said: State = serde_json::from_value(json!({
-            "number": 1, "generation": 1, "life": "Paused", "since": "x", "agent": false,
+            "links": links, "number": 1, "generation": 1, "life": "Paused", "since": "x", "agent": false,
             "reason": "a <b>", "message": "y".repeat(5000),
             "targets": {"root": "vda", "data": "../../etc", "other": "z".repeat(64)},
             "credentials": {"synchronized": false, "reason": "<b>", "message": "z".repeat(5000)},
@@ -226,5 +227,6 @@ mod tests {
         assert_eq!((credentials.reason.as_str(), credentials.message.chars().count()), ("", SENTENCE));
         assert_eq!((told.reason, told.message.unwrap().chars().count()), (None, SENTENCE));
         assert_eq!(told.targets, [("root".to_owned(), "vda".to_owned())].into());
+        assert_eq!(told.links.len(), LINKS);
     }
 }

@@ -90,6 +90,13 @@ impl Fake {
         match path.as_str() {
             "/v1/vm" => self.is(api::launcher::Life::Running),
             _ if asked["request"] == "shutdown" => self.is(api::launcher::Life::Stopping),
+            _ if asked["request"] == "link" && asked["interface"] != "stuck" => {
+                self.state.send_modify(|state| {
+                    let name = asked["interface"].as_str().unwrap().to_owned();
+                    state.links.insert(name, asked["up"] == true);
+                    state.number += 1;
+                });
+            }
             _ => {}
         }
         let answer = Bytes::from(json!({"answer": "queued"}).to_string());
@@ -283,6 +290,47 @@ async fn a_new_keeper_takes_a_running_vmi_over_and_begins_nothing() {
         .until("no pause", |object| !object["status"]["conditions"].to_string().contains("Paused"))
         .await;
     assert_eq!(scene.launcher.told(), Vec::<Value>::new());
+}
+
+#[tokio::test]
+async fn links_are_made_as_the_spec_says_and_one_that_does_not_move_is_asked_for_once() {
+    let mut object = vmi();
+    let interface = |name: &str, state: &str| json!({"name": name, "bridge": {}, "state": state});
+    let network = |name: &str| json!({"name": name, "multus": {"networkName": "lan"}});
+    object["spec"]["domain"]["devices"]["interfaces"] =
+        json!([interface("lan", "up"), interface("stuck", "up")]);
+    object["spec"]["networks"] = json!([network("lan"), network("stuck")]);
+    object["status"]["phase"] = json!("Running");
+    let scene = Scene::of(object);
+    scene.launcher.state.send_modify(|state| {
+        state.links = [("lan".to_owned(), true), ("stuck".to_owned(), true)].into();
+    });
+    scene.launcher.is(api::launcher::Life::Running);
+    let _listening = scene.launcher.listen(scene.place.path());
+    let link = |object: &Value, at: usize| object["status"]["interfaces"][at]["linkState"].clone();
+    scene.server.until("links", |object| link(object, 0) == "up" && link(object, 1) == "up").await;
+    assert_eq!(scene.launcher.told(), Vec::<Value>::new(), "nothing is to be done");
+
+    let change = |version: &str, states: [&str; 2]| {
+        scene.server.object.send_modify(|object| {
+            for (at, state) in states.into_iter().enumerate() {
+                object["spec"]["domain"]["devices"]["interfaces"][at]["state"] = json!(state);
+            }
+            object["metadata"]["resourceVersion"] = json!(version);
+        });
+        scene.tell_all();
+    };
+    change("1000", ["down", "up"]);
+    scene.server.until("a link that is down", |object| link(object, 0) == "down").await;
+    let down = json!({"request": "link", "interface": "lan", "up": false});
+    assert_eq!(scene.launcher.told(), std::slice::from_ref(&down));
+    change("2000", ["up", "down"]);
+    let object = scene.server.until("a link that is up", |object| link(object, 0) == "up").await;
+    assert_eq!(link(&object, 1), "up", "it is told as it is, not as it should be");
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let up = json!({"request": "link", "interface": "lan", "up": true});
+    let stuck = json!({"request": "link", "interface": "stuck", "up": false});
+    assert_eq!(scene.launcher.told(), [down, up, stuck]);
 }
 
 #[tokio::test]
