@@ -176,9 +176,12 @@ fn the_client_of_dhcpv6() {
     if std::env::var_os(CLIENT6).is_none() {
         return;
     }
-    let index = fs::read_to_string("/sys/class/net/eth0/ifindex").ok();
-    // `/sys` may be of another network; the link is the second of a new one.
-    let index = index.and_then(|text| text.trim().parse::<u32>().ok()).unwrap_or(2);
+    // Of this network, unlike `/sys`: an address, the number of its link, …, the name of its link.
+    let index = || -> Option<u32> {
+        let all = fs::read_to_string("/proc/self/net/if_inet6").ok()?;
+        let line = all.lines().find(|line| line.ends_with(" eth0"))?;
+        u32::from_str_radix(line.split_whitespace().nth(1)?, 16).ok()
+    };
     let socket = UdpSocket::bind("[::]:546").unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
     let began = Instant::now();
@@ -187,10 +190,10 @@ fn the_client_of_dhcpv6() {
     question.extend([0; 12]);
     let mut bytes = [0; 2048];
     while began.elapsed() < Duration::from_secs(60) {
-        let to = std::net::SocketAddrV6::new("ff02::1:2".parse().unwrap(), 547, 0, index);
         // The link's own address may not be ready yet.
-        let sent = socket.send_to(&question, to);
-        if let (Ok(_), Ok((length, _))) = (sent, socket.recv_from(&mut bytes)) {
+        let to = |index| std::net::SocketAddrV6::new("ff02::1:2".parse().unwrap(), 547, 0, index);
+        let sent = index().is_some_and(|index| socket.send_to(&question, to(index)).is_ok());
+        if let (true, Ok((length, _))) = (sent, socket.recv_from(&mut bytes)) {
             assert_eq!(bytes[..4], [7, 7, 7, 7]);
             let found = bytes[..length].windows(16).any(|window| window == ADDRESS6.octets());
             assert!(found, "{:02x?}", &bytes[..length]);
