@@ -30,7 +30,7 @@ object! {
         /// Ports forwarded to the guest with the masquerade binding, at most 256 together with `portRanges`. Unset: all
         /// ports.
         pub ports: Vec<Port> = "ports",
-        /// Port ranges forwarded to the guest, at most 256 together with `ports`.
+        /// Port ranges forwarded to the guest with the masquerade binding, at most 256 together with `ports`.
         pub port_ranges: Vec<PortRange> = "portRanges",
         /// MAC address of the interface in the guest, for example `02:11:22:33:44:55`. Unset: that of the pod
         /// interface with `bridge`, generated with `masquerade`.

@@ -108,6 +108,24 @@ fn an_interface_that_is_absent_is_not_there_and_its_network_neither() {
 }
 
 #[test]
+fn ranges_of_ports_are_for_a_masquerade_alone_and_one_that_runs_goes_on() {
+    let mut object = base();
+    let range = json!({"protocol": "TCP", "start": 1, "end": 2});
+    set(&mut object, "spec.domain.devices.interfaces[0].portRanges", json!([range]));
+    check(&object, &Settings::of_laptop()).unwrap();
+    set(
+        &mut object,
+        "spec.domain.devices.interfaces[0]",
+        json!({"name": "net", "bridge": {}, "portRanges": [range]}),
+    );
+    let faults = check(&object, &Settings::of_laptop()).unwrap_err();
+    let [fault] = faults.as_slice() else { panic!("{faults:?}") };
+    assert_eq!(fault.field, "spec.domain.devices.interfaces[0].name");
+    assert_eq!(fault.message, "portRanges are only supported on masquerade interfaces");
+    check(&object, &Settings::of_judged()).unwrap();
+}
+
+#[test]
 fn an_interface_names_so_many_ports_and_no_more() {
     let at = "spec.domain.devices.interfaces[0]";
     let port = |number: usize| json!({"port": number});

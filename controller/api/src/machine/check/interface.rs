@@ -137,6 +137,11 @@ fn interface_of(
             "Bridge on pod network configuration is not enabled under kubevirt-config",
         );
     }
+    // Ports have a name for Services elsewhere, too; a range has none, and would do nothing.
+    let is_new = check.settings.site != Site::Judged;
+    if is_new && binding != Binding::Masquerade && !port_ranges.is_empty() {
+        check.invalid(at.child("name"), "portRanges are only supported on masquerade interfaces");
+    }
     let named = ports.len().saturating_add(port_ranges.len());
     if named > MOST_PORTS {
         let field = if ports.len() > MOST_PORTS { "ports" } else { "portRanges" };
