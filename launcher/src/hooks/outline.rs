@@ -56,6 +56,14 @@ fn end_of_tag(tag: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn no_text_breaks_it(xml in r#"([<>!?/"'a ]|<name>|</|<!--|-->|ü|\PC){0,60}"#) {
+            let _ = of(&xml);
+        }
+    }
 
     #[test]
     fn a_domain_is_known_by_the_children_of_its_root() {

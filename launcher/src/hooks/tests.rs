@@ -9,8 +9,9 @@ use serde_json::json;
 use std::convert::Infallible;
 use std::fs;
 use std::future::{Ready, ready};
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 use tonic::server::{Grpc, UnaryService};
 use tonic::{Request, Response, Status};
@@ -238,8 +239,10 @@ fn a_sidecar_changes_the_texts_of_cloud_init_and_hears_the_end() {
 fn scripted(lines: &str) -> Result<String, String> {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("hook");
-    fs::write(&path, format!("#!/bin/sh\n{lines}\n")).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    // By another process: one that a test beside forks meanwhile would hold the file open, and nobody could run it.
+    let write = "printf '#!/bin/sh\\n%s\\n' \"$2\" >\"$1\" && chmod 755 \"$1\"";
+    let written = Command::new("sh").args(["-c", write, "sh"]).arg(&path).arg(lines).status().unwrap();
+    assert!(written.success());
     let hooks = Hooks::collect(&[Hook::Script { path: path.clone() }], &vmi()).unwrap();
     hooks.domain(XML.to_owned()).map_err(|e| e.chain().replace(&path.display().to_string(), "HOOK"))
 }

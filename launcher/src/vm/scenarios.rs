@@ -361,3 +361,19 @@ fn a_vm_whose_launcher_was_killed_before_the_resume_is_resumed() {
         assert!(next.said().contains("resume default_vm"), "{}", next.said());
     });
 }
+
+#[test]
+fn a_vm_whose_hook_writes_no_domain_is_not_defined() {
+    play(async {
+        let scene = Scene::new();
+        let hooks = vec![api::launcher::Hook::Script { path: "/bin/true".into() }];
+        let mut sync = sync(vmi(|_| {}), 1);
+        sync.resolved.hooks = hooks;
+        assert_eq!(scene.handle.sync(sync).await.unwrap(), Answer::Queued);
+        let state = scene.until(|state| state.life.is_final()).await;
+        assert_eq!(state.reason.as_deref(), Some(api::launcher::START_FAILED));
+        let said = state.message.unwrap_or_default();
+        assert!(said.contains("the hook /bin/true wrote no domain"), "{said}");
+        assert!(!scene.said().contains("define"), "{}", scene.said());
+    });
+}

@@ -19,7 +19,7 @@ images_make() {
     printf 'root:x:0:\nqemu:x:107:\n' >"$work/busybox/etc/group"
 
     # KubeVirt's own, which runs scripts of a ConfigMap, with a shell for them.
-    cp -r "$work/busybox" "$work/sidecar-shim"
+    cp -a "$work/busybox" "$work/sidecar-shim"
     cp "$bin/sidecar-shim" "$work/sidecar-shim/"
 
     images_archive "$work/pause" '{"Entrypoint":["/pause"]}' "$work/pause.tar"

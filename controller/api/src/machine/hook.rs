@@ -1,10 +1,15 @@
 //! Hook sidecars: containers beside the launcher that change the domain, or the texts of cloud-init, before the guest
 //! starts.
 
+use crate::meta::ObjectMeta;
+use serde_json::Value;
+
 /// The annotation of a VMI that lists them.
 pub const ANNOTATION: &str = "hooks.kubevirt.io/hookSidecars";
 /// Where a sidecar makes its socket. The launcher has a folder for each sidecar there, called like the container.
 pub const SOCKETS: &str = "/var/run/kubevirt-hooks";
+/// A pod has no more of them.
+pub const MOST: usize = 16;
 /// What the containers are called, before their number.
 const CONTAINER: &str = "hook-sidecar-";
 
@@ -45,6 +50,15 @@ pub struct HookClaim {
     pub path: String,
     /// Where the launcher and QEMU see it, too.
     pub shared: Option<String>,
+}
+
+/// The PVCs of an annotation's sidecars, judged or not.
+pub fn claims(metadata: &ObjectMeta) -> Vec<String> {
+    let listed =
+        metadata.annotations.get(ANNOTATION).and_then(|listed| serde_json::from_str::<Value>(listed).ok());
+    let entries = listed.as_ref().and_then(Value::as_array).into_iter().flatten().take(MOST);
+    let names = entries.filter_map(|entry| entry["pvc"]["name"].as_str());
+    names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
 /// The name of a sidecar's container.

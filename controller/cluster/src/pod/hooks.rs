@@ -13,9 +13,12 @@
 
 use super::volumes::Volumes;
 use super::{Surroundings, narrow, put};
+use api::machine::Machine;
 use api::machine::hook::{self, HookSidecar, SOCKETS};
 use kubernetes::config::Config;
+use kubernetes::objects::PersistentVolumeClaim;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 
 /// What the settings call these containers.
 const KIND: &str = "sidecar";
@@ -70,6 +73,23 @@ fn sidecar(
     Value::Object(container)
 }
 
+/// Why a sidecar cannot have its PVC.
+pub(super) fn without_files(
+    machine: &Machine,
+    claims: &BTreeMap<String, PersistentVolumeClaim>,
+) -> Option<String> {
+    machine.hooks.iter().enumerate().find_map(|(n, hook)| {
+        let name = &hook.claim.as_ref()?.name;
+        claims.get(name).filter(|claim| claim.is_block())?;
+        Some(format!(
+            "metadata.annotations.{}[{n}].pvc: PVC {}/{name} is a block device (volumeMode: Block), which has no files for a \
+             hook sidecar; name a PVC with volumeMode Filesystem",
+            hook::ANNOTATION,
+            machine.namespace
+        ))
+    })
+}
+
 /// What it asks for, unless the settings say other amounts. In a Guaranteed pod it has all that it may use, and that is little.
 fn resources(config: &Config, guaranteed: bool) -> Value {
     let mut resources = json!({
@@ -85,12 +105,14 @@ fn resources(config: &Config, guaranteed: bool) -> Value {
 #[cfg(test)]
 mod tests {
     use crate::pod::tests::render;
+    use crate::sim::{Sim, vmi};
+    use kubernetes::objects::Kind;
     use serde_json::{Value, json};
 
-    fn pod(hooks: Value, change: Value, settings: Value) -> Value {
+    fn pod(hooks: &Value, change: &Value, settings: Value) -> Value {
         let mut vmi =
             json!({"metadata": {"annotations": {"hooks.kubevirt.io/hookSidecars": hooks.to_string()}}});
-        kubernetes::plan::merge(&mut vmi, &change);
+        kubernetes::plan::merge(&mut vmi, change);
         render(vmi, settings, true)
     }
 
@@ -107,7 +129,7 @@ mod tests {
              "configMap": {"name": "script", "key": "hook.sh", "hookPath": "/usr/bin/onDefineDomain"},
              "pvc": {"name": "tools", "volumePath": "/debug", "sharedComputePath": "/var/run/debug"}},
         ]);
-        let pod = pod(hooks, json!({}), json!({}));
+        let pod = pod(&hooks, &json!({}), json!({}));
         let (first, second) = (container(&pod, "hook-sidecar-0"), container(&pod, "hook-sidecar-1"));
         assert_eq!(
             first["volumeMounts"],
@@ -140,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_sidecar_has_fewer_rights_than_the_launcher_and_sees_nothing_of_it() {
-        let pod = pod(json!([{"image": "example/smbios"}]), json!({}), json!({}));
+        let pod = pod(&json!([{"image": "example/smbios"}]), &json!({}), json!({}));
         let context = &container(&pod, "hook-sidecar-0")["securityContext"];
         assert_eq!(
             *context,
@@ -151,20 +173,53 @@ mod tests {
         );
         assert_eq!(pod["spec"]["automountServiceAccountToken"], false);
         let none = render(json!({}), json!({}), true);
-        assert!(!none.to_string().contains("hook"), "a pod without sidecars has nothing of them: {none}");
+        assert!(
+            !none.to_string().contains("hook-sidecar"),
+            "a pod without sidecars has nothing of them: {none}"
+        );
+    }
+
+    #[test]
+    fn a_vmi_waits_for_the_pvc_of_a_sidecar_and_for_the_gate() {
+        let mut sim = Sim::new();
+        let mut object = vmi("web");
+        let hooks = json!([{"image": "example/shim", "pvc": {"name": "tools", "volumePath": "/debug"}}]);
+        object["metadata"]["annotations"] = json!({"hooks.kubevirt.io/hookSidecars": hooks.to_string()});
+        let key = sim.put(Kind::VirtualMachineInstance, object);
+        let claim = |mode: &str| {
+            json!({
+                "metadata": {"namespace": "n", "name": "tools"}, "spec": {"volumeMode": mode}, "status": {"phase": "Bound"},
+            })
+        };
+        let told = |sim: &Sim| sim.condition(&key, "Synchronized").unwrap().2;
+        sim.settle();
+        assert_eq!(told(&sim), "PVC n/tools does not exist, waiting for it to appear");
+        let block = sim.put(Kind::PersistentVolumeClaim, claim("Block"));
+        sim.settle();
+        assert!(told(&sim).contains("sidecar feature gate is not enabled"), "{}", told(&sim));
+        let open = json!({"configuration": {"developerConfiguration": {"featureGates": ["Sidecar"]}}});
+        let settings = json!({"metadata": {"namespace": "kubevirt", "name": "kubevirt"}, "spec": open});
+        sim.world.put(Kind::KubeVirt, settings, sim.now);
+        sim.settle();
+        assert!(told(&sim).contains("hookSidecars[0].pvc: PVC n/tools is a block device"), "{}", told(&sim));
+        sim.vanish(&block);
+        sim.put(Kind::PersistentVolumeClaim, claim("Filesystem"));
+        sim.settle();
+        let pod = sim.pod_of(&key).expect("it is made now");
+        assert_eq!(container(sim.get(&pod), "hook-sidecar-0")["volumeMounts"][1]["mountPath"], "/debug");
     }
 
     #[test]
     fn a_guaranteed_pod_stays_one_and_the_settings_say_other_amounts() {
-        let hooks = || json!([{"image": "example/smbios"}]);
+        let hooks = json!([{"image": "example/smbios"}]);
         let own = json!({"spec": {"domain": {"cpu": {"cores": 1, "dedicatedCpuPlacement": true}}}});
-        let sidecar = container(&pod(hooks(), own, json!({})), "hook-sidecar-0")["resources"].clone();
+        let sidecar = container(&pod(&hooks, &own, json!({})), "hook-sidecar-0")["resources"].clone();
         for name in ["cpu", "memory"] {
             assert_eq!(sidecar["requests"][name], sidecar["limits"][name], "{sidecar}");
         }
         let of = json!({"type": "sidecar", "resources": {"limits": {"memory": "1G"}}});
         let settings = json!({"configuration": {"supportContainerResources": [of]}});
-        let large = pod(hooks(), json!({}), settings);
+        let large = pod(&hooks, &json!({}), settings);
         assert_eq!(container(&large, "hook-sidecar-0")["resources"]["limits"]["memory"], "1G");
     }
 }

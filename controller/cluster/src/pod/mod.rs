@@ -50,7 +50,6 @@ pub(crate) use limits::Automatic;
 pub(crate) use log::NAME as LOG;
 pub(crate) use placement::placement;
 pub(crate) use resources::overhead;
-pub(crate) use virtiofs::without_files;
 
 use api::machine::{Machine, Volume};
 use api::vmi::VirtualMachineInstance;
@@ -125,6 +124,14 @@ pub(crate) fn pod(vmi: &VirtualMachineInstance, machine: &Machine, around: &Surr
         },
         "spec": spec,
     })
+}
+
+/// Why a container of the pod can never have the files of a PVC: that is a device, and a pod that mounts one waits for ever.
+pub(crate) fn without_files(
+    machine: &Machine,
+    claims: &BTreeMap<String, PersistentVolumeClaim>,
+) -> Option<String> {
+    virtiofs::without_files(machine, claims).or_else(|| hooks::without_files(machine, claims))
 }
 
 /// Where the launcher listens in its pod.

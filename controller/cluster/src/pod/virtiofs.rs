@@ -82,8 +82,8 @@ pub(super) fn serve(
     all.virtiofs.push(Value::Object(container));
 }
 
-/// Why no container can serve a file system: its PVC is a device, and a pod that mounts one waits for ever.
-pub(crate) fn without_files(
+/// Why no container can serve a file system.
+pub(super) fn without_files(
     machine: &Machine,
     claims: &BTreeMap<String, PersistentVolumeClaim>,
 ) -> Option<String> {

@@ -2,7 +2,7 @@
 
 use api::datavolume::{ConditionType, Phase};
 use api::vmi::VirtualMachineInstance;
-use kubernetes::objects::{PersistentVolumeClaim, Work, World, claim_of};
+use kubernetes::objects::{PersistentVolumeClaim, Work, World, claims_of};
 use std::collections::BTreeMap;
 
 /// How it is with what a VMI needs.
@@ -25,8 +25,7 @@ pub(super) fn look(world: &World, vmi: &VirtualMachineInstance) -> Needs {
     let namespace = vmi.metadata.namespace.as_deref().unwrap_or_default();
     let mut claims = BTreeMap::new();
     let (mut missing, mut filling) = (None, None);
-    for volume in &vmi.spec.volumes {
-        let Some(name) = claim_of(volume) else { continue };
+    for name in &claims_of(vmi) {
         // A PVC may be a DataVolume's even where the VMI names only the PVC.
         if let Some(data) = world.data_volumes.get(namespace, name) {
             let status = data.status.as_ref();
@@ -40,7 +39,7 @@ pub(super) fn look(world: &World, vmi: &VirtualMachineInstance) -> Needs {
                         said.and_then(|said| said.message.clone())
                     });
                     let message = said.unwrap_or_else(|| format!("DataVolume {name} has failed"));
-                    return Needs::Failed { volume: name.to_owned(), message };
+                    return Needs::Failed { volume: name.clone(), message };
                 }
                 // No pod of ours fills it, and none writes to it: the volume is there for the launcher when it is whole.
                 Phase::PendingPopulation if data.spec.is_filled_otherwise() => {}
@@ -92,7 +91,7 @@ pub(super) fn look(world: &World, vmi: &VirtualMachineInstance) -> Needs {
                 });
             }
             Some(claim) => {
-                claims.insert(name.to_owned(), claim.clone());
+                claims.insert(name.clone(), claim.clone());
             }
             None => {
                 missing.get_or_insert_with(|| {

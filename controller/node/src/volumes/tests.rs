@@ -417,3 +417,31 @@ fn how_much_smaller_a_disk_may_be_and_what_is_left_free_are_settings() {
     let ready = pod.ready(&claim(), &huge).unwrap();
     assert!(ready.notes.iter().any(|(_, note)| note.contains("which is tolerated")), "{:?}", ready.notes);
 }
+
+#[test]
+fn sidecars_are_those_of_the_pod_and_none_is_left_out() {
+    let mut pod = Pod::new();
+    let vmi = |hooks: &Value| -> VirtualMachineInstance {
+        api::wire::read(json!({
+            "metadata": {
+                "name": "a", "namespace": "test",
+                "annotations": {"hooks.kubevirt.io/hookSidecars": hooks.to_string()},
+            },
+            "spec": {"domain": {
+                "memory": {"guest": "128Mi"}, "firmware": {"uuid": UUID}, "devices": {"autoattachPodInterface": false}
+            }}
+        }))
+        .unwrap()
+    };
+    let one = vmi(&json!([{"image": "a"}]));
+    let said = pod.ready_of(&one).unwrap_err().to_string();
+    assert!(said.contains("names 1 hook sidecars, and the launcher pod has 0"), "{said}");
+    pod.layout.hooks = vec!["hook-sidecar-0".into()];
+    let folder = "/var/run/kubevirt-hooks/hook-sidecar-0".into();
+    let hook = Hook::Sidecar { container: "hook-sidecar-0".into(), folder };
+    assert_eq!(pod.ready_of(&one).unwrap().resolved.hooks, [hook]);
+    assert!(
+        pod.ready_of(&vmi(&json!([]))).is_err(),
+        "it was asked to change the domain, and nobody would ask it"
+    );
+}

@@ -87,8 +87,8 @@ async fn serve(args: &args::Run, root: Root, cache: Option<&Path>) -> Result<()>
             ended = &mut driver => {
                 // Sidecars end by it, and so does the pod.
                 let told = tokio::task::spawn_blocking(move || farewell(&kept_in));
-                drop(told.await);
-                tokio::join!(service.finish(), async { tokio::time::timeout(LAST_WORDS, serving).await.ok() });
+                let last_words = tokio::time::timeout(LAST_WORDS, serving);
+                tokio::join!(service.finish(), async { last_words.await.ok() }, async { told.await.ok() });
                 return ended.map_err(|e| Error::new(ErrorKind::Failed, "the launcher has a fault").because(e));
             }
             _ = term.recv() => handle.end().await,

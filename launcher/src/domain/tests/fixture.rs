@@ -118,7 +118,7 @@ impl Fixture {
             reboot: Reboot::Reboot,
             grace_period: 30,
             hooks: Vec::new(),
-        credentials: Vec::new(),
+            credentials: Vec::new(),
         };
         let host = Host {
             accelerator: Accelerator::Emulation,

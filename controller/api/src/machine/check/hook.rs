@@ -2,12 +2,10 @@
 
 use super::{Check, Site, text};
 use crate::fault::{Fault, Reason};
-use crate::machine::hook::{HookClaim, HookScript, HookSidecar, SOCKETS};
+use crate::machine::hook::{HookClaim, HookScript, HookSidecar, MOST, SOCKETS};
 use crate::wire::Path;
 use serde::Deserialize;
 
-/// No pod has more.
-const MOST: usize = 16;
 /// Folders of the launcher's container that are not a tenant's to cover: the programs, what Kubernetes and virt-handler put there,
 /// and what the launcher keeps.
 const OURS: [&str; 18] = [

@@ -61,5 +61,7 @@ pub use secret::{
 };
 pub use storage_class::StorageClass;
 pub use validating_webhooks::NAME as VALIDATOR;
-pub use virtual_machine_instance::{FINALIZER, OF_VM, OUTDATED, TOLD_BY_HANDLER, claim_of, is_waiting};
+pub use virtual_machine_instance::{
+    FINALIZER, OF_VM, OUTDATED, TOLD_BY_HANDLER, claim_of, claims_of, is_waiting,
+};
 pub use workload::Component;

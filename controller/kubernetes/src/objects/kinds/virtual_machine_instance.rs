@@ -4,6 +4,7 @@ use super::kubevirt::removed_with;
 use crate::objects::about::kept;
 use crate::objects::store::{Kept, read};
 use crate::objects::{About, Key, Kind, LauncherPods, Mark, Selector, Use, World, key, owner};
+use api::machine::hook;
 use api::meta::ObjectMeta;
 use api::vmi::{VirtualMachineInstance, Volume};
 use serde_json::Value;
@@ -60,6 +61,12 @@ pub fn claim_of(volume: &Volume) -> Option<&str> {
     Some(&claim.claim_name)
 }
 
+/// The PersistentVolumeClaims that a VMI is on: those of its volumes, and those of its hook sidecars.
+pub fn claims_of(vmi: &VirtualMachineInstance) -> Vec<String> {
+    let of_volumes = vmi.spec.volumes.iter().filter_map(claim_of).map(str::to_owned);
+    of_volumes.chain(hook::claims(&vmi.metadata)).collect()
+}
+
 /// The VMI has not been handed over to a node yet.
 pub fn is_waiting(vmi: &VirtualMachineInstance) -> bool {
     let phase = vmi.status.as_ref().and_then(|status| status.phase.clone()).unwrap_or_default();
@@ -78,7 +85,7 @@ impl Kept for VirtualMachineInstance {
     fn marks(&self) -> Vec<Mark> {
         let meta = &self.metadata;
         let mut marks: Vec<Mark> = owner::mark(meta).into_iter().collect();
-        marks.extend(uses(meta, self.spec.volumes.iter().filter_map(claim_of)));
+        marks.extend(uses(meta, claims_of(self).iter().map(String::as_str)));
         let node = self.status.as_ref().and_then(|status| status.node_name.clone());
         marks.extend(node.filter(|node| !node.is_empty()).map(Mark::Node));
         let pods = LauncherPods::of(self);
