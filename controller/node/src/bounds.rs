@@ -13,7 +13,7 @@
 //! | interfaces with a link | [`LINKS`] |
 //! | a sentence, a word, a disk's name in the guest | [`SENTENCE`], [`WORD`], [`TARGET`] characters |
 
-use crate::vmi::agent;
+use crate::agent;
 use api::launcher::{GuestCommand, GuestInfo, GuestInterface, State};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

@@ -24,6 +24,7 @@
 // Tests wait for nobody but themselves.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
+mod agent;
 pub mod args;
 mod asked;
 pub mod blocking;

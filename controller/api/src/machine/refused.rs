@@ -25,15 +25,6 @@ pub const REFUSED: &[(&str, &str)] = &[
     ("domain.devices.interfaces[].slirp", "KubeVirt has given it up; use masquerade"),
     ("domain.devices.interfaces[].macvtap", "KubeVirt has given it up; use bridge with a Multus network"),
     ("domain.devices.interfaces[].passt", "KubeVirt has given it up; use masquerade"),
-    ("domain.devices.interfaces[].passtBinding", "the launcher's image has no passt; use masquerade"),
-    (
-        "domain.devices.interfaces[].sriov",
-        "virtual functions of network cards are not passed on yet; use bridge with a Multus network",
-    ),
-    (
-        "domain.devices.interfaces[].binding",
-        "there are no network binding plugins yet; use masquerade or bridge",
-    ),
     (
         "domain.devices.autoattachVSOCK",
         "nodes do not offer vsock to pods yet; use the network or the guest agent",

@@ -81,8 +81,11 @@ fn what_another_cdi_asks_about_is_left_to_it() {
             .iter()
             .map(|hook| hook["rules"][0]["apiGroups"][0].as_str().unwrap())
             .collect();
-        let expected: &[&str] =
-            if mutates { &["kubevirt.io"] } else { &["", "instancetype.kubevirt.io", "kubevirt.io"] };
+        let expected: &[&str] = if mutates {
+            &["kubevirt.io"]
+        } else {
+            &["", "instancetype.kubevirt.io", "kubevirt.io", "pool.kubevirt.io"]
+        };
         assert_eq!(groups, expected.iter().copied().collect());
     }
 }

@@ -9,9 +9,9 @@
 //! | `guestOSInfo` | the guest agent |
 //! | `machine`, `memory` | the spec, once it runs |
 
-use super::agent;
 use super::decide::{Event, Launcher, Seen};
 use super::interfaces::interfaces;
+use crate::agent;
 use crate::bounds;
 use crate::now::Now;
 use api::launcher::{AGENT_OFFLINE, GuestInfo, Life, State};

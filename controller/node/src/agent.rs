@@ -41,7 +41,7 @@ pub(crate) const JUDGED: [&str; 16] = {
 
 /// What the guest agent cannot do that the VMI asks for: upstream's sentence, and the commands that are missing or not enabled. One
 /// that tells no commands is not judged.
-pub(super) fn unsupported(
+pub(crate) fn unsupported(
     vmi: &VirtualMachineInstance,
     commands: &[GuestCommand],
 ) -> Option<(&'static str, String)> {
