@@ -30,13 +30,8 @@ const KIND: &str = "virtiofs";
 const SOCKETS: &str = "/var/run/kubevirt/virtiofs-containers";
 /// Where a container has its volume.
 const SHARED: &str = "/virtiofs";
-/// The program: it is of a newer Debian than the rest of the image, and comes with the loader and the libraries of that.
-const PROGRAM: [&str; 4] = [
-    "/usr/lib/virtiofsd/ld-linux-x86-64.so.2",
-    "--library-path",
-    "/usr/lib/virtiofsd",
-    "/usr/lib/virtiofsd/virtiofsd",
-];
+/// The program.
+const PROGRAM: &str = "/usr/libexec/virtiofsd";
 
 /// Serves the folder of a file system: where its volume is mounted, or a folder that others put into the container. That one may
 /// have any path, also the one at which volumes are mounted.
@@ -61,7 +56,7 @@ pub(super) fn serve(
     let own =
         ["--socket-path", socket.as_str(), "--shared-dir", folder, "--sandbox", "none", "--cache", "auto"];
     let only_read = filesystem.is_readonly().then_some("--readonly");
-    let command = [beside::HELPER, VIRTIOFS, socket.as_str(), "--"].into_iter().chain(PROGRAM).chain(own);
+    let command = [beside::HELPER, VIRTIOFS, socket.as_str(), "--", PROGRAM].into_iter().chain(own);
     let mut container = Map::new();
     put(&mut container, "name", json!(names::dns_label(&format!("virtiofs-{name}"))));
     put(&mut container, "image", json!(around.facts.launcher_image));
