@@ -4,16 +4,20 @@
 
 use super::live::Live;
 use super::rules::{AdmissionResponse, Operation, Request};
-use api_server::metrics::{ANSWERS, Histograms, Is, Page};
+use api_server::metrics::{ANSWERS, Histograms, Page};
 use kubernetes::webhooks::Webhook;
 use serve::health::Ask;
 use serve::transport::Transport;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use tokio::sync::mpsc::Receiver;
 
 /// How long each answer took, of this process.
 static JUDGED: Mutex<Histograms> = Mutex::new(Histograms::of(ANSWERS));
+
+/// New VMs that were admitted, by namespace: as many as the cluster has had.
+static CREATED: Mutex<BTreeMap<String, u64>> = Mutex::new(BTreeMap::new());
 
 /// A webhook has an answer, or none.
 pub(crate) fn judged(hook: &Webhook, request: &Request, answer: Option<&AdmissionResponse>, began: Instant) {
@@ -27,9 +31,19 @@ pub(crate) fn judged(hook: &Webhook, request: &Request, answer: Option<&Admissio
         Some(_) => "refused",
         None => "failed",
     };
+    if is_created(hook, request) && result == "allowed" {
+        let mut created = CREATED.lock().unwrap_or_else(PoisonError::into_inner);
+        *created.entry(request.namespace.clone()).or_default() += 1;
+    }
     let labels = [("webhook", hook.name), ("operation", operation), ("result", result)];
     let labels = labels.map(|(key, value)| (key, value.to_owned())).to_vec();
     JUDGED.lock().unwrap_or_else(PoisonError::into_inner).took(labels, began.elapsed().as_secs_f64());
+}
+
+/// The last question about a new VM that is kept.
+fn is_created(hook: &Webhook, request: &Request) -> bool {
+    let is_last = hook.name == "virtualmachine-validator.kubevirt.io";
+    is_last && request.operation == Operation::Create && !request.dry_run
 }
 
 /// Answers whoever asks for a page, for ever.
@@ -43,18 +57,19 @@ pub(crate) async fn tell(live: Arc<Live>, transport: Arc<Transport>, mut asked: 
 fn page(live: &Live, transport: &Transport) -> String {
     let mut page = Page::default();
     let ready = if live.is_ready() { 1.0 } else { 0.0 };
-    page.family("kubevirt_virt_api_ready_status", Is::Gauge, "This replica answers.").is(&[], ready);
+    page.family("kubevirt_virt_api_ready_status").is(&[], ready);
     page.requests();
     let all = JUDGED.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    page.histogram(
-        "kubevirt_virt_api_admission_duration_seconds",
-        "How long the answer to an admission review took.",
-        &all,
-    );
+    page.histogram("kubevirt_virt_api_admission_duration_seconds", &all);
+    let created = CREATED.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let mut family = page.family("kubevirt_vm_created_by_pod_total");
+    for (namespace, count) in &created {
+        family.is(&[("namespace", namespace)], *count as f64);
+    }
+    subresources::sessions::write(&mut page);
     connections(&mut page, transport);
     if let Some(until) = live.shown.until() {
-        let name = "kubevirt_virt_api_certificate_expiration_timestamp_seconds";
-        page.family(name, Is::Gauge, "When the certificate that is shown ends to hold.")
+        page.family("kubevirt_virt_api_certificate_expiration_timestamp_seconds")
             .is(&[], until.as_second() as f64);
     }
     page.text()
@@ -63,13 +78,10 @@ fn page(live: &Live, transport: &Transport) -> String {
 /// Who comes, and who had to give way.
 fn connections(page: &mut Page, transport: &Transport) {
     let is = transport.counts();
-    is.tell(page, "kubevirt_virt_api");
-    page.family("kubevirt_virt_api_requests_bytes", Is::Gauge, "Memory that requests and answers hold.")
-        .is(&[], is.held as f64);
-    page.family("kubevirt_virt_api_connections_total", Is::Counter, "Connections that came.")
-        .is(&[], is.taken as f64);
-    let cut = "Requests that were cut because others needed the memory.";
-    page.family("kubevirt_virt_api_requests_cut_total", Is::Counter, cut).is(&[], is.cut as f64);
+    is.tell(page, "kubevirt_virt_api_connections", "kubevirt_virt_api_connections_ended_total");
+    page.family("kubevirt_virt_api_requests_bytes").is(&[], is.held as f64);
+    page.family("kubevirt_virt_api_connections_total").is(&[], is.taken as f64);
+    page.family("kubevirt_virt_api_requests_cut_total").is(&[], is.cut as f64);
 }
 
 #[cfg(test)]

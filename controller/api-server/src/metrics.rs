@@ -1,15 +1,17 @@
 //! What is counted and measured, in the words that Prometheus reads.
 //!
 //! ```text
-//!  a page ── family(name, kind, help) ── is(labels, value), is(…), …
+//!  a page ── family(name) ── is(labels, value), is(…), …
 //!         └─ family(…) …
 //! ```
 //!
-//! The text format is small enough to write it here. Whoever fills a page owns its families: a name is begun once.
+//! The text format is small enough to write it here. Whoever fills a page owns its families: a name is begun once, and is
+//! one of [`kubernetes::metrics::TABLE`], which says what it is.
 
+use kubernetes::metrics::{Is, Metric, find};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Instant;
 
 /// What a page is sent as.
@@ -19,35 +21,24 @@ pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 #[derive(Debug, Default)]
 pub struct Page(String);
 
-/// What a number is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Is {
-    /// It goes up and down.
-    Gauge,
-    /// It only rises, while the program runs.
-    Counter,
-}
-
 /// The measures of one name.
 pub struct Family<'a> {
     page: &'a mut Page,
-    name: &'a str,
+    metric: Metric,
 }
 
 impl Page {
     /// Begins the measures of a name.
-    pub fn family<'a>(&'a mut self, name: &'a str, is: Is, help: &str) -> Family<'a> {
-        let is = match is {
-            Is::Gauge => "gauge",
-            Is::Counter => "counter",
-        };
-        self.begin(name, is, help);
-        Family { page: self, name }
+    pub fn family(&mut self, name: &'static str) -> Family<'_> {
+        let metric = find(name).copied();
+        debug_assert!(metric.is_some(), "{name} is not in the table of metrics");
+        self.begin(metric.unwrap_or(Metric { name, is: Is::Gauge, labels: &[], help: "" }))
     }
 
     /// How long something took, each time, in seconds.
-    pub fn histogram(&mut self, name: &str, help: &str, all: &Histograms) {
-        self.begin(name, "histogram", help);
+    pub fn histogram(&mut self, name: &'static str, all: &Histograms) {
+        let family = self.family(name);
+        debug_assert!(family.metric.is == Is::Histogram, "{name} is no histogram");
         for (labels, one) in &all.each {
             let labels: Vec<(&str, &str)> =
                 labels.iter().map(|(key, value)| (*key, value.as_str())).collect();
@@ -68,18 +59,13 @@ impl Page {
     /// Requests to the API server, as they ended.
     pub fn requests(&mut self) {
         let all = REQUESTS.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let mut family =
-            self.family("kubevirt_rest_client_requests_total", Is::Counter, "Requests to the API server.");
+        let mut family = self.family("kubevirt_rest_client_requests_total");
         for ((verb, code), count) in all {
             let code = if code == 0 { "<error>".to_owned() } else { code.to_string() };
-            family.is(&[("verb", &verb), ("code", &code)], count as f64);
+            family.is(&[("verb", &verb), ("code", &code), ("host", &HOST)], count as f64);
         }
         let took = TOOK.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        self.histogram(
-            "kubevirt_rest_client_request_latency_seconds",
-            "How long requests to the API server took.",
-            &took,
-        );
+        self.histogram("kubevirt_rest_client_request_latency_seconds", &took);
     }
 
     /// The page as it is sent.
@@ -87,10 +73,12 @@ impl Page {
         self.0
     }
 
-    fn begin(&mut self, name: &str, is: &str, help: &str) {
-        let help = help.replace('\\', "\\\\").replace('\n', "\\n");
+    fn begin(&mut self, metric: Metric) -> Family<'_> {
+        let (name, is) = (metric.name, metric.is.word());
+        let help = metric.help.replace('\\', "\\\\").replace('\n', "\\n");
         // Writing to a text does not fail.
         let _ = write!(self.0, "# HELP {name} {help}\n# TYPE {name} {is}\n");
+        Family { page: self, metric }
     }
 
     fn line(&mut self, name: &str, labels: &[(&str, &str)], value: f64) {
@@ -106,7 +94,10 @@ impl Page {
 impl Family<'_> {
     /// One measure of this name.
     pub fn is(&mut self, labels: &[(&str, &str)], value: f64) -> &mut Self {
-        self.page.line(self.name, labels, value);
+        for (label, _) in labels {
+            debug_assert!(self.metric.has(label), "{} has no label {label} in the table", self.metric.name);
+        }
+        self.page.line(self.metric.name, labels, value);
         self
     }
 }
@@ -153,6 +144,11 @@ impl Histograms {
     }
 }
 
+/// Where the API server is, for a pod of its cluster.
+static HOST: LazyLock<String> = LazyLock::new(|| {
+    let said = |name| std::env::var(name).unwrap_or_default();
+    format!("{}:{}", said("KUBERNETES_SERVICE_HOST"), said("KUBERNETES_SERVICE_PORT"))
+});
 /// Requests to the API server by verb and status, of this process.
 static REQUESTS: Mutex<BTreeMap<(String, u16), u64>> = Mutex::new(BTreeMap::new());
 /// How long they took.
@@ -178,16 +174,18 @@ mod tests {
     #[test]
     fn a_page_is_as_prometheus_reads_it() {
         let mut page = Page::default();
-        page.family("up", Is::Gauge, "Is\nit").is(&[], 1.0);
-        page.family("b_total", Is::Counter, "Bytes.")
+        let metric = |name, is, labels, help| Metric { name, is, labels, help };
+        page.begin(metric("up", Is::Gauge, &[], "Is\nit")).is(&[], 1.0);
+        page.begin(metric("b_total", Is::Counter, &["a", "b"], "Bytes."))
             .is(&[("a", "x\"y\\\n"), ("b", "")], 1.5e9)
             .is(&[("a", "z")], 0.25);
         let mut took = Histograms::default();
         for seconds in [0.5, 0.6, 5000.0] {
             took.took(vec![("phase", "Running".to_owned())], seconds);
         }
-        page.histogram("t_seconds", "Times.", &took);
-        let text = page.text();
+        let name = "kubevirt_vmi_phase_transition_time_from_creation_seconds";
+        page.histogram(name, &took);
+        let text = page.text().replace(name, "t_seconds");
         let (plain, times) = text.split_once("# HELP t_seconds").unwrap();
         assert_eq!(
             plain,

@@ -24,6 +24,7 @@ use kubernetes::plan::{Plan, Step};
 use kubernetes::polls::Polled;
 use serve::health::Health;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Instant;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -76,6 +77,8 @@ pub(crate) async fn run(
     let mut asked = health.measures();
     let mut control = ControlLoop::new(facts);
     let mut tasks: JoinSet<(Key, Done)> = JoinSet::new();
+    // When each of them began.
+    let mut began: BTreeMap<Key, Instant> = BTreeMap::new();
     loop {
         let next = control.later.values().min().map(|&time| time.duration_since(Timestamp::now()));
         let pause = next.map(|next| std::time::Duration::try_from(next).unwrap_or_default());
@@ -87,12 +90,20 @@ pub(crate) async fn run(
             Some(report) = told.recv() => control.told(report),
             told = polls.next(), if polls.are_running() => told.into_iter().for_each(|told| control.polled(told)),
             Some(done) = tasks.join_next(), if !tasks.is_empty() => match done {
-                Ok((key, done)) => control.done(key, done, Timestamp::now()),
+                Ok((key, done)) => {
+                    if let Some(began) = began.remove(&key) {
+                        control.times.worked(began.elapsed().as_secs_f64());
+                    }
+                    control.done(key, done, Timestamp::now());
+                }
                 Err(error) => tracing::error!("a plan broke off: {error}"),
             },
             Some(tell) = asked.recv() => {
                 // Whoever asked may be gone.
-                let _ = tell.send(measures::page(&control.world, &control.times, control.work()));
+                let running = || began.values().map(|began| began.elapsed().as_secs_f64());
+                let (longest, unfinished) = (running().fold(0.0, f64::max), running().sum());
+                let work = Work { longest, unfinished, ..control.work() };
+                let _ = tell.send(measures::page(&control.world, &control.times, work));
             }
             () = tokio::time::sleep(pause.unwrap_or_default()), if pause.is_some() => {}
         }
@@ -108,6 +119,7 @@ pub(crate) async fn run(
         while tasks.len() < AT_ONCE {
             let Some((key, plan)) = control.next(Timestamp::now()) else { break };
             let writer = writer.clone();
+            began.insert(key.clone(), Instant::now());
             tasks.spawn(async move { (key, writer.carry_out(plan).await) });
         }
         for (key, (uid, question)) in std::mem::take(&mut control.questions) {
@@ -223,7 +235,7 @@ impl ControlLoop {
 
     fn work(&self) -> Work {
         let waiting = self.dirty.len() + self.busy.len();
-        Work { waiting, decided: self.decided, failed: self.broken }
+        Work { waiting, decided: self.decided, failed: self.broken, ..Work::default() }
     }
 
     fn bury(&mut self, uid: String) {

@@ -11,6 +11,7 @@
 //!  webhooks    what virt-api is asked, and when                     servers      how each program is reached
 //!  versions    of which version an installed object is           placement      what may be changed of a program's pods
 //!  accounts    how the API server knows each program                subresources what may be asked of a VM or a VMI
+//!  metrics     the names, labels and types of all metrics
 //! ```
 //!
 //! A noun is here when two packages must mean the same by it: who makes a launcher pod and who looks into it, who writes a
@@ -30,6 +31,7 @@ pub mod instancetypes;
 pub mod issue;
 pub mod launcher;
 pub mod metadata;
+pub mod metrics;
 pub mod networks;
 pub mod objects;
 pub mod placement;

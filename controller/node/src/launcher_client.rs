@@ -8,7 +8,7 @@
 use super::error::{Error, ErrorKind, Result};
 use super::pod::Process;
 use ::launcher_client as one;
-use api::launcher::{Answer, GuestInfo, Info, Request, State, Stats, Sync};
+use api::launcher::{Answer, GuestFilesystem, GuestInfo, Info, Request, State, Stats, Sync};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,6 +52,11 @@ impl Client {
     /// What the guest agent says.
     pub async fn guest_info(&self) -> Result<GuestInfo> {
         self.0.guest_info().await.map_err(ours)
+    }
+
+    /// The file systems that the guest agent tells of.
+    pub async fn filesystems(&self) -> Result<Vec<GuestFilesystem>> {
+        self.0.filesystems().await.map_err(ours)
     }
 
     /// The one client as it is, for what virt-api asks: its errors have the launcher's status and refusal.

@@ -6,6 +6,7 @@
 //! ```
 
 use super::launcher_client::Client;
+use super::measures::Filesystems;
 use api::meta::ObjectMeta;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,6 +27,10 @@ pub(crate) struct Entry {
     pub(crate) disks: Names,
     /// What interfaces are called in the spec, by their taps.
     pub(crate) taps: Names,
+    /// The guest agent answers.
+    pub(crate) agent: bool,
+    /// What file systems were told under.
+    pub(crate) filesystems: Filesystems,
 }
 
 /// What devices are called in the spec, by other names of theirs.
@@ -39,8 +44,9 @@ pub(crate) struct Listed {
 }
 
 impl Launchers {
-    /// A place for the launcher of a VMI.
-    pub(crate) fn list(&self, vmi: &ObjectMeta, client: &Client) -> Listed {
+    /// A place for the launcher of a VMI, of which file systems were told under these names: a launcher that breaks off and
+    /// comes again has no new ones.
+    pub(crate) fn list(&self, vmi: &ObjectMeta, client: &Client, filesystems: &Filesystems) -> Listed {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
@@ -51,6 +57,8 @@ impl Launchers {
             client: client.clone(),
             disks: Names::new(),
             taps: Names::new(),
+            agent: false,
+            filesystems: filesystems.clone(),
         };
         self.look(|all| drop(all.insert(number, entry)));
         Listed { all: self.clone(), number }
@@ -77,11 +85,11 @@ impl Launchers {
 
 impl Listed {
     /// What devices are called in the spec: interfaces by their taps, disks by what the guest calls them. Others are not
-    /// told: a launcher's word is no name of a measure, which whoever collects them keeps for ever.
-    pub(crate) fn devices(&self, taps: Names, disks: Names) {
+    /// told: a launcher's word is no name of a measure, which whoever collects them keeps for ever. `agent`: the guest agent answers.
+    pub(crate) fn devices(&self, taps: Names, disks: Names, agent: bool) {
         self.all.look(|all| {
             if let Some(entry) = all.get_mut(&self.number) {
-                (entry.taps, entry.disks) = (taps, disks);
+                (entry.taps, entry.disks, entry.agent) = (taps, disks, agent);
             }
         });
     }

@@ -1,6 +1,6 @@
 //! What cdi-uploadproxy measures: uploads under way, how they ended, their bytes, its connections, its own requests.
 
-use api_server::metrics::{Is, Page};
+use api_server::metrics::Page;
 use http::StatusCode;
 use serve::health::Ask;
 use serve::transport::Transport;
@@ -63,26 +63,23 @@ impl Measures {
     fn page(&self, transport: &Transport, is_ready: bool) -> String {
         let mut page = Page::default();
         let ready = if is_ready { 1.0 } else { 0.0 };
-        page.family("kubevirt_cdi_upload_proxy_ready", Is::Gauge, "This replica answers.").is(&[], ready);
+        page.family("kubevirt_cdi_upload_proxy_ready").is(&[], ready);
         page.requests();
         {
             let counted = self.counted();
             let running: u64 = counted.running.values().map(|passed| passed.load(Ordering::Relaxed)).sum();
-            let name = "kubevirt_cdi_upload_proxy_requests";
-            page.family(name, Is::Gauge, "Requests with a good token that are under way.")
-                .is(&[], counted.running.len() as f64);
-            let name = "kubevirt_cdi_upload_proxy_bytes_total";
-            page.family(name, Is::Counter, "Bytes of uploads that upload pods have taken.")
+            page.family("kubevirt_cdi_upload_proxy_requests").is(&[], counted.running.len() as f64);
+            page.family("kubevirt_cdi_upload_proxy_bytes_total")
                 .is(&[], counted.bytes.saturating_add(running) as f64);
-            let name = "kubevirt_cdi_upload_proxy_requests_total";
-            let mut family =
-                page.family(name, Is::Counter, "Requests with a good token, by the status of their answer.");
+            let mut family = page.family("kubevirt_cdi_upload_proxy_requests_total");
             for (status, count) in &counted.ended {
                 let code = if *status == 0 { "<broken off>".to_owned() } else { status.to_string() };
                 family.is(&[("code", &code)], *count as f64);
             }
         }
-        transport.counts().tell(&mut page, "kubevirt_cdi_upload_proxy");
+        let (open, ended) =
+            ("kubevirt_cdi_upload_proxy_connections", "kubevirt_cdi_upload_proxy_connections_ended_total");
+        transport.counts().tell(&mut page, open, ended);
         page.text()
     }
 }

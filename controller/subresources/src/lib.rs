@@ -17,7 +17,7 @@
 //!               ├─ running     pause, console, VNC, … ─► handlers ─► virt-handler of the node ─► launcher
 //!               ├─ ports       a port of the guest, of TCP or UDP
 //!               └─ uploadtoken UploadTokenRequest ─► a token, by serve::token; nothing is stored
-//!                    ├ places: how many streams there may be, of a VMI and of a namespace
+//!                    ├ places: how many streams there may be, of a VMI and of a namespace; sessions: how many there are
 //!                    └ websocket: bytes both ways, pings, an end with a reason; datagrams: one a message
 //! ```
 //!
@@ -51,6 +51,7 @@ mod requester;
 mod route;
 mod routes;
 mod running;
+pub mod sessions;
 mod sizes;
 mod stats;
 mod unserved;

@@ -10,6 +10,8 @@
 //! all namespaces share. Whoever finds no place is told so at once (429), and nobody else waits.
 
 use crate::refused::{Refused, Result};
+use crate::sessions::Session;
+use kubernetes::subresources::Action;
 use serve::places::{Place, Places};
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -36,7 +38,9 @@ pub(crate) struct Streams {
 /// A stream that is being opened; its places are free again when this goes.
 #[derive(Debug)]
 pub(crate) struct Begun {
-    opened: Opened,
+    opened: (Place, Place),
+    action: Action,
+    vmi: (String, String),
     _opening: (OwnedSemaphorePermit, Place),
 }
 
@@ -45,6 +49,7 @@ pub(crate) struct Begun {
 pub(crate) struct Opened {
     _of_vmi: Place,
     _of_namespace: Place,
+    _session: Session,
 }
 
 impl Streams {
@@ -58,8 +63,8 @@ impl Streams {
         }
     }
 
-    /// Places of a stream to this VMI; or the answer that says which are taken.
-    pub(crate) fn begin(&self, namespace: &str, name: &str) -> Result<Begun> {
+    /// Places of a stream of this kind to this VMI; or the answer that says which are taken.
+    pub(crate) fn begin(&self, action: Action, namespace: &str, name: &str) -> Result<Begun> {
         let vmi = format!("{namespace}/{name}");
         let of_vmi = self.of_vmi.take(&vmi).ok_or_else(|| {
             let open = format!("{} streams (consoles, screens, ports) of VMI {vmi} are open", OF_VMI);
@@ -81,15 +86,17 @@ impl Streams {
         let opening = Arc::clone(&self.opening).try_acquire_owned().map_err(|_| {
             Refused::too_many(format!("{OPENING} streams of VMIs are being opened already; try again"))
         })?;
-        let opened = Opened { _of_vmi: of_vmi, _of_namespace: of_namespace };
-        Ok(Begun { opened, _opening: (opening, opening_of_vmi) })
+        let vmi = (namespace.to_owned(), name.to_owned());
+        Ok(Begun { opened: (of_vmi, of_namespace), action, vmi, _opening: (opening, opening_of_vmi) })
     }
 }
 
 impl Begun {
     /// It is open: others may be opened in its place.
     pub(crate) fn opened(self) -> Opened {
-        self.opened
+        let (of_vmi, of_namespace) = self.opened;
+        let session = Session::opened(self.action, &self.vmi.0, &self.vmi.1);
+        Opened { _of_vmi: of_vmi, _of_namespace: of_namespace, _session: session }
     }
 }
 
@@ -107,18 +114,18 @@ mod tests {
     fn a_vmi_that_answers_nobody_has_so_many_places_and_leaves_the_others() {
         let streams = Streams::new(4096);
         let mut begun: Vec<Begun> =
-            (0..OPENING_OF_VMI).map(|_| streams.begin("n", "silent").unwrap()).collect();
-        let said = refused(streams.begin("n", "silent"));
+            (0..OPENING_OF_VMI).map(|_| streams.begin(Action::Console, "n", "silent").unwrap()).collect();
+        let said = refused(streams.begin(Action::Console, "n", "silent"));
         assert!(said.starts_with("16 streams of VMI n/silent are being opened already"), "{said}");
         // Its namesake is another.
-        drop(streams.begin("other", "silent").unwrap());
+        drop(streams.begin(Action::Console, "other", "silent").unwrap());
         for at in 0..OPENING - OPENING_OF_VMI {
-            begun.push(streams.begin("n", &format!("vm-{}", at % 60)).unwrap());
+            begun.push(streams.begin(Action::Console, "n", &format!("vm-{}", at % 60)).unwrap());
         }
-        let said = refused(streams.begin("other", "web"));
+        let said = refused(streams.begin(Action::Console, "other", "web"));
         assert_eq!(said, "128 streams of VMIs are being opened already; try again");
         let opened = begun.pop().unwrap().opened();
-        let _web = streams.begin("other", "web").unwrap();
+        let _web = streams.begin(Action::Console, "other", "web").unwrap();
         drop((opened, begun));
         assert_eq!(streams.opening.available_permits(), OPENING - 1);
     }
@@ -126,12 +133,13 @@ mod tests {
     #[test]
     fn no_vmi_and_no_namespace_has_all_streams() {
         let streams = Streams::new(400);
-        let open = |namespace: &str, name: &str| streams.begin(namespace, name).map(Begun::opened);
+        let open =
+            |namespace: &str, name: &str| streams.begin(Action::Console, namespace, name).map(Begun::opened);
         let mut of_web: Vec<Opened> = (0..OF_VMI).map(|_| open("n", "web").unwrap()).collect();
-        let said = refused(streams.begin("n", "web"));
+        let said = refused(streams.begin(Action::Console, "n", "web"));
         assert!(said.starts_with("64 streams (consoles, screens, ports) of VMI n/web are open"), "{said}");
         of_web.extend((0..100 - OF_VMI).map(|_| open("n", "db").unwrap()));
-        let said = refused(streams.begin("n", "another"));
+        let said = refused(streams.begin(Action::Console, "n", "another"));
         assert!(
             said.starts_with("100 streams (consoles, screens, ports) to VMIs of namespace n are"),
             "{said}"

@@ -271,7 +271,7 @@ impl Routes {
                 let wanted = wanted?;
                 vmi::permits(vmi, action)?;
                 let way = Way::of(action, query)?;
-                let begun = self.streams.begin(route.namespace, route.name)?;
+                let begun = self.streams.begin(action, route.namespace, route.name)?;
                 let upgrade = match asked.upgrade() {
                     Ok(upgrade) => upgrade,
                     Err(answer) => return Ok(answer),
@@ -312,7 +312,7 @@ impl Routes {
         vmi::permits(vmi, Action::PortForward)?;
         let (port, protocol) = ports::port(route.rest)?;
         let address = vmi::address(vmi)?;
-        let begun = self.streams.begin(route.namespace, route.name)?;
+        let begun = self.streams.begin(Action::PortForward, route.namespace, route.name)?;
         let upgrade = match asked.upgrade() {
             Ok(upgrade) => upgrade,
             Err(answer) => return Ok(answer),

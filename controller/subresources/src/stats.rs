@@ -79,6 +79,7 @@ mod tests {
             memory: MemoryStats { domain: 9, resident: Some(8), ..MemoryStats::default() },
             disks: ["vda", "vdb"].map(|name| (name.to_owned(), disk)).into(),
             interfaces: [("tap0".to_owned(), InterfaceStats::default())].into(),
+            ..Stats::default()
         };
         let told = of(&vmi(), stats);
         assert_eq!(told["metadata"], json!({"namespace": "n", "name": "web", "uid": "u"}));

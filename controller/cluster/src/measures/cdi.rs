@@ -1,32 +1,20 @@
 //! DataVolumes and StorageProfiles, by the names that upstream's dashboards and alerts look for.
 //!
-//! | name | labels | of |
-//! |---|---|---|
-//! | `kubevirt_cdi_import_progress_total`, `kubevirt_cdi_clone_progress_total` | `ownerUID`: the uid of the PVC | DataVolumes that are being filled, in percent |
-//! | `kubevirt_cdi_datavolume_pending` | | DataVolumes that wait for a default StorageClass |
-//! | `kubevirt_cdi_storageprofile_info` | `storageclass`, `provisioner`, and what is true of it | StorageProfiles |
-//! | `kubevirt_cdi_cr_ready` | | the installation |
+//! Their table is `kubernetes::metrics`.
 
 use api::cdi::{CloneStrategy, StorageProfile};
 use api::datavolume::{DataVolume, Phase};
-use api_server::metrics::{Is, Page};
+use api_server::metrics::Page;
 use kubernetes::objects::{Component, World};
 use serde_json::Value;
 
 pub(super) fn write(page: &mut Page, world: &World) {
-    progress(
-        page,
-        world,
-        "kubevirt_cdi_import_progress_total",
-        "The import progress in percentage",
-        is_import,
-    );
-    progress(page, world, "kubevirt_cdi_clone_progress_total", "The clone progress in percentage", is_clone);
-    let help = "Number of DataVolumes pending for default storage class to be configured";
+    import_crons(page, world);
+    progress(page, world, "kubevirt_cdi_import_progress_total", is_import);
+    progress(page, world, "kubevirt_cdi_clone_progress_total", is_clone);
     let pending = world.data_volumes.all().filter(|volume| waits_for_class(world, volume)).count();
-    page.family("kubevirt_cdi_datavolume_pending", Is::Gauge, help).is(&[], pending as f64);
-    let help = "StorageProfiles, with what is known of the volumes of each StorageClass";
-    let mut family = page.family("kubevirt_cdi_storageprofile_info", Is::Gauge, help);
+    page.family("kubevirt_cdi_datavolume_pending").is(&[], pending as f64);
+    let mut family = page.family("kubevirt_cdi_storageprofile_info");
     for profile in world.storage_profiles.all() {
         let name = profile.metadata.name.as_deref().unwrap_or_default();
         if let Some(class) = world.storage_classes.get("", name) {
@@ -46,11 +34,11 @@ pub(super) fn write(page: &mut Page, world: &World) {
         }
     }
     let ready = if is_ready(world) { 1.0 } else { 0.0 };
-    page.family("kubevirt_cdi_cr_ready", Is::Gauge, "CDI install ready").is(&[], ready);
+    page.family("kubevirt_cdi_cr_ready").is(&[], ready);
 }
 
-fn progress(page: &mut Page, world: &World, name: &str, help: &str, is_so: fn(&DataVolume) -> bool) {
-    let mut family = page.family(name, Is::Counter, help);
+fn progress(page: &mut Page, world: &World, name: &'static str, is_so: fn(&DataVolume) -> bool) {
+    let mut family = page.family(name);
     for volume in world.data_volumes.all().filter(|volume| is_so(volume)) {
         let status = volume.status.as_ref();
         let percent = status.and_then(|status| status.progress.as_deref()?.strip_suffix('%')?.parse().ok());
@@ -105,6 +93,22 @@ impl About {
     }
 }
 
+fn import_crons(page: &mut Page, world: &World) {
+    let mut family = page.family("kubevirt_cdi_dataimportcron_outdated");
+    for cron in world.data_import_crons.all() {
+        let said = |kind: &str| {
+            let mut all = cron.status.iter().flat_map(|status| &status.conditions);
+            all.find(|said| said.r#type == kind)
+        };
+        let is_outdated = said("UpToDate").is_none_or(|said| said.status != "True");
+        let is_pending = said("Progressing").is_some_and(|said| said.reason.as_deref() == Some("Pending"));
+        let [(_, namespace), (_, name)] = super::names(&cron.metadata);
+        let pending = if is_pending { "true" } else { "false" };
+        let labels = [("ns", namespace), ("cron_name", name), ("pending", pending)];
+        family.is(&labels, if is_outdated { 1.0 } else { 0.0 });
+    }
+}
+
 /// All programs of the installation are ready: the KubeVirt object says so of all but the proxy of uploads.
 fn is_ready(world: &World) -> bool {
     let home = &world.facts.namespace;
@@ -134,6 +138,23 @@ mod tests {
         let storage = json!({"resources": {"requests": {"storage": "1Gi"}}, "storageClassName": class});
         let source = json!({"http": {"url": "http://h/x"}});
         json!({"metadata": {"namespace": "n", "name": name}, "spec": {"source": source, "storage": storage}})
+    }
+
+    #[test]
+    fn a_data_import_cron_is_outdated_until_its_datasource_leads_to_the_newest_image() {
+        let mut sim = Sim::new();
+        let meta = json!({"namespace": "n", "name": "images"});
+        let key =
+            sim.put(Kind::DataImportCron, json!({"metadata": meta, "spec": {"managedDataSource": "os"}}));
+        let said = |sim: &Sim| {
+            let mut lines = said(sim);
+            lines.retain(|line| line.starts_with("kubevirt_cdi_dataimportcron_outdated"));
+            lines
+        };
+        let labels = "{ns=\"n\",cron_name=\"images\",pending=\"false\"}";
+        assert_eq!(said(&sim), [format!("kubevirt_cdi_dataimportcron_outdated{labels} 1")]);
+        sim.change(&key, json!({"status": {"conditions": [{"type": "UpToDate", "status": "True"}]}}));
+        assert_eq!(said(&sim), [format!("kubevirt_cdi_dataimportcron_outdated{labels} 0")]);
     }
 
     #[test]

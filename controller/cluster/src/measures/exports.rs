@@ -1,27 +1,20 @@
 //! Exports of PVCs, as their answers say it.
 //!
-//! | name | labels | of |
-//! |---|---|---|
-//! | `coracle_cdi_exports` | `phase`: `Pending`, `Running`, `Succeeded`, `Failed` | PVCs whose last export is so |
-//! | `coracle_cdi_export_progress_total` | `ownerUID`: the uid of the PVC | exports that run, in percent |
-//!
 //! Whoever may annotate a PVC may write such an answer, too: of it a known word and a number up to 100 are counted, and nothing else is shown.
 
 use api::cdi::annotations::{EXPORT_PHASE, EXPORT_PROGRESS};
-use api_server::metrics::{Is, Page};
+use api_server::metrics::Page;
 use kubernetes::objects::{PersistentVolumeClaim, World};
 
 const PHASES: [&str; 4] = ["Pending", "Running", "Succeeded", "Failed"];
 
 pub(super) fn write(page: &mut Page, world: &World) {
-    let mut family =
-        page.family("coracle_cdi_exports", Is::Gauge, "PVCs whose last export is in this phase.");
+    let mut family = page.family("coracle_cdi_exports");
     for phase in PHASES {
         let count = world.pvcs.all().filter(|claim| is_in(claim, phase)).count();
         family.is(&[("phase", phase)], count as f64);
     }
-    let help = "The export progress in percentage";
-    let mut family = page.family("coracle_cdi_export_progress_total", Is::Counter, help);
+    let mut family = page.family("coracle_cdi_export_progress_total");
     for claim in world.pvcs.all().filter(|claim| is_in(claim, "Running")) {
         if let (Some(percent), Some(owner)) = (percent(claim), claim.meta.uid.as_deref()) {
             family.is(&[("ownerUID", owner)], f64::from(percent));

@@ -92,6 +92,7 @@ pub(crate) async fn keep<C: Cluster>(node: Arc<Node<C>>, mut wanted: watch::Rece
         launcher: Launcher::NotYet,
         guest: None,
         left_out: None,
+        filesystems: measures::Filesystems::default(),
         links: BTreeMap::new(),
         advertisers: None,
         trouble: None,
@@ -144,6 +145,8 @@ struct Keeper<C> {
     guest: Option<GuestInfo>,
     /// What of the guest agent's words is not told.
     left_out: Option<String>,
+    /// The names under which its file systems are measured, whichever launcher tells of them.
+    filesystems: measures::Filesystems,
     /// The links that were made for the VMI; none where another made them before.
     links: BTreeMap<String, Link>,
     /// What tells the guest of its router, once that was begun.
@@ -247,8 +250,8 @@ impl<C: Cluster> Keeper<C> {
         });
         let is_volume = |name: &str| self.vmi.spec.volumes.iter().any(|volume| volume.name == name);
         let targets = state.targets.iter().filter(|(name, _)| is_volume(name));
-        listed
-            .devices(taps.collect(), targets.map(|(name, target)| (target.clone(), name.clone())).collect());
+        let disks = targets.map(|(name, target)| (target.clone(), name.clone()));
+        listed.devices(taps.collect(), disks.collect(), state.agent);
     }
 
     // ---- The launcher ----
@@ -271,7 +274,7 @@ impl<C: Cluster> Keeper<C> {
         let client = Client::new(&self.name(), place.clone());
         match client.watch().await {
             Ok((states, process)) => {
-                let listed = self.node.launchers.list(&self.vmi.metadata, &client);
+                let listed = self.node.launchers.list(&self.vmi.metadata, &client, &self.filesystems);
                 let process = process.map(Arc::new);
                 self.contact = Contact::There { client, states: Box::new(states), process, listed };
                 self.first_state().await;

@@ -11,7 +11,7 @@ use super::streams::Exit;
 use super::tls::Offer;
 use super::{Answers, Asked, Limits, Peer};
 use api_server::error::{Error, Result};
-use api_server::metrics::{Is, Page};
+use api_server::metrics::Page;
 use http::{HeaderName, HeaderValue, Request};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
@@ -109,12 +109,10 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Tells of the connections; `program` is what the names of the program's measures begin with.
-    pub fn tell(&self, page: &mut Page, program: &str) {
-        page.family(&format!("{program}_connections"), Is::Gauge, "Connections that are open.")
-            .is(&[], self.open as f64);
-        let ended = "Connections that were ended here: for others that came, for a client that kept us waiting, or at once.";
-        page.family(&format!("{program}_connections_ended_total"), Is::Counter, ended)
+    /// Tells of the connections, by the program's names for those that are open and those that were ended.
+    pub fn tell(&self, page: &mut Page, open: &'static str, ended: &'static str) {
+        page.family(open).is(&[], self.open as f64);
+        page.family(ended)
             .is(&[("reason", "others")], self.closed as f64)
             .is(&[("reason", "waiting")], self.expired as f64)
             .is(&[("reason", "full")], self.turned_away as f64);

@@ -4,6 +4,7 @@ mod launcher;
 
 use super::ForVirtApi;
 use crate::launchers::{Launchers, Listed};
+use crate::measures::Filesystems;
 use api::meta::ObjectMeta;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -106,7 +107,7 @@ impl Scene {
             uid: Some(name.into()),
             ..ObjectMeta::default()
         };
-        self.listed.push(self.launchers.list(&meta, client));
+        self.listed.push(self.launchers.list(&meta, client, &Filesystems::default()));
     }
 
     /// The launcher of the VMI `n/NAME` with this uid, by a client that shows a certificate of this name, or none.

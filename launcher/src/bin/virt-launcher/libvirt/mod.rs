@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  Hypervisor verb ──► virDomain…  (blocking)   ──► words.rs: its numbers and sentences in our types
+//!                  ◄── records.rs: what it counts, in C structures
 //!  Tell            ◄── events.rs: callbacks     ◄── the thread "libvirt", which runs its event loop
 //! ```
 //!
@@ -10,6 +11,7 @@
 //! nothing of libvirt's is kept but the connection.
 
 mod events;
+mod records;
 mod words;
 
 use api::launcher::Stats;
@@ -252,17 +254,19 @@ impl Hypervisor for Libvirt {
         let memory: Vec<(u32, u64)> =
             domain.memory_stats(0).map_err(own)?.iter().map(|stat| (stat.tag, stat.val)).collect();
         let xml = domain.get_xml_desc(0).map_err(own)?;
+        let records = records::Records::of(&domain, &doing)?;
+        let (cpu_user_ns, cpu_system_ns) = records.cpu();
         // A device that is added or removed at this moment has no statistics.
-        let disks = words::targets(&xml, "disk").into_iter().filter_map(|target| {
-            Some((target.to_owned(), words::disk(&domain.get_block_stats(target).ok()?)))
-        });
         let interfaces = words::targets(&xml, "interface").into_iter().filter_map(|target| {
             Some((target.to_owned(), words::interface(&domain.interface_stats(target).ok()?)))
         });
         Ok(Stats {
             cpu_ns: info.cpu_time,
+            cpu_user_ns,
+            cpu_system_ns,
+            vcpus: records.vcpus(),
             memory: words::memory(info.max_mem, &memory),
-            disks: disks.collect(),
+            disks: records.disks(),
             interfaces: interfaces.collect(),
         })
     }

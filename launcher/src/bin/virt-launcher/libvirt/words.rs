@@ -1,9 +1,8 @@
 //! libvirt's numbers and sentences in our types. Pure.
 
-use api::launcher::{DiskStats, InterfaceStats, MemoryStats};
+use api::launcher::{InterfaceStats, MemoryStats};
 use launcher::hypervisor::{Condition, End, Error, ErrorKind, Event, Pause};
 use std::time::Duration;
-use virt::domain::BlockStats;
 use virt::error::ErrorNumber;
 use virt::sys;
 
@@ -132,17 +131,6 @@ pub(super) fn memory(domain: u64, stats: &[(u32, u64)]) -> MemoryStats {
         swapped_out: bytes(sys::VIR_DOMAIN_MEMORY_STAT_SWAP_OUT),
         major_faults: find(sys::VIR_DOMAIN_MEMORY_STAT_MAJOR_FAULT),
         minor_faults: find(sys::VIR_DOMAIN_MEMORY_STAT_MINOR_FAULT),
-    }
-}
-
-/// I/O of a disk. A value that libvirt does not know is negative.
-pub(super) fn disk(stats: &BlockStats) -> DiskStats {
-    let count = |number: i64| u64::try_from(number).unwrap_or_default();
-    DiskStats {
-        reads: count(stats.rd_req),
-        read_bytes: count(stats.rd_bytes),
-        writes: count(stats.wr_req),
-        written_bytes: count(stats.wr_bytes),
     }
 }
 

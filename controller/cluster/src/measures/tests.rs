@@ -1,0 +1,213 @@
+//! What is told of VMs and VMIs, as a monitor reads it.
+
+use super::*;
+use crate::sim::{Sim, vm, vmi};
+use kubernetes::objects::{Key, Kind};
+use serde_json::json;
+
+fn lines(text: &str, name: &str) -> Vec<String> {
+    let with = |line: &&str| line.starts_with(name) && line[name.len()..].starts_with(['{', ' ']);
+    text.lines().filter(with).map(str::to_owned).collect()
+}
+
+fn vm_info(name: &str, status: &str, group: &str) -> String {
+    let none =
+        ["os", "workload", "flavor", "instance_type", "preference"].map(|key| format!("{key}=\"<none>\""));
+    let of = format!("namespace=\"n\",name=\"{name}\",{}", none.join(","));
+    format!("kubevirt_vm_info{{{of},status=\"{status}\",status_group=\"{group}\"}} 1")
+}
+
+#[test]
+fn vms_and_vmis_are_told_as_they_are() {
+    let mut sim = Sim::new();
+    sim.put(Kind::VirtualMachine, vm("web", "Always"));
+    sim.put(Kind::VirtualMachine, vm("off", "Halted"));
+    sim.put(
+        Kind::Node,
+        json!({
+            "metadata": {"name": "node1", "labels": {"kubevirt.io/schedulable": "true"}},
+            "status": {"allocatable": {"devices.kubevirt.io/kvm": "1k"}},
+        }),
+    );
+    sim.settle();
+    sim.boot(&Key::new(Kind::VirtualMachineInstance, "n", "web"));
+    let address = json!([{"name": "default", "ipAddresses": ["10.1.0.7"]}]);
+    sim.change(
+        &Key::new(Kind::VirtualMachineInstance, "n", "web"),
+        json!({"status": {"interfaces": address}}),
+    );
+    let text = page(&sim.world, &Times::default(), Work { waiting: 2, ..Work::default() });
+    let said = |name: &str| lines(&text, name);
+    assert_eq!(said("kubevirt_number_of_vms"), ["kubevirt_number_of_vms{namespace=\"n\"} 2"]);
+    assert_eq!(
+        said("kubevirt_vm_info"),
+        [vm_info("off", "stopped", "non_running"), vm_info("web", "running", "running"),]
+    );
+    let since = said("kubevirt_vm_running_status_last_transition_timestamp_seconds");
+    assert!(since[0].ends_with(" 0") && !since[1].ends_with(" 0"), "{since:?}");
+    assert_eq!(
+        said("kubevirt_vmi_phase_count"),
+        ["kubevirt_vmi_phase_count{node=\"node1\",phase=\"running\"} 1"]
+    );
+    assert!(said("kubevirt_vmi_status_addresses")[0].contains("address=\"10.1.0.7\""));
+    assert!(!said("kubevirt_vmi_launcher_memory_overhead_bytes").is_empty());
+    assert_eq!(said("kubevirt_allocatable_nodes"), ["kubevirt_allocatable_nodes 1"]);
+    assert_eq!(said("kubevirt_nodes_with_kvm"), ["kubevirt_nodes_with_kvm 1"]);
+    assert_eq!(
+        said("kubevirt_virt_controller_leading_status"),
+        ["kubevirt_virt_controller_leading_status 1"]
+    );
+    assert_eq!(said("kubevirt_workqueue_depth"), ["kubevirt_workqueue_depth{name=\"virt-controller\"} 2"]);
+    assert_eq!(
+        lines(&waiting("1"), "kubevirt_virt_controller_leading_status"),
+        ["kubevirt_virt_controller_leading_status 0"]
+    );
+    // A name is begun once, or Prometheus takes none of it.
+    let mut names: Vec<&str> = text.lines().filter(|line| line.starts_with("# TYPE")).collect();
+    let all = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), all);
+}
+
+#[test]
+fn how_long_a_phase_took_is_counted_once() {
+    let vmi = |phase: &str| -> VirtualMachineInstance {
+        let mut object = vmi("web");
+        object["metadata"]["creationTimestamp"] = json!("2026-01-01T00:00:00Z");
+        object["status"] = json!({"phase": phase, "phaseTransitionTimestamps": [
+            {"phase": "Scheduled", "phaseTransitionTimestamp": "2026-01-01T00:00:03Z"},
+            {"phase": "Running", "phaseTransitionTimestamp": "2026-01-01T00:00:04Z"},
+        ]});
+        api::wire::read(object).unwrap()
+    };
+    let mut times = Times::default();
+    times.saw(&vmi("Scheduled"), &vmi("Running"));
+    times.saw(&vmi("Running"), &vmi("Running"));
+    let text = page(&World::default(), &times, Work::default());
+    assert!(text.contains(
+        "kubevirt_vmi_phase_transition_time_seconds_sum{phase=\"Running\",last_phase=\"Scheduled\"} 1\n"
+    ));
+    assert!(
+        text.contains("kubevirt_vmi_phase_transition_time_from_creation_seconds_sum{phase=\"Running\"} 4\n")
+    );
+    assert!(
+        text.contains(
+            "kubevirt_vmi_phase_transition_time_from_creation_seconds_count{phase=\"Running\"} 1\n"
+        )
+    );
+    assert!(!text.contains("from_deletion_seconds_count{"));
+}
+
+#[test]
+fn what_a_template_asks_for_is_told_with_its_disks_interfaces_and_labels() {
+    let mut sim = Sim::new();
+    let mut object = vm("web", "Halted");
+    object["metadata"]["labels"] =
+        json!({"app.kubernetes.io/name": "a\"b", "app-kubernetes-io/name": "c", "tier": "x"});
+    let spec = &mut object["spec"]["template"]["spec"];
+    spec["domain"]["cpu"] = json!({"cores": 2, "sockets": 3});
+    spec["domain"]["memory"] = json!({"guest": "1Gi"});
+    spec["domain"]["resources"] =
+        json!({"requests": {"memory": "512Mi", "cpu": "250m"}, "limits": {"cpu": "4", "memory": "2Gi"}});
+    spec["domain"]["devices"]["interfaces"] = json!([
+        {"name": "default", "masquerade": {}},
+        {"name": "second", "bridge": {}, "model": "e1000"},
+        {"name": "third", "binding": {"name": "own"}},
+    ]);
+    spec["networks"] = json!([
+        {"name": "default", "pod": {}},
+        {"name": "second", "multus": {"networkName": "n/vlan"}},
+        {"name": "third", "pod": {}},
+    ]);
+    spec["volumes"] = json!([
+        {"name": "root", "persistentVolumeClaim": {"claimName": "disk"}},
+        {"name": "gone", "dataVolume": {"name": "gone"}},
+    ]);
+    sim.put(Kind::VirtualMachine, object);
+    sim.put(
+        Kind::PersistentVolumeClaim,
+        json!({"metadata": {"namespace": "n", "name": "disk"}, "spec": {
+            "volumeMode": "Block", "resources": {"requests": {"storage": "10Gi"}},
+        }}),
+    );
+    let text = page(&sim.world, &Times::default(), Work::default());
+    let of = "namespace=\"n\",name=\"web\"";
+    let has = |line: String| assert!(text.lines().any(|other| other == line), "{line}\n{text}");
+    for (resource, unit, source, value) in [
+        ("cpu", "cores", "requests", "0.25"),
+        ("cpu", "cores", "domain", "2"),
+        ("cpu", "sockets", "domain", "3"),
+        ("memory", "bytes", "domain", "536870912"),
+        ("memory", "bytes", "guest", "1073741824"),
+    ] {
+        let what = format!("resource=\"{resource}\",unit=\"{unit}\",source=\"{source}\"");
+        has(format!("kubevirt_vm_resource_requests{{{of},{what}}} {value}"));
+    }
+    assert_eq!(lines(&text, "kubevirt_vm_resource_requests").len(), 5);
+    has(format!("kubevirt_vm_resource_limits{{{of},resource=\"cpu\",unit=\"cores\"}} 4"));
+    has(format!("kubevirt_vm_resource_limits{{{of},resource=\"memory\",unit=\"bytes\"}} 2147483648"));
+    let disk = "persistentvolumeclaim=\"disk\",volume_mode=\"Block\",device=\"root\"";
+    assert_eq!(
+        lines(&text, "kubevirt_vm_disk_allocated_size_bytes"),
+        [format!("kubevirt_vm_disk_allocated_size_bytes{{{of},{disk}}} 10737418240")]
+    );
+    for (name, kind, network, binding, model) in [
+        ("default", "core", "pod networking", "masquerade", "virtio"),
+        ("second", "core", "n/vlan", "bridge", "e1000"),
+        ("third", "plugin", "pod networking", "own", "virtio"),
+    ] {
+        has(format!(
+            "kubevirt_vm_vnic_info{{{of},vnic_name=\"{name}\",binding_type=\"{kind}\",network=\"{network}\",\
+             binding_name=\"{binding}\",model=\"{model}\"}} 1"
+        ));
+    }
+    // Two labels of one name: the first by name, as its text stands.
+    has(format!("kubevirt_vm_labels{{{of},label_app_kubernetes_io_name=\"c\",label_tier=\"x\"}} 1"));
+}
+
+#[test]
+fn the_last_transition_is_that_of_the_conditions_that_upstream_looks_at() {
+    let mut sim = Sim::new();
+    let mut object = vm("web", "Halted");
+    object["status"] = json!({"printableStatus": "Running", "conditions": [
+        {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:10Z"},
+        {"type": "Paused", "status": "False", "lastTransitionTime": "2026-01-01T00:00:05Z"},
+        {"type": "LiveMigratable", "status": "False", "lastTransitionTime": "2026-01-01T00:01:00Z"},
+    ]});
+    sim.put(Kind::VirtualMachine, object);
+    let text = page(&sim.world, &Times::default(), Work::default());
+    let since = lines(&text, "kubevirt_vm_running_status_last_transition_timestamp_seconds");
+    assert!(since[0].ends_with(" 1767225610"), "{since:?}");
+}
+
+#[test]
+fn what_a_user_wrote_is_cut_and_a_vmi_with_an_old_launcher_is_counted() {
+    let mut sim = Sim::new();
+    let mut object = vmi("web");
+    object["metadata"]["labels"] = json!({"kubevirt.io/outdatedLauncherImage": ""});
+    object["metadata"]["annotations"] = json!({"vm.kubevirt.io/os": "x".repeat(5000)});
+    sim.put(Kind::VirtualMachineInstance, object);
+    let text = page(&sim.world, &Times::default(), Work::default());
+    assert_eq!(lines(&text, "kubevirt_vmi_number_of_outdated"), ["kubevirt_vmi_number_of_outdated 1"]);
+    let info = lines(&text, "kubevirt_vmi_info");
+    assert!(info[0].contains("outdated=\"true\""), "{info:?}");
+    assert!(info[0].contains(&format!("os=\"{}\"", "x".repeat(LONGEST))), "{info:?}");
+}
+
+#[test]
+fn plans_are_measured_while_they_run_and_when_they_end() {
+    let mut times = Times::default();
+    times.worked(0.02);
+    times.worked(99.0);
+    let text = page(&World::default(), &times, Work { longest: 7.5, unfinished: 9.0, ..Work::default() });
+    let name = "name=\"virt-controller\"";
+    for line in [
+        format!("kubevirt_workqueue_longest_running_processor_seconds{{{name}}} 7.5"),
+        format!("kubevirt_workqueue_unfinished_work_seconds{{{name}}} 9"),
+        format!("kubevirt_workqueue_work_duration_seconds_bucket{{{name},le=\"0.025\"}} 1"),
+        format!("kubevirt_workqueue_work_duration_seconds_count{{{name}}} 2"),
+    ] {
+        assert!(text.lines().any(|other| other == line), "{line}\n{text}");
+    }
+}

@@ -1,0 +1,121 @@
+//! VMIs: where and how they are, and what of them is outdated or cannot move.
+
+use super::vms::with;
+use super::{cut, interfaces, label, names, system};
+use api::instancetype::{Matched, Role};
+use api::vmi::{EvictionStrategy, VirtualMachineInstance};
+use api_server::metrics::Page;
+use kubernetes::config::Config;
+use kubernetes::objects::{Kept as _, World};
+use std::collections::BTreeMap;
+
+/// Marks a VMI whose launcher pod has an older image.
+const OUTDATED: &str = "kubevirt.io/outdatedLauncherImage";
+
+pub(super) fn write(page: &mut Page, world: &World) {
+    let mut counts: BTreeMap<(String, String), u64> = BTreeMap::new();
+    for vmi in world.vmis.all() {
+        *counts.entry((node(vmi), phase(vmi))).or_default() += 1;
+    }
+    let mut family = page.family("kubevirt_vmi_phase_count");
+    for ((node, phase), count) in counts {
+        family.is(&[("node", &node), ("phase", &phase)], count as f64);
+    }
+    info(page, world);
+    let of_cluster = Config::read(world).eviction_strategy;
+    let mut family = page.family("kubevirt_vmi_non_evictable");
+    for vmi in world.vmis.all() {
+        let [namespace, name] = names(&vmi.metadata);
+        let value = if is_evictable(vmi, of_cluster.as_ref()) { 0.0 } else { 1.0 };
+        family.is(&[namespace, name, ("node", &node(vmi))], value);
+    }
+    let outdated = world.vmis.all().filter(|vmi| is_outdated(vmi)).count();
+    page.family("kubevirt_vmi_number_of_outdated").is(&[], outdated as f64);
+    addresses(page, world);
+    let mut family = page.family("kubevirt_vmi_vnic_info");
+    for vmi in world.vmis.all() {
+        for interface in interfaces::labels(&vmi.spec) {
+            family.is(&with(&names(&vmi.metadata), &interface), 1.0);
+        }
+    }
+    let mut family = page.family("kubevirt_vmi_launcher_memory_overhead_bytes");
+    for vmi in world.vmis.all() {
+        let note = world.active_pod(vmi).and_then(|pod| {
+            pod.meta().annotations.get("kubevirt.io/memory-overhead-bytes")?.parse::<f64>().ok()
+        });
+        if let Some(bytes) = note {
+            family.is(&names(&vmi.metadata), bytes);
+        }
+    }
+}
+
+fn node(vmi: &VirtualMachineInstance) -> String {
+    vmi.status.as_ref().and_then(|status| status.node_name.clone()).unwrap_or_default()
+}
+
+fn phase(vmi: &VirtualMachineInstance) -> String {
+    crate::vmi::phase(vmi).as_str().to_lowercase()
+}
+
+fn is_outdated(vmi: &VirtualMachineInstance) -> bool {
+    vmi.metadata.labels.contains_key(OUTDATED)
+}
+
+fn info(page: &mut Page, world: &World) {
+    let of_cluster = Config::read(world).eviction_strategy;
+    let word = |is: bool| if is { "true" } else { "false" }.to_owned();
+    let mut family = page.family("kubevirt_vmi_info");
+    for vmi in world.vmis.all() {
+        let guest = vmi.status.as_ref().and_then(|status| status.guest_os_info.as_ref());
+        let said = |text: Option<&String>| cut(text.map_or("", String::as_str));
+        let pod = world.active_pod(vmi).and_then(|pod| pod.meta().name.clone());
+        let annotations = &vmi.metadata.annotations;
+        let made_with = |role: Role| {
+            let kinds = Matched::ALL.iter().filter(|kind| kind.role == role);
+            let mut names = kinds.filter_map(|kind| annotations.get(kind.annotation()));
+            label(names.next().map(String::as_str))
+        };
+        let mut labels = vec![
+            ("node", node(vmi)),
+            ("phase", phase(vmi)),
+            ("evictable", word(is_evictable(vmi, of_cluster.as_ref()))),
+            ("outdated", word(is_outdated(vmi))),
+            ("vmi_pod", label(pod.as_deref())),
+            ("instance_type", made_with(Role::Instancetype)),
+            ("preference", made_with(Role::Preference)),
+            ("guest_os_kernel_release", said(guest.and_then(|guest| guest.kernel_release.as_ref()))),
+            ("guest_os_machine", said(guest.and_then(|guest| guest.machine.as_ref()))),
+            ("guest_os_name", said(guest.and_then(|guest| guest.name.as_ref()))),
+            ("guest_os_version_id", said(guest.and_then(|guest| guest.version_id.as_ref()))),
+        ];
+        labels.extend(system(annotations));
+        family.is(&with(&names(&vmi.metadata), &labels), 1.0);
+    }
+}
+
+fn addresses(page: &mut Page, world: &World) {
+    let mut family = page.family("kubevirt_vmi_status_addresses");
+    for vmi in world.vmis.all() {
+        let [namespace, name] = names(&vmi.metadata);
+        for interface in vmi.status.iter().flat_map(|status| &status.interfaces) {
+            let network = interface.name.clone().unwrap_or_default();
+            for address in &interface.ip_addresses {
+                let node = node(vmi);
+                let labels = [
+                    namespace,
+                    name,
+                    ("node", &node),
+                    ("network_name", &network),
+                    ("address", address),
+                    ("type", "InternalIP"),
+                ];
+                family.is(&labels, 1.0);
+            }
+        }
+    }
+}
+
+/// It need not move where its node is emptied, or it can: none can in this version.
+fn is_evictable(vmi: &VirtualMachineInstance, of_cluster: Option<&EvictionStrategy>) -> bool {
+    !matches!(vmi.spec.eviction_strategy.as_ref().or(of_cluster), Some(EvictionStrategy::LiveMigrate))
+}

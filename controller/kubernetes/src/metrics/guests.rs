@@ -1,0 +1,70 @@
+//! What virt-handler tells of the VMIs of its node.
+
+use super::{Metric, counter, gauge};
+
+const VMI: &[&str] = &["node", "namespace", "name"];
+const VCPU: &[&str] = &["node", "namespace", "name", "id"];
+const DISK: &[&str] = &["node", "namespace", "name", "drive"];
+const INTERFACE: &[&str] = &["node", "namespace", "name", "interface"];
+const FILESYSTEM: &[&str] = &["node", "namespace", "name", "disk_name", "mount_point", "file_system_type"];
+
+/// Running VMIs.
+pub(super) const GUESTS: &[Metric] = &[
+    counter("kubevirt_vmi_cpu_usage_seconds_total", VMI, "CPU time of the QEMU process of a VMI."),
+    counter("kubevirt_vmi_cpu_user_usage_seconds_total", VMI, "The part of it in user mode."),
+    counter("kubevirt_vmi_cpu_system_usage_seconds_total", VMI, "The part of it in system mode."),
+    counter(
+        "kubevirt_vmi_vcpu_seconds_total",
+        &["node", "namespace", "name", "id", "state"],
+        "CPU time of a vCPU; the state is the one at this moment (offline, running, blocked).",
+    ),
+    counter("kubevirt_vmi_vcpu_wait_seconds_total", VCPU, "Time that a vCPU waited on I/O."),
+    counter("kubevirt_vmi_vcpu_delay_seconds_total", VCPU, "Time that a vCPU waited for a CPU of the node."),
+    gauge("kubevirt_vmi_memory_domain_bytes", VMI, "Memory of the domain."),
+    gauge("kubevirt_vmi_memory_actual_balloon_bytes", VMI, "Memory that the balloon leaves a VMI."),
+    gauge("kubevirt_vmi_memory_resident_bytes", VMI, "Memory that the QEMU process of a VMI holds."),
+    gauge("kubevirt_vmi_memory_unused_bytes", VMI, "Memory that a guest leaves unused."),
+    gauge("kubevirt_vmi_memory_available_bytes", VMI, "Memory that a guest sees."),
+    gauge("kubevirt_vmi_memory_usable_bytes", VMI, "Memory that a guest can use without swapping."),
+    gauge("kubevirt_vmi_memory_used_bytes", VMI, "Memory that a guest sees and cannot use without swapping."),
+    gauge("kubevirt_vmi_memory_cached_bytes", VMI, "Memory in which a guest caches its disks."),
+    gauge("kubevirt_vmi_memory_swap_in_traffic_bytes", VMI, "Bytes that a guest has read from its swap."),
+    gauge("kubevirt_vmi_memory_swap_out_traffic_bytes", VMI, "Bytes that a guest has written to its swap."),
+    counter("kubevirt_vmi_memory_pgmajfault_total", VMI, "Page faults of a guest that needed a disk."),
+    counter("kubevirt_vmi_memory_pgminfault_total", VMI, "Page faults of a guest that needed no disk."),
+    counter("kubevirt_vmi_storage_read_traffic_bytes_total", DISK, "Bytes read from a disk."),
+    counter("kubevirt_vmi_storage_write_traffic_bytes_total", DISK, "Bytes written to a disk."),
+    counter("kubevirt_vmi_storage_iops_read_total", DISK, "Reads of a disk."),
+    counter("kubevirt_vmi_storage_iops_write_total", DISK, "Writes to a disk."),
+    counter("kubevirt_vmi_storage_flush_requests_total", DISK, "Flushes of a disk."),
+    counter("kubevirt_vmi_storage_read_times_seconds_total", DISK, "Time that reads of a disk took."),
+    counter("kubevirt_vmi_storage_write_times_seconds_total", DISK, "Time that writes to a disk took."),
+    counter("kubevirt_vmi_storage_flush_times_seconds_total", DISK, "Time that flushes of a disk took."),
+    counter("kubevirt_vmi_network_receive_bytes_total", INTERFACE, "Bytes that a guest received."),
+    counter("kubevirt_vmi_network_receive_packets_total", INTERFACE, "Packets that a guest received."),
+    counter("kubevirt_vmi_network_receive_errors_total", INTERFACE, "Packets for a guest that were broken."),
+    counter(
+        "kubevirt_vmi_network_receive_packets_dropped_total",
+        INTERFACE,
+        "Packets for a guest that were lost.",
+    ),
+    counter("kubevirt_vmi_network_transmit_bytes_total", INTERFACE, "Bytes that a guest sent."),
+    counter("kubevirt_vmi_network_transmit_packets_total", INTERFACE, "Packets that a guest sent."),
+    counter("kubevirt_vmi_network_transmit_errors_total", INTERFACE, "Packets of a guest that were broken."),
+    counter(
+        "kubevirt_vmi_network_transmit_packets_dropped_total",
+        INTERFACE,
+        "Packets of a guest that were lost.",
+    ),
+    counter(
+        "kubevirt_vmi_network_traffic_bytes_total",
+        &["node", "namespace", "name", "interface", "type"],
+        "Bytes through an interface, each way (rx, tx).",
+    ),
+    gauge(
+        "kubevirt_vmi_filesystem_capacity_bytes",
+        FILESYSTEM,
+        "Size of a file system, by the guest agent; of a VMI the first 64 that were seen.",
+    ),
+    gauge("kubevirt_vmi_filesystem_used_bytes", FILESYSTEM, "Bytes that are used of it."),
+];

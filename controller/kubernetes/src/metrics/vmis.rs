@@ -1,0 +1,70 @@
+//! What virt-controller tells of VMIs.
+
+use super::{Metric, gauge, histogram};
+
+/// VMIs.
+pub(super) const VMIS: &[Metric] = &[
+    gauge("kubevirt_vmi_phase_count", &["node", "phase"], "VMIs of each node and phase."),
+    gauge(
+        "kubevirt_vmi_info",
+        &[
+            "namespace",
+            "name",
+            "node",
+            "phase",
+            "evictable",
+            "outdated",
+            "vmi_pod",
+            "os",
+            "workload",
+            "flavor",
+            "instance_type",
+            "preference",
+            "guest_os_kernel_release",
+            "guest_os_machine",
+            "guest_os_name",
+            "guest_os_version_id",
+        ],
+        "1 for each VMI, with its node, its launcher pod, its annotations and the words of its guest agent.",
+    ),
+    gauge(
+        "kubevirt_vmi_non_evictable",
+        &["namespace", "name", "node"],
+        "1 for a VMI that an eviction cannot live-migrate, though its strategy asks for it.",
+    ),
+    gauge(
+        "kubevirt_vmi_number_of_outdated",
+        &[],
+        "VMIs whose launcher pods have another image than new ones would (label kubevirt.io/outdatedLauncherImage).",
+    ),
+    gauge(
+        "kubevirt_vmi_status_addresses",
+        &["namespace", "name", "node", "network_name", "address", "type"],
+        "1 for each address in the status of a VMI.",
+    ),
+    gauge(
+        "kubevirt_vmi_vnic_info",
+        &["namespace", "name", "vnic_name", "binding_type", "network", "binding_name", "model"],
+        "1 for each interface of a VMI.",
+    ),
+    gauge(
+        "kubevirt_vmi_launcher_memory_overhead_bytes",
+        &["namespace", "name"],
+        "Memory that the launcher pod of a VMI requests beside the guest's.",
+    ),
+    histogram(
+        "kubevirt_vmi_phase_transition_time_seconds",
+        &["phase", "last_phase"],
+        "Seconds that a VMI spent in each phase.",
+    ),
+    histogram(
+        "kubevirt_vmi_phase_transition_time_from_creation_seconds",
+        &["phase"],
+        "Seconds from the creation of a VMI to each of its phases.",
+    ),
+    histogram(
+        "kubevirt_vmi_phase_transition_time_from_deletion_seconds",
+        &["phase"],
+        "Seconds from the deletion of a VMI to each of its phases.",
+    ),
+];

@@ -1,0 +1,106 @@
+//! File systems of a guest, as its guest agent tells of them.
+//!
+//! The guest names them as it likes, and whoever collects measures keeps each name for ever. So a VMI has [`MOST`] names: those
+//! that were seen first, since virt-handler keeps the VMI. A guest that mounts under ever new names is told in part.
+
+use super::Used;
+use crate::bounds;
+use api::launcher::GuestFilesystem;
+use api_server::metrics::Page;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// File systems of a VMI that are told of, while virt-handler runs.
+const MOST: usize = 64;
+/// Characters of a disk's name, and of a type.
+const NAME: usize = 64;
+/// Characters of a mount point.
+const PATH: usize = 256;
+
+/// The names under which file systems of a VMI were told of.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Filesystems(Arc<Mutex<BTreeSet<Name>>>);
+
+/// Disk, mount point and type.
+type Name = [String; 3];
+
+/// Bytes in all, and those that are used, of each.
+pub(super) type Told = BTreeMap<Name, (Option<u64>, Option<u64>)>;
+
+impl Filesystems {
+    /// What of it is told of.
+    pub(super) fn told(&self, said: Vec<GuestFilesystem>) -> Told {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = Told::new();
+        for found in said {
+            let name = [
+                bounds::text(&found.name, NAME),
+                bounds::text(&found.mountpoint, PATH),
+                bounds::text(&found.kind, NAME),
+            ];
+            if known.contains(&name) || known.len() < MOST {
+                known.insert(name.clone());
+                told.insert(name, (found.total_bytes, found.used_bytes));
+            }
+        }
+        told
+    }
+}
+
+pub(super) fn write(page: &mut Page, node: &str, all: &[Used]) {
+    for (name, is_capacity) in
+        [("kubevirt_vmi_filesystem_capacity_bytes", true), ("kubevirt_vmi_filesystem_used_bytes", false)]
+    {
+        let mut family = page.family(name);
+        for used in all {
+            for ([disk, mount, kind], (total, used_bytes)) in &used.filesystems {
+                let mut labels = used.names(node).to_vec();
+                labels.extend([
+                    ("disk_name", disk.as_str()),
+                    ("mount_point", mount.as_str()),
+                    ("file_system_type", kind.as_str()),
+                ]);
+                if let Some(bytes) = if is_capacity { total } else { used_bytes } {
+                    family.is(&labels, *bytes as f64);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(mountpoint: &str) -> GuestFilesystem {
+        GuestFilesystem {
+            name: "vda1".into(),
+            mountpoint: mountpoint.into(),
+            kind: "ext4".into(),
+            used_bytes: Some(3),
+            total_bytes: Some(7),
+        }
+    }
+
+    #[test]
+    fn a_guest_that_mounts_under_ever_new_names_is_told_in_part() {
+        let filesystems = Filesystems::default();
+        assert_eq!(filesystems.told(vec![found("/")]).len(), 1);
+        let mut names = BTreeSet::new();
+        for look in 0..50 {
+            let said = (0..100).map(|at| found(&format!("/{look}/{at}"))).collect();
+            names.extend(filesystems.told(said).into_keys());
+        }
+        assert_eq!(names.len(), MOST - 1);
+        assert_eq!(filesystems.told(vec![found("/"), found("/new")]).len(), 1, "what is known is told on");
+        // A launcher that comes again is listed with the same memory.
+        assert!(filesystems.clone().told(vec![found("/new")]).is_empty());
+    }
+
+    #[test]
+    fn long_names_are_cut() {
+        let said = GuestFilesystem { kind: "k".repeat(5000), ..found(&"x".repeat(5000)) };
+        let told = Filesystems::default().told(vec![said]);
+        assert!(told.keys().flatten().all(|name| name.chars().count() <= PATH + 1), "{told:?}");
+    }
+}

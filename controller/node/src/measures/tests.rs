@@ -1,0 +1,125 @@
+//! What is told of VMIs, and of launchers that mean it ill.
+
+use super::*;
+use crate::error::Error;
+use crate::launcher_client::Client;
+use crate::pod::Process;
+use crate::pod::folder::Open;
+use ::launcher_client::{Cause, Door};
+use api::launcher::GuestFilesystem;
+use api::meta::ObjectMeta;
+use futures_util::future::BoxFuture;
+use std::sync::Arc;
+
+struct Nobody;
+
+impl Door<Option<Process>> for Nobody {
+    fn open(&self) -> BoxFuture<'_, Result<Open, Cause>> {
+        Box::pin(async { Err(Error::failed("nobody is there").into()) })
+    }
+}
+
+fn meta(name: &str) -> ObjectMeta {
+    ObjectMeta { namespace: Some("n".into()), name: Some(name.into()), ..ObjectMeta::default() }
+}
+
+#[tokio::test]
+async fn a_launcher_that_does_not_answer_is_left_out_and_a_seat_ends() {
+    let launchers = Launchers::default();
+    let client = Client::new("n/a", Arc::new(Nobody));
+    let listed = launchers.list(&meta("a"), &client, &Filesystems::default());
+    assert!(ask(&launchers).await.is_empty());
+    assert!(page("node1", &launchers).await.contains("kubevirt_vmi_sync_total{node=\"node1\"}"));
+    drop(listed);
+    assert!(launchers.all().is_empty());
+}
+
+#[test]
+fn a_launcher_that_says_much_is_told_in_part() {
+    let many = (0..5000).map(|n| (format!("vd{n}"), DiskStats::default()));
+    let strange = [("x\"} 1".to_owned(), DiskStats::default()), ("y".repeat(99), DiskStats::default())];
+    let vcpus = (0..5000).map(|id| (id * 7, VcpuStats::default())).collect();
+    let stats = Stats { disks: many.chain(strange).collect(), vcpus, ..Stats::default() };
+    let told = bounded(stats);
+    assert!(told.vcpus.keys().all(|id| *id < VCPUS));
+    assert_eq!(told.disks.len(), MOST);
+    assert!(told.disks.keys().all(|name| name.starts_with("vd")));
+}
+
+#[test]
+fn what_vmis_use_is_told_by_the_names_of_their_specs() {
+    let entry = Entry {
+        namespace: "n".into(),
+        name: "web".into(),
+        uid: "u".into(),
+        client: Client::new("n/web", Arc::new(Nobody)),
+        disks: [("vda".to_owned(), "root".to_owned())].into(),
+        taps: [("tap0".to_owned(), "default".to_owned())].into(),
+        agent: true,
+        filesystems: Filesystems::default(),
+    };
+    let disk = DiskStats { read_bytes: 7, flushes: 3, flush_ns: 1_500_000_000, ..DiskStats::default() };
+    let interface = InterfaceStats { sent_bytes: 9, ..InterfaceStats::default() };
+    let vcpu = VcpuStats {
+        state: VcpuState::Blocked,
+        ns: 3_000_000_000,
+        wait_ns: None,
+        delay_ns: Some(500_000_000),
+    };
+    let memory = MemoryStats {
+        domain: 1 << 27,
+        resident: Some(5),
+        available: Some(9),
+        usable: Some(4),
+        ..MemoryStats::default()
+    };
+    let said = GuestFilesystem {
+        name: "vda1".into(),
+        mountpoint: "/a\"b".into(),
+        kind: "ext4".into(),
+        used_bytes: None,
+        total_bytes: Some(8),
+    };
+    let filesystems = entry.filesystems.told(vec![said]);
+    let stats = Stats {
+        cpu_ns: 2_500_000_000,
+        cpu_user_ns: Some(2_000_000_000),
+        cpu_system_ns: None,
+        vcpus: [(1, vcpu)].into(),
+        memory,
+        disks: ["vda", "tap0", "made-up"].map(|name| (name.to_owned(), disk)).into(),
+        interfaces: ["tap0", "vda", "made-up"].map(|name| (name.to_owned(), interface)).into(),
+    };
+    let text = page_of("node1", &[Used { entry, stats, filesystems }]);
+    let of = "node=\"node1\",namespace=\"n\",name=\"web\"";
+    let files = "disk_name=\"vda1\",mount_point=\"/a\\\"b\",file_system_type=\"ext4\"";
+    for line in [
+        format!("kubevirt_vmi_cpu_usage_seconds_total{{{of}}} 2.5"),
+        format!("kubevirt_vmi_cpu_user_usage_seconds_total{{{of}}} 2"),
+        format!("kubevirt_vmi_vcpu_seconds_total{{{of},id=\"1\",state=\"blocked\"}} 3"),
+        format!("kubevirt_vmi_vcpu_delay_seconds_total{{{of},id=\"1\"}} 0.5"),
+        format!("kubevirt_vmi_memory_used_bytes{{{of}}} 5"),
+        format!("kubevirt_vmi_storage_flush_requests_total{{{of},drive=\"root\"}} 3"),
+        format!("kubevirt_vmi_storage_flush_times_seconds_total{{{of},drive=\"root\"}} 1.5"),
+        format!("kubevirt_vmi_filesystem_capacity_bytes{{{of},{files}}} 8"),
+        format!("kubevirt_vmi_memory_domain_bytes{{{of}}} 134217728"),
+        format!("kubevirt_vmi_memory_resident_bytes{{{of}}} 5"),
+        format!("kubevirt_vmi_storage_read_traffic_bytes_total{{{of},drive=\"root\"}} 7"),
+        format!("kubevirt_vmi_network_transmit_bytes_total{{{of},interface=\"default\"}} 9"),
+        format!("kubevirt_vmi_network_traffic_bytes_total{{{of},interface=\"default\",type=\"tx\"}} 9"),
+    ] {
+        assert!(text.lines().any(|other| other == line), "{line}\n{text}");
+    }
+    for unknown in [
+        "kubevirt_vmi_memory_unused_bytes{",
+        "kubevirt_vmi_cpu_system_usage_seconds_total{",
+        "kubevirt_vmi_vcpu_wait_seconds_total{",
+        "kubevirt_vmi_filesystem_used_bytes{",
+    ] {
+        assert!(!text.contains(unknown), "{unknown}: what is not known is not told");
+    }
+    // A launcher may call devices as it likes, at each look otherwise.
+    for (label, count) in [("drive=\"", DISK.len()), ("interface=\"", NETWORK.len() + 2)] {
+        assert_eq!(text.matches(label).count(), count, "{label}: a name that is not the spec's\n{text}");
+    }
+}

@@ -1,0 +1,216 @@
+//! What libvirt counts of a domain's processors and disks, in one call: times, which the bindings do not give.
+#![allow(unsafe_code)] // C structures: the bindings leave them as they are.
+
+use super::words;
+use api::launcher::{DiskStats, VcpuState, VcpuStats};
+use launcher::hypervisor::Result;
+use std::collections::BTreeMap;
+use std::ffi::{CStr, c_char};
+use std::ptr;
+use virt::domain::Domain;
+use virt::sys;
+
+/// vCPUs, and disks, that are looked for.
+const MOST: u64 = 1024;
+/// What is asked for.
+const WHICH: sys::virDomainStatsTypes =
+    sys::VIR_DOMAIN_STATS_CPU_TOTAL | sys::VIR_DOMAIN_STATS_VCPU | sys::VIR_DOMAIN_STATS_BLOCK;
+
+/// libvirt's fields of a domain, by their names.
+#[derive(Debug, Default)]
+pub(super) struct Records {
+    numbers: BTreeMap<String, u64>,
+    texts: BTreeMap<String, String>,
+}
+
+impl Records {
+    /// The fields of a domain.
+    pub(super) fn of(domain: &Domain, doing: &str) -> Result<Records> {
+        let mut domains = [domain.as_ptr(), ptr::null_mut()];
+        let mut list: *mut sys::virDomainStatsRecordPtr = ptr::null_mut();
+        // SAFETY: `domains` ends with null, and its domain is held by the caller; `list` is set where the call succeeds.
+        let count = unsafe { sys::virDomainListGetStats(domains.as_mut_ptr(), WHICH, &raw mut list, 0) };
+        let list = List { all: list, count: usize::try_from(count).unwrap_or_default() };
+        if count < 0 {
+            return Err(words::error(doing, &virt::error::Error::last_error()));
+        }
+        let mut records = Records::default();
+        list.each(|name, value| match value {
+            Value::Number(number) => drop(records.numbers.insert(name, number)),
+            Value::Text(text) => drop(records.texts.insert(name, text)),
+        });
+        Ok(records)
+    }
+
+    fn number(&self, name: &str) -> Option<u64> {
+        self.numbers.get(name).copied()
+    }
+
+    /// Time of all processors in user mode, and in system mode, in nanoseconds.
+    pub(super) fn cpu(&self) -> (Option<u64>, Option<u64>) {
+        (self.number("cpu.user"), self.number("cpu.system"))
+    }
+
+    /// The vCPUs that there are, by number.
+    pub(super) fn vcpus(&self) -> BTreeMap<u32, VcpuStats> {
+        let all = self.number("vcpu.maximum").unwrap_or_default().min(MOST);
+        let one = |id: u32| {
+            let number = |field: &str| self.number(&format!("vcpu.{id}.{field}"));
+            let state = match number("state")? {
+                1 => VcpuState::Running,
+                2 => VcpuState::Blocked,
+                _ => VcpuState::Offline,
+            };
+            let ns = number("time").unwrap_or_default();
+            Some((id, VcpuStats { state, ns, wait_ns: number("wait"), delay_ns: number("delay") }))
+        };
+        (0..u32::try_from(all).unwrap_or_default()).filter_map(one).collect()
+    }
+
+    /// The disks with a medium, by what the guest's driver calls them.
+    pub(super) fn disks(&self) -> BTreeMap<String, DiskStats> {
+        let all = self.number("block.count").unwrap_or_default().min(MOST);
+        let one = |at: u64| {
+            let number = |field: &str| self.number(&format!("block.{at}.{field}"));
+            let count = |field: &str| number(field).unwrap_or_default();
+            let name = self.texts.get(&format!("block.{at}.name"))?;
+            let stats = DiskStats {
+                reads: number("rd.reqs")?,
+                read_bytes: count("rd.bytes"),
+                writes: count("wr.reqs"),
+                written_bytes: count("wr.bytes"),
+                flushes: count("fl.reqs"),
+                read_ns: count("rd.times"),
+                write_ns: count("wr.times"),
+                flush_ns: count("fl.times"),
+            };
+            Some((name.clone(), stats))
+        };
+        (0..all).filter_map(one).collect()
+    }
+}
+
+/// What a field holds.
+enum Value {
+    Number(u64),
+    Text(String),
+}
+
+/// libvirt's list, which is freed with this.
+struct List {
+    all: *mut sys::virDomainStatsRecordPtr,
+    count: usize,
+}
+
+impl List {
+    fn each(&self, mut tell: impl FnMut(String, Value)) {
+        for at in 0..self.count {
+            // SAFETY: libvirt made a list of `count` pointers, and it is not freed yet.
+            let record = unsafe { *self.all.add(at) };
+            if record.is_null() {
+                return;
+            }
+            // SAFETY: not null, so it is a record, which is freed with the list.
+            let record = unsafe { &*record };
+            for at in 0..usize::try_from(record.nparams).unwrap_or_default() {
+                // SAFETY: a record has `nparams` fields.
+                let field = unsafe { &*record.params.add(at) };
+                if let Some(value) = value(field) {
+                    tell(text(field.field.as_ptr()), value);
+                }
+            }
+        }
+    }
+}
+
+impl Drop for List {
+    fn drop(&mut self) {
+        if !self.all.is_null() {
+            // SAFETY: libvirt made the list and gave it away; nothing of it is used any more.
+            unsafe { sys::virDomainStatsRecordListFree(self.all) };
+        }
+    }
+}
+
+/// The value of a field; nothing where it is below zero, or of a kind that nobody asks for.
+fn value(field: &sys::virTypedParameter) -> Option<Value> {
+    let kind = sys::virTypedParameterType::try_from(field.type_).ok()?;
+    // SAFETY: the kind says which member of the union was written; a text is a C string that is freed with the list.
+    let number = unsafe {
+        match kind {
+            sys::VIR_TYPED_PARAM_INT => i128::from(field.value.i),
+            sys::VIR_TYPED_PARAM_UINT => i128::from(field.value.ui),
+            sys::VIR_TYPED_PARAM_LLONG => i128::from(field.value.l),
+            sys::VIR_TYPED_PARAM_ULLONG => i128::from(field.value.ul),
+            sys::VIR_TYPED_PARAM_STRING if !field.value.s.is_null() => {
+                return Some(Value::Text(text(field.value.s)));
+            }
+            _ => return None,
+        }
+    };
+    u64::try_from(number).ok().map(Value::Number)
+}
+
+/// A C string of libvirt's.
+fn text(from: *const c_char) -> String {
+    // SAFETY: called with the name of a field, which ends inside of its 80 bytes, or with a text that is not null.
+    unsafe { CStr::from_ptr(from) }.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn records(numbers: &[(&str, u64)], texts: &[(&str, &str)]) -> Records {
+        Records {
+            numbers: numbers.iter().map(|(name, number)| ((*name).to_owned(), *number)).collect(),
+            texts: texts.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect(),
+        }
+    }
+
+    #[test]
+    fn times_of_vcpus_and_disks_are_read_by_number() {
+        let found = records(
+            &[
+                ("cpu.user", 5),
+                ("vcpu.maximum", 3),
+                ("vcpu.0.state", 1),
+                ("vcpu.0.time", 7),
+                ("vcpu.0.delay", 8),
+                ("vcpu.2.state", 2),
+                ("block.count", 2),
+                ("block.0.rd.reqs", 1),
+                ("block.0.rd.times", 2),
+                ("block.0.fl.reqs", 3),
+                ("block.0.fl.times", 4),
+            ],
+            &[("block.0.name", "vda"), ("block.1.name", "sda")],
+        );
+        assert_eq!(found.cpu(), (Some(5), None));
+        let running = VcpuStats { state: VcpuState::Running, ns: 7, wait_ns: None, delay_ns: Some(8) };
+        let blocked = VcpuStats { state: VcpuState::Blocked, ..VcpuStats::default() };
+        assert_eq!(found.vcpus(), [(0, running), (2, blocked)].into());
+        let disk = DiskStats { reads: 1, read_ns: 2, flushes: 3, flush_ns: 4, ..DiskStats::default() };
+        // The tray of the other is empty.
+        assert_eq!(found.disks(), [("vda".to_owned(), disk)].into());
+        assert!(records(&[("vcpu.maximum", u64::MAX), ("block.count", u64::MAX)], &[]).vcpus().is_empty());
+    }
+
+    #[test]
+    fn fields_are_read_by_their_kind() {
+        let mut field = sys::virTypedParameter {
+            field: [0; 80],
+            type_: 3,
+            value: sys::_virTypedParameter__bindgen_ty_1 { l: -1 },
+        };
+        assert!(value(&field).is_none(), "below zero");
+        field.value.l = 9;
+        assert!(matches!(value(&field), Some(Value::Number(9))));
+        field.type_ = 5;
+        assert!(value(&field).is_none(), "a fraction");
+        (field.type_, field.value.s) = (7, ptr::null_mut());
+        assert!(value(&field).is_none(), "no text");
+        field.type_ = -1;
+        assert!(value(&field).is_none(), "no kind");
+    }
+}
