@@ -5,6 +5,7 @@ use crate::vm::manifest;
 use api::instancetype::common;
 use cdi::{Error, ErrorKind, Result};
 use container_disk::Name;
+use install::monitoring::{self, Monitor};
 use install::{Wishes, objects};
 
 /// Print the manifests of the control plane, for kubectl apply -f -
@@ -14,10 +15,11 @@ use install::{Wishes, objects};
 #[command(after_help = "Examples:\n  \
     coracle manifests --registry registry.example/coracle | kubectl apply -f -\n  \
     kubectl wait -n kubevirt kubevirt/kubevirt --for condition=Available\n  \
-    coracle manifests --instancetypes | kubectl apply -f -")]
+    coracle manifests --instancetypes | kubectl apply -f -\n  \
+    coracle manifests --monitoring=monitoring | kubectl apply -f -")]
 pub(crate) struct Args {
     /// Registry of the images, with an optional path
-    #[arg(long, value_name = "REGISTRY", required_unless_present = "instancetypes")]
+    #[arg(long, value_name = "REGISTRY", required_unless_present_any = ["instancetypes", "monitoring"])]
     registry: Option<String>,
 
     /// Namespace of the control plane
@@ -40,9 +42,27 @@ pub(crate) struct Args {
     /// others) in place of the control plane, for a cluster that has it
     #[arg(long, conflicts_with = "registry")]
     instancetypes: bool,
+
+    /// Objects for the Prometheus operator and Grafana in this namespace, in
+    /// place of the control plane: a ServiceMonitor, a PrometheusRule, rights
+    /// to read the metrics, and dashboards
+    #[arg(long, value_name = "NAMESPACE", num_args = 0..=1, require_equals = true,
+        default_missing_value = "monitoring", conflicts_with_all = ["registry", "instancetypes"])]
+    monitoring: Option<String>,
+
+    /// Service account of Prometheus, for --monitoring
+    #[arg(long, value_name = "NAME", default_value = "prometheus-k8s", requires = "monitoring")]
+    monitoring_account: String,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
+    named("--namespace", &args.namespace)?;
+    if let Some(namespace) = &args.monitoring {
+        named("--monitoring", namespace)?;
+        named("--monitoring-account", &args.monitoring_account)?;
+        let monitor = Monitor { namespace: namespace.clone(), account: args.monitoring_account.clone() };
+        return ui::out(&manifest::text(&monitoring::objects(&wishes(args, ""), &monitor)));
+    }
     let Some(registry) = args.registry.as_ref().filter(|_| !args.instancetypes) else {
         return ui::out(&manifest::text(&common::objects()));
     };
@@ -54,48 +74,68 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         )
         .because(e)
     })?;
+    ui::out(&manifest::text(&objects(&wishes(args, registry))))
+}
+
+/// A name as Kubernetes has it.
+fn named(flag: &str, name: &str) -> Result<()> {
     let label = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    let plain = !args.namespace.starts_with('-') && !args.namespace.ends_with('-');
-    if args.namespace.is_empty() || args.namespace.len() > 63 || !plain || !args.namespace.chars().all(label)
-    {
-        let what = format!(
-            "--namespace {} is not a valid name: use lower-case letters, digits and dashes",
-            args.namespace
-        );
+    let plain = !name.starts_with('-') && !name.ends_with('-');
+    if name.is_empty() || name.len() > 63 || !plain || !name.chars().all(label) {
+        let what = format!("{flag} {name} is not a valid name: use lower-case letters, digits and dashes");
         return Err(Error::new(ErrorKind::Usage, what));
     }
-    let wishes = Wishes {
+    Ok(())
+}
+
+fn wishes(args: &Args, registry: &str) -> Wishes {
+    Wishes {
         namespace: args.namespace.clone(),
-        registry: registry.clone(),
+        registry: registry.to_owned(),
         version: args.version.clone(),
         pull_policy: args.image_pull_policy.clone(),
         pull_secret: args.image_pull_secret.clone(),
-    };
-    ui::out(&manifest::text(&objects(&wishes)))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The definitions are beside, a file each.
-    #[test]
-    fn what_is_committed_is_what_is_made() {
-        let wishes = Wishes {
+    fn installed() -> Wishes {
+        Wishes {
             namespace: "kubevirt".into(),
             registry: "registry.example/coracle".into(),
             version: "1.2.3".into(),
             pull_policy: None,
             pull_secret: None,
-        };
-        let mut all = objects(&wishes);
-        all.retain(|object| object["kind"] != "CustomResourceDefinition");
-        let wanted = manifest::text(&all);
-        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/controller/manifests/install.yaml");
-        if std::env::var_os("UPDATE_GOLDEN").is_some() {
-            std::fs::write(file, &wanted).unwrap();
         }
-        let found = std::fs::read_to_string(file).unwrap_or_default();
+    }
+
+    fn is_committed(name: &str, all: &[serde_json::Value]) {
+        let wanted = manifest::text(all);
+        let file = format!("{}/controller/manifests/{name}", env!("CARGO_MANIFEST_DIR"));
+        if std::env::var_os("UPDATE_GOLDEN").is_some() {
+            std::fs::write(&file, &wanted).unwrap();
+        }
+        let found = std::fs::read_to_string(&file).unwrap_or_default();
         assert!(found == wanted, "{file} is another; UPDATE_GOLDEN=1 writes it anew");
+    }
+
+    /// The definitions are beside, a file each.
+    #[test]
+    fn what_is_committed_is_what_is_made() {
+        let mut all = objects(&installed());
+        all.retain(|object| object["kind"] != "CustomResourceDefinition");
+        is_committed("install.yaml", &all);
+    }
+
+    /// The dashboards are beside, a file each.
+    #[test]
+    fn what_is_committed_for_monitors_is_what_is_made() {
+        let monitor = Monitor { namespace: "monitoring".into(), account: "prometheus-k8s".into() };
+        let mut all = monitoring::objects(&installed(), &monitor);
+        all.retain(|object| object["kind"] != "ConfigMap");
+        is_committed("monitoring.yaml", &all);
     }
 }

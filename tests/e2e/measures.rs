@@ -1,7 +1,11 @@
 //! What the programs measure: read as a monitor reads it, by TLS from each pod, with the token of an account.
 
+use install::Wishes;
+use install::monitoring::{Monitor, objects};
+use serde_json::{Value, json};
 use std::process::{Command, Stdio};
 use tests::cluster::{Space, until};
+use tests::prometheus::Prometheus;
 
 /// The name in every program's certificate.
 const NAME: &str = "kubevirt-prometheus-metrics.kubevirt.svc";
@@ -63,5 +67,86 @@ fn measures_are_for_monitors_and_health_is_for_all() {
     let to = "jsonpath={.items[*].endpoints[*].addresses[0]}";
     let behind = space.run(&["get", "endpointslices", "-n", "kubevirt", "-l", service, "-o", to]);
     assert_eq!(behind.split_whitespace().count(), found.lines().count(), "{behind}");
+    space.run(&["delete", "clusterrolebinding", &binding]);
+}
+
+/// A Prometheus beside the cluster, set up as the ServiceMonitor says, answers all that the dashboards ask, and its rules
+/// have values.
+#[test]
+fn the_dashboards_are_answered_by_a_prometheus() {
+    let Some(space) = Space::new("dashboards") else { return };
+    let disk = ("{name: data, disk: {bus: virtio}}", "{name: data, emptyDisk: {capacity: 64Mi}}");
+    space.apply(&crate::with_disks(&crate::tiny("web", "Always"), &[disk]));
+    space.run(&["create", "serviceaccount", "monitor"]);
+    let binding = format!("{}-monitor", space.name);
+    let subject = format!("--serviceaccount={}:monitor", space.name);
+    let role = "--clusterrole=kubevirt.io:metrics-reader";
+    space.run(&["create", "clusterrolebinding", &binding, role, &subject]);
+    let bundle = ["get", "configmap", "-n", "kubevirt", "kubevirt-ca", "-o", "jsonpath={.data.ca-bundle}"];
+    let authorities = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(authorities.path(), space.run(&bundle)).unwrap();
+    let pods = "jsonpath={range .items[*]}{.metadata.name} {.status.podIP}{\"\\n\"}{end}";
+    let found =
+        space.run(&["get", "pods", "-n", "kubevirt", "-l", "prometheus.kubevirt.io=true", "-o", pods]);
+    let targets = found.lines().map(|line| {
+        let (pod, address) = line.split_once(' ').unwrap();
+        json!({"targets": [format!("{address}:8443")], "labels": {"namespace": "kubevirt", "pod": pod}})
+    });
+    let scrape = json!([{
+        "job_name": "kubevirt-prometheus-metrics",
+        "honor_labels": true,
+        "scheme": "https",
+        "authorization": {"credentials": space.run(&["create", "token", "monitor"])},
+        "tls_config": {"ca_file": authorities.path(), "server_name": NAME},
+        "static_configs": targets.collect::<Vec<Value>>(),
+    }]);
+    let wishes = Wishes {
+        namespace: "kubevirt".into(),
+        registry: "registry.example".into(),
+        version: "1".into(),
+        pull_policy: None,
+        pull_secret: None,
+    };
+    let monitor = Monitor { namespace: "monitoring".into(), account: "monitor".into() };
+    let all = objects(&wishes, &monitor);
+    let rule = all.iter().find(|object| object["kind"] == "PrometheusRule").unwrap();
+    let prometheus = Prometheus::start(&scrape, &rule["spec"]["groups"]);
+    let has = |query: &str| prometheus.ask(query).unwrap_or_else(|e| panic!("{query}: {e}"));
+    until(
+        || has("min(up) == 1 and on () cluster:kubevirt_virt_controller_leading:sum == 1").len() == 1,
+        || format!("{:?}\n{}", has("up"), prometheus.log()),
+    );
+    for program in ["api", "controller", "handler"] {
+        for rule in
+            [format!("cluster:kubevirt_virt_{program}_ready:sum"), format!("kubevirt_virt_{program}_up")]
+        {
+            assert!(!has(&format!("{rule} > 0")).is_empty(), "{rule}");
+        }
+    }
+    let of = format!("{{namespace=\"{}\",name=\"web\"", space.name);
+    for query in [
+        format!("sum(kubevirt_vmi_vcpu_seconds_total{of}}}) > 0"),
+        format!("kubevirt_vmi_cpu_user_usage_seconds_total{of}}} > 0"),
+        format!("kubevirt_vmi_storage_read_times_seconds_total{of},drive=\"data\"}} >= 0"),
+        format!("kubevirt_vmi_storage_flush_requests_total{of},drive=\"data\"}} >= 0"),
+        format!("kubevirt_vm_info{of},status=\"running\"}} == 1"),
+        format!("kubevirt_vmi_vnic_info{of},network=\"pod networking\"}} == 1"),
+    ] {
+        until(|| has(&query).len() == 1, || format!("{query}\n{}", prometheus.log()));
+    }
+    let mut asked = 0;
+    for board in all.iter().filter(|object| object["kind"] == "ConfigMap") {
+        for content in board["data"].as_object().unwrap().values() {
+            let board: Value = serde_json::from_str(content.as_str().unwrap()).unwrap();
+            for panel in board["panels"].as_array().unwrap() {
+                for target in panel["targets"].as_array().unwrap() {
+                    let query = target["expr"].as_str().unwrap().replace("$__rate_interval", "1m");
+                    has(&query.replace("$namespace", &space.name).replace("$name", "web"));
+                    asked += 1;
+                }
+            }
+        }
+    }
+    assert!(asked > 50, "{asked} were asked");
     space.run(&["delete", "clusterrolebinding", &binding]);
 }

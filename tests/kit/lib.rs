@@ -12,6 +12,7 @@ pub mod measure;
 pub mod nginx;
 pub mod place;
 mod port;
+pub mod prometheus;
 pub mod registry;
 pub mod seeds;
 pub mod serial;

@@ -7,6 +7,7 @@
 //!            admission  what the API server itself refuses: to our accounts, to whoever ends fencing, and a downgrade
 //!            policies   who may reach them
 //!            programs   virt-controller, virt-api, virt-handler, and what the kubelet must know of them
+//!            monitoring apart from these, for who wants it: scrapes, rules, alerts and dashboards
 //! ```
 //!
 //! Pure. **Called by** the program `coracle` alone. The KubeVirt object is not in the list: virt-controller makes it
@@ -22,6 +23,7 @@
 
 mod admission;
 mod identity;
+pub mod monitoring;
 mod people;
 mod policies;
 mod programs;

@@ -1,0 +1,132 @@
+//! What a cluster with the Prometheus operator and Grafana is given: `coracle manifests --monitoring`.
+//!
+//! ```text
+//!  ServiceMonitor ─► the pods behind the Service of our measures       Role, RoleBinding: the monitor finds them
+//!  PrometheusRule ─► rules: sums, by upstream's names                  ClusterRoleBinding: it may read them
+//!                    alerts: on these and on what we serve
+//!  ConfigMaps     ─► dashboards, which Grafana takes by their label
+//! ```
+//!
+//! No rule, alert or panel asks for what we do not serve: `promql` reads them all in a test. Two metrics of others are used:
+//! `up`, which Prometheus makes, and those of kube-state-metrics in [`alerts`].
+
+mod alerts;
+#[cfg(test)]
+mod promql;
+mod rules;
+#[cfg(test)]
+mod tests;
+
+use super::Wishes;
+use kubernetes::servers::MEASURES;
+use serde_json::{Value, json};
+
+/// Who reads what is measured.
+#[derive(Clone, Debug)]
+pub struct Monitor {
+    /// The namespace of Prometheus and Grafana.
+    pub namespace: String,
+    /// The service account of Prometheus.
+    pub account: String,
+}
+
+/// Dashboards: file, and content.
+const DASHBOARDS: [(&str, &str); 3] = [
+    ("coracle-cluster.json", include_str!("../../../manifests/dashboards/cluster.json")),
+    ("coracle-vm.json", include_str!("../../../manifests/dashboards/vm.json")),
+    ("coracle-disks.json", include_str!("../../../manifests/dashboards/disks.json")),
+];
+
+/// The objects, for an installation that is there.
+pub fn objects(wishes: &Wishes, monitor: &Monitor) -> Vec<Value> {
+    let mut objects = vec![service_monitor(wishes), rule(wishes)];
+    objects.extend(rights(wishes, monitor));
+    objects.extend(DASHBOARDS.iter().map(|(file, content)| dashboard(monitor, file, content)));
+    objects
+}
+
+fn meta(wishes: &Wishes, name: &str) -> Value {
+    json!({"name": name, "namespace": wishes.namespace, "labels": {"kubevirt.io": "", "prometheus.kubevirt.io": "true"}})
+}
+
+/// Labels of ours stand: `namespace` is that of a VM, not of the pod that tells of it.
+fn service_monitor(wishes: &Wishes) -> Value {
+    json!({
+        "apiVersion": "monitoring.coreos.com/v1",
+        "kind": "ServiceMonitor",
+        "metadata": meta(wishes, MEASURES),
+        "spec": {
+            "selector": {"matchLabels": {"prometheus.kubevirt.io": "true"}},
+            "endpoints": [{
+                "port": "metrics",
+                "scheme": "https",
+                "honorLabels": true,
+                "bearerTokenFile": "/var/run/secrets/kubernetes.io/serviceaccount/token",
+                "tlsConfig": {
+                    "ca": {"configMap": {"name": "kubevirt-ca", "key": "ca-bundle"}},
+                    "serverName": format!("{MEASURES}.{}.svc", wishes.namespace),
+                },
+            }],
+        },
+    })
+}
+
+fn rule(wishes: &Wishes) -> Value {
+    json!({
+        "apiVersion": "monitoring.coreos.com/v1",
+        "kind": "PrometheusRule",
+        "metadata": meta(wishes, "prometheus-kubevirt-rules"),
+        "spec": {"groups": [
+            {"name": "kubevirt.rules", "rules": rules::all(&wishes.namespace)},
+            {"name": "kubevirt.alerts", "rules": alerts::of_kubevirt(&wishes.namespace)},
+            {"name": "cdi.alerts", "rules": alerts::of_cdi()},
+        ]},
+    })
+}
+
+/// The monitor finds our pods by the endpoints of the namespace, and may read `/metrics`.
+fn rights(wishes: &Wishes, monitor: &Monitor) -> Vec<Value> {
+    let rbac = "rbac.authorization.k8s.io";
+    let name = "kubevirt-monitoring";
+    let subject =
+        json!([{"kind": "ServiceAccount", "name": monitor.account, "namespace": monitor.namespace}]);
+    vec![
+        json!({
+            "apiVersion": format!("{rbac}/v1"),
+            "kind": "Role",
+            "metadata": {"name": name, "namespace": wishes.namespace, "labels": {"kubevirt.io": ""}},
+            "rules": [
+                {"apiGroups": [""], "resources": ["services", "endpoints", "pods"], "verbs": ["get", "list", "watch"]},
+                {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["get", "list", "watch"]},
+            ],
+        }),
+        json!({
+            "apiVersion": format!("{rbac}/v1"),
+            "kind": "RoleBinding",
+            "metadata": {"name": name, "namespace": wishes.namespace, "labels": {"kubevirt.io": ""}},
+            "roleRef": {"apiGroup": rbac, "kind": "Role", "name": name},
+            "subjects": subject,
+        }),
+        json!({
+            "apiVersion": format!("{rbac}/v1"),
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": name, "labels": {"kubevirt.io": ""}},
+            "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": "kubevirt.io:metrics-reader"},
+            "subjects": subject,
+        }),
+    ]
+}
+
+/// Grafana's sidecar looks for this label.
+fn dashboard(monitor: &Monitor, file: &str, content: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": format!("grafana-dashboard-{}", file.trim_end_matches(".json")),
+            "namespace": monitor.namespace,
+            "labels": {"kubevirt.io": "", "grafana_dashboard": "1"},
+        },
+        "data": {file: content},
+    })
+}

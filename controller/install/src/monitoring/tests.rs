@@ -1,0 +1,126 @@
+use super::*;
+use crate::tests::wishes;
+use kubernetes::metrics::{self, Is};
+use std::collections::BTreeSet;
+
+/// Metrics of others: of Prometheus itself, and of kube-state-metrics.
+const OF_OTHERS: [&str; 3] =
+    ["up", "kube_daemonset_status_desired_number_scheduled", "kube_daemonset_status_number_ready"];
+/// Labels that Prometheus adds to what a pod tells.
+const OF_TARGET: [&str; 4] = ["namespace", "pod", "job", "instance"];
+
+fn rules() -> Vec<Value> {
+    let groups = rule(&wishes())["spec"]["groups"].as_array().cloned().unwrap();
+    groups.iter().flat_map(|group| group["rules"].as_array().cloned().unwrap()).collect()
+}
+
+/// The expressions of panels and variables, with values for their variables.
+fn queries(content: &str) -> Vec<String> {
+    let board: Value = serde_json::from_str(content).unwrap();
+    let list = |value: &Value| value.as_array().cloned().unwrap();
+    let targets = list(&board["panels"]).into_iter().flat_map(|panel| list(&panel["targets"]));
+    let mut found: Vec<String> = targets.map(|target| target["expr"].as_str().unwrap().to_owned()).collect();
+    for variable in list(&board["templating"]["list"]) {
+        if let Some(query) = variable["query"].as_str().and_then(|query| query.strip_prefix("label_values("))
+        {
+            found.push(query.rsplit_once(',').unwrap().0.to_owned());
+        }
+    }
+    found.iter().map(|query| query.replace("$__rate_interval", "5m")).collect()
+}
+
+/// A name as it is served: of a histogram that of its buckets, sum and count too.
+fn served(name: &str) -> Option<&'static metrics::Metric> {
+    let of_histogram = ["_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end));
+    let histogram = of_histogram.and_then(metrics::find).filter(|metric| metric.is == Is::Histogram);
+    histogram.or_else(|| metrics::find(name).filter(|metric| metric.is != Is::Histogram))
+}
+
+#[test]
+fn rules_and_dashboards_ask_for_what_is_served() {
+    let recorded: BTreeSet<String> =
+        rules().iter().filter_map(|rule| rule["record"].as_str().map(str::to_owned)).collect();
+    let of_rules = rules().into_iter().map(|rule| rule["expr"].as_str().unwrap().to_owned());
+    let of_boards = DASHBOARDS.iter().flat_map(|(_, content)| queries(content));
+    let mut seen = 0;
+    for expression in of_rules.chain(of_boards) {
+        let (asked, grouped) = promql::read(&expression);
+        let mut labels: BTreeSet<&str> = OF_TARGET.into();
+        for one in &asked {
+            seen += 1;
+            if let Some(metric) = served(&one.name) {
+                let unknown =
+                    one.labels.iter().find(|label| !metric.has(label) && !labels.contains(label.as_str()));
+                assert_eq!(unknown, None, "{} has no such label: {expression}", one.name);
+                labels.extend(metric.labels);
+            } else {
+                let is_known = recorded.contains(&one.name) || OF_OTHERS.contains(&one.name.as_str());
+                assert!(is_known, "{} is served by nobody: {expression}", one.name);
+            }
+        }
+        let recorded_only = asked.iter().all(|one| recorded.contains(&one.name));
+        let unknown = grouped.iter().find(|label| !labels.contains(label.as_str()) && *label != "le");
+        assert!(recorded_only || unknown.is_none(), "{unknown:?} is no label of these: {expression}");
+    }
+    assert!(seen > 80, "{seen} were found");
+}
+
+#[test]
+fn every_alert_says_what_it_is_about_and_a_record_is_made_before_it_is_used() {
+    let rules = rules();
+    let at = |name: &str| rules.iter().position(|rule| rule["record"] == name);
+    for (place, rule) in rules.iter().enumerate() {
+        let (asked, _) = promql::read(rule["expr"].as_str().unwrap());
+        for one in asked {
+            assert!(at(&one.name).is_none_or(|made| made < place), "{} is made later", one.name);
+        }
+        if rule["alert"].is_string() {
+            let severity = rule["labels"]["severity"].as_str().unwrap();
+            assert!(["info", "warning", "critical"].contains(&severity), "{rule}");
+            assert!(rule["annotations"]["summary"].as_str().unwrap().ends_with('.'), "{rule}");
+            assert!(!rule["annotations"]["summary"].as_str().unwrap().contains("{{{"), "{rule}");
+        }
+    }
+}
+
+#[test]
+fn a_dashboard_has_a_name_a_data_source_and_panels_that_do_not_overlap() {
+    let mut uids = BTreeSet::new();
+    for (file, content) in DASHBOARDS {
+        let board: Value = serde_json::from_str(content).unwrap();
+        assert!(uids.insert(board["uid"].as_str().unwrap().to_owned()), "{file}");
+        let mut taken = BTreeSet::new();
+        let mut ids = BTreeSet::new();
+        for panel in board["panels"].as_array().unwrap() {
+            assert!(ids.insert(panel["id"].as_u64().unwrap()), "{file}: {}", panel["title"]);
+            assert_eq!(panel["datasource"]["uid"], "${datasource}", "{file}: {}", panel["title"]);
+            let place = |name: &str| panel["gridPos"][name].as_u64().unwrap();
+            for x in place("x")..place("x") + place("w") {
+                for y in place("y")..place("y") + place("h") {
+                    assert!(x < 24 && taken.insert((x, y)), "{file}: {}", panel["title"]);
+                }
+            }
+        }
+    }
+}
+
+/// All that a monitor is given: it finds our pods, and reads `/metrics`.
+#[test]
+fn a_monitor_may_find_our_pods_and_read_their_metrics() {
+    let monitor = Monitor { namespace: "monitoring".into(), account: "prometheus-k8s".into() };
+    let objects = objects(&wishes(), &monitor);
+    let read = json!(["get", "list", "watch"]);
+    for role in objects.iter().filter(|object| object["rules"].is_array()) {
+        assert_eq!(role["metadata"]["namespace"], "kubevirt");
+        for rule in role["rules"].as_array().unwrap() {
+            assert_eq!(rule["verbs"], read);
+        }
+    }
+    let bound: Vec<&Value> = objects.iter().filter(|object| object["roleRef"].is_object()).collect();
+    assert_eq!(bound.len(), 2);
+    for binding in bound {
+        let account =
+            json!([{"kind": "ServiceAccount", "name": "prometheus-k8s", "namespace": "monitoring"}]);
+        assert_eq!(binding["subjects"], account);
+    }
+}
