@@ -5,8 +5,8 @@
 //!             until they break off └─ of ──► asked: by namespace, name and uid
 //! ```
 
+use super::filesystems::Filesystems;
 use super::launcher_client::Client;
-use super::measures::Filesystems;
 use api::meta::ObjectMeta;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -14,7 +14,7 @@
 //! ```
 //!
 //! launcher_client is the one client of launchers (`launcher/client`), with a door into the pod's folder; launchers are those
-//! that keepers speak to, for measures and for asked: what virt-api is answered, by its certificate.
+//! that keepers speak to, for measures and for asked; filesystems: the names by which a guest's are measured. Asked: what virt-api is answered, by its certificate.
 //! blocking: what a tenant could make last for ever is done on threads apart, a few for each VM, and given up in time.
 //!
 //! **Owns** everything that is done on a node as root. **May be called** by `bin/virt-handler` alone. It holds no state
@@ -33,6 +33,7 @@ mod capability;
 mod cpu;
 mod devices;
 pub mod error;
+mod filesystems;
 mod labels;
 pub mod launcher_client;
 mod launchers;

@@ -9,17 +9,14 @@
 //! more is told than a VMI can have, and by no name that its spec has not: names of measures are kept for ever. A VMI has at
 //! most [`MOST`] disks and interfaces, [`VCPUS`] vCPUs, and file systems of so many names as `filesystems` says.
 
-mod filesystems;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use filesystems::Filesystems;
-
 use super::bounds;
+use super::filesystems::Told;
 use super::launchers::{Entry, Launchers, Names};
 use api::launcher::{DiskStats, InterfaceStats, MemoryStats, Stats, VcpuState, VcpuStats};
 use api_server::metrics::Page;
-use filesystems::Told;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -159,8 +156,29 @@ fn page_of(node: &str, all: &[Used]) -> String {
             }
         }
     }
-    filesystems::write(&mut page, node, all);
+    filesystems(&mut page, node, all);
     page.text()
+}
+
+fn filesystems(page: &mut Page, node: &str, all: &[Used]) {
+    for (name, is_capacity) in
+        [("kubevirt_vmi_filesystem_capacity_bytes", true), ("kubevirt_vmi_filesystem_used_bytes", false)]
+    {
+        let mut family = page.family(name);
+        for used in all {
+            for ([disk, mount, kind], (total, used_bytes)) in &used.filesystems {
+                let mut labels = used.names(node).to_vec();
+                labels.extend([
+                    ("disk_name", disk.as_str()),
+                    ("mount_point", mount.as_str()),
+                    ("file_system_type", kind.as_str()),
+                ]);
+                if let Some(bytes) = if is_capacity { total } else { used_bytes } {
+                    family.is(&labels, *bytes as f64);
+                }
+            }
+        }
+    }
 }
 
 impl Used {

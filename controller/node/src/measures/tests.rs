@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::error::Error;
+use crate::filesystems::Filesystems;
 use crate::launcher_client::Client;
 use crate::pod::Process;
 use crate::pod::folder::Open;

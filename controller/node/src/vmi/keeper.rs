@@ -19,6 +19,7 @@ use crate::bounds;
 use crate::capability;
 use crate::devices;
 use crate::error::{Error, ErrorKind, Result};
+use crate::filesystems::Filesystems;
 use crate::launcher_client::{Client, States};
 use crate::launchers::{Launchers, Listed};
 use crate::limits;
@@ -92,7 +93,7 @@ pub(crate) async fn keep<C: Cluster>(node: Arc<Node<C>>, mut wanted: watch::Rece
         launcher: Launcher::NotYet,
         guest: None,
         left_out: None,
-        filesystems: measures::Filesystems::default(),
+        filesystems: Filesystems::default(),
         links: BTreeMap::new(),
         advertisers: None,
         trouble: None,
@@ -146,7 +147,7 @@ struct Keeper<C> {
     /// What of the guest agent's words is not told.
     left_out: Option<String>,
     /// The names under which its file systems are measured, whichever launcher tells of them.
-    filesystems: measures::Filesystems,
+    filesystems: Filesystems,
     /// The links that were made for the VMI; none where another made them before.
     links: BTreeMap<String, Link>,
     /// What tells the guest of its router, once that was begun.

@@ -3,8 +3,8 @@
 mod launcher;
 
 use super::ForVirtApi;
+use crate::filesystems::Filesystems;
 use crate::launchers::{Launchers, Listed};
-use crate::measures::Filesystems;
 use api::meta::ObjectMeta;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

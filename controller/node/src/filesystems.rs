@@ -1,12 +1,10 @@
 //! File systems of a guest, as its guest agent tells of them.
 //!
-//! The guest names them as it likes, and whoever collects measures keeps each name for ever. So a VMI has [`MOST`] names: those
+//! They are measured, and nothing else. The guest names them as it likes, and whoever collects measures keeps each name for ever. So a VMI has [`MOST`] names: those
 //! that were seen first, since virt-handler keeps the VMI. A guest that mounts under ever new names is told in part.
 
-use super::Used;
-use crate::bounds;
+use super::bounds;
 use api::launcher::GuestFilesystem;
-use api_server::metrics::Page;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -22,14 +20,14 @@ const PATH: usize = 256;
 pub(crate) struct Filesystems(Arc<Mutex<BTreeSet<Name>>>);
 
 /// Disk, mount point and type.
-type Name = [String; 3];
+pub(crate) type Name = [String; 3];
 
 /// Bytes in all, and those that are used, of each.
-pub(super) type Told = BTreeMap<Name, (Option<u64>, Option<u64>)>;
+pub(crate) type Told = BTreeMap<Name, (Option<u64>, Option<u64>)>;
 
 impl Filesystems {
     /// What of it is told of.
-    pub(super) fn told(&self, said: Vec<GuestFilesystem>) -> Told {
+    pub(crate) fn told(&self, said: Vec<GuestFilesystem>) -> Told {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut told = Told::new();
         for found in said {
@@ -44,27 +42,6 @@ impl Filesystems {
             }
         }
         told
-    }
-}
-
-pub(super) fn write(page: &mut Page, node: &str, all: &[Used]) {
-    for (name, is_capacity) in
-        [("kubevirt_vmi_filesystem_capacity_bytes", true), ("kubevirt_vmi_filesystem_used_bytes", false)]
-    {
-        let mut family = page.family(name);
-        for used in all {
-            for ([disk, mount, kind], (total, used_bytes)) in &used.filesystems {
-                let mut labels = used.names(node).to_vec();
-                labels.extend([
-                    ("disk_name", disk.as_str()),
-                    ("mount_point", mount.as_str()),
-                    ("file_system_type", kind.as_str()),
-                ]);
-                if let Some(bytes) = if is_capacity { total } else { used_bytes } {
-                    family.is(&labels, *bytes as f64);
-                }
-            }
-        }
     }
 }
 
