@@ -31,7 +31,7 @@ impl Prometheus {
         for _ in 0..10 {
             let port = free_port();
             let mut process = spawn(folder.path(), port);
-            if listens(&mut process, Ipv4Addr::LOCALHOST, port) {
+            if listens(&mut process, Ipv4Addr::LOCALHOST, port) && is_ready(port) {
                 return Prometheus { process, port, folder };
             }
             // Somebody else was quicker at the port.
@@ -72,6 +72,13 @@ fn spawn(folder: &Path, port: u16) -> Child {
     command.arg(format!("--web.listen-address=127.0.0.1:{port}"));
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
     command.spawn().expect("prometheus is installed: make setup")
+}
+
+/// It listens before it answers.
+fn is_ready(port: u16) -> bool {
+    let url = format!("http://127.0.0.1:{port}/-/ready");
+    let wait = ["-sf", "-m", "5", "--retry", "60", "--retry-delay", "1", "--retry-all-errors"];
+    Command::new("curl").args(wait).arg(url).output().is_ok_and(|done| done.status.success())
 }
 
 /// `promtool WORDS FILE`, with this content in the file, and others of these names beside it.
