@@ -27,7 +27,7 @@ pub(crate) struct Entry {
     pub(crate) disks: Names,
     /// What interfaces are called in the spec, by their taps.
     pub(crate) taps: Names,
-    /// The guest agent answers.
+    /// The guest agent can be asked.
     pub(crate) agent: bool,
     /// What file systems were told under.
     pub(crate) filesystems: Filesystems,
@@ -85,7 +85,7 @@ impl Launchers {
 
 impl Listed {
     /// What devices are called in the spec: interfaces by their taps, disks by what the guest calls them. Others are not
-    /// told: a launcher's word is no name of a measure, which whoever collects them keeps for ever. `agent`: the guest agent answers.
+    /// told: a launcher's word is no name of a measure, which whoever collects them keeps for ever. `agent`: the guest agent can be asked.
     pub(crate) fn devices(&self, taps: Names, disks: Names, agent: bool) {
         self.all.look(|all| {
             if let Some(entry) = all.get_mut(&self.number) {

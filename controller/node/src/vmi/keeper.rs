@@ -252,7 +252,9 @@ impl<C: Cluster> Keeper<C> {
         let is_volume = |name: &str| self.vmi.spec.volumes.iter().any(|volume| volume.name == name);
         let targets = state.targets.iter().filter(|(name, _)| is_volume(name));
         let disks = targets.map(|(name, target)| (target.clone(), name.clone()));
-        listed.devices(taps.collect(), disks.collect(), state.agent);
+        // The guest agent of a paused guest says nothing, and holds up whoever asks.
+        let asks_agent = state.agent && state.life == api::launcher::Life::Running;
+        listed.devices(taps.collect(), disks.collect(), asks_agent);
     }
 
     // ---- The launcher ----
