@@ -99,8 +99,7 @@ fn sidecar(entry: Entry, at: &Path, shared: &mut Vec<String>, check: &mut Check<
     let image = image.unwrap_or_default();
     if image.trim().is_empty() {
         let message = format!("{at} has no image, and there is none by default");
-        let hint =
-            "name one, such as sidecar-shim of KubeVirt, which runs the script of a configMap";
+        let hint = "name one, such as sidecar-shim of KubeVirt, which runs the script of a configMap";
         check.faults.push(Fault::new(at.child("image"), Reason::Required, message).hint(hint));
     } else if image.contains(|c: char| c.is_whitespace() || c.is_control()) || image.len() > 1024 {
         let at = at.child("image");

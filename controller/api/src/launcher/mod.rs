@@ -24,6 +24,15 @@
 //!
 //! Whatever goes wrong is answered with a status of 4xx or 5xx and a [`Refusal`].
 
+mod guest;
+mod stats;
+
+pub use guest::{
+    Exec, Executed, Freeze, GuestCommand, GuestFilesystem, GuestInfo, GuestInterface, GuestLoad, GuestUser,
+    LONGEST_FREEZE,
+};
+pub use stats::{DiskStats, InterfaceStats, MemoryStats, Stats, VcpuState, VcpuStats};
+
 use crate::fault::Fault;
 use crate::lease::{Lease, Lease6};
 use crate::machine::hardware::Hardware;
@@ -31,7 +40,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// What a stream that leaves HTTP is called in `Upgrade`.
 pub const STREAM: &str = "coracle-stream";
@@ -392,107 +400,6 @@ impl Life {
     }
 }
 
-/// What a VMI has used since it started; a new start counts from zero.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Stats {
-    /// How long processors worked for it, in nanoseconds.
-    pub cpu_ns: u64,
-    /// The part of it in user mode, and …
-    pub cpu_user_ns: Option<u64>,
-    /// … in system mode; nothing where libvirt does not tell them apart.
-    pub cpu_system_ns: Option<u64>,
-    /// Its vCPUs, by number.
-    pub vcpus: BTreeMap<u32, VcpuStats>,
-    /// Its memory. What only a guest's driver knows is nothing where there is none.
-    pub memory: MemoryStats,
-    /// Its disks, by what the guest's driver calls them (`vda`).
-    pub disks: BTreeMap<String, DiskStats>,
-    /// Its interfaces, by the device on the host (`tap0`).
-    pub interfaces: BTreeMap<String, InterfaceStats>,
-}
-
-/// What a vCPU has used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct VcpuStats {
-    /// What it does at this moment.
-    pub state: VcpuState,
-    /// How long it ran, in nanoseconds.
-    pub ns: u64,
-    /// How long it waited for I/O.
-    pub wait_ns: Option<u64>,
-    /// How long it waited for a processor of the host.
-    pub delay_ns: Option<u64>,
-}
-
-/// What a vCPU does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[allow(missing_docs)]
-pub enum VcpuState {
-    #[default]
-    Offline,
-    Running,
-    Blocked,
-}
-
-/// The memory of a VMI, in bytes but for the faults.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-#[allow(missing_docs)]
-pub struct MemoryStats {
-    /// What it may have at most.
-    pub domain: u64,
-    /// What the balloon leaves it.
-    pub balloon: Option<u64>,
-    /// What its process holds.
-    pub resident: Option<u64>,
-    pub unused: Option<u64>,
-    pub available: Option<u64>,
-    pub usable: Option<u64>,
-    pub cached: Option<u64>,
-    pub swapped_in: Option<u64>,
-    pub swapped_out: Option<u64>,
-    /// How often the guest had to fetch a page from a disk, …
-    pub major_faults: Option<u64>,
-    /// … and from elsewhere.
-    pub minor_faults: Option<u64>,
-}
-
-/// What went through a disk.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-#[allow(missing_docs)]
-pub struct DiskStats {
-    pub reads: u64,
-    pub read_bytes: u64,
-    pub writes: u64,
-    pub written_bytes: u64,
-    pub flushes: u64,
-    /// How long all reads took together, in nanoseconds, …
-    pub read_ns: u64,
-    /// … all writes, …
-    pub write_ns: u64,
-    /// … and all flushes.
-    pub flush_ns: u64,
-}
-
-/// What went through an interface, as the guest sees it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-#[allow(missing_docs)]
-pub struct InterfaceStats {
-    pub received_bytes: u64,
-    pub received_packets: u64,
-    pub received_errors: u64,
-    pub received_dropped: u64,
-    pub sent_bytes: u64,
-    pub sent_packets: u64,
-    pub sent_errors: u64,
-    pub sent_dropped: u64,
-}
-
 /// Who the launcher is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Info {
@@ -506,139 +413,6 @@ pub struct Info {
     pub uri: String,
     /// The folder that holds all it keeps.
     pub root: PathBuf,
-}
-
-/// What the guest agent says of the guest.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct GuestInfo {
-    /// The guest agent's version.
-    #[serde(default)]
-    pub agent_version: Option<String>,
-    /// The guest's name of itself.
-    #[serde(default)]
-    pub hostname: Option<String>,
-    /// What system it runs, in the guest agent's fields.
-    #[serde(default)]
-    pub os: BTreeMap<String, String>,
-    /// Its zone, like `UTC`.
-    #[serde(default)]
-    pub timezone: Option<String>,
-    /// Its interfaces.
-    #[serde(default)]
-    pub interfaces: Vec<GuestInterface>,
-    /// Commands that the guest agent knows.
-    #[serde(default)]
-    pub commands: Vec<GuestCommand>,
-    /// How busy it is; nothing where the guest agent does not say so.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub load: Option<GuestLoad>,
-}
-
-/// Load averages of a guest: processes that run or wait for a processor or a disk.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-#[allow(missing_docs)]
-pub struct GuestLoad {
-    pub load1m: Option<f64>,
-    pub load5m: Option<f64>,
-    pub load15m: Option<f64>,
-}
-
-/// A command of the guest agent.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GuestCommand {
-    /// Its name.
-    pub name: String,
-    /// Whether the guest permits it.
-    #[serde(default)]
-    pub enabled: bool,
-}
-
-/// An interface as the guest sees it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GuestInterface {
-    /// Its name in the guest.
-    pub name: String,
-    /// Its address.
-    #[serde(default)]
-    pub mac: Option<String>,
-    /// Its IP addresses.
-    #[serde(default)]
-    pub ips: Vec<String>,
-}
-
-/// Someone who is logged in.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct GuestUser {
-    /// The name.
-    pub name: String,
-    /// The domain, on Windows.
-    #[serde(default)]
-    pub domain: Option<String>,
-    /// Since when, in seconds since 1970.
-    #[serde(default)]
-    pub login_time: Option<f64>,
-}
-
-/// A file system that the guest has mounted.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct GuestFilesystem {
-    /// The device.
-    pub name: String,
-    /// Where it is mounted.
-    pub mountpoint: String,
-    /// Its type.
-    #[serde(rename = "type")]
-    pub kind: String,
-    /// In bytes.
-    #[serde(default)]
-    pub used_bytes: Option<u64>,
-    /// In bytes.
-    #[serde(default)]
-    pub total_bytes: Option<u64>,
-}
-
-/// The longest time until file systems thaw by themselves.
-pub const LONGEST_FREEZE: Duration = Duration::from_secs(3600);
-
-/// A freeze of the guest's file systems.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Freeze {
-    /// Milliseconds after which the launcher thaws them by itself, [`LONGEST_FREEZE`] at most. Unset or 0: never.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub thaw_after_ms: Option<u64>,
-}
-
-/// A program for the guest agent to run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Exec {
-    /// The program.
-    pub command: String,
-    /// Its arguments.
-    #[serde(default)]
-    pub args: Vec<String>,
-    /// What it reads.
-    #[serde(default)]
-    pub input: Option<String>,
-    /// How long to wait for it, in seconds.
-    #[serde(default)]
-    pub timeout: Option<u64>,
-}
-
-/// What became of a program.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Executed {
-    /// Its exit code; for one that was killed, 128 and the signal.
-    pub exit_code: i32,
-    /// What it wrote.
-    pub stdout: String,
-    /// What it complained.
-    pub stderr: String,
 }
 
 /// Why something was not done.
