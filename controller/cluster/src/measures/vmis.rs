@@ -6,11 +6,8 @@ use api::instancetype::{Matched, Role};
 use api::vmi::{EvictionStrategy, VirtualMachineInstance};
 use api_server::metrics::Page;
 use kubernetes::config::Config;
-use kubernetes::objects::{Kept as _, World};
+use kubernetes::objects::{Kept as _, OUTDATED, World};
 use std::collections::BTreeMap;
-
-/// Marks a VMI whose launcher pod has an older image.
-const OUTDATED: &str = "kubevirt.io/outdatedLauncherImage";
 
 pub(super) fn write(page: &mut Page, world: &World) {
     let mut counts: BTreeMap<(String, String), u64> = BTreeMap::new();
