@@ -7,7 +7,7 @@
 //!   vmi/ ───────────────────────── one keeper per VMI ──── launchers ────── asked/
 //!    │  volumes/      disks found, made, grown, given to 107          network/     links, rules and taps in a pod
 //!    │  pod/          a tenant's folders, walked so that nothing leads out
-//!    │  devices/       kvm, tun, vhost-net for pods, by the kubelet
+//!    │  devices/       kvm, tun, vhost-net, vhost-vsock for pods, by the kubelet
 //!    │  capability    what libvirt knows of this node, for each pod       labels       what the scheduler knows of it
 //!    ▼
 //!   launcher_client ──unix socket──► virt-launcher in its pod (PID 1 there)          measures     what VMIs use

@@ -13,7 +13,9 @@ pub(crate) fn instead(subresource: &Subresource) -> Option<&'static str> {
         Action::Backup | Action::RedefineCheckpoint => {
             "incremental backups do not work yet; copy the PVC of the stopped VM"
         }
-        Action::Vsock => "VSOCK is not attached to VMs yet; use a port of the guest (portforward)",
+        Action::Vsock => {
+            "connections to VSOCK are not relayed yet; connect on the node of the VMI, or use a port of the guest (portforward)"
+        }
         Action::SevFetchCertChain
         | Action::SevQueryLaunchMeasurement
         | Action::SevSetupSession

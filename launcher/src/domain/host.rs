@@ -31,6 +31,8 @@ pub struct Host {
     /// The socket on which QEMU serves the channel to the guest agent. (libvirt's own path for it is so long that the folder
     /// of a VM could have 29 letters; a socket's path ends at 107.)
     pub agent: PathBuf,
+    /// The context ID of the VSOCK device, where the VM has one.
+    pub vsock: Option<u32>,
     /// The socket on which QEMU serves the channel of metrics, where the VM has one.
     pub metrics: Option<PathBuf>,
     /// What every VM here has, whatever its own spec.

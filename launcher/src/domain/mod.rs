@@ -6,7 +6,7 @@
 //!                                        │
 //!            one file per device ◄───────┘   memory cpu os features clock sysinfo metadata
 //!                    │                       controller disk/ interface usernet video input serial channel
-//!                    ▼                       rng watchdog balloon panic hyperv tpm filesystem sound redirection
+//!                    ▼                       rng watchdog balloon panic hyperv tpm filesystem sound redirection vsock
 //!            xml (escapes, always) ─► text
 //! ```
 //!
@@ -46,6 +46,7 @@ mod threads;
 mod tpm;
 mod usernet;
 mod video;
+mod vsock;
 mod watchdog;
 mod xml;
 
@@ -163,6 +164,7 @@ impl<'a> Domain<'a> {
             .with(self.tpm())
             .and(self.balloon())
             .with(self.rng())
+            .with(self.vsock()?)
             .with(self.panics(qemu_arguments)?))
     }
 

@@ -12,8 +12,9 @@
 //!  0d     file systems, 8                      12     sata controllers 1-8
 //!  0e     panic                                13     panic
 //!  0f     sound                                14-17  virtio disks, 8 a slot
-//!  10-17  virtio disks, 8 a slot               18-1d  free, and for hotplugged devices
-//!  18-1e  free                                 1e     file systems, 8
+//!  10-17  virtio disks, 8 a slot               18-1c  free, and for hotplugged devices
+//!  18-1d  free                                 1d     vsock; free without one
+//!  1e     vsock; free without one              1e     file systems, 8
 //!  1f     chipset, sata controllers 1-5        1f     sound
 //! ```
 //!
@@ -115,9 +116,12 @@ impl Places {
                 address: Pci(address),
                 first: first.clone(),
                 second: who,
-                free: match self.chipset {
-                    Chipset::Q35 => "0000:00:18.0 to 0000:00:1e.0 are free for such requests",
-                    Chipset::I440fx => "0000:00:18.0 to 0000:00:1d.0 are free for such requests",
+                free: match (self.chipset, self.get(PciDevice::Vsock)) {
+                    (Chipset::Q35, None) => "0000:00:18.0 to 0000:00:1e.0 are free for such requests",
+                    (Chipset::Q35, Some(_)) | (Chipset::I440fx, None) => {
+                        "0000:00:18.0 to 0000:00:1d.0 are free for such requests"
+                    }
+                    (Chipset::I440fx, Some(_)) => "0000:00:18.0 to 0000:00:1c.0 are free for such requests",
                 },
             });
         }
@@ -208,6 +212,7 @@ fn home(chipset: Chipset, device: PciDevice) -> Result<PciAddress, DomainError> 
         PciDevice::Panic => (pick(0x0e, 0x13), 1, 1),
         PciDevice::Filesystem(_) => (pick(0x0d, 0x1e), 8, 8),
         PciDevice::Sound => (pick(0x0f, 0x1f), 1, 1),
+        PciDevice::Vsock => (pick(0x1e, 0x1d), 1, 1),
         PciDevice::Disk(_) => (pick(0x10, 0x14), if q35 { 64 } else { 32 }, 8),
     };
     let n = device.number();

@@ -19,6 +19,7 @@ pub(super) enum PciDevice {
     Panic,
     Filesystem(usize),
     Sound,
+    Vsock,
     Disk(usize),
 }
 
@@ -52,7 +53,7 @@ impl PciDevice {
             | PciDevice::Disk(n) => n,
             PciDevice::Video | PciDevice::Usb | PciDevice::Scsi | PciDevice::Serial => 0,
             PciDevice::Balloon | PciDevice::Rng | PciDevice::Watchdog | PciDevice::Panic => 0,
-            PciDevice::Sound => 0,
+            PciDevice::Sound | PciDevice::Vsock => 0,
         }
     }
 
@@ -64,7 +65,7 @@ impl PciDevice {
             PciDevice::Filesystem(_) | PciDevice::Disk(_) => true,
             PciDevice::Video | PciDevice::Interface(_) | PciDevice::Usb | PciDevice::Scsi => false,
             PciDevice::Serial | PciDevice::Balloon | PciDevice::Rng | PciDevice::Watchdog => false,
-            PciDevice::Panic | PciDevice::Sound => false,
+            PciDevice::Panic | PciDevice::Sound | PciDevice::Vsock => false,
         }
     }
 
@@ -79,7 +80,7 @@ impl PciDevice {
             PciDevice::Port(_) => "root ports",
             PciDevice::Video | PciDevice::Usb | PciDevice::Scsi | PciDevice::Serial => "controllers",
             PciDevice::Balloon | PciDevice::Rng | PciDevice::Watchdog | PciDevice::Panic => "devices",
-            PciDevice::Sound => "devices",
+            PciDevice::Sound | PciDevice::Vsock => "devices",
         }
     }
 }
@@ -107,6 +108,7 @@ pub(super) fn requests(machine: &Machine) -> Vec<PciRequest> {
     plain(machine.watchdog.is_some(), PciDevice::Watchdog, "the watchdog");
     plain(machine.panics.contains(&Panic::Pvpanic), PciDevice::Panic, "the panic device");
     plain(machine.sound.is_some(), PciDevice::Sound, "the sound card");
+    plain(machine.vsock, PciDevice::Vsock, "the VSOCK device");
     for n in 0..machine.filesystems.len() {
         plain(true, PciDevice::Filesystem(n), "a file system");
     }

@@ -65,6 +65,7 @@ pub fn prepare(machine: &Machine, resolved: &Resolved, root: &Root, how: How<'_>
         serial_log: root.serial_log(),
         vnc: root.socket("vnc"),
         agent: root.socket("agent"),
+        vsock: resolved.vsock,
         metrics: machine.downward_metrics.then(|| root.socket(metrics::CHANNEL)),
         hardware: resolved.hardware.clone(),
     };

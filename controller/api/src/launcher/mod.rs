@@ -80,6 +80,9 @@ pub struct Resolved {
     /// each, one file per key.
     #[serde(default)]
     pub secrets: BTreeMap<String, PathBuf>,
+    /// The context ID of its VSOCK device.
+    #[serde(default)]
+    pub vsock: Option<u32>,
     /// What outlives the VMI beside its disks. Unset: it lies with what the launcher keeps itself.
     #[serde(default)]
     pub state: Option<StatePlace>,

@@ -80,6 +80,8 @@ pub struct Machine {
     pub usb_redirection: bool,
     /// A channel by which the guest asks for metrics of the node and of the VMI.
     pub downward_metrics: bool,
+    /// A VSOCK device, whose context ID is the node's affair.
+    pub vsock: bool,
     /// A source of randomness.
     pub rng: bool,
     /// A watchdog.

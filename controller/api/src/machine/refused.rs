@@ -25,10 +25,6 @@ pub const REFUSED: &[(&str, &str)] = &[
     ("domain.devices.interfaces[].slirp", "KubeVirt has given it up; use masquerade"),
     ("domain.devices.interfaces[].macvtap", "KubeVirt has given it up; use bridge with a Multus network"),
     ("domain.devices.interfaces[].passt", "KubeVirt has given it up; use masquerade"),
-    (
-        "domain.devices.autoattachVSOCK",
-        "nodes do not offer vsock to pods yet; use the network or the guest agent",
-    ),
     ("domain.devices.gpus[]", "devices of nodes are not passed to VMIs yet"),
     ("domain.devices.hostDevices[]", "devices of nodes are not passed to VMIs yet"),
     (

@@ -202,7 +202,7 @@ fn what_holds_anyway_is_not_named() {
         [
             format!(
                 "spec.configuration.developerConfiguration.featureGates: no effect, {:?} is not supported; supported are \
-                 DeclarativeHotplugVolumes, DownwardMetrics, HostDisk, ImageVolume, RebootPolicy, Sidecar",
+                 DeclarativeHotplugVolumes, DownwardMetrics, HostDisk, ImageVolume, RebootPolicy, Sidecar, VSOCK",
                 "x".repeat(64)
             ),
             "spec.configuration.network.permitSlirpInterface: no effect, deprecated, and without effect in KubeVirt too"

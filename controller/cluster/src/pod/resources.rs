@@ -252,6 +252,9 @@ impl<'a> Asked<'a> {
         {
             device("vhost-net");
         }
+        if machine.vsock {
+            device("vhost-vsock");
+        }
     }
 
     fn written(self) -> Value {
@@ -274,6 +277,19 @@ fn page_name(bytes: u64) -> String {
 mod tests {
     use super::super::tests::render;
     use serde_json::{Value, json};
+
+    #[test]
+    fn a_vmi_with_vsock_asks_for_the_nodes_device_also_under_emulation() {
+        let device = |on: Value, settings: Value| {
+            let domain = json!({"memory": {"guest": "64Mi"}, "devices": {"autoattachVSOCK": on}});
+            let pod = render(json!({"spec": {"domain": domain}}), settings, false);
+            pod["spec"]["containers"][0]["resources"]["limits"]["devices.kubevirt.io/vhost-vsock"].clone()
+        };
+        let emulated = json!({"configuration": {"developerConfiguration": {"useEmulation": true}}});
+        assert_eq!(device(json!(true), json!({})), "1");
+        assert_eq!(device(json!(true), emulated), "1");
+        assert_eq!(device(json!(false), json!({})), Value::Null);
+    }
 
     #[test]
     fn a_limit_of_no_memory_is_one_that_nobody_has_written() {

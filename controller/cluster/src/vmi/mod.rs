@@ -34,6 +34,7 @@ mod strangers_tests;
 #[cfg(test)]
 mod tests;
 mod volumes;
+mod vsock;
 
 pub(crate) use outdated::is_other_image;
 
@@ -383,6 +384,7 @@ impl Round<'_> {
 
     fn hand_over(&mut self, pod: &Pod, node: &str) {
         self.say_place(pod, node);
+        self.say_cid();
         self.set_phase(Phase::Scheduled);
     }
 
@@ -485,6 +487,7 @@ impl Round<'_> {
         if let Some(node) = &pod.node {
             self.say_place(pod, node);
         }
+        self.say_cid();
         self.say_networks(pod);
         if pod_state::is_over(pod) {
             let since = pod_state::over_since(pod).unwrap_or(self.now);

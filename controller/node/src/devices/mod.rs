@@ -1,4 +1,4 @@
-//! Devices of this node for pods: `devices.kubevirt.io/{kvm,tun,vhost-net}`, by the kubelet's device plug-ins.
+//! Devices of this node for pods: `devices.kubevirt.io/{kvm,tun,vhost-net,vhost-vsock}`, by the kubelet's device plug-ins.
 //!
 //! ```text
 //!  kubelet.sock ◄── Register ── plugin (one per device, its own socket beside)
@@ -14,6 +14,7 @@
 
 pub(crate) mod health;
 pub(crate) mod plugin;
+pub(crate) mod vsock;
 pub(crate) mod wire;
 
 use super::blocking::Blocking;
@@ -33,10 +34,11 @@ pub(crate) struct Device {
 }
 
 /// Those that VMIs use.
-pub(crate) const DEVICES: [Device; 3] = [
+pub(crate) const DEVICES: [Device; 4] = [
     Device { name: "kvm", path: "/dev/kvm" },
     Device { name: "tun", path: "/dev/net/tun" },
     Device { name: "vhost-net", path: "/dev/vhost-net" },
+    Device { name: "vhost-vsock", path: "/dev/vhost-vsock" },
 ];
 
 /// Offers all devices to the kubelet, for ever.
@@ -47,8 +49,8 @@ pub(crate) async fn run(folder: &Path, findings: &Path, settings: &watch::Receiv
         let health = health::Health { device, findings: findings.to_owned() };
         plugin::offer(folder.to_owned(), device, health, blocking.clone(), settings.clone())
     };
-    let [kvm, tun, vhost] = DEVICES.map(offer);
-    tokio::join!(kvm, tun, vhost);
+    let [kvm, tun, net, vsock] = DEVICES.map(offer);
+    tokio::join!(kvm, tun, net, vsock);
 }
 
 /// Makes a pod's own nodes of the devices the launcher's.

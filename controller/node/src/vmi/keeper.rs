@@ -526,6 +526,7 @@ impl<C: Cluster> Keeper<C> {
             devices::own(root)?;
             limits::raise(&machine, process, &pod, &place.kubelet())?;
             ready.resolved.interfaces = network::ready(&machine, process)?;
+            ready.resolved.vsock = devices::vsock::cid(&machine, vmi)?;
             // Without it the VMI starts some seconds later, and no worse.
             if let Err(e) = capability::give(&findings, place.layout().kvm, &place.root()?) {
                 tracing::warn!("{}", e.chain());

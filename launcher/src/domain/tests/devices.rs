@@ -455,6 +455,35 @@ fn sound() {
 }
 
 #[test]
+fn vsock() {
+    let with = |fixture: Fixture| {
+        fixture.with(|machine| machine.vsock = true).on(|host| host.vsock = Some(4_000_000_000))
+    };
+    device("vsock", &with(Fixture::bare()), |domain, _| domain.vsock());
+    device("vsock-i440fx", &with(Fixture::bare().i440fx()), |domain, _| domain.vsock());
+    let unplaced = with(Fixture::bare()).on(|host| host.vsock = None);
+    assert_eq!(unplaced.refusal(), "the location of the VSOCK device's context ID on this host is missing");
+    let unasked = Fixture::bare().on(|host| host.vsock = Some(3));
+    assert!(!crate::domain::render(&unasked.machine, &unasked.host).unwrap().contains("<vsock"));
+}
+
+#[test]
+fn a_disk_at_the_address_of_the_vsock_device_is_told_what_is_free() {
+    for (old, slot, free) in [(false, 0x1e, "0000:00:1d.0"), (true, 0x1d, "0000:00:1c.0")] {
+        let bare = if old { Fixture::bare().i440fx() } else { Fixture::bare() };
+        let at = Some(api::machine::PciAddress { domain: 0, bus: 0, slot, function: 0 });
+        let fixture = bare.disk(Disk { pci_address: at, ..disk("root", Bus::Virtio) }, raw("root"));
+        crate::domain::render(&fixture.machine, &fixture.host).unwrap();
+        let both = fixture.with(|machine| machine.vsock = true).on(|host| host.vsock = Some(3));
+        let said = both.refusal();
+        assert!(
+            said.contains("which the VSOCK device has") && said.contains(&format!("to {free} are free")),
+            "{said}"
+        );
+    }
+}
+
+#[test]
 fn serial_and_channel() {
     let part = |domain: &Domain<'_>, _: &mut QemuArguments| domain.serial();
     device("serial", &Fixture::bare(), part);

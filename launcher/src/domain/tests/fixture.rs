@@ -100,6 +100,7 @@ impl Fixture {
             inputs: Vec::new(),
             usb_redirection: false,
             downward_metrics: false,
+            vsock: false,
             rng: false,
             watchdog: None,
             tpm: None,
@@ -132,6 +133,7 @@ impl Fixture {
             serial_log: "/vm/serial.log".into(),
             vnc: "/vm/vnc".into(),
             agent: "/vm/agent".into(),
+            vsock: None,
             metrics: None,
             hardware: api::machine::hardware::Hardware::default(),
         };

@@ -13,11 +13,19 @@ const VGA_FOR_EFI: &str = "kubevirt.io/vga-display-efi-x86";
 /// The models of screens that there are.
 const SCREENS: [&str; 5] = ["vga", "virtio", "bochs", "cirrus", "ramfb"];
 
+/// Why no device of a ResourceClaim can be had.
+pub(super) const NO_CLAIMS: &str = "a device of a ResourceClaim needs rights to ResourceClaims and a DRA driver that says which device \
+                                    of the node it is; this installation uses neither yet";
+/// Why no device of a node can be had.
+const NO_DEVICES: &str = "no device of a node is offered to VMIs yet, whatever permittedHostDevices of the KubeVirt object says; a \
+                          USB device of a client can be attached with clientPassthrough";
+
 /// The smaller devices.
 pub(super) struct Small {
     pub(super) inputs: Vec<Input>,
     pub(super) usb_redirection: bool,
     pub(super) downward_metrics: bool,
+    pub(super) vsock: bool,
     pub(super) watchdog: Option<Watchdog>,
     pub(super) video: Option<Video>,
     pub(super) sound: Option<Sound>,
@@ -55,15 +63,26 @@ pub(super) fn small(devices: &Devices, metadata: &ObjectMeta, at: &Path, check: 
         video,
         other: _,
     } = devices;
-    check.not_yet_on(*autoattach_vsock, at.child("autoattachVSOCK"));
-    check.not_yet_each(gpus, &at.child("gpus"));
+    let vsock = *autoattach_vsock == Some(true);
+    if vsock && !check.settings.gate("VSOCK") {
+        check.invalid(at.child("autoattachVSOCK"), "VSOCK feature gate is not enabled in kubevirt-config");
+    }
+    if vsock {
+        let hint = "only virt-controller assigns context IDs; reach the guest over its network (--publish)";
+        check.not_yet_at(&[Site::Laptop], at.child("autoattachVSOCK"), hint);
+    }
+    for (i, gpu) in gpus.iter().enumerate() {
+        check.not_yet_or(at.child("gpus").index(i), without(gpu.claim_name.as_deref()));
+    }
     let downward_metrics = matches!(downward_metrics, Some(Empty { other: _ }));
     if downward_metrics && !check.settings.gate("DownwardMetrics") {
         let message =
             "downwardMetrics virtio serial is not allowed: DownwardMetrics feature gate is not enabled";
         check.invalid(at.child("downwardMetrics"), message);
     }
-    check.not_yet_each(host_devices, &at.child("hostDevices"));
+    for (i, device) in host_devices.iter().enumerate() {
+        check.not_yet_or(at.child("hostDevices").index(i), without(device.claim_name.as_deref()));
+    }
     let usb_redirection = matches!(client_passthrough, Some(Empty { other: _ }));
     if usb_redirection {
         let hint = "give the VMI a disk with bus usb; only a cluster has clients";
@@ -75,6 +94,7 @@ pub(super) fn small(devices: &Devices, metadata: &ObjectMeta, at: &Path, check: 
     Small {
         usb_redirection,
         downward_metrics,
+        vsock,
         inputs: input_devices(inputs, &at.child("inputs"), check),
         watchdog: watchdog.as_ref().and_then(|watchdog| watchdog_of(watchdog, &at.child("watchdog"), check)),
         sound: sound.as_ref().map(|sound| sound_of(sound, &at.child("sound"), check)),
@@ -86,6 +106,11 @@ pub(super) fn small(devices: &Devices, metadata: &ObjectMeta, at: &Path, check: 
             .collect(),
         tpm: tpm.as_ref().and_then(tpm_of),
     }
+}
+
+/// What a device of the node lacks, by where it would come from.
+fn without(resource_claim: Option<&str>) -> &'static str {
+    if resource_claim.is_some() { NO_CLAIMS } else { NO_DEVICES }
 }
 
 /// QEMU lets BIOS put the initrd of a kernel where the ACPI tables end, which a TPM makes longer.

@@ -161,7 +161,9 @@ fn machine(vmi: &VirtualMachineInstance, check: &mut Check<'_>) -> Machine {
     pod::eviction(eviction_strategy.as_ref(), &at, check);
     pod::probes(liveness_probe.as_ref(), readiness_probe.as_ref(), networks, &at, check);
     pod::dns(dns_policy.as_deref(), dns_config.as_ref(), &at, check);
-    check.not_yet_each(resource_claims, &at.child("resourceClaims"));
+    for i in 0..resource_claims.len() {
+        check.not_yet_or(at.child("resourceClaims").index(i), devices::NO_CLAIMS);
+    }
     check.not_yet_each(utility_volumes, &at.child("utilityVolumes"));
 
     let domain_at = at.child("domain");
@@ -228,6 +230,7 @@ fn machine(vmi: &VirtualMachineInstance, check: &mut Check<'_>) -> Machine {
         inputs: small.inputs,
         usb_redirection: small.usb_redirection,
         downward_metrics: small.downward_metrics,
+        vsock: small.vsock,
         rng: devices.rng.is_some(),
         watchdog: small.watchdog,
         tpm: small.tpm,
