@@ -41,8 +41,15 @@ const NO_LIVE_UPDATE: &str = "a change reaches a VM with its next start";
 const ONLY_AMD64: &str = "only VMIs of amd64 run yet";
 const NO_TYPES: &str = "`coracle manifests --instancetypes` prints the instance types and preferences";
 const DEPRECATED: &str = "deprecated, and without effect in KubeVirt too";
-const GATES: &[&str] =
-    &["DeclarativeHotplugVolumes", "DownwardMetrics", "HostDisk", "ImageVolume", "RebootPolicy", "Sidecar", "VSOCK"];
+const GATES: &[&str] = &[
+    "DeclarativeHotplugVolumes",
+    "DownwardMetrics",
+    "HostDisk",
+    "ImageVolume",
+    "RebootPolicy",
+    "Sidecar",
+    "VSOCK",
+];
 
 /// The fields below `spec`, in the order of the schema. An entry is about all fields below it; no entry is below another.
 pub const FIELDS: &[(&str, Served)] = &[
