@@ -91,10 +91,12 @@ fn possible(name: &str) -> bool {
     opens("/dev/kvm") || !(name == "kvm" || name.ends_with("-kvm"))
 }
 
-/// Lets libvirt make QEMU's arguments of a domain. Huge pages and taps are the host's to give, so such domains are left
-/// out.
+/// Lets libvirt make QEMU's arguments of a domain. Huge pages, taps and the device of a VSOCK are the host's to give, so such
+/// domains are left out.
 fn to_arguments(name: &str, xml: &str) -> String {
-    let absent = xml.contains("<hugepages>") || xml.contains("type='ethernet'") && !opens("/dev/net/tun");
+    let absent = xml.contains("<hugepages>")
+        || xml.contains("<vsock")
+        || xml.contains("type='ethernet'") && !opens("/dev/net/tun");
     if absent { String::new() } else { format!("domxml-to-native qemu-argv --domain {name}\n") }
 }
 
@@ -107,9 +109,11 @@ fn around(name: &str, part: &str) -> String {
     let has = |element: &str| part.lines().any(|line| line.starts_with(&format!("<{element}")));
     let inside =
         ["disk", "controller", "interface", "serial", "console", "channel", "input", "graphics", "video"];
-    let inside =
-        [&inside[..], &["watchdog", "memballoon", "rng", "panic", "tpm", "filesystem", "sound", "redirdev"]]
-            .concat();
+    let inside = [
+        &inside[..],
+        &["watchdog", "memballoon", "rng", "panic", "tpm", "filesystem", "sound", "redirdev", "vsock"],
+    ]
+    .concat();
     let mut devices = String::new();
     let mut domain = String::new();
     let mut into_devices = false;

@@ -71,9 +71,8 @@ mod tests {
         sim.world.put(Kind::KubeVirt, object, sim.now);
     }
 
-    fn put(sim: &mut Sim, name: &str, uid: &str, cid: Value) -> Key {
+    fn put(sim: &mut Sim, name: &str, cid: &Value) -> Key {
         let mut object = vmi(name);
-        object["metadata"]["uid"] = json!(uid);
         object["spec"]["domain"]["devices"]["autoattachVSOCK"] = json!(true);
         object["status"] = json!({"VSOCKCID": cid});
         sim.put(Kind::VirtualMachineInstance, object)
@@ -91,7 +90,7 @@ mod tests {
     #[test]
     fn a_gate_that_is_shut_makes_no_pod() {
         let mut sim = Sim::new();
-        let key = put(&mut sim, "web", "u1", Value::Null);
+        let key = put(&mut sim, "web", &Value::Null);
         sim.settle();
         let (_, _, said) = sim.condition(&key, "Synchronized").unwrap();
         assert!(said.contains("VSOCK feature gate is not enabled"), "{said}");
@@ -102,11 +101,12 @@ mod tests {
     fn a_cid_is_assigned_at_the_hand_over_and_stays() {
         let mut sim = Sim::new();
         open(&mut sim);
-        let key = put(&mut sim, "web", "u1", Value::Null);
+        let key = put(&mut sim, "web", &Value::Null);
         sim.settle();
         assert_eq!(sim.get(&key)["status"]["VSOCKCID"], Value::Null);
         let cid = hand_over(&mut sim, &key);
-        assert_eq!(cid, u64::from(free("u1", &BTreeSet::new())));
+        let uid = sim.get(&key)["metadata"]["uid"].as_str().unwrap().to_owned();
+        assert_eq!(cid, u64::from(free(&uid, &BTreeSet::new())));
         sim.agent_says(&key, "Running");
         sim.settle();
         assert_eq!(sim.get(&key)["status"]["VSOCKCID"], cid);
@@ -116,12 +116,12 @@ mod tests {
     fn a_cid_that_another_vmi_has_is_not_given_even_if_it_was_forged() {
         let mut sim = Sim::new();
         open(&mut sim);
-        let first = put(&mut sim, "web", "u1", Value::Null);
+        let first = put(&mut sim, "web", &Value::Null);
         let cid = hand_over(&mut sim, &first);
-        let forged = put(&mut sim, "thief", "u2", json!(cid));
+        let forged = put(&mut sim, "thief", &json!(cid));
         assert_ne!(hand_over(&mut sim, &forged), cid);
         assert_eq!(sim.get(&first)["status"]["VSOCKCID"], cid);
-        let of_the_node = put(&mut sim, "host", "u3", json!(2));
+        let of_the_node = put(&mut sim, "host", &json!(2));
         assert!(hand_over(&mut sim, &of_the_node) > 2);
     }
 

@@ -25,7 +25,7 @@ mod tests {
     use crate::error::ErrorKind;
     use serde_json::{Value, json};
 
-    fn of(vsock: bool, cid: Value) -> Result<Option<u32>> {
+    fn of(vsock: bool, cid: &Value) -> Result<Option<u32>> {
         let vmi: VirtualMachineInstance = api::wire::read(json!({
             "metadata": {"name": "a", "namespace": "n"},
             "spec": {"domain": {
@@ -45,12 +45,12 @@ mod tests {
 
     #[test]
     fn a_cid_is_waited_for_and_those_of_the_node_are_refused() {
-        assert_eq!(of(true, json!(3)).unwrap(), Some(3));
-        assert_eq!(of(true, json!(u32::MAX - 1)).unwrap(), Some(u32::MAX - 1));
-        assert_eq!(of(false, json!(3)).unwrap(), None);
-        assert_eq!(of(true, Value::Null).unwrap_err().kind(), ErrorKind::Failed);
+        assert_eq!(of(true, &json!(3)).unwrap(), Some(3));
+        assert_eq!(of(true, &json!(u32::MAX - 1)).unwrap(), Some(u32::MAX - 1));
+        assert_eq!(of(false, &json!(3)).unwrap(), None);
+        assert_eq!(of(true, &Value::Null).unwrap_err().kind(), ErrorKind::Failed);
         for cid in [0, 1, 2, u32::MAX] {
-            assert_eq!(of(true, json!(cid)).unwrap_err().kind(), ErrorKind::Refused, "{cid}");
+            assert_eq!(of(true, &json!(cid)).unwrap_err().kind(), ErrorKind::Refused, "{cid}");
         }
     }
 }
