@@ -138,6 +138,7 @@ async fn run_vmi(handler: Arc<Writer>, administrator: Speaker, mut object: Value
         agent: false,
         targets: [("root".to_owned(), "vda".to_owned())].into(),
         links: [].into(),
+        credentials: None,
         phases: Vec::new(),
     }));
     let interface = InterfaceStatus {
