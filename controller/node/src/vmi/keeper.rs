@@ -9,6 +9,7 @@
 //!
 //! What it holds besides a connection is a memory of what failed; both may be lost.
 
+use super::again::Again;
 use super::apply::{self, Cluster};
 use super::decide::{Actions, Event, Launcher, SHUTTING_DOWN, Seen, Trouble, decide, ends_by};
 use super::pace::{self, Pace};
@@ -42,8 +43,6 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// How soon what failed is tried again: at first, and at most.
-const AGAIN: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(10));
 /// How long a launcher may take to tell how it is, once it is asked.
 const FIRST: Duration = Duration::from_secs(20);
 /// How long it may take to make ready what a VMI needs.
@@ -552,24 +551,6 @@ impl<C: Cluster> Keeper<C> {
         let meta = &self.vmi.metadata;
         let said = |text: &Option<String>| text.clone().unwrap_or_default();
         format!("{}/{}", said(&meta.namespace), said(&meta.name))
-    }
-}
-
-/// When what failed is tried again; each time later.
-#[derive(Debug, Default)]
-struct Again {
-    at: Option<Instant>,
-    pause: Option<Duration>,
-}
-
-impl Again {
-    fn later(&mut self) {
-        let pause = self.pause.map_or(AGAIN.0, |pause| (pause * 2).min(AGAIN.1));
-        (self.at, self.pause) = (Some(Instant::now() + pause), Some(pause));
-    }
-
-    fn forget(&mut self) {
-        (self.at, self.pause) = (None, None);
     }
 }
 

@@ -18,6 +18,7 @@
 //! the node's name, and takes pods and finalizers away. **Never** writes a status that says what is there already, more
 //! often than `pace` lets it, or a word of a guest or launcher that `bounds` has not looked at.
 
+mod again;
 pub mod apply;
 pub mod decide;
 mod interfaces;

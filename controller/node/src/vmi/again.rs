@@ -1,0 +1,25 @@
+//! When what failed is tried again.
+
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How soon what failed is tried again: at first, and at most.
+const AGAIN: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(10));
+
+/// When what failed is tried again; each time later.
+#[derive(Debug, Default)]
+pub(super) struct Again {
+    pub(super) at: Option<Instant>,
+    pause: Option<Duration>,
+}
+
+impl Again {
+    pub(super) fn later(&mut self) {
+        let pause = self.pause.map_or(AGAIN.0, |pause| (pause * 2).min(AGAIN.1));
+        (self.at, self.pause) = (Some(Instant::now() + pause), Some(pause));
+    }
+
+    pub(super) fn forget(&mut self) {
+        (self.at, self.pause) = (None, None);
+    }
+}
