@@ -139,25 +139,25 @@ fn the_vm_of_a_pool_names_what_it_does_not_get() {
     );
 }
 
-fn preset(name: &str, domain: Value) -> Value {
+fn preset(name: &str, domain: &Value) -> Value {
     let selector = json!({"matchLabels": {"app": "web"}});
     json!({"metadata": {"namespace": "n", "name": name}, "spec": {"selector": selector, "domain": domain}})
 }
 
 #[test]
 fn a_preset_names_what_no_vmi_gets_of_it() {
-    let memory = preset("a", json!({"cpu": {"cores": 2}, "memory": {"guest": "1Gi"}}));
+    let memory = preset("a", &json!({"cpu": {"cores": 2}, "memory": {"guest": "1Gi"}}));
     let answer = ask(PRESETS, &create(memory), &around());
     assert_eq!(answer.faults, []);
     assert_eq!(answer.warnings, ["spec.domain.memory: no effect in a preset, set it in the VMI"]);
-    let none = preset("a", Value::Null);
+    let none = preset("a", &Value::Null);
     assert_eq!(messages(&ask(PRESETS, &create(none), &around())), ["missing domain."]);
 }
 
 #[test]
 fn a_new_vmi_gets_its_presets_and_one_with_two_that_differ_is_refused() {
     let read = |name, cores| {
-        api::wire::read::<VirtualMachineInstancePreset>(preset(name, json!({"cpu": {"cores": cores}})))
+        api::wire::read::<VirtualMachineInstancePreset>(preset(name, &json!({"cpu": {"cores": cores}})))
             .unwrap()
     };
     let mut object = vmi();
