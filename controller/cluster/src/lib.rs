@@ -59,6 +59,7 @@ mod sim;
 #[cfg(test)]
 mod steady;
 mod storageprofile;
+mod tsc;
 mod turns;
 mod vm;
 mod vmi;

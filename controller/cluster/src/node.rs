@@ -2,11 +2,12 @@
 //!
 //! **Flow.** The virt-handler of a node writes a heartbeat every minute. Once it has been the same for [`SILENCE`], by our own
 //! clock, the node takes no more VMIs; virt-handler itself says otherwise when it is back.
-//! **Guarantees.** Only the label is written, and only from `true` to `false`. The times of two computers are never
+//! **Guarantees.** Only the label is written, and only from `true` to `false`; and what the `tsc` module says. The times of two computers are never
 //! compared.
 //! **Caveats.** A VMI on such a node may run on: nothing that it holds is given to another until its pod is gone, by
 //! the word of its kubelet, of whoever deletes the node, or of the taint `node.kubernetes.io/out-of-service`.
 
+use super::tsc;
 use jiff::{SignedDuration, Timestamp};
 use kubernetes::objects::{Kept as _, Kind, SCHEDULABLE, World};
 use kubernetes::plan::Plan;
@@ -24,6 +25,7 @@ pub(crate) fn decide(world: &World, name: &str, now: Timestamp) -> Plan {
     if !node.takes_vmis() {
         return plan;
     }
+    tsc::say(world, node, &mut plan);
     if until > now {
         plan.look_again(until);
         return plan;

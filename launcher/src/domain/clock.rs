@@ -1,5 +1,5 @@
 //! The guest's clock and timers, where the spec sets them. The reference time counter of Hyper-V is KVM's: an emulated guest
-//! has none.
+//! has none. And the time stamp counter at the frequency that virt-controller has chosen, for a guest that relies on it.
 
 use super::Domain;
 use super::xml::Element;
@@ -8,8 +8,13 @@ use api::machine::cpu::Offset;
 
 impl Domain<'_> {
     pub(super) fn clock(&self) -> Option<Element> {
-        let clock = self.machine.clock.as_ref()?;
+        // Under emulation the counter is QEMU's own.
+        let tsc = self.machine.cpu.tsc.filter(|_| !self.emulated());
+        let counter = tsc.map(|hertz| Element::new("timer").at("name", "tsc").at("frequency", hertz));
         let element = Element::new("clock");
+        let Some(clock) = &self.machine.clock else {
+            return counter.map(|counter| element.at("offset", "utc").and(counter));
+        };
         let element = match &clock.offset {
             // `reset`: the time that the guest sets its clock to is forgotten when the VM ends.
             Offset::Utc(None) => element.at("offset", "utc").at("adjustment", "reset"),
@@ -19,7 +24,7 @@ impl Domain<'_> {
             Offset::Timezone(zone) => element.at("offset", "timezone").at("timezone", zone),
         };
         let is_there = |timer: &&Timer| !(timer.name == "hypervclock" && timer.present && self.emulated());
-        Some(element.with(clock.timers.iter().filter(is_there).map(timer)))
+        Some(element.with(clock.timers.iter().filter(is_there).map(timer)).with(counter))
     }
 }
 

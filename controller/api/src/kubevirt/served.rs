@@ -79,7 +79,7 @@ pub const FIELDS: &[(&str, Served)] = &[
     ("configuration.developerConfiguration.nodeSelectors", Yes),
     ("configuration.developerConfiguration.useEmulation", Yes),
     ("configuration.developerConfiguration.cpuAllocationRatio", Yes),
-    ("configuration.developerConfiguration.minimumClusterTSCFrequency", No(NO_MIGRATION)),
+    ("configuration.developerConfiguration.minimumClusterTSCFrequency", Yes),
     (
         "configuration.developerConfiguration.diskVerification",
         No("images are checked by readers whose memory is bounded: none has a limit to set"),

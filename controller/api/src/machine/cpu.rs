@@ -2,6 +2,9 @@
 
 use super::Hyperv;
 
+/// The feature of a time stamp counter whose frequency never changes.
+const INVARIANT_TSC: &str = "invtsc";
+
 /// The processors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cpu {
@@ -23,6 +26,9 @@ pub struct Cpu {
     pub isolated_emulator: bool,
     /// The guest sees the NUMA nodes of its CPUs; only with `dedicated` and huge pages.
     pub numa_of_host: bool,
+    /// The frequency of the time stamp counter in Hz, where virt-controller has chosen one; only with
+    /// [`wants_invariant_tsc`](Cpu::wants_invariant_tsc).
+    pub tsc: Option<u64>,
     /// vCPUs with real-time scheduling, each below [`count`](Cpu::count), in order; only with `numa_of_host`.
     pub realtime: Vec<u32>,
 }
@@ -37,6 +43,12 @@ impl Cpu {
     pub fn most(&self) -> u32 {
         let sockets = self.max_sockets.map_or(self.sockets, |most| most.max(self.sockets));
         sockets.saturating_mul(self.cores).saturating_mul(self.threads)
+    }
+
+    /// The guest relies on a time stamp counter whose frequency never changes.
+    pub fn wants_invariant_tsc(&self) -> bool {
+        let is_it = |feature: &Feature| feature.name == INVARIANT_TSC && feature.policy == Policy::Require;
+        self.features.iter().any(is_it)
     }
 
     /// How many CPUs of the node are its own; 0 where it shares them with others.

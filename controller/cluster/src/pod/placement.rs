@@ -6,7 +6,7 @@ use api::machine::cpu::{Model, Policy};
 use api::machine::hyperv::LABEL as HYPERV;
 use api::vmi::VirtualMachineInstance;
 use kubernetes::config::Config;
-use kubernetes::objects::{CPU_MANAGER, REALTIME};
+use kubernetes::objects::{CPU_MANAGER, REALTIME, TSC_SCHEDULING};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -89,6 +89,9 @@ fn selectors(vmi: &VirtualMachineInstance, machine: &Machine, config: &Config) -
         let must = |policy: Policy| matches!(policy, Policy::Require);
         for feature in machine.cpu.features.iter().filter(|feature| must(feature.policy)) {
             needs(format!("cpu-feature.node.kubevirt.io/{}", feature.name));
+        }
+        if let Some(hertz) = machine.cpu.tsc {
+            needs(format!("{TSC_SCHEDULING}{hertz}"));
         }
         for enlightenment in machine.features.hyperv.of_host() {
             needs(format!("{HYPERV}{enlightenment}"));

@@ -39,6 +39,7 @@ mod vsock;
 pub(crate) use outdated::is_other_image;
 
 use super::pod::{self, Automatic, Surroundings};
+use super::tsc;
 use api::machine::Machine;
 use api::vmi::{Condition, ConditionType, Phase, PhaseTransition, Status, VirtualMachineInstance};
 use api::wire::Wire;
@@ -272,6 +273,9 @@ impl Round<'_> {
         if let Some(message) = pod::without_files(&machine, claims) {
             return self.wait("InvalidSpec", &message);
         }
+        if machine.cpu.wants_invariant_tsc() && machine.cpu.tsc.is_none() && !config.use_emulation {
+            return self.choose_frequency(config);
+        }
         let image_volumes =
             config.image_volumes && self.world.facts.image_volumes && self.world.nodes_mount_images();
         let Some((state, missing)) = self.state(&machine, config) else { return };
@@ -290,6 +294,19 @@ impl Round<'_> {
         self.tell(false, "SuccessfulCreate", format!("Created virtual machine pod {name}"));
         self.tell_left_out();
         self.take_pod();
+    }
+
+    /// Chooses the frequency of the guest's time stamp counter: it is written first, and the pod asks for a node that supports it.
+    fn choose_frequency(&mut self, config: &Config) {
+        let Some(hertz) = tsc::of_cluster(self.world, config) else {
+            let message = "the CPU feature invtsc needs a node with a time stamp counter of a constant frequency, and none that takes \
+                           VMIs says that it has one (label cpu-timer.node.kubevirt.io/tsc-frequency): take the feature out, or set \
+                           developerConfiguration.minimumClusterTSCFrequency in the KubeVirt object";
+            return self.wait("NoTSCFrequency", message);
+        };
+        let hints = self.status().topology_hints.get_or_insert_default();
+        hints.tsc_frequency = i64::try_from(hertz).ok();
+        self.set_phase(Phase::Pending);
     }
 
     /// The pod, or the PVC for it, could not be created the last time: that is said first, and it is tried again after a pause,

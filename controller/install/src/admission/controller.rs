@@ -10,7 +10,7 @@
 //! | patch `dataimportcrons` | their status, which has no path of its own, and the annotation of the newest digest |
 //! | patch `cdis` | finalizers and status, which has no path of its own |
 //! | delete, patch `datavolumes` | imports of DataImportCrons, by their label; the finalizer of one that takes a PVC |
-//! | patch `nodes` | the label that VMIs may be scheduled there |
+//! | patch `nodes` | the labels that VMIs may be scheduled there, and of which frequencies of the time stamp counter |
 //! | create, delete `controllerrevisions` | those of VMs, by their names, and of pools, by their owner; it makes those of instance types and preferences, by their label, for VMs alone |
 //! | create `configmaps`, `leases` | the names that it declares ([`names`]) |
 //! | write `secrets`, `services` | see [`super::uploads`] |
@@ -50,7 +50,7 @@ use kubernetes::accounts::Accounts;
 use kubernetes::clones::SOURCE;
 use kubernetes::launcher::{CAPABILITIES, USER, VOLUMES};
 use kubernetes::objects::rights::names;
-use kubernetes::objects::{Kind, LAUNCHER, Program, REVISION, SCHEDULABLE, object_labels};
+use kubernetes::objects::{Kind, LAUNCHER, Program, REVISION, SCHEDULABLE, TSC_SCHEDULING, object_labels};
 use kubernetes::polls::POLLER;
 use kubernetes::servers::SERVICE;
 use kubernetes::uploads::UPLOADER;
@@ -211,7 +211,14 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 13] {
                 "changes only labels of a node",
             ),
             (
-                differ_only("metadata.?labels", &format!("key == {}", literal(SCHEDULABLE))),
+                differ_only(
+                    "metadata.?labels",
+                    &format!(
+                        "key == {} || key.startsWith({})",
+                        literal(SCHEDULABLE),
+                        literal(TSC_SCHEDULING)
+                    ),
+                ),
                 "changes only whether VMIs may be scheduled to a node",
             ),
         ],

@@ -50,6 +50,8 @@ pub struct Config {
     pub no_backup_hooks: bool,
     /// Selects the namespaces in which a VMI gets a limit of CPU by itself.
     pub auto_cpu_limit: Option<Value>,
+    /// The frequency of the time stamp counters of guests that rely on it, in Hz; else that of most nodes.
+    pub tsc_frequency: Option<u64>,
     /// What becomes of the names of instance types and preferences in VMs.
     pub reference_policy: ReferencePolicy,
     /// What the small containers beside a launcher ask for, by their kind, where it is said.
@@ -134,6 +136,7 @@ impl Config {
             auto_cpu_limit: Some(&said["autoCPULimitNamespaceLabelSelector"])
                 .filter(|selector| selector.is_object())
                 .cloned(),
+            tsc_frequency: developer["minimumClusterTSCFrequency"].as_u64().filter(|hertz| *hertz > 0),
             // A word that is not known is told on the object.
             reference_policy: text(&said["instancetype"]["referencePolicy"])
                 .map(|text| ReferencePolicy::from(text.as_str()))

@@ -175,6 +175,12 @@ fn clock() {
     };
     device("clock-hyperv", &counter(), part);
     device("clock-hyperv-kvm", &counter().kvm(), part);
+    let hertz = || bare(|machine| machine.cpu.tsc = Some(2_600_000_000));
+    device("clock-tsc", &hertz().kvm(), part);
+    let emulated = hertz();
+    assert!(Domain::of(&emulated.machine, &emulated.host).unwrap().clock().is_none());
+    let both = counter().with(|machine| machine.cpu.tsc = Some(2_600_000_000)).kvm();
+    device("clock-tsc-and-hyperv", &both, part);
 }
 
 #[test]

@@ -83,6 +83,7 @@ impl Fixture {
                 dedicated: false,
                 isolated_emulator: false,
                 numa_of_host: false,
+                tsc: None,
                 realtime: Vec::new(),
             },
             firmware: Firmware {

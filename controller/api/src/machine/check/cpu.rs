@@ -24,7 +24,13 @@ pub fn topology(domain: &vmi::Domain) -> (u32, u32, u32) {
     (sockets.unwrap_or(1).max(1), 1, 1)
 }
 
-pub(super) fn cpu(domain: &vmi::Domain, domain_at: &Path, check: &mut Check<'_>) -> Cpu {
+/// `hints`: what virt-controller has chosen for the VMI.
+pub(super) fn cpu(
+    domain: &vmi::Domain,
+    hints: Option<&vmi::TopologyHints>,
+    domain_at: &Path,
+    check: &mut Check<'_>,
+) -> Cpu {
     let at = domain_at.child("cpu");
     let (sockets, cores, threads) = topology(domain);
     let count = sockets.checked_mul(cores).and_then(|n| n.checked_mul(threads));
@@ -84,7 +90,7 @@ pub(super) fn cpu(domain: &vmi::Domain, domain_at: &Path, check: &mut Check<'_>)
             check.invalid(at.child("maxSockets"), message);
         }
     }
-    Cpu {
+    let mut cpu = Cpu {
         sockets,
         cores,
         threads,
@@ -94,8 +100,14 @@ pub(super) fn cpu(domain: &vmi::Domain, domain_at: &Path, check: &mut Check<'_>)
         dedicated: has_own,
         isolated_emulator,
         numa_of_host,
+        tsc: None,
         realtime: realtime.unwrap_or_default(),
-    }
+    };
+    cpu.tsc = hints
+        .filter(|_| cpu.wants_invariant_tsc())
+        .and_then(|hints| u64::try_from(hints.tsc_frequency?).ok())
+        .filter(|frequency| *frequency > 0);
+    cpu
 }
 
 fn model_of(model: Option<&str>, at: &Path, check: &mut Check<'_>) -> Model {

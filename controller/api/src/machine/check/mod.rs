@@ -125,7 +125,7 @@ impl Check<'_> {
 }
 
 fn machine(vmi: &VirtualMachineInstance, check: &mut Check<'_>) -> Machine {
-    let VirtualMachineInstance { api_version: _, kind: _, metadata, spec, status: _, other: _ } = vmi;
+    let VirtualMachineInstance { api_version: _, kind: _, metadata, spec, status, other: _ } = vmi;
     let at = check.settings.at.clone();
 
     let name = pod::name(metadata, check);
@@ -198,6 +198,7 @@ fn machine(vmi: &VirtualMachineInstance, check: &mut Check<'_>) -> Machine {
         check,
     );
 
+    let hints = status.as_ref().and_then(|status| status.topology_hints.as_ref());
     let devices_at = domain_at.child("devices");
     let volumes = volume::volumes(volumes, devices, &at, check);
     let networks = network::networks(networks, &devices.interfaces, &at, check);
@@ -219,7 +220,7 @@ fn machine(vmi: &VirtualMachineInstance, check: &mut Check<'_>) -> Machine {
         machine_type,
         chipset,
         memory: memory::memory(domain, &domain_at, check),
-        cpu: cpu::cpu(domain, &domain_at, check),
+        cpu: cpu::cpu(domain, hints, &domain_at, check),
         firmware,
         chassis: platform::chassis(chassis.as_ref(), &domain_at, check),
         features,

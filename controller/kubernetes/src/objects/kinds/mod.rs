@@ -51,7 +51,9 @@ pub use kubevirt::NAME as KUBEVIRT;
 pub use lease::NAME as LEASE;
 pub use mutating_webhooks::NAME as MUTATOR;
 pub use namespace::{Namespace, selects};
-pub use node::{ABILITIES, CPU_MANAGER, CPU_MANAGER_OF_KUBEVIRT, HEARTBEAT, Node, REALTIME, SCHEDULABLE};
+pub use node::{
+    ABILITIES, CPU_MANAGER, CPU_MANAGER_OF_KUBEVIRT, HEARTBEAT, Node, REALTIME, SCHEDULABLE, TSC_SCHEDULING,
+};
 pub use persistent_volume::{ClaimReference, PersistentVolume};
 pub use persistent_volume_claim::{PRIME, PersistentVolumeClaim};
 pub use pod::{Condition, Container, FOUND_BY, LAUNCHER, Pod, PodPhase};

@@ -30,6 +30,9 @@ pub const ABILITIES: [&str; 8] = [
     "cpu-timer.node.kubevirt.io/",
 ];
 
+/// The beginning of the labels by which virt-controller says which frequencies the time stamp counter of a guest may have on a node.
+pub const TSC_SCHEDULING: &str = "scheduling.node.kubevirt.io/tsc-frequency-";
+
 pub(crate) const ABOUT: About = About {
     kept: kept!(nodes),
     controller: Use { follows: &[Selector::ALL], verbs: &[(None, &["patch"])], ..Use::NONE },
@@ -93,6 +96,37 @@ impl Node {
             _ => false,
         });
         runtime && version_of(&self.kubelet) >= (1, 33)
+    }
+}
+
+/// The time stamp counter of a node, as its virt-handler says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimeStampCounter {
+    /// In Hz.
+    pub frequency: u64,
+    /// The processor can show a guest another frequency.
+    pub scalable: bool,
+}
+
+impl TimeStampCounter {
+    /// Frequencies that a processor has. A virt-handler that says another is not believed.
+    const RANGE: std::ops::RangeInclusive<u64> = 500_000_000..=10_000_000_000;
+    /// How much a guest's frequency may differ from that of a processor without scaling, in millionths. So much KVM tolerates.
+    const TOLERANCE: u64 = 250;
+
+    /// A guest may have this frequency there.
+    pub fn supports(self, hertz: u64) -> bool {
+        self.scalable || self.frequency.abs_diff(hertz) <= hertz / 1_000_000 * TimeStampCounter::TOLERANCE
+    }
+}
+
+impl Node {
+    /// Its time stamp counter.
+    pub fn time_stamp_counter(&self) -> Option<TimeStampCounter> {
+        let label = |name: &str| self.meta.labels.get(&format!("cpu-timer.node.kubevirt.io/{name}"));
+        let frequency = label("tsc-frequency")?.parse().ok()?;
+        let scalable = label("tsc-scalable").is_some_and(|said| said == "true");
+        TimeStampCounter::RANGE.contains(&frequency).then_some(TimeStampCounter { frequency, scalable })
     }
 }
 
