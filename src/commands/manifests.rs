@@ -1,5 +1,9 @@
 //! `coracle manifests`.
 
+mod chart;
+mod folder;
+mod kustomize;
+
 use crate::ui;
 use crate::vm::manifest;
 use api::instancetype::common;
@@ -7,6 +11,7 @@ use cdi::{Error, ErrorKind, Result};
 use container_disk::Name;
 use install::monitoring::{self, Monitor};
 use install::{Wishes, objects};
+use std::path::PathBuf;
 
 /// Print the manifests of the control plane, for kubectl apply -f -
 ///
@@ -15,15 +20,17 @@ use install::{Wishes, objects};
 #[command(after_help = "Examples:\n  \
     coracle manifests --registry registry.example/coracle | kubectl apply -f -\n  \
     kubectl wait -n kubevirt kubevirt/kubevirt --for condition=Available\n  \
-    coracle manifests --instancetypes | kubectl apply -f -\n  \
-    coracle manifests --monitoring=monitoring | kubectl apply -f -")]
+    coracle manifests --registry registry.example/coracle --helm chart\n  \
+     coracle manifests --registry registry.example/coracle --kustomize base\n  \
+     coracle manifests --instancetypes | kubectl apply -f -\n  \
+     coracle manifests --monitoring=monitoring | kubectl apply -f -")]
 pub(crate) struct Args {
     /// Registry of the images, with an optional path
     #[arg(long, value_name = "REGISTRY", required_unless_present_any = ["instancetypes", "monitoring"])]
     registry: Option<String>,
 
     /// Namespace of the control plane
-    #[arg(short, long, default_value = "kubevirt", value_name = "NAME")]
+    #[arg(short, long, default_value = "kubevirt", value_name = "NAME", conflicts_with = "helm")]
     namespace: String,
 
     /// Tag of the images
@@ -53,6 +60,16 @@ pub(crate) struct Args {
     /// Service account of Prometheus, for --monitoring
     #[arg(long, value_name = "NAME", default_value = "prometheus-k8s", requires = "monitoring")]
     monitoring_account: String,
+
+    /// Folder for a Helm chart of the manifests, in place of standard output
+    ///
+    /// The other flags become default values of the chart; the namespace is that of the Helm release.
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath, conflicts_with_all = ["instancetypes", "monitoring"])]
+    helm: Option<PathBuf>,
+
+    /// Folder for a kustomize base of the manifests, in place of standard output
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath, conflicts_with_all = ["instancetypes", "helm", "monitoring"])]
+    kustomize: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -74,7 +91,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         )
         .because(e)
     })?;
-    ui::out(&manifest::text(&objects(&wishes(args, registry))))
+    let wishes = wishes(args, registry);
+    if let Some(path) = &args.helm {
+        return folder::write(path, chart::TEMPLATES, &chart::files(&wishes));
+    }
+    if let Some(path) = &args.kustomize {
+        return folder::write(path, kustomize::OBJECTS, &kustomize::files(&wishes));
+    }
+    ui::out(&manifest::text(&objects(&wishes)))
 }
 
 /// A name as Kubernetes has it.
@@ -102,7 +126,7 @@ fn wishes(args: &Args, registry: &str) -> Wishes {
 mod tests {
     use super::*;
 
-    fn installed() -> Wishes {
+    pub(super) fn wishes() -> Wishes {
         Wishes {
             namespace: "kubevirt".into(),
             registry: "registry.example/coracle".into(),
@@ -125,7 +149,7 @@ mod tests {
     /// The definitions are beside, a file each.
     #[test]
     fn what_is_committed_is_what_is_made() {
-        let mut all = objects(&installed());
+        let mut all = objects(&wishes());
         all.retain(|object| object["kind"] != "CustomResourceDefinition");
         is_committed("install.yaml", &all);
     }
@@ -134,7 +158,7 @@ mod tests {
     #[test]
     fn what_is_committed_for_monitors_is_what_is_made() {
         let monitor = Monitor { namespace: "monitoring".into(), account: "prometheus-k8s".into() };
-        let mut all = monitoring::objects(&installed(), &monitor);
+        let mut all = monitoring::objects(&wishes(), &monitor);
         all.retain(|object| object["kind"] != "ConfigMap");
         is_committed("monitoring.yaml", &all);
     }

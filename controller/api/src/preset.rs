@@ -201,21 +201,21 @@ mod tests {
     use crate::wire;
     use serde_json::{Value, json};
 
-    fn preset(name: &str, domain: Value) -> VirtualMachineInstancePreset {
+    fn preset(name: &str, domain: &Value) -> VirtualMachineInstancePreset {
         let selector = json!({"matchLabels": {"app": "web"}});
         wire::read(json!({"metadata": {"name": name}, "spec": {"selector": selector, "domain": domain}}))
             .unwrap()
     }
 
-    fn vmi(app: &str, domain: Value) -> VirtualMachineInstance {
+    fn vmi(app: &str, domain: &Value) -> VirtualMachineInstance {
         wire::read(json!({"metadata": {"labels": {"app": app}}, "spec": {"domain": domain}})).unwrap()
     }
 
     #[test]
     fn what_a_vmi_leaves_open_is_filled_and_what_it_says_stays() {
         let small =
-            preset("small", json!({"cpu": {"cores": 2}, "resources": {"requests": {"memory": "64M"}}}));
-        let mut made = vmi("web", json!({"devices": {}}));
+            preset("small", &json!({"cpu": {"cores": 2}, "resources": {"requests": {"memory": "64M"}}}));
+        let mut made = vmi("web", &json!({"devices": {}}));
         assert_eq!(apply([&small].into_iter(), &mut made), Ok(vec![DEPRECATED.to_owned()]));
         let domain = made.spec.domain.write();
         assert_eq!(
@@ -228,14 +228,14 @@ mod tests {
         made.spec.domain.cpu.as_mut().unwrap().sockets = Some(1);
         assert_eq!(apply([&small].into_iter(), &mut made), Ok(Vec::new()));
 
-        let mut own = vmi("web", json!({"devices": {}, "cpu": {"cores": 4}}));
+        let mut own = vmi("web", &json!({"devices": {}, "cpu": {"cores": 4}}));
         let told = apply([&small].into_iter(), &mut own).unwrap();
         assert_eq!(own.spec.domain.write()["cpu"]["cores"], 4);
         let said = "Some settings were not applied for VirtualMachineInstancePreset 'small': the VMI has another spec.cpu";
         assert_eq!(told, [DEPRECATED, said]);
 
-        let cpu = preset("cpu", json!({"cpu": {"cores": 2}}));
-        let mut own = vmi("web", json!({"devices": {}, "cpu": {"cores": 4}}));
+        let cpu = preset("cpu", &json!({"cpu": {"cores": 2}}));
+        let mut own = vmi("web", &json!({"devices": {}, "cpu": {"cores": 4}}));
         let told = apply([&cpu].into_iter(), &mut own).unwrap();
         assert_eq!(
             told,
@@ -246,10 +246,10 @@ mod tests {
 
     #[test]
     fn a_vmi_of_other_labels_and_one_that_says_so_get_nothing() {
-        let small = preset("small", json!({"cpu": {"cores": 2}}));
-        let mut other = vmi("db", json!({"devices": {}}));
+        let small = preset("small", &json!({"cpu": {"cores": 2}}));
+        let mut other = vmi("db", &json!({"devices": {}}));
         assert_eq!(apply([&small].into_iter(), &mut other), Ok(Vec::new()));
-        let mut excluded = vmi("web", json!({"devices": {}}));
+        let mut excluded = vmi("web", &json!({"devices": {}}));
         excluded.metadata.annotations.insert(EXCLUDE.to_owned(), "true".to_owned());
         assert_eq!(apply([&small].into_iter(), &mut excluded), Ok(Vec::new()));
         assert_eq!((other.spec.domain.cpu, excluded.spec.domain.cpu), (None, None));
@@ -258,8 +258,8 @@ mod tests {
     #[test]
     fn presets_that_contradict_each_other_and_too_many_are_refused() {
         let (two, four) =
-            (preset("two", json!({"cpu": {"cores": 2}})), preset("four", json!({"cpu": {"cores": 4}})));
-        let mut made = vmi("web", json!({"devices": {}}));
+            (preset("two", &json!({"cpu": {"cores": 2}})), preset("four", &json!({"cpu": {"cores": 4}})));
+        let mut made = vmi("web", &json!({"devices": {}}));
         let why = apply([&two, &four].into_iter(), &mut made).unwrap_err();
         assert!(why.ends_with("presets 'four' and 'two' conflict: spec.cpu"), "{why}");
         let many: Vec<_> = (0..=MOST).map(|number| preset(&format!("p{number}"), json!({}))).collect();
@@ -287,6 +287,6 @@ mod tests {
         assert_eq!(faults(&none)[0].message, "missing domain.");
         let features: Vec<Value> =
             (0..5000).map(|number| json!({"name": format!("feature{number}")})).collect();
-        assert_eq!(faults(&preset("a", json!({"cpu": {"features": features}})))[0].field, "spec");
+        assert_eq!(faults(&preset("a", &json!({"cpu": {"features": features}})))[0].field, "spec");
     }
 }
