@@ -8,6 +8,7 @@ mod admission;
 mod bodies;
 mod boots;
 mod cdi;
+mod charts;
 mod claims;
 mod clients;
 mod clones;

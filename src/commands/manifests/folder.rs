@@ -37,11 +37,13 @@ pub(super) fn split(parent: &str, objects: &[Value]) -> Vec<File> {
 /// an earlier run below `parent` that is no longer made goes; files without the mark stay, and are never replaced.
 pub(super) fn write(folder: &Path, parent: &str, files: &[File]) -> Result<()> {
     let failed = |what: &str, path: &Path, e| Error::io(format!("cannot {what} {}", path.display()), e);
-    fs::create_dir_all(folder.join(parent)).map_err(|e| failed("make the folder", folder, e))?;
     let main = files.first().map_or("", |(path, _)| path);
-    let mut entries = fs::read_dir(folder).map_err(|e| failed("read the folder", folder, e))?;
-    let foreign = entries.any(|entry| entry.is_ok_and(|entry| entry.file_name() != parent));
-    if foreign && !is_ours(&folder.join(main)) {
+    let is_new = match fs::read_dir(folder) {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => true,
+        Err(e) => return Err(failed("read the folder", folder, e)),
+    };
+    if !is_new && !is_ours(&folder.join(main)) {
         let what = format!(
             "{} is not empty, and has no {main} of this program: name a new folder",
             folder.display()
@@ -59,16 +61,19 @@ pub(super) fn write(folder: &Path, parent: &str, files: &[File]) -> Result<()> {
         }
     }
     let old = folder.join(parent);
-    for entry in fs::read_dir(&old).map_err(|e| failed("read the folder", &old, e))? {
-        let path = entry.map_err(|e| failed("read the folder", &old, e))?.path();
-        let made = files.iter().any(|(made, _)| folder.join(made) == path);
-        if !made && is_ours(&path) {
-            fs::remove_file(&path).map_err(|e| failed("remove", &path, e))?;
-        }
-    }
+    fs::create_dir_all(folder).map_err(|e| failed("make the folder", folder, e))?;
     for (path, content) in files {
+        // The first one stands before there is anything else: what is interrupted can be done again.
         let path = folder.join(path);
         fs::write(&path, content).map_err(|e| failed("write", &path, e))?;
+        fs::create_dir_all(&old).map_err(|e| failed("make the folder", &old, e))?;
+    }
+    for entry in fs::read_dir(&old).map_err(|e| failed("read the folder", &old, e))? {
+        let path = entry.map_err(|e| failed("read the folder", &old, e))?.path();
+        let is_made = files.iter().any(|(made, _)| folder.join(made) == path);
+        if !is_made && is_ours(&path) {
+            fs::remove_file(&path).map_err(|e| failed("remove", &path, e))?;
+        }
     }
     Ok(())
 }
@@ -94,7 +99,7 @@ mod tests {
         let error = write(folder.path(), "objects", &[marked("main.yaml", "a: 1\n")]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Usage);
         assert!(error.to_string().contains("is not empty"), "{error}");
-        assert!(!folder.path().join("main.yaml").exists());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
     #[test]
