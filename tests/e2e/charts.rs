@@ -3,6 +3,7 @@
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::process::Command;
 use tests::cluster::Cluster;
 use tests::coracle::Ran;
 
@@ -42,4 +43,44 @@ fn kubectl_reads_the_kustomize_base_as_the_stream() {
     let base = place.path().join("base");
     let read = cluster.run(&["kustomize", base.to_str().unwrap()]).ok();
     same(&objects(&read.out), &objects(&manifests(place.path(), &[]).out));
+}
+
+#[test]
+fn helm_renders_the_chart_as_the_stream() {
+    let Some(cluster) = Cluster::there() else { return };
+    let helm = cluster.tool("info", &["helm"]).ok().out;
+    let helm = String::from_utf8_lossy(&helm).trim().to_owned();
+    let place = tempfile::tempdir().unwrap();
+    manifests(place.path(), &["--helm", "chart"]);
+    let template = |args: &[&str]| {
+        // As it is built here, it takes the cluster for an old one.
+        let words = ["template", "coracle", "chart", "--kube-version", "1.36.3"];
+        let mut command = Command::new(&helm);
+        command.args(words).args(args).current_dir(place.path());
+        // It reads and writes nothing of the user's own.
+        let own = ["HELM_CONFIG_HOME", "HELM_CACHE_HOME", "HELM_DATA_HOME"];
+        command.envs(own.map(|name| (name, place.path().join("own"))));
+        Ran::of(command.output().unwrap())
+    };
+    let whole = ["--version", "1.2.3", "--image-pull-policy", "Always", "--image-pull-secret", "key"];
+    for (values, flags) in [
+        (vec!["--namespace", "kubevirt"], vec![]),
+        (
+            vec!["--namespace", "123", "--set", "imagePullPolicy=Always,imagePullSecret=key,version=1.2.3"],
+            [&["--namespace", "123"], &whole[..]].concat(),
+        ),
+    ] {
+        let mut found = objects(&template(&values).ok().out);
+        for object in found.values_mut().filter(|object| object["kind"] == "CustomResourceDefinition") {
+            let kept =
+                object["metadata"]["annotations"].as_object_mut().unwrap().remove("helm.sh/resource-policy");
+            assert_eq!(kept, Some("keep".into()));
+        }
+        let mut wanted = objects(&manifests(place.path(), &flags).out);
+        wanted.retain(|_, object| object["kind"] != "Namespace");
+        same(&found, &wanted);
+    }
+    // A value without effect, and one that would be more than a text.
+    template(&["--set", "registri=other"]).refused(1, "registri");
+    template(&["--set", "registry=a\"b"]).refused(1, "does not match pattern");
 }

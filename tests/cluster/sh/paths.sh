@@ -22,7 +22,7 @@ die() {
 }
 
 # The built programs depend on these files and on nothing else.
-sources() { find "$here"/{go.mod,go.sum,kube,coredns,volumes,networks,pause,virtctl,clients/go.*,clients/*.go,build,sh/images.sh} -type f | sort; }
+sources() { find "$here"/{go.mod,go.sum,kube,coredns,volumes,networks,pause,virtctl,helm,clients/go.*,clients/*.go,build,sh/images.sh} -type f | sort; }
 
 # The folder of what was built from them.
 built() {
