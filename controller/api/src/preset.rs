@@ -262,7 +262,7 @@ mod tests {
         let mut made = vmi("web", &json!({"devices": {}}));
         let why = apply([&two, &four].into_iter(), &mut made).unwrap_err();
         assert!(why.ends_with("presets 'four' and 'two' conflict: spec.cpu"), "{why}");
-        let many: Vec<_> = (0..=MOST).map(|number| preset(&format!("p{number}"), json!({}))).collect();
+        let many: Vec<_> = (0..=MOST).map(|number| preset(&format!("p{number}"), &json!({}))).collect();
         assert!(apply(many.iter(), &mut made).unwrap_err().contains("more than 32"));
         assert_eq!(apply(many[1..].iter(), &mut made), Ok(Vec::new()));
     }
@@ -273,7 +273,7 @@ mod tests {
             "cpu": {"cores": 2}, "memory": {"guest": "1Gi"}, "resources": {"limits": {"cpu": "1"}},
             "devices": {"watchdog": {"name": "w"}, "autoattachSerialConsole": true},
         });
-        let told = warnings(&preset("a", domain));
+        let told = warnings(&preset("a", &domain));
         let fields: Vec<&str> = told.iter().filter_map(|told| told.split(':').next()).collect();
         assert_eq!(
             fields,
