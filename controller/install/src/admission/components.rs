@@ -12,6 +12,9 @@ use super::{Policy, differ_only, literal, rule, same};
 use crate::Wishes;
 use kubernetes::placement::{OF_PODS, PLACED, REPLICAS};
 
+/// The API server itself counts the changes of a DaemonSet's template here.
+const COUNTED: &str = "deprecated.daemonset.template.generation";
+
 pub(super) fn policy(wishes: &Wishes) -> Policy {
     let only = |path: &str, names: &[&str]| differ_only(path, &format!("key in {}", literal(names)));
     base(
@@ -35,7 +38,7 @@ pub(super) fn policy(wishes: &Wishes) -> Policy {
                     ["labels", "finalizers", "ownerReferences"]
                         .map(|field| same(&format!("metadata.{field}")))
                         .join(" && "),
-                    only("metadata.?annotations", &[PLACED])
+                    only("metadata.?annotations", &[PLACED, COUNTED])
                 ),
                 "changes one annotation of the programs of the installation",
             ),
