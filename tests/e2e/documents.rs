@@ -28,7 +28,8 @@ fn the_way_to_a_vm_is_true() {
     let document = std::fs::read_to_string(root().join("docs/how-to/cluster.md")).unwrap();
     // The smallest guest stands in for the Debian of the document: its kernel for the disk's.
     let blocks = document.split("```yaml\n").skip(1).map(|rest| rest.split("```").next().unwrap());
-    let manifest = blocks.into_iter().find(|block| block.contains("image: registry.example/debian:12")).unwrap();
+    let manifest =
+        blocks.into_iter().find(|block| block.contains("image: registry.example/debian:12")).unwrap();
     let kernel = "        firmware:\n          kernelBoot:\n            container: {image: \"registry:5000/tiny:1\", \
                   kernelPath: /boot/vmlinux, initrdPath: /boot/initrd}\n            kernelArgs: console=ttyS0\n        devices:\n";
     let manifest = manifest

@@ -9,7 +9,7 @@ use api::node::{Cpu, Tsc};
 /// From `virConnectGetCapabilities`: the part about guests of this architecture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Guest {
-    /// Machine types, without the deprecated ones and without aliases.
+    /// Machine types without aliases. The deprecated ones are among them: VMs that began with one go on with it.
     pub machine_types: Vec<String>,
     /// Accelerators that may run it.
     pub accelerators: Vec<Accelerator>,
@@ -22,10 +22,7 @@ pub fn guest(xml: &str, arch: &str) -> Guest {
         return Guest::default();
     };
     // The first lists are QEMU's; a domain of KVM may list its own again.
-    let mut machine_types: Vec<String> = elements(part, "machine")
-        .filter(|(attributes, _)| attribute(attributes, "deprecated") != Some("yes"))
-        .map(|(_, text)| text.to_owned())
-        .collect();
+    let mut machine_types: Vec<String> = elements(part, "machine").map(|(_, text)| text.to_owned()).collect();
     machine_types.sort();
     machine_types.dedup();
     let has = |kind: &str| part.contains(&format!("<domain type='{kind}'"));
@@ -111,14 +108,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn deprecated_machine_types_are_left_out() {
+    fn machine_types_are_those_of_the_architecture_and_deprecated_ones_too() {
         let xml = "<guest><os_type>hvm</os_type><arch name='i686'><machine>no</machine></arch></guest>\
                    <guest><arch name='x86_64'><wordsize>64</wordsize><machine maxCpus='255'>pc-i440fx-7.2</machine>\
                    <machine canonical='pc-q35-7.2' maxCpus='288'>q35</machine>\
                    <machine maxCpus='255' deprecated='yes'>pc-i440fx-1.4</machine>\
                    <domain type='qemu'/><domain type='kvm'/></arch></guest>";
         let guest = guest(xml, "x86_64");
-        assert_eq!(guest.machine_types, ["pc-i440fx-7.2", "q35"]);
+        assert_eq!(guest.machine_types, ["pc-i440fx-1.4", "pc-i440fx-7.2", "q35"]);
         assert_eq!(guest.accelerators, [Accelerator::Kvm, Accelerator::Emulation]);
         assert_eq!(super::guest(xml, "aarch64"), Guest::default());
     }

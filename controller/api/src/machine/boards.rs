@@ -2,11 +2,12 @@
 //! not have. A VMI that carries one gets the machine type of QEMU that the distribution made it from, or the newest that
 //! the launcher's image has.
 
-/// The version of QEMU in the launcher's image. A later image must not raise it for VMIs that are there: a guest that finds
-/// other hardware may want to be activated again.
+/// The newest version that is given: QEMU of Debian 12, which may be that of a laptop, has it, and the newer one of the
+/// launcher's image. It must not rise for VMIs that are there: a guest that finds other hardware may want to be activated again.
 const NEWEST: (u8, u8) = (7, 2);
-/// The oldest version whose machine types are not deprecated, for each of the boards.
-const OLDEST: [(&str, (u8, u8)); 2] = [("pc-q35-", (2, 4)), ("pc-i440fx-", (2, 0))];
+/// The oldest version that QEMU 10.0 still has, the one of the launcher's image.
+const OLDEST: (u8, u8) = (2, 4);
+const BOARDS: [&str; 2] = ["pc-q35-", "pc-i440fx-"];
 
 /// By the version of Red Hat Enterprise Linux, in order: the version of QEMU that its machine types are made from.
 const RED_HAT: [((u32, u32), (u8, u8)); 18] = [
@@ -59,7 +60,7 @@ const UBUNTU: [(&str, (u8, u8)); 23] = [
 
 /// The machine type of QEMU for one that a distribution named; nothing for any other name.
 pub fn of_distribution(name: &str) -> Option<String> {
-    let (board, oldest) = OLDEST.into_iter().find(|(board, _)| name.starts_with(board))?;
+    let board = BOARDS.into_iter().find(|board| name.starts_with(board))?;
     let rest = &name[board.len()..];
     let made_from = match rest.strip_prefix("rhel") {
         Some(version) => red_hat(version)?,
@@ -69,7 +70,7 @@ pub fn of_distribution(name: &str) -> Option<String> {
             UBUNTU.into_iter().find(|(name, _)| *name == release)?.1
         }
     };
-    let (major, minor) = made_from.clamp(oldest, NEWEST);
+    let (major, minor) = made_from.clamp(OLDEST, NEWEST);
     Some(format!("{board}{major}.{minor}"))
 }
 
@@ -98,7 +99,8 @@ mod tests {
             ("pc-q35-rhel8.9.0", Some("pc-q35-6.2")),
             ("pc-q35-rhel7.6.0", Some("pc-q35-2.12")),
             ("pc-q35-rhel7.0.0", Some("pc-q35-2.4")),
-            ("pc-i440fx-rhel7.0.0", Some("pc-i440fx-2.0")),
+            ("pc-i440fx-rhel7.0.0", Some("pc-i440fx-2.4")),
+            ("pc-i440fx-trusty", Some("pc-i440fx-2.4")),
             ("pc-i440fx-rhel7.6.0", Some("pc-i440fx-2.12")),
             ("pc-q35-jammy", Some("pc-q35-6.2")),
             ("pc-i440fx-focal-hpb", Some("pc-i440fx-4.2")),
