@@ -21,6 +21,10 @@ pub fn faults(spec: &Spec) -> Vec<Fault> {
     }
     if let Some(healing) = &spec.autohealing {
         of_healing(healing, &mut faults);
+        if spec.scale_in_strategy.as_ref().is_some_and(|strategy| strategy.unmanaged.is_some()) {
+            let why = "it deletes VMs that fail to start, and spec.scaleInStrategy.unmanaged deletes none: leave out one of both";
+            faults.push(Fault::new("spec.autohealing", Reason::Invalid, why));
+        }
     }
     if let Some(strategy) = &spec.scale_in_strategy {
         of_scale_in(strategy, &mut faults);

@@ -30,6 +30,8 @@ pub const FAILURES: i64 = 3;
 pub const FAILING: i64 = 5 * 60 * 1_000_000_000;
 /// Label of a VM and of its VMI: the ControllerRevision with the state of the pool that either was made of.
 pub const REVISION: &str = "kubevirt.io/vm-pool-revision-name";
+/// Annotation of a VM of a pool: since when it fails to start.
+pub const FAILING_SINCE: &str = "kubevirt.io/vm-pool-failing-since";
 
 object! {
     /// VirtualMachinePool: keeps a number of VMs of one template, each with disks of its own.

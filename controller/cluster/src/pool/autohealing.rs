@@ -1,8 +1,13 @@
 //! VMs of a pool that fail to start.
+//!
+//! How long one fails is counted from when virt-controller first saw it fail: that time is an annotation of the VM, which goes with
+//! the failure. The conditions of a VM do not tell it: a VM that was stopped for a day is not ready since yesterday.
 
-use api::pool::{Autohealing, FAILING, FAILURES};
-use api::vm::{ConditionType, PrintableStatus, VirtualMachine};
+use api::pool::{Autohealing, FAILING, FAILING_SINCE, FAILURES};
+use api::vm::{PrintableStatus, VirtualMachine};
+use api::wire::Wire;
 use jiff::{SignedDuration, Timestamp};
+use kubernetes::objects::Kind;
 use kubernetes::plan::Plan;
 
 /// Those that are to be replaced. Where one will be, it is looked at again then.
@@ -14,7 +19,23 @@ pub(super) fn ill<'a>(
 ) -> Vec<&'a VirtualMachine> {
     let mut ill = Vec::new();
     for vm in alive {
-        match since(vm, healing) {
+        let said = vm.metadata.annotations.get(FAILING_SINCE);
+        let since: Option<Timestamp> = said.and_then(|said| said.parse().ok());
+        if has_failed(vm, healing) {
+            ill.push(*vm);
+            continue;
+        }
+        if !is_failing(vm) {
+            if said.is_some() {
+                stamp(vm, None, plan);
+            }
+            continue;
+        }
+        let began = since.filter(|since| *since <= now).unwrap_or_else(|| {
+            stamp(vm, Some(now), plan);
+            now
+        });
+        match until(began, healing) {
             Some(time) if time <= now => ill.push(*vm),
             Some(time) => plan.look_again(time),
             None => {}
@@ -23,26 +44,39 @@ pub(super) fn ill<'a>(
     ill
 }
 
-/// From when on a VM is to be replaced.
-fn since(vm: &VirtualMachine, healing: &Autohealing) -> Option<Timestamp> {
-    let status = vm.status.as_ref()?;
+/// It has failed so often one after the other that it is replaced at once.
+fn has_failed(vm: &VirtualMachine, healing: &Autohealing) -> bool {
     let most = healing.start_up_failure_threshold.unwrap_or(FAILURES);
-    let failures = status.start_failure.as_ref().and_then(|failure| failure.consecutive_fail_count);
-    if failures.is_some_and(|failures| failures >= most) {
-        return Some(Timestamp::MIN);
-    }
-    let is_failing = matches!(
-        status.printable_status.as_ref()?,
-        PrintableStatus::CrashLoopBackOff
-            | PrintableStatus::ErrorUnschedulable
-            | PrintableStatus::DataVolumeError
-            | PrintableStatus::ErrorPvcNotFound
-            | PrintableStatus::ErrImagePull
-            | PrintableStatus::ImagePullBackOff
-    );
-    let ready = status.conditions.iter().find(|condition| condition.r#type == ConditionType::Ready)?;
-    let began: Timestamp = ready.last_transition_time.as_deref()?.parse().ok()?;
+    let failure = vm.status.as_ref().and_then(|status| status.start_failure.as_ref());
+    failure.and_then(|failure| failure.consecutive_fail_count).is_some_and(|failures| failures >= most)
+}
+
+fn is_failing(vm: &VirtualMachine) -> bool {
+    let word = vm.status.as_ref().and_then(|status| status.printable_status.as_ref());
+    matches!(
+        word,
+        Some(
+            PrintableStatus::CrashLoopBackOff
+                | PrintableStatus::ErrorUnschedulable
+                | PrintableStatus::DataVolumeError
+                | PrintableStatus::ErrorPvcNotFound
+                | PrintableStatus::ErrImagePull
+                | PrintableStatus::ImagePullBackOff
+        )
+    )
+}
+
+/// When a VM that fails since then is to be replaced.
+fn until(began: Timestamp, healing: &Autohealing) -> Option<Timestamp> {
     let least = healing.min_failing_to_start_duration.as_ref().map_or(FAILING, |least| least.nanos());
-    let until = began.checked_add(SignedDuration::from_nanos(least)).ok();
-    until.filter(|_| is_failing && ready.status == "False")
+    began.checked_add(SignedDuration::from_nanos(least)).ok()
+}
+
+fn stamp(vm: &VirtualMachine, since: Option<Timestamp>, plan: &mut Plan) {
+    let mut next = vm.clone();
+    match since {
+        Some(since) => next.metadata.annotations.insert(FAILING_SINCE.to_owned(), since.to_string()),
+        None => next.metadata.annotations.remove(FAILING_SINCE),
+    };
+    plan.update(Kind::VirtualMachine, &vm.metadata, &vm.write(), &next.write(), true);
 }

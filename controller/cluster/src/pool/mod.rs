@@ -24,7 +24,7 @@ mod tests;
 mod update;
 
 use super::replicas::{AT_ONCE, condition, put, text_of};
-use api::pool::{SelectionPolicy, Spec, VirtualMachinePool};
+use api::pool::{SelectionPolicy, Spec, VirtualMachinePool, max_unavailable};
 use api::vm::{ConditionType, VirtualMachine};
 use api::wire::{self, Wire};
 use jiff::Timestamp;
@@ -109,13 +109,16 @@ impl<'a> Pool<'a> {
     ) -> Option<Trouble> {
         let (alive, going): (Vec<&VirtualMachine>, Vec<_>) =
             ours.iter().copied().partition(|vm| vm.metadata.deletion_timestamp.is_none());
-        let ill: Vec<&VirtualMachine> = match &self.spec.autohealing {
-            Some(healing) => autohealing::ill(&alive, healing, now, plan).into_iter().take(AT_ONCE).collect(),
-            None => Vec::new(),
-        };
-        if !ill.is_empty() {
-            ill.iter().for_each(|vm| self.delete(vm, plan));
-            return None;
+        if let Some(healing) = &self.spec.autohealing {
+            let ill = autohealing::ill(&alive, healing, now, plan);
+            // Where many fail, the fault is seldom theirs, and their disks go with them.
+            let most = max_unavailable(self.spec.max_unavailable.as_ref(), self.wanted).unwrap_or(1).max(1);
+            let healed = ill.iter().take(most.saturating_sub(going.len()).min(AT_ONCE));
+            let count = healed.clone().count();
+            healed.for_each(|vm| self.delete(vm, plan));
+            if count > 0 {
+                return None;
+            }
         }
         let strategy = self.spec.scale_in_strategy.clone().unwrap_or_default();
         let deletes = strategy.unmanaged.is_none() && strategy.opportunistic.is_none();

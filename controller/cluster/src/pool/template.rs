@@ -1,7 +1,7 @@
 //! The template of a pool, and the VMs that are made of it.
 
 use api::meta::{LocalReference, ObjectMeta};
-use api::pool::{NameGeneration, REVISION};
+use api::pool::{FAILING_SINCE, NameGeneration, REVISION};
 use api::vm::{Spec, VirtualMachine};
 use api::vmi::Volume;
 use api::wire::{self, Wire};
@@ -78,7 +78,7 @@ impl Template {
     /// The name of the ControllerRevision with this state of the pool: the one that VMs name already, else one after the
     /// generation, which also rises with the number of VMs.
     pub(super) fn revision(&self, ours: &[&VirtualMachine]) -> String {
-        let is_this = |vm: &&&VirtualMachine| Sums::of(vm).as_ref() == Some(&self.sums);
+        let is_this = |vm: &&&VirtualMachine| Sums::of(vm).is_some_and(|sums| sums.all == self.sums.all);
         let known = ours.iter().filter(is_this).find_map(|vm| vm.metadata.labels.get(REVISION));
         let known = known.filter(|name| names::is_name(name)).cloned();
         known.unwrap_or_else(|| {
@@ -139,6 +139,7 @@ impl Template {
         };
         // Who may not end the fencing of a VM does not end it by way of a pool.
         vm.metadata.annotations.remove(FENCING);
+        vm.metadata.annotations.remove(FAILING_SINCE);
         vm.metadata.annotations.insert(SUMS.to_owned(), self.sums.text());
         vm.metadata.labels.insert(REVISION.to_owned(), revision.to_owned());
         if let Some(template) = &mut vm.spec.template {
@@ -156,8 +157,10 @@ impl Template {
         let mut next = vm.clone();
         next.metadata.labels = made.metadata.labels;
         next.metadata.annotations = made.metadata.annotations;
-        if let Some(fencing) = vm.metadata.annotations.get(FENCING) {
-            next.metadata.annotations.insert(FENCING.to_owned(), fencing.clone());
+        for own in [FENCING, FAILING_SINCE] {
+            if let Some(said) = vm.metadata.annotations.get(own) {
+                next.metadata.annotations.insert(own.to_owned(), said.clone());
+            }
         }
         next.spec = made.spec;
         if was.as_ref().is_some_and(|was| was.vmi == self.sums.vmi) {
@@ -179,8 +182,13 @@ impl Template {
                 }
             }
         }
-        if was.as_ref().is_some_and(|was| was.disks == self.sums.disks) {
-            next.spec.data_volume_templates.clone_from(&vm.spec.data_volume_templates);
+        if let Some(was) = was {
+            if was.disks == self.sums.disks {
+                next.spec.data_volume_templates.clone_from(&vm.spec.data_volume_templates);
+            }
+            // It has the disks that it had, until it is made anew.
+            let sums = Sums { disks: was.disks, ..self.sums.clone() };
+            next.metadata.annotations.insert(SUMS.to_owned(), sums.text());
         }
         next
     }

@@ -378,28 +378,42 @@ fn a_policy_says_which_vms_come_first() {
 #[test]
 fn what_fails_to_start_is_replaced_when_it_has_failed_long_enough() {
     let now: Timestamp = "2026-01-01T01:00:00Z".parse().unwrap();
-    let status = |word: &str, failures: i64, since: &str| {
-        json!({"status": {
-            "printableStatus": word, "startFailure": {"consecutiveFailCount": failures},
-            "conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": since}],
-        }})
+    // Since when it is not ready says nothing: it may have been stopped.
+    let status = |word: &str, failures: i64, since: Option<&str>| {
+        json!({
+            "metadata": {"annotations": {api::pool::FAILING_SINCE: since}},
+            "status": {
+                "printableStatus": word, "startFailure": {"consecutiveFailCount": failures},
+                "conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": "2026-01-01T00:00:00Z"}],
+            },
+        })
     };
-    let (long, short) = ("2026-01-01T00:50:00Z", "2026-01-01T00:57:00Z");
-    for (said, healing, is_ill, again) in [
-        (status("Starting", 3, short), json!({}), true, None),
-        (status("Starting", 2, long), json!({}), false, None),
-        (status("Starting", 2, long), json!({"startUpFailureThreshold": 2}), true, None),
-        (status("ErrorUnschedulable", 0, long), json!({}), true, None),
-        (status("ErrorUnschedulable", 0, short), json!({}), false, Some(2 * 60)),
-        (status("ErrorUnschedulable", 0, short), json!({"minFailingToStartDuration": "1m"}), true, None),
+    let (long, short) = (Some("2026-01-01T00:50:00Z"), Some("2026-01-01T00:57:00Z"));
+    for (said, healing, is_ill, again, writes) in [
+        (status("Starting", 3, None), json!({}), true, None, false),
+        (status("Starting", 2, None), json!({}), false, None, false),
+        (status("Starting", 2, long), json!({}), false, None, true),
+        (status("Starting", 2, None), json!({"startUpFailureThreshold": 2}), true, None, false),
+        (status("ErrorUnschedulable", 0, long), json!({}), true, None, false),
+        (status("ErrorUnschedulable", 0, None), json!({}), false, Some(5 * 60), true),
+        (status("ErrorUnschedulable", 0, Some("never")), json!({}), false, Some(5 * 60), true),
+        (status("ErrorUnschedulable", 0, Some("2030-01-01T00:50:00Z")), json!({}), false, Some(5 * 60), true),
+        (status("ErrorUnschedulable", 0, short), json!({}), false, Some(2 * 60), false),
+        (
+            status("ErrorUnschedulable", 0, short),
+            json!({"minFailingToStartDuration": "1m"}),
+            true,
+            None,
+            false,
+        ),
     ] {
-        let vm = made(0, long, said.clone());
+        let vm = made(0, "2026-01-01T00:00:00Z", said.clone());
         let healing: Autohealing = wire::read(healing).unwrap();
         let mut plan = Plan::default();
         let ill = autohealing::ill(&[&vm], &healing, now, &mut plan);
         assert_eq!(ill.len(), usize::from(is_ill), "{said}");
         let again = again.map(|seconds| now.checked_add(SignedDuration::from_secs(seconds)).unwrap());
-        assert_eq!(plan.again, again, "{said}");
+        assert_eq!((plan.again, !plan.steps.is_empty()), (again, writes), "{said}");
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!              unmanaged    opportunistic    proactive
-//! VM older     left         patched          patched; deleted, where its DataVolumes are others and it has a VMI
+//! VM older     left         patched          patched; deleted, where its DataVolumes are others and it has a VMI (unless
+//!                                            scaleInStrategy.unmanaged forbids it)
 //! VMI older    left         left             restarted, within maxUnavailable; its label alone, where only that is older
 //! ```
 //!
@@ -26,6 +27,7 @@ pub(super) fn update(world: &World, pool: &Pool<'_>, ours: &[&VirtualMachine], p
         return;
     }
     let is_proactive = strategy.opportunistic.is_none();
+    let deletes = pool.spec.scale_in_strategy.as_ref().is_none_or(|strategy| strategy.unmanaged.is_none());
     let policy = strategy.proactive.and_then(|proactive| proactive.selection_policy);
     let alive: Vec<&VirtualMachine> =
         ours.iter().copied().filter(|vm| vm.metadata.deletion_timestamp.is_none()).collect();
@@ -51,21 +53,19 @@ pub(super) fn update(world: &World, pool: &Pool<'_>, ours: &[&VirtualMachine], p
         }
         let Some(number) = pool.template.number(vm) else { continue };
         let vmi = run_of(world, vm).filter(|vmi| vmi.metadata.deletion_timestamp.is_none());
-        if outdated(vm) {
-            let keeps_disks = Sums::of(vm).is_none_or(|sums| sums.disks == pool.template.sums.disks);
-            match vmi.filter(|_| is_proactive && !keeps_disks) {
-                Some(vmi) if may(vmi) => {
-                    pool.delete(vm, done.plan);
-                    done.leaves(vm);
-                }
-                Some(_) => {}
-                None => {
-                    let next = pool.template.updated(vm, number, &current);
-                    done.plan.update(Kind::VirtualMachine, &vm.metadata, &vm.write(), &next.write(), true);
-                    done.tell(pool, "SuccessfulUpdate", format!("Updated VM {}", name(vm)));
-                    done.leaves(vm);
-                }
+        let keeps_disks = Sums::of(vm).is_none_or(|sums| sums.disks == pool.template.sums.disks);
+        if let Some(vmi) = vmi.filter(|_| is_proactive && deletes && !keeps_disks) {
+            if may(vmi) {
+                pool.delete(vm, done.plan);
+                done.leaves(vm);
             }
+            continue;
+        }
+        if outdated(vm) {
+            let next = pool.template.updated(vm, number, &current);
+            done.plan.update(Kind::VirtualMachine, &vm.metadata, &vm.write(), &next.write(), true);
+            done.tell(pool, "SuccessfulUpdate", format!("Updated VM {}", name(vm)));
+            done.leaves(vm);
             continue;
         }
         let Some(vmi) = vmi.filter(|_| is_proactive) else { continue };

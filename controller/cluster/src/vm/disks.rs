@@ -56,10 +56,13 @@ pub(super) fn look(world: &World, vm: &VirtualMachine) -> Disks {
     let mut disks = Disks::default();
     for template in &vm.spec.data_volume_templates {
         let Some(name) = names(template) else { continue };
-        let there =
-            world.data_volumes.get(namespace, name).is_some() || world.pvcs.get(namespace, name).is_some();
-        if there {
-            continue;
+        match found(world, vm, namespace, name) {
+            Found::Nothing => {}
+            Found::Usable => continue,
+            Found::Foreign(why) => {
+                disks.blocks.get_or_insert(why);
+                continue;
+            }
         }
         // It would be made with our rights, which reach into every namespace. The webhook said so already, if it was asked.
         // Clones are asked about: virt-api reviews the VM's service account, and without its token nothing is cloned.
@@ -91,6 +94,46 @@ pub(super) fn look(world: &World, vm: &VirtualMachine) -> Disks {
         }
     }
     disks
+}
+
+/// What has the name of a DataVolume that a VM would make.
+enum Found {
+    Nothing,
+    /// The VM's own, or nobody's.
+    Usable,
+    /// Why the VM does not start with it.
+    Foreign(String),
+}
+
+/// A VM that is made anew under the name of one that is gone would run on the old disk, until the garbage collector takes that
+/// away; and two VMs would write to one disk.
+fn found(world: &World, vm: &VirtualMachine, namespace: &str, name: &str) -> Found {
+    if let Some(data) = world.data_volumes.get(namespace, name) {
+        let owner = owner::controller(&data.metadata).filter(|owner| {
+            owner.kind == Kind::VirtualMachine.name() && Some(&owner.uid) != vm.metadata.uid.as_ref()
+        });
+        return match owner {
+            _ if data.metadata.deletion_timestamp.is_some() => Found::Foreign(format!(
+                "DataVolume {name} is being deleted, and is made anew when it is gone"
+            )),
+            Some(owner) if is_there(world, namespace, owner) => {
+                Found::Foreign(format!("DataVolume {name} belongs to the VM {}", owner.name))
+            }
+            Some(_) => Found::Foreign(format!("DataVolume {name} is still there of a VM that is gone")),
+            None => Found::Usable,
+        };
+    }
+    match world.pvcs.get(namespace, name) {
+        Some(claim) if claim.meta.deletion_timestamp.is_some() => {
+            Found::Foreign(format!("PVC {name} is being deleted, and is made anew when it is gone"))
+        }
+        Some(_) => Found::Usable,
+        None => Found::Nothing,
+    }
+}
+
+fn is_there(world: &World, namespace: &str, owner: &api::meta::OwnerReference) -> bool {
+    world.vms.get(namespace, &owner.name).is_some_and(|vm| vm.metadata.uid.as_ref() == Some(&owner.uid))
 }
 
 fn has_error(data: &DataVolume) -> bool {

@@ -258,6 +258,31 @@ fn disks_are_made_and_waited_for() {
     assert_eq!(word(&sim, &vm), "Running");
 }
 
+#[test]
+fn a_disk_of_another_vm_is_not_used() {
+    let owner = |uid: &str| json!([{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "name": "web", "uid": uid, "controller": true}]);
+    for (meta, why) in [
+        (json!({"ownerReferences": owner("of-one-that-is-gone")}), "still there of a VM that is gone"),
+        (json!({"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["a/b"]}), "is being deleted"),
+    ] {
+        let mut sim = Sim::new();
+        let mut data = json!({"metadata": {"namespace": "n", "name": "data"}, "spec": {}, "status": {"phase": "Succeeded"}});
+        kubernetes::plan::merge(&mut data["metadata"], &meta);
+        sim.put(Kind::DataVolume, data);
+        let mut object = vm("web", "Always");
+        let storage = json!({"resources": {"requests": {"storage": "1Gi"}}});
+        object["spec"]["dataVolumeTemplates"] =
+            json!([{"metadata": {"name": "data"}, "spec": {"source": {"blank": {}}, "storage": storage}}]);
+        object["spec"]["template"]["spec"]["volumes"] =
+            json!([{"name": "root", "dataVolume": {"name": "data"}}]);
+        let vm = sim.put(Kind::VirtualMachine, object);
+        sim.settle();
+        assert!(!sim.objects.contains_key(&Key::new(Kind::VirtualMachineInstance, "n", "web")), "{why}");
+        let status = sim.get(&vm)["status"].to_string();
+        assert!(status.contains(why), "{why}: {status}");
+    }
+}
+
 /// No webhook was asked, or it was of an older version: nobody's claim is copied with our rights.
 #[test]
 fn a_disk_that_is_somebody_elses_claim_is_not_made() {
