@@ -33,7 +33,9 @@ impl Manifest {
 
     fn read(path: PathBuf) -> Manifest {
         let text = std::fs::read_to_string(&path).expect("a manifest is a text");
-        let lines = text.lines().map_while(|line| line.strip_prefix("# "));
+        let head = text.lines().take_while(|line| line.starts_with('#'));
+        let lines =
+            head.map(|line| line.strip_prefix("# ").unwrap_or_else(|| panic!("{}: {line}", path.display())));
         let lines = lines.skip(1).map(|line| {
             let (key, value) = line.split_once(": ").unwrap_or_else(|| panic!("{}: {line}", path.display()));
             assert!(

@@ -169,7 +169,7 @@ fn below_spec(field: &str) -> String {
 }
 
 /// Every field that holds no other, with a sample of what it holds.
-fn leaves() -> Vec<(String, Value)> {
+pub(crate) fn leaves() -> Vec<(String, Value)> {
     let inventory = Inventory::read();
     let mut leaves = Vec::new();
     walk(&inventory, "VirtualMachineInstanceSpec", "", &mut leaves);
