@@ -60,6 +60,7 @@ pub(super) fn look(world: &World, vm: &VirtualMachine) -> Disks {
             Found::Nothing => {}
             Found::Usable => continue,
             Found::Foreign(why) => {
+                disks.denied.get_or_insert_with(|| why.clone());
                 disks.blocks.get_or_insert(why);
                 continue;
             }
