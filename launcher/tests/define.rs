@@ -91,10 +91,12 @@ fn possible(name: &str) -> bool {
     opens("/dev/kvm") || !(name == "kvm" || name.ends_with("-kvm"))
 }
 
-/// Lets libvirt make QEMU's arguments of a domain. Huge pages and taps are the host's to give, so such domains are left
+/// Lets libvirt make QEMU's arguments of a domain. Huge pages, taps and the frequency of the TSC are the host's to give, so such domains are left
 /// out.
 fn to_arguments(name: &str, xml: &str) -> String {
-    let absent = xml.contains("<hugepages>") || xml.contains("type='ethernet'") && !opens("/dev/net/tun");
+    let absent = xml.contains("<hugepages>")
+        || xml.contains("name='tsc'")
+        || xml.contains("type='ethernet'") && !opens("/dev/net/tun");
     if absent { String::new() } else { format!("domxml-to-native qemu-argv --domain {name}\n") }
 }
 

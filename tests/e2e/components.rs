@@ -26,6 +26,10 @@ fn a_stolen_token_of_virt_controller_places_a_component_and_changes_nothing_of_w
     ] {
         refused(&thief.patches("ds/virt-handler", &template(spec)), said);
     }
+    for replicas in ["0", "101"] {
+        let change = format!(r#"{{"spec":{{"replicas":{replicas}}}}}"#);
+        refused(&thief.patches("deploy/virt-api", &change), said);
+    }
     let labels = r#"{"spec":{"template":{"metadata":{"annotations":{"a":"b"}}}}}"#;
     refused(&thief.patches("ds/virt-handler", labels), said);
     let version = r#"{"metadata":{"annotations":{"kubevirt.io/install-strategy-version":"99.0.0"}}}"#;

@@ -80,6 +80,9 @@ fn why(name: &str, component: Option<&Component>, target: Option<&str>) -> Optio
     match target.filter(|target| version != Some(target)) {
         Some(target) => Some(format!("{name} is of version {}, not {target}", version.unwrap_or("none"))),
         None if !current => Some(format!("{name} is being changed")),
+        None if *wanted == 0 => {
+            Some(format!("{name} is to have no pod: see how many are asked for, and on which nodes"))
+        }
         None if ready < wanted => Some(format!("{name}: {ready} of {wanted} are ready")),
         None if *has_old => Some(format!("{name}: older pods are still there")),
         None => None,

@@ -18,6 +18,8 @@ pub const VOLUMES: [&str; 8] = [
 ];
 /// The option of a container that serves a file system: the socket on which it does, called like the volume.
 pub const VIRTIOFS: &str = "--virtiofs";
+/// Annotation of a launcher pod: the image that virt-controller asked for, whatever webhooks of the cluster made of it.
+pub const ASKED_IMAGE: &str = "kubevirt.io/launcher-image";
 /// Where a launcher sees the image of a kernel.
 pub const KERNEL: &str = "/var/run/kubevirt-kernel-boot";
 /// What the image of a kernel is held out as.

@@ -129,6 +129,10 @@ pub fn farewell(hooks: &[Hook]) {
     let until = Instant::now() + FAREWELL;
     for hook in hooks {
         let Hook::Sidecar { container, folder } = hook else { continue };
+        if Instant::now() >= until {
+            tracing::info!("{container} does not hear that the launcher ends: others have taken the time");
+            continue;
+        }
         let told = Sidecar::find(container, folder, until.min(Instant::now() + Duration::from_secs(1)));
         let told = told.and_then(|sidecar| match sidecar.priority(Point::Shutdown) {
             Some(_) => sidecar.shutdown(until.saturating_duration_since(Instant::now())),

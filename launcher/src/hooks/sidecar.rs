@@ -35,8 +35,9 @@ impl Sidecar {
     pub(super) fn find(container: &str, folder: &Path, until: Instant) -> Result<Sidecar> {
         let called = format!("the hook sidecar {container}");
         loop {
+            let patience = ABOUT.min(until.saturating_duration_since(Instant::now())).max(LOOK);
             let why = match socket(folder) {
-                Ok(Some(socket)) => match ask::<_, Info>(&socket, wire::INFO, Empty {}, ABOUT) {
+                Ok(Some(socket)) => match ask::<_, Info>(&socket, wire::INFO, Empty {}, patience) {
                     Ok(info) => return Sidecar::of(container, socket, &info),
                     Err(why) => format!("its socket {} does not answer: {why}", socket.display()),
                 },

@@ -11,7 +11,7 @@
 //! that fails: whoever acts next keeps the pace. Nothing is evicted before every component is of the new version and ready, for
 //! the new pods need those; nor a VMI that is to be live-migrated and cannot be (`evictionStrategy: LiveMigrate`).
 
-use crate::vmi::is_other_image;
+use crate::vmi::is_outdated;
 use api::duration::Duration;
 use api::vmi::{EvictionStrategy, VirtualMachineInstance};
 use jiff::{SignedDuration, Timestamp};
@@ -41,10 +41,7 @@ pub(super) fn outdated(world: &World) -> Vec<Outdated<'_>> {
         let phase = vmi.status.as_ref().and_then(|status| status.phase.as_ref());
         phase.is_some_and(|phase| !phase.is_final())
     };
-    let is_other = |pod: &Pod| {
-        pod.image.as_deref().is_some_and(|image| is_other_image(image, &world.facts.launcher_image))
-    };
-    found.filter(|(vmi, pod)| runs(vmi) && is_other(pod)).collect()
+    found.filter(|(vmi, pod)| runs(vmi) && is_outdated(pod, &world.facts.launcher_image)).collect()
 }
 
 /// The next batch, which is noted at the KubeVirt object as it will be. The plan has the evictions, and when the next is due.

@@ -54,7 +54,7 @@ pub(crate) use resources::overhead;
 use api::machine::{Machine, Volume};
 use api::vmi::VirtualMachineInstance;
 use kubernetes::config::Config;
-use kubernetes::launcher::{CAPABILITIES, USER};
+use kubernetes::launcher::{ASKED_IMAGE, CAPABILITIES, USER};
 use kubernetes::objects::{ClusterFacts, Kind, PersistentVolumeClaim, names, owner};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -112,6 +112,8 @@ pub(crate) fn pod(vmi: &VirtualMachineInstance, machine: &Machine, around: &Surr
         }
     }
     put(&mut spec, "imagePullSecrets", Value::Array(secrets));
+    let mut annotations = labels::annotations(vmi, machine, around.config);
+    annotations.insert(ASKED_IMAGE.to_owned(), around.facts.launcher_image.clone());
     json!({
         "apiVersion": "v1",
         "kind": "Pod",
@@ -119,7 +121,7 @@ pub(crate) fn pod(vmi: &VirtualMachineInstance, machine: &Machine, around: &Surr
             "name": names::pod(&machine.name, &uid, names::FIRST),
             "namespace": machine.namespace,
             "labels": labels::labels(meta, machine),
-            "annotations": labels::annotations(vmi, machine, around.config),
+            "annotations": annotations,
             "ownerReferences": [owner::reference(Kind::VirtualMachineInstance, meta)],
         },
         "spec": spec,

@@ -36,7 +36,7 @@ mod tests;
 mod volumes;
 mod vsock;
 
-pub(crate) use outdated::is_other_image;
+pub(crate) use outdated::is_outdated;
 
 use super::pod::{self, Automatic, Surroundings};
 use super::tsc;
@@ -422,9 +422,9 @@ impl Round<'_> {
     fn say_place(&mut self, pod: &Pod, node: &str) {
         self.next.metadata.labels.insert(NODE.to_owned(), node.to_owned());
         let uid = pod.meta.uid.clone().unwrap_or_default();
-        let (qos, image) = (pod.qos.clone(), pod.image.clone());
+        let qos = pod.qos.clone();
         let labels = &mut self.next.metadata.labels;
-        match image.as_deref().is_some_and(|image| is_other_image(image, &self.world.facts.launcher_image)) {
+        match is_outdated(pod, &self.world.facts.launcher_image) {
             true => drop(labels.insert(OUTDATED.to_owned(), String::new())),
             false => drop(labels.remove(OUTDATED)),
         }
@@ -435,7 +435,7 @@ impl Round<'_> {
         status.active_pods.retain(|uid, _| own.iter().any(|pod| pod.meta.uid.as_ref() == Some(uid)));
         status.active_pods.insert(uid, node.to_owned());
         status.qos_class = qos;
-        status.launcher_container_image_version = image;
+        status.launcher_container_image_version = pod.image.clone();
     }
 
     /// Nobody takes it away while its pod may run its guest.

@@ -2,10 +2,19 @@
 //!
 //! Compared are the name of the image behind its last slash and its tag. A registry in front of it, or a digest behind it, is what a
 //! webhook of the cluster writes into pods (a mirror, a pinned image): a new pod would have it as well, and whoever evicts what
-//! is outdated would do so without end.
+//! is outdated would do so without end. For the same reason a pod says with which image it was asked for.
+
+use kubernetes::launcher::ASKED_IMAGE;
+use kubernetes::objects::Pod;
+
+/// A launcher pod was made with another image than this one. What virt-controller asked for counts, where the pod says that.
+pub(crate) fn is_outdated(pod: &Pod, image: &str) -> bool {
+    let asked = pod.meta.annotations.get(ASKED_IMAGE).or(pod.image.as_ref());
+    asked.is_some_and(|asked| is_other_image(asked, image))
+}
 
 /// An image is another than this one.
-pub(crate) fn is_other_image(image: &str, than: &str) -> bool {
+fn is_other_image(image: &str, than: &str) -> bool {
     let ((one, is_pinned), (other, _)) = (tagged(image), tagged(than));
     // A digest in place of the tag says nothing of the version.
     let is_unknown = is_pinned && !one.contains(':');
@@ -20,9 +29,9 @@ fn tagged(image: &str) -> (&str, bool) {
 
 #[cfg(test)]
 mod tests {
-    use super::is_other_image;
+    use super::{is_other_image, is_outdated};
     use crate::sim::{Sim, vmi};
-    use kubernetes::objects::{Kind, OUTDATED};
+    use kubernetes::objects::{Kept as _, Kind, OUTDATED, Pod};
     use serde_json::json;
 
     #[test]
@@ -44,6 +53,23 @@ mod tests {
         ] {
             assert!(!is_other_image(same, new), "{same}");
         }
+    }
+
+    /// Else all VMs of a cluster whose webhook writes another tag would be evicted without end.
+    #[test]
+    fn what_was_asked_for_counts_and_not_what_a_webhook_made_of_it() {
+        let pod = |notes: serde_json::Value| {
+            let container = json!({"name": "compute", "image": "mirror.example/signed-launcher:2"});
+            Pod::take(json!({
+                "metadata": {"namespace": "n", "name": "p", "uid": "u", "annotations": notes},
+                "spec": {"containers": [container]},
+            }))
+            .unwrap()
+        };
+        let new = "registry.example/virt-launcher:2";
+        assert!(!is_outdated(&pod(json!({"kubevirt.io/launcher-image": new})), new));
+        assert!(is_outdated(&pod(json!({"kubevirt.io/launcher-image": "registry.example/virt-launcher:1"})), new));
+        assert!(is_outdated(&pod(json!({})), new));
     }
 
     #[test]

@@ -27,9 +27,11 @@ pub(super) fn policy(wishes: &Wishes) -> Policy {
                     only("?spec", &[REPLICAS, "template"]),
                     only("spec.?template", &["spec"]),
                     only("spec.template.?spec", &OF_PODS),
+                    "object.spec.?replicas.orValue(2) >= 1 && object.spec.?replicas.orValue(2) <= 100"
+                        .to_owned(),
                 ]
                 .join(" && "),
-                "changes of the programs of the installation how many pods they have, where those run, and by which Secrets their \
+                "changes of the programs of the installation how many pods they have (1 to 100), where those run, and by which Secrets their \
                  images are pulled, and nothing of what runs in them",
             ),
             (

@@ -101,6 +101,7 @@ pub(crate) async fn keep<C: Cluster>(node: Arc<Node<C>>, mut wanted: watch::Rece
         ask_agent: None,
         asked: None,
         linked: None,
+        router_again: Again::default(),
         ends_by: None,
         pace: Pace::default(),
     };
@@ -154,11 +155,13 @@ struct Keeper<C> {
     trouble: Option<Trouble>,
     told: bool,
     again: Again,
+    /// When the guest's router is tried again.
+    router_again: Again,
     ask_agent: Option<Instant>,
     /// The shutdown was asked for when the VMI stood so; asked again only when that changed.
     asked: Option<u64>,
     /// The link that was asked for when the VMI stood so; asked again only when one of them changed.
-    linked: Option<(u64, Request)>,
+    linked: Option<(BTreeMap<String, bool>, Request)>,
     /// When the guest is cut off, as the launcher was told.
     ends_by: Option<i64>,
     pace: Pace,
@@ -378,8 +381,11 @@ impl<C: Cluster> Keeper<C> {
         if let (Some(request @ Request::Link { .. }), Launcher::Speaks(state)) =
             (&plan.request, &self.launcher)
         {
-            let same = |(number, asked): &(u64, Request)| *number == state.number && asked == request;
-            if self.linked.as_ref().is_some_and(same) {
+            let same = |(links, asked): &(BTreeMap<String, bool>, Request)| {
+                *links == state.links && asked == request
+            };
+            // One that stays as it was is not asked for again until something else has changed.
+            if state.doing.is_some() || self.linked.as_ref().is_some_and(same) {
                 plan.request = None;
             }
             return plan;
@@ -452,7 +458,7 @@ impl<C: Cluster> Keeper<C> {
                     if let Launcher::Speaks(state) = &self.launcher
                         && is_link
                     {
-                        self.linked = Some((state.number, request.clone()));
+                        self.linked = Some((state.links.clone(), request.clone()));
                     } else if let Launcher::Speaks(state) = &self.launcher {
                         self.asked = Some(state.number);
                         self.ends_by = ends_by(&self.vmi);

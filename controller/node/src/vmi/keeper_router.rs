@@ -6,6 +6,7 @@ use crate::vmi::apply::Cluster;
 use crate::vmi::decide::Launcher;
 use api::launcher::Life;
 use api::machine::Machine;
+use tokio::time::Instant;
 
 impl<C: Cluster> Keeper<C> {
     /// Tells the guest of its router, from when it runs; also where an earlier virt-handler did.
@@ -18,6 +19,9 @@ impl<C: Cluster> Keeper<C> {
         if self.advertisers.is_some() || !matches!(state.life, Life::Running | Life::Paused) {
             return;
         }
+        if self.router_again.at.is_some_and(|at| at > Instant::now()) {
+            return;
+        }
         let machine = Machine::handed(&self.vmi).ok().filter(network::may_advertise);
         let Some(machine) = machine else { return };
         let (process, place) = (process.clone(), place.clone());
@@ -26,11 +30,13 @@ impl<C: Cluster> Keeper<C> {
             network::advertisers(&machine, &process)
         };
         let opened = self.preparing.run("advertising the guest's router", PREPARING, open).await;
-        // Without it the guest runs, with the addresses that it is told otherwise.
-        let opened = opened.unwrap_or_else(|e| {
-            tracing::warn!("{}: {}", self.name(), e.chain());
-            Vec::new()
-        });
-        self.advertisers = Some(network::Advertisers::begin(opened));
+        match opened {
+            Ok(opened) => self.advertisers = Some(network::Advertisers::begin(opened)),
+            // Without it the guest runs, with the addresses that it is told otherwise. What comes next is an occasion to try again.
+            Err(e) => {
+                tracing::warn!("{}: {}", self.name(), e.chain());
+                self.router_again.later();
+            }
+        }
     }
 }

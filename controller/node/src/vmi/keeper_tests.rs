@@ -90,11 +90,14 @@ impl Fake {
         match path.as_str() {
             "/v1/vm" => self.is(api::launcher::Life::Running),
             _ if asked["request"] == "shutdown" => self.is(api::launcher::Life::Stopping),
-            _ if asked["request"] == "link" && asked["interface"] != "stuck" => {
+            _ if asked["request"] == "link" => {
                 self.state.send_modify(|state| {
-                    let name = asked["interface"].as_str().unwrap().to_owned();
-                    state.links.insert(name, asked["up"] == true);
-                    state.number += 1;
+                    // A launcher says that it begins, and what came of it.
+                    state.number += 2;
+                    let name = asked["interface"].as_str().unwrap();
+                    if name != "stuck" {
+                        state.links.insert(name.to_owned(), asked["up"] == true);
+                    }
                 });
             }
             _ => {}

@@ -31,6 +31,8 @@ pub struct Component {
     pub ready: u64,
     /// Some that are of an older kind are still there.
     pub has_old: bool,
+    /// The version that its pods say. An undone rollout changes that alone.
+    pub of_pods: Option<String>,
 }
 
 impl Component {
@@ -41,7 +43,7 @@ impl Component {
 
     /// The version of the manifests that it is of.
     pub fn version(&self) -> Option<&str> {
-        self.meta.annotations.get(VERSION).map(String::as_str)
+        self.of_pods.as_deref().or_else(|| self.meta.annotations.get(VERSION).map(String::as_str))
     }
 
     /// Where its images are.
@@ -78,6 +80,9 @@ impl Kept for Component {
             // Which of them are ready nobody says: at most so many are both.
             ready: answering.min(updated),
             has_old: all > updated,
+            of_pods: object["spec"]["template"]["metadata"]["annotations"][VERSION]
+                .as_str()
+                .map(str::to_owned),
             placement: crate::placement::of(&object),
             meta,
         })
