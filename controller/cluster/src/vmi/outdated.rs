@@ -68,7 +68,10 @@ mod tests {
         };
         let new = "registry.example/virt-launcher:2";
         assert!(!is_outdated(&pod(json!({"kubevirt.io/launcher-image": new})), new));
-        assert!(is_outdated(&pod(json!({"kubevirt.io/launcher-image": "registry.example/virt-launcher:1"})), new));
+        assert!(is_outdated(
+            &pod(json!({"kubevirt.io/launcher-image": "registry.example/virt-launcher:1"})),
+            new
+        ));
         assert!(is_outdated(&pod(json!({})), new));
     }
 
