@@ -42,8 +42,9 @@ fn look(folder: &Path, is: &impl Fn(&str) -> bool, found: &mut BTreeSet<String>)
 fn a_cluster_judges_by_its_own_settings_alone() {
     assert!(that(|text| text.contains("of_laptop(")).is_empty(), "that is for a person's own computer");
     let handed = that(|text| text.contains("Machine::handed("));
-    // These write the status of VMIs that run already.
-    assert_eq!(handed, ["node/src/vmi/keeper.rs", "node/src/vmi/status.rs"].map(str::to_owned).into());
+    // These write the status of VMIs that run already, and tell their guests of a router.
+    let of_running = ["node/src/vmi/keeper.rs", "node/src/vmi/keeper_router.rs", "node/src/vmi/status.rs"];
+    assert_eq!(handed, of_running.map(str::to_owned).into());
     let judged = that(|text| text.contains("Machine::check("));
     let judges = [
         "cluster/src/vmi/mod.rs",
