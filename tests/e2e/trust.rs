@@ -75,6 +75,9 @@ impl<'a> Bearer<'a> {
             Some(("node", name)) => format!("/api/v1/nodes/{name}"),
             Some(("pv", name)) => format!("/api/v1/persistentvolumes/{name}"),
             Some(("ds", name)) => format!("/apis/apps/v1/namespaces/kubevirt/daemonsets/{name}?dryRun=All"),
+            Some(("deploy", name)) => {
+                format!("/apis/apps/v1/namespaces/kubevirt/deployments/{name}?dryRun=All")
+            }
             // Of a pod its status, which is all that ours change of it.
             Some(("pod", name)) => format!("/api/v1/namespaces/{}/pods/{name}/status", self.space.name),
             Some(("vmi", name)) => {

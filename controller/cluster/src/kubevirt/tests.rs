@@ -75,7 +75,13 @@ fn an_installation_is_available_when_all_of_it_is_ready() {
     assert_eq!(sim.condition(&key, "Degraded").unwrap().0, "True");
     assert_eq!(sim.get(&key)["status"]["phase"], "Deployed", "it was");
     sim.put(Kind::Deployment, component("virt-api", Kind::Deployment, 2, 2));
+    // Placed where no node is, it would look after no guest.
     sim.put(Kind::DaemonSet, component("virt-handler", Kind::DaemonSet, 0, 0));
+    sim.settle();
+    let (status, _, said) = sim.condition(&key, "Available").unwrap();
+    assert_eq!(status, "False");
+    assert!(said.starts_with("virt-handler is to have no pod"), "{said}");
+    sim.put(Kind::DaemonSet, component("virt-handler", Kind::DaemonSet, 1, 1));
     sim.settle();
     assert_eq!(sim.condition(&key, "Available").unwrap().0, "True");
     assert_eq!(sim.condition(&key, "Progressing").unwrap().0, "False");
