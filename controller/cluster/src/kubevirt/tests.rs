@@ -81,7 +81,9 @@ fn an_installation_is_available_when_all_of_it_is_ready() {
     let (status, _, said) = sim.condition(&key, "Available").unwrap();
     assert_eq!(status, "False");
     assert!(said.starts_with("virt-handler is to have no pod"), "{said}");
-    sim.put(Kind::DaemonSet, component("virt-handler", Kind::DaemonSet, 1, 1));
+    let mut there = component("virt-handler", Kind::DaemonSet, 1, 1);
+    there["status"]["observedGeneration"] = json!(2);
+    sim.put(Kind::DaemonSet, there);
     sim.settle();
     assert_eq!(sim.condition(&key, "Available").unwrap().0, "True");
     assert_eq!(sim.condition(&key, "Progressing").unwrap().0, "False");
