@@ -1,6 +1,6 @@
 //! Streams of users to VMIs, counted: how many are open, and when the last one was opened.
 //!
-//! A name is told while a stream of it is open, and the time of the last for [`LATEST`] VMIs: what is measured does not grow
+//! A name is told while a stream of it is open, and the time of the last for `LATEST` VMIs: what is measured does not grow
 //! with the VMIs that ever were.
 
 use api_server::metrics::Page;

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! No rule, alert or panel asks for what we do not serve: `promql` reads them all in a test. Two metrics of others are used:
-//! `up`, which Prometheus makes, and those of kube-state-metrics in [`alerts`].
+//! `up`, which Prometheus makes, and those of kube-state-metrics in `alerts`.
 
 mod alerts;
 #[cfg(test)]
