@@ -15,7 +15,7 @@ fn a_stolen_token_of_virt_controller_places_a_component_and_changes_nothing_of_w
         r#"{"imagePullSecrets":[{"name":"a"}]}"#,
     ];
     for spec in placed {
-        thief.patches("ds/virt-handler", &template(spec)).ok();
+        thief.patches("daemonsets/virt-handler", &template(spec)).ok();
     }
     let said = "nothing of what runs in them";
     for spec in [
@@ -24,16 +24,16 @@ fn a_stolen_token_of_virt_controller_places_a_component_and_changes_nothing_of_w
         r#"{"hostNetwork":true}"#,
         r#"{"serviceAccountName":"default"}"#,
     ] {
-        refused(&thief.patches("ds/virt-handler", &template(spec)), said);
+        refused(&thief.patches("daemonsets/virt-handler", &template(spec)), said);
     }
     for replicas in ["0", "101"] {
         let change = format!(r#"{{"spec":{{"replicas":{replicas}}}}}"#);
-        refused(&thief.patches("deploy/virt-api", &change), said);
+        refused(&thief.patches("deployments/virt-api", &change), said);
     }
     let labels = r#"{"spec":{"template":{"metadata":{"annotations":{"a":"b"}}}}}"#;
-    refused(&thief.patches("ds/virt-handler", labels), said);
+    refused(&thief.patches("daemonsets/virt-handler", labels), said);
     let version = r#"{"metadata":{"annotations":{"kubevirt.io/install-strategy-version":"99.0.0"}}}"#;
-    refused(&thief.patches("ds/virt-handler", version), "changes one annotation");
+    refused(&thief.patches("daemonsets/virt-handler", version), "changes one annotation");
 }
 
 #[test]

@@ -71,13 +71,11 @@ impl<'a> Bearer<'a> {
 
     /// A change of an object, as the agent asks for it: kubectl reads an object first, which the agent may not.
     pub(crate) fn patches(&self, object: &str, change: &str) -> Ran {
+        let apps = "/apis/apps/v1/namespaces/kubevirt";
         let path = match object.split_once('/') {
             Some(("node", name)) => format!("/api/v1/nodes/{name}"),
             Some(("pv", name)) => format!("/api/v1/persistentvolumes/{name}"),
-            Some(("ds", name)) => format!("/apis/apps/v1/namespaces/kubevirt/daemonsets/{name}?dryRun=All"),
-            Some(("deploy", name)) => {
-                format!("/apis/apps/v1/namespaces/kubevirt/deployments/{name}?dryRun=All")
-            }
+            Some((kind @ ("daemonsets" | "deployments"), name)) => format!("{apps}/{kind}/{name}?dryRun=All"),
             // Of a pod its status, which is all that ours change of it.
             Some(("pod", name)) => format!("/api/v1/namespaces/{}/pods/{name}/status", self.space.name),
             Some(("vmi", name)) => {
