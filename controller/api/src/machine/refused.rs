@@ -6,10 +6,6 @@ use crate::wire::Path;
 
 /// The fields, below the spec, with `[]` for each entry of a list, and why each is refused.
 pub const REFUSED: &[(&str, &str)] = &[
-    (
-        "resourceClaims[]",
-        "devices by dynamic resource allocation would need a right to all ResourceClaims; name a device by deviceName",
-    ),
     ("utilityVolumes[]", "a running VMI takes no volumes, and only a running one has a use for these"),
     ("domain.firmware.acpi.slicNameRef", "the table of a licence is not passed on yet"),
     ("domain.firmware.acpi.msdmNameRef", "the table of a licence is not passed on yet"),
@@ -25,8 +21,6 @@ pub const REFUSED: &[(&str, &str)] = &[
     ("domain.devices.interfaces[].slirp", "KubeVirt has given it up; use masquerade"),
     ("domain.devices.interfaces[].macvtap", "KubeVirt has given it up; use bridge with a Multus network"),
     ("domain.devices.interfaces[].passt", "KubeVirt has given it up; use masquerade"),
-    ("domain.devices.gpus[]", "devices of nodes are not passed to VMIs yet"),
-    ("domain.devices.hostDevices[]", "devices of nodes are not passed to VMIs yet"),
     (
         "domain.launchSecurity",
         "encrypted guests need processors with SEV, SEV-SNP or TDX, on which nobody has tried them yet",
@@ -78,7 +72,7 @@ mod tests {
         let at = Path::of("spec.template.spec");
         let mut faults = vec![
             Fault::not_yet("spec.template.spec.volumes[3].memoryDump.claimName"),
-            Fault::not_yet("spec.template.spec.resourceClaims[0]").hint("kept"),
+            Fault::not_yet("spec.template.spec.utilityVolumes[0]").hint("kept"),
             Fault::new("spec.template.spec.volumes[3].memoryDump", Reason::Invalid, "is wrong"),
             Fault::not_yet("spec.volumes[3].memoryDump"),
         ];

@@ -9,8 +9,8 @@ use api::kubevirt::served::{Served, entry_of};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// What becomes of the fields of the objects that hold a VMI's spec: no check of this package is about them. A field that
-/// stands here with a point or `[]` at its end is about all below it.
+/// What becomes of the fields of the objects that hold a VMI's spec: no check of this package is about them. One
+/// with a point at its end is about all below it.
 const AROUND: &[(&str, &str, &str)] = &[
     ("VirtualMachineSpec", "running", "served"),
     ("VirtualMachineSpec", "runStrategy", "served: all but WaitAsReceiver, which needs live migration"),
@@ -83,7 +83,7 @@ fn table() -> String {
     let mut used = BTreeSet::new();
     for object in ["VirtualMachineSpec", "VirtualMachineInstanceReplicaSetSpec", "VirtualMachinePoolSpec"] {
         for field in around(object) {
-            let about = |part: &str| field == part || part.ends_with(['.', ']']) && field.starts_with(part);
+            let about = |part: &str| field == part || judged::begins(&field, part);
             let said = AROUND.iter().find(|(of, part, _)| *of == object && about(part));
             let (_, part, what) = said.unwrap_or_else(|| panic!("nothing is said of {object}.{field}"));
             used.insert((object, *part));

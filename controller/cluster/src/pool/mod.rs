@@ -113,10 +113,9 @@ impl<'a> Pool<'a> {
             let ill = autohealing::ill(&alive, healing, now, plan);
             // Where many fail, the fault is seldom theirs, and their disks go with them.
             let most = max_unavailable(self.spec.max_unavailable.as_ref(), self.wanted).unwrap_or(1).max(1);
-            let healed = ill.iter().take(most.saturating_sub(going.len()).min(AT_ONCE));
-            let count = healed.clone().count();
-            healed.for_each(|vm| self.delete(vm, plan));
-            if count > 0 {
+            let healed = &ill[..ill.len().min(most.saturating_sub(going.len())).min(AT_ONCE)];
+            if !healed.is_empty() {
+                healed.iter().for_each(|vm| self.delete(vm, plan));
                 return None;
             }
         }

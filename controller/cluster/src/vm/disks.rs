@@ -30,6 +30,12 @@ pub(super) struct Disks {
 }
 
 impl Disks {
+    /// One is not made, and the VM does not start without it.
+    fn deny(&mut self, why: String) {
+        self.denied.get_or_insert_with(|| why.clone());
+        self.blocks.get_or_insert(why);
+    }
+
     /// Why the VM cannot start.
     pub(super) fn blocks(&self) -> Option<&str> {
         self.blocks.as_deref()
@@ -60,8 +66,7 @@ pub(super) fn look(world: &World, vm: &VirtualMachine) -> Disks {
             Found::Nothing => {}
             Found::Usable => continue,
             Found::Foreign(why) => {
-                disks.denied.get_or_insert_with(|| why.clone());
-                disks.blocks.get_or_insert(why);
+                disks.deny(why);
                 continue;
             }
         }
@@ -72,8 +77,7 @@ pub(super) fn look(world: &World, vm: &VirtualMachine) -> Disks {
                 "DataVolume {name} is not made: {field} is the namespace {other}, and whether it may be read there, nobody asks: \
                  name a PVC by source.pvc"
             );
-            disks.denied.get_or_insert_with(|| why.clone());
-            disks.blocks.get_or_insert(why);
+            disks.deny(why);
             continue;
         }
         disks.missing.push(template.clone());

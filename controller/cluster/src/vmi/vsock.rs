@@ -6,6 +6,7 @@
 
 use super::Round;
 use api::vmi::{Phase, Status, VirtualMachineInstance};
+use kubernetes::objects::names::fnv;
 use std::collections::BTreeSet;
 
 /// Below it are the CIDs of the hypervisor, of loops and of the node; the last number stands for any CID.
@@ -47,10 +48,8 @@ fn held(vmi: &VirtualMachineInstance) -> Option<u32> {
 
 /// The first CID from that of the uid on that is not taken.
 fn free(uid: &str, taken: &BTreeSet<u32>) -> u32 {
-    // FNV-1a: uids are random, and need no more than to be spread over 32 bits.
-    let hash =
-        uid.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
-    let mut cid = FIRST + hash % (LAST - FIRST + 1);
+    let cids = u64::from(LAST - FIRST) + 1;
+    let mut cid = FIRST + u32::try_from(fnv(uid) % cids).unwrap_or_default();
     while taken.contains(&cid) {
         cid = if cid == LAST { FIRST } else { cid + 1 };
     }

@@ -454,14 +454,15 @@ impl<C: Cluster> Keeper<C> {
             match client.request(request).await {
                 Ok(answer) => {
                     tracing::info!("{} is asked for {request:?}: {answer:?}", self.name());
-                    let is_link = matches!(request, Request::Link { .. });
-                    if let Launcher::Speaks(state) = &self.launcher
-                        && is_link
-                    {
-                        self.linked = Some((state.links.clone(), request.clone()));
-                    } else if let Launcher::Speaks(state) = &self.launcher {
-                        self.asked = Some(state.number);
-                        self.ends_by = ends_by(&self.vmi);
+                    match (&self.launcher, request) {
+                        (Launcher::Speaks(state), Request::Link { .. }) => {
+                            self.linked = Some((state.links.clone(), request.clone()));
+                        }
+                        (Launcher::Speaks(state), _) => {
+                            self.asked = Some(state.number);
+                            self.ends_by = ends_by(&self.vmi);
+                        }
+                        _ => {}
                     }
                 }
                 Err(e) => {
