@@ -108,6 +108,7 @@ fn run(mut inner: impl Read, to: &SyncSender<io::Result<Vec<u8>>>, from: &Receiv
 /// Fills a piece, or stops at the end. An error hides the bytes before it in the same piece, which nobody misses.
 fn fill(inner: &mut impl Read, piece: &mut Vec<u8>) -> io::Result<usize> {
     piece.clear();
+    piece.reserve_exact(PIECE);
     inner.take(PIECE as u64).read_to_end(piece)
 }
 

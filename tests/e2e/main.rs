@@ -26,6 +26,7 @@ mod imports;
 mod install;
 mod installer;
 mod instancetypes;
+mod manifests;
 mod measures;
 mod multus;
 mod network;

@@ -179,6 +179,8 @@ pub(crate) fn place(feed: &Feed<'_>, image: &mut dyn StreamImage, spool: &dyn Re
 /// Fills `buf` up to `want` bytes; true at the end of the stream.
 fn read_up_to(reader: &mut dyn Read, buf: &mut Vec<u8>, want: usize) -> Result<bool> {
     let missing = want.saturating_sub(buf.len());
+    // At once: reading to an end that is not known doubles the buffer, and leaves as much again behind it in the heap.
+    buf.reserve_exact(missing);
     let got =
         reader.take(missing as u64).read_to_end(buf).map_err(|e| Error::reading("cannot read it", e))?;
     Ok(got < missing)

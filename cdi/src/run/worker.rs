@@ -133,6 +133,8 @@ impl<'a> Worker<'a> {
         if let Some(sum) = &mut self.sum {
             sum.add(guest, data);
         }
+        // At once: a buffer that doubles leaves as much again behind it in the C library's heap.
+        packed.bytes.reserve_exact(data.len());
         match &mut self.packer {
             Some(packer) => packer.pack(guest, data, packed),
             None => Err(Error::failed("a target without order was given a stretch to pack")),
