@@ -11,6 +11,8 @@ use rustix::net::sockopt::{
     set_ipv6_add_membership, set_ipv6_v6only, set_socket_broadcast, set_socket_reuseaddr,
 };
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
+use std::collections::BTreeSet;
+use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
@@ -62,33 +64,50 @@ pub fn serve(machine: &Machine, resolved: &Resolved) -> Result<Servers> {
     Ok(servers)
 }
 
+/// Faults that were told: each once, as a guest may bring it about with each packet.
+#[derive(Debug, Default)]
+struct Told(BTreeSet<(&'static str, Option<i32>)>);
+
+impl Told {
+    /// Whether this one is new: what could not be done, and the number of the error.
+    fn is_new(&mut self, what: &'static str, e: &io::Error) -> bool {
+        self.0.insert((what, e.raw_os_error()))
+    }
+}
+
 async fn answers(socket: UdpSocket, told: DhcpSettings) {
-    let mut buffer = [0; LARGEST];
+    let (mut buffer, mut faults) = ([0; LARGEST], Told::default());
     loop {
         let length = match socket.recv_from(&mut buffer).await {
             Ok((length, _)) => length,
             Err(e) => {
-                tracing::warn!("cannot read a DHCP request of the guest: {e}");
+                if faults.is_new("read", &e) {
+                    tracing::warn!("cannot read a DHCP request of the guest: {e}");
+                }
                 tokio::time::sleep(PAUSE).await;
                 continue;
             }
         };
         let Some(answer) = answer(&told, buffer.get(..length).unwrap_or_default()) else { continue };
         if let Err(e) = socket.send_to(&answer.bytes, (answer.to, CLIENT)).await {
-            tracing::warn!("cannot send a DHCP answer to the guest at {}: {e}", answer.to);
+            if faults.is_new("send", &e) {
+                tracing::warn!("cannot send a DHCP answer to the guest at {}: {e}", answer.to);
+            }
         }
     }
 }
 
 /// Nothing but the bridge tells one guest from another here: it is alone there.
 async fn answers6(socket: UdpSocket, told: Dhcp6Settings) {
-    let mut buffer = [0; LARGEST];
+    let (mut buffer, mut faults) = ([0; LARGEST], Told::default());
     loop {
         let (length, from) = match socket.recv_from(&mut buffer).await {
             Ok((length, SocketAddr::V6(from))) => (length, from),
             Ok(_) => continue,
             Err(e) => {
-                tracing::warn!("cannot read a DHCPv6 request of the guest: {e}");
+                if faults.is_new("read", &e) {
+                    tracing::warn!("cannot read a DHCPv6 request of the guest: {e}");
+                }
                 tokio::time::sleep(PAUSE).await;
                 continue;
             }
@@ -97,7 +116,9 @@ async fn answers6(socket: UdpSocket, told: Dhcp6Settings) {
         let request = buffer.get(..length).unwrap_or_default();
         let Some(answer) = dhcp6::answer(&told, request) else { continue };
         if let Err(e) = socket.send_to(&answer, to).await {
-            tracing::warn!("cannot send a DHCPv6 answer to the guest at {to}: {e}");
+            if faults.is_new("send", &e) {
+                tracing::warn!("cannot send a DHCPv6 answer to the guest at {to}: {e}");
+            }
         }
     }
 }
@@ -109,10 +130,10 @@ fn client6(from: SocketAddrV6) -> Option<SocketAddrV6> {
 }
 
 /// A socket on one device: requests of other devices do not arrive, no answer goes elsewhere.
-fn open(device: &str, port: u16, plain: impl FnOnce(&str) -> std::io::Result<OwnedFd>) -> Result<UdpSocket> {
-    let failed = |e: std::io::Error| {
+fn open(device: &str, port: u16, plain: impl FnOnce(&str) -> io::Result<OwnedFd>) -> Result<UdpSocket> {
+    let failed = |e: io::Error| {
         let hint = match e.kind() {
-            std::io::ErrorKind::PermissionDenied => format!(
+            io::ErrorKind::PermissionDenied => format!(
                 ": port {port} is not open to this user; virt-handler sets net.ipv4.ip_unprivileged_port_start in the pod"
             ),
             _ => String::new(),
@@ -127,7 +148,7 @@ fn open(device: &str, port: u16, plain: impl FnOnce(&str) -> std::io::Result<Own
     Ok(socket)
 }
 
-fn plain(_device: &str) -> std::io::Result<OwnedFd> {
+fn plain(_device: &str) -> io::Result<OwnedFd> {
     let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
     // One for each device, all on the same port.
     set_socket_reuseaddr(&socket, true)?;
@@ -137,7 +158,7 @@ fn plain(_device: &str) -> std::io::Result<OwnedFd> {
     Ok(socket)
 }
 
-fn plain6(device: &str) -> std::io::Result<OwnedFd> {
+fn plain6(device: &str) -> io::Result<OwnedFd> {
     let socket = socket_with(AddressFamily::INET6, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
     set_socket_reuseaddr(&socket, true)?;
     set_ipv6_v6only(&socket, true)?;
@@ -149,9 +170,9 @@ fn plain6(device: &str) -> std::io::Result<OwnedFd> {
 /// Answers without a checksum. Between bridge and guest checksums are left for a card to fill in, and there is none; a
 /// client that reads raw packets would drop them as broken. IPv4 allows packets without one.
 #[allow(unsafe_code)] // this option of sockets has no safe function
-fn no_sums(socket: &OwnedFd) -> std::io::Result<()> {
+fn no_sums(socket: &OwnedFd) -> io::Result<()> {
     let on: libc::c_int = 1;
-    let size = libc::socklen_t::try_from(size_of_val(&on)).map_err(std::io::Error::other)?;
+    let size = libc::socklen_t::try_from(size_of_val(&on)).map_err(io::Error::other)?;
     // SAFETY: the kernel reads `size` bytes from `on`, which lives until after the call.
     let done = unsafe {
         libc::setsockopt(
@@ -162,12 +183,25 @@ fn no_sums(socket: &OwnedFd) -> std::io::Result<()> {
             size,
         )
     };
-    if done == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_fault_is_told_once_however_often_a_guest_brings_it_about() {
+        let mut faults = Told::default();
+        let unreachable = || io::Error::from_raw_os_error(libc::ENETUNREACH);
+        assert!(faults.is_new("send", &unreachable()));
+        for _ in 0..1000 {
+            assert!(!faults.is_new("send", &unreachable()));
+        }
+        assert!(faults.is_new("read", &unreachable()));
+        assert!(faults.is_new("send", &io::Error::from_raw_os_error(libc::EPERM)));
+        assert!(!faults.is_new("send", &unreachable()));
+    }
 
     #[test]
     fn an_answer_of_dhcpv6_goes_to_a_client_of_this_link_alone() {

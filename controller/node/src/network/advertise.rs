@@ -7,7 +7,8 @@
 //!
 //! Who sends them needs a raw socket, for which a launcher has no right, so virt-handler does. **Of what a guest sends, one
 //! byte is looked at**, of five packets a second at most: it is a question for a router, or it is nothing. A guest that floods
-//! the socket loses its own questions. The socket is of the pod's network and goes with the VMI.
+//! the socket loses its own questions. What others send the pod does not arrive there: the socket is bound to the bridge, and
+//! hears questions for routers alone. The socket is of the pod's network and goes with the VMI.
 
 use super::facts::{Address, Mac};
 use super::netlink::{Socket, link};
@@ -22,7 +23,7 @@ use rustix::net::sockopt::{
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with};
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddrV6};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::time::Duration;
 use tokio::net::UdpSocket;
 use tokio::task::JoinHandle;
@@ -33,6 +34,8 @@ const EVERY_ROUTER: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 2);
 /// The kind of a question for a router, and of an advertisement.
 const QUESTION: u8 = 133;
 const ADVERTISEMENT: u8 = 134;
+/// The option of a raw socket that says which kinds arrive. RFC 3542.
+const ICMP6_FILTER: libc::c_int = 1;
 /// The bridge's address of a masquerade.
 const ROUTER: Mac = Mac([2, 0, 0, 0, 0, 0]);
 /// How long a router is one without saying so again, in seconds; the most that there is.
@@ -91,22 +94,43 @@ pub(crate) fn advertisers(machine: &Machine, process: &Process) -> Result<Vec<Ad
             let Some(bridge) = links.iter().find(|link| link.name == name).map(|link| link.index) else {
                 continue;
             };
-            let socket = socket(bridge).map_err(cannot)?;
+            let socket = socket(bridge, &name).map_err(cannot)?;
             all.push(Advertiser { socket, bridge, message: message(network, card.mtu) });
         }
         Ok(all)
     })
 }
 
-fn socket(bridge: u32) -> io::Result<OwnedFd> {
+fn socket(bridge: u32, name: &str) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::INET6, SocketType::RAW, flags, Some(ipproto::ICMPV6))?;
     // A packet with fewer may have come from beyond the link, and is not believed.
     set_ipv6_multicast_hops(&socket, 255)?;
     set_ipv6_multicast_loop(&socket, false)?;
     set_socket_recv_buffer_size(&socket, 4096)?;
+    set_option(&socket, libc::IPPROTO_ICMPV6, ICMP6_FILTER, &heard())?;
+    set_option(&socket, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, name.as_bytes())?;
     set_ipv6_add_membership(&socket, &EVERY_ROUTER, bridge)?;
     Ok(socket)
+}
+
+/// The kinds that do not arrive, a bit for each: all but a question.
+fn heard() -> [u8; 32] {
+    let mut words = [u32::MAX; 8];
+    words[usize::from(QUESTION >> 5)] &= !(1 << (QUESTION & 31));
+    let mut bytes = [0; 32];
+    for (at, word) in bytes.chunks_exact_mut(4).zip(words) {
+        at.copy_from_slice(&word.to_ne_bytes());
+    }
+    bytes
+}
+
+#[allow(unsafe_code)] // these options of sockets have no safe functions
+fn set_option(socket: &OwnedFd, level: libc::c_int, name: libc::c_int, value: &[u8]) -> io::Result<()> {
+    let size = libc::socklen_t::try_from(value.len()).map_err(io::Error::other)?;
+    // SAFETY: the kernel reads `size` bytes from `value`, which lives until after the call.
+    let done = unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, value.as_ptr().cast(), size) };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// What the guest hears: a router with all other ways, DHCPv6 for its address and the rest, the largest packet, and the network
@@ -202,6 +226,17 @@ mod tests {
         wanted.extend([3, 4, 120, 0x80, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0]);
         wanted.extend([0xfd, 0x10, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(bytes, wanted);
+    }
+
+    #[test]
+    fn questions_alone_arrive() {
+        let filter = heard();
+        let word = |kind: u8| {
+            let at = usize::from(kind >> 5) * 4;
+            u32::from_ne_bytes(filter[at..at + 4].try_into().unwrap())
+        };
+        let arrive: Vec<u8> = (0..=255).filter(|kind| word(*kind) & (1 << (kind & 31)) == 0).collect();
+        assert_eq!(arrive, [QUESTION]);
     }
 
     #[test]
