@@ -88,7 +88,16 @@ fn goldens(folder: &str) -> Vec<(String, String)> {
 
 /// True if this host has the devices that the golden needs.
 fn possible(name: &str) -> bool {
-    opens("/dev/kvm") || !(name == "kvm" || name.ends_with("-kvm"))
+    let has_kvm = opens("/dev/kvm") || !(name == "kvm" || name.ends_with("-kvm"));
+    has_kvm && (has_passt() || !name.contains("passt"))
+}
+
+/// libvirt knows passt as a vhost-user device from 11.1 on.
+fn has_passt() -> bool {
+    let said = Command::new("virsh").arg("--version").output().unwrap();
+    let text = String::from_utf8_lossy(&said.stdout).into_owned();
+    let mut numbers = text.trim().split('.').filter_map(|number| number.parse::<u32>().ok());
+    (numbers.next(), numbers.next()) >= (Some(11), Some(1))
 }
 
 /// Lets libvirt make QEMU's arguments of a domain. Huge pages, taps and the frequency of the TSC are the host's to give, so such domains are left

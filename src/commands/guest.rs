@@ -111,7 +111,7 @@ fn port_of_ssh(vm: &Vm) -> Option<(String, u16)> {
     let links = vm.record.sync.resolved.interfaces.values();
     let forwards = links.flat_map(|link| match link {
         Link::User { forwards, .. } => forwards.as_slice(),
-        Link::Tap { .. } => &[],
+        Link::Tap { .. } | Link::Device { .. } | Link::Sidecar { .. } | Link::Passt { .. } => &[],
     });
     let found = forwards.into_iter().find(|f| f.guest_port == 22 && f.protocol == "tcp")?;
     let address = match found.address.as_str() {

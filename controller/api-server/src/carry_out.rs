@@ -13,8 +13,9 @@ use crate::error::{Error, ErrorKind, Result};
 use api::meta::ObjectMeta;
 use jiff::Timestamp;
 use kubernetes::issue::{ForPod, Issue, IssueKey, KeyChange};
+use kubernetes::networks;
 use kubernetes::objects::{FOUND_BY, Key, Kind, owner};
-use kubernetes::plan::{Mounts, Note, Plan, Step};
+use kubernetes::plan::{Mounts, Note, OnNetwork, Plan, Step};
 use kubernetes::worker::WORK;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -57,19 +58,12 @@ struct Work<'a, S> {
 impl<S: Server> Work<'_, S> {
     async fn step(&mut self, step: Step) -> Result<()> {
         match step {
-            Step::Create { key, object } => {
-                let made = match self.server.create(&key, &object).await {
-                    Err(error) if error.kind() == ErrorKind::Exists => {
-                        let there = self.server.get(&key).await?;
-                        strange(&key, &object, &there)?;
-                        there
-                    }
-                    other => {
-                        self.done.writes += 1;
-                        other?
-                    }
-                };
-                self.done.answers.push((key.kind, made));
+            Step::Create { key, object } => self.create(key, object).await?,
+            Step::CreateOnNetworks { key, mut object, networks } => {
+                for network in &networks {
+                    self.add_device(&mut object, network).await?;
+                }
+                self.create(key, object).await?;
             }
             Step::Patch { key, version, mut change, part } => {
                 let version = self.versions.get(&key).cloned().unwrap_or(version);
@@ -135,6 +129,48 @@ impl<S: Server> Work<'_, S> {
                 self.done.answers.push((issue.key.kind, made));
             }
             Step::Tell(note) => self.tell(&note).await,
+        }
+        Ok(())
+    }
+
+    async fn create(&mut self, key: Key, object: Value) -> Result<()> {
+        let made = match self.server.create(&key, &object).await {
+            Err(error) if error.kind() == ErrorKind::Exists => {
+                let there = self.server.get(&key).await?;
+                strange(&key, &object, &there)?;
+                there
+            }
+            other => {
+                self.done.writes += 1;
+                other?
+            }
+        };
+        self.done.answers.push((key.kind, made));
+        Ok(())
+    }
+
+    /// The launcher of a pod gets a device of a network, where the definition of that names a resource.
+    async fn add_device(&self, pod: &mut Value, network: &OnNetwork) -> Result<()> {
+        let OnNetwork { name, definition, needs_device } = network;
+        let what = |why: &str| {
+            let (namespace, known) = (&definition.namespace, &definition.name);
+            let what = format!("network {name}: NetworkAttachmentDefinition {namespace}/{known} {why}");
+            Error::new(ErrorKind::Refused, what)
+        };
+        let found = match self.server.get(definition).await {
+            // What Multus says of it is told when the pod is there.
+            Err(error) if error.kind() == ErrorKind::Gone && !needs_device => return Ok(()),
+            Err(error) if error.kind() == ErrorKind::Gone => return Err(what("is not there")),
+            found => found?,
+        };
+        match networks::resource(&found) {
+            Some(resource) => networks::give(pod, name, resource),
+            None if *needs_device => {
+                let why =
+                    format!("has no annotation {} with the resource of its devices", networks::RESOURCE);
+                return Err(what(&why));
+            }
+            None => {}
         }
         Ok(())
     }

@@ -24,6 +24,9 @@ fn touched(step: &Step) -> Vec<Key> {
         | Step::Present { key, .. } => {
             vec![key.clone()]
         }
+        Step::CreateOnNetworks { key, networks, .. } => {
+            [key].into_iter().chain(networks.iter().map(|network| &network.definition)).cloned().collect()
+        }
         Step::Issue(issue) => {
             issue.signer.iter().map(|signer| &signer.key).chain([&issue.key]).cloned().collect()
         }
@@ -42,6 +45,11 @@ pub(crate) fn needs(step: &Step) -> Vec<Right> {
     match step {
         Step::Create { key, object } => [(key.kind, None, "create"), (key.kind, None, "get")]
             .into_iter()
+            .chain(owner::rights(object))
+            .collect(),
+        Step::CreateOnNetworks { key, object, .. } => [(key.kind, None, "create"), (key.kind, None, "get")]
+            .into_iter()
+            .chain(all(Kind::NetworkAttachmentDefinition, &["get"]))
             .chain(owner::rights(object))
             .collect(),
         Step::Patch { key, part, change, .. } => {

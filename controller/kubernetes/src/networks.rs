@@ -6,12 +6,14 @@
 //! | [`DEFAULT`] | virt-controller | which one takes the place of the cluster's network, as `eth0` |
 //! | [`ATTACHED`] | Multus | which cards there are |
 //!
+//! What hook sidecars are told of the pod's networks ([`info`]) is made of [`ATTACHED`], too.
+//!
 //! **Nothing is decided by [`ATTACHED`]**: whoever may edit the pod may write it. It is shown in the status of the VMI, and it is
 //! the reason that is given while a card lacks. virt-handler looks for the card itself, in the network of the pod's process,
 //! by the name that follows from the name of the network.
 
 use api::meta::ObjectMeta;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeSet;
 
@@ -22,10 +24,17 @@ pub const DEFAULT: &str = "v1.multus-cni.io/default-network";
 /// The annotation in which Multus says what a pod has.
 pub const ATTACHED: &str = "k8s.v1.cni.cncf.io/network-status";
 
+/// The annotation of a NetworkAttachmentDefinition that names the extended resource of its devices.
+pub const RESOURCE: &str = "k8s.v1.cni.cncf.io/resourceName";
+/// The variable that tells a launcher the resource of a network, before the network's name.
+pub const RESOURCE_OF: &str = "KUBEVIRT_RESOURCE_NAME_";
+
 /// The source of an interface's entry in the status of a VMI: Multus says that the card is there.
 const SOURCE: &str = "multus-status";
 /// What stands between two sources.
 const BETWEEN: &str = ", ";
+/// The pod's own card.
+pub const PRIMARY: &str = "eth0";
 /// The longest name of a link.
 const LONGEST: usize = 15;
 
@@ -48,6 +57,62 @@ pub fn attached(pod: &ObjectMeta) -> Option<BTreeSet<String>> {
     let cards = list.as_array()?.iter().filter(|one| !is_default(one));
     let cards = cards.filter_map(|one| one.get("interface")?.as_str()).filter(|card| card.len() <= LONGEST);
     Some(cards.map(str::to_owned).collect())
+}
+
+/// What Multus says of the devices behind these cards, as a hook sidecar reads it (`network-info`). `cards`: the names of
+/// networks and of the pod's cards on them.
+pub fn info<'a>(said: Option<&str>, cards: impl IntoIterator<Item = (&'a str, String)>) -> String {
+    let list: Value = said.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    let each = cards.into_iter().filter_map(|(network, card)| {
+        let said = entry(&list, &card)?;
+        let mut one = Map::from_iter([("network".to_owned(), json!(network))]);
+        for (name, theirs) in [("deviceInfo", "device-info"), ("mac", "mac"), ("mtu", "mtu")] {
+            one.extend(said.get(theirs).map(|value| (name.to_owned(), value.clone())));
+        }
+        Some(Value::Object(one))
+    });
+    json!({"interfaces": each.collect::<Vec<_>>()}).to_string()
+}
+
+/// The entry of Multus about a card.
+fn entry<'l>(list: &'l Value, card: &str) -> Option<&'l Value> {
+    let is_default = |one: &Value| one.get("default").and_then(Value::as_bool) == Some(true);
+    list.as_array().into_iter().flatten().find(|one| match card {
+        PRIMARY => is_default(one),
+        card => !is_default(one) && one.get("interface").and_then(Value::as_str) == Some(card),
+    })
+}
+
+/// The PCI address of the device behind a card and the card's own address, as Multus says them. Whoever uses the device must have
+/// it of the kubelet: this says which of those a pod has is of which network, and no more.
+pub fn device(said: &str, card: &str) -> Option<(String, Option<String>)> {
+    let list: Value = serde_json::from_str(said).ok()?;
+    let entry = entry(&list, card)?;
+    let address = entry.get("device-info")?.get("pci")?.get("pci-address")?.as_str()?;
+    let mac = entry.get("mac").and_then(Value::as_str).filter(|mac| mac.len() <= 17);
+    Some((address.to_owned(), mac.map(str::to_owned)))
+}
+
+/// The resource that a NetworkAttachmentDefinition names: a name with a domain before it.
+pub fn resource(definition: &Value) -> Option<&str> {
+    let said = definition.get("metadata")?.get("annotations")?.get(RESOURCE)?.as_str()?;
+    Some(said).filter(|said| said.contains('/'))
+}
+
+/// Gives the launcher of a pod, which is its first container, one more device of a resource, for a network.
+pub fn give(pod: &mut Value, network: &str, resource: &str) {
+    let Some(launcher) = pod.pointer_mut("/spec/containers/0").and_then(Value::as_object_mut) else { return };
+    let resources = launcher.entry("resources").or_insert_with(|| json!({}));
+    for list in ["requests", "limits"] {
+        // As many as it asks for: there is no other way for what is no CPU and no memory.
+        let known = resources[list][resource].as_str().and_then(|count| count.parse::<u32>().ok());
+        resources[list][resource] = json!(known.unwrap_or(0).saturating_add(1).to_string());
+    }
+    let variable = json!({"name": format!("{RESOURCE_OF}{network}"), "value": resource});
+    match launcher.entry("env").or_insert_with(|| json!([])) {
+        Value::Array(variables) => variables.push(variable),
+        other => *other = json!([variable]),
+    }
 }
 
 /// Whether Multus is a source of an interface's entry.
@@ -102,6 +167,44 @@ mod tests {
         }
         let odd = format!(r#"[7, {{}}, {{"interface": 7}}, {{"interface": "{}"}}]"#, "x".repeat(1000));
         assert_eq!(told(&odd), Some(vec![]));
+    }
+
+    #[test]
+    fn a_sidecar_is_told_the_devices_of_the_vmis_networks() {
+        let said = r#"[{"name": "cluster", "interface": "eth0", "default": true, "mac": "02:00:00:00:00:09"},
+            {"name": "n/lan", "interface": "pod16477688c0e", "ips": ["10.0.0.1"], "mtu": 9000,
+             "device-info": {"type": "pci", "version": "1.1.0", "pci": {"pci-address": "0000:65:00.2"}}},
+            {"name": "n/other", "interface": "podffffffffffe"}]"#;
+        let cards = || [("blue", card("blue")), ("red", card("red")), ("default", PRIMARY.to_owned())];
+        let told: Value = serde_json::from_str(&info(Some(said), cards())).unwrap();
+        let function = json!({"type": "pci", "version": "1.1.0", "pci": {"pci-address": "0000:65:00.2"}});
+        let blue = json!({"network": "blue", "deviceInfo": function, "mtu": 9000});
+        let own = json!({"network": "default", "mac": "02:00:00:00:00:09"});
+        assert_eq!(told, json!({"interfaces": [blue, own]}));
+        assert_eq!(device(said, &card("blue")), Some(("0000:65:00.2".to_owned(), None)));
+        for (said, card) in [(said, card("red")), (said, "eth0".to_owned()), ("{", card("blue"))] {
+            assert_eq!(device(said, &card), None);
+        }
+        for said in [None, Some("{"), Some("7"), Some("[7, {}]")] {
+            assert_eq!(info(said, cards()), r#"{"interfaces":[]}"#, "{said:?}");
+        }
+    }
+
+    #[test]
+    fn a_launcher_gets_a_device_for_each_network_of_a_resource() {
+        let mut pod = json!({"spec": {"containers": [{"name": "compute", "resources": {"requests": {"cpu": "1"}}}, {}]}});
+        for network in ["blue", "red"] {
+            give(&mut pod, network, "intel.com/vf");
+        }
+        let of = |network: &str| json!({"name": format!("KUBEVIRT_RESOURCE_NAME_{network}"), "value": "intel.com/vf"});
+        let resources =
+            json!({"requests": {"cpu": "1", "intel.com/vf": "2"}, "limits": {"intel.com/vf": "2"}});
+        let compute = json!({"name": "compute", "resources": resources, "env": [of("blue"), of("red")]});
+        assert_eq!(pod, json!({"spec": {"containers": [compute, {}]}}));
+        let definition = |said: &str| json!({"metadata": {"annotations": {RESOURCE: said}}});
+        assert_eq!(resource(&definition("intel.com/vf")), Some("intel.com/vf"));
+        // A name without a domain could be memory.
+        assert_eq!((resource(&definition("memory")), resource(&json!({}))), (None, None));
     }
 
     #[test]

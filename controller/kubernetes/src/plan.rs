@@ -35,6 +35,15 @@ pub enum Step {
         /// The whole object.
         object: Value,
     },
+    /// Make a launcher pod that has devices of networks: their definitions say of which resource, and are read first.
+    CreateOnNetworks {
+        /// Which.
+        key: Key,
+        /// The whole object, without these resources.
+        object: Value,
+        /// The networks.
+        networks: Vec<OnNetwork>,
+    },
     /// Change an object, if it still is what was looked at.
     Patch {
         /// Which.
@@ -99,6 +108,17 @@ pub enum Step {
     Tell(Note),
 }
 
+/// A network of Multus that a launcher pod is on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OnNetwork {
+    /// Its name in the VMI.
+    pub name: String,
+    /// Its NetworkAttachmentDefinition.
+    pub definition: Key,
+    /// The pod is nothing without a device of it.
+    pub needs_device: bool,
+}
+
 /// Mounts of a PVC by pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mounts {
@@ -133,7 +153,9 @@ impl Step {
             Step::Patch { key, .. } if matches!(key.kind, Kind::Deployment | Kind::DaemonSet) => {
                 Some(key.kind)
             }
-            Step::Create { key, .. } | Step::IssueForPod(ForPod { key, .. }) => Some(key.kind),
+            Step::Create { key, .. }
+            | Step::CreateOnNetworks { key, .. }
+            | Step::IssueForPod(ForPod { key, .. }) => Some(key.kind),
             Step::Unused { claim, .. } => Some(claim.kind),
             _ => None,
         }

@@ -1,4 +1,5 @@
-//! Interfaces: an interface on an existing tap is libvirt's; a user-mode network goes past libvirt (`usernet`).
+//! Interfaces: an interface on an existing tap is libvirt's, and so is one of passt, which libvirt starts (`passt`); a user-mode
+//! network goes past libvirt (`usernet`).
 
 use super::error::DomainError;
 use super::pci_devices::PciDevice;
@@ -20,6 +21,15 @@ impl Domain<'_> {
         let (name, mac, mtu) =
             match link.ok_or_else(|| DomainError::unplaced(format!("interface `{}`", nic.name)))? {
                 Link::Tap { name, mac, mtu, .. } => (name, mac, mtu),
+                Link::Device { .. } => {
+                    return Err(DomainError::unplaced(format!("virtual function `{}`", nic.name)));
+                }
+                // Its place stays free: libvirt gives it to what the sidecar writes.
+                Link::Sidecar { .. } => return Ok(None),
+                Link::Passt { device, mac, mtu } => {
+                    let element = self.passt(position, nic, device, *mtu, mac)?;
+                    return Ok(Some(element));
+                }
                 Link::User { .. } => return self.user_network(position, nic, qemu_arguments).map(|()| None),
             };
         let queues = self.machine.network_multi_queue && nic.model == Nic::Virtio && self.queues() > 1;
@@ -30,22 +40,27 @@ impl Domain<'_> {
             .and(Element::new("model").at("type", self.nic_model(nic.model)))
             .with(mtu.map(|size| Element::new("mtu").at("size", size)))
             .with(queues.then(|| Element::new("driver").at("queues", self.queues())))
-            .with((!nic.up).then(|| Element::new("link").at("state", "down")))
+            .with((!nic.up).then(|| Element::new("link").at("state", "down")));
+        Ok(Some(self.placed(position, nic, element)))
+    }
+
+    /// What an interface has however it is linked: its name, its place, and whether the guest boots from it.
+    pub(super) fn placed(&self, position: usize, nic: &Interface, element: Element) -> Element {
+        element
             .with(nic.boot_order.map(|order| Element::new("boot").at("order", order)))
             // Without a boot order the guest never boots from it, and its option ROM only takes time.
             .with(nic.boot_order.is_none().then(|| Element::new("rom").at("enabled", "no")))
             .with(nic.acpi_index.map(|index| Element::new("acpi").at("index", index)))
             .and(alias(&nic.name))
-            .with(self.places.element(PciDevice::Interface(position)));
-        Ok(Some(element))
+            .with(self.places.element(PciDevice::Interface(position)))
     }
 
     /// True if an interface is libvirt's.
-    pub(super) fn is_tap(&self, nic: &Interface) -> bool {
-        matches!(self.host.links.get(&nic.name), Some(Link::Tap { .. }))
+    pub(super) fn is_libvirts(&self, nic: &Interface) -> bool {
+        matches!(self.host.links.get(&nic.name), Some(Link::Tap { .. } | Link::Passt { .. }))
     }
 
-    fn nic_model(&self, model: Nic) -> &'static str {
+    pub(super) fn nic_model(&self, model: Nic) -> &'static str {
         match model {
             Nic::Virtio => self.virtio(),
             Nic::E1000 => "e1000",

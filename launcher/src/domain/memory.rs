@@ -18,8 +18,9 @@ impl Domain<'_> {
         });
         // A page that is shared is copied at the next write, and the vCPU waits for that.
         let own = (!self.machine.cpu.realtime.is_empty()).then(|| Element::new("nosharepages"));
-        // virtiofsd works in the guest's memory, and gets it as an open file.
-        let shared = (!self.machine.filesystems.is_empty()).then(|| {
+        // virtiofsd and passt work in the guest's memory, and get it as an open file.
+        let is_shared = !self.machine.filesystems.is_empty() || self.has_vhost_user();
+        let shared = is_shared.then(|| {
             let file = Element::new("source").at("type", "memfd");
             [file, Element::new("access").at("mode", "shared")]
         });

@@ -5,7 +5,7 @@
 //!  Host (paths, taps, accelerator) ─┴─► threads IOThread of each disk
 //!                                        │
 //!            one file per device ◄───────┘   memory cpu os features clock sysinfo metadata
-//!                    │                       controller disk/ interface usernet video input serial channel
+//!                    │                       controller disk/ interface usernet passt video input serial channel
 //!                    ▼                       rng watchdog balloon panic hyperv tpm filesystem sound redirection vsock
 //!            xml (escapes, always) ─► text
 //! ```
@@ -33,6 +33,7 @@ mod memory;
 mod metadata;
 mod os;
 mod panic;
+mod passt;
 mod pci;
 mod pci_devices;
 mod qemu_arguments;

@@ -91,7 +91,7 @@ impl Domain<'_> {
     /// True if a device in the XML has a boot order.
     fn has_boot_order(&self) -> bool {
         let disks = (0..self.machine.disks.len()).any(|position| self.boot_order(position).is_some());
-        disks || self.machine.interfaces.iter().any(|nic| nic.boot_order.is_some() && self.is_tap(nic))
+        disks || self.machine.interfaces.iter().any(|nic| nic.boot_order.is_some() && self.is_libvirts(nic))
     }
 }
 

@@ -17,8 +17,9 @@ pub fn tagged(machine: &Machine, links: &BTreeMap<String, Link>) -> Result<Vec<V
     let mut devices = Vec::new();
     for (n, nic) in machine.interfaces.iter().enumerate() {
         let Some(tag) = &nic.tag else { continue };
-        let mac = links.get(&nic.name).map(|link| match link {
-            Link::Tap { mac, .. } | Link::User { mac, .. } => mac.clone(),
+        let mac = links.get(&nic.name).and_then(|link| match link {
+            Link::Tap { mac, .. } | Link::Passt { mac, .. } | Link::User { mac, .. } => Some(mac.clone()),
+            Link::Device { mac, .. } | Link::Sidecar { mac } => mac.clone(),
         });
         devices.push(device(
             "nic",

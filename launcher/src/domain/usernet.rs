@@ -1,6 +1,6 @@
 //! A user-mode network of one guest, for hosts without the right to make a tap.
 //!
-//! libvirt 9.0 cannot express it (it refuses passt, and ignores forwards on its own user network), so both halves go past
+//! libvirt 9.0 cannot express it (it knows too little of passt, and ignores forwards on its own user network), so both halves go past
 //! it: the network, and a device at a PCI address that libvirt does not use (behind a root port that is in the XML with no
 //! device on it, or a slot of its own).
 //!
@@ -20,7 +20,7 @@ use super::interface::{checked_mac, field};
 use super::pci_devices::PciDevice;
 use super::qemu_arguments::QemuArguments;
 use api::launcher::{Forward, Link};
-use api::machine::network::{Dhcp, Network};
+use api::machine::network::{Dhcp, NO_IPV6, NO_LINK_STATE, Network};
 use api::machine::{Chipset, Interface, Nic};
 use serde_json::json;
 use std::net::Ipv4Addr;
@@ -40,11 +40,11 @@ impl Domain<'_> {
         };
         let refuse = |name: &str, why: String| Err(DomainError::refused(field(position, name), why));
         if !nic.up {
-            return refuse("state", "a user-mode network has no link state; remove the field".into());
+            return refuse("state", NO_LINK_STATE.into());
         }
         if let Network::Pod { cidr6: Some(_), .. } = nic.network {
             let field = format!("spec.networks[name={}].pod.vmIPv6NetworkCIDR", nic.name);
-            return Err(DomainError::refused(field, "a user-mode network has no IPv6"));
+            return Err(DomainError::refused(field, NO_IPV6));
         }
         let id = format!("net-{position}");
         let mut net = format!("user,id={id},ipv6=off");

@@ -25,11 +25,13 @@ mod wire;
 mod tests;
 
 use crate::error::{Error, Result};
+use crate::hypervisor::embed::write_whole;
 use crate::seed::cloud_init::{Given, Identity, SeedFormat};
 use api::launcher::Hook;
+use api::machine::hook::NETWORK_INFO;
 use serde_json::Value;
 use sidecar::Sidecar;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use wire::Point;
 
@@ -122,6 +124,16 @@ impl One {
             One::Script(path) => format!("the hook {}", path.display()),
         }
     }
+}
+
+/// Tells the sidecars of the networks of the pod: in a file of one folder that those who want to know see.
+pub fn tell_networks(info: Option<&str>, sockets: &Path) -> Result<()> {
+    let Some(info) = info else { return Ok(()) };
+    let folder = sockets.join(NETWORK_INFO);
+    let path = folder.join(NETWORK_INFO);
+    let written = std::fs::create_dir_all(&folder).and_then(|()| write_whole(&path, info.as_bytes()));
+    written
+        .map_err(|e| Error::io(format!("cannot tell hook sidecars of the networks in {}", path.display()), e))
 }
 
 /// Tells the sidecars that want to know that the launcher ends. It ends whatever they answer.

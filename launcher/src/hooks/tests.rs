@@ -279,3 +279,16 @@ fn a_vmi_that_fits_no_argument_is_refused_with_its_size() {
     let error = Hooks::collect(&[hook], &large).unwrap().domain(XML.to_owned()).unwrap_err().to_string();
     assert!(error.contains("cannot be given the VMI, which has 1400"), "{error}");
 }
+
+#[test]
+fn sidecars_are_told_of_the_networks_where_one_wants_to_know() {
+    let place = tempfile::tempdir().unwrap();
+    tell_networks(None, place.path()).unwrap();
+    assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
+    for info in [r#"{"interfaces":[]}"#, r#"{"interfaces":[{"network":"blue"}]}"#] {
+        tell_networks(Some(info), place.path()).unwrap();
+        assert_eq!(fs::read_to_string(place.path().join("network-info/network-info")).unwrap(), info);
+    }
+    let nowhere = tell_networks(Some("{}"), Path::new("/proc/nowhere")).unwrap_err().to_string();
+    assert!(nowhere.contains("/proc/nowhere/network-info"), "{nowhere}");
+}

@@ -9,6 +9,7 @@
 //! libvirt trusts a cached file only while the programs' ctimes are as they were, and makes it anew otherwise: a wrong
 //! cache costs time, never truth.
 
+use super::passt;
 use crate::root::Root;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use std::collections::BTreeMap;
@@ -16,7 +17,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
 /// The command for a host without libvirt's default account.
@@ -25,6 +26,9 @@ pub const ACCOUNT: &str = "libvirt looks up its default account before it reads 
 
 /// The program that certifies the keys of a new TPM.
 const CERTIFIER: &str = "/usr/bin/swtpm_localca";
+
+/// The folder of programs that come before those of the host, below the root.
+const PROGRAMS: &str = "programs";
 
 /// Programs and libraries whose change makes a cache old.
 const KEY: &[&str] = &[
@@ -48,7 +52,12 @@ pub fn uri(root: &Root) -> String {
 /// Variables this process must have: libvirt and QEMU look for their user's folders there.
 pub fn environment(root: &Root) -> BTreeMap<&'static str, PathBuf> {
     let home = root.short().join("home");
+    // libvirt starts passt by its name alone.
+    let mut path = root.short().join(PROGRAMS).into_os_string();
+    path.push(":");
+    path.push(std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin".into()));
     BTreeMap::from([
+        ("PATH", path.into()),
         ("XDG_RUNTIME_DIR", home.join("run")),
         ("XDG_CACHE_HOME", home.join("cache")),
         ("XDG_CONFIG_HOME", home.join("config")),
@@ -86,10 +95,23 @@ pub fn ready(root: &Root) -> io::Result<()> {
          {hugepages}"
     );
     write_whole(&root.folder().join("etc/qemu.conf"), text.as_bytes())?;
+    stand_before(root, passt::NAME)?;
     for (name, text) in swtpm(root) {
         write_whole(&root.folder().join("home/config").join(name), text.as_bytes())?;
     }
     Ok(())
+}
+
+/// This program is started in the place of another.
+fn stand_before(root: &Root, name: &str) -> io::Result<()> {
+    let folder = root.folder().join(PROGRAMS);
+    fs::create_dir_all(&folder)?;
+    let (link, own) = (folder.join(name), std::env::current_exe()?);
+    if fs::read_link(&link).is_ok_and(|known| known == own) {
+        return Ok(());
+    }
+    drop(fs::remove_file(&link));
+    symlink(own, link)
 }
 
 /// The settings by which swtpm_setup makes a new TPM. Its endorsement key is certified by an authority that is made beside
@@ -287,6 +309,10 @@ mod tests {
         let root = Root::open(&place.path().join("a"), place.path()).unwrap();
         ready(&root).unwrap();
         let text = fs::read_to_string(root.folder().join("etc/qemu.conf")).unwrap();
+        ready(&root).unwrap();
+        let first = environment(&root)["PATH"].to_str().unwrap().split(':').next().unwrap().to_owned();
+        let passt = Path::new(&first).join("passt");
+        assert_eq!(fs::read_link(passt).unwrap(), std::env::current_exe().unwrap());
         assert!(text.contains(&format!("user = \"+{}\"", rustix::process::geteuid().as_raw())), "{text}");
     }
 }

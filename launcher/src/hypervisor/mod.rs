@@ -13,6 +13,7 @@
 pub mod embed;
 mod error;
 pub mod fake;
+pub mod passt;
 
 pub use error::{Error, ErrorKind, Result};
 

@@ -40,6 +40,15 @@ fn has_link(known: &Known, interface: &str) -> Result<(), String> {
         Some(Link::User { .. }) => {
             Err(format!("the interface '{interface}' is of a user-mode network, which has no link state"))
         }
+        Some(Link::Device { .. }) => Err(format!(
+            "the interface '{interface}' is a virtual function, whose link is not the launcher's"
+        )),
+        Some(Link::Sidecar { .. }) => Err(format!(
+            "the interface '{interface}' is of the sidecar of a network binding plugin, which alone knows its device"
+        )),
+        Some(Link::Passt { .. }) => {
+            Err(format!("the interface '{interface}' is of passt (passtBinding), whose link is always up"))
+        }
         Some(Link::Tap { .. }) if known.host.is_none() => {
             Err("the devices of the VM are not known; start the VM again".into())
         }

@@ -12,9 +12,11 @@ use crate::hypervisor::{Condition, ErrorKind, Hypervisor, Pause, Result, Seen};
 use crate::net;
 use crate::root::Root;
 use api::launcher::{Life, REFUSED, Request, START_FAILED};
+use api::machine::hook::SOCKETS;
 use error_core::chain;
 use std::fs;
 use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
 
 /// The outcome of work.
 pub(super) enum Outcome {
@@ -36,6 +38,8 @@ pub(super) fn start(hypervisor: &dyn Hypervisor, known: &Known, root: &Root, lin
             false => Standing::failed(REFUSED, e.chain()),
         };
         let resolved = &known.sync.resolved;
+        let info = resolved.network_info.as_deref();
+        hooks::tell_networks(info, Path::new(SOCKETS)).map_err(stands)?;
         let wishes = Hooks::collect(&resolved.hooks, &known.sync.vmi).map_err(stands)?;
         let host = prepare(&known.machine, resolved, root, How::Fresh(&wishes)).map_err(stands)?;
         let xml = domain::render(&known.machine, &host).map_err(|e| Standing::failed(REFUSED, chain(&e)))?;
@@ -211,7 +215,7 @@ pub(super) fn last_words(root: &Root, domain: &str) -> Option<String> {
 }
 
 /// True if there is space again where a guest ran out of it.
-pub(super) fn has_room(path: &std::path::Path) -> bool {
+pub(super) fn has_room(path: &Path) -> bool {
     const ENOUGH: u64 = 16 << 20;
     // A path that cannot be checked (a daemon's, elsewhere) is tried.
     rustix::fs::statvfs(path).map_or(true, |found| found.f_bavail.saturating_mul(found.f_frsize) >= ENOUGH)

@@ -1,15 +1,20 @@
 //! Where there is neither Landlock nor seccomp, or the numbers of the system calls are not known here.
 
-use super::{Attributes, Confined, Process};
+use super::{Attributes, Confined, Process, Use};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{PermissionsExt as _, fchown};
+use std::path::PathBuf;
 
 pub(super) fn process(_: &Process) -> Confined {
     none()
 }
 
 pub(super) fn parser() -> Confined {
+    none()
+}
+
+pub(super) fn placed(_: &[(PathBuf, Use)]) -> Confined {
     none()
 }
 

@@ -22,6 +22,10 @@ pub enum Use {
     Write,
     /// A device is read, written and asked by ioctl.
     Device,
+    /// The same as [`Use::Read`], and programs and their libraries are run.
+    Run,
+    /// The same as [`Use::Write`], and sockets are made.
+    Listen,
 }
 
 impl Process {
@@ -68,6 +72,12 @@ impl Process {
     /// Whether it connects to servers.
     pub fn has_network(&self) -> bool {
         self.network
+    }
+
+    /// Gives everything else up but TCP and UDP, for the program that this process is about to become: one that wants to
+    /// confine itself by namespaces, which the calls for them only seem to make. Call it while no other thread exists.
+    pub fn before_exec(&self) -> Confined {
+        system::placed(&self.paths)
     }
 
     /// How a path is used, where it was named itself.

@@ -46,6 +46,7 @@ const GATES: &[&str] = &[
     "DownwardMetrics",
     "HostDisk",
     "ImageVolume",
+    "PasstBinding",
     "RebootPolicy",
     "Sidecar",
     "VSOCK",
@@ -165,10 +166,8 @@ pub const FIELDS: &[(&str, Served)] = &[
 
 /// Where network binding plugins are registered, below `spec`, and fields of each that have no effect.
 const PLUGINS: &str = "configuration.network.binding";
-const PLUGIN: [(&str, Served); 4] = [
-    ("sidecarImage", No("VMIs with a plugin that has a sidecar are refused")),
+const PLUGIN: [(&str, Served); 2] = [
     ("migration", No(NO_MIGRATION)),
-    ("downwardAPI", No("there is no sidecar to read it")),
     ("computeResourceOverhead.limits", No("only the request for memory is added to the launcher pod")),
 ];
 

@@ -92,6 +92,9 @@ pub struct Resolved {
     /// What changes the domain before the VMI starts, in order.
     #[serde(default)]
     pub hooks: Vec<Hook>,
+    /// What hook sidecars are told of the networks of the pod, as JSON; nothing where none is told.
+    #[serde(default)]
+    pub network_info: Option<String>,
 }
 
 /// Something that changes the domain before the VMI starts.
@@ -195,6 +198,29 @@ pub enum Link {
         /// The same of DHCPv6.
         #[serde(default)]
         dhcp6: Option<Box<Lease6>>,
+    },
+    /// A virtual function of a card of this host, which the guest has whole.
+    Device {
+        /// Its PCI address: `0000:65:00.2`.
+        address: String,
+        /// The guest's address, where somebody says it.
+        #[serde(default)]
+        mac: Option<String>,
+    },
+    /// What the sidecar of a network binding plugin writes into the domain.
+    Sidecar {
+        /// The guest's address, where the VMI says it.
+        #[serde(default)]
+        mac: Option<String>,
+    },
+    /// A passt of the guest, which libvirt starts beside QEMU: it lends the guest the addresses of a card.
+    Passt {
+        /// The card's name.
+        device: String,
+        /// The guest's address.
+        mac: String,
+        /// The largest packet.
+        mtu: u32,
     },
     /// A network of one guest in user space: no root, only what the guest begins, and forwards.
     User {

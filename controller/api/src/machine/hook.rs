@@ -1,5 +1,6 @@
 //! Hook sidecars: containers beside the launcher that change the domain, or the texts of cloud-init, before the guest
-//! starts.
+//! starts. A VMI lists its own in an annotation; those of network binding plugins, which the KubeVirt object registers, come
+//! behind them.
 
 use crate::meta::ObjectMeta;
 use serde_json::Value;
@@ -8,13 +9,17 @@ use serde_json::Value;
 pub const ANNOTATION: &str = "hooks.kubevirt.io/hookSidecars";
 /// Where a sidecar makes its socket. The launcher has a folder for each sidecar there, called like the container.
 pub const SOCKETS: &str = "/var/run/kubevirt-hooks";
-/// A pod has no more of them.
+/// The folder there, called unlike any container, in which the launcher tells sidecars of the pod's networks …
+pub const NETWORK_INFO: &str = "network-info";
+/// … and where a sidecar sees it, with a file of that name.
+pub const POD_INFO: &str = "/etc/podinfo";
+/// A VMI lists no more of them.
 pub const MOST: usize = 16;
 /// What the containers are called, before their number.
 const CONTAINER: &str = "hook-sidecar-";
 
 /// A hook sidecar.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HookSidecar {
     /// Its image.
     pub image: String,
@@ -28,6 +33,10 @@ pub struct HookSidecar {
     pub script: Option<HookScript>,
     /// A PVC that it sees.
     pub claim: Option<HookClaim>,
+    /// The network binding plugin that it is of; unset: the VMI lists it.
+    pub plugin: Option<String>,
+    /// It is told which devices the pod has of its networks.
+    pub device_info: bool,
 }
 
 /// A key of a ConfigMap, as a file of a sidecar.

@@ -55,6 +55,12 @@ pub enum Binding {
     ManagedTap,
     /// By a tap that a network binding plugin made in the pod.
     Tap,
+    /// By the sidecar of a network binding plugin, which writes the interface into the domain.
+    Sidecar,
+    /// By a virtual function of a card of the node, which is assigned to the guest.
+    Sriov,
+    /// By passt: a program of an ordinary user that lends the guest the pod's addresses.
+    Passt,
 }
 
 /// A network binding plugin, as the KubeVirt object registers it.
@@ -64,8 +70,10 @@ pub struct Plugin {
     pub name: String,
     /// How an interface is attached (`domainAttachmentType`): a tap, or one that is made for it.
     pub attachment: Option<Binding>,
-    /// It has a program beside the launcher.
-    pub has_sidecar: bool,
+    /// The image of the program beside the launcher that changes the domain, where it has one.
+    pub sidecar: Option<String>,
+    /// That program is told which devices the pod has of its networks (`downwardAPI: device-info`).
+    pub device_info: bool,
     /// The NetworkAttachmentDefinition that prepares the pod.
     pub definition: Option<String>,
     /// What the compute container needs for it, in bytes.
@@ -90,6 +98,14 @@ pub enum Network {
         default: bool,
     },
 }
+
+/// Why an interface of QEMU's own network, which `coracle run` gives a VMI, has no `state`.
+pub const NO_LINK_STATE: &str = "a user-mode network has no link state; remove the field";
+/// Why it has no `vmIPv6NetworkCIDR`.
+pub const NO_IPV6: &str = "a user-mode network has no IPv6; remove the field";
+
+/// TCP ports of the sidecar of Istio, which are the pod's where a mesh takes its traffic, and not the guest's.
+pub const OF_MESH: [u16; 10] = [15000, 15001, 15004, 15006, 15008, 15009, 15020, 15021, 15053, 15090];
 
 /// The most ports and ranges of ports that an interface may name: each takes three rules of the pod's network for each
 /// family of addresses.

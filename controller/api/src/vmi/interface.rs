@@ -17,18 +17,20 @@ object! {
         pub slirp: Option<Empty> = "slirp",
         /// Binding by NAT behind the IP address of the pod. Requires the pod network.
         pub masquerade: Option<Empty> = "masquerade",
-        /// Binding by passthrough of an SR-IOV virtual function.
+        /// Binding by passthrough of an SR-IOV virtual function: the guest has the device itself, whatever `model` says.
+        /// Requires a Multus network whose NetworkAttachmentDefinition names the resource of a device plugin.
         pub sriov: Option<Empty> = "sriov",
         /// Binding by macvtap, discontinued and refused.
         pub macvtap: Option<Empty> = "macvtap",
         /// Binding by the former passt API, discontinued and refused.
         pub passt: Option<Empty> = "passt",
-        /// Binding by passt, a user-space network stack.
+        /// Binding by passt, a network of an ordinary user: the guest has the addresses of the pod. Requires the pod
+        /// network and the feature gate PasstBinding, which is open by default.
         pub passt_binding: Option<Empty> = "passtBinding",
         /// Binding by a network binding plugin.
         pub binding: Option<PluginBinding> = "binding",
-        /// Ports forwarded to the guest with the masquerade binding, at most 256 together with `portRanges`. Unset: all
-        /// ports.
+        /// Ports forwarded to the guest with the bindings masquerade and passtBinding, at most 256 together with
+        /// `portRanges`. Unset: all ports.
         pub ports: Vec<Port> = "ports",
         /// Port ranges forwarded to the guest with the masquerade binding, at most 256 together with `ports`.
         pub port_ranges: Vec<PortRange> = "portRanges",

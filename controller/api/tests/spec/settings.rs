@@ -119,12 +119,7 @@ fn fields_of_a_network_binding_plugin_without_an_effect_are_named_with_the_plugi
     });
     let object = json!({"spec": {"configuration": {"network": {"binding": plugins}}}});
     let named: Vec<String> = unserved(&object).into_iter().map(|found| found.field).collect();
-    let wanted = [
-        "macvtap.computeResourceOverhead.limits",
-        "passt.sidecarImage",
-        "passt.migration",
-        "passt.downwardAPI",
-    ];
+    let wanted = ["macvtap.computeResourceOverhead.limits", "passt.migration"];
     assert_eq!(named, wanted.map(|field| format!("spec.configuration.network.binding.{field}")));
 }
 
@@ -132,7 +127,8 @@ fn fields_of_a_network_binding_plugin_without_an_effect_are_named_with_the_plugi
 fn a_plugin_attaches_an_interface_or_the_reason_is_said() {
     let plugins = json!({
         "macvtap": {"domainAttachmentType": "tap", "networkAttachmentDefinition": "shared/macvtap"},
-        "passt": {"domainAttachmentType": "tap", "sidecarImage": "registry.example/passt"},
+        "passt": {"sidecarImage": "registry.example/passt"},
+        "both": {"domainAttachmentType": "tap", "sidecarImage": "registry.example/both", "downwardAPI": "device-info"},
         "none": {"networkAttachmentDefinition": "none"},
     });
     let cluster =
@@ -149,9 +145,27 @@ fn a_plugin_attaches_an_interface_or_the_reason_is_said() {
     let made = judged("macvtap", &cluster).unwrap();
     assert_eq!(made.binding, Binding::Tap);
     assert_eq!(made.plugin.unwrap().definition.as_deref(), Some("shared/macvtap"));
+    // The sidecar of each plugin comes once, and writes the interface where nothing else attaches it.
+    let mut object = base();
+    for (n, name) in ["passt", "both", "passt"].into_iter().enumerate() {
+        let network = format!("net{n}");
+        let interface = json!({"name": network, "binding": {"name": name}});
+        set(&mut object, &format!("spec.domain.devices.interfaces[{n}]"), interface);
+        let network = json!({"name": network, "multus": {"networkName": "lan"}});
+        set(&mut object, &format!("spec.networks[{n}]"), network);
+    }
+    let made = check(&object, &cluster).unwrap();
+    let bindings: Vec<Binding> = made.interfaces.iter().map(|interface| interface.binding).collect();
+    assert_eq!(bindings, [Binding::Sidecar, Binding::Tap, Binding::Sidecar]);
+    let sidecars: Vec<_> = made
+        .hooks
+        .iter()
+        .map(|hook| (hook.plugin.as_deref(), hook.image.as_str(), hook.device_info))
+        .collect();
+    let both = (Some("both"), "registry.example/both", true);
+    assert_eq!(sidecars, [(Some("passt"), "registry.example/passt", false), both]);
     let at = "spec.domain.devices.interfaces[0].binding";
     for (name, wanted) in [
-        ("passt", format!("{at}: the network binding plugin 'passt' has a sidecar (sidecarImage in ")),
         ("none", format!("{at}: the network binding plugin 'none' would give the guest no interface: ")),
         (
             "other",

@@ -1,10 +1,12 @@
-//! Hook sidecars: containers of a tenant's images that change the domain before the guest starts.
+//! Hook sidecars: containers of a tenant's images that change the domain before the guest starts, and behind them those of
+//! network binding plugins, whose images the KubeVirt object names.
 //!
 //! ```text
-//!  hook-sidecar-N: the tenant's image, its command or the image's own, CONTAINER_NAME=hook-sidecar-N
+//!  hook-sidecar-N: the image, its command or the image's own, CONTAINER_NAME=hook-sidecar-N
 //!       /var/run/kubevirt-hooks     a folder of its own, in which it listens: no sidecar sees that of another
 //!       hookPath                    one key of a ConfigMap, a file that may be run
 //!       volumePath                  a PVC
+//!       /etc/podinfo                of a plugin with device-info: a file of the launcher's, only read
 //!  compute: all these folders below /var/run/kubevirt-hooks, and the PVC at sharedComputePath
 //! ```
 //!
@@ -22,6 +24,9 @@ use std::collections::BTreeMap;
 
 /// What the settings call these containers.
 const KIND: &str = "sidecar";
+
+/// The variable that tells the sidecar of a network binding plugin whose it is.
+const PLUGIN: &str = "NETWORK_BINDING_PLUGIN_NAME";
 
 /// Adds the sidecars, and what they and the launcher share.
 pub(super) fn add(all: &mut Volumes, hooks: &[HookSidecar], around: &Surroundings<'_>) {
@@ -59,13 +64,24 @@ fn sidecar(
             all.mount(&volume, shared, false);
         }
     }
+    if hook.device_info {
+        let folder = hook::NETWORK_INFO;
+        mounts
+            .push(json!({"name": sockets, "mountPath": hook::POD_INFO, "subPath": folder, "readOnly": true}));
+    }
     let mut container = Map::new();
     put(&mut container, "name", json!(name));
     put(&mut container, "image", json!(hook.image));
-    put(&mut container, "imagePullPolicy", json!(hook.pull_policy));
+    let policy = match &hook.plugin {
+        Some(_) => around.config.image_pull_policy.as_ref(),
+        None => hook.pull_policy.as_ref(),
+    };
+    put(&mut container, "imagePullPolicy", json!(policy));
     put(&mut container, "command", json!(hook.command));
     put(&mut container, "args", json!(hook.args));
-    put(&mut container, "env", json!([{"name": "CONTAINER_NAME", "value": name}]));
+    let mut environment = vec![json!({"name": "CONTAINER_NAME", "value": name})];
+    environment.extend(hook.plugin.iter().map(|plugin| json!({"name": PLUGIN, "value": plugin})));
+    put(&mut container, "env", Value::Array(environment));
     put(&mut container, "resources", resources(around.config, all.guaranteed));
     put(&mut container, "securityContext", narrow(&[]));
     put(&mut container, "terminationMessagePolicy", json!("FallbackToLogsOnError"));
@@ -207,6 +223,29 @@ mod tests {
         sim.settle();
         let pod = sim.pod_of(&key).expect("it is made now");
         assert_eq!(container(sim.get(&pod), "hook-sidecar-0")["volumeMounts"][1]["mountPath"], "/debug");
+    }
+
+    #[test]
+    fn the_sidecar_of_a_binding_plugin_is_the_administrators_and_needs_no_gate() {
+        let hooks = json!([{"image": "example/smbios"}]);
+        let interfaces = json!({"interfaces": [{"name": "default", "binding": {"name": "vdpa"}}]});
+        let networks = json!([{"name": "default", "pod": {}}]);
+        let change = json!({"spec": {"domain": {"devices": interfaces}, "networks": networks}});
+        let plugin = json!({"sidecarImage": "registry.example/vdpa:1", "downwardAPI": "device-info"});
+        let settings = json!({"imagePullPolicy": "Always", "configuration": {
+            "network": {"binding": {"vdpa": plugin}}, "developerConfiguration": {"featureGates": ["Sidecar"]},
+        }});
+        let pod = pod(&hooks, &change, settings);
+        let own = container(&pod, "hook-sidecar-1");
+        assert_eq!(
+            (&own["image"], &own["securityContext"]["runAsUser"]),
+            (&json!("registry.example/vdpa:1"), &json!(107))
+        );
+        let plugin = json!({"name": "NETWORK_BINDING_PLUGIN_NAME", "value": "vdpa"});
+        assert_eq!(own["env"], json!([{"name": "CONTAINER_NAME", "value": "hook-sidecar-1"}, plugin]));
+        let info = json!({"name": "hook-sidecar-sockets", "mountPath": "/etc/podinfo", "subPath": "network-info", "readOnly": true});
+        assert_eq!(own["volumeMounts"][1], info);
+        assert_eq!(container(&pod, "hook-sidecar-0")["volumeMounts"].as_array().unwrap().len(), 1);
     }
 
     #[test]

@@ -48,6 +48,7 @@ mod volumes;
 pub(crate) use debug::keeps;
 pub(crate) use limits::Automatic;
 pub(crate) use log::NAME as LOG;
+pub(crate) use networks::on_networks;
 pub(crate) use placement::placement;
 pub(crate) use resources::overhead;
 

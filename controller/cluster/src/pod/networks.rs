@@ -4,9 +4,11 @@
 //! Each NetworkAttachmentDefinition is named with its namespace. A name alone would be looked for in the namespace of the pod
 //! for [`WANTED`], and in the namespace of Multus for [`DEFAULT`]: there, a tenant would get what an administrator keeps.
 
-use api::machine::Machine;
 use api::machine::network::Network;
+use api::machine::{Binding, Machine};
 use kubernetes::networks::{DEFAULT, WANTED, card, definition};
+use kubernetes::objects::{Key, Kind};
+use kubernetes::plan::OnNetwork;
 use serde_json::{Map, Value, json};
 
 /// The annotations of the pod.
@@ -40,6 +42,22 @@ pub(super) fn annotations(machine: &Machine) -> Vec<(String, String)> {
         notes.push((WANTED.to_owned(), Value::Array(wanted).to_string()));
     }
     notes
+}
+
+/// The networks whose definitions may name a resource, of which the launcher gets a device.
+pub(crate) fn on_networks(machine: &Machine) -> Vec<OnNetwork> {
+    let each = machine.interfaces.iter().filter_map(|interface| match &interface.network {
+        Network::Multus { name, default: false } => {
+            let (namespace, definition) = definition(name, &machine.namespace);
+            Some(OnNetwork {
+                name: interface.name.clone(),
+                definition: Key::new(Kind::NetworkAttachmentDefinition, namespace, definition),
+                needs_device: interface.binding == Binding::Sriov,
+            })
+        }
+        Network::Multus { default: true, .. } | Network::Pod { .. } => None,
+    });
+    each.collect()
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@
 //! launcher's are ([`is_guaranteed`]), those of the small containers beside it are made so, too ([`guarantee`]).
 
 use super::limits::Automatic;
-use api::machine::{IoThreads, Machine, Nic};
+use api::machine::{Binding, Interface, IoThreads, Machine, Nic};
 use api::quantity::Quantity;
 use api::vmi::VirtualMachineInstance;
 use kubernetes::config::Config;
@@ -34,6 +34,11 @@ const TRANSLATED: u64 = 128 * MIB;
 /// One entry of 8 bytes for every 4 KiB: QEMU's own page tables are this part of the guest, and with KVM there are the
 /// guest's second ones beside.
 const PAGE_TABLES: u64 = 512;
+
+/// passt: 15 MiB as measured with a port, and what its connections need; and its sockets, where it listens on every port in both
+/// families and protocols, as upstream counts them.
+const PASST: u64 = 32 * MIB;
+const PASST_OF_ALL_PORTS: u64 = 250 * MIB;
 
 /// A program that asks the guest for a probe, while it runs.
 const PROBE: u64 = 16 * MIB;
@@ -104,10 +109,18 @@ pub(crate) fn overhead(machine: &Machine, config: &Config, reserved: u64) -> u64
         if config.use_emulation { TRANSLATED } else { 0 },
         tables,
         plugins(machine),
+        passt(machine),
     ];
     let sum = sum.into_iter().fold(reserved, u64::saturating_add);
     // Only an unchanged sum stays exact: a ratio makes whole pages anyway.
     if config.overhead_ratio == 1.0 { sum } else { (sum as f64 * config.overhead_ratio) as u64 }
+}
+
+/// What the passt of each interface needs.
+fn passt(machine: &Machine) -> u64 {
+    let all = machine.interfaces.iter().filter(|interface| interface.binding == Binding::Passt);
+    let each = all.map(|interface| if interface.ports.is_empty() { PASST_OF_ALL_PORTS } else { PASST });
+    each.fold(0, u64::saturating_add)
 }
 
 /// What network binding plugins need, each once.
@@ -245,11 +258,13 @@ impl<'a> Asked<'a> {
         if !config.use_emulation {
             device("kvm");
         }
-        if !machine.interfaces.is_empty() {
+        // An interface of passt has no tap, and a virtual function needs none.
+        let has_tap = |interface: &&Interface| !matches!(interface.binding, Binding::Passt | Binding::Sriov);
+        let mut taps = machine.interfaces.iter().filter(has_tap);
+        if taps.clone().next().is_some() {
             device("tun");
         }
-        if !config.use_emulation && machine.interfaces.iter().any(|interface| interface.model == Nic::Virtio)
-        {
+        if !config.use_emulation && taps.any(|interface: &Interface| interface.model == Nic::Virtio) {
             device("vhost-net");
         }
         if machine.vsock {
@@ -302,6 +317,29 @@ mod tests {
         let unsaid = memory(json!({}));
         assert!(unsaid.as_str().unwrap().parse::<u64>().unwrap() > 64 << 20, "{unsaid}");
         assert_eq!(memory(json!({"limits": {"memory": "0"}})), unsaid);
+    }
+
+    #[test]
+    fn passt_needs_no_tap_and_memory_for_its_ports() {
+        let of = |interface: Value| {
+            let devices = json!({"autoattachPodInterface": false, "interfaces": [interface]});
+            let domain = json!({"memory": {"guest": "64Mi"}, "devices": devices});
+            let networks = json!([{"name": "default", "pod": {}}]);
+            let pod = render(json!({"spec": {"domain": domain, "networks": networks}}), json!({}), false);
+            pod["spec"]["containers"][0]["resources"].clone()
+        };
+        let bytes = |resources: &Value| -> u64 {
+            resources["requests"]["memory"].as_str().and_then(|text| text.parse().ok()).unwrap()
+        };
+        let masquerade = of(json!({"name": "default", "masquerade": {}}));
+        let all = of(json!({"name": "default", "passtBinding": {}}));
+        let one = of(json!({"name": "default", "passtBinding": {}, "ports": [{"port": 22}]}));
+        assert_eq!(bytes(&all), bytes(&masquerade) + (250 << 20));
+        assert_eq!(bytes(&one), bytes(&masquerade) + (32 << 20));
+        for device in ["tun", "vhost-net"] {
+            let name = format!("devices.kubevirt.io/{device}");
+            assert_eq!((&masquerade["limits"][&name], &all["limits"][&name]), (&json!("1"), &Value::Null));
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ mod placement;
 
 use super::{Automatic, Surroundings, pod};
 use crate::sim;
-use api::machine::Machine;
+use api::machine::{Machine, Settings};
 use api::vmi::VirtualMachineInstance;
 use kubernetes::config::Config;
 use kubernetes::launcher::{CAPABILITIES, USER, VOLUMES};
@@ -25,9 +25,13 @@ fn limited(change: Value, settings: Value, image_volumes: bool, limits: Automati
     object["metadata"]["uid"] = json!("5d307ca9-b3ef-428c-8861-06e72d69f223");
     kubernetes::plan::merge(&mut object, &change);
     let mut vmi: VirtualMachineInstance = api::wire::read(object).unwrap();
-    let config = Config::of(Some(&Plain { object: json!({"spec": settings}), ..Plain::default() }));
+    let config = Config::of(Some(&Plain { object: json!({"spec": settings.clone()}), ..Plain::default() }));
     api::defaults::apply(&mut vmi, &config.given(api::uuid::of_vm("web")));
-    let machine = Machine::handed(&vmi).unwrap();
+    // Plugins are registered there.
+    let registers = settings["configuration"]["network"]["binding"].is_object();
+    let settings = Settings::of_cluster(&json!({"spec": settings}));
+    let machine =
+        if registers { Machine::check(&vmi, &settings).unwrap() } else { Machine::handed(&vmi).unwrap() };
     let facts =
         ClusterFacts { launcher_image: "registry.example/virt-launcher:1".into(), ..ClusterFacts::default() };
     let mut block = PersistentVolumeClaim::default();

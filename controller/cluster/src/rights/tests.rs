@@ -17,7 +17,7 @@ use kit::Asked;
 use kubernetes::issue::{ForPod, Holder, Issue, IssueKey, KeyChange, Signer, Usage};
 use kubernetes::objects::rights::{follow, names};
 use kubernetes::objects::{API_CERTIFICATE, Home, LEASE, followed_by};
-use kubernetes::plan::{Mounts, Note, Plan};
+use kubernetes::plan::{Mounts, Note, OnNetwork, Plan};
 use kubernetes::uploads::{BUNDLE, SIGNING_KEY};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -40,6 +40,10 @@ fn history() -> Sim {
     web["spec"]["dataVolumeTemplates"] =
         json!([{"metadata": {"name": "data"}, "spec": {"source": {"blank": {}}, "storage": storage}}]);
     web["spec"]["template"]["spec"]["volumes"] = json!([{"name": "root", "dataVolume": {"name": "data"}}]);
+    // Its pod may get a device of a network.
+    web["spec"]["template"]["spec"]["domain"]["devices"]["interfaces"] =
+        json!([{"name": "lan", "bridge": {}}]);
+    web["spec"]["template"]["spec"]["networks"] = json!([{"name": "lan", "multus": {"networkName": "lan"}}]);
     let web = sim.put(Kind::VirtualMachine, web);
     sim.settle();
     sim.change(&Key::new(Kind::PersistentVolumeClaim, "n", "data"), json!({"status": {"phase": "Bound"}}));
@@ -326,11 +330,18 @@ async fn the_writer_asks_for_a_step_what_it_is_said_to_need() {
         "metadata": {"name": SIGNING_KEY, "resourceVersion": "1"},
         "data": {"next.id_rsa": "QQ==", "next.id_rsa.pub": "QQ=="},
     });
+    let lan = Key::new(Kind::NetworkAttachmentDefinition, "n", "lan");
+    let vf = json!({"metadata": {"name": "lan", "annotations": {"k8s.v1.cni.cncf.io/resourceName": "intel.com/vf"}}});
     let message = "A sentence.".to_owned();
     let note = Note { key: pod.clone(), uid: "1".into(), warning: false, reason: "Word", message };
     for step in [
         Step::Create { key: pod.clone(), object: json!({"metadata": {"name": "web"}}) },
         Step::Create { key: pod.clone(), object: owned.clone() },
+        Step::CreateOnNetworks {
+            key: pod.clone(),
+            object: owned.clone(),
+            networks: vec![OnNetwork { name: "lan".into(), definition: lan.clone(), needs_device: true }],
+        },
         Step::Patch { key: pod.clone(), version: "1".into(), change: owned, part: None },
         patch(None),
         patch(Some("status")),
@@ -354,7 +365,12 @@ async fn the_writer_asks_for_a_step_what_it_is_said_to_need() {
         let server = Asked::begin().await;
         // What is to be made is there already: that is when it is read.
         let there = json!({"metadata": {"name": "web", "uid": "1"}});
-        server.has(&pod.path(), if let Step::Create { object, .. } = &step { object.clone() } else { there });
+        let made = match &step {
+            Step::Create { object, .. } | Step::CreateOnNetworks { object, .. } => object.clone(),
+            _ => there,
+        };
+        server.has(&pod.path(), made);
+        server.has(&lan.path(), vf.clone());
         server.has(&authority.key.path(), signed.clone());
         server.has(&issue("server", None, None).key.path(), json!({"metadata": {"name": "server"}}));
         server.has(&for_pod.signer().path(), signed.clone());

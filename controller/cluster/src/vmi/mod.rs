@@ -290,7 +290,10 @@ impl Round<'_> {
         }
         self.forget_waiting();
         self.before.extend(missing);
-        self.before.push(Step::Create { key, object: pod });
+        self.before.push(match pod::on_networks(&machine) {
+            networks if networks.is_empty() => Step::Create { key, object: pod },
+            networks => Step::CreateOnNetworks { key, object: pod, networks },
+        });
         self.tell(false, "SuccessfulCreate", format!("Created virtual machine pod {name}"));
         self.tell_left_out();
         self.take_pod();

@@ -144,6 +144,47 @@ mod tests {
     }
 
     #[test]
+    fn a_pod_asks_for_the_devices_that_the_definitions_of_its_networks_name() {
+        let mut sim = Sim::new();
+        let mut object = vmi("web");
+        let interfaces = json!([{"name": "blue", "bridge": {}}, {"name": "red", "sriov": {}}]);
+        object["spec"]["domain"]["devices"]["interfaces"] = interfaces;
+        object["spec"]["networks"] = json!([
+            {"name": "blue", "multus": {"networkName": "lan"}}, {"name": "red", "multus": {"networkName": "shared/vf"}},
+        ]);
+        let key = sim.put(Kind::VirtualMachineInstance, object);
+        let why = |sim: &Sim| {
+            let conditions = sim.get(&key)["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            let found = conditions.iter().find(|one| one["type"] == "Synchronized");
+            found.map(|one| one["message"].as_str().unwrap_or_default().to_owned()).unwrap_or_default()
+        };
+        sim.settle();
+        // The one without a device waits for nothing; the other has no use without.
+        assert!(
+            why(&sim).contains("network red: NetworkAttachmentDefinition shared/vf is not there"),
+            "{}",
+            why(&sim)
+        );
+        let definition =
+            |notes: Value| json!({"metadata": {"namespace": "shared", "name": "vf", "annotations": notes}});
+        sim.put(Kind::NetworkAttachmentDefinition, definition(json!({})));
+        sim.later(600);
+        sim.settle();
+        assert!(why(&sim).contains("has no annotation k8s.v1.cni.cncf.io/resourceName"), "{}", why(&sim));
+        let notes = json!({"k8s.v1.cni.cncf.io/resourceName": "intel.com/vf"});
+        sim.put(Kind::NetworkAttachmentDefinition, definition(notes));
+        sim.later(600);
+        sim.settle();
+        let pod = sim.pod_of(&key).expect("it is made now");
+        let compute = sim.get(&pod)["spec"]["containers"][0].clone();
+        for list in ["requests", "limits"] {
+            assert_eq!(compute["resources"][list]["intel.com/vf"], "1", "{compute}");
+        }
+        let variable = json!({"name": "KUBEVIRT_RESOURCE_NAME_red", "value": "intel.com/vf"});
+        assert!(compute["env"].as_array().unwrap().contains(&variable), "{compute}");
+    }
+
+    #[test]
     fn what_multus_made_is_shown_and_what_it_takes_back_is_not() {
         let (mut sim, key, pod) = begin();
         assert_eq!(told(&sim, &key), [""; 0]);

@@ -56,6 +56,7 @@ kinds! {
     Node: node,
     Namespace: namespace,
     ResourceQuota: resource_quota,
+    NetworkAttachmentDefinition: network_attachment_definition,
     Event: event,
     Lease: lease,
     Deployment: deployment,

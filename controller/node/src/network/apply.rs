@@ -52,6 +52,7 @@ impl Hand {
                 now if now <= *value => Ok(()),
                 _ => set(key, *value),
             },
+            Step::PingGroup(group) => set_range("ipv4/ping_group_range", *group, *group),
             Step::Rules(table) => rules::put(&mut self.filter, table),
         }
     }
@@ -139,6 +140,15 @@ fn set(key: &str, value: u32) -> io::Result<()> {
         return Ok(());
     }
     fs::write(path(key), value.to_string())
+}
+
+fn set_range(key: &str, first: u32, last: u32) -> io::Result<()> {
+    let wanted = [first.to_string(), last.to_string()];
+    let now = fs::read_to_string(path(key))?;
+    if now.split_whitespace().eq(wanted.iter().map(String::as_str)) {
+        return Ok(());
+    }
+    fs::write(path(key), wanted.join(" "))
 }
 
 /// These files show the network of the thread that opens them.

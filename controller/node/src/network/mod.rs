@@ -19,6 +19,7 @@
 
 mod advertise;
 mod apply;
+mod devices;
 mod facts;
 mod look;
 mod names;
@@ -30,14 +31,15 @@ mod status;
 mod tap;
 
 pub(crate) use advertise::{Advertisers, advertisers, may_advertise};
-pub(crate) use status::status;
+pub(crate) use devices::devices;
+pub(crate) use status::{info, status};
 
 use super::error::{Error, ErrorKind, Result};
 use super::pod::Process;
 use api::launcher::Link;
 use api::machine::network::Network;
-use api::machine::{Interface, Machine};
-use plan::{Given, plan};
+use api::machine::{Binding, Interface, Machine};
+use plan::{Given, of_sidecar, plan};
 use std::collections::BTreeMap;
 
 /// Makes the links of a VMI ready, in the network namespace of `process`.
@@ -51,6 +53,15 @@ pub(crate) fn ready(machine: &Machine, process: &Process) -> Result<BTreeMap<Str
         let mut plans = BTreeMap::new();
         // All plans first: a fault in the last interface leaves the first as it was.
         for (position, interface) in machine.interfaces.iter().enumerate() {
+            // What is not in the pod's network: see `devices`.
+            if interface.binding == Binding::Sriov {
+                continue;
+            }
+            // Its plugin has made what it needs, or its sidecar does: a card may not be there.
+            if interface.binding == Binding::Sidecar {
+                plans.insert(interface.name.clone(), of_sidecar(interface));
+                continue;
+            }
             let card = look::card(&mut socket, &names::card(interface)).map_err(|e| of(interface, e))?;
             let tap = look::tap(&mut socket, &card)?;
             let given = Given { machine, interface, position, card: &card, tap: tap.as_deref() };

@@ -10,8 +10,7 @@ use api::machine::Interface;
 use api::machine::network::Network;
 use kubernetes::networks;
 
-/// The pod's own card.
-pub(crate) const PRIMARY: &str = "eth0";
+pub(crate) use networks::PRIMARY;
 
 /// The pod's card of an interface.
 pub(crate) fn card(interface: &Interface) -> String {

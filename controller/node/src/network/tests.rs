@@ -363,7 +363,7 @@ fn on_a_network_of_multus_the_guest_has_a_card_beside_the_pods() {
 fn the_tap_of_a_binding_plugin_is_taken_as_it_is() {
     let Some((_world, pod, _guest)) = spaces() else { return };
     let mut machine = machine("bridge");
-    machine.interfaces[0].binding = api::machine::Binding::Tap;
+    machine.interfaces[0].binding = Binding::Tap;
     let error = ready(&machine, &pod.process()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
     assert!(error.to_string().contains("has made no tap: tap0 is not there, and eth0 is none"), "{error}");

@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// A pod.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -19,6 +20,7 @@ pub struct Pod {
 pub struct Meta {
     pub name: String,
     pub uid: String,
+    pub annotations: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -45,7 +47,7 @@ pub struct Container {
 #[serde(default)]
 #[allow(missing_docs)]
 pub struct Resources {
-    pub limits: std::collections::BTreeMap<String, Value>,
+    pub limits: BTreeMap<String, Value>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

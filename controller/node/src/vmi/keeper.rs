@@ -249,7 +249,7 @@ impl<C: Cluster> Keeper<C> {
         let Contact::There { listed, .. } = &self.contact else { return };
         let taps = self.links.iter().filter_map(|(name, link)| match link {
             Link::Tap { name: tap, .. } => Some((tap.clone(), name.clone())),
-            Link::User { .. } => None,
+            Link::Device { .. } | Link::Sidecar { .. } | Link::Passt { .. } | Link::User { .. } => None,
         });
         let is_volume = |name: &str| self.vmi.spec.volumes.iter().any(|volume| volume.name == name);
         let targets = state.targets.iter().filter(|(name, _)| is_volume(name));
@@ -532,6 +532,9 @@ impl<C: Cluster> Keeper<C> {
             devices::own(root)?;
             limits::raise(&machine, process, &pod, &place.kubelet())?;
             ready.resolved.interfaces = network::ready(&machine, process)?;
+            let said = pod.metadata.annotations.get(kubernetes::networks::ATTACHED).map(String::as_str);
+            ready.resolved.interfaces.extend(network::devices(&machine, said)?);
+            ready.resolved.network_info = network::info(&machine, said);
             ready.resolved.vsock = devices::vsock::cid(&machine, vmi)?;
             // Without it the VMI starts some seconds later, and no worse.
             if let Err(e) = capability::give(&findings, place.layout().kvm, &place.root()?) {

@@ -125,8 +125,8 @@ impl Parts<'_> {
         let (found, wanted) = (&self.layout().hooks, self.machine.hooks.len());
         if found.len() != wanted {
             return Err(Error::refused(format!(
-                "the annotation {} names {wanted} hook sidecars, and the launcher pod has {}: it was changed after the pod was \
-                 made; stop the VMI and start it again",
+                "the annotation {} and the network binding plugins of the VMI name {wanted} hook sidecars, and the launcher pod \
+                 has {}: they were changed after the pod was made; stop the VMI and start it again",
                 hook::ANNOTATION,
                 found.len()
             )));

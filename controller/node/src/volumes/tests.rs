@@ -435,7 +435,7 @@ fn sidecars_are_those_of_the_pod_and_none_is_left_out() {
     };
     let one = vmi(&json!([{"image": "a"}]));
     let said = pod.ready_of(&one).unwrap_err().to_string();
-    assert!(said.contains("names 1 hook sidecars, and the launcher pod has 0"), "{said}");
+    assert!(said.contains("name 1 hook sidecars, and the launcher pod has 0"), "{said}");
     pod.layout.hooks = vec!["hook-sidecar-0".into()];
     let folder = "/var/run/kubevirt-hooks/hook-sidecar-0".into();
     let hook = Hook::Sidecar { container: "hook-sidecar-0".into(), folder };

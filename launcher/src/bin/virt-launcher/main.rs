@@ -5,6 +5,7 @@
 //!  virt-launcher console                          joins the terminal to the VM's serial console
 //!  virt-launcher probe -- COMMAND                 asks the guest for a probe of the pod; --ping asks the guest agent alone
 //!  virt-launcher freeze, thaw                     freezes and thaws the guest's file systems, for a backup
+//!  passt …                                        the same program by that name: see launcher::hypervisor::passt
 //!  virt-launcher node-info                        prints the capabilities of this host as JSON
 //! ```
 //!
@@ -24,11 +25,18 @@ mod run;
 
 use clap::Parser;
 use launcher::error::{Error, Result};
-use launcher::hypervisor::embed;
+use launcher::hypervisor::{embed, passt};
 use launcher::root::Root;
+use std::io::Write as _;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    let words: Vec<_> = std::env::args_os().collect();
+    if passt::is_meant(&words) {
+        // libvirt tells what a program says that does not start.
+        drop(writeln!(std::io::stderr(), "{}", passt::enter(&words).chain()));
+        return ExitCode::FAILURE;
+    }
     let args = args::Args::parse();
     let log = tracing_subscriber::EnvFilter::try_from_env("CORACLE_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));

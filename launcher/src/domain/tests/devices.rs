@@ -1,6 +1,6 @@
 //! Each device by itself, with all of its settings.
 
-use super::fixture::{Fixture, cdrom, cloud_init, container_disk, disk, nic, overlay, raw, tap, user};
+use super::fixture::{Fixture, cdrom, cloud_init, container_disk, disk, nic, overlay, passt, raw, tap, user};
 use super::golden;
 use crate::domain::Domain;
 use crate::domain::error::DomainError;
@@ -11,10 +11,10 @@ use api::launcher::{Format, Forward, Link};
 use api::machine::cpu::{Apic, Clock, Feature, Model, Offset, Policy, Timer};
 use api::machine::devices::WatchdogAction;
 use api::machine::hyperv::{Enlightenments, SynicTimer, TlbFlush};
-use api::machine::network::Dhcp;
+use api::machine::network::{Dhcp, Port, Protocol};
 use api::machine::{
-    BlockSize, Boot, Bus, Cache, Chassis, Disk, ErrorPolicy, Hyperv, Input, Interface, Io, IoThreads,
-    Machine, Nic, Panic, Serial, Sound, SoundModel, Target, Tpm, Video, Watchdog,
+    Binding, BlockSize, Boot, Bus, Cache, Chassis, Disk, ErrorPolicy, Hyperv, Input, Interface, Io,
+    IoThreads, Machine, Nic, Panic, Serial, Sound, SoundModel, Target, Tpm, Video, Watchdog,
 };
 
 /// Compares one part of a domain with `golden/device/NAME.xml`.
@@ -406,6 +406,36 @@ fn interfaces() {
         ..nic("default", Nic::E1000)
     };
     one_nic("interface-user-all", all, link);
+}
+
+#[test]
+fn interfaces_of_passt() {
+    one_nic("interface-passt", nic("default", Nic::Virtio), passt());
+    let port = |number, last, protocol| Port { name: None, number, last, protocol };
+    let named = Interface {
+        binding: Binding::Passt,
+        ports: vec![
+            port(22, 22, Protocol::Tcp),
+            port(8000, 8009, Protocol::Tcp),
+            port(53, 53, Protocol::Udp),
+        ],
+        boot_order: Some(1),
+        ..nic("default", Nic::E1000e)
+    };
+    one_nic("interface-passt-ports", named, passt());
+    let mesh = bare(|machine| machine.mesh = true).nic(nic("default", Nic::Virtio), passt());
+    device("interface-passt-mesh", &mesh, |domain, qemu_arguments| domain.interface(0, qemu_arguments));
+    // The guest's memory is shared with the first kind alone.
+    let memory = |model| {
+        let fixture = Fixture::bare().nic(nic("default", model), passt());
+        fixture.render().contains("<access mode='shared'/>")
+    };
+    assert!(memory(Nic::Virtio) && !memory(Nic::E1000));
+    // What the sidecar of a plugin writes, is not here.
+    let of_sidecar = Fixture::bare().nic(nic("default", Nic::Virtio), Link::Sidecar { mac: None });
+    assert!(!of_sidecar.render().contains("<interface"));
+    let down = Fixture::bare().nic(Interface { up: false, ..nic("default", Nic::Virtio) }, passt());
+    assert!(down.refusal().contains("interfaces[0].state"), "{}", down.refusal());
 }
 
 #[test]

@@ -275,6 +275,10 @@ pub(super) fn forwarded(port: u16) -> Link {
     Link::User { mac: "02:00:00:00:00:01".into(), cidr: None, forwards: vec![forward], isolated: false }
 }
 
+pub(super) fn passt() -> Link {
+    Link::Passt { device: "eth0".into(), mac: "02:00:00:00:02:00".into(), mtu: 1450 }
+}
+
 pub(super) fn tap(number: u8) -> Link {
     let mac = format!("02:00:00:00:01:{number:02x}");
     Link::Tap { name: format!("tap{number}"), mac, mtu: Some(1400), dhcp: None, dhcp6: None }

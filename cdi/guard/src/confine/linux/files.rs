@@ -21,13 +21,13 @@ use std::sync::{Mutex, PoisonError};
 const KNOWN: ABI = ABI::V9;
 
 /// Lets the calling thread, and those that it will start, open these paths and no others.
-pub(super) fn restrict(paths: &[(PathBuf, Use)], connects: bool) -> InForce {
+pub(super) fn restrict(paths: &[(PathBuf, Use)], ports: Ports) -> InForce {
     if let Some(why) = hindrance(paths, knows) {
         return InForce::no(why);
     }
     let mut paths: Vec<_> = paths.iter().collect();
     let done = loop {
-        match try_to(&paths, connects) {
+        match try_to(&paths, ports) {
             // What has no place in any folder (a pipe of a shell's `<(…)`) takes no rule, and needs none.
             Err(Failed::Rule(at, e)) => {
                 tracing::debug!("{} takes no rule: {e}", paths[at].0.display());
@@ -53,6 +53,17 @@ fn knows(right: AccessFs) -> bool {
     Ruleset::default().set_compatibility(CompatLevel::HardRequirement).handle_access(right).is_ok()
 }
 
+/// Which TCP ports are left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ports {
+    /// None.
+    None,
+    /// Those of servers.
+    Connect,
+    /// All, to connect and to listen.
+    All,
+}
+
 enum Failed {
     Whole(RulesetError),
     /// Of the path at this place.
@@ -65,13 +76,14 @@ impl From<RulesetError> for Failed {
     }
 }
 
-fn try_to(paths: &[&(PathBuf, Use)], connects: bool) -> Result<RestrictionStatus, Failed> {
-    let ports = if connects { AccessNet::BindTcp.into() } else { AccessNet::from_all(ABI::V4) };
-    let mut rules = Ruleset::default()
-        .handle_access(AccessFs::from_all(KNOWN))?
-        .handle_access(ports)?
-        .scope(Scope::from_all(KNOWN))?
-        .create()?;
+fn try_to(paths: &[&(PathBuf, Use)], ports: Ports) -> Result<RestrictionStatus, Failed> {
+    let rules = Ruleset::default().handle_access(AccessFs::from_all(KNOWN))?;
+    let rules = match ports {
+        Ports::None => rules.handle_access(AccessNet::from_all(ABI::V4))?,
+        Ports::Connect => rules.handle_access(AccessNet::BindTcp)?,
+        Ports::All => rules,
+    };
+    let mut rules = rules.scope(Scope::from_all(KNOWN))?.create()?;
     for (at, (path, how)) in paths.iter().enumerate() {
         match PathFd::new(path) {
             Ok(fd) => {
@@ -92,6 +104,10 @@ fn rights(how: Use, folder: bool) -> BitFlags<AccessFs> {
         Use::Write => {
             make_bitflags!(AccessFs::{ReadFile | ReadDir | WriteFile | Truncate | MakeReg | MakeDir | RemoveFile
                 | RemoveDir | Refer})
+        }
+        Use::Run => make_bitflags!(AccessFs::{ReadFile | ReadDir | Execute}),
+        Use::Listen => {
+            make_bitflags!(AccessFs::{ReadFile | ReadDir | WriteFile | Truncate | MakeReg | MakeSock | RemoveFile})
         }
         Use::Device => make_bitflags!(AccessFs::{ReadFile | WriteFile | Truncate | IoctlDev}),
     };

@@ -6,12 +6,15 @@ mod files;
 mod filter;
 mod keeper_filter;
 mod network;
+mod placed;
 #[cfg(test)]
 mod tests;
 
 use super::{Confined, InForce, Process, Use};
 pub(super) use attributes::set;
+use files::Ports;
 use filter::Profile;
+use std::path::PathBuf;
 
 /// Confines the whole program; the calling thread must be the only one for files to be covered.
 pub(super) fn process(wanted: &Process) -> Confined {
@@ -24,15 +27,21 @@ pub(super) fn process(wanted: &Process) -> Confined {
     {
         tracing::warn!("modes and owners of files cannot be set from now on: {e}");
     }
-    let landlock = files::restrict(&paths, wanted.network);
+    let ports = if wanted.network { Ports::Connect } else { Ports::None };
+    let landlock = files::restrict(&paths, ports);
     let kind = if wanted.network { Profile::Network } else { Profile::Local };
     Confined { landlock, seccomp: filter::apply_to_all(kind, wanted.accepts) }
 }
 
 /// Confines the calling thread to what a parser needs.
 pub(super) fn parser() -> Confined {
-    let landlock = files::restrict(&[], false);
+    let landlock = files::restrict(&[], Ports::None);
     Confined { landlock, seccomp: filter::apply_here() }
+}
+
+/// Confines the program that this process is about to become to these paths.
+pub(super) fn placed(paths: &[(PathBuf, Use)]) -> Confined {
+    Confined { landlock: files::restrict(paths, Ports::All), seccomp: placed::apply() }
 }
 
 impl InForce {

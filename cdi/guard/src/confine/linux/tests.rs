@@ -63,7 +63,7 @@ fn landlock_alone_keeps_files_away() {
     let file = secret();
     let opened = std::thread::scope(|scope| {
         let alone = || {
-            super::files::restrict(&[], false);
+            super::files::restrict(&[], super::Ports::None);
             File::open(file.path()).map(drop)
         };
         scope.spawn(alone).join().unwrap()

@@ -124,7 +124,7 @@ fn sidecar(entry: Entry, at: &Path, shared: &mut Vec<String>, check: &mut Check<
         check.duplicate(&at, format!("{at} is the hookPath of the configMap, too"));
     }
     let (command, args) = (command.unwrap_or_default(), args.unwrap_or_default());
-    HookSidecar { image, pull_policy, command, args, script, claim }
+    HookSidecar { image, pull_policy, command, args, script, claim, ..HookSidecar::default() }
 }
 
 fn script(said: ConfigMap, at: &Path, check: &mut Check<'_>) -> HookScript {

@@ -1,6 +1,7 @@
 //! Network interfaces.
 
-use super::super::network::{Dhcp, MOST_PORTS, Network, Plugin};
+use super::super::hook::HookSidecar;
+use super::super::network::{Dhcp, MOST_PORTS, NO_LINK_STATE, Network, Plugin};
 use super::super::{Binding, Interface, Nic, Port, Protocol};
 use super::disk::Taken;
 use super::network::Networks;
@@ -10,10 +11,12 @@ use crate::wire::Path;
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
-const NO_SRIOV: &str = "a virtual function is found by annotations of the pod, which a tenant may write, and passed through by \
-                        VFIO; use bridge: {} on a network of Multus";
-const NO_PASST: &str = "passt makes namespaces of its own, which the seccomp profile of launcher pods forbids, and needs libvirt 11; \
-                        use masquerade: {}";
+const NO_SRIOV: &str =
+    "virtual functions are given out by Multus and a device plugin of a cluster; here, write masquerade: {}";
+const NO_PASST: &str = "passt needs libvirt 11, which the image of launcher pods has; here, write masquerade: {}, which is \
+                        QEMU's own network of the same kind";
+/// The longest name of an interface of passt, whose socket is called after it.
+const LONGEST_OF_PASST: usize = 20;
 /// The address of the bridge in the pod.
 const RESERVED: &str = "02:00:00:00:00:00";
 
@@ -97,10 +100,11 @@ fn interface_of(
             check.invalid(at.child(field), message);
         }
     }
-    for (binding, field, hint) in [(sriov, "sriov", NO_SRIOV), (passt_binding, "passtBinding", NO_PASST)] {
-        if binding.is_some() {
-            check.not_yet_or(at.child(field), hint);
-        }
+    if sriov.is_some() {
+        check.not_yet_at(&[Site::Laptop], at.child("sriov"), NO_SRIOV);
+    }
+    if passt_binding.is_some() {
+        check.not_yet_at(&[Site::Laptop], at.child("passtBinding"), NO_PASST);
     }
     let methods = [bridge, slirp, masquerade, sriov, macvtap, passt, passt_binding];
     let count = methods.iter().filter(|method| method.is_some()).count() + usize::from(binding.is_some());
@@ -113,13 +117,15 @@ fn interface_of(
     let (binding, plugin) = match (bridge, masquerade, binding) {
         (Some(_), _, _) => (Binding::Bridge, None),
         (_, Some(_), _) => (Binding::Masquerade, None),
+        _ if passt_binding.is_some() => (Binding::Passt, None),
+        _ if sriov.is_some() => (Binding::Sriov, None),
         (_, _, Some(said)) => {
             let plugin = plugin(&said.name, &at.child("binding"), check)?;
             if dhcp_options.is_some() {
                 let message = "DHCP options are served with the bindings bridge and masquerade alone";
                 check.invalid(at.child("dhcpOptions"), message);
             }
-            (plugin.attachment?, Some(plugin))
+            (plugin.attachment.unwrap_or(Binding::Sidecar), Some(plugin))
         }
         // One of those that were refused above.
         (None, None, None) => return None,
@@ -136,6 +142,15 @@ fn interface_of(
             at.child("name"),
             "Bridge on pod network configuration is not enabled under kubevirt-config",
         );
+    }
+    if binding == Binding::Passt && check.settings.site != Site::Judged {
+        may_be_passt(interface, network.as_ref(), at, check);
+    }
+    if binding == Binding::Sriov && check.settings.site != Site::Judged {
+        may_be_sriov(interface, network.as_ref(), at, check);
+    }
+    if *state == Some(vmi::InterfaceState::Down) {
+        check.not_yet_at(&[Site::Laptop], at.child("state"), NO_LINK_STATE);
     }
     // Ports have a name for Services elsewhere, too; a range has none, and would do nothing.
     let is_new = check.settings.site != Site::Judged;
@@ -207,22 +222,33 @@ fn plugin(name: &str, at: &Path, check: &mut Check<'_>) -> Option<Plugin> {
             check.not_found(at.child("name"), message);
             None
         }
-        Some(plugin) if plugin.has_sidecar => {
+        Some(plugin) if plugin.attachment.is_none() && plugin.sidecar.is_none() => {
             let message = format!(
-                "the network binding plugin '{name}' has a sidecar (sidecarImage in {registered}), and plugins with one are                  not supported yet"
-            );
-            check.not_supported(at, message);
-            None
-        }
-        Some(plugin) if plugin.attachment.is_none() => {
-            let message = format!(
-                "the network binding plugin '{name}' would give the guest no interface: {registered} has no                  domainAttachmentType of tap or managedTap"
+                "the network binding plugin '{name}' would give the guest no interface: {registered} has no \
+                 domainAttachmentType of tap or managedTap, and no sidecarImage"
             );
             check.invalid(at, message);
             None
         }
         Some(plugin) => Some(plugin),
     }
+}
+
+/// The sidecars of the plugins of these interfaces, each once.
+pub(super) fn sidecars(interfaces: &[Interface]) -> Vec<HookSidecar> {
+    let mut known = BTreeSet::new();
+    let plugins = interfaces.iter().filter_map(|interface| interface.plugin.as_ref());
+    let plugins = plugins.filter(|plugin| known.insert(plugin.name.as_str()));
+    plugins
+        .filter_map(|plugin| {
+            Some(HookSidecar {
+                image: plugin.sidecar.clone()?,
+                plugin: Some(plugin.name.clone()),
+                device_info: plugin.device_info,
+                ..HookSidecar::default()
+            })
+        })
+        .collect()
 }
 
 fn model_of(model: Option<&str>, at: &Path, check: &mut Check<'_>) -> Nic {
@@ -332,6 +358,62 @@ fn is_up(state: Option<&vmi::InterfaceState>, at: &Path, check: &mut Check<'_>) 
             );
             true
         }
+    }
+}
+
+/// What passt cannot do, or not in a launcher pod.
+fn may_be_passt(interface: &vmi::Interface, network: Option<&Network>, at: &Path, check: &mut Check<'_>) {
+    if !check.settings.gate("PasstBinding") {
+        check.invalid(at.child("name"), "PasstBinding feature gate is not enabled");
+    }
+    match network {
+        None => {}
+        Some(Network::Multus { .. }) => {
+            check.invalid(at.child("name"), "PasstBinding interface only implemented with pod network");
+        }
+        Some(Network::Pod { cidr, cidr6 }) => {
+            if cidr.is_some() || cidr6.is_some() {
+                let message = "passtBinding lends the guest the addresses of the pod: remove vmNetworkCIDR and \
+                               vmIPv6NetworkCIDR of its network, or use masquerade: {}";
+                check.invalid(at.child("passtBinding"), message);
+            }
+        }
+    }
+    if interface.dhcp_options.is_some() {
+        let message = "DHCP options are served with the bindings bridge and masquerade alone";
+        check.invalid(at.child("dhcpOptions"), message);
+    }
+    if interface.state == Some(vmi::InterfaceState::Down) {
+        let message = "the link of an interface with passtBinding is always up; use masquerade: {}";
+        check.invalid(at.child("state"), message);
+    }
+    if interface.name.len() > LONGEST_OF_PASST {
+        let message = format!(
+            "the name of an interface with passtBinding has at most {LONGEST_OF_PASST} letters: passt has a socket of that name"
+        );
+        check.invalid(at.child("name"), message);
+    }
+}
+
+/// What a virtual function cannot do.
+fn may_be_sriov(interface: &vmi::Interface, network: Option<&Network>, at: &Path, check: &mut Check<'_>) {
+    if matches!(network, Some(Network::Pod { .. } | Network::Multus { default: true, .. })) {
+        let message = "an interface with sriov needs a network of Multus that is not the default one: its \
+                       NetworkAttachmentDefinition says which devices of nodes are meant";
+        check.invalid(at.child("name"), message);
+    }
+    if let Some(state) = interface.state.as_ref().filter(|state| **state != vmi::InterfaceState::Absent) {
+        let (name, state) = (&interface.name, state.to_string());
+        let message = format!("{name:?} interface's state {state:?} is not supported for SR-IOV NICs");
+        check.invalid(at.child("state"), message);
+    }
+    if interface.dhcp_options.is_some() {
+        let message = "DHCP options are served with the bindings bridge and masquerade alone";
+        check.invalid(at.child("dhcpOptions"), message);
+    }
+    if interface.acpi_index.is_some_and(|index| index != 0) {
+        let message = "a virtual function has no ACPI index; remove the field";
+        check.invalid(at.child("acpiIndex"), message);
     }
 }
 

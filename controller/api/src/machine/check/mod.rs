@@ -129,7 +129,7 @@ fn machine(vmi: &VirtualMachineInstance, check: &mut Check<'_>) -> Machine {
     let at = check.settings.at.clone();
 
     let name = pod::name(metadata, check);
-    let hooks = pod::annotations(metadata, check);
+    let mut hooks = pod::annotations(metadata, check);
     let vmi::Spec {
         priority_class_name: _, // scheduler
         domain,
@@ -206,6 +206,7 @@ fn machine(vmi: &VirtualMachineInstance, check: &mut Check<'_>) -> Machine {
     let disks = disk::disks(&devices.disks, &volumes, &mut taken, &devices_at, check);
     let filesystems = filesystem::filesystems(devices, &volumes, &devices_at, check);
     let interfaces = interface::interfaces(&devices.interfaces, &networks, &mut taken, &devices_at, check);
+    hooks.extend(interface::sidecars(&interfaces));
     let credentials = credentials::credentials(access_credentials, &volumes, &at, check);
     let small = devices::small(devices, metadata, &domain_at, check);
     devices::tpm_beside(&firmware, small.tpm, &devices_at, check);

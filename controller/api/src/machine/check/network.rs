@@ -1,6 +1,6 @@
 //! Networks: each has one kind, and an interface.
 
-use super::super::network::Network;
+use super::super::network::{NO_IPV6, Network};
 use super::{Check, Site, text};
 use crate::vmi;
 use crate::wire::Path;
@@ -70,6 +70,9 @@ fn network_of(network: &vmi::Network, at: &Path, check: &mut Check<'_>) -> Optio
     }
     if let Some(vmi::PodNetwork { vm_network_cidr, vm_ipv6_network_cidr, other: _ }) = pod {
         let at = at.child("pod");
+        if text::said(vm_ipv6_network_cidr).is_some() {
+            check.not_yet_at(&[Site::Laptop], at.child("vmIPv6NetworkCIDR"), NO_IPV6);
+        }
         return Some(Network::Pod {
             cidr: cidr::<Ipv4Addr>(vm_network_cidr, 30, &at.child("vmNetworkCIDR"), check),
             cidr6: cidr::<Ipv6Addr>(vm_ipv6_network_cidr, 126, &at.child("vmIPv6NetworkCIDR"), check),

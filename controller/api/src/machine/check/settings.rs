@@ -20,8 +20,13 @@ use std::collections::{BTreeMap, BTreeSet};
 const OF_CLUSTERS: [&str; 2] = ["q35*", "pc-q35*"];
 /// Feature gates that are open unless the cluster disables them, as upstream has them (beta). Only gates that are asked
 /// for somewhere stand here; any other is open when it is listed.
-pub const OPEN_BY_DEFAULT: [&str; 4] =
-    ["DeclarativeHotplugVolumes", "DecentralizedLiveMigration", "ImageVolume", "RebootPolicy"];
+pub const OPEN_BY_DEFAULT: [&str; 5] = [
+    "DeclarativeHotplugVolumes",
+    "DecentralizedLiveMigration",
+    "ImageVolume",
+    "PasstBinding",
+    "RebootPolicy",
+];
 /// Machine types that can be had.
 const ALL: [&str; 4] = ["q35*", "pc-q35*", "pc", "pc-i440fx*"];
 
@@ -198,7 +203,8 @@ fn plugins(said: &Value) -> BTreeMap<String, Plugin> {
                 Some("managedTap") => Some(Binding::ManagedTap),
                 _ => None,
             },
-            has_sidecar: text(&said["sidecarImage"]).is_some(),
+            sidecar: text(&said["sidecarImage"]),
+            device_info: said["downwardAPI"] == "device-info",
             definition: text(&said["networkAttachmentDefinition"]),
             memory: memory.and_then(|text| Quantity::parse(text).ok()?.bytes()).unwrap_or(0),
         };
@@ -286,20 +292,24 @@ mod tests {
                 "domainAttachmentType": "tap", "networkAttachmentDefinition": "shared/macvtap",
                 "computeResourceOverhead": {"requests": {"memory": "50Mi"}},
             },
-            "managed": {"domainAttachmentType": "managedTap", "sidecarImage": "registry.example/dhcp"},
+            "managed": {
+                "domainAttachmentType": "managedTap", "sidecarImage": "registry.example/dhcp", "downwardAPI": "device-info",
+            },
             "odd": {"domainAttachmentType": "wire"},
         }}}}}));
         let plugin = |name: &str| settings.plugins[name].clone();
         let macvtap = Plugin {
             name: "macvtap".into(),
             attachment: Some(Binding::Tap),
-            has_sidecar: false,
+            sidecar: None,
+            device_info: false,
             definition: Some("shared/macvtap".into()),
             memory: 50 << 20,
         };
         assert_eq!(plugin("macvtap"), macvtap);
         let managed = plugin("managed");
-        assert_eq!((managed.attachment, managed.has_sidecar), (Some(Binding::ManagedTap), true));
+        assert_eq!((managed.attachment, managed.device_info), (Some(Binding::ManagedTap), true));
+        assert_eq!(managed.sidecar.as_deref(), Some("registry.example/dhcp"));
         assert_eq!(plugin("odd"), Plugin { name: "odd".into(), ..Plugin::default() });
         assert!(Settings::of_cluster(&json!({})).plugins.is_empty());
     }

@@ -16,6 +16,7 @@ pub(super) mod kubevirt;
 pub(super) mod lease;
 pub(super) mod mutating_webhooks;
 pub(super) mod namespace;
+pub(super) mod network_attachment_definition;
 pub(super) mod node;
 pub(super) mod persistent_volume;
 pub(super) mod persistent_volume_claim;

@@ -8,7 +8,7 @@ use crate::network::rules::{Chain, Hook, Match, Rule, Table, Verdict};
 use api::launcher::Link;
 use api::lease::{Lease, Lease6};
 use api::machine::Interface;
-use api::machine::network::{Network, Port, Protocol};
+use api::machine::network::{Network, OF_MESH, Port, Protocol};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The guest's network unless the manifest names one.
@@ -18,8 +18,7 @@ const NETWORK6: &str = "fd10:0:2::/120";
 const BRIDGE: Mac = Mac([2, 0, 0, 0, 0, 0]);
 /// The address from which the sidecar of a mesh dials the pod's programs.
 const MESH: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 6);
-/// The ports of that sidecar, and one that a mesh leaves alone here.
-const OF_MESH: [u16; 10] = [15000, 15001, 15004, 15006, 15008, 15009, 15020, 15021, 15053, 15090];
+/// The port that a mesh leaves alone here.
 const PAST_MESH: [u16; 1] = [22];
 /// Chains that others look for.
 const IN: &str = "KUBEVIRT_PREINBOUND";

@@ -9,10 +9,13 @@
 //!           tap0 ── guest 10.0.2.2                             guest: the pod's address and MAC       for whoever looks
 //! ```
 //!
+//! With passt nothing is made: it is a program in the pod that lends the guest the pod's addresses, and is allowed the ports.
+//!
 //! Every step says how it should be in the end, so that steps may be done again.
 
 mod bridge;
 mod masquerade;
+mod passt;
 
 pub(super) use masquerade::router6;
 
@@ -76,6 +79,8 @@ pub(crate) enum Step {
     Set(String, u32),
     /// A setting below `/proc/sys/net` is not above this.
     Lower(String, u32),
+    /// A group that may send echo requests without privileges.
+    PingGroup(u32),
     /// Rules.
     Rules(Table),
 }
@@ -101,7 +106,15 @@ pub(crate) fn plan(given: &Given<'_>) -> Result<NetworkPlan> {
         Binding::Masquerade => masquerade::plan(given),
         Binding::Bridge | Binding::ManagedTap => bridge::plan(given),
         Binding::Tap => of_plugin(given),
+        Binding::Sidecar => Ok(of_sidecar(given.interface)),
+        Binding::Sriov => Err(given.wrong("a virtual function is not of the pod's network")),
+        Binding::Passt => passt::plan(given),
     }
+}
+
+/// The sidecar of a plugin writes the interface into the domain; nothing is made for it, and it may need no card.
+pub(super) fn of_sidecar(interface: &Interface) -> NetworkPlan {
+    NetworkPlan { steps: Vec::new(), link: Link::Sidecar { mac: interface.mac.clone() } }
 }
 
 /// The plugin has made everything, and the tap belongs to it.
@@ -173,6 +186,7 @@ impl fmt::Display for Step {
             Step::Up(link) => write!(f, "up {link}"),
             Step::Set(key, value) => write!(f, "set {key} {value}"),
             Step::Lower(key, value) => write!(f, "lower {key} {value}"),
+            Step::PingGroup(group) => write!(f, "pings of the group {group}"),
             Step::Rules(table) => write!(f, "{}", table.to_string().trim_end()),
         }
     }

@@ -296,3 +296,23 @@ fn a_pod_without_an_address_is_refused_by_the_interface() {
     let error = planned(&machine, &card(&[], &[])).unwrap_err().to_string();
     assert!(error.starts_with("spec.domain.devices.interfaces[0] ('default'): "), "{error}");
 }
+
+#[test]
+fn passt_is_allowed_its_ports_and_pings_and_makes_nothing() {
+    let of = |interface: Value| machine(&interface, &json!({"name": "default", "pod": {}}));
+    let all = of(json!({"name": "default", "passtBinding": {}}));
+    let plan = planned(&all, &card(&["10.244.1.5/24", "fd00::5/64"], &[])).unwrap();
+    assert_eq!(text(&plan), "lower ipv4/ip_unprivileged_port_start 0\npings of the group 107\n");
+    let Link::Passt { device, mac, mtu } = &plan.link else { panic!("{:?}", plan.link) };
+    assert_eq!((device.as_str(), *mtu), ("eth0", 1450));
+    // The guest knows its card again after every start, and it is not the pod's.
+    assert_eq!(planned(&all, &card(&["10.244.9.9/24"], &[])).unwrap().link, plan.link);
+    assert!(mac.starts_with("02:"), "{mac}");
+    let two = json!({"name": "default", "passtBinding": {}, "macAddress": "02:00:00:00:00:2a",
+                     "ports": [{"port": 8080}, {"port": 53, "protocol": "UDP"}]});
+    let plan = planned(&of(two), &card(&["10.244.1.5/24"], &[])).unwrap();
+    assert!(text(&plan).starts_with("lower ipv4/ip_unprivileged_port_start 53\n"), "{}", text(&plan));
+    assert!(matches!(&plan.link, Link::Passt { mac, .. } if mac == "02:00:00:00:00:2a"));
+    let none = planned(&all, &card(&[], &[])).unwrap_err().to_string();
+    assert!(none.contains("no address on eth0"), "{none}");
+}

@@ -1,0 +1,88 @@
+//! passt as libvirt starts it: this program stands before it in `PATH` (`embed`), confines itself, and becomes it.
+//!
+//! ```text
+//!  libvirt ── passt --socket … ──► virt-launcher, by that name ── Landlock, seccomp ──► /usr/bin/passt
+//! ```
+//!
+//! passt hears every packet that a guest makes up. By itself it goes into namespaces of its own, which the filter of a launcher
+//! pod forbids, and then it does not start. So files are kept from it here ([`guard::confine`]): it reads settings of the pod and
+//! makes its socket, and cannot look into QEMU. Its own filter of system calls it brings.
+//!
+//! One option is added: without it the address of the guest's router would lead to 127.0.0.1 of the pod, where sidecars listen.
+
+use crate::error::Error;
+use guard::confine::{Process, Use};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::Command;
+
+/// The name by which libvirt starts it.
+pub const NAME: &str = "passt";
+const PROGRAM: &str = "/usr/bin/passt";
+const NO_WAY_TO_THE_POD: &str = "--no-map-gw";
+/// The program, and where its libraries are.
+const RUNS: [&str; 4] = [PROGRAM, "/usr/lib", "/lib", "/lib64"];
+/// Resolvers, ports that are in use, its own limits.
+const READS: [&str; 2] = ["/etc", "/proc"];
+const DEVICES: [&str; 2] = ["/dev/null", "/dev/urandom"];
+
+/// Whether this process was started in the place of passt: its first argument says so.
+pub fn is_meant(arguments: &[OsString]) -> bool {
+    arguments.first().is_some_and(|name| Path::new(name).file_name() == Some(OsStr::new(NAME)))
+}
+
+/// Becomes passt, while this process has one thread. Returns only where it cannot: why.
+pub fn enter(arguments: &[OsString]) -> Error {
+    let given = arguments.get(1..).unwrap_or_default();
+    confined(given).before_exec();
+    let failed = Command::new(PROGRAM).args(given).arg(NO_WAY_TO_THE_POD).exec();
+    Error::io(format!("cannot start {PROGRAM}, which an interface with passtBinding needs"), failed)
+}
+
+/// What it may reach: the folder of its socket to write in.
+fn confined(given: &[OsString]) -> Process {
+    let uses = |process: Process, paths: &[&str], how: Use| {
+        paths.iter().fold(process, |process, path| process.uses(path, how))
+    };
+    let process = uses(Process::new(), &RUNS, Use::Run);
+    let process = uses(process, &READS, Use::Read);
+    let process = uses(process, &DEVICES, Use::Device);
+    let socket = given.iter().skip_while(|word| *word != "--socket").nth(1);
+    match socket.and_then(|socket| Path::new(socket).parent()) {
+        Some(folder) => process.uses(folder, Use::Listen),
+        None => process,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<OsString> {
+        line.split(' ').map(OsString::from).collect()
+    }
+
+    #[test]
+    fn it_is_passt_by_its_name_alone() {
+        for (line, meant) in [
+            ("passt --one-off", true),
+            ("/root/programs/passt", true),
+            ("/usr/bin/virt-launcher run passt", false),
+            ("passt.avx2", false),
+        ] {
+            assert_eq!(is_meant(&words(line)), meant, "{line}");
+        }
+        assert!(!is_meant(&[]));
+    }
+
+    #[test]
+    fn it_writes_where_its_socket_is_and_nowhere_else() {
+        let given = words("--one-off --socket /r/run/qemu/passt/1-vm.socket --pid /r/run/qemu/passt/1.pid");
+        let process = confined(&given);
+        assert_eq!(process.use_of(Path::new("/r/run/qemu/passt")), Some(Use::Listen));
+        assert_eq!(process.use_of(Path::new("/usr/bin/passt")), Some(Use::Run));
+        assert_eq!(process.use_of(Path::new("/r")), None);
+        assert!(!process.has_network());
+    }
+}
