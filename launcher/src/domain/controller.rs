@@ -3,7 +3,7 @@
 
 use super::Domain;
 use super::pci;
-use super::pci_devices::{PciDevice, has_scsi, has_usb, sata_controllers};
+use super::pci_devices::{PciDevice, has_scsi, sata_controllers};
 use super::xml::Element;
 use api::machine::{Bus, Chipset};
 
@@ -24,7 +24,7 @@ impl Domain<'_> {
                     .with(self.places.element(PciDevice::Port(port))),
             );
         }
-        all.push(if has_usb(self.machine) {
+        all.push(if self.places.get(PciDevice::Usb).is_some() {
             controller("usb", 0, Some("qemu-xhci"))
                 .at("ports", USB_PORTS)
                 .with(self.places.element(PciDevice::Usb))

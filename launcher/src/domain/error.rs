@@ -20,13 +20,13 @@ pub enum DomainError {
     #[error("{second} asks for the PCI address {address}, which {first} has; {free}")]
     Taken {
         /// The address that both ask for.
-        address: Pci,
+        address: PciAddress,
         /// The device that has it.
         first: String,
         /// The device that asks for it.
         second: String,
         /// Free addresses.
-        free: &'static str,
+        free: String,
     },
     /// There are more devices of a kind than fit.
     #[error("too many {what}: at most {limit} fit on {on}")]
@@ -52,17 +52,6 @@ pub enum DomainError {
         /// The character.
         character: char,
     },
-}
-
-/// A PCI address as people write it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Pci(pub PciAddress);
-
-impl std::fmt::Display for Pci {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let PciAddress { domain, bus, slot, function } = self.0;
-        write!(f, "{domain:04x}:{bus:02x}:{slot:02x}.{function:x}")
-    }
 }
 
 impl DomainError {

@@ -1,5 +1,6 @@
 //! The paths and taps of a VM's parts on this host. Made by `vm::prepare`.
 
+use super::host_device::HostAddress;
 use api::launcher::{Accelerator, Format, Kernel, Link};
 use api::machine::hardware::Hardware;
 use std::collections::BTreeMap;
@@ -31,6 +32,8 @@ pub struct Host {
     /// The socket on which QEMU serves the channel to the guest agent. (libvirt's own path for it is so long that the folder
     /// of a VM could have 29 letters; a socket's path ends at 107.)
     pub agent: PathBuf,
+    /// By the position in the VM's list, the devices of this host that the guest has: USB devices may be several for one entry.
+    pub host_devices: Vec<Vec<HostAddress>>,
     /// The context ID of the VSOCK device, where the VM has one.
     pub vsock: Option<u32>,
     /// The socket on which QEMU serves the channel of metrics, where the VM has one.

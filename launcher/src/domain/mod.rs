@@ -7,6 +7,7 @@
 //!            one file per device ◄───────┘   memory cpu os features clock sysinfo metadata
 //!                    │                       controller disk/ interface usernet passt video input serial channel
 //!                    ▼                       rng watchdog balloon panic hyperv tpm filesystem sound redirection vsock
+//!                                            host_device
 //!            xml (escapes, always) ─► text
 //! ```
 //!
@@ -26,6 +27,7 @@ mod error;
 mod features;
 mod filesystem;
 pub mod host;
+pub mod host_device;
 mod hyperv;
 mod input;
 mod interface;
@@ -54,7 +56,7 @@ mod xml;
 #[cfg(test)]
 mod tests;
 
-pub use error::{DomainError, Pci};
+pub use error::DomainError;
 pub use tags::tagged;
 
 use api::launcher::Accelerator;
@@ -104,7 +106,12 @@ struct Domain<'a> {
 
 impl<'a> Domain<'a> {
     fn of(machine: &'a Machine, host: &'a Host) -> Result<Domain<'a>, DomainError> {
-        Ok(Domain { machine, host, places: Places::of(machine)?, threads: Threads::of(machine) })
+        Ok(Domain {
+            machine,
+            host,
+            places: Places::of(machine, &host.host_devices)?,
+            threads: Threads::of(machine),
+        })
     }
 
     fn element(&self) -> Result<Element, DomainError> {
@@ -159,6 +166,7 @@ impl<'a> Domain<'a> {
             .with(self.channels()?)
             .with(self.inputs()?)
             .with(self.redirections()?)
+            .with(self.host_devices()?)
             .with(self.sound())
             .with(self.video()?)
             .with(self.watchdog())

@@ -6,15 +6,17 @@
 //!  00     host bridge                          host bridge
 //!  01     screen                               chipset
 //!  02     root ports 1-8   ─► bus 1: 1st nic   screen
-//!  03-05  root ports 9-32                      03-0a  interfaces, one a slot
+//!  03-05  root ports 9-32  ─► bus 9: 1st       03-0a  interfaces, one a slot
+//!         device of the node
 //!  06-0b  usb scsi serial balloon rng watchdog 0b-10  the same
 //!  0c     inputs, 8                            11     inputs, 8
 //!  0d     file systems, 8                      12     sata controllers 1-8
 //!  0e     panic                                13     panic
 //!  0f     sound                                14-17  virtio disks, 8 a slot
-//!  10-17  virtio disks, 8 a slot               18-1c  free, and for hotplugged devices
-//!  18-1d  free                                 1d     vsock; free without one
-//!  1e     vsock; free without one              1e     file systems, 8
+//!  10-17  virtio disks, 8 a slot               18-1c  devices of the node, one a slot; free
+//!  18-1d  free                                        without them, and for hotplugged devices
+//!  1e     vsock; free without one              1d     vsock; free without one
+//!                                              1e     file systems, 8
 //!  1f     chipset, sata controllers 1-5        1f     sound
 //! ```
 //!
@@ -26,7 +28,8 @@
 //!   the VM forbids it. Everything else is part of the root complex, where no enumeration by the firmware can move it.
 //! - An address of the spec is used where it exists and is free.
 
-use super::error::{DomainError, Pci};
+use super::error::DomainError;
+use super::host_device::HostAddress;
 use super::pci_devices::{self, PciDevice, PciRequest};
 use super::xml::Element;
 use api::machine::{Chipset, Machine, PciAddress};
@@ -34,7 +37,7 @@ use std::collections::BTreeMap;
 
 /// Root ports of machine type q35 at most.
 pub(super) const PORTS: usize = 32;
-/// Root ports of every VM, and the spare ones for hotplug.
+/// Root ports of every VM, after which those of devices of the node come; and the spare ones for hotplug.
 const USUAL: usize = 8;
 const SPARE: usize = 4;
 
@@ -47,8 +50,8 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// The addresses of a VM's devices.
-    pub(super) fn of(machine: &Machine) -> Result<Places, DomainError> {
+    /// The addresses of a VM's devices. `host_devices`: those of the host.
+    pub(super) fn of(machine: &Machine, host_devices: &[Vec<HostAddress>]) -> Result<Places, DomainError> {
         let chipset = machine.chipset;
         let mut places = Places { chipset, devices: BTreeMap::new(), taken: BTreeMap::new() };
         for (slot, functions) in built_in(chipset) {
@@ -63,8 +66,9 @@ impl Places {
                 format!("root port {}", port + 1),
             )?;
         }
-        let (own, given): (Vec<PciRequest>, Vec<PciRequest>) =
-            pci_devices::requests(machine).into_iter().partition(|request| request.own.is_some());
+        let (own, given): (Vec<PciRequest>, Vec<PciRequest>) = pci_devices::requests(machine, host_devices)
+            .into_iter()
+            .partition(|request| request.own.is_some());
         for request in given {
             places.take(request.device, home(chipset, request.position)?, request.who)?;
         }
@@ -79,7 +83,7 @@ impl Places {
             if !places.taken.contains_key(&PciAddress { function: 0, ..address }) {
                 let why = format!(
                     "function 0 of that slot is empty, so no guest would find {}; give function 0 to a device too",
-                    Pci(address)
+                    address
                 );
                 return Err(DomainError::refused(field, why));
             }
@@ -112,22 +116,32 @@ impl Places {
 
     fn take(&mut self, device: PciDevice, address: PciAddress, who: String) -> Result<(), DomainError> {
         if let Some(first) = self.taken.get(&address) {
-            return Err(DomainError::Taken {
-                address: Pci(address),
-                first: first.clone(),
-                second: who,
-                free: match (self.chipset, self.get(PciDevice::Vsock)) {
-                    (Chipset::Q35, None) => "0000:00:18.0 to 0000:00:1e.0 are free for such requests",
-                    (Chipset::Q35, Some(_)) | (Chipset::I440fx, None) => {
-                        "0000:00:18.0 to 0000:00:1d.0 are free for such requests"
-                    }
-                    (Chipset::I440fx, Some(_)) => "0000:00:18.0 to 0000:00:1c.0 are free for such requests",
-                },
-            });
+            return Err(DomainError::Taken { address, first: first.clone(), second: who, free: self.free() });
         }
         self.taken.insert(address, who);
         self.devices.insert(device, address);
         Ok(())
+    }
+
+    /// The slots that no kind of device has, in words.
+    fn free(&self) -> String {
+        let has_vsock = self.get(PciDevice::Vsock).is_some();
+        let host_devices = match self.chipset {
+            Chipset::Q35 => 0,
+            Chipset::I440fx => (0..5).filter(|n| self.get(PciDevice::HostDevice(*n)).is_some()).count(),
+        };
+        let last = match (self.chipset, has_vsock) {
+            (Chipset::Q35, false) => 0x1e,
+            (Chipset::Q35, true) | (Chipset::I440fx, false) => 0x1d,
+            (Chipset::I440fx, true) => 0x1c,
+        };
+        match 0x18 + host_devices {
+            first if first < last => {
+                format!("0000:00:{first:02x}.0 to 0000:00:{last:02x}.0 are free for such requests")
+            }
+            first if first == last => format!("0000:00:{last:02x}.0 is free for such requests"),
+            _ => "none is free for such requests".to_owned(),
+        }
     }
 }
 
@@ -172,6 +186,18 @@ fn ports(machine: &Machine) -> Result<usize, DomainError> {
     let own = disks.chain(machine.interfaces.iter().filter_map(|nic| nic.pci_address));
     // A bus that does not exist is refused later, with its field.
     let buses = own.map(|address| usize::from(address.bus)).filter(|bus| *bus <= PORTS).max().unwrap_or(0);
+    let devices = machine.host_devices.len();
+    if devices > 0 {
+        if nics > USUAL {
+            return Err(DomainError::NoRoom {
+                what: "interfaces beside devices of the node",
+                limit: USUAL,
+                on: machine_type(machine.chipset),
+            });
+        }
+        // Ports that no interface has are the spare ones.
+        return Ok(USUAL.saturating_add(devices).max(buses).min(PORTS));
+    }
     let needed = nics.max(buses);
     Ok(if machine.no_hotplug { needed } else { (needed + SPARE).clamp(USUAL, PORTS) })
 }
@@ -213,6 +239,11 @@ fn home(chipset: Chipset, device: PciDevice) -> Result<PciAddress, DomainError> 
         PciDevice::Filesystem(_) => (pick(0x0d, 0x1e), 8, 8),
         PciDevice::Sound => (pick(0x0f, 0x1f), 1, 1),
         PciDevice::Vsock => (pick(0x1e, 0x1d), 1, 1),
+        PciDevice::HostDevice(n) if q35 && n >= PORTS - USUAL => return Err(no_room(PORTS - USUAL)),
+        PciDevice::HostDevice(n) if q35 => {
+            return Ok(PciAddress { domain: 0, bus: (USUAL + n) as u8 + 1, slot: 0, function: 0 });
+        }
+        PciDevice::HostDevice(_) => (0x18, 5, 1),
         PciDevice::Disk(_) => (pick(0x10, 0x14), if q35 { 64 } else { 32 }, 8),
     };
     let n = device.number();
@@ -225,7 +256,7 @@ fn home(chipset: Chipset, device: PciDevice) -> Result<PciAddress, DomainError> 
 /// Checks that the address exists on this machine type.
 fn exists(chipset: Chipset, address: PciAddress) -> Result<(), String> {
     let PciAddress { domain, bus, slot, function } = address;
-    let shown = Pci(address);
+    let shown = address;
     if domain != 0 {
         return Err(format!("{shown} is in PCI domain {domain:04x}; there is only domain 0000"));
     }

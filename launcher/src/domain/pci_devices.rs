@@ -1,5 +1,6 @@
 //! The devices of a VM that stand on the PCI bus.
 
+use super::host_device::{self, HostAddress};
 use api::machine::{Bus, Chipset, Machine, Panic, PciAddress, Video};
 
 /// A device on the PCI bus. Numbers begin at 0; those of disks and interfaces are of the VM's own lists.
@@ -20,6 +21,7 @@ pub(super) enum PciDevice {
     Filesystem(usize),
     Sound,
     Vsock,
+    HostDevice(usize),
     Disk(usize),
 }
 
@@ -50,6 +52,7 @@ impl PciDevice {
             | PciDevice::Input(n)
             | PciDevice::Sata(n)
             | PciDevice::Filesystem(n)
+            | PciDevice::HostDevice(n)
             | PciDevice::Disk(n) => n,
             PciDevice::Video | PciDevice::Usb | PciDevice::Scsi | PciDevice::Serial => 0,
             PciDevice::Balloon | PciDevice::Rng | PciDevice::Watchdog | PciDevice::Panic => 0,
@@ -65,7 +68,7 @@ impl PciDevice {
             PciDevice::Filesystem(_) | PciDevice::Disk(_) => true,
             PciDevice::Video | PciDevice::Interface(_) | PciDevice::Usb | PciDevice::Scsi => false,
             PciDevice::Serial | PciDevice::Balloon | PciDevice::Rng | PciDevice::Watchdog => false,
-            PciDevice::Panic | PciDevice::Sound | PciDevice::Vsock => false,
+            PciDevice::Panic | PciDevice::Sound | PciDevice::Vsock | PciDevice::HostDevice(_) => false,
         }
     }
 
@@ -77,6 +80,7 @@ impl PciDevice {
             PciDevice::Sata(_) => "SATA disks",
             PciDevice::Disk(_) => "virtio disks",
             PciDevice::Filesystem(_) => "file systems",
+            PciDevice::HostDevice(_) => "devices of the node (gpus and hostDevices)",
             PciDevice::Port(_) => "root ports",
             PciDevice::Video | PciDevice::Usb | PciDevice::Scsi | PciDevice::Serial => "controllers",
             PciDevice::Balloon | PciDevice::Rng | PciDevice::Watchdog | PciDevice::Panic => "devices",
@@ -85,8 +89,8 @@ impl PciDevice {
     }
 }
 
-/// The devices of a VM, without its root ports.
-pub(super) fn requests(machine: &Machine) -> Vec<PciRequest> {
+/// The devices of a VM, without its root ports. `host_devices`: those of the host.
+pub(super) fn requests(machine: &Machine, host_devices: &[Vec<HostAddress>]) -> Vec<PciRequest> {
     let mut requests = Vec::new();
     let mut plain = |there: bool, device: PciDevice, who: &str| {
         if there {
@@ -100,7 +104,8 @@ pub(super) fn requests(machine: &Machine) -> Vec<PciRequest> {
         }
     };
     plain(has_pci_screen(machine), PciDevice::Video, "the screen");
-    plain(has_usb(machine), PciDevice::Usb, "the USB controller");
+    let usb = has_usb(machine) || host_device::has_usb(host_devices);
+    plain(usb, PciDevice::Usb, "the USB controller");
     plain(has_scsi(machine), PciDevice::Scsi, "the SCSI controller");
     plain(true, PciDevice::Serial, "the controller of the guest agent's channel");
     plain(machine.balloon, PciDevice::Balloon, "the balloon");
@@ -109,6 +114,10 @@ pub(super) fn requests(machine: &Machine) -> Vec<PciRequest> {
     plain(machine.panics.contains(&Panic::Pvpanic), PciDevice::Panic, "the panic device");
     plain(machine.sound.is_some(), PciDevice::Sound, "the sound card");
     plain(machine.vsock, PciDevice::Vsock, "the VSOCK device");
+    // Also for one that turns out to be on USB: then the others keep their places when it goes.
+    for n in 0..machine.host_devices.len() {
+        plain(true, PciDevice::HostDevice(n), "a device of the node");
+    }
     for n in 0..machine.filesystems.len() {
         plain(true, PciDevice::Filesystem(n), "a file system");
     }
@@ -153,8 +162,8 @@ pub(super) fn sata_controllers(machine: &Machine) -> usize {
     }
 }
 
-/// True if there is a device for a USB controller.
-pub(super) fn has_usb(machine: &Machine) -> bool {
+/// True if there is a device of the spec for a USB controller.
+fn has_usb(machine: &Machine) -> bool {
     machine.usb_redirection
         || machine.disks.iter().any(|disk| disk.bus == Bus::Usb)
         || machine.inputs.iter().any(|input| !input.virtio)

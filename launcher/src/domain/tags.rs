@@ -2,7 +2,8 @@
 //! somebody has called so.
 
 use super::disk::targets;
-use super::error::{DomainError, Pci};
+use super::error::DomainError;
+use super::host_device::HostAddress;
 use super::pci::Places;
 use super::pci_devices::PciDevice;
 use api::launcher::Link;
@@ -10,10 +11,14 @@ use api::machine::{Bus, Machine};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// The devices of a VM that have tags; `links` are its interfaces' on this host.
-pub fn tagged(machine: &Machine, links: &BTreeMap<String, Link>) -> Result<Vec<Value>, DomainError> {
-    let places = Places::of(machine)?;
-    let address = |device| places.get(device).map(|address| Pci(address).to_string());
+/// The devices of a VM that have tags; `links` are its interfaces' on this host, `host_devices` those of the host.
+pub fn tagged(
+    machine: &Machine,
+    links: &BTreeMap<String, Link>,
+    host_devices: &[Vec<HostAddress>],
+) -> Result<Vec<Value>, DomainError> {
+    let places = Places::of(machine, host_devices)?;
+    let address = |device| places.get(device).map(|address| address.to_string());
     let mut devices = Vec::new();
     for (n, nic) in machine.interfaces.iter().enumerate() {
         let Some(tag) = &nic.tag else { continue };
@@ -45,6 +50,13 @@ pub fn tagged(machine: &Machine, links: &BTreeMap<String, Link>) -> Result<Vec<V
             tag,
             [("address", at), ("serial", disk.serial.clone()), ("path", path)],
         ));
+    }
+    for (n, host_device) in machine.host_devices.iter().enumerate() {
+        let Some(tag) = &host_device.tag else { continue };
+        // A device on USB has no address that a guest would find it by.
+        let is_usb = matches!(host_devices.get(n).and_then(|all| all.first()), Some(HostAddress::Usb { .. }));
+        let at = address(PciDevice::HostDevice(n)).filter(|_| !is_usb);
+        devices.push(device("hostdev", if is_usb { "usb" } else { "pci" }, tag, [("address", at)]));
     }
     Ok(devices)
 }

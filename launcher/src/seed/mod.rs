@@ -25,9 +25,10 @@ pub mod sysprep;
 pub mod tree;
 
 use crate::domain;
+use crate::domain::host_device::HostAddress;
 use crate::error::{Error, Result};
 use api::launcher::{Resolved, Source};
-use api::machine::{Credential, Machine, Volume};
+use api::machine::{Credential, Disk, Machine, Volume};
 use cloud_init::{Given, Identity, SeedFormat};
 use std::path::Path;
 use tree::Files;
@@ -96,17 +97,18 @@ pub fn of(
     }
 }
 
-/// Makes the ISO image of a volume at `path`, dated `seconds` after 1970. False for volumes of other kinds.
+/// Makes the ISO image of a disk's volume at `path`, dated `seconds` after 1970. False for volumes of other kinds.
+/// `host_devices`: the VM's devices of this host.
 pub fn make(
     machine: &Machine,
-    name: &str,
-    volume: &Volume,
+    Disk { name, volume, .. }: &Disk,
     resolved: &Resolved,
+    host_devices: &[Vec<HostAddress>],
     change: Change<'_>,
     path: &Path,
     seconds: u64,
 ) -> Result<bool> {
-    let devices = domain::tagged(machine, &resolved.interfaces);
+    let devices = domain::tagged(machine, &resolved.interfaces, host_devices);
     let devices = devices.map_err(|e| cannot(name, Error::refused(e.to_string())))?;
     let identity = Identity { devices: &devices, ..Identity::of(machine) };
     match of(&identity, &machine.credentials, name, volume, resolved, change)? {

@@ -29,6 +29,7 @@ mod effort;
 pub mod firmware;
 pub mod guest;
 mod handle;
+pub(crate) mod host_devices;
 mod keep;
 pub mod life;
 pub(crate) mod metrics;

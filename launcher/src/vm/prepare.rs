@@ -10,8 +10,9 @@
 //!
 //! A launcher that takes a running VM over only looks: nothing is made anew under a guest.
 
-use super::{firmware, metrics, overlay, pinning, state, users};
+use super::{firmware, host_devices, metrics, overlay, pinning, state, users};
 use crate::domain::host::{Blocks, DiskLocation, Efi, Host, Pinning};
+use crate::domain::host_device::HostAddress;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hooks::Hooks;
 use crate::hypervisor::embed;
@@ -48,7 +49,9 @@ impl How<'_> {
 
 /// Prepares the parts of a VM on this host.
 pub fn prepare(machine: &Machine, resolved: &Resolved, root: &Root, how: How<'_>) -> Result<Host> {
-    let mut preparing = Preparing { machine, resolved, root, how, faults: Vec::new() };
+    let mut preparing =
+        Preparing { machine, resolved, root, how, host_devices: Vec::new(), faults: Vec::new() };
+    preparing.host_devices();
     let disks = preparing.disks();
     let host = Host {
         accelerator: resolved.accelerator,
@@ -66,6 +69,7 @@ pub fn prepare(machine: &Machine, resolved: &Resolved, root: &Root, how: How<'_>
         vnc: root.socket("vnc"),
         agent: root.socket("agent"),
         vsock: resolved.vsock,
+        host_devices: preparing.host_devices.clone(),
         metrics: machine.downward_metrics.then(|| root.socket(metrics::CHANNEL)),
         hardware: resolved.hardware.clone(),
     };
@@ -96,10 +100,19 @@ struct Preparing<'a> {
     resolved: &'a Resolved,
     root: &'a Root,
     how: How<'a>,
+    host_devices: Vec<Vec<HostAddress>>,
     faults: Vec<Error>,
 }
 
 impl Preparing<'_> {
+    /// The devices of this host that device plugins have given to the pod.
+    fn host_devices(&mut self) {
+        match host_devices::host_devices(self.machine, |name| std::env::var(name).ok()) {
+            Ok(found) => self.host_devices = found,
+            Err(e) => self.faults.push(e),
+        }
+    }
+
     /// The CPUs of its vCPUs. A VM that runs has them.
     fn pinning(&mut self) -> Option<Pinning> {
         if !self.how.is_fresh() {
@@ -268,9 +281,9 @@ impl Preparing<'_> {
             };
             crate::seed::make(
                 self.machine,
-                &disk.name,
-                &disk.volume,
+                disk,
                 self.resolved,
+                &self.host_devices,
                 &change,
                 &path,
                 seconds,

@@ -13,6 +13,7 @@ mod devices;
 mod hardware;
 mod migration;
 mod network;
+pub mod permitted;
 mod place;
 pub mod served;
 mod spec;

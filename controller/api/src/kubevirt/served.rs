@@ -10,6 +10,7 @@
 //! has no effect. A test walks the schema and fails on a field that is not in the list.
 
 use super::CIPHERS;
+use super::permitted::{Odd, Permitted};
 use serde_json::Value;
 use std::fmt;
 
@@ -36,7 +37,8 @@ const NO_IMAGES: &str = "the manifests name the images";
 const NO_MONITORING: &str = "no ServiceMonitor is made yet";
 const NO_LABELS: &str = "what is installed does not get these labels yet";
 const NO_PATCHES: &str = "patch the manifests before they are applied";
-const NO_DEVICES: &str = "devices of nodes are not passed to VMIs yet";
+const NO_MEDIATED: &str =
+    "mediated devices are not made yet; make them on the nodes, and permittedHostDevices offers them";
 const NO_LIVE_UPDATE: &str = "a change reaches a VM with its next start";
 const ONLY_AMD64: &str = "only VMIs of amd64 run yet";
 const NO_TYPES: &str = "`coracle manifests --instancetypes` prints the instance types and preferences";
@@ -44,6 +46,7 @@ const DEPRECATED: &str = "deprecated, and without effect in KubeVirt too";
 const GATES: &[&str] = &[
     "DeclarativeHotplugVolumes",
     "DownwardMetrics",
+    "HostDevices",
     "HostDisk",
     "ImageVolume",
     "PasstBinding",
@@ -130,8 +133,9 @@ pub const FIELDS: &[(&str, Served)] = &[
     ),
     ("configuration.supportedGuestAgentVersions", No(DEPRECATED)),
     ("configuration.memBalloonStatsPeriod", Yes),
-    ("configuration.permittedHostDevices", No(NO_DEVICES)),
-    ("configuration.mediatedDevicesConfiguration", No(NO_DEVICES)),
+    // Of each entry: `Permitted`.
+    ("configuration.permittedHostDevices", Yes),
+    ("configuration.mediatedDevicesConfiguration", No(NO_MEDIATED)),
     ("configuration.minCPUModel", No(DEPRECATED)),
     ("configuration.obsoleteCPUModels", Yes),
     ("configuration.virtualMachineInstancesPerNode", Yes),
@@ -209,6 +213,8 @@ pub fn unserved(object: &Value) -> Vec<Unserved> {
     for (name, plugin) in plugins.as_object().into_iter().flatten() {
         found.extend(unserved_of(&PLUGIN, plugin, &format!("spec.{PLUGINS}.{name}")));
     }
+    let odd = Permitted::odd(object).into_iter();
+    found.extend(odd.map(|Odd { field, why }| Unserved { field: format!("spec.{field}"), why }));
     found
 }
 

@@ -19,6 +19,7 @@ pub mod filesystem;
 pub mod firmware;
 pub mod hardware;
 pub mod hook;
+pub mod host_device;
 pub mod hyperv;
 pub mod left;
 pub mod network;
@@ -26,13 +27,17 @@ pub mod notes;
 pub mod refused;
 pub mod volume;
 
-pub use check::{Files, Gates, OPEN_BY_DEFAULT, Settings, Site, guest_memory, is_clean, not_plain, topology};
+pub(crate) use check::is_label;
+pub use check::{
+    Files, Gates, OPEN_BY_DEFAULT, Settings, Site, guest_memory, is_clean, not_plain, topology, uuid,
+};
 pub use cpu::{Clock, Cpu, Features, Memory, Timer};
 pub use devices::{Input, Panic, Sound, SoundModel, Tpm, Video, Watchdog};
 pub use disk::{BlockSize, Bus, Cache, Disk, ErrorPolicy, Io, Target};
 pub use filesystem::Filesystem;
 pub use firmware::{Boot, Chassis, Firmware, KernelBoot};
 pub use hook::HookSidecar;
+pub use host_device::HostDevice;
 pub use hyperv::Hyperv;
 pub use network::{Binding, Interface, Nic, PciAddress, Port, Protocol};
 pub use volume::{CloudInit, Volume};
@@ -74,6 +79,8 @@ pub struct Machine {
     pub filesystems: Vec<Filesystem>,
     /// Interfaces in the order of the spec. Names are unique.
     pub interfaces: Vec<Interface>,
+    /// Devices of the node: GPUs in the order of the spec, then the others.
+    pub host_devices: Vec<HostDevice>,
     /// Input devices in the order of the spec.
     pub inputs: Vec<Input>,
     /// Places for USB devices of a client (`clientPassthrough`), as many as [`devices::REDIRECTIONS`].

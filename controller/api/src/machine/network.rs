@@ -154,3 +154,45 @@ pub struct PciAddress {
     pub slot: u8,
     pub function: u8,
 }
+
+impl PciAddress {
+    /// `0000:81:01.0`, and no other form.
+    pub fn parse(text: &str) -> Option<PciAddress> {
+        let bytes = text.as_bytes();
+        if bytes.len() != 12 || bytes[4] != b':' || bytes[7] != b':' || bytes[10] != b'.' {
+            return None;
+        }
+        let hex = |range: std::ops::Range<usize>| {
+            let part = text.get(range)?;
+            part.bytes().all(|b| b.is_ascii_hexdigit()).then(|| u16::from_str_radix(part, 16).ok())?
+        };
+        let byte = |range| hex(range).and_then(|n| u8::try_from(n).ok());
+        let address =
+            PciAddress { domain: hex(0..4)?, bus: byte(5..7)?, slot: byte(8..10)?, function: byte(11..12)? };
+        (address.slot < 32 && address.function < 8).then_some(address)
+    }
+}
+
+impl std::fmt::Display for PciAddress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let PciAddress { domain, bus, slot, function } = self;
+        write!(f, "{domain:04x}:{bus:02x}:{slot:02x}.{function:x}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pci_address_has_one_form() {
+        let address = PciAddress { domain: 0, bus: 0x81, slot: 1, function: 7 };
+        assert_eq!(PciAddress::parse("0000:81:01.7"), Some(address));
+        assert_eq!(address.to_string(), "0000:81:01.7");
+        for odd in
+            ["", "0000:81:01", "0000:81:20.0", "0000:81:01.8", "+000:81:01.0", "0000:81:01.0 ", "000é:81:1.0"]
+        {
+            assert_eq!(PciAddress::parse(odd), None, "{odd}");
+        }
+    }
+}

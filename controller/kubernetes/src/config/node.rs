@@ -1,5 +1,6 @@
 //! What the KubeVirt object says of nodes: what virt-handler offers of its own.
 
+use api::kubevirt::permitted::Permitted;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -13,11 +14,13 @@ pub struct NodeSettings {
     pub vmis: usize,
     /// CPU models that it does not offer, whatever its processor can.
     pub obsolete_models: BTreeSet<String>,
+    /// Devices that it offers, where it has some.
+    pub host_devices: Permitted,
 }
 
 impl Default for NodeSettings {
     fn default() -> Self {
-        NodeSettings { vmis: VMIS, obsolete_models: BTreeSet::new() }
+        NodeSettings { vmis: VMIS, obsolete_models: BTreeSet::new(), host_devices: Permitted::default() }
     }
 }
 
@@ -29,6 +32,7 @@ impl NodeSettings {
         NodeSettings {
             vmis: vmis.and_then(|vmis| usize::try_from(vmis).ok()).map_or(VMIS, |vmis| vmis.min(VMIS)),
             obsolete_models: obsolete_models(object),
+            host_devices: Permitted::of(object),
         }
     }
 }

@@ -27,7 +27,7 @@ const ANYWAY: [&str; 2] =
     ["configuration.architectureConfiguration.defaultArchitecture", "configuration.hypervisors"];
 
 /// Values that differ from what holds without them, where a sample of the schema does not.
-const VALUES: [(&str, &str); 12] = [
+const VALUES: [(&str, &str); 15] = [
     ("configuration.network.defaultNetworkInterface", r#""masquerade""#),
     ("configuration.network.permitBridgeInterfaceOnPodNetwork", "false"),
     ("configuration.additionalGuestMemoryOverheadRatio", r#""2""#),
@@ -36,6 +36,18 @@ const VALUES: [(&str, &str); 12] = [
     (
         "configuration.seccompConfiguration.virtualMachineInstanceProfile.customProfile.runtimeDefaultProfile",
         "false",
+    ),
+    (
+        "configuration.permittedHostDevices.pciHostDevices",
+        r#"[{"pciVendorSelector": "10de:1eb8", "resourceName": "a.b/c"}]"#,
+    ),
+    (
+        "configuration.permittedHostDevices.mediatedDevices",
+        r#"[{"mdevNameSelector": "type", "resourceName": "a.b/c"}]"#,
+    ),
+    (
+        "configuration.permittedHostDevices.usb",
+        r#"[{"resourceName": "a.b/c", "selectors": [{"vendor": "1", "product": "2"}]}]"#,
     ),
     ("configuration.evictionStrategy", r#""None""#),
     ("configuration.vmRolloutStrategy", r#""Stage""#),

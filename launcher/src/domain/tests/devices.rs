@@ -457,7 +457,7 @@ fn devices_with_tags_are_named_by_their_addresses() {
         .disk(Disk { tag: tag("old"), serial: Some("a-1".into()), ..disk("old", Bus::Sata) }, raw("old"))
         .nic(nic("default", Nic::Virtio), user(1))
         .nic(Interface { tag: tag("fast"), ..nic("second", Nic::Virtio) }, user(2));
-    let found = crate::domain::tagged(&fixture.machine, &fixture.host.links).unwrap();
+    let found = crate::domain::tagged(&fixture.machine, &fixture.host.links, &[]).unwrap();
     assert_eq!(
         serde_json::Value::Array(found),
         serde_json::json!([

@@ -98,6 +98,7 @@ impl Fixture {
             disks: Vec::new(),
             filesystems: Vec::new(),
             interfaces: Vec::new(),
+            host_devices: Vec::new(),
             inputs: Vec::new(),
             usb_redirection: false,
             downward_metrics: false,
@@ -135,6 +136,7 @@ impl Fixture {
             vnc: "/vm/vnc".into(),
             agent: "/vm/agent".into(),
             vsock: None,
+            host_devices: Vec::new(),
             metrics: None,
             hardware: api::machine::hardware::Hardware::default(),
         };

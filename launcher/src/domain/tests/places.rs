@@ -52,7 +52,7 @@ fn on_root(slot: u8) -> PciAddress {
 
 /// Every device's address element.
 fn addresses(machine: &Machine) -> BTreeMap<PciDevice, String> {
-    let places = Places::of(machine).unwrap();
+    let places = Places::of(machine, &[]).unwrap();
     let many = (0..70).flat_map(|n| {
         [
             PciDevice::Interface(n),
@@ -127,7 +127,7 @@ fn an_address_of_the_spec_is_used_and_frees_the_place_in_the_range() {
     let mut first = disk("first", Bus::Virtio);
     first.pci_address = Some(own);
     let fixture = Fixture::bare().disk(first, raw("d")).disk(disk("second", Bus::Virtio), raw("d"));
-    let places = Places::of(&fixture.machine).unwrap();
+    let places = Places::of(&fixture.machine, &[]).unwrap();
     assert_eq!(places.get(PciDevice::Disk(0)), Some(own));
     assert_eq!(places.get(PciDevice::Disk(1)), Some(on_root(0x10)), "function 0 of a slot is never empty");
 }
@@ -141,7 +141,7 @@ fn root_ports_reach_the_highest_requested_bus_and_some_are_spare() {
         }
         let mut last = disk("last", Bus::Virtio);
         last.pci_address = own;
-        Places::of(&fixture.disk(last, raw("d")).machine).map(|places| places.ports())
+        Places::of(&fixture.disk(last, raw("d")).machine, &[]).map(|places| places.ports())
     };
     assert_eq!(ports(0, None, true).unwrap(), 0);
     assert_eq!(ports(1, None, true).unwrap(), 1);

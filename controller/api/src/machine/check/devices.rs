@@ -16,10 +16,6 @@ const SCREENS: [&str; 5] = ["vga", "virtio", "bochs", "cirrus", "ramfb"];
 /// Why no device of a ResourceClaim can be had.
 pub(super) const NO_CLAIMS: &str = "a device of a ResourceClaim needs rights to ResourceClaims and a DRA driver that says which device \
                                     of the node it is; this installation uses neither yet";
-/// Why no device of a node can be had.
-const NO_DEVICES: &str = "no device of a node is offered to VMIs yet, whatever permittedHostDevices of the KubeVirt object says; a \
-                          USB device of a client can be attached with clientPassthrough";
-
 /// The smaller devices.
 pub(super) struct Small {
     pub(super) inputs: Vec<Input>,
@@ -52,11 +48,11 @@ pub(super) fn small(devices: &Devices, metadata: &ObjectMeta, at: &Path, check: 
         rng: _,                          // the caller
         block_multi_queue: _,            // the caller
         network_interface_multiqueue: _, // the caller
-        gpus,
+        gpus: _,                         // host_device.rs
         downward_metrics,
         panic_devices,
-        filesystems: _, // filesystem.rs
-        host_devices,
+        filesystems: _,  // filesystem.rs
+        host_devices: _, // host_device.rs
         client_passthrough,
         sound,
         tpm,
@@ -71,17 +67,11 @@ pub(super) fn small(devices: &Devices, metadata: &ObjectMeta, at: &Path, check: 
         let hint = "only virt-controller assigns context IDs; reach the guest over its network (--publish)";
         check.not_yet_at(&[Site::Laptop], at.child("autoattachVSOCK"), hint);
     }
-    for (i, gpu) in gpus.iter().enumerate() {
-        check.not_yet_or(at.child("gpus").index(i), without(gpu.claim_name.as_deref()));
-    }
     let downward_metrics = matches!(downward_metrics, Some(Empty { other: _ }));
     if downward_metrics && !check.settings.gate("DownwardMetrics") {
         let message =
             "downwardMetrics virtio serial is not allowed: DownwardMetrics feature gate is not enabled";
         check.invalid(at.child("downwardMetrics"), message);
-    }
-    for (i, device) in host_devices.iter().enumerate() {
-        check.not_yet_or(at.child("hostDevices").index(i), without(device.claim_name.as_deref()));
     }
     let usb_redirection = matches!(client_passthrough, Some(Empty { other: _ }));
     if usb_redirection {
@@ -106,11 +96,6 @@ pub(super) fn small(devices: &Devices, metadata: &ObjectMeta, at: &Path, check: 
             .collect(),
         tpm: tpm.as_ref().and_then(tpm_of),
     }
-}
-
-/// What a device of the node lacks, by where it would come from.
-fn without(resource_claim: Option<&str>) -> &'static str {
-    if resource_claim.is_some() { NO_CLAIMS } else { NO_DEVICES }
 }
 
 /// QEMU lets BIOS put the initrd of a kernel where the ACPI tables end, which a TPM makes longer.

@@ -36,7 +36,7 @@ impl Taken {
         at: &Path,
         check: &mut Check<'_>,
     ) -> Option<PciAddress> {
-        let Some(address) = text::pci_address(written) else {
+        let Some(address) = PciAddress::parse(written) else {
             check.invalid(at, format!("{device} has malformed PCI address ({written})."));
             return None;
         };

@@ -21,6 +21,7 @@ mod downward;
 mod filesystem;
 mod firmware;
 mod hook;
+mod host_device;
 mod hyperv;
 mod interface;
 mod memory;
@@ -34,7 +35,8 @@ mod volume;
 pub use cpu::topology;
 pub use memory::guest_memory;
 pub use settings::{Files, Gates, OPEN_BY_DEFAULT, Settings, Site};
-pub use text::{is_clean, not_plain};
+pub(crate) use text::is_label;
+pub use text::{is_clean, not_plain, uuid};
 
 use super::{Arch, Chipset, Machine, refused};
 use crate::fault::{Fault, Reason};
@@ -208,6 +210,7 @@ fn machine(vmi: &VirtualMachineInstance, check: &mut Check<'_>) -> Machine {
     let interfaces = interface::interfaces(&devices.interfaces, &networks, &mut taken, &devices_at, check);
     hooks.extend(interface::sidecars(&interfaces));
     let credentials = credentials::credentials(access_credentials, &volumes, &at, check);
+    let host_devices = host_device::host_devices(devices, &devices_at, check);
     let small = devices::small(devices, metadata, &domain_at, check);
     devices::tpm_beside(&firmware, small.tpm, &devices_at, check);
 
@@ -229,6 +232,7 @@ fn machine(vmi: &VirtualMachineInstance, check: &mut Check<'_>) -> Machine {
         disks,
         filesystems,
         interfaces,
+        host_devices,
         inputs: small.inputs,
         usb_redirection: small.usb_redirection,
         downward_metrics: small.downward_metrics,

@@ -10,6 +10,7 @@
 //! has settings, and nothing is made. A feature that a site does not have yet is refused there by its name ([`Site`]).
 
 use super::super::network::{Binding, Plugin};
+use crate::kubevirt::permitted::Permitted;
 use crate::machine::hardware::Hardware;
 use crate::quantity::Quantity;
 use crate::wire::Path;
@@ -57,6 +58,8 @@ pub struct Settings {
     pub plugins: BTreeMap<String, Plugin>,
     /// The guest's memory may be more than the limit of its pod (`vmRolloutStrategy` is not `Stage`).
     pub memory_above_limit: bool,
+    /// Extended resources of which a VMI may have devices; any, where nobody says which.
+    pub host_devices: Option<BTreeSet<String>>,
     /// Where the VMI is to run.
     pub site: Site,
     /// What every VMI has, whatever its own spec.
@@ -139,6 +142,7 @@ impl Settings {
             bridge_on_pod_network: true,
             plugins: BTreeMap::new(),
             memory_above_limit: true,
+            host_devices: None,
             site: Site::Laptop,
             hardware: Hardware::default(),
             files: Files::default(),
@@ -166,6 +170,7 @@ impl Settings {
             machine_types,
             bridge_on_pod_network: bridge.as_bool().unwrap_or(true),
             plugins: plugins(&said["network"]["binding"]),
+            host_devices: Some(Permitted::of(object).resources()),
             memory_above_limit: said["vmRolloutStrategy"] != "Stage",
             site: Site::Cluster,
             hardware: Hardware::of_cluster(object),

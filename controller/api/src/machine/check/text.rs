@@ -1,6 +1,5 @@
 //! Texts that must have a form: names, addresses, paths.
 
-use super::super::network::PciAddress;
 use super::Check;
 use crate::wire::Path;
 
@@ -50,7 +49,7 @@ pub(super) fn against_subdomain(text: &str) -> Vec<&'static str> {
 }
 
 /// It has the letters of a DNS label, however many they are.
-fn is_label(text: &str) -> bool {
+pub(crate) fn is_label(text: &str) -> bool {
     let word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     text.starts_with(word) && text.ends_with(word) && text.chars().all(|c| word(c) || c == '-')
 }
@@ -85,22 +84,6 @@ pub(super) fn tag(tag: &Option<String>, device: &Path, check: &mut Check<'_>) ->
     Some(tag.to_owned())
 }
 
-/// `0000:81:01.0`.
-pub(super) fn pci_address(text: &str) -> Option<PciAddress> {
-    let bytes = text.as_bytes();
-    if bytes.len() != 12 || bytes[4] != b':' || bytes[7] != b':' || bytes[10] != b'.' {
-        return None;
-    }
-    let hex = |range: std::ops::Range<usize>| {
-        let part = text.get(range)?;
-        part.bytes().all(|b| b.is_ascii_hexdigit()).then(|| u16::from_str_radix(part, 16).ok())?
-    };
-    let byte = |range| hex(range).and_then(|n| u8::try_from(n).ok());
-    let address =
-        PciAddress { domain: hex(0..4)?, bus: byte(5..7)?, slot: byte(8..10)?, function: byte(11..12)? };
-    (address.slot < 32 && address.function < 8).then_some(address)
-}
-
 /// A MAC address in lower case with colons, from one with colons or dashes.
 pub(super) fn mac(text: &str) -> Option<String> {
     let separator = if text.contains('-') { '-' } else { ':' };
@@ -121,7 +104,7 @@ pub(super) fn is_long_mac(text: &str) -> bool {
 }
 
 /// A uuid in lower case with dashes.
-pub(super) fn uuid(text: &str) -> Option<String> {
+pub fn uuid(text: &str) -> Option<String> {
     let lengths = text.split('-').map(str::len);
     let right = lengths.eq([8, 4, 4, 4, 12]) && text.bytes().all(|b| b == b'-' || b.is_ascii_hexdigit());
     right.then(|| text.to_ascii_lowercase())
@@ -139,15 +122,6 @@ mod tests {
 
     #[test]
     fn addresses_have_one_form() {
-        assert_eq!(
-            pci_address("0000:81:01.7"),
-            Some(PciAddress { domain: 0, bus: 0x81, slot: 1, function: 7 })
-        );
-        for odd in
-            ["", "0000:81:01", "0000:81:20.0", "0000:81:01.8", "+000:81:01.0", "0000:81:01.0 ", "000é:81:1.0"]
-        {
-            assert_eq!(pci_address(odd), None, "{odd}");
-        }
         assert_eq!(mac("DE-AD-00-00-BE-AF").as_deref(), Some("de:ad:00:00:be:af"));
         for odd in [
             "",

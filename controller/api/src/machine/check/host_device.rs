@@ -1,0 +1,186 @@
+//! Devices of the node: GPUs and other host devices, by the resources that the KubeVirt object permits.
+
+use super::super::host_device::{Display, HostDevice, List, MOST};
+use super::devices::NO_CLAIMS;
+use super::{Check, Site, text};
+use crate::kubevirt::permitted::is_resource;
+use crate::vmi::{self, Devices, FeatureState};
+use crate::wire::Path;
+use std::collections::BTreeSet;
+
+/// The longest name of a device.
+const NAME: usize = 63;
+/// What there is in a person's own computer.
+const NOT_HERE: &str = "only a cluster has device plugins, which say which device of the node it is";
+
+/// The fields that both lists have.
+struct Entry<'a> {
+    list: List,
+    name: &'a str,
+    device_name: Option<&'a str>,
+    claim_name: Option<&'a str>,
+    request_name: Option<&'a str>,
+    tag: &'a Option<String>,
+    /// Of a GPU: what is said of its screen.
+    options: Option<Option<&'a vmi::VgpuOptions>>,
+}
+
+/// The devices of the node. `at`: the devices of the domain.
+pub(super) fn host_devices(devices: &Devices, at: &Path, check: &mut Check<'_>) -> Vec<HostDevice> {
+    let gpus = devices.gpus.iter().map(|gpu| {
+        let vmi::Gpu { name, device_name, claim_name, request_name, virtual_gpu_options, tag, other: _ } =
+            gpu;
+        Entry {
+            list: List::Gpus,
+            name,
+            device_name: text::said(device_name),
+            claim_name: text::said(claim_name),
+            request_name: text::said(request_name),
+            tag,
+            options: Some(virtual_gpu_options.as_ref()),
+        }
+    });
+    let others = devices.host_devices.iter().map(|device| {
+        let vmi::HostDevice { name, device_name, claim_name, request_name, tag, other: _ } = device;
+        Entry {
+            list: List::HostDevices,
+            name,
+            device_name: text::said(device_name),
+            claim_name: text::said(claim_name),
+            request_name: text::said(request_name),
+            tag,
+            options: None,
+        }
+    });
+    if !devices.host_devices.is_empty() && !check.settings.gate("HostDevices") {
+        check.invalid(at.child("hostDevices"), "Host Devices feature gate is not enabled in kubevirt-config");
+    }
+    if devices.gpus.len() + devices.host_devices.len() > MOST {
+        check.invalid(
+            at.child("hostDevices"),
+            format!("{at} must have no more than {MOST} gpus and hostDevices: each takes a root port"),
+        );
+        return Vec::new();
+    }
+    let screen = devices.autoattach_graphics_device.unwrap_or(true);
+    let ramfb = devices.video.as_ref().and_then(|video| video.r#type.as_deref()) == Some("ramfb");
+    let mut screens = Screens { there: screen, ramfb };
+    let mut aliases = taken(devices);
+    let mut all = Vec::new();
+    let entries = gpus.enumerate().chain(others.enumerate());
+    for (n, entry) in entries {
+        let here = at.child(entry.list.field()).index(n);
+        if entry.claim_name.is_some() || entry.request_name.is_some() {
+            check.not_yet_or(&here, NO_CLAIMS);
+            continue;
+        }
+        if check.settings.site == Site::Laptop {
+            check.not_yet_or(&here, NOT_HERE);
+            continue;
+        }
+        let device = HostDevice {
+            name: entry.name.to_owned(),
+            list: entry.list,
+            resource: resource(&entry, &here, check),
+            display: screens.display(&entry, &here, check),
+            tag: text::tag(entry.tag, &here, check),
+        };
+        named(&device, &here, &mut aliases, check);
+        all.push(device);
+    }
+    all
+}
+
+/// The names by which libvirt knows the other devices of the spec.
+fn taken(devices: &Devices) -> BTreeSet<String> {
+    let disks = devices.disks.iter().map(|disk| &disk.name);
+    let interfaces = devices.interfaces.iter().map(|interface| &interface.name);
+    let inputs = devices.inputs.iter().map(|input| &input.name);
+    let others = devices.watchdog.iter().map(|watchdog| &watchdog.name);
+    let sound = devices.sound.iter().map(|sound| &sound.name);
+    disks.chain(interfaces).chain(inputs).chain(others).chain(sound).cloned().collect()
+}
+
+fn named(device: &HostDevice, here: &Path, aliases: &mut BTreeSet<String>, check: &mut Check<'_>) {
+    let (at, name) = (here.child("name"), &device.name);
+    let is_letter = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
+    if name.is_empty() {
+        check.required(&at, format!("{at} is a required field"));
+    } else if name.len() > NAME || !name.chars().all(is_letter) {
+        let message = format!("{at} must be no more than {NAME} letters, digits, '-', '_' and '.'");
+        check.invalid(&at, message);
+    } else if !aliases.insert(device.alias()) {
+        let message = format!(
+            "{at} '{name}' must be unique in its list, and no other device may be called {}",
+            device.alias()
+        );
+        check.duplicate(&at, message);
+    }
+}
+
+/// The resource, which the KubeVirt object must permit. What is taken from who writes a spec becomes a request of the pod.
+fn resource(entry: &Entry<'_>, here: &Path, check: &mut Check<'_>) -> String {
+    let at = here.child("deviceName");
+    let Some(resource) = entry.device_name else {
+        check.required(&at, format!("{at} is a required field"));
+        return String::new();
+    };
+    if !is_resource(resource) {
+        let message =
+            format!("{at} must be the name of an extended resource, for example vendor.example/card");
+        check.invalid(&at, message);
+        return String::new();
+    }
+    if check.settings.host_devices.as_ref().is_some_and(|permitted| !permitted.contains(resource)) {
+        let what = match entry.list {
+            List::Gpus => "GPU",
+            List::HostDevices => "HostDevice",
+        };
+        let message = format!("{what} {resource} is not permitted in permittedHostDevices configuration");
+        check.invalid(&at, message);
+    }
+    resource.to_owned()
+}
+
+/// The screens that virtual GPUs draw on.
+struct Screens {
+    /// The VMI has one.
+    there: bool,
+    /// Something has the frame buffer in memory, of which there is one.
+    ramfb: bool,
+}
+
+impl Screens {
+    /// The screen of a GPU, where it is a mediated device. Unless something is said, the first GPU has one, as far as there is one.
+    fn display(&mut self, entry: &Entry<'_>, here: &Path, check: &mut Check<'_>) -> Option<Display> {
+        let options = entry.options?;
+        let Some(vmi::VgpuOptions { display, other: _ }) = options else {
+            if !self.there || self.ramfb {
+                return None;
+            }
+            self.ramfb = true;
+            return Some(Display { ramfb: true });
+        };
+        let vmi::VgpuDisplay { enabled, ram_fb, other: _ } = display.as_ref()?;
+        if *enabled == Some(false) {
+            return None;
+        }
+        let at = here.child("virtualGPUOptions").child("display");
+        if !self.there {
+            let message = format!("{at} is not allowed when autoattachGraphicsDevice is set to false");
+            check.invalid(&at, message);
+        }
+        let said = ram_fb.as_ref().map(|FeatureState { enabled, other: _ }| enabled.unwrap_or(true));
+        let ramfb = said.unwrap_or(!self.ramfb);
+        if ramfb && std::mem::replace(&mut self.ramfb, true) {
+            let at = at.child("ramFB");
+            let message = format!("{at}: another device has the frame buffer already, and a guest has one");
+            check.invalid(&at, message);
+        }
+        Some(Display { ramfb })
+    }
+}
+
+#[cfg(test)]
+#[path = "host_device_tests.rs"]
+mod tests;

@@ -1,0 +1,158 @@
+use crate::fault::Reason;
+use crate::machine::host_device::{Display, List};
+use crate::machine::{Machine, Settings};
+use crate::vmi::VirtualMachineInstance;
+use serde_json::{Value, json};
+
+/// In a cluster that permits `v.io/gpu` and `v.io/card`.
+fn cluster() -> Settings {
+    Settings::of_cluster(&json!({"spec": {"configuration": {
+        "developerConfiguration": {"featureGates": ["HostDevices"]},
+        "permittedHostDevices": {"pciHostDevices": [
+            {"pciVendorSelector": "10de:1eb8", "resourceName": "v.io/gpu"},
+            {"pciVendorSelector": "10de:1eb9", "resourceName": "v.io/card", "externalResourceProvider": true},
+        ]},
+    }}}))
+}
+
+fn check(devices: &Value, settings: &Settings) -> Result<Machine, Vec<String>> {
+    let mut devices = devices.clone();
+    devices["autoattachPodInterface"] = json!(false);
+    let vmi: VirtualMachineInstance = crate::wire::read(json!({
+        "metadata": {"name": "vm", "namespace": "n"},
+        "spec": {"domain": {
+            "memory": {"guest": "128Mi"},
+            "firmware": {"uuid": "5d307ca9-b3ef-428c-8861-06e72d69f223"},
+            "devices": devices,
+        }},
+    }))
+    .unwrap();
+    Machine::check(&vmi, settings).map_err(|faults| faults.iter().map(ToString::to_string).collect())
+}
+
+fn refused(devices: &Value) -> String {
+    check(devices, &cluster()).unwrap_err().join("\n")
+}
+
+fn gpu(name: &str) -> Value {
+    json!({"name": name, "deviceName": "v.io/gpu"})
+}
+
+#[test]
+fn permitted_devices_are_taken_gpus_first() {
+    let devices = json!({
+        "gpus": [gpu("one"), gpu("two")],
+        "hostDevices": [{"name": "one", "deviceName": "v.io/card", "tag": "fast"}],
+    });
+    let machine = check(&devices, &cluster()).unwrap();
+    let found: Vec<_> = machine
+        .host_devices
+        .iter()
+        .map(|device| (device.list, device.name.as_str(), device.display))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            (List::Gpus, "one", Some(Display { ramfb: true })),
+            (List::Gpus, "two", None),
+            (List::HostDevices, "one", None),
+        ]
+    );
+    assert_eq!(machine.host_devices[2].tag.as_deref(), Some("fast"));
+}
+
+#[test]
+fn a_resource_that_is_not_permitted_is_refused_in_upstreams_words() {
+    let said = refused(&json!({"gpus": [{"name": "g", "deviceName": "v.io/other"}]}));
+    assert!(said.contains("GPU v.io/other is not permitted in permittedHostDevices configuration"), "{said}");
+    let said = refused(&json!({"hostDevices": [{"name": "g", "deviceName": "v.io/other"}]}));
+    assert!(
+        said.contains("HostDevice v.io/other is not permitted in permittedHostDevices configuration"),
+        "{said}"
+    );
+    // One that was judged before runs on.
+    let devices = json!({"gpus": [{"name": "g", "deviceName": "v.io/other"}]});
+    assert!(check(&devices, &Settings::of_judged()).is_ok());
+    // Nothing is permitted where nothing is said.
+    assert!(check(&json!({"gpus": [gpu("g")]}), &Settings::of_cluster(&json!({}))).is_err());
+}
+
+#[test]
+fn no_resource_of_kubernetes_is_a_device() {
+    for resource in
+        ["memory", "cpu", "devices.kubevirt.io/kvm", "x.kubernetes.io/a", "a/b\n", &"a/".repeat(200)]
+    {
+        for settings in [cluster(), Settings::of_judged()] {
+            let devices = json!({"gpus": [{"name": "g", "deviceName": resource}]});
+            let said = check(&devices, &settings).unwrap_err().join("\n");
+            assert!(said.contains("must be the name of an extended resource"), "{said}");
+        }
+    }
+    assert!(refused(&json!({"gpus": [{"name": "g"}]})).contains("deviceName is a required field"));
+}
+
+#[test]
+fn host_devices_have_a_gate_and_gpus_have_none() {
+    let mut settings = cluster();
+    settings.gates = crate::machine::Gates::Some([].into());
+    assert!(check(&json!({"gpus": [gpu("g")]}), &settings).is_ok());
+    let said = check(&json!({"hostDevices": [gpu("g")]}), &settings).unwrap_err().join("\n");
+    assert!(said.contains("Host Devices feature gate is not enabled in kubevirt-config"), "{said}");
+}
+
+#[test]
+fn names_are_told_apart() {
+    let said = refused(&json!({"gpus": [gpu("a.b"), gpu("a_b")]}));
+    assert!(said.contains("gpus[1].name 'a_b' must be unique"), "{said}");
+    let disk = json!({"name": "gpu-a", "disk": {}});
+    let said = refused(&json!({"gpus": [gpu("a")], "disks": [disk]}));
+    assert!(said.contains("no other device may be called gpu-a"), "{said}");
+    for odd in ["a b", "a'/>", "é", &"a".repeat(64)] {
+        assert!(refused(&json!({"gpus": [gpu(odd)]})).contains("gpus[0].name must be no more"), "{odd}");
+    }
+    assert!(refused(&json!({"gpus": [gpu("")]})).contains("gpus[0].name is a required field"));
+}
+
+#[test]
+fn devices_of_resource_claims_and_of_a_laptop_are_refused_by_name() {
+    let claim = json!({"gpus": [{"name": "g", "claimName": "c", "requestName": "r"}]});
+    let said = refused(&claim);
+    assert!(said.contains("spec.domain.devices.gpus[0]") && said.contains("ResourceClaim"), "{said}");
+    let said = check(&json!({"hostDevices": [gpu("g")]}), &Settings::of_laptop()).unwrap_err().join("\n");
+    assert!(said.contains("hostDevices[0]") && said.contains("only a cluster"), "{said}");
+}
+
+#[test]
+fn a_guest_has_one_frame_buffer_and_a_screen_to_draw_on() {
+    let with = |display: Value| {
+        let mut gpu = gpu("g");
+        gpu["virtualGPUOptions"] = json!({"display": display});
+        gpu
+    };
+    let display = |devices: Value| check(&devices, &cluster()).unwrap().host_devices[0].display;
+    let on = |ramfb| Some(Display { ramfb });
+    assert_eq!(display(json!({"gpus": [with(json!({}))]})), on(true));
+    assert_eq!(display(json!({"gpus": [with(json!({"ramFB": {"enabled": false}}))]})), on(false));
+    assert_eq!(display(json!({"gpus": [with(json!({"enabled": false}))]})), None);
+    assert_eq!(display(json!({"gpus": [gpu("g")], "autoattachGraphicsDevice": false})), None);
+    let said = refused(&json!({"gpus": [with(json!({}))], "autoattachGraphicsDevice": false}));
+    assert!(said.contains("not allowed when autoattachGraphicsDevice is set to false"), "{said}");
+    let mut second = with(json!({"ramFB": {}}));
+    second["name"] = json!("h");
+    let said = refused(&json!({"gpus": [gpu("g"), second.clone()]}));
+    assert!(said.contains("gpus[1].virtualGPUOptions.display.ramFB"), "{said}");
+    let said = refused(&json!({"gpus": [second], "video": {"type": "ramfb"}}));
+    assert!(said.contains("a guest has one"), "{said}");
+}
+
+#[test]
+fn there_are_no_more_devices_than_root_ports() {
+    let gpus = |count: usize| json!({"gpus": (0..count).map(|n| gpu(&format!("g{n}"))).collect::<Vec<_>>()});
+    assert!(check(&gpus(24), &cluster()).is_ok());
+    assert!(refused(&gpus(25)).contains("no more than 24 gpus and hostDevices"));
+    let vmi: VirtualMachineInstance =
+        crate::wire::read(json!({"metadata": {"name": "a"}, "spec": {"domain": {"devices": gpus(25)}}}))
+            .unwrap();
+    let faults = Machine::check(&vmi, &cluster()).unwrap_err();
+    assert!(faults.iter().any(|fault| fault.reason == Reason::Invalid));
+}

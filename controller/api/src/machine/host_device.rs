@@ -1,0 +1,102 @@
+//! Devices of the node that are assigned to the guest, and the words in which a device plugin tells the launcher which they are.
+//!
+//! ```text
+//!  spec: deviceName ─► resource of the pod ─► scheduler, kubelet ─Allocate─► device plugin
+//!                                                                                │ variables of the container
+//!  launcher: `PCI_RESOURCE_…`, `MDEV_PCI_RESOURCE_…`, `USB_RESOURCE_…` ◄─────────┘
+//! ```
+//!
+//! So no address comes from who wrote the spec. The names of the variables are KubeVirt's: device plugins of others set them too.
+
+/// A device of the node that is assigned to the guest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostDevice {
+    /// Its name; unique among the devices of its list.
+    pub name: String,
+    /// The list that it stands in.
+    pub list: List,
+    /// The extended resource of which it is one (`deviceName`).
+    pub resource: String,
+    /// The screen that a mediated device draws on.
+    pub display: Option<Display>,
+    /// How the guest is told of it.
+    pub tag: Option<String>,
+}
+
+/// The list of a spec that a host device stands in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum List {
+    /// `gpus`
+    Gpus,
+    /// `hostDevices`
+    HostDevices,
+}
+
+/// The screen that a virtual GPU draws on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Display {
+    /// There is a frame buffer in memory, until the guest's driver is there.
+    pub ramfb: bool,
+}
+
+/// Devices of nodes that a VMI may have: as many root ports are theirs.
+pub const MOST: usize = 24;
+
+/// Begins the name of the variable with the addresses of PCI devices: `0000:81:00.0`.
+pub const PCI: &str = "PCI_RESOURCE";
+/// Begins the name of the variable with the UUIDs of mediated devices.
+pub const MEDIATED: &str = "MDEV_PCI_RESOURCE";
+/// Begins the name of the variable with buses and numbers of USB devices: `1:4`.
+pub const USB: &str = "USB_RESOURCE";
+
+/// The variable of a resource: `PCI_RESOURCE_NVIDIA_COM_TU104GL` of `nvidia.com/TU104GL`.
+pub fn variable(prefix: &str, resource: &str) -> String {
+    let name = |letter: char| if matches!(letter, '/' | '.') { '_' } else { letter.to_ascii_uppercase() };
+    format!("{prefix}_{}", resource.chars().map(name).collect::<String>())
+}
+
+impl List {
+    /// The field below `domain.devices`.
+    pub fn field(self) -> &'static str {
+        match self {
+            List::Gpus => "gpus",
+            List::HostDevices => "hostDevices",
+        }
+    }
+}
+
+impl HostDevice {
+    /// How libvirt calls it, as KubeVirt has it. libvirt forgets a name that has a dot.
+    pub fn alias(&self) -> String {
+        let prefix = match self.list {
+            List::Gpus => "gpu",
+            List::HostDevices => "hostdevice",
+        };
+        format!("{prefix}-{}", self.name.replace('.', "_"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_have_the_names_of_kubevirt() {
+        assert_eq!(variable(PCI, "nvidia.com/TU104GL"), "PCI_RESOURCE_NVIDIA_COM_TU104GL");
+        assert_eq!(variable(MEDIATED, "nvidia.com/GRID_T4-1Q"), "MDEV_PCI_RESOURCE_NVIDIA_COM_GRID_T4-1Q");
+        assert_eq!(variable(USB, "kubevirt.io/usb.stick"), "USB_RESOURCE_KUBEVIRT_IO_USB_STICK");
+    }
+
+    #[test]
+    fn libvirt_keeps_the_name_of_a_device() {
+        let device = |list, name: &str| HostDevice {
+            name: name.into(),
+            list,
+            resource: "a.b/c".into(),
+            display: None,
+            tag: None,
+        };
+        assert_eq!(device(List::Gpus, "a.b").alias(), "gpu-a_b");
+        assert_eq!(device(List::HostDevices, "card").alias(), "hostdevice-card");
+    }
+}

@@ -1,0 +1,201 @@
+//! The devices of the host that are this VM's, from the variables that device plugins set in the launcher's container.
+//!
+//! Nothing of an address is taken from the VM. Each entry of a list has one PCI or mediated device; of USB devices, as many as
+//! the selectors of its resource, so the addresses of one resource are shared out evenly among its entries, in order.
+
+use crate::domain::host_device::HostAddress;
+use crate::error::{Error, ErrorKind, Result};
+use api::machine::Machine;
+use api::machine::host_device::{MEDIATED, PCI, USB, variable};
+use std::collections::BTreeMap;
+
+/// The longest variable that is read, and the most addresses in one.
+const LONGEST: usize = 16 << 10;
+const MOST: usize = 256;
+
+/// By the position in the VM's list, its devices on this host.
+pub fn host_devices(
+    machine: &Machine,
+    value: impl Fn(&str) -> Option<String>,
+) -> Result<Vec<Vec<HostAddress>>> {
+    let mut entries: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (n, device) in machine.host_devices.iter().enumerate() {
+        entries.entry(&device.resource).or_default().push(n);
+    }
+    let mut all = vec![Vec::new(); machine.host_devices.len()];
+    for (resource, entries) in entries {
+        let shares = shares(resource, entries.len(), &value)?;
+        for (entry, share) in entries.into_iter().zip(shares) {
+            if let Some(place) = all.get_mut(entry) {
+                *place = share;
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// The devices of each of `entries` entries that have one resource.
+fn shares(
+    resource: &str,
+    entries: usize,
+    value: &impl Fn(&str) -> Option<String>,
+) -> Result<Vec<Vec<HostAddress>>> {
+    let read = |prefix, parse| read(&variable(prefix, resource), parse, value);
+    let mut single: Vec<Vec<HostAddress>> = Vec::new();
+    for found in [read(PCI, HostAddress::pci)?, read(MEDIATED, HostAddress::mediated)?] {
+        single.extend(found.into_iter().map(|address| vec![address]));
+    }
+    let usb = read(USB, HostAddress::usb)?;
+    let left = entries.saturating_sub(single.len());
+    if left > 0 && !usb.is_empty() && usb.len().is_multiple_of(left) {
+        single.extend(usb.chunks(usb.len() / left).map(<[_]>::to_vec));
+    }
+    if single.len() < entries {
+        return Err(too_few(resource, entries, single.len(), usb.len()));
+    }
+    single.truncate(entries);
+    Ok(single)
+}
+
+/// The addresses of a variable; none where it is not set. An address that is there twice is an error of who set it.
+fn read(
+    name: &str,
+    parse: fn(&str) -> Option<HostAddress>,
+    value: &impl Fn(&str) -> Option<String>,
+) -> Result<Vec<HostAddress>> {
+    let Some(text) = value(name).filter(|text| !text.is_empty()) else { return Ok(Vec::new()) };
+    let wrong = |why: String| {
+        Error::refused(format!(
+            "the variable {name} of this container, which a device plugin has set, {why}; look at that device plugin"
+        ))
+    };
+    if text.len() > LONGEST {
+        return Err(wrong(format!("has {} bytes, more than {LONGEST}", text.len())));
+    }
+    let mut found = Vec::new();
+    for address in text.split(',').map(str::trim) {
+        let shown = || address.chars().take(64).collect::<String>();
+        let read =
+            parse(address).ok_or_else(|| wrong(format!("holds {:?}, which is not an address", shown())))?;
+        if found.contains(&read) {
+            return Err(wrong(format!("holds {} twice", shown())));
+        }
+        if found.len() == MOST {
+            return Err(wrong(format!("holds more than {MOST} addresses")));
+        }
+        found.push(read);
+    }
+    Ok(found)
+}
+
+fn too_few(resource: &str, entries: usize, single: usize, usb: usize) -> Error {
+    let found = match (single, usb) {
+        (0, 0) => "no device".to_owned(),
+        (single, 0) => format!("{single}"),
+        (single, usb) => format!("{single}, and {usb} USB devices, which cannot be shared out evenly"),
+    };
+    let names = [PCI, MEDIATED, USB].map(|prefix| variable(prefix, resource)).join(", ");
+    Error::new(
+        ErrorKind::NotFound,
+        format!(
+            "spec.domain.devices: {entries} entries of gpus and hostDevices have the resource {resource}, and device plugins have \
+             given this container {found} of it (variables {names}); look at the log of virt-handler on this node, or at the \
+             device plugin that permittedHostDevices of the KubeVirt object leaves it to"
+        ),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use api::vmi::VirtualMachineInstance;
+    use serde_json::json;
+
+    fn machine(gpus: &[&str], others: &[&str]) -> Machine {
+        let list = |resources: &[&str]| {
+            let each = resources.iter().enumerate();
+            each.map(|(n, resource)| json!({"name": format!("d{n}"), "deviceName": resource}))
+                .collect::<Vec<_>>()
+        };
+        let vmi: VirtualMachineInstance = api::wire::read(json!({
+            "metadata": {"name": "vm", "namespace": "n"},
+            "spec": {"domain": {
+                "memory": {"guest": "128Mi"},
+                "firmware": {"uuid": "5d307ca9-b3ef-428c-8861-06e72d69f223"},
+                "devices": {"gpus": list(gpus), "hostDevices": list(others), "autoattachPodInterface": false},
+            }},
+        }))
+        .unwrap();
+        Machine::handed(&vmi).unwrap()
+    }
+
+    fn of(machine: &Machine, variables: &[(&str, &str)]) -> Result<Vec<Vec<HostAddress>>> {
+        host_devices(machine, |name| {
+            variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    const UUID: &str = "83b8f4f2-509f-382f-3c1e-e6bfe0fa1001";
+
+    #[test]
+    fn entries_have_the_devices_of_their_resource_in_order() {
+        let machine = machine(&["v.io/gpu", "v.io/vgpu"], &["v.io/usb", "v.io/gpu", "v.io/usb"]);
+        let variables = [
+            ("PCI_RESOURCE_V_IO_GPU", "0000:81:00.0,0000:82:00.0"),
+            ("MDEV_PCI_RESOURCE_V_IO_VGPU", UUID),
+            ("USB_RESOURCE_V_IO_USB", "1:2,1:3,2:2,2:3"),
+        ];
+        let pci = |bus| HostAddress::pci(&format!("0000:{bus}:00.0")).unwrap();
+        let usb = |bus, device| HostAddress::Usb { bus, device };
+        let found = of(&machine, &variables).unwrap();
+        assert_eq!(
+            found,
+            [
+                vec![pci(81)],
+                vec![HostAddress::Mediated(UUID.into())],
+                vec![usb(1, 2), usb(1, 3)],
+                vec![pci(82)],
+                vec![usb(2, 2), usb(2, 3)],
+            ]
+        );
+        assert_eq!(of(&self::machine(&[], &[]), &variables).unwrap(), Vec::<Vec<_>>::new());
+    }
+
+    #[test]
+    fn a_device_that_is_missing_is_named() {
+        let two = machine(&["v.io/gpu", "v.io/gpu"], &[]);
+        for (variables, found) in [
+            (&[][..], "no device"),
+            (&[("PCI_RESOURCE_V_IO_GPU", "")], "no device"),
+            (&[("PCI_RESOURCE_V_IO_GPU", "0000:81:00.0")], "1 of it"),
+            (&[("USB_RESOURCE_V_IO_GPU", "1:2,1:3,1:4")], "3 USB devices"),
+        ] {
+            let said = of(&two, variables).unwrap_err();
+            assert_eq!(said.kind(), ErrorKind::NotFound);
+            let said = said.to_string();
+            assert!(said.contains("the resource v.io/gpu") && said.contains(found), "{said}");
+            assert!(said.contains("MDEV_PCI_RESOURCE_V_IO_GPU"), "{said}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_an_address_is_refused() {
+        let one = machine(&["v.io/gpu"], &[]);
+        let long = "0000:81:00.0,".repeat(2000);
+        let many: Vec<String> = (0..300).map(|n| format!("0000:{:02x}:{:02x}.0", n / 32, n % 32)).collect();
+        let many = many.join(",");
+        for (name, value, why) in [
+            ("PCI_RESOURCE_V_IO_GPU", "../../etc/passwd", "is not an address"),
+            ("PCI_RESOURCE_V_IO_GPU", "0000:81:00.0,", "is not an address"),
+            ("PCI_RESOURCE_V_IO_GPU", "0000:81:00.0,0000:81:00.0", "twice"),
+            ("MDEV_PCI_RESOURCE_V_IO_GPU", "'/><disk", "is not an address"),
+            ("USB_RESOURCE_V_IO_GPU", "0:0", "is not an address"),
+            ("PCI_RESOURCE_V_IO_GPU", &long, "more than 16384"),
+            ("PCI_RESOURCE_V_IO_GPU", &many, "more than 256"),
+        ] {
+            let said = of(&one, &[(name, value)]).unwrap_err();
+            assert_eq!(said.kind(), ErrorKind::Refused, "{said}");
+            assert!(said.to_string().contains(name) && said.to_string().contains(why), "{said}");
+        }
+    }
+}
