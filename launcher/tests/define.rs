@@ -120,7 +120,18 @@ fn around(name: &str, part: &str) -> String {
         ["disk", "controller", "interface", "serial", "console", "channel", "input", "graphics", "video"];
     let inside = [
         &inside[..],
-        &["watchdog", "memballoon", "rng", "panic", "tpm", "filesystem", "sound", "redirdev", "vsock"],
+        &[
+            "watchdog",
+            "memballoon",
+            "rng",
+            "panic",
+            "tpm",
+            "filesystem",
+            "sound",
+            "redirdev",
+            "vsock",
+            "hostdev",
+        ],
     ]
     .concat();
     let mut devices = String::new();

@@ -4,6 +4,7 @@
 //! | VMI | limit | to |
 //! |---|---|---|
 //! | `memory.reservedOverhead.memLock: Required` | memory that it may lock | the guest's, and [`BESIDE`] |
+//! | `gpus`, `hostDevices`, `interfaces[].sriov` | memory that it may lock | the guest's, and twice [`BESIDE`]: the device reaches all of it |
 //! | `cpu.realtime` | the priority of real-time threads | [`PRIORITY`], for a launcher with CPUs of its own alone |
 //!
 //! A thread with real-time priority keeps all others from its CPU. So nobody has one on CPUs that others share, whatever the
@@ -27,8 +28,8 @@ const PRIORITY: u64 = 1;
 
 /// Raises what a VMI needs raised. `kubelet`: its folder.
 pub(crate) fn raise(machine: &Machine, process: &Process, pod: &Pod, kubelet: &Path) -> Result<()> {
-    if machine.memory.locked {
-        process.raise(Resource::Memlock, machine.memory.guest.saturating_add(BESIDE))?;
+    if let Some(bytes) = locked(machine) {
+        process.raise(Resource::Memlock, bytes)?;
     }
     if !machine.cpu.realtime.is_empty() {
         is_the_launchers(process, pod)?;
@@ -36,6 +37,17 @@ pub(crate) fn raise(machine: &Machine, process: &Process, pod: &Pod, kubelet: &P
         process.raise(Resource::Rtprio, PRIORITY)?;
     }
     Ok(())
+}
+
+/// The memory that a VMI locks, if it does. libvirt asks for the guest's and 1 GiB where it has a device of the node, in its own
+/// rounding, and is content with more.
+fn locked(machine: &Machine) -> Option<u64> {
+    let beside = match (machine.has_device_of_node(), machine.memory.locked) {
+        (true, _) => 2 * BESIDE,
+        (false, true) => BESIDE,
+        (false, false) => return None,
+    };
+    Some(machine.memory.guest.saturating_add(beside))
 }
 
 /// Refuses a process of another container of the pod, which has the CPUs that all share.
@@ -74,6 +86,23 @@ mod tests {
     use serde_json::json;
 
     const UID: &str = "5d307ca9-b3ef-428c-8861-06e72d69f223";
+
+    #[test]
+    fn a_vmi_with_a_device_of_the_node_locks_its_memory() {
+        let locked = |devices: &serde_json::Value| {
+            let vmi = json!({
+                "metadata": {"name": "a", "namespace": "n"},
+                "spec": {"domain": {
+                    "memory": {"guest": "128Mi"}, "firmware": {"uuid": UID},
+                    "devices": devices,
+                }},
+            });
+            locked(&Machine::handed(&api::wire::read(vmi).unwrap()).unwrap())
+        };
+        assert_eq!(locked(&json!({"autoattachPodInterface": false})), None);
+        let gpu = json!({"autoattachPodInterface": false, "gpus": [{"name": "g", "deviceName": "v.io/gpu"}]});
+        assert_eq!(locked(&gpu), Some((128 << 20) + (2 << 30)));
+    }
 
     #[test]
     fn shared_cpus_are_not_a_launchers_own() {

@@ -1,13 +1,13 @@
 //! Interfaces: an interface on an existing tap is libvirt's, and so is one of passt, which libvirt starts (`passt`); a user-mode
-//! network goes past libvirt (`usernet`).
+//! network goes past libvirt (`usernet`). A virtual function of a card is a device of the host (`host_device`).
 
 use super::error::DomainError;
 use super::pci_devices::PciDevice;
 use super::qemu_arguments::QemuArguments;
 use super::xml::Element;
-use super::{Domain, alias};
+use super::{Domain, alias, host_device};
 use api::launcher::Link;
-use api::machine::{Interface, Nic};
+use api::machine::{Interface, Nic, PciAddress};
 
 impl Domain<'_> {
     /// An interface, by its position. `None` for a user-mode network.
@@ -21,8 +21,8 @@ impl Domain<'_> {
         let (name, mac, mtu) =
             match link.ok_or_else(|| DomainError::unplaced(format!("interface `{}`", nic.name)))? {
                 Link::Tap { name, mac, mtu, .. } => (name, mac, mtu),
-                Link::Device { .. } => {
-                    return Err(DomainError::unplaced(format!("virtual function `{}`", nic.name)));
+                Link::Device { address, .. } => {
+                    return self.virtual_function(position, nic, address).map(Some);
                 }
                 // Its place stays free: libvirt gives it to what the sidecar writes.
                 Link::Sidecar { .. } => return Ok(None),
@@ -57,7 +57,26 @@ impl Domain<'_> {
 
     /// True if an interface is libvirt's.
     pub(super) fn is_libvirts(&self, nic: &Interface) -> bool {
-        matches!(self.host.links.get(&nic.name), Some(Link::Tap { .. } | Link::Passt { .. }))
+        let link = self.host.links.get(&nic.name);
+        matches!(link, Some(Link::Tap { .. } | Link::Device { .. } | Link::Passt { .. }))
+    }
+
+    /// A virtual function of a card of the host, which the guest has whole: no network of this host is between.
+    fn virtual_function(
+        &self,
+        position: usize,
+        nic: &Interface,
+        address: &str,
+    ) -> Result<Element, DomainError> {
+        let address = PciAddress::parse(address).ok_or_else(|| {
+            let why =
+                format!("`{address}` is not the address of a PCI device of this host, like 0000:65:00.2");
+            DomainError::refused(field(position, "sriov"), why)
+        })?;
+        Ok(host_device::pci(address)
+            .with(nic.boot_order.map(|order| Element::new("boot").at("order", order)))
+            .and(alias(&format!("sriov-{}", nic.name)))
+            .with(self.places.element(PciDevice::Interface(position))))
     }
 
     pub(super) fn nic_model(&self, model: Nic) -> &'static str {

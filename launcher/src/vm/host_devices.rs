@@ -14,7 +14,7 @@ const LONGEST: usize = 16 << 10;
 const MOST: usize = 256;
 
 /// By the position in the VM's list, its devices on this host.
-pub fn host_devices(
+pub(super) fn host_devices(
     machine: &Machine,
     value: impl Fn(&str) -> Option<String>,
 ) -> Result<Vec<Vec<HostAddress>>> {
@@ -103,6 +103,26 @@ fn too_few(resource: &str, entries: usize, single: usize, usb: usize) -> Error {
              device plugin that permittedHostDevices of the KubeVirt object leaves it to"
         ),
     )
+}
+
+/// Begins the name of the variable with the addresses of virtual functions of cards.
+const FUNCTIONS: &str = "PCIDEVICE";
+/// The variable with the resource of a network, before the network's name.
+const RESOURCE_OF: &str = "KUBEVIRT_RESOURCE_NAME_";
+
+/// Refuses a virtual function that the device plugin of its network has not given to the pod, where that one tells of them. (One
+/// that does not tells Multus alone; the kubelet keeps the launcher from others.)
+pub(super) fn is_given(network: &str, address: &str, value: impl Fn(&str) -> Option<String>) -> Result<()> {
+    let resource = value(&format!("{RESOURCE_OF}{network}"));
+    let Some(variable) = resource.map(|resource| variable(FUNCTIONS, &resource)) else { return Ok(()) };
+    let Some(given) = value(&variable) else { return Ok(()) };
+    if given.len() <= LONGEST && given.split(',').any(|one| one == address) {
+        return Ok(());
+    }
+    Err(Error::refused(format!(
+        "the virtual function {address} of the network '{network}' is none that {variable}, which the device plugin of the node \
+         sets, has for this pod"
+    )))
 }
 
 #[cfg(test)]
@@ -196,6 +216,25 @@ mod tests {
             let said = of(&one, &[(name, value)]).unwrap_err();
             assert_eq!(said.kind(), ErrorKind::Refused, "{said}");
             assert!(said.to_string().contains(name) && said.to_string().contains(why), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_virtual_function_is_one_of_the_pods() {
+        let with = |given: Option<&str>, address: &str| {
+            is_given("blue", address, |name| match name {
+                "KUBEVIRT_RESOURCE_NAME_blue" => Some("intel.com/vf_a".to_owned()),
+                "PCIDEVICE_INTEL_COM_VF_A" => given.map(str::to_owned),
+                _ => None,
+            })
+        };
+        assert!(with(Some("0000:65:00.1,0000:65:00.2"), "0000:65:00.2").is_ok());
+        assert!(with(None, "0000:65:00.2").is_ok(), "the plugin tells Multus alone");
+        assert!(is_given("blue", "0000:65:00.2", |_| None).is_ok());
+        for given in ["", "0000:65:00.1", "0000:65:00.20"] {
+            let error = with(Some(given), "0000:65:00.2").unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Refused);
+            assert!(error.to_string().contains("PCIDEVICE_INTEL_COM_VF_A"), "{error}");
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::hypervisor::embed;
 use crate::redirection;
 use crate::root::{Root, socket_path};
 use crate::seed::cloud_init::Identity;
-use api::launcher::{Format, Resolved, Source};
+use api::launcher::{Format, Link, Resolved, Source};
 use api::machine::{Boot, Disk, Filesystem, Machine, Target, Volume};
 use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeMap;
@@ -359,9 +359,17 @@ impl Preparing<'_> {
 
     fn links(&mut self) {
         for interface in &self.machine.interfaces {
-            if !self.resolved.interfaces.contains_key(&interface.name) {
-                let what = format!("the interface '{}' is linked to nothing on this host", interface.name);
-                self.faults.push(Error::refused(what));
+            let name = &interface.name;
+            match self.resolved.interfaces.get(name) {
+                Some(Link::Device { address, .. }) => {
+                    let given = host_devices::is_given(name, address, |name| std::env::var(name).ok());
+                    self.faults.extend(given.err());
+                }
+                Some(_) => {}
+                None => {
+                    let what = format!("the interface '{name}' is linked to nothing on this host");
+                    self.faults.push(Error::refused(what));
+                }
             }
         }
     }

@@ -228,6 +228,12 @@ impl Machine {
         format!("{}_{}", self.namespace, self.name)
     }
 
+    /// It has a device of the node whole, which reaches all of its memory.
+    pub fn has_device_of_node(&self) -> bool {
+        let is_function = |interface: &Interface| interface.binding == Binding::Sriov;
+        !self.host_devices.is_empty() || self.interfaces.iter().any(is_function)
+    }
+
     /// Something of it outlives the VMI beside its disks: the variables of its firmware, or the state of its TPM.
     pub fn keeps_state(&self) -> bool {
         self.keeps_variables() || self.tpm.is_some_and(|tpm| tpm.persistent)

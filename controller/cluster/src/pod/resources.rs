@@ -35,6 +35,8 @@ const TRANSLATED: u64 = 128 * MIB;
 /// guest's second ones beside.
 const PAGE_TABLES: u64 = 512;
 
+/// What is locked beside the guest's memory where it has a device of the node, as upstream counts it.
+const DEVICE_OF_NODE: u64 = 1024 * MIB;
 /// passt: 15 MiB as measured with a port, and what its connections need; and its sockets, where it listens on every port in both
 /// families and protocols, as upstream counts them.
 const PASST: u64 = 32 * MIB;
@@ -110,6 +112,7 @@ pub(crate) fn overhead(machine: &Machine, config: &Config, reserved: u64) -> u64
         tables,
         plugins(machine),
         passt(machine),
+        if machine.has_device_of_node() { DEVICE_OF_NODE } else { 0 },
     ];
     let sum = sum.into_iter().fold(reserved, u64::saturating_add);
     // Only an unchanged sum stays exact: a ratio makes whole pages anyway.
@@ -340,6 +343,24 @@ mod tests {
             let name = format!("devices.kubevirt.io/{device}");
             assert_eq!((&masquerade["limits"][&name], &all["limits"][&name]), (&json!("1"), &Value::Null));
         }
+    }
+
+    #[test]
+    fn a_virtual_function_needs_no_tap_and_memory_that_is_locked() {
+        let of = |interface: Value| {
+            let devices = json!({"autoattachPodInterface": false, "interfaces": [interface]});
+            let domain = json!({"memory": {"guest": "64Mi"}, "devices": devices});
+            let networks = json!([{"name": "blue", "multus": {"networkName": "lan"}}]);
+            let pod = render(json!({"spec": {"domain": domain, "networks": networks}}), json!({}), false);
+            pod["spec"]["containers"][0]["resources"].clone()
+        };
+        let bytes = |resources: &Value| -> u64 {
+            resources["requests"]["memory"].as_str().and_then(|text| text.parse().ok()).unwrap()
+        };
+        let bridge = of(json!({"name": "blue", "bridge": {}}));
+        let function = of(json!({"name": "blue", "sriov": {}}));
+        assert_eq!(bytes(&function), bytes(&bridge) + (1 << 30));
+        assert_eq!(function["limits"]["devices.kubevirt.io/tun"], Value::Null);
     }
 
     #[test]

@@ -439,6 +439,22 @@ fn interfaces_of_passt() {
 }
 
 #[test]
+fn virtual_functions() {
+    let function = |address: &str| Link::Device { address: address.into(), mac: None };
+    let first = Interface { binding: Binding::Sriov, boot_order: Some(1), ..nic("blue", Nic::Virtio) };
+    one_nic("interface-sriov", first, function("0000:65:00.2"));
+    for odd in ["", "65:00.2", "0000:65:00.2'/><disk", "0000:65:20.0"] {
+        let refusal = Fixture::bare().nic(nic("blue", Nic::Virtio), function(odd)).refusal();
+        assert!(refusal.contains("interfaces[0].sriov"), "{refusal}");
+    }
+    let mac = Some("02:00:00:00:00:07".to_owned());
+    let tagged = Interface { tag: Some("fast".into()), ..nic("blue", Nic::Virtio) };
+    let fixture = Fixture::bare().nic(tagged, Link::Device { address: "0000:65:00.2".into(), mac });
+    let found = crate::domain::tagged(&fixture.machine, &fixture.host.links, &[]).unwrap();
+    assert_eq!((&found[0]["mac"], &found[0]["tags"][0]), (&"02:00:00:00:00:07".into(), &"fast".into()));
+}
+
+#[test]
 fn filesystems() {
     let two = Fixture::bare().filesystem("files").filesystem("conf");
     device("filesystems", &two, |domain, _| Ok([domain.memory(), domain.filesystems()?].concat()));
