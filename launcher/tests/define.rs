@@ -100,11 +100,12 @@ fn has_passt() -> bool {
     (numbers.next(), numbers.next()) >= (Some(11), Some(1))
 }
 
-/// Lets libvirt make QEMU's arguments of a domain. Huge pages, taps and the frequency of the TSC are the host's to give, so such domains are left
-/// out.
+/// Lets libvirt make QEMU's arguments of a domain. Huge pages, taps, the frequency of the TSC and the socket of a passt are the host's
+/// to give, so such domains are left out.
 fn to_arguments(name: &str, xml: &str) -> String {
     let absent = xml.contains("<hugepages>")
         || xml.contains("name='tsc'")
+        || xml.contains("type='passt'")
         || xml.contains("type='ethernet'") && !opens("/dev/net/tun");
     if absent { String::new() } else { format!("domxml-to-native qemu-argv --domain {name}\n") }
 }

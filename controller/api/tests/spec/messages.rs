@@ -190,6 +190,14 @@ fn a_closed_gate_is_said() {
             "Bridge on pod network configuration is not enabled under kubevirt-config",
         ),
     ];
+    let mut of_cluster = Settings::of_cluster(&serde_json::json!({}));
+    of_cluster.gates = Gates::Some([].into());
+    let passt = ("spec.domain.devices.interfaces[0]", r#"{"name": "net", "passtBinding": {}}"#);
+    let said = (
+        "spec.domain.devices.interfaces[0].name".to_owned(),
+        "PasstBinding feature gate is not enabled".to_owned(),
+    );
+    assert!(faults(&[passt], &of_cluster).contains(&said));
     for (path, value, field, message) in cases {
         assert_eq!(faults(&[(path, value)], &settings), [(field.to_owned(), message.to_owned())]);
     }
