@@ -29,14 +29,14 @@ const THREADS: u64 = 8 * MIB;
 const SCREEN: u64 = 32 * MIB;
 /// swtpm, and what swtpm_setup needs for a moment.
 const TPM: u64 = 16 * MIB;
+/// What the kernel keeps of memory that a device of the node reaches (VFIO), as KubeVirt has it.
+const HOST_DEVICES: u64 = 1024 * MIB;
 /// Code that is translated for a guest without KVM.
 const TRANSLATED: u64 = 128 * MIB;
 /// One entry of 8 bytes for every 4 KiB: QEMU's own page tables are this part of the guest, and with KVM there are the
 /// guest's second ones beside.
 const PAGE_TABLES: u64 = 512;
 
-/// What is locked beside the guest's memory where it has a device of the node, as upstream counts it.
-const DEVICE_OF_NODE: u64 = 1024 * MIB;
 /// passt: 15 MiB as measured with a port, and what its connections need; and its sockets, where it listens on every port in both
 /// families and protocols, as upstream counts them.
 const PASST: u64 = 32 * MIB;
@@ -108,11 +108,11 @@ pub(crate) fn overhead(machine: &Machine, config: &Config, reserved: u64) -> u64
         if threads { THREADS } else { 0 },
         if machine.video.is_some() { SCREEN } else { 0 },
         if machine.tpm.is_some() { TPM } else { 0 },
+        if machine.has_device_of_node() { HOST_DEVICES } else { 0 },
         if config.use_emulation { TRANSLATED } else { 0 },
         tables,
         plugins(machine),
         passt(machine),
-        if machine.has_device_of_node() { DEVICE_OF_NODE } else { 0 },
     ];
     let sum = sum.into_iter().fold(reserved, u64::saturating_add);
     // Only an unchanged sum stays exact: a ratio makes whole pages anyway.

@@ -402,8 +402,13 @@ fn may_be_sriov(interface: &vmi::Interface, network: Option<&Network>, at: &Path
                        NetworkAttachmentDefinition says which devices of nodes are meant";
         check.invalid(at.child("name"), message);
     }
-    if let Some(state) = interface.state.as_ref().filter(|state| **state != vmi::InterfaceState::Absent) {
-        let (name, state) = (&interface.name, state.to_string());
+    let state = match interface.state {
+        Some(vmi::InterfaceState::Up) => Some("up"),
+        Some(vmi::InterfaceState::Down) => Some("down"),
+        Some(vmi::InterfaceState::Absent | vmi::InterfaceState::Other(_)) | None => None,
+    };
+    if let Some(state) = state {
+        let name = &interface.name;
         let message = format!("{name:?} interface's state {state:?} is not supported for SR-IOV NICs");
         check.invalid(at.child("state"), message);
     }
