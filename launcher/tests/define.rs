@@ -106,6 +106,7 @@ fn to_arguments(name: &str, xml: &str) -> String {
     let absent = xml.contains("<hugepages>")
         || xml.contains("name='tsc'")
         || xml.contains("type='passt'")
+        || xml.contains("<hostdev")
         || xml.contains("type='ethernet'") && !opens("/dev/net/tun");
     if absent { String::new() } else { format!("domxml-to-native qemu-argv --domain {name}\n") }
 }

@@ -5,6 +5,7 @@
 //! |---|---|---|
 //! | `memory.reservedOverhead.memLock: Required` | memory that it may lock | the guest's, and [`BESIDE`] |
 //! | `gpus`, `hostDevices`, `interfaces[].sriov` | memory that it may lock | the guest's, and twice [`BESIDE`]: the device reaches all of it |
+//! | `passtBinding` without `ports` | open files | [`SOCKETS`]: passt listens on every port |
 //! | `cpu.realtime` | the priority of real-time threads | [`PRIORITY`], for a launcher with CPUs of its own alone |
 //!
 //! A thread with real-time priority keeps all others from its CPU. So nobody has one on CPUs that others share, whatever the
@@ -16,13 +17,15 @@ use crate::cpu;
 use crate::error::{Error, Result};
 use crate::pod::layout::COMPUTE;
 use crate::pod::{Pod, Process};
-use api::machine::Machine;
+use api::machine::{Binding, Interface, Machine};
 use rustix::process::Resource;
 use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Memory that is locked beside the guest's.
 const BESIDE: u64 = 1 << 30;
+/// What a passt needs that listens on all ports, by TCP and UDP: it does not start with less. Some runtimes give containers few.
+const SOCKETS: u64 = 1 << 18;
 /// What vCPUs need: more than any thread without real time, less than all others with it.
 const PRIORITY: u64 = 1;
 
@@ -30,6 +33,10 @@ const PRIORITY: u64 = 1;
 pub(crate) fn raise(machine: &Machine, process: &Process, pod: &Pod, kubelet: &Path) -> Result<()> {
     if let Some(bytes) = locked(machine) {
         process.raise(Resource::Memlock, bytes)?;
+    }
+    let all_ports = |interface: &Interface| interface.binding == Binding::Passt && interface.ports.is_empty();
+    if machine.interfaces.iter().any(all_ports) {
+        process.raise(Resource::Nofile, SOCKETS)?;
     }
     if !machine.cpu.realtime.is_empty() {
         is_the_launchers(process, pod)?;

@@ -105,8 +105,10 @@ fn secondary(vmi: &VirtualMachineInstance) -> impl Iterator<Item = &str> {
 
 #[cfg(test)]
 mod tests {
+    use crate::sim::door::carry_out;
     use crate::sim::{Sim, vmi};
     use kubernetes::objects::{Key, Kind};
+    use kubernetes::plan::Step;
     use serde_json::{Value, json};
 
     /// The cards of the networks `blue` and `red`.
@@ -153,27 +155,27 @@ mod tests {
             {"name": "blue", "multus": {"networkName": "lan"}}, {"name": "red", "multus": {"networkName": "shared/vf"}},
         ]);
         let key = sim.put(Kind::VirtualMachineInstance, object);
-        let why = |sim: &Sim| {
-            let conditions = sim.get(&key)["status"]["conditions"].as_array().cloned().unwrap_or_default();
-            let found = conditions.iter().find(|one| one["type"] == "Synchronized");
-            found.map(|one| one["message"].as_str().unwrap_or_default().to_owned()).unwrap_or_default()
-        };
-        sim.settle();
         // The one without a device waits for nothing; the other has no use without.
-        assert!(
-            why(&sim).contains("network red: NetworkAttachmentDefinition shared/vf is not there"),
-            "{}",
-            why(&sim)
-        );
-        let definition =
-            |notes: Value| json!({"metadata": {"namespace": "shared", "name": "vf", "annotations": notes}});
+        let refused = |sim: &mut Sim| {
+            let mut plans = (0..10).map(|_| {
+                let plan = crate::decide(&sim.world, &key, sim.now);
+                let makes = |step: &Step| matches!(step, Step::CreateOnNetworks { .. });
+                let is_last = plan.steps.iter().any(makes);
+                (is_last, carry_out(sim, plan).failed)
+            });
+            let (_, failed) = plans.find(|(is_last, _)| *is_last).expect("a pod is to be made");
+            let (about, error) = failed.expect("it cannot be");
+            assert_eq!(about, Some(Kind::Pod), "it is said of the VMI");
+            error.to_string()
+        };
+        let said = refused(&mut sim);
+        assert!(said.contains("network red: NetworkAttachmentDefinition shared/vf is not there"), "{said}");
+        let definition = |notes: Value| json!({"metadata": {"namespace": "shared", "name": "vf", "annotations": notes}});
         sim.put(Kind::NetworkAttachmentDefinition, definition(json!({})));
-        sim.later(600);
-        sim.settle();
-        assert!(why(&sim).contains("has no annotation k8s.v1.cni.cncf.io/resourceName"), "{}", why(&sim));
+        let said = refused(&mut sim);
+        assert!(said.contains("has no annotation k8s.v1.cni.cncf.io/resourceName"), "{said}");
         let notes = json!({"k8s.v1.cni.cncf.io/resourceName": "intel.com/vf"});
         sim.put(Kind::NetworkAttachmentDefinition, definition(notes));
-        sim.later(600);
         sim.settle();
         let pod = sim.pod_of(&key).expect("it is made now");
         let compute = sim.get(&pod)["spec"]["containers"][0].clone();

@@ -166,6 +166,7 @@ impl Process {
         let name = match resource {
             Resource::Memlock => "Max locked memory",
             Resource::Rtprio => "Max realtime priority",
+            Resource::Nofile => "Max open files",
             _ => return Err(Error::failed(cannot())),
         };
         said_limit(&limits, name).ok_or_else(|| Error::failed(cannot()))
