@@ -2,7 +2,10 @@
 //! and not obeyed.
 //!
 //! **Guarantees.** What comes out is one line of at most so many characters. None of them controls a terminal, turns the text
-//! beside it around, or stands there unseen. A leaf, without dependencies.
+//! beside it around, or stands there unseen. The log of a program is written through [`Entries`]: whoever is quoted there writes no
+//! entry of his own. A leaf, without dependencies.
+
+use std::io;
 
 /// Characters of a sentence.
 pub const SENTENCE: usize = 1024;
@@ -24,6 +27,25 @@ pub fn text(text: &str, most: usize) -> String {
 /// A sentence.
 pub fn line(said: &str) -> String {
     text(said, SENTENCE)
+}
+
+/// A log: each write is one entry, and stays one line, whatever is quoted in it.
+#[derive(Debug)]
+pub struct Entries<W>(pub W);
+
+impl<W: io::Write> io::Write for Entries<W> {
+    fn write(&mut self, entry: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(entry);
+        let (text, end) = text.strip_suffix('\n').map_or((&*text, ""), |text| (text, "\n"));
+        let mut plain: String = text.chars().map(|c| if is_plain(c) { c } else { ' ' }).collect();
+        plain.push_str(end);
+        self.0.write_all(plain.as_bytes())?;
+        Ok(entry.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
 }
 
 /// Whether a character is seen, and does nothing to what stands beside it: it neither ends the line nor turns the text around.
@@ -48,6 +70,17 @@ mod tests {
         ] {
             assert_eq!(line(said), shown, "{said:?}");
         }
+    }
+
+    #[test]
+    fn what_is_quoted_in_a_log_makes_no_entry() {
+        let mut log = Entries(Vec::new());
+        let quoted = "WARN upload: 500: no\nINFO uploads: all is well\u{1b}[2J\r\u{202e}\n";
+        io::Write::write_all(&mut log, quoted.as_bytes()).unwrap();
+        io::Write::write_all(&mut log, &[b"INFO gr\xc3\xb6\xc3\x9fe ", &[0xff_u8][..], b"\n"].concat())
+            .unwrap();
+        let said = String::from_utf8(log.0).unwrap();
+        assert_eq!(said, "WARN upload: 500: no INFO uploads: all is well [2J  \nINFO größe \u{fffd}\n");
     }
 
     #[test]

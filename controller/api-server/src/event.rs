@@ -42,7 +42,7 @@ pub(super) fn event(note: &Note, source: Source<'_>, now: Timestamp) -> (Value, 
         },
         "type": if note.warning { "Warning" } else { "Normal" },
         "reason": note.reason,
-        "message": note.message.chars().take(1000).collect::<String>(),
+        "message": sentence(&note.message),
         "source": {"component": source.component},
         "reportingComponent": source.component,
         "firstTimestamp": seconds,
@@ -54,4 +54,26 @@ pub(super) fn event(note: &Note, source: Source<'_>, now: Timestamp) -> (Value, 
         object["reportingInstance"] = json!(host);
     }
     (object, Key::new(Kind::Event, within, unique))
+}
+
+/// A message as an event has it: of a bounded length, and without what does something to a terminal. Words of workers, launchers and
+/// kubelets are in it.
+fn sentence(text: &str) -> String {
+    const LONGEST: usize = 1000;
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(LONGEST).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_somebody_says_is_bounded_and_plain() {
+        let message = format!("the pod broke off: \u{1b}[2J\nforged{}", "x".repeat(2000));
+        let key = Key::new(Kind::Pod, "n", "a");
+        let note = Note { key, uid: String::new(), warning: true, reason: "Failed", message };
+        let (object, _) = event(&note, Source::of("virt-controller"), Timestamp::UNIX_EPOCH);
+        let said = object["message"].as_str().unwrap();
+        assert!(said.starts_with("the pod broke off:  [2J forged") && said.chars().count() == 1000, "{said}");
+    }
 }

@@ -37,7 +37,7 @@ pub fn main(does: impl Future<Output = std::result::Result<(), String>>) -> Exit
 fn begin() -> Result<()> {
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter(None))
-        .with_writer(std::io::stderr)
+        .with_writer(|| printable::Entries(std::io::stderr()))
         .with_ansi(false)
         .with_filter_reloading();
     let handle = log.reload_handle();

@@ -72,7 +72,8 @@ const USAGE: &str = "usage: cdi-worker poll | import [--listen ADDRESS:PORT] | e
 fn main() -> ExitCode {
     let filter = tracing_subscriber::EnvFilter::try_from_env("CORACLE_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
+    let entries = || printable::Entries(std::io::stderr());
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(entries).with_ansi(false).init();
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {

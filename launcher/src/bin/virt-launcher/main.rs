@@ -40,7 +40,8 @@ fn main() -> ExitCode {
     let args = args::Args::parse();
     let log = tracing_subscriber::EnvFilter::try_from_env("CORACLE_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
-    tracing_subscriber::fmt().with_env_filter(log).with_writer(std::io::stderr).with_ansi(false).init();
+    let entries = || printable::Entries(std::io::stderr());
+    tracing_subscriber::fmt().with_env_filter(log).with_writer(entries).with_ansi(false).init();
     let done = match args.command {
         args::Command::Run(args) => match init::split() {
             Ok(Some(ended)) => return ended,
