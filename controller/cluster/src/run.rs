@@ -299,6 +299,11 @@ impl ControlLoop {
                 self.busy.insert(key.clone());
                 return Some((key, plan));
             }
+            // There is nothing left to fail. A PVC without a DataVolume is decided on under the key of one, whose end nobody tells:
+            // what is counted of such keys would stay for ever.
+            if failure.is_none() {
+                self.failed.remove(&key);
+            }
         }
     }
 
@@ -430,6 +435,22 @@ mod tests {
         assert_eq!(told("2", Ok("sha256:0".to_owned())), Some(0));
         control.see(Seen::Gone(key.clone(), "2".to_owned()), now);
         assert!(control.world.polls.is_empty(), "nothing is kept of what is gone");
+    }
+
+    /// A PVC without a DataVolume: the key that its disk is decided on under has no object, and so no end.
+    #[test]
+    fn nothing_is_counted_of_what_failed_once_and_is_gone() {
+        let mut control = ControlLoop::default();
+        let (key, now) = (Key::new(Kind::DataVolume, "n", "disk"), Timestamp::UNIX_EPOCH);
+        let after = |seconds| now.checked_add(SignedDuration::from_secs(seconds)).unwrap();
+        for (about, kind) in [(Some(Kind::Pod), ErrorKind::Refused), (None, ErrorKind::Conflict)] {
+            let error = api_server::error::Error::new(kind, "exceeded quota");
+            control.done(key.clone(), Done { failed: Some((about, error)), ..Done::default() }, now);
+            assert_eq!(control.failed.get(&key), Some(&1));
+            assert!(control.next(after(60)).is_none(), "there is no such PVC any more");
+            assert!(control.failed.is_empty() && control.world.failures.is_empty(), "{about:?}");
+            assert!(control.later.is_empty(), "{:?}", control.later);
+        }
     }
 
     #[test]

@@ -41,13 +41,18 @@ fn progress(page: &mut Page, world: &World, name: &'static str, is_so: fn(&DataV
     let mut family = page.family(name);
     for volume in world.data_volumes.all().filter(|volume| is_so(volume)) {
         let status = volume.status.as_ref();
-        let percent = status.and_then(|status| status.progress.as_deref()?.strip_suffix('%')?.parse().ok());
+        let percent = status.and_then(|status| percent(status.progress.as_deref()?));
         let [(_, namespace), (_, name)] = super::names(&volume.metadata);
         let owner = world.pvcs.get(namespace, name).and_then(|claim| claim.meta.uid.as_deref());
         if let (Some(percent), Some(owner)) = (percent, owner) {
             family.is(&[("ownerUID", owner)], percent);
         }
     }
+}
+
+/// Whoever may write a DataVolume may write its status: what is no part of a hundred is not shown.
+fn percent(said: &str) -> Option<f64> {
+    said.strip_suffix('%')?.parse().ok().filter(|percent| (0.0..=100.0).contains(percent))
 }
 
 fn phase(volume: &DataVolume) -> Option<&Phase> {
@@ -194,5 +199,9 @@ mod tests {
         assert!(!said(&sim).iter().any(|line| line.contains("progress")), "nobody knows how far it is");
         sim.change(&disk, json!({"status": {"progress": "50.00%"}}));
         assert_eq!(said(&sim)[0], format!("kubevirt_cdi_clone_progress_total{{ownerUID=\"{uid}\"}} 50"));
+        for forged in ["NaN%", "inf%", "-1%", "1e300%"] {
+            sim.change(&disk, json!({"status": {"progress": forged}}));
+            assert!(!said(&sim).iter().any(|line| line.contains("progress")), "{forged}");
+        }
     }
 }
