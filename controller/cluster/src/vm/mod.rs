@@ -37,7 +37,7 @@ use api::wire::Wire;
 use jiff::Timestamp;
 use kubernetes::config::Config;
 use kubernetes::metadata::FENCING;
-use kubernetes::objects::{Key, Kind, OF_VM, World, is_revision, key, owner};
+use kubernetes::objects::{Key, Kind, OF_VM, World, key, owner};
 use kubernetes::plan::Plan;
 use serde_json::json;
 use strategy::Act;
@@ -56,7 +56,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
     let mut next = vm.clone();
 
     if vm.metadata.deletion_timestamp.is_some() {
-        delete(vm, vmi, found, &mut next, &mut plan);
+        delete(vm, (vmi, found), &mut next, now, &mut plan);
     } else {
         complete(&mut next);
         let sizes = sizes::look(world, &mut next, vmi.is_some(), now);
@@ -130,7 +130,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
     plan.steps.extend(last);
     if let Some(vmi) = vmi {
         links::follow(vm, vmi, &mut plan);
-        let_go(vmi, &mut plan);
+        let_go(vm, vmi, &mut plan);
     }
     plan
 }
@@ -156,17 +156,18 @@ fn complete(vm: &mut VirtualMachine) {
     }
 }
 
+/// `found`: what has the name of its VMI, whosever it is.
 fn delete(
     vm: &VirtualMachine,
-    vmi: Option<&VirtualMachineInstance>,
-    found: Option<&VirtualMachineInstance>,
+    (vmi, found): (Option<&VirtualMachineInstance>, Option<&VirtualMachineInstance>),
     next: &mut VirtualMachine,
+    now: Timestamp,
     plan: &mut Plan,
 ) {
     let orphaned = vm.metadata.finalizers.iter().any(|finalizer| finalizer == ORPHAN);
     match vmi {
-        Some(_) if !orphaned => {
-            status::terminating(next);
+        Some(there) if !orphaned => {
+            status::terminating(next, there, now);
             stop(vm, vmi, plan);
         }
         // Without our finalizer it may be gone at once, and its status with it: nothing is said any more.
@@ -230,7 +231,7 @@ fn stop(vm: &VirtualMachine, vmi: Option<&VirtualMachineInstance>, plan: &mut Pl
 }
 
 /// A VMI that has ended has been looked at: it may go.
-fn let_go(vmi: &VirtualMachineInstance, plan: &mut Plan) {
+fn let_go(vm: &VirtualMachine, vmi: &VirtualMachineInstance, plan: &mut Plan) {
     let holds = vmi.metadata.finalizers.iter().any(|finalizer| finalizer == OF_VM);
     if !holds || vmi.metadata.deletion_timestamp.is_none() || !super::vmi::phase(vmi).is_final() {
         return;
@@ -240,7 +241,7 @@ fn let_go(vmi: &VirtualMachineInstance, plan: &mut Plan) {
     plan.update(Kind::VirtualMachineInstance, &vmi.metadata, &vmi.write(), &free.write(), false);
     if let Some(revision) =
         vmi.status.as_ref().and_then(|status| status.virtual_machine_revision_name.clone())
-        && is_revision(&revision)
+        && revision::is_of(vm, &revision)
     {
         let namespace = vmi.metadata.namespace.clone().unwrap_or_default();
         plan.steps.push(kubernetes::plan::Step::Delete {

@@ -17,6 +17,13 @@ pub(super) fn name(uid: &str, generation: i64) -> String {
     format!("{REVISION}{uid}-{generation}")
 }
 
+/// A name that only a revision of this VM has: a status may be forged, and names which revision is deleted.
+pub(super) fn is_of(vm: &VirtualMachine, revision: &str) -> bool {
+    let uid = vm.metadata.uid.as_deref().filter(|uid| !uid.is_empty());
+    let rest = uid.and_then(|uid| revision.strip_prefix(REVISION)?.strip_prefix(uid)?.strip_prefix('-'));
+    rest.is_some_and(|generation| generation.parse::<i64>().is_ok())
+}
+
 /// A sum of what a restart would change.
 pub(crate) fn of_template(vm: &VirtualMachine) -> String {
     let mut template = vm.spec.template.clone().unwrap_or_default();

@@ -36,10 +36,7 @@ pub(super) fn say(
     status.printable_status = Some(word);
     // Not said is what a new VM has; `created: false` is what it has after that.
     status.created = vmi.is_some().then_some(true);
-    let ready = vmi
-        .and_then(|vmi| vmi.status.as_ref())
-        .and_then(|status| kubernetes::conditions::of(&status.conditions, &vmi::ConditionType::Ready));
-    status.ready = ready.is_some_and(|ready| ready.status == "True").then_some(true);
+    status.ready = vmi.and_then(is_ready);
     status.desired_generation = generation;
     let of_vmi = vmi.and_then(|vmi| vmi.metadata.annotations.get(revision::GENERATION)?.parse().ok());
     status.observed_generation = of_vmi.or(generation);
@@ -82,9 +79,19 @@ pub(super) fn said_failure(vm: &VirtualMachine) -> Option<&str> {
     list.iter().find(|condition| condition.r#type == ConditionType::Failure)?.message.as_deref()
 }
 
-/// It is being deleted.
-pub(super) fn terminating(vm: &mut VirtualMachine) {
-    vm.status.get_or_insert_default().printable_status = Some(PrintableStatus::Terminating);
+/// It is being deleted, and waits for its VMI: what that says of itself says why.
+pub(super) fn terminating(vm: &mut VirtualMachine, vmi: &VirtualMachineInstance, now: Timestamp) {
+    let status = vm.status.get_or_insert_default();
+    status.printable_status = Some(PrintableStatus::Terminating);
+    status.ready = is_ready(vmi);
+    conditions(&mut status.conditions, Some(vmi), now);
+}
+
+/// What a VMI that is ready is; nothing of any other.
+fn is_ready(vmi: &VirtualMachineInstance) -> Option<bool> {
+    let said = vmi.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    let ready = kubernetes::conditions::of(said, &vmi::ConditionType::Ready);
+    ready.is_some_and(|ready| ready.status == "True").then_some(true)
 }
 
 fn conditions(list: &mut Vec<Condition>, vmi: Option<&VirtualMachineInstance>, now: Timestamp) {

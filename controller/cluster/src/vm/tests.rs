@@ -216,6 +216,15 @@ fn a_vm_goes_after_its_vmi_and_an_orphan_stays() {
     sim.settle();
     assert_eq!(word(&sim, &vm), "Terminating");
     assert!(!sim.get(&vmi)["metadata"]["deletionTimestamp"].is_null());
+    // Why its VMI does not go is said where people look.
+    let mut said = sim.get(&vmi)["status"]["conditions"].as_array().unwrap().clone();
+    said.push(
+        json!({"type": "Paused", "status": "True", "reason": "PausedByUser", "message": "stands still"}),
+    );
+    sim.change(&vmi, json!({"status": {"conditions": said}}));
+    sim.settle();
+    let paused = ("True".to_owned(), "PausedByUser".to_owned(), "stands still".to_owned());
+    assert_eq!(sim.condition(&vm, "Paused"), Some(paused));
     end(&mut sim, &vmi, "Succeeded");
     assert!(!sim.objects.contains_key(&vm) && !sim.objects.contains_key(&vmi));
 
@@ -232,6 +241,25 @@ fn a_vm_goes_after_its_vmi_and_an_orphan_stays() {
         json!(["kubevirt.io/foregroundDeleteVirtualMachine"])
     );
     assert_eq!(sim.get(&vm)["metadata"]["finalizers"], json!(["orphan"]));
+}
+
+/// A status that was forged before a policy stood names whose revision is deleted.
+#[test]
+fn the_revision_that_goes_with_a_run_is_one_of_its_own_vm() {
+    let (mut sim, _, vmi) = begin("Halted");
+    let other = sim.put(
+        Kind::ControllerRevision,
+        json!({"metadata": {"namespace": "n", "name": "revision-start-vm-other-1"}, "revision": 1}),
+    );
+    let vm = sim.put(Kind::VirtualMachine, vm("db", "Always"));
+    sim.settle();
+    let vmi = Key { name: "db".into(), ..vmi };
+    sim.boot(&vmi);
+    sim.change(&vmi, json!({"status": {"virtualMachineRevisionName": other.name}}));
+    sim.change(&vm, json!({"spec": {"runStrategy": "Halted"}}));
+    sim.settle();
+    end(&mut sim, &vmi, "Succeeded");
+    assert!(!sim.objects.contains_key(&vmi) && sim.objects.contains_key(&other));
 }
 
 #[test]
