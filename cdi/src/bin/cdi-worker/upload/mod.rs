@@ -29,7 +29,8 @@
 //! next pod finds and ends with ─► the report, which virt-controller reads ─► the termination message ─► the answer. A device has
 //! no place for a mark: its answer waits for virt-controller, which deletes the pod when it has noted the disk, or for [`NOTED`].
 //!
-//! **The end**: after the disk is whole, or at DEADLINE where no upload is in flight, or when asked to end.
+//! **The end**: after the disk is whole, or at DEADLINE where no upload is in flight, or when asked to end. An upload that waits for its
+//! next connection is not in flight: at DEADLINE it is given up, for nobody reaches this pod much longer.
 
 mod body;
 mod conversion;
@@ -66,8 +67,9 @@ use tokio_rustls::TlsAcceptor;
 
 /// The name in the certificates of those who may upload.
 const CLIENT_NAME: &str = "CLIENT_NAME";
-/// How long an upload of tus waits for its next connection.
-const PATIENCE: Duration = Duration::from_secs(15 * 60);
+/// How long an upload of tus waits for its next connection, and no longer than the pod does: a computer that was closed for an
+/// evening goes on.
+const PATIENCE: Duration = Duration::from_secs(6 * 60 * 60);
 /// How long connections that are still open are answered after the disk is whole, at most.
 const LINGER: Duration = Duration::from_secs(2);
 /// How long the answer about a device waits to be noted.
@@ -129,11 +131,12 @@ fn work(settings: &Settings<'_>) -> Result<Report> {
         tls: Tls::open()?,
         client_name,
         patience: settings.patience.unwrap_or(PATIENCE),
+        deadline,
         over: watch::Sender::default(),
     });
     let (at, places) = server::start(server::bind(settings.listen)?, Arc::clone(&site))?;
     tracing::info!("serves https://{at}/v1beta1/upload, and what it does at /v1/report and /metrics");
-    fetch::runtime()?.block_on(site.until_the_end(deadline, &places, settings.linger));
+    fetch::runtime()?.block_on(site.until_the_end(&places, settings.linger));
     Ok(site.progress().report().clone())
 }
 
@@ -156,6 +159,7 @@ pub(crate) struct Uploads {
     tls: Tls,
     client_name: String,
     patience: Duration,
+    deadline: Option<Timestamp>,
     over: watch::Sender<Option<Over>>,
 }
 
@@ -275,7 +279,7 @@ impl Uploads {
         }
     }
 
-    async fn until_the_end(&self, deadline: Option<Timestamp>, places: &Places, linger: Option<Duration>) {
+    async fn until_the_end(&self, places: &Places, linger: Option<Duration>) {
         let mut over = self.over.subscribe();
         tokio::select! {
             biased;
@@ -284,7 +288,7 @@ impl Uploads {
                 return;
             },
             () = self.stop.asked() => self.progress().stops(),
-            () = self.late(deadline) => return self.progress().is_late(),
+            () = self.late() => return self.progress().is_late(),
         }
         if self.progress().report().stage != Stage::Done {
             return;
@@ -298,8 +302,8 @@ impl Uploads {
     }
 
     /// The deadline passed, and nothing is in flight; no upload is taken any more then.
-    async fn late(&self, deadline: Option<Timestamp>) {
-        pod::until(deadline).await;
+    async fn late(&self) {
+        pod::until(self.deadline).await;
         self.slot.close().await;
     }
 

@@ -17,12 +17,14 @@ use super::route::TUS;
 use super::slot::{Found, Held, Taken};
 use super::{Uploads, failure};
 use crate::fault::INTERRUPTED;
+use crate::pod;
 use crate::running::Ended;
 use crate::said::Fault;
 use crate::server::{Answer, Client, text};
 use hyper::body::Incoming;
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
 use hyper::{Method, Request, StatusCode};
+use jiff::Timestamp;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
@@ -273,11 +275,11 @@ async fn receive(
 
 /// Between two connections, for a time.
 fn hold(site: Arc<Uploads>, id: Id, offset: u64, conversion: Conversion, why: &str) {
-    let patience = site.patience;
+    let patience = until(site.patience, site.deadline, Timestamp::now());
     let length = id.length;
     site.progress().holds(format!(
-        "{why}; {offset} of {length} bytes are here, and the upload can go on within {} s",
-        patience.as_secs()
+        "{why}; {offset} of {length} bytes are here, and the upload can go on within {}",
+        time(patience)
     ));
     let (waits, over) = oneshot::channel();
     let mut end = conversion.end();
@@ -292,20 +294,37 @@ fn hold(site: Arc<Uploads>, id: Id, offset: u64, conversion: Conversion, why: &s
                 Ended::Done(_) => None,
             },
             () = tokio::time::sleep(patience) => None,
+            // The clock may be another one than that of the sleep.
+            () = pod::until(site.deadline) => None,
         };
         let Some(conversion) = site.slot.evict(&id.text) else { return };
         conversion.abandon().await;
         let fault = fault.unwrap_or_else(|| Fault {
             reason: INTERRUPTED.to_owned(),
             message: format!(
-                "nobody went on with the upload within {} s; the next one begins anew",
-                patience.as_secs()
+                "nobody went on with the upload within {}; the next one begins anew",
+                time(patience)
             ),
             may_retry: true,
             ..Fault::default()
         });
         site.fails(&fault).await;
     });
+}
+
+/// How long an upload is waited for: as long as the pod is.
+fn until(patience: Duration, deadline: Option<Timestamp>, now: Timestamp) -> Duration {
+    let left = deadline.map(|deadline| Duration::try_from(deadline.duration_since(now)).unwrap_or_default());
+    left.map_or(patience, |left| left.min(patience))
+}
+
+/// A time for people.
+fn time(span: Duration) -> String {
+    match span.as_secs() {
+        seconds @ 0..120 => format!("{seconds} s"),
+        seconds @ 120..7200 => format!("{} min", seconds / 60),
+        seconds => format!("{} h", seconds / 3600),
+    }
 }
 
 async fn find(site: &Uploads, id: &Id) -> Found {
@@ -357,5 +376,18 @@ mod tests {
         ] {
             assert_eq!(Id::of(wrong), None, "{wrong}");
         }
+    }
+
+    /// The certificate of the pod ends a little behind its deadline: who came back then would reach nobody.
+    #[test]
+    fn an_upload_waits_no_longer_than_its_pod() {
+        let (now, hour) = (Timestamp::UNIX_EPOCH, Duration::from_secs(3600));
+        let at = |seconds| Some(Timestamp::from_second(seconds).unwrap());
+        assert_eq!(until(hour, None, now), hour);
+        assert_eq!(until(hour, at(7200), now), hour);
+        assert_eq!(until(hour, at(60), now), Duration::from_secs(60));
+        assert_eq!(until(hour, at(-60), now), Duration::ZERO);
+        let said = [0, 119, 120, 7199, 7200, 21_600].map(|seconds| time(Duration::from_secs(seconds)));
+        assert_eq!(said, ["0 s", "119 s", "2 min", "119 min", "2 h", "6 h"]);
     }
 }
