@@ -10,6 +10,7 @@
 
 use super::args::{VmArg, doing};
 use super::create::unused;
+use super::password::PasswordArg;
 use super::public_key::{key_of, keys};
 use crate::ui;
 use crate::virt::client::{Cluster, Failure};
@@ -87,9 +88,8 @@ struct PasswordArgs {
     #[command(flatten)]
     user: UserArgs,
 
-    /// Password of the user
-    #[arg(short, long, value_name = "PASSWORD")]
-    password: String,
+    #[command(flatten)]
+    password: PasswordArg,
 
     /// Change a Secret that the VM does not own
     #[arg(long)]
@@ -317,6 +317,7 @@ fn without(data: &BTreeMap<String, String>, key: &str) -> Map<String, Value> {
 }
 
 async fn set_password(args: &PasswordArgs, cluster: &Cluster) -> Result<()> {
+    let password = BASE64_STANDARD.encode(args.password.read()?);
     let what = doing("set a password of", VM, &args.vm.name, cluster);
     let vm = cluster.get(&VM.one(cluster.namespace(), &args.vm.name)).await.map_err(|e| e.of(&what))?;
     let secrets: Vec<&str> = credentials(&vm)
@@ -335,7 +336,7 @@ async fn set_password(args: &PasswordArgs, cluster: &Cluster) -> Result<()> {
             ),
             false => e,
         })?;
-    let (user, password) = (&args.user.user, BASE64_STANDARD.encode(&args.password));
+    let user = &args.user.user;
     change(cluster, &vm, secret, args.force, &what, |_| {
         Some(Ok(Map::from_iter([(user.clone(), json!(password))])))
     })

@@ -19,6 +19,7 @@ mod expose;
 mod guest;
 mod image_upload;
 mod migration;
+mod password;
 mod port_forward;
 mod power;
 mod program;
@@ -456,6 +457,7 @@ mod tests {
             "virtctl credentials add-ssh-key web -u me --value=k --create-secret --force",
             "virtctl credentials remove-ssh-key web -u me -f key.pub --secret s",
             "virtctl credentials set-password -u me -p secret --force web",
+            "virtctl credentials set-password web -u me --password-file -",
             "virtctl expand --vm web -o json",
             "virtctl expand -f -",
             "virtctl objectgraph web --vmi --exclude-optional --selector=a=b,c=d --output yaml",
@@ -508,6 +510,7 @@ mod tests {
             "virtctl credentials add-ssh-key web",
             "virtctl credentials add-ssh-key web -u me --file=a --value=b",
             "virtctl credentials set-password web -u me",
+            "virtctl credentials set-password web -u me -p a --password-file=b",
             "virtctl expand",
             "virtctl expand --vm=a --file=b",
             "virtctl adm log-verbosity --all=3 --reset",

@@ -231,9 +231,16 @@ fn a_password_is_set_in_the_secret_of_the_vm() {
     cluster.server.has(VM, &with_credentials(&json!([password])));
     cluster.server.has(&format!("{SECRETS}/p"), &secret(&Value::Null));
     cluster.server.answers(&format!("PATCH {SECRETS}/p"), 200, "{}");
-    let said = cluster.text("credentials set-password -u me -p secret web");
-    assert_eq!(said, "Successfully set password in secret \"p\"\n");
-    let changes = body(&cluster.server.asked(), &format!("PATCH {SECRETS}/p"));
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "secret\n").unwrap();
+    for given in ["-p secret".to_owned(), format!("--password-file {}", file.path().display())] {
+        let said = cluster.text(&format!("credentials set-password -u me {given} web"));
+        assert_eq!(said, "Successfully set password in secret \"p\"\n");
+    }
+    let asked = cluster.server.asked();
+    let changes = asked.iter().filter(|one| one.starts_with(&format!("PATCH {SECRETS}/p")));
+    assert_eq!(changes.count(), 2, "{asked:?}");
+    let changes = body(&asked, &format!("PATCH {SECRETS}/p"));
     assert_eq!(changes["data"], json!({"me": "c2VjcmV0"}));
 }
 
