@@ -19,7 +19,7 @@ use clap_complete::engine::CompletionCandidate;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -249,14 +249,21 @@ pub(super) fn refuse(args: &VolumeArgs) -> Result<()> {
     }
 }
 
-/// The names of volumes that begin so, in the namespace of the kubeconfig's context. A shell that asks must get an answer, and
-/// no complaint.
+/// The names of volumes that begin so, where the line says they are, or in the namespace of the kubeconfig's context. A shell that
+/// asks must get an answer, and no complaint.
 pub(super) fn complete(begin: &OsStr) -> Vec<CompletionCandidate> {
     let begin = begin.to_string_lossy();
     let Some((kind, name)) = named(&begin) else { return Vec::new() };
+    let words = std::env::args_os().skip(1);
+    let place = Place::of(words.map(|word| word.to_string_lossy().into_owned()));
     let listed = wait(async {
         let names = async {
-            let cluster = Cluster::of(&ConnectArgs::of_few(None, None, None)).await?;
+            let args = ConnectArgs::of_few(
+                place.namespace.as_deref(),
+                place.kubeconfig.as_deref().map(Path::new),
+                place.context.as_deref(),
+            );
+            let cluster = Cluster::of(&args).await?;
             let listed = cluster.list(&kind.list(cluster.namespace())).await;
             listed.map_err(|e| e.of("cannot list the volumes"))
         };
@@ -269,6 +276,67 @@ pub(super) fn complete(begin: &OsStr) -> Vec<CompletionCandidate> {
     names.map(|found| CompletionCandidate::new(format!("{word}{found}"))).collect()
 }
 
+/// Where the volumes are, of a line that is not whole: a shell hands over the words that are there.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Place {
+    namespace: Option<String>,
+    kubeconfig: Option<String>,
+    context: Option<String>,
+}
+
+impl Place {
+    /// By the flags of [`VolumeArgs`]; what is no name of a namespace is not asked for.
+    fn of(words: impl Iterator<Item = String>) -> Place {
+        let mut place = Place::default();
+        // Before it stand the words of the shell's own question.
+        let mut words = words.skip_while(|word| word != "--").skip(1);
+        while let Some(word) = words.next() {
+            let close = word.strip_prefix("-n").filter(|value| !value.is_empty() && !value.starts_with('='));
+            let (flag, value) = match (close, word.split_once('=')) {
+                (Some(value), _) => ("-n", Some(value.to_owned())),
+                (None, Some((flag, value))) => (flag, Some(value.to_owned())),
+                (None, None) => (word.as_str(), None),
+            };
+            let field = match flag {
+                "-n" | "--namespace" => &mut place.namespace,
+                "--kubeconfig" => &mut place.kubeconfig,
+                "--context" => &mut place.context,
+                _ => continue,
+            };
+            *field = value.or_else(|| words.next()).filter(|value| !value.is_empty());
+        }
+        place.namespace = place.namespace.filter(|namespace| name(namespace).is_ok());
+        place
+    }
+}
+
 fn usage(what: impl Into<String>) -> Error {
     Error::new(ErrorKind::Usage, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_looked_for_where_the_line_says() {
+        let of = |line: &str| Place::of(line.split(' ').map(str::to_owned));
+        let within = |namespace: &str| Place { namespace: Some(namespace.to_owned()), ..Place::default() };
+        for line in [
+            "-- coracle build -t docker://h/a -n images pvc/g",
+            "-- coracle build --namespace=images pvc/",
+            "-- coracle build pvc/ -nimages",
+            "-- coracle build pvc/ -n other -n=images",
+        ] {
+            assert_eq!(of(line), within("images"), "{line}");
+        }
+        for line in
+            ["-- coracle build pvc/", "-- coracle build -n ../a pvc/", "-- coracle build pvc/ -n", "-n a"]
+        {
+            assert_eq!(of(line), Place::default(), "{line}");
+        }
+        let place = of("-- coracle build --kubeconfig k --context=c -n images dv/a");
+        let wanted = Place { kubeconfig: Some("k".into()), context: Some("c".into()), ..within("images") };
+        assert_eq!(place, wanted);
+    }
 }
