@@ -223,6 +223,8 @@ mod tests {
         }))
         .unwrap();
         let told = state(said);
+        let targets = (0..5000).map(|number| (format!("d{number}"), "vda".to_owned())).collect();
+        assert_eq!(state(State { targets, ..told.clone() }).targets.len(), DISKS);
         let credentials = told.credentials.clone().unwrap();
         assert_eq!((credentials.reason.as_str(), credentials.message.chars().count()), ("", SENTENCE));
         assert_eq!((told.reason, told.message.unwrap().chars().count()), (None, SENTENCE));

@@ -168,6 +168,7 @@ fn a_sidecar_that_does_what_it_may_not_is_named() {
     for (fake, said) in [
         (fake().writes("test_web", "other"), "changed the name of the domain from \"test_web\" to \"other\""),
         (fake().writes("<uuid>5d30</uuid>", ""), "changed the uuid of the domain from \"5d30\" to none"),
+        (fake().writes("5d30", "5d31"), "changed the uuid of the domain from \"5d30\" to \"5d31\""),
         (fake().writes(XML, " "), "answered OnDefineDomain with no domain"),
         (fake().writes("<devices/>", "x".repeat(LONGEST + 8192)), "failed at OnDefineDomain"),
         (fake().writes("fail", "the disk"), "Internal: no [31m good: the disk"),

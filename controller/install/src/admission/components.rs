@@ -74,6 +74,22 @@ mod tests {
         ] {
             assert!(said.contains(&format!("{path}.orValue({{}}).all(key, {keys}")), "{path}: {said}");
         }
+        // All of it has to be true, and nothing stands beside it that would be enough.
+        let keys = [r#"key in ["replicas","template"]"#, r#"key in ["spec"]"#, open.trim_end_matches(" ||")];
+        let parts = ["?spec", "spec.?template", "spec.template.?spec"].into_iter().zip(keys);
+        let mut parts: Vec<String> =
+            parts.map(|(path, keys)| crate::admission::differ_only(path, keys)).collect();
+        parts.push(
+            "object.spec.?replicas.orValue(2) >= 1 && object.spec.?replicas.orValue(2) <= 100".to_owned(),
+        );
+        assert_eq!(said, parts.join(" && "));
+        // An owner that is gone takes the component along.
+        let said = policy["spec"]["validations"][1]["expression"].as_str().unwrap();
+        let same = ["labels", "finalizers", "ownerReferences"]
+            .map(|field| crate::admission::same(&format!("metadata.{field}")));
+        let notes = r#"key in ["kubevirt.io/placed","deprecated.daemonset.template.generation"]"#;
+        let notes = crate::admission::differ_only("metadata.?annotations", notes);
+        assert_eq!(said, [&same[..], &[notes]].concat().join(" && "));
     }
 
     #[test]

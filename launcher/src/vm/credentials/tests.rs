@@ -242,7 +242,10 @@ fn an_old_guest_agent_writes_keys_by_a_program_of_the_user() {
     let first =
         fake.agent_commands().into_iter().find(|command| command.contains(r#""guest-exec""#)).unwrap();
     let arguments = serde_json::from_str::<Value>(&first).unwrap()["arguments"].clone();
-    assert_eq!((&arguments["path"], &arguments["arg"][4]), (&json!("su"), &json!("me")));
+    assert_eq!(arguments["path"], "su");
+    // As that user, in a file that only that user reads, and never through what stands under the final name.
+    let script = "umask 077 && mkdir -p ~/.ssh && cat >~/.ssh/authorized_keys.new && mv -f ~/.ssh/authorized_keys.new ~/.ssh/authorized_keys";
+    assert_eq!(arguments["arg"], json!(["-s", "/bin/sh", "-c", script, "me"]));
     let input = "c3NoLWVkMjU1MTkgQSBtZQpzc2gtcnNhIEIKc3NoLXJzYSBDCg==";
     assert_eq!(arguments["input-data"], input, "ssh-ed25519 A me, ssh-rsa B, ssh-rsa C");
 
@@ -252,7 +255,10 @@ fn an_old_guest_agent_writes_keys_by_a_program_of_the_user() {
     );
     let (_, told) = round(&guest, &wanted, None, Instant::now());
     assert!(told.unwrap().message.contains("exit code 1: no user"));
-    guest.write_keys("-c", &[]).unwrap_err();
+    // An option of su is no user, and nothing is asked.
+    let before = asked(&fake).len();
+    assert!(guest.write_keys("-c", &[]).unwrap_err().to_string().contains("no user has such a name"));
+    assert_eq!(asked(&fake).len(), before);
     // One that has the command is asked for it, and so is one that has neither.
     for names in [&[KEYS, run[0], run[1]][..], &[]] {
         let fake = willing();
