@@ -34,8 +34,7 @@ pub(crate) fn raise(machine: &Machine, process: &Process, pod: &Pod, kubelet: &P
     if let Some(bytes) = locked(machine) {
         process.raise(Resource::Memlock, bytes)?;
     }
-    let all_ports = |interface: &Interface| interface.binding == Binding::Passt && interface.ports.is_empty();
-    if machine.interfaces.iter().any(all_ports) {
+    if listens_on_all_ports(machine) {
         process.raise(Resource::Nofile, SOCKETS)?;
     }
     if !machine.cpu.realtime.is_empty() {
@@ -44,6 +43,11 @@ pub(crate) fn raise(machine: &Machine, process: &Process, pod: &Pod, kubelet: &P
         process.raise(Resource::Rtprio, PRIORITY)?;
     }
     Ok(())
+}
+
+fn listens_on_all_ports(machine: &Machine) -> bool {
+    let is_open = |interface: &Interface| interface.binding == Binding::Passt && interface.ports.is_empty();
+    machine.interfaces.iter().any(is_open)
 }
 
 /// The memory that a VMI locks, if it does. libvirt asks for the guest's and 1 GiB where it has a device of the node, in its own
@@ -109,6 +113,25 @@ mod tests {
         assert_eq!(locked(&json!({"autoattachPodInterface": false})), None);
         let gpu = json!({"autoattachPodInterface": false, "gpus": [{"name": "g", "deviceName": "v.io/gpu"}]});
         assert_eq!(locked(&gpu), Some((128 << 20) + (2 << 30)));
+    }
+
+    #[test]
+    fn a_passt_of_all_ports_opens_many_files() {
+        let listens = |interface: serde_json::Value| {
+            let vmi = json!({
+                "metadata": {"name": "a", "namespace": "n"},
+                "spec": {
+                    "domain": {
+                        "memory": {"guest": "128Mi"}, "firmware": {"uuid": UID}, "devices": {"interfaces": [interface]},
+                    },
+                    "networks": [{"name": "default", "pod": {}}],
+                },
+            });
+            listens_on_all_ports(&Machine::handed(&api::wire::read(vmi).unwrap()).unwrap())
+        };
+        assert!(listens(json!({"name": "default", "passtBinding": {}})));
+        assert!(!listens(json!({"name": "default", "passtBinding": {}, "ports": [{"port": 22}]})));
+        assert!(!listens(json!({"name": "default", "masquerade": {}})));
     }
 
     #[test]
