@@ -46,6 +46,9 @@ pub struct Args {
     /// Where the kubelet's device plug-ins have their sockets
     #[arg(long, default_value = "/var/lib/kubelet/device-plugins", value_name = "DIR")]
     pub device_plugins: PathBuf,
+    /// Where the kernel shows devices
+    #[arg(long, default_value = "/sys", value_name = "DIR")]
+    pub sysfs: PathBuf,
     /// Where /healthz, /readyz and /metrics answer, and virt-api is answered, by HTTPS
     #[arg(long, default_value_t = everywhere(PORT))]
     pub listen: SocketAddr,
@@ -70,6 +73,7 @@ pub async fn run(args: Args) -> Result<()> {
         settings: settings.clone(),
     };
     let findings = args.findings.clone();
+    let roots = devices::host::Roots { sysfs: args.sysfs.clone(), proc: PathBuf::from("/proc") };
     let launchers = Launchers::default();
     let health = Health::default();
     let mut asked = health.measures();
@@ -96,7 +100,7 @@ pub async fn run(args: Args) -> Result<()> {
         () = watch::run(client, home, node, health, itself) => {}
         () = measure => {}
         () = labeller.run() => {}
-        () = devices::run(&args.device_plugins, &findings, &settings) => {}
+        () = devices::run(&args.device_plugins, &findings, roots, &settings) => {}
         () = asked_to_end => {}
     }
     // No VMI comes here until the next virt-handler is there.

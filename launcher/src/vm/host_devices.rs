@@ -14,7 +14,7 @@ const LONGEST: usize = 16 << 10;
 const MOST: usize = 256;
 
 /// By the position in the VM's list, its devices on this host.
-pub(super) fn host_devices(
+pub(crate) fn host_devices(
     machine: &Machine,
     value: impl Fn(&str) -> Option<String>,
 ) -> Result<Vec<Vec<HostAddress>>> {

@@ -278,12 +278,12 @@ fn an_older_generation_another_vm_and_an_invalid_vm_are_refused() {
         assert!(denied(scene.handle.sync(sync(other, 4)).await));
         let faulty = vmi(|vmi| {
             vmi["spec"]["volumes"] = json!([]);
-            vmi["spec"]["domain"]["devices"]["gpus"] = json!([{"name": "g", "deviceName": "d"}]);
+            vmi["spec"]["domain"]["devices"]["gpus"] = json!([{"name": "g", "deviceName": "memory"}]);
         });
         let refusal = scene.handle.sync(sync(faulty, 5)).await.unwrap_err();
         let fields: Vec<&str> = refusal.faults.iter().map(|fault| fault.field.as_str()).collect();
         // A CD-ROM without media is not one of the faults.
-        assert_eq!(fields, ["spec.domain.devices.disks[0].name", "spec.domain.devices.gpus[0]"]);
+        assert_eq!(fields, ["spec.domain.devices.disks[0].name", "spec.domain.devices.gpus[0].deviceName"]);
         assert_eq!(scene.until(|_| true).await.generation, 1, "the first generation still runs");
     });
 }

@@ -87,6 +87,8 @@ fn a_field_that_is_set_is_named_where_it_has_no_effect() {
             match served {
                 // Some fields of a plugin have none: see below.
                 Served::Yes if leaf == "configuration.network.binding" => {}
+                // A sample of the schema selects nothing: see below.
+                Served::Yes if leaf.starts_with("configuration.permittedHostDevices.") => {}
                 Served::Yes => assert_eq!(named, [""; 0], "{leaf}"),
                 Served::No(_) => assert_eq!(named, [format!("spec.{field}")], "{leaf}"),
                 Served::Entries(key, known) => {
@@ -106,6 +108,22 @@ fn a_field_that_is_set_is_named_where_it_has_no_effect() {
             }
         }
     }
+}
+
+#[test]
+fn entries_that_permit_no_device_are_named() {
+    let permitted = json!({
+        "pciHostDevices": [
+            {"pciVendorSelector": "10de:1eb8", "resourceName": "vendor.example/gpu"},
+            {"pciVendorSelector": "10de:1eb8", "resourceName": "memory"},
+        ],
+        "mediatedDevices": [{"resourceName": "vendor.example/vgpu"}],
+        "usb": [{"resourceName": "vendor.example/desk", "selectors": []}],
+    });
+    let object = json!({"spec": {"configuration": {"permittedHostDevices": permitted}}});
+    let named: Vec<String> = unserved(&object).into_iter().map(|found| found.field).collect();
+    let wanted = ["pciHostDevices[1]", "mediatedDevices[0]", "usb[0]"];
+    assert_eq!(named, wanted.map(|entry| format!("spec.configuration.permittedHostDevices.{entry}")));
 }
 
 #[test]
@@ -216,7 +234,7 @@ fn what_holds_anyway_is_not_named() {
         [
             format!(
                 "spec.configuration.developerConfiguration.featureGates: no effect, {:?} is not supported; supported are \
-                 DeclarativeHotplugVolumes, DownwardMetrics, HostDisk, ImageVolume, RebootPolicy, Sidecar, VSOCK",
+                 DeclarativeHotplugVolumes, DownwardMetrics, HostDevices, HostDisk, ImageVolume, RebootPolicy, Sidecar, VSOCK",
                 "x".repeat(64)
             ),
             "spec.configuration.network.permitSlirpInterface: no effect, deprecated, and without effect in KubeVirt too"

@@ -1,7 +1,8 @@
 //! What the pod asks for: the guest's memory and processors, and what runs beside them.
 //!
 //! ```text
-//! memory = guest / overcommit + (launcher + QEMU + processors + threads + screen + TPM + page tables + reserved) × ratio
+//! memory = guest / overcommit + (launcher + QEMU + processors + threads + screen + TPM + devices of the node + page tables
+//!          + reserved) × ratio
 //! cpu    = processors / allocation ratio, unless the spec says it; with CPUs of its own: as many, whole
 //! ```
 //!
@@ -273,6 +274,24 @@ impl<'a> Asked<'a> {
         if machine.vsock {
             device("vhost-vsock");
         }
+        self.host_devices(machine);
+    }
+
+    /// One of its resource for each, beside what the VMI asks for itself: Kubernetes wants request and limit to be the same.
+    fn host_devices(&mut self, machine: &Machine) {
+        let mut counts: BTreeMap<&str, u128> = BTreeMap::new();
+        for device in &machine.host_devices {
+            *counts.entry(&device.resource).or_default() += 1;
+        }
+        for (resource, count) in counts {
+            let said =
+                [self.said_limits, self.said_requests].map(|said| said.get(resource).map(Quantity::nanos));
+            let said = said.into_iter().flatten().max().unwrap_or(0);
+            let said = u128::try_from(said).unwrap_or(0).div_ceil(1_000_000_000);
+            let all = said.saturating_add(count).to_string();
+            self.requests.insert(resource.to_owned(), all.clone());
+            self.limits.insert(resource.to_owned(), all);
+        }
     }
 
     fn written(self) -> Value {
@@ -295,6 +314,40 @@ fn page_name(bytes: u64) -> String {
 mod tests {
     use super::super::tests::render;
     use serde_json::{Value, json};
+
+    #[test]
+    fn a_vmi_asks_for_each_of_its_devices_of_the_node() {
+        let permitted = json!({"configuration": {
+            "developerConfiguration": {"featureGates": ["HostDevices"]},
+            "permittedHostDevices": {"pciHostDevices": [
+                {"pciVendorSelector": "10de:1eb8", "resourceName": "v.io/gpu"},
+                {"pciVendorSelector": "10de:1eb9", "resourceName": "v.io/card"},
+            ]},
+        }});
+        let resources = |devices: Value, said: Value| {
+            let domain = json!({"memory": {"guest": "64Mi"}, "devices": devices, "resources": said});
+            let pod = render(json!({"spec": {"domain": domain}}), permitted.clone(), false);
+            pod["spec"]["containers"][0]["resources"].clone()
+        };
+        let device = |name: &str, resource: &str| json!({"name": name, "deviceName": resource});
+        let devices = json!({
+            "gpus": [device("a", "v.io/gpu"), device("b", "v.io/gpu")],
+            "hostDevices": [device("c", "v.io/gpu"), device("d", "v.io/card")],
+        });
+        let asked = resources(devices.clone(), json!({}));
+        for list in ["requests", "limits"] {
+            assert_eq!(
+                (&asked[list]["v.io/gpu"], &asked[list]["v.io/card"]),
+                (&json!("3"), &json!("1")),
+                "{list}"
+            );
+        }
+        let more = resources(devices, json!({"limits": {"v.io/gpu": "2"}}));
+        assert_eq!((&more["limits"]["v.io/gpu"], &more["requests"]["v.io/gpu"]), (&json!("5"), &json!("5")));
+        let bytes = |asked: &Value| asked["requests"]["memory"].as_str().unwrap().parse::<u64>().unwrap();
+        let without = resources(json!({}), json!({}));
+        assert_eq!(bytes(&asked) - bytes(&without), 1 << 30);
+    }
 
     #[test]
     fn a_vmi_with_vsock_asks_for_the_nodes_device_also_under_emulation() {

@@ -450,6 +450,29 @@ fn a_gate_that_is_shut_holds_where_no_webhook_stands() {
 }
 
 #[test]
+fn a_device_that_is_not_permitted_makes_no_pod_where_no_webhook_stands() {
+    let mut sim = Sim::new();
+    let mut object = vmi("web");
+    object["spec"]["domain"]["devices"]["gpus"] = json!([{"name": "g", "deviceName": "v.io/gpu"}]);
+    let key = sim.put(Kind::VirtualMachineInstance, object);
+    sim.settle();
+    let (_, reason, said) = sim.condition(&key, "Synchronized").unwrap();
+    assert_eq!(reason, "InvalidSpec");
+    assert!(said.contains("GPU v.io/gpu is not permitted in permittedHostDevices configuration"), "{said}");
+    assert_eq!(sim.pod_of(&key), None);
+    let rules = json!([{"pciVendorSelector": "10de:1eb8", "resourceName": "v.io/gpu"}]);
+    let permits = json!({"configuration": {"permittedHostDevices": {"pciHostDevices": rules}}});
+    sim.world.put(
+        Kind::KubeVirt,
+        json!({"metadata": {"namespace": "kubevirt", "name": "kubevirt"}, "spec": permits}),
+        sim.now,
+    );
+    sim.settle();
+    let pod = sim.get(&sim.pod_of(&key).unwrap());
+    assert_eq!(pod["spec"]["containers"][0]["resources"]["limits"]["v.io/gpu"], "1");
+}
+
+#[test]
 fn a_forged_place_is_put_right_by_what_the_pod_says() {
     let (mut sim, key) = begin();
     sim.boot(&key);

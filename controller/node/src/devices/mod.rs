@@ -8,20 +8,23 @@
 //!  kubelet begins anew: its socket is another, ours is gone ─► listen and register again
 //! ```
 //!
-//! Each device is shared: it is advertised as often as VMIs may be on the node. One that is not healthy is advertised as such, so that who
-//! waits for it is told by the scheduler what is missing. A pod that was given one finds it root's; [`own`] makes the
-//! pod's own node of it the launcher's.
+//! Each of these devices is shared: it is advertised as often as VMIs may be on the node. One that is not healthy is advertised as
+//! such, so that who waits for it is told by the scheduler what is missing. Those that one VMI at a time has are in [`host`].
+//! A pod that was given one finds it root's; [`own`] makes the pod's own node of it the launcher's.
 
 pub(crate) mod health;
-pub(crate) mod plugin;
+pub(crate) mod host;
+mod plugin;
+mod shared;
 pub(crate) mod vsock;
-pub(crate) mod wire;
+mod wire;
 
 use super::blocking::Blocking;
-use super::error::Result;
+use super::error::{ErrorKind, Result};
 use super::pod::Folder;
+use api::machine::Machine;
 use kubernetes::config::node::NodeSettings;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use tokio::sync::watch;
 
 /// A device of the host.
@@ -41,20 +44,28 @@ pub(crate) const DEVICES: [Device; 4] = [
     Device { name: "vhost-vsock", path: "/dev/vhost-vsock" },
 ];
 
+/// Files of `/dev` that are looked at in a pod, of each folder.
+const NODES: usize = 1024;
+
 /// Offers all devices to the kubelet, for ever.
-pub(crate) async fn run(folder: &Path, findings: &Path, settings: &watch::Receiver<Option<NodeSettings>>) {
+pub(crate) async fn run(
+    folder: &Path,
+    findings: &Path,
+    roots: host::Roots,
+    settings: &watch::Receiver<Option<NodeSettings>>,
+) {
     // Each looks at its device and at the kubelet, now and then both at once.
     let blocking = Blocking::new("the node's devices", 2 * DEVICES.len());
     let offer = |device| {
         let health = health::Health { device, findings: findings.to_owned() };
-        plugin::offer(folder.to_owned(), device, health, blocking.clone(), settings.clone())
+        shared::run(folder.to_owned(), device, health, blocking.clone(), settings.clone())
     };
     let [kvm, tun, net, vsock] = DEVICES.map(offer);
-    tokio::join!(kvm, tun, net, vsock);
+    tokio::join!(kvm, tun, net, vsock, host::run(folder, roots, settings.clone()));
 }
 
 /// Makes a pod's own nodes of the devices the launcher's.
-pub(crate) fn own(root: &Folder) -> Result<()> {
+pub(crate) fn own(root: &Folder, machine: &Machine) -> Result<()> {
     let dev = root.within("/dev")?;
     // A launcher that runs in no pod sees the host's own.
     if dev.is(&Folder::open(Path::new("/dev"))?)? {
@@ -63,20 +74,43 @@ pub(crate) fn own(root: &Folder) -> Result<()> {
     // One that the runtime has mounted there is the host's own, and stays root's.
     let dev = dev.alone()?;
     for device in DEVICES {
-        let name = device.path.trim_start_matches("/dev/");
-        match dev.held(name) {
-            Ok(held) if held.kind() == rustix::fs::FileType::CharacterDevice => held.give()?,
-            Ok(_) => tracing::warn!("{} of a pod is no device", device.path),
-            Err(e) if e.kind() == super::error::ErrorKind::NotFound => {}
-            Err(e) => return Err(e),
+        give(&dev, device.path.trim_start_matches("/dev/"))?;
+    }
+    if machine.host_devices.is_empty() {
+        return Ok(());
+    }
+    // The kubelet knows which these are: there are no others in the pod.
+    for name in names(&dev, "vfio")? {
+        give(&dev, &format!("vfio/{name}"))?;
+    }
+    for bus in names(&dev, "bus/usb")? {
+        for name in names(&dev, &format!("bus/usb/{bus}"))? {
+            give(&dev, &format!("bus/usb/{bus}/{name}"))?;
         }
     }
     Ok(())
 }
 
-/// The name of a device's socket beside the kubelet's.
-fn endpoint(device: Device) -> PathBuf {
-    format!("kubevirt-{}.sock", device.name).into()
+/// Makes one of them the launcher's, if it is there.
+fn give(dev: &Folder, name: &str) -> Result<()> {
+    match dev.held(name) {
+        Ok(held) if held.kind() == rustix::fs::FileType::CharacterDevice => held.give(),
+        Ok(_) => {
+            tracing::warn!("/dev/{name} of a pod is no device");
+            Ok(())
+        }
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
+        Err(e) => Err(e),
+    }
+}
+
+/// The names in a folder of a pod's `/dev`, if it is there.
+fn names(dev: &Folder, folder: &str) -> Result<Vec<String>> {
+    match dev.folder(folder) {
+        Ok(folder) => folder.names(NODES),
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        Err(e) => Err(e),
+    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@ use crate::error::ErrorKind;
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, symlink};
+use std::path::PathBuf;
 
 /// A container's root with an empty /dev, and a file of the host's beside it.
 fn root() -> (tempfile::TempDir, PathBuf) {
@@ -13,12 +14,30 @@ fn root() -> (tempfile::TempDir, PathBuf) {
     (place, victim)
 }
 
+/// A VMI, with a device of the node or without.
+fn machine(with_device: bool) -> Machine {
+    let gpus = if with_device {
+        serde_json::json!([{"name": "g", "deviceName": "v.io/gpu"}])
+    } else {
+        serde_json::json!([])
+    };
+    let vmi = serde_json::json!({
+        "metadata": {"name": "a", "namespace": "n"},
+        "spec": {"domain": {
+            "memory": {"guest": "128Mi"},
+            "firmware": {"uuid": "5d307ca9-b3ef-428c-8861-06e72d69f223"},
+            "devices": {"autoattachPodInterface": false, "gpus": gpus},
+        }},
+    });
+    Machine::handed(&api::wire::read(vmi).unwrap()).unwrap()
+}
+
 /// As in the faults of container runtimes that took a link at /dev/null for the device.
 #[test]
 fn what_is_no_device_at_a_devices_path_is_not_given_away() {
     let (place, victim) = root();
     let (before, at) = (fs::metadata(&victim).unwrap(), place.path().join("root/dev/kvm"));
-    let own = || own(&Folder::open(&place.path().join("root")).unwrap());
+    let own = || own(&Folder::open(&place.path().join("root")).unwrap(), &machine(false));
     own().unwrap();
     for target in [victim.as_path(), Path::new("../../victim"), Path::new("net")] {
         symlink(target, &at).unwrap();
@@ -46,8 +65,29 @@ fn a_pods_own_node_of_a_device_is_the_launchers() {
         return; // only root may make devices
     }
     let (place, _) = root();
-    let at = place.path().join("root/dev/kvm");
-    mknodat(CWD, &at, FileType::CharacterDevice, Mode::RUSR, makedev(10, 232)).unwrap();
-    own(&Folder::open(&place.path().join("root")).unwrap()).unwrap();
-    assert_eq!(fs::metadata(&at).unwrap().uid(), 107);
+    let dev = place.path().join("root/dev");
+    fs::create_dir_all(dev.join("vfio")).unwrap();
+    fs::create_dir_all(dev.join("bus/usb/001")).unwrap();
+    let nodes = ["kvm", "vfio/7", "bus/usb/001/004"].map(|name| dev.join(name));
+    for node in &nodes {
+        mknodat(CWD, node, FileType::CharacterDevice, Mode::RUSR, makedev(10, 232)).unwrap();
+    }
+    let folder = Folder::open(&place.path().join("root")).unwrap();
+    let owners = || nodes.each_ref().map(|node| fs::metadata(node).unwrap().uid());
+    own(&folder, &machine(false)).unwrap();
+    assert_eq!(owners(), [107, 0, 0], "the VMI has no devices of the node");
+    // What is no device stays as it is.
+    fs::write(dev.join("vfio/odd"), "").unwrap();
+    own(&folder, &machine(true)).unwrap();
+    assert_eq!(owners(), [107, 107, 107]);
+    assert_eq!(fs::metadata(dev.join("vfio/odd")).unwrap().uid(), 0);
+}
+
+#[test]
+fn a_link_among_a_pods_devices_leads_nowhere() {
+    let (place, victim) = root();
+    fs::create_dir_all(place.path().join("root/dev/vfio")).unwrap();
+    symlink(&victim, place.path().join("root/dev/vfio/7")).unwrap();
+    let folder = Folder::open(&place.path().join("root")).unwrap();
+    assert_eq!(own(&folder, &machine(true)).unwrap_err().kind(), ErrorKind::Refused);
 }

@@ -1,23 +1,21 @@
 //! One device plug-in: a gRPC server of its own, registered with the kubelet for as long as that is the same one.
 
-use super::health::Health;
 use super::wire::{
-    self, AllocateRequest, AllocateResponse, ContainerResponse, DeviceSpec, Devices, Empty, Options,
-    REGISTER, RegisterRequest, VERSION,
+    AllocateRequest, AllocateResponse, Devices, Empty, Options, REGISTER, RegisterRequest, VERSION,
 };
-use super::{Device, endpoint};
 use crate::blocking::Blocking;
 use crate::error::{Error, Result};
+use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use http::uri::PathAndQuery;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use kubernetes::config::node::NodeSettings;
 use std::convert::Infallible;
 use std::future::{Ready, ready};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::UnixListener;
 use tokio::sync::watch;
@@ -28,74 +26,59 @@ use tonic_prost::ProstCodec;
 
 /// How often the kubelet is looked at: a new one knows nobody.
 const LOOK: Duration = Duration::from_secs(1);
-/// How often the device is looked at.
-const EXAMINE: Duration = Duration::from_secs(10);
 /// How soon what failed is tried again, in seconds.
 const AGAIN: [u64; 4] = [1, 2, 5, 10];
 /// How long the kubelet may take for an answer, and the node for a look at its files.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Offers one device to whichever kubelet is there, for ever.
-pub(crate) async fn offer(
-    folder: PathBuf,
-    device: Device,
-    health: Health,
-    blocking: Blocking,
-    settings: watch::Receiver<Option<NodeSettings>>,
-) {
-    let (tell, trouble) = watch::channel(examine(&health, &blocking).await);
-    let examined = async {
-        loop {
-            tokio::time::sleep(EXAMINE).await;
-            let found = examine(&health, &blocking).await;
-            tell.send_if_modified(|known| std::mem::replace(known, found.clone()) != found);
-        }
-    };
-    let offered = async {
-        let mut tries = 0;
-        loop {
-            let told = Told { trouble: trouble.clone(), settings: settings.clone() };
-            match once(&folder, device, &told, &mut tries, &blocking).await {
-                Ok(()) => tracing::info!("the kubelet is another one; {} is offered again", device.name),
-                Err(e) => {
-                    let pause = AGAIN[usize::min(tries, AGAIN.len() - 1)];
-                    tries += 1;
-                    tracing::warn!("{} is not offered: {}; again in {pause} s", device.name, e.chain());
-                    tokio::time::sleep(Duration::from_secs(pause)).await;
-                }
-            }
-        }
-    };
-    tokio::join!(examined, offered);
+/// What a container is given, as soon as it is known.
+pub(super) type Given = BoxFuture<'static, Result<AllocateResponse, Status>>;
+/// What a container is given for the devices that the kubelet has chosen; the text is what it may do with them.
+pub(super) type Allocate = Arc<dyn Fn(AllocateRequest, &'static str) -> Given + Send + Sync>;
+
+/// What is offered.
+#[derive(Clone)]
+pub(super) struct Offer {
+    /// The extended resource: `devices.kubevirt.io/kvm`.
+    pub(super) resource: String,
+    /// The name of its socket beside the kubelet's.
+    pub(super) endpoint: String,
+    /// The devices, as they are now.
+    pub(super) list: watch::Receiver<Devices>,
+    /// What a container is given.
+    pub(super) allocate: Allocate,
 }
 
-async fn examine(health: &Health, blocking: &Blocking) -> Option<String> {
-    let (name, health) = (health.device.name, health.clone());
-    let found = blocking.run("looking at a device", PATIENCE, move || Ok(health.trouble())).await;
-    let found = found.unwrap_or_else(|e| Some(e.chain()));
-    tracing::debug!("{name}: {}", found.as_deref().unwrap_or("healthy"));
-    found
+/// Offers devices to whichever kubelet is there, for ever.
+pub(super) async fn offer(folder: PathBuf, offer: Offer, blocking: Blocking) {
+    let mut tries = 0;
+    loop {
+        let resource = &offer.resource;
+        match once(&folder, &offer, &mut tries, &blocking).await {
+            Ok(()) => tracing::info!("the kubelet is another one; {resource} is offered again"),
+            Err(e) => {
+                let pause = AGAIN[usize::min(tries, AGAIN.len() - 1)];
+                tries += 1;
+                tracing::warn!("{resource} is not offered: {}; again in {pause} s", e.chain());
+                tokio::time::sleep(Duration::from_secs(pause)).await;
+            }
+        }
+    }
 }
 
 /// Listens and registers; ends when the kubelet is another one.
-async fn once(
-    folder: &Path,
-    device: Device,
-    told: &Told,
-    tries: &mut usize,
-    blocking: &Blocking,
-) -> Result<()> {
-    let (own, kubelet) = (folder.join(endpoint(device)), folder.join("kubelet.sock"));
+async fn once(folder: &Path, offer: &Offer, tries: &mut usize, blocking: &Blocking) -> Result<()> {
+    let (own, kubelet) = (folder.join(&offer.endpoint), folder.join("kubelet.sock"));
     let cannot = || format!("cannot listen on {}", own.display());
     let both = (own.clone(), kubelet.clone());
     let clean = move || clean(&both.0, &both.1);
     let (before, permissions) = blocking.run("making room for a socket", PATIENCE, clean).await?;
     let listener = UnixListener::bind(&own).map_err(|e| Error::io(cannot(), e))?;
     let _socket = Socket(&own);
-    let serving = serve(listener, Plugin { device, permissions, told: told.clone() });
+    let serving = serve(listener, Plugin { offer: offer.clone(), permissions });
     let registered = async {
-        register(&kubelet, device).await?;
-        tracing::info!("{} is offered to the kubelet", device.name);
+        register(&kubelet, offer).await?;
+        tracing::info!("{} is offered to the kubelet", offer.resource);
         *tries = 0;
         loop {
             let both = (own.clone(), kubelet.clone());
@@ -152,12 +135,12 @@ fn which(path: &Path) -> Option<Which> {
     Some((found.dev(), found.ino(), found.ctime(), found.ctime_nsec()))
 }
 
-async fn register(kubelet: &Path, device: Device) -> Result<()> {
-    let what = || format!("the kubelet on {} does not take the device", kubelet.display());
+async fn register(kubelet: &Path, offer: &Offer) -> Result<()> {
+    let what = || format!("the kubelet on {} does not take {}", kubelet.display(), offer.resource);
     let request = RegisterRequest {
         version: VERSION.into(),
-        endpoint: endpoint(device).display().to_string(),
-        resource_name: format!("devices.kubevirt.io/{}", device.name),
+        endpoint: offer.endpoint.clone(),
+        resource_name: offer.resource.clone(),
         options: Some(Options::default()),
     };
     let call = async {
@@ -196,32 +179,9 @@ async fn serve(listener: UnixListener, plugin: Plugin) {
 
 #[derive(Clone)]
 struct Plugin {
-    device: Device,
+    offer: Offer,
     /// What a pod may do with the device.
     permissions: &'static str,
-    told: Told,
-}
-
-/// What decides how often a device is advertised, and as what.
-#[derive(Clone)]
-struct Told {
-    /// Why it cannot be used.
-    trouble: watch::Receiver<Option<String>>,
-    /// What the cluster says of nodes, as soon as that is known.
-    settings: watch::Receiver<Option<NodeSettings>>,
-}
-
-impl Told {
-    /// The devices, each time they are others.
-    async fn next(&mut self) -> Option<Devices> {
-        tokio::select! {
-            changed = self.trouble.changed() => changed.ok()?,
-            changed = self.settings.changed() => changed.ok()?,
-        }
-        let times = self.settings.borrow_and_update().as_ref().map(|settings| settings.vmis);
-        let healthy = self.trouble.borrow_and_update().is_none();
-        Some(devices(healthy, times.unwrap_or_else(|| NodeSettings::default().vmis)))
-    }
 }
 
 impl Plugin {
@@ -238,11 +198,8 @@ impl Plugin {
                     .await
             }
             "/v1beta1.DevicePlugin/Allocate" => {
-                let (device, permissions) = (self.device, self.permissions);
                 let codec = ProstCodec::<AllocateResponse, AllocateRequest>::default();
-                Grpc::new(codec)
-                    .unary(Unary(move |asked| allocate(device, permissions, &asked)), request)
-                    .await
+                Grpc::new(codec).unary(self.clone(), request).await
             }
             // The two that our options say we do not have.
             _ => Status::unimplemented("this plug-in has no such method").into_http(),
@@ -255,15 +212,26 @@ impl ServerStreamingService<Empty> for Plugin {
     type ResponseStream = BoxStream<'static, Result<Devices, Status>>;
     type Future = Ready<Result<Response<Self::ResponseStream>, Status>>;
 
-    /// All devices now, and again whenever their health or their number changes.
+    /// All devices now, and again whenever they are others.
     fn call(&mut self, _: Request<Empty>) -> Self::Future {
-        let mut told = self.told.clone();
-        told.trouble.mark_changed();
-        let devices = futures_util::stream::unfold(told, |mut told| async move {
-            let devices = told.next().await?;
-            Some((Ok(devices), told))
+        let mut list = self.offer.list.clone();
+        list.mark_changed();
+        let devices = futures_util::stream::unfold(list, |mut list| async move {
+            list.changed().await.ok()?;
+            let devices = list.borrow_and_update().clone();
+            Some((Ok(devices), list))
         });
         ready(Ok(Response::new(Box::pin(devices))))
+    }
+}
+
+impl UnaryService<AllocateRequest> for Plugin {
+    type Response = AllocateResponse;
+    type Future = BoxFuture<'static, Result<Response<AllocateResponse>, Status>>;
+
+    fn call(&mut self, asked: Request<AllocateRequest>) -> Self::Future {
+        let given = (self.offer.allocate)(asked.into_inner(), self.permissions);
+        Box::pin(async move { given.await.map(Response::new) })
     }
 }
 
@@ -277,23 +245,6 @@ impl<Q, A, F: FnMut(Q) -> A> UnaryService<Q> for Unary<F> {
     fn call(&mut self, request: Request<Q>) -> Self::Future {
         ready(Ok(Response::new((self.0)(request.into_inner()))))
     }
-}
-
-/// One device so many times: it is shared.
-fn devices(healthy: bool, times: usize) -> Devices {
-    let health = if healthy { "Healthy" } else { "Unhealthy" };
-    let device = |number| wire::Device { id: format!("{number:03}"), health: health.into() };
-    Devices { devices: (0..times).map(device).collect() }
-}
-
-fn allocate(device: Device, permissions: &str, asked: &AllocateRequest) -> AllocateResponse {
-    let spec = DeviceSpec {
-        container_path: device.path.into(),
-        host_path: device.path.into(),
-        permissions: permissions.into(),
-    };
-    let given = ContainerResponse { devices: vec![spec], ..ContainerResponse::default() };
-    AllocateResponse { containers: asked.containers.iter().map(|_| given.clone()).collect() }
 }
 
 #[cfg(test)]

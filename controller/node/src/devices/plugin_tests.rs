@@ -1,4 +1,6 @@
+use super::super::shared;
 use super::super::wire::ContainerRequest;
+use super::super::{Device, health::Health};
 use super::*;
 use tokio::sync::mpsc;
 
@@ -47,13 +49,12 @@ async fn client(folder: &Path, name: &str) -> tonic::client::Grpc<tonic::transpo
 async fn a_device_is_offered_watched_given_and_offered_again() {
     let folder = tempfile::tempdir().unwrap();
     let (first, mut told) = kubelet(folder.path());
-    let (tell, trouble) = watch::channel(None);
-    let (set, settings) = watch::channel(None);
-    let heard = Told { trouble, settings };
+    let (tell, list) = watch::channel(shared::devices(true, 1000));
+    let offer = shared::offer(TUN, list);
     let path = folder.path().to_owned();
     let offering = tokio::spawn(async move {
         loop {
-            drop(once(&path, TUN, &heard, &mut 0, &Blocking::new("the test", 1)).await);
+            drop(once(&path, &offer, &mut 0, &Blocking::new("the test", 1)).await);
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     });
@@ -69,9 +70,9 @@ async fn a_device_is_offered_watched_given_and_offered_again() {
     let mut lists = client.server_streaming(Request::new(Empty {}), list, codec).await.unwrap().into_inner();
     let health = |devices: Devices| (devices.devices.len(), devices.devices[0].health.clone());
     assert_eq!(health(lists.message().await.unwrap().unwrap()), (1000, "Healthy".into()));
-    tell.send(Some("it is gone".into())).unwrap();
+    tell.send(shared::devices(false, 1000)).unwrap();
     assert_eq!(health(lists.message().await.unwrap().unwrap()), (1000, "Unhealthy".into()));
-    set.send(Some(NodeSettings { vmis: 7, ..NodeSettings::default() })).unwrap();
+    tell.send(shared::devices(false, 7)).unwrap();
     assert_eq!(health(lists.message().await.unwrap().unwrap()), (7, "Unhealthy".into()));
 
     let asked = AllocateRequest { containers: vec![ContainerRequest { ids: vec!["007".into()] }; 2] };

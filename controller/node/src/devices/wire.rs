@@ -1,6 +1,6 @@
 //! The kubelet's words for device plug-ins, `v1beta1`: the fields that we read or write.
 //!
-//! Written out by hand from the public API: six messages and five methods, and no compiler of `.proto` files, which would be
+//! Written out by hand from the public API: eight messages and five methods, and no compiler of `.proto` files, which would be
 //! sixty crates at build time.
 
 use std::collections::HashMap;
@@ -56,6 +56,33 @@ pub(crate) struct Device {
     /// `Healthy` or `Unhealthy`.
     #[prost(string, tag = "2")]
     pub(crate) health: String,
+    /// The NUMA nodes that it is near to.
+    #[prost(message, optional, tag = "3")]
+    pub(crate) topology: Option<Topology>,
+}
+
+impl Device {
+    /// A device in this state, without a name.
+    pub(crate) fn of(healthy: bool) -> Device {
+        let health = if healthy { "Healthy" } else { "Unhealthy" };
+        Device { id: String::new(), health: health.into(), topology: None }
+    }
+}
+
+/// Where a device is in the node.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+#[allow(missing_docs)]
+pub(crate) struct Topology {
+    #[prost(message, repeated, tag = "1")]
+    pub(crate) nodes: Vec<NumaNode>,
+}
+
+/// A NUMA node.
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+#[allow(missing_docs)]
+pub(crate) struct NumaNode {
+    #[prost(int64, tag = "1")]
+    pub(crate) id: i64,
 }
 
 /// Containers that are given devices.
@@ -102,4 +129,11 @@ pub(crate) struct DeviceSpec {
     pub(crate) host_path: String,
     #[prost(string, tag = "3")]
     pub(crate) permissions: String,
+}
+
+impl DeviceSpec {
+    /// A device that has the same name on the host.
+    pub(crate) fn of(path: &str, permissions: &str) -> DeviceSpec {
+        DeviceSpec { container_path: path.into(), host_path: path.into(), permissions: permissions.into() }
+    }
 }

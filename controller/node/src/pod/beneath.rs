@@ -22,7 +22,8 @@
 use crate::error::{Error, ErrorKind, Result};
 use rustix::fs::{
     AtFlags, CWD, FileType, Gid, Mode, OFlags, RenameFlags, ResolveFlags, Stat, StatxAttributes, StatxFlags,
-    Uid, chownat, fchown, fstat, mkdirat, openat, openat2, renameat, renameat_with, statat, statx, unlinkat,
+    Uid, chownat, fchown, fstat, mkdirat, openat, openat2, readlinkat, renameat, renameat_with, statat,
+    statx, unlinkat,
 };
 use rustix::io::Errno;
 use std::fs::{File, Metadata};
@@ -189,6 +190,14 @@ impl Folder {
         single(name, self)?;
         let stat = statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW).map_err(|e| self.cannot(name, e))?;
         Ok(Look(stat))
+    }
+
+    /// The text of a link directly in it; it is not followed.
+    pub fn link(&self, name: &str) -> Result<String> {
+        single(name, self)?;
+        let text = readlinkat(&self.fd, name, Vec::new()).map_err(|e| self.cannot(name, e))?;
+        let shown = self.shown.join(name);
+        text.into_string().map_err(|_| Error::refused(format!("the link {} is not UTF-8", shown.display())))
     }
 
     /// Removes a file directly in it, if it is there.

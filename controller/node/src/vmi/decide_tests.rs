@@ -162,6 +162,18 @@ fn a_vmi_that_runs_is_told_with_all_that_is_ours() {
 }
 
 #[test]
+fn a_vmi_with_a_device_of_its_node_says_why_it_stays_there() {
+    let (mut vmi, launcher) = (vmi("Scheduled", json!({})), speaks(Life::Running));
+    vmi.spec.domain.devices.gpus =
+        vec![api::vmi::Gpu { name: "g".into(), device_name: Some("v.io/gpu".into()), ..Default::default() }];
+    let plan = decide(&seen(&vmi, &launcher), &now());
+    let status = api::wire::Wire::write(&**plan.status.as_ref().unwrap());
+    let conditions = status["conditions"].as_array().unwrap();
+    let said = conditions.iter().find(|condition| condition["type"] == "LiveMigratable").unwrap();
+    assert_eq!(said["reason"], "HostDeviceNotLiveMigratable");
+}
+
+#[test]
 fn a_deletion_asks_for_the_end_with_what_is_left_of_the_grace_period() {
     let deleted = |life| {
         let vmi = vmi("Running", json!({"deletionTimestamp": "2026-11-21T10:00:30Z"}));

@@ -529,7 +529,7 @@ impl<C: Cluster> Keeper<C> {
             let parts = Parts { vmi, machine: &machine, place, process, root, files };
             let mut ready = volumes::ready(&parts)?;
             ready.resolved.hardware = hardware.clone();
-            devices::own(root)?;
+            devices::own(root, &machine)?;
             limits::raise(&machine, process, &pod, &place.kubelet())?;
             ready.resolved.interfaces = network::ready(&machine, process)?;
             let said = pod.metadata.annotations.get(kubernetes::networks::ATTACHED).map(String::as_str);

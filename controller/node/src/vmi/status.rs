@@ -158,14 +158,24 @@ fn conditions(new: &mut Status, story: &Story<'_>, now: &Now) {
         None => {}
     }
     if lives.is_some() {
-        let why = "live migration is not supported by this version".to_owned();
-        tell(ConditionType::LiveMigratable, Some(("False", "NotMigratable", why)));
+        let (reason, why) = not_migratable(story.vmi);
+        tell(ConditionType::LiveMigratable, Some(("False", reason, why.to_owned())));
         let why = "the guest's processors are emulated: this is slow".to_owned();
         tell(ConditionType::SoftwareEmulation, story.emulated.then_some(("True", "NoKvm", why)));
     }
     if is_final {
         tell(ConditionType::LiveMigratable, None);
         tell(ConditionType::AgentVersionNotSupported, None);
+    }
+}
+
+/// Why a VMI cannot be live-migrated: what would keep it from it anyway is said first.
+fn not_migratable(vmi: &VirtualMachineInstance) -> (&'static str, &'static str) {
+    let devices = &vmi.spec.domain.devices;
+    if devices.gpus.is_empty() && devices.host_devices.is_empty() {
+        ("NotMigratable", "live migration is not supported by this version")
+    } else {
+        ("HostDeviceNotLiveMigratable", "VMI uses a PCI, mediated or USB device of its node")
     }
 }
 

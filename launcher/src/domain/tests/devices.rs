@@ -18,7 +18,7 @@ use api::machine::{
 };
 
 /// Compares one part of a domain with `golden/device/NAME.xml`.
-fn device<E: IntoIterator<Item = Element>>(
+pub(super) fn device<E: IntoIterator<Item = Element>>(
     name: &str,
     fixture: &Fixture,
     part: impl FnOnce(&Domain<'_>, &mut QemuArguments) -> Result<E, DomainError>,
@@ -34,7 +34,7 @@ fn device<E: IntoIterator<Item = Element>>(
     golden(&format!("device/{name}"), &xml);
 }
 
-fn bare(change: impl FnOnce(&mut Machine)) -> Fixture {
+pub(super) fn bare(change: impl FnOnce(&mut Machine)) -> Fixture {
     Fixture::bare().with(change)
 }
 

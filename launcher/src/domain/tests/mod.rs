@@ -3,6 +3,7 @@
 
 mod devices;
 mod fixture;
+mod host_devices;
 mod hostile;
 mod manifest;
 mod places;

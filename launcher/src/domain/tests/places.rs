@@ -2,8 +2,10 @@
 //! other.
 
 use super::fixture::{Fixture, disk, nic, raw, user};
+use super::host_devices::host_devices;
 use crate::domain::pci::{PORTS, Places};
 use crate::domain::pci_devices::PciDevice;
+use api::machine::host_device::List;
 use api::machine::{
     Bus, Input, Machine, Nic, Panic, PciAddress, Sound, SoundModel, Watchdog, devices::WatchdogAction,
 };
@@ -151,4 +153,37 @@ fn root_ports_reach_the_highest_requested_bus_and_some_are_spare() {
     assert_eq!(ports(1, bus(9), true).unwrap(), 9);
     assert_eq!(ports(PORTS, None, false).unwrap(), PORTS);
     assert!(ports(PORTS + 1, None, false).is_err());
+}
+
+#[test]
+fn a_device_of_the_node_stands_behind_a_port_of_its_own_and_moves_no_other() {
+    let with = |nics: usize, devices: usize, old: bool| {
+        let mut fixture = if old { Fixture::bare().i440fx() } else { Fixture::bare() };
+        for n in 0..nics {
+            fixture = fixture.nic(nic(&format!("n{n}"), Nic::Virtio), user(1));
+        }
+        for n in 0..devices {
+            let name = format!("g{n}");
+            fixture = host_devices(fixture, &[(List::Gpus, &name, None, &["0000:81:00.0"])]);
+        }
+        fixture
+    };
+    let places = |fixture: &Fixture| Places::of(&fixture.machine, &fixture.host.host_devices);
+    let of = |nics, devices| places(&with(nics, devices, false)).unwrap();
+    let bus = |bus| Some(PciAddress { bus, ..on_root(0) });
+    for nics in [0, 1, 8] {
+        assert_eq!(of(nics, 3).get(PciDevice::HostDevice(0)), bus(9), "{nics}");
+        assert_eq!(of(nics, 24).get(PciDevice::HostDevice(23)), bus(32));
+    }
+    assert_eq!((of(1, 1).ports(), of(1, 24).ports()), (9, 32));
+    assert_eq!(of(2, 1).get(PciDevice::Interface(1)), of(2, 0).get(PciDevice::Interface(1)));
+    let said = |fixture: Fixture| places(&fixture).unwrap_err().to_string();
+    assert!(said(with(9, 1, false)).contains("at most 8 fit"));
+    assert!(said(with(0, 6, true)).contains("at most 5 fit on machine type i440fx"));
+    let old = places(&with(1, 5, true)).unwrap();
+    assert_eq!(old.get(PciDevice::HostDevice(4)), Some(on_root(0x1c)));
+    // A disk in the way is told what is left.
+    let mut last = disk("last", Bus::Virtio);
+    last.pci_address = Some(on_root(0x18));
+    assert!(said(with(0, 1, true).disk(last, raw("d"))).contains("0000:00:19.0 to 0000:00:1d.0 are free"));
 }

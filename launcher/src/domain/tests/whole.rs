@@ -4,9 +4,11 @@ use super::fixture::{
     Fixture, cdrom, cloud_init, container_disk, disk, forwarded, nic, overlay, raw, tap, user,
 };
 use super::golden;
+use super::host_devices::host_devices;
 use crate::domain::host::{Cell, DiskLocation, Pinning};
 use api::machine::cpu::{Apic, Clock, Feature, Model, Offset, Policy, Timer};
 use api::machine::devices::WatchdogAction;
+use api::machine::host_device::{Display, List};
 use api::machine::hyperv::Enlightenments;
 use api::machine::{
     BlockSize, Boot, Bus, Cache, Chassis, Disk, Hyperv, Input, Io, IoThreads, Nic, Panic, PciAddress, Reboot,
@@ -299,4 +301,19 @@ fn everything_at_once() {
             machine.firmware.boot = Boot::Efi { secure: false, persistent: true };
         }),
     );
+}
+
+#[test]
+fn devices_of_the_node() {
+    let devices: [(List, &str, Option<Display>, &[&str]); 3] = [
+        (List::Gpus, "gpu", None, &["0000:81:00.0"]),
+        (List::Gpus, "vgpu", Some(Display { ramfb: true }), &["83b8f4f2-509f-382f-3c1e-e6bfe0fa1001"]),
+        (List::HostDevices, "desk", None, &["1:4", "2:11"]),
+    ];
+    let with = |fixture: Fixture| {
+        let fixture = fixture.screen().disk(disk("root", Bus::Virtio), raw("root"));
+        host_devices(fixture.nic(nic("default", Nic::Virtio), user(1)), &devices)
+    };
+    whole("host-devices", &with(Fixture::bare()));
+    whole("host-devices-i440fx", &with(Fixture::bare().i440fx()));
 }

@@ -70,8 +70,11 @@ pub(super) fn host_devices(devices: &Devices, at: &Path, check: &mut Check<'_>) 
     let entries = gpus.enumerate().chain(others.enumerate());
     for (n, entry) in entries {
         let here = at.child(entry.list.field()).index(n);
-        if entry.claim_name.is_some() || entry.request_name.is_some() {
-            check.not_yet_or(&here, NO_CLAIMS);
+        let claim = [("claimName", entry.claim_name), ("requestName", entry.request_name)];
+        let of_claim = claim.iter().filter(|(_, said)| said.is_some());
+        let of_claim: Vec<Path> = of_claim.map(|(field, _)| here.child(field)).collect();
+        if !of_claim.is_empty() {
+            of_claim.iter().for_each(|field| check.not_yet_or(field, NO_CLAIMS));
             continue;
         }
         if check.settings.site == Site::Laptop {

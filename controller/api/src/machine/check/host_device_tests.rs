@@ -117,7 +117,10 @@ fn names_are_told_apart() {
 fn devices_of_resource_claims_and_of_a_laptop_are_refused_by_name() {
     let claim = json!({"gpus": [{"name": "g", "claimName": "c", "requestName": "r"}]});
     let said = refused(&claim);
-    assert!(said.contains("spec.domain.devices.gpus[0]") && said.contains("ResourceClaim"), "{said}");
+    assert!(
+        said.contains("spec.domain.devices.gpus[0].claimName") && said.contains("gpus[0].requestName"),
+        "{said}"
+    );
     let said = check(&json!({"hostDevices": [gpu("g")]}), &Settings::of_laptop()).unwrap_err().join("\n");
     assert!(said.contains("hostDevices[0]") && said.contains("only a cluster"), "{said}");
 }

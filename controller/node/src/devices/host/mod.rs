@@ -1,0 +1,245 @@
+//! Devices of this node that one VMI at a time has: PCI devices, mediated devices, USB devices, as the KubeVirt object permits them
+//! (`permittedHostDevices`).
+//!
+//! ```text
+//!  KubeVirt object ─► rules ─┐
+//!  /sys ─────────────────────┴─► discover ─► units by resource ─► one plug-in each ─► kubelet
+//!      every 10 s, and when the rules change                        │  begun with the first unit, ended with the last rule
+//!                                                                   └─ Allocate: looks again, and answers nodes of /dev, and
+//!                                                                      PCI_RESOURCE_…, MDEV_PCI_RESOURCE_…, USB_RESOURCE_…
+//! ```
+//!
+//! Nothing is kept but what the kubelet was told: the truth is in `/sys`, each time anew. A unit that is gone, or that a driver of
+//! the node took back, is told as unhealthy; a device of a resource that another device plugin offers is left alone.
+
+mod discover;
+mod in_use;
+mod sysfs;
+
+use super::plugin::{self, Offer, PATIENCE};
+use super::wire::{
+    self, AllocateRequest, AllocateResponse, ContainerResponse, DeviceSpec, Devices, NumaNode, Topology,
+};
+use crate::blocking::Blocking;
+use crate::error::Result;
+use api::kubevirt::permitted::{Permitted, Selector};
+use api::machine::host_device::variable;
+use discover::{Found, Unit, discover};
+use in_use::InUse;
+use kubernetes::config::node::NodeSettings;
+use kubernetes::objects::names::fnv;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::task::{AbortHandle, JoinSet};
+use tonic::Status;
+
+/// How often the node is looked at.
+const EXAMINE: Duration = Duration::from_secs(10);
+/// How long the kubelet has to hear that a resource has no devices any more.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+/// Resources of one node.
+const RESOURCES: usize = 64;
+/// Units of a resource that are gone, and are still told as unhealthy.
+const GONE: usize = 256;
+/// Looks at the node at once: one of the loop, and those of containers that are given devices.
+const LOOKS: usize = 4;
+
+/// Where the kernel shows devices, and what it runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Roots {
+    /// What stands for `/sys`.
+    pub(crate) sysfs: PathBuf,
+    /// What stands for `/proc`.
+    pub(crate) proc: PathBuf,
+}
+
+/// Offers the devices of the node that are permitted, for ever. `folder`: the kubelet's.
+pub(crate) async fn run(folder: &Path, roots: Roots, mut settings: watch::Receiver<Option<NodeSettings>>) {
+    let blocking = Blocking::new("the node's devices for VMIs", LOOKS);
+    let mut plugins = Plugins {
+        folder: folder.to_owned(),
+        look: Look { roots, settings: settings.clone(), blocking },
+        running: BTreeMap::new(),
+        tasks: JoinSet::new(),
+        notes: BTreeSet::new(),
+    };
+    loop {
+        let permitted = settings.borrow_and_update().as_ref().map(|said| said.host_devices.clone());
+        // Before the first word of the KubeVirt object nothing is begun, and nothing is ended.
+        if let Some(permitted) = permitted {
+            match plugins.look.found().await {
+                Ok(found) => plugins.offer(&permitted, found),
+                Err(e) => tracing::warn!("devices of this node are not offered to VMIs: {}", e.chain()),
+            }
+        }
+        tokio::select! {
+            () = tokio::time::sleep(EXAMINE) => {}
+            changed = settings.changed() => if changed.is_err() {
+                return std::future::pending().await;
+            },
+        }
+    }
+}
+
+/// A look at the node.
+#[derive(Clone)]
+struct Look {
+    roots: Roots,
+    settings: watch::Receiver<Option<NodeSettings>>,
+    blocking: Blocking,
+}
+
+impl Look {
+    /// What is there now, by the rules of now.
+    async fn found(&self) -> Result<Found> {
+        let permitted = self.settings.borrow().as_ref().map(|said| said.host_devices.clone());
+        let permitted = permitted.unwrap_or_default();
+        if permitted.rules.is_empty() {
+            return Ok(Found::default());
+        }
+        let roots = self.roots.clone();
+        self.blocking.run("looking for devices", PATIENCE, move || look(&roots, &permitted)).await
+    }
+}
+
+fn look(Roots { sysfs, proc }: &Roots, permitted: &Permitted) -> Result<Found> {
+    let has_usb = permitted.offered().any(|rule| matches!(rule.selector, Selector::Usb(_)));
+    let in_use = if has_usb { InUse::read(proc)? } else { InUse::default() };
+    discover(sysfs, permitted, &in_use)
+}
+
+/// The plug-ins that run.
+struct Plugins {
+    folder: PathBuf,
+    look: Look,
+    running: BTreeMap<String, Running>,
+    tasks: JoinSet<()>,
+    notes: BTreeSet<String>,
+}
+
+struct Running {
+    list: watch::Sender<Devices>,
+    task: AbortHandle,
+}
+
+impl Plugins {
+    /// Begins, changes and ends plug-ins.
+    fn offer(&mut self, permitted: &Permitted, found: Found) {
+        while self.tasks.try_join_next().is_some() {}
+        for note in found.notes.difference(&self.notes) {
+            tracing::info!("{note}");
+        }
+        self.notes = found.notes;
+        let wanted: BTreeSet<&str> = permitted.offered().map(|rule| rule.resource.as_str()).collect();
+        let gone: Vec<String> =
+            self.running.keys().filter(|resource| !wanted.contains(resource.as_str())).cloned().collect();
+        for resource in gone {
+            self.end(&resource);
+        }
+        let nothing = Vec::new();
+        for resource in wanted {
+            let units = found.units.get(resource).unwrap_or(&nothing);
+            match self.running.get(resource) {
+                Some(running) => {
+                    running.list.send_if_modified(|known| {
+                        let now = told(units, known);
+                        let is_other = *known != now;
+                        *known = now;
+                        is_other
+                    });
+                }
+                None if units.is_empty() => {}
+                None if self.running.len() == RESOURCES => {
+                    tracing::warn!("{resource} is not offered: this node has {RESOURCES} resources already");
+                }
+                None => self.begin(resource, units),
+            }
+        }
+    }
+
+    fn begin(&mut self, resource: &str, units: &[Unit]) {
+        let (list, listed) = watch::channel(told(units, &Devices::default()));
+        let offer = Offer {
+            resource: resource.to_owned(),
+            // A path of a socket has room for 107 letters.
+            endpoint: format!("kubevirt-host-{:016x}.sock", fnv(resource)),
+            list: listed,
+            allocate: allocate(self.look.clone(), resource.to_owned()),
+        };
+        let task = self.tasks.spawn(plugin::offer(self.folder.clone(), offer, self.look.blocking.clone()));
+        self.running.insert(resource.to_owned(), Running { list, task });
+    }
+
+    /// The kubelet hears that there are no devices, and then nothing.
+    fn end(&mut self, resource: &str) {
+        let Some(Running { list, task }) = self.running.remove(resource) else { return };
+        tracing::info!("{resource} is not offered any more: the KubeVirt object does not permit it");
+        list.send_replace(Devices::default());
+        self.tasks.spawn(async move {
+            tokio::time::sleep(LAST_WORDS).await;
+            task.abort();
+            drop(list);
+        });
+    }
+}
+
+/// What the kubelet is told: the units that are there, and those that it knows and that are gone.
+fn told(units: &[Unit], known: &Devices) -> Devices {
+    let there = units.iter().map(|unit| wire::Device {
+        id: unit.id.clone(),
+        topology: unit.numa.map(|numa| Topology { nodes: vec![NumaNode { id: i64::from(numa) }] }),
+        ..wire::Device::of(true)
+    });
+    let is_gone = |device: &&wire::Device| units.iter().all(|unit| unit.id != device.id);
+    let gone = known.devices.iter().filter(is_gone).take(GONE);
+    let gone = gone.map(|device| wire::Device { id: device.id.clone(), ..wire::Device::of(false) });
+    Devices { devices: there.chain(gone).collect() }
+}
+
+fn allocate(look: Look, resource: String) -> plugin::Allocate {
+    Arc::new(move |asked, permissions| -> plugin::Given {
+        let (look, resource) = (look.clone(), resource.clone());
+        Box::pin(async move {
+            let found = look.found().await.map_err(|e| Status::unavailable(e.chain()))?;
+            let units = found.units.get(&resource).map_or(&[][..], Vec::as_slice);
+            given(&resource, units, &asked, permissions).map_err(Status::failed_precondition)
+        })
+    })
+}
+
+/// What containers are given. The kubelet refuses the pod with the sentence, where there is one.
+fn given(
+    resource: &str,
+    units: &[Unit],
+    asked: &AllocateRequest,
+    permissions: &str,
+) -> Result<AllocateResponse, String> {
+    let mut containers = Vec::new();
+    for container in &asked.containers {
+        let mut nodes = BTreeSet::new();
+        let mut addresses: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for id in &container.ids {
+            let unit = units.iter().find(|unit| unit.id == *id).ok_or_else(|| {
+                let id: String = id.chars().take(64).collect();
+                format!(
+                    "the device {id:?} of {resource} is not there any more, or has another driver; look at the log of \
+                     virt-handler on this node"
+                )
+            })?;
+            nodes.extend(unit.nodes.iter().map(String::as_str));
+            addresses.entry(unit.prefix).or_default().extend(unit.addresses.iter().map(String::as_str));
+        }
+        let envs = addresses.into_iter().map(|(prefix, all)| (variable(prefix, resource), all.join(",")));
+        containers.push(ContainerResponse {
+            envs: envs.collect::<HashMap<_, _>>(),
+            devices: nodes.into_iter().map(|node| DeviceSpec::of(node, permissions)).collect(),
+        });
+    }
+    Ok(AllocateResponse { containers })
+}
+
+#[cfg(test)]
+mod tests;
