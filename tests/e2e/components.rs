@@ -17,9 +17,13 @@ fn a_stolen_token_of_virt_controller_places_a_component_and_changes_nothing_of_w
     for spec in placed {
         thief.patches("daemonsets/virt-handler", &template(spec)).ok();
     }
+    // Another policy holds the images of everybody's changes.
+    let image = template(r#"{"containers":[{"name":"virt-handler","image":"evil:1"}]}"#);
+    refused(&thief.patches("daemonsets/virt-handler", &image), "kubevirt-");
     let said = "nothing of what runs in them";
     for spec in [
-        r#"{"containers":[{"name":"virt-handler","image":"evil:1"}]}"#,
+        r#"{"containers":[{"name":"virt-handler","command":["evil"]}]}"#,
+        r#"{"containers":[{"name":"virt-handler","args":["--kubeconfig=evil"]}]}"#,
         r#"{"initContainers":null}"#,
         r#"{"hostNetwork":true}"#,
         r#"{"serviceAccountName":"default"}"#,
@@ -30,10 +34,10 @@ fn a_stolen_token_of_virt_controller_places_a_component_and_changes_nothing_of_w
         let change = format!(r#"{{"spec":{{"replicas":{replicas}}}}}"#);
         refused(&thief.patches("deployments/virt-api", &change), said);
     }
-    let labels = r#"{"spec":{"template":{"metadata":{"annotations":{"a":"b"}}}}}"#;
+    let labels = r#"{"spec":{"template":{"metadata":{"annotations":{"sidecar.istio.io/inject":"true"}}}}}"#;
     refused(&thief.patches("daemonsets/virt-handler", labels), said);
     let version = r#"{"metadata":{"annotations":{"kubevirt.io/install-strategy-version":"99.0.0"}}}"#;
-    refused(&thief.patches("daemonsets/virt-handler", version), "changes one annotation");
+    refused(&thief.patches("daemonsets/virt-handler", version), "its own annotations");
 }
 
 #[test]

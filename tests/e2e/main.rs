@@ -45,6 +45,7 @@ mod shares;
 mod strategies;
 mod tpm;
 mod trust;
+mod upgrade;
 mod uploads;
 mod virtctl;
 mod volumes;

@@ -32,6 +32,7 @@ mod clones;
 mod evictions;
 pub mod live;
 mod measures;
+mod order;
 mod rights;
 pub mod routes;
 pub mod rules;

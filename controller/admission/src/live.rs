@@ -2,6 +2,7 @@
 //! server's aggregator, the addresses of the virt-handlers, what storage can do (StorageClasses, StorageProfiles, the
 //! CDIConfig), instance types and preferences, and presets.
 
+use super::order;
 use super::rules::{Around, Operation, Request, Sizes};
 use api::cdi::CONFIG;
 use api::instancetype::Matched;
@@ -21,6 +22,7 @@ use serve::transport::tls::Shown;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Instant;
 use subresources::{Aggregation, Handlers};
 use tokio::sync::mpsc;
 
@@ -37,6 +39,8 @@ pub struct Live {
     /// Kinds of instance types and preferences that were listed.
     sizes_listed: AtomicUsize,
     listed: AtomicBool,
+    /// A virt-controller of this version is to act first; since when that may be so.
+    waits: (AtomicBool, Instant),
     /// What of this program the KubeVirt object says.
     pub dials: Arc<Dials>,
     /// The certificate.
@@ -61,6 +65,7 @@ impl Live {
             sizes: RwLock::default(),
             sizes_listed: AtomicUsize::new(0),
             listed: AtomicBool::new(false),
+            waits: (AtomicBool::new(false), Instant::now()),
             handlers: Arc::new(Handlers::new(namespace, Arc::clone(&shown))),
             aggregation: Arc::default(),
             signer: Arc::default(),
@@ -68,9 +73,14 @@ impl Live {
         }
     }
 
-    /// The settings are known, and the aggregator; and there is a certificate.
+    /// The settings are known, and the aggregator; there is a certificate; and in an upgrade virt-controller is not older.
     pub fn is_ready(&self) -> bool {
-        self.listed.load(Ordering::Relaxed) && self.aggregation.is_known() && self.shown.is_signed()
+        let (waits, began) = &self.waits;
+        let is_next = !waits.load(Ordering::Relaxed) || began.elapsed() >= order::MOST;
+        self.listed.load(Ordering::Relaxed)
+            && self.aggregation.is_known()
+            && self.shown.is_signed()
+            && is_next
     }
 
     /// What surrounds a request that comes now.
@@ -196,6 +206,8 @@ impl Live {
     fn know(&self, objects: &Store<Plain>) {
         let mut around = Around::new(&self.namespace, objects.within(&self.namespace).next());
         around.installations = objects.names();
+        let waits = order::waits(objects.within(&self.namespace), &self.namespace, env!("CARGO_PKG_VERSION"));
+        self.waits.0.store(waits, Ordering::Relaxed);
         *self.around.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(around);
     }
 }

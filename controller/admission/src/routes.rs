@@ -26,6 +26,7 @@ use kubernetes::webhooks::{Question, Webhook};
 use rustls::crypto::SecureRandom;
 use serve::authentication::Gate;
 use serve::health::Health;
+use serve::pace::on_behalf_of;
 use serve::token::{Cloned, Named};
 use serve::transport::{Answers, Asked, HttpResponse, Peer, plain};
 use std::sync::Arc;
@@ -121,7 +122,8 @@ impl Routes {
             Err(error) => return failed(hook, &error),
         };
         let began = Instant::now();
-        let judged = self.judge(hook, peer, &request, body, is_large).await;
+        let judging = self.judge(hook, peer, &request, body, is_large);
+        let judged = on_behalf_of(&request.who.name, judging).await;
         measures::judged(hook, &request, judged.as_ref().ok(), began);
         let verdict = match judged {
             Ok(verdict) => verdict,

@@ -18,6 +18,17 @@ pub fn is_name(text: &str) -> bool {
         && is_edge(text.bytes().next_back())
 }
 
+/// A text can be the value of a label.
+pub fn is_label_value(text: &str) -> bool {
+    const LONGEST: usize = 63;
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let is_edge = |byte: Option<u8>| byte.is_none_or(|byte| byte.is_ascii_alphanumeric());
+    text.len() <= LONGEST
+        && text.bytes().all(is_plain)
+        && is_edge(text.bytes().next())
+        && is_edge(text.bytes().next_back())
+}
+
 object! {
     /// Standard Kubernetes metadata of an object.
     pub struct ObjectMeta {

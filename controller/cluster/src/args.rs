@@ -1,6 +1,6 @@
 //! The command lines, and what they put together.
 
-use crate::downgrade;
+use crate::{downgrade, order};
 use api_server::Writer;
 use api_server::error::{Error, Result};
 use api_server::lease::Lease;
@@ -70,6 +70,10 @@ impl Controller {
         let mut lease = Lease::new(writer.clone(), &self.namespace, LEASE, self.identity.clone());
         tokio::select! {
             older = downgrade::refuse(&client, &self.namespace, VERSION) => older?,
+            _ = ends.recv() => return Ok(()),
+        }
+        tokio::select! {
+            () = order::turn(&client, &self.namespace) => {}
             _ = ends.recv() => return Ok(()),
         }
         // A replica in waiting has nothing to do, and is ready for that.

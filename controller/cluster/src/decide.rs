@@ -33,6 +33,9 @@ pub fn decide(world: &World, key: &Key, now: Timestamp) -> Plan {
         Kind::DataImportCron => dataimportcron::decide(world, namespace, name, now),
         Kind::StorageProfile | Kind::StorageClass => storageprofile::decide(world, name, now),
         Kind::KubeVirt => kubevirt::decide(world, namespace, name, now),
+        Kind::Deployment | Kind::DaemonSet if *namespace == world.facts.namespace => {
+            kubevirt::components::decide(world, *kind, name, now)
+        }
         Kind::CDI => cdi::decide(world, name, now),
         Kind::Node => node::decide(world, name, now),
         Kind::Secret => certificates::decide(world, now),

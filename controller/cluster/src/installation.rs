@@ -3,6 +3,7 @@
 
 use api::kubevirt::served::Unserved;
 use jiff::Timestamp;
+use kubernetes::components::PLACED;
 use kubernetes::conditions::stamp;
 use kubernetes::objects::{Component, Kept as _, World};
 use serde_json::{Value, json};
@@ -75,7 +76,7 @@ pub(crate) fn answer(world: &World, deployments: &[&str], daemons: &[&str]) -> b
 
 fn why(name: &str, component: Option<&Component>, target: Option<&str>) -> Option<String> {
     let Some(component) = component else { return Some(format!("{name} is not there")) };
-    let Component { current, wanted, ready, has_old, .. } = component;
+    let Component { current, wanted, ready, has_old, stuck, .. } = component;
     let version = component.version();
     match target.filter(|target| version != Some(target)) {
         Some(target) => Some(format!("{name} is of version {}, not {target}", version.unwrap_or("none"))),
@@ -83,10 +84,20 @@ fn why(name: &str, component: Option<&Component>, target: Option<&str>) -> Optio
         None if *wanted == 0 => {
             Some(format!("{name} is to have no pod: see how many are asked for, and on which nodes"))
         }
-        None if ready < wanted => Some(format!("{name}: {ready} of {wanted} are ready")),
+        None if ready < wanted => {
+            let stuck = stuck.as_deref().map(|stuck| format!(" ({stuck}{})", changed(component)));
+            Some(format!("{name}: {ready} of {wanted} are ready{}", stuck.unwrap_or_default()))
+        }
         None if *has_old => Some(format!("{name}: older pods are still there")),
         None => None,
     }
+}
+
+/// What the KubeVirt object changes of a component: pods that do not get ready may want something else.
+fn changed(component: &Component) -> String {
+    let names = component.meta.annotations.get(PLACED).map_or("", String::as_str);
+    let names: String = names.chars().take(200).collect();
+    if names.is_empty() { names } else { format!("; the KubeVirt object changes {names}") }
 }
 
 /// Whether every field that is set has an effect, as a condition. Its message names the fields that have none.

@@ -45,6 +45,7 @@ mod installation;
 mod kubevirt;
 mod measures;
 mod node;
+mod order;
 mod pod;
 mod polls;
 mod pool;

@@ -111,7 +111,7 @@ pub(crate) async fn run(
         while let Ok(event) = seen.try_recv() {
             control.see(event, Timestamp::now());
         }
-        if control.listed.len() < watched.len() {
+        if !control.has_listed_all(watched.len()) {
             continue;
         }
         health.is_ready();
@@ -132,6 +132,11 @@ pub(crate) async fn run(
 impl ControlLoop {
     pub(crate) fn new(facts: ClusterFacts) -> ControlLoop {
         ControlLoop { world: World::of(facts), ..ControlLoop::default() }
+    }
+
+    /// So many lists have come.
+    pub(crate) fn has_listed_all(&self, count: usize) -> bool {
+        self.listed.len() >= count
     }
 
     pub(crate) fn see(&mut self, event: Seen, now: Timestamp) {
@@ -258,6 +263,14 @@ impl ControlLoop {
         self.dirty.extend(self.world.touched(key));
     }
 
+    /// Something has failed for an object, or does so no more: it is decided on again, and so is the one that says it.
+    fn say_of(&mut self, key: &Key) {
+        self.dirty.insert(key.clone());
+        if matches!(key.kind, Kind::Deployment | Kind::DaemonSet) {
+            self.touch(key);
+        }
+    }
+
     /// The next plan that is not empty.
     pub(crate) fn next(&mut self, now: Timestamp) -> Option<(Key, Plan)> {
         let due: Vec<Key> =
@@ -289,7 +302,7 @@ impl ControlLoop {
                     // lost), by somebody else, or is not wanted any more. What was said of it is taken back.
                     (None, false) => {
                         self.world.failures.remove(&key);
-                        self.dirty.insert(key);
+                        self.say_of(&key);
                         continue;
                     }
                     _ => {}
@@ -327,7 +340,7 @@ impl ControlLoop {
             self.failed.remove(&key);
             // What could not be made may have been made now.
             if self.world.failures.get(&key).is_some_and(|failure| failure.retry <= now) {
-                self.dirty.insert(key);
+                self.say_of(&key);
             }
             return;
         };
@@ -344,7 +357,7 @@ impl ControlLoop {
                 let failure = Failure { about, message: error.to_string(), times: *times, retry };
                 self.world.failures.insert(key.clone(), failure);
                 // It is said at once, and tried again later.
-                self.dirty.insert(key.clone());
+                self.say_of(&key);
             }
             _ => tracing::warn!("{}", error.chain()),
         }

@@ -28,7 +28,8 @@ mod people;
 mod policies;
 mod programs;
 
-use kubernetes::versions::{REGISTRY, VERSION};
+use kubernetes::components::CONTAINERS;
+use kubernetes::versions::{IMAGES, REGISTRY, VERSION};
 use serde_json::{Value, json};
 
 /// What an installation is to be like.
@@ -80,7 +81,15 @@ fn note(wishes: &Wishes, object: &mut Value) {
     put(&mut object["metadata"]);
     if let Some(pod) = object.pointer_mut("/spec/template/metadata") {
         put(pod);
+        object["metadata"]["annotations"][IMAGES] = json!(images(object));
     }
+}
+
+/// The images of the containers of a program.
+fn images(program: &Value) -> String {
+    let pod = &program["spec"]["template"]["spec"];
+    let all = CONTAINERS.iter().flat_map(|list| pod[list].as_array().into_iter().flatten());
+    all.filter_map(|container| container["image"].as_str()).collect::<Vec<_>>().join(",")
 }
 
 /// virt-handler is privileged, whatever the cluster asks of pods by default.

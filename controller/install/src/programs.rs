@@ -10,8 +10,8 @@
 //! cdi-uploadproxy cannot work without the three that it mounts: its pod begins when they are there.
 
 use super::{PRIORITY, Wishes};
+use kubernetes::components::{self, PRISTINE};
 use kubernetes::objects::Program;
-use kubernetes::placement::{self, PRISTINE};
 use kubernetes::servers::{HANDLER, HANDLERS, MEASURES, PORT, PROXY, SERVICE};
 use kubernetes::uploads::{CLIENT_CERTIFICATE, SERVER_SIGNER, SIGNING_KEY};
 use serde_json::{Value, json};
@@ -229,7 +229,7 @@ fn workload(wishes: &Wishes, kind: &str, name: &str, spec: Value) -> Value {
         "spec": spec,
     });
     // What the KubeVirt object says of it comes on top, and goes again.
-    let pristine = Value::Object(placement::of(&object)).to_string();
+    let pristine = Value::Object(components::of(&object)).to_string();
     object["metadata"]["annotations"][PRISTINE] = json!(pristine);
     object
 }

@@ -9,7 +9,7 @@
 //!  uploads, clones   the names by which these are known          instancetypes   how they are found and kept for a VM
 //!  networks    what a launcher pod asks of Multus, and what Multus says
 //!  webhooks    what virt-api is asked, and when                     servers      how each program is reached
-//!  versions    of which version an installed object is           placement      what may be changed of a program's pods
+//!  versions    of which version an installed object is           components     what may be changed of a program
 //!  accounts    how the API server knows each program                subresources what may be asked of a VM or a VMI
 //!  metrics     the names, labels and types of all metrics
 //! ```
@@ -25,6 +25,7 @@
 
 pub mod accounts;
 pub mod clones;
+pub mod components;
 pub mod conditions;
 pub mod config;
 pub mod instancetypes;
@@ -34,7 +35,6 @@ pub mod metadata;
 pub mod metrics;
 pub mod networks;
 pub mod objects;
-pub mod placement;
 pub mod plan;
 pub mod polls;
 pub mod servers;

@@ -7,6 +7,8 @@
 pub const VERSION: &str = "kubevirt.io/install-strategy-version";
 /// The annotation of an installed object: where its images are.
 pub const REGISTRY: &str = "kubevirt.io/install-strategy-registry";
+/// The annotation of a program of the installation: the images of its containers, separated by commas, as the manifest names them.
+pub const IMAGES: &str = "kubevirt.io/install-strategy-images";
 /// The form of a version that can be compared, as a regular expression: what follows the three numbers is not looked at.
 pub const COMPARABLE: &str = "^v?[0-9]{1,9}[.][0-9]{1,9}[.][0-9]{1,9}";
 

@@ -1,88 +1,153 @@
 //! How often a program asks the API server: as often as it has to, or at the rate that the KubeVirt object says.
 //!
 //! ```text
-//!  request ─► of a Lease? ─► yes: at once        (who cannot renew it in time loses it, and all begins anew)
-//!                └► no: a turn in the line, in the order they came ─► the API server
+//!  request ─► of a Lease, or a node's heartbeat? ─► yes: at once    (who cannot renew it in time loses it, and all begins anew)
+//!                └► no: a line for each client: one of each in turn, in the order they came ─► the API server
 //! ```
 //!
-//! A rate is changed while requests wait. One that waits too long fails as if the API server had not answered, and is tried
-//! again by whoever asked; a line tells, once in a while, that requests wait.
+//! A client is the user on whose behalf a program asks ([`on_behalf_of`]), or the namespace of what it asks for: who asks without end
+//! waits behind himself, and others behind one request of his. A request whose turn would come too late fails at once, as if the API
+//! server had not answered, and is tried again by whoever asked; so does one that has waited too long. A rate is changed while
+//! requests wait. A line tells, once in a while, that requests wait.
 
 use super::bucket::Bucket;
-use http::{Request, Response};
+use http::{Method, Request, Response};
 use kube::client::Body;
 use kubernetes::config::program::Rate;
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::ops::Bound::{Excluded, Unbounded};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::sync::{Mutex, watch};
-use tokio::time::{Instant, sleep_until};
+use tokio::sync::{oneshot, watch};
+use tokio::time::{Instant, sleep_until, timeout};
 use tower_service::Service;
 
 /// The longest time between two requests: a rate that is next to nothing.
 const RAREST: Duration = Duration::from_secs(60);
-/// A request that waits so long is worth a line; one such line in so long.
-const TOLD: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+/// A request waits no longer for its turn: less than whoever sends it waits for the answer.
+const LONGEST: Duration = Duration::from_secs(4);
+/// The most requests that wait.
+const MOST: usize = 10_000;
+/// A line tells that requests wait, once in so long.
+const TOLD: Duration = Duration::from_secs(60);
 /// The group of leases, which are renewed in time, whatever else is asked.
 const LEASES: &str = "coordination.k8s.io";
+/// As much of a client's name tells it from others.
+const NAME: usize = 128;
+
+tokio::task_local! {
+    /// On whose behalf a task asks the API server.
+    static CLIENT: String;
+}
+
+/// Does something on behalf of a user: what it asks of the API server waits in that user's line.
+pub async fn on_behalf_of<T>(user: &str, does: impl Future<Output = T>) -> T {
+    let user: String = user.chars().take(NAME).collect();
+    CLIENT.scope(format!("user {user}"), does).await
+}
+
+/// The turn of a request did not come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Late;
+
+impl fmt::Display for Late {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "too many requests to the API server wait: the rate limiter of the KubeVirt object (restClient.rateLimiter) lets none \
+             through within {} seconds; try again, or raise its qps",
+            LONGEST.as_secs()
+        )
+    }
+}
+
+impl std::error::Error for Late {}
 
 /// The pace of a client.
+#[derive(Debug, Default)]
+pub struct Pace(Arc<Inner>);
+
 #[derive(Debug)]
-pub struct Pace {
+struct Inner {
     rate: watch::Sender<Option<Rate>>,
-    /// The first of the line waits inside.
     line: Mutex<Line>,
+}
+
+impl Default for Inner {
+    fn default() -> Self {
+        Inner { rate: watch::Sender::new(None), line: Mutex::default() }
+    }
 }
 
 #[derive(Debug, Default)]
 struct Line {
     /// The bucket, and the rate that it was made for.
     bucket: Option<(Bucket, Rate)>,
+    /// Those who wait, by the client; no client has an empty queue.
+    waiting: BTreeMap<String, VecDeque<oneshot::Sender<()>>>,
+    count: usize,
+    /// The client that had the last turn.
+    last: String,
+    /// A task gives turns.
+    is_served: bool,
     told: Option<Instant>,
-}
-
-impl Default for Pace {
-    fn default() -> Self {
-        Pace { rate: watch::Sender::new(None), line: Mutex::default() }
-    }
 }
 
 impl Pace {
     /// The rate from now on, for those that wait too.
     pub fn set(&self, rate: Option<Rate>) {
-        self.rate.send_if_modified(|now| std::mem::replace(now, rate) != rate);
+        self.0.rate.send_if_modified(|now| std::mem::replace(now, rate) != rate);
     }
 
-    /// Waits until a request may be sent.
-    pub async fn turn(&self) {
-        if self.rate.borrow().is_none() {
-            return;
+    /// Waits until a request of this client may be sent.
+    pub async fn turn(&self, client: &str) -> Result<(), Late> {
+        let Some(rate) = *self.0.rate.borrow() else { return Ok(()) };
+        let (turn, comes) = oneshot::channel();
+        {
+            let mut line = self.0.line();
+            if line.count == 0 && line.take(rate, Instant::now()).is_ok() {
+                return Ok(());
+            }
+            if line.comes_after(client, rate) > LONGEST || line.count >= MOST {
+                return Err(Late);
+            }
+            line.join(client, turn);
+            if !line.is_served {
+                line.is_served = true;
+                tokio::spawn(Arc::clone(&self.0).serve());
+            }
         }
-        let came = Instant::now();
+        match timeout(LONGEST, comes).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) | Err(_) => Err(Late),
+        }
+    }
+}
+
+impl Inner {
+    fn line(&self) -> MutexGuard<'_, Line> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives turns as long as somebody waits.
+    async fn serve(self: Arc<Self>) {
         let mut rates = self.rate.subscribe();
-        let mut line = self.line.lock().await;
         loop {
             let rate = *rates.borrow_and_update();
-            let Some(rate) = rate else {
-                line.bucket = None;
-                return;
+            let then = {
+                let mut line = self.line();
+                let then = line.give(rate, Instant::now());
+                line.is_served = then.is_some();
+                then
             };
-            let now = Instant::now();
-            if now - came >= TOLD.0 && line.told.is_none_or(|told| now - told >= TOLD.1) {
-                line.told = Some(now);
-                tracing::warn!(
-                    "requests to the API server wait: the KubeVirt object lets {} be sent each second",
-                    rate.qps
-                );
-            }
-            match line.take(rate, now) {
-                Ok(()) => return,
-                Err(then) => tokio::select! {
-                    () = sleep_until(then) => {}
-                    // The sender is here: it does not go.
-                    _ = rates.changed() => {}
-                },
+            let Some(then) = then else { return };
+            tokio::select! {
+                () = sleep_until(then) => {}
+                // The sender is here: it does not go.
+                _ = rates.changed() => {}
             }
         }
     }
@@ -92,11 +157,80 @@ impl Line {
     fn take(&mut self, rate: Rate, now: Instant) -> Result<(), Instant> {
         let is_another = self.bucket.as_ref().is_none_or(|(_, made_for)| *made_for != rate);
         if is_another {
-            let every = Duration::try_from_secs_f64(1.0 / rate.qps).unwrap_or(RAREST).min(RAREST);
-            self.bucket = Some((Bucket::new(rate.burst, every, now), rate));
+            self.bucket = Some((Bucket::new(rate.burst, every(rate), now), rate));
         }
         self.bucket.as_mut().map_or(Ok(()), |(bucket, _)| bucket.take(now))
     }
+
+    /// How long a further request of a client would wait: behind its own, and as many of each other.
+    fn comes_after(&self, client: &str, rate: Rate) -> Duration {
+        let own = self.waiting.get(client).map_or(0, VecDeque::len);
+        let others = self.waiting.iter().filter(|(name, _)| *name != client);
+        let before = others.map(|(_, queue)| queue.len().min(own + 1)).sum::<usize>() + own + 1;
+        every(rate).saturating_mul(u32::try_from(before).unwrap_or(u32::MAX))
+    }
+
+    fn join(&mut self, client: &str, turn: oneshot::Sender<()>) {
+        self.waiting.entry(client.to_owned()).or_default().push_back(turn);
+        self.count += 1;
+    }
+
+    /// Gives as many turns as may be given now. When the next may be; nothing, where nobody waits.
+    fn give(&mut self, rate: Option<Rate>, now: Instant) -> Option<Instant> {
+        while let Some(turn) = self.next() {
+            let Some(rate) = rate else {
+                self.bucket = None;
+                // Who waits no longer takes none.
+                let _ = turn.1.send(());
+                continue;
+            };
+            if turn.1.is_closed() {
+                continue;
+            }
+            match self.take(rate, now) {
+                Ok(()) => {
+                    let _ = turn.1.send(());
+                }
+                Err(then) => {
+                    self.waiting.entry(turn.0).or_default().push_front(turn.1);
+                    self.count += 1;
+                    self.tell(rate, now);
+                    return Some(then);
+                }
+            }
+        }
+        None
+    }
+
+    /// The first of the client behind the last one.
+    fn next(&mut self) -> Option<(String, oneshot::Sender<()>)> {
+        let behind = self.waiting.range::<String, _>((Excluded(&self.last), Unbounded)).next();
+        let client = behind.or_else(|| self.waiting.iter().next())?.0.clone();
+        let queue = self.waiting.get_mut(&client)?;
+        let turn = queue.pop_front();
+        if queue.is_empty() {
+            self.waiting.remove(&client);
+        }
+        let turn = turn?;
+        self.count = self.count.saturating_sub(1);
+        self.last.clone_from(&client);
+        Some((client, turn))
+    }
+
+    fn tell(&mut self, rate: Rate, now: Instant) {
+        if self.told.is_none_or(|told| now.saturating_duration_since(told) >= TOLD) {
+            self.told = Some(now);
+            tracing::warn!(
+                "requests to the API server wait: the KubeVirt object lets {} be sent each second",
+                rate.qps
+            );
+        }
+    }
+}
+
+/// The time between two requests.
+fn every(rate: Rate) -> Duration {
+    Duration::try_from_secs_f64(1.0 / rate.qps).unwrap_or(RAREST).min(RAREST)
 }
 
 /// A client that keeps a pace.
@@ -123,11 +257,26 @@ impl Service<Request<Body>> for Paced {
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let (client, pace) = (self.client.clone(), Arc::clone(&self.pace));
         Box::pin(async move {
-            if request.uri().path().split('/').nth(2) != Some(LEASES) {
-                pace.turn().await;
+            if let Some(line) = line_of(request.method(), request.uri().path()) {
+                let whose = CLIENT.try_with(Clone::clone).unwrap_or(line);
+                pace.turn(&whose).await.map_err(|late| kube::Error::Service(Box::new(late)))?;
             }
             client.send(request).await
         })
+    }
+}
+
+/// The line in which a request waits: that of the namespace of what it asks for. Nothing, where it does not wait: a Lease is renewed
+/// and a node's heartbeat written in time.
+fn line_of(method: &Method, path: &str) -> Option<String> {
+    let steps: Vec<&str> = path.split('/').skip(1).collect();
+    match steps.as_slice() {
+        ["apis", LEASES, ..] => None,
+        ["api", "v1", "nodes", _] if method == Method::PATCH => None,
+        ["api", _, "namespaces", namespace, _, ..] | ["apis", _, _, "namespaces", namespace, _, ..] => {
+            Some(format!("namespace {}", namespace.chars().take(NAME).collect::<String>()))
+        }
+        _ => Some(String::new()),
     }
 }
 
@@ -144,7 +293,8 @@ mod tests {
     /// How long so many turns take.
     async fn turns(pace: &Pace, count: usize) -> Duration {
         let began = Instant::now();
-        join_all((0..count).map(|_| pace.turn())).await;
+        let all = join_all((0..count).map(|_| pace.turn("a"))).await;
+        assert!(all.iter().all(Result::is_ok), "{all:?}");
         began.elapsed()
     }
 
@@ -159,7 +309,7 @@ mod tests {
         );
         pace.set(rate(1, 0.000_001));
         pace.set(None);
-        let free = tokio::time::timeout(Duration::from_secs(10), turns(&pace, 1000)).await;
+        let free = timeout(Duration::from_secs(10), turns(&pace, 1000)).await;
         assert!(free.is_ok(), "nothing is said");
     }
 
@@ -167,13 +317,54 @@ mod tests {
     async fn who_waits_sees_another_rate() {
         for other in [rate(1, 1000.0), None] {
             let pace = Pace::default();
-            pace.set(rate(1, 0.000_001));
-            pace.turn().await;
-            let mut waits = Box::pin(pace.turn());
+            pace.set(rate(1, 0.3));
+            assert_eq!(pace.turn("a").await, Ok(()));
+            let mut waits = Box::pin(pace.turn("a"));
             assert!(waits.as_mut().now_or_never().is_none());
             pace.set(other);
-            assert!(tokio::time::timeout(Duration::from_secs(10), waits).await.is_ok(), "{other:?}");
+            let began = Instant::now();
+            assert_eq!(waits.await, Ok(()), "{other:?}");
+            assert!(began.elapsed() < Duration::from_secs(3), "{other:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_request_whose_turn_would_come_too_late_is_refused_at_once() {
+        let pace = Pace::default();
+        pace.set(rate(1, 0.000_001));
+        assert_eq!(pace.turn("a").await, Ok(()));
+        assert_eq!(pace.turn("a").now_or_never(), Some(Err(Late)));
+        assert!(Late.to_string().contains("within 4 seconds"));
+        // Of ten in a second so many come within the time.
+        pace.set(rate(1, 10.0));
+        assert_eq!(pace.turn("a").await, Ok(()));
+        let all: Vec<_> = (0..100).map(|_| Box::pin(pace.turn("a"))).collect();
+        let refused =
+            all.into_iter().filter_map(|turn| turn.now_or_never()).filter(|now| *now == Err(Late)).count();
+        assert!(refused >= 50, "{refused}");
+    }
+
+    /// Whoever has many in the line is one of two to whom turns are given.
+    #[test]
+    fn turns_go_round_among_clients() {
+        let (mut line, now) = (Line::default(), Instant::now());
+        let mut comes = Vec::new();
+        for client in ["a", "a", "a", "a", "b", "b"] {
+            let (turn, come) = oneshot::channel();
+            line.join(client, turn);
+            comes.push((client, come));
+        }
+        let each = every(Rate { burst: 1, qps: 1.0 });
+        assert_eq!(line.comes_after("c", Rate { burst: 1, qps: 1.0 }), each * 3, "one of each, and its own");
+        assert_eq!(line.comes_after("a", Rate { burst: 1, qps: 1.0 }), each * 7);
+        assert!(line.give(rate(4, 0.001), now).is_some());
+        let had: Vec<&str> =
+            comes.iter_mut().filter_map(|(client, come)| come.try_recv().ok().map(|()| *client)).collect();
+        assert_eq!(had, ["a", "a", "b", "b"]);
+        // One that waits no longer takes no turn of another.
+        drop(comes);
+        assert_eq!(line.give(rate(4, 0.001), now), None);
+        assert_eq!((line.count, line.waiting.len()), (0, 0));
     }
 
     #[test]
@@ -185,17 +376,32 @@ mod tests {
         assert_eq!(line.take(Rate { burst: 1, qps: 1.0 }, now), Ok(()), "another rate, another bucket");
     }
 
+    #[test]
+    fn leases_and_heartbeats_wait_in_no_line() {
+        let line = |method: Method, path: &str| line_of(&method, path);
+        assert_eq!(line(Method::PUT, "/apis/coordination.k8s.io/v1/namespaces/kubevirt/leases/a"), None);
+        assert_eq!(line(Method::PATCH, "/api/v1/nodes/a"), None);
+        assert_eq!(line(Method::GET, "/api/v1/nodes/a").as_deref(), Some(""));
+        assert_eq!(line(Method::GET, "/api/v1/namespaces/n/pods/a").as_deref(), Some("namespace n"));
+        let vmis = "/apis/kubevirt.io/v1/namespaces/n/virtualmachineinstances";
+        assert_eq!(line(Method::GET, vmis).as_deref(), Some("namespace n"));
+        assert_eq!(
+            line(Method::POST, "/apis/authorization.k8s.io/v1/subjectaccessreviews").as_deref(),
+            Some("")
+        );
+    }
+
     #[tokio::test]
     async fn a_client_keeps_its_pace_but_for_leases() {
         let server = kit::Asked::begin().await;
         let pace = Arc::new(Pace::default());
-        pace.set(rate(1, 0.000_001));
+        pace.set(rate(1, 0.3));
         let client = paced(server.client.clone(), Arc::clone(&pace));
         let ask = |path: &str| {
             let request = Request::get(path).body(Vec::new()).unwrap();
             let client = client.clone();
             let asked = async move { drop(client.request_text(request).await) };
-            tokio::time::timeout(Duration::from_millis(300), asked)
+            timeout(Duration::from_millis(300), asked)
         };
         assert!(ask("/api/v1/nodes/a").await.is_ok(), "the first has a turn");
         assert!(ask("/api/v1/nodes/a").await.is_err(), "the second waits");

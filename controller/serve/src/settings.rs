@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A program that sees the object anyway calls [`Dials::see`]; any other [`Dials::follow`]. Where there is no object, or none
-//! any more, all is as if nothing were said.
+//! any more, all is as if nothing were said. Until that is known, TLS 1.3 alone is spoken.
 
 use super::pace::Pace;
 use super::program;
@@ -25,7 +25,8 @@ use tokio::sync::mpsc;
 pub struct Dials {
     program: Program,
     home: Home,
-    now: Mutex<ProgramSettings>,
+    /// Nothing, until the object was listed.
+    now: Mutex<Option<ProgramSettings>>,
     /// How its servers speak TLS.
     pub terms: Arc<Terms>,
     /// How often it asks the API server.
@@ -70,17 +71,17 @@ impl Dials {
 
     fn take(&self, settings: ProgramSettings) {
         let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
-        if *now == settings {
+        if now.as_ref() == Some(&settings) {
             return;
         }
         tracing::info!("the KubeVirt object says from now on: {settings:?}");
         self.terms.set(settings.tls.clone());
         self.pace.set(settings.rate);
         self.webhooks.set(settings.webhook_rate);
-        if now.verbosity != settings.verbosity {
+        if now.as_ref().and_then(|now| now.verbosity) != settings.verbosity {
             program::log(settings.verbosity);
         }
-        *now = settings;
+        *now = Some(settings);
     }
 }
 
@@ -117,6 +118,8 @@ mod tests {
     fn a_program_takes_what_its_own_installation_says() {
         let dials = Dials::new(Program::Api, Home { namespace: "kubevirt".into(), ..Home::default() });
         let only_13 = || dials.terms.now() == Wanted { only_13: true, suites: None };
+        assert!(only_13(), "nothing is known yet");
+        dials.see(&Seen::Listed(Kind::KubeVirt, vec![object("other", "VersionTLS13")]));
         dials.see(&Seen::Changed(Kind::KubeVirt, object("other", "VersionTLS13")));
         assert!(!only_13(), "another namespace says nothing here");
         let both = vec![object("other", "VersionTLS12"), object("kubevirt", "VersionTLS13")];

@@ -10,6 +10,7 @@ use http::Method;
 use kubernetes::objects::Kind;
 use kubernetes::subresources::GROUP;
 use serde_json::{Value, json};
+use serve::pace::on_behalf_of;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
@@ -68,11 +69,11 @@ impl Access {
         };
         let mut spec = requester.spec();
         spec["resourceAttributes"] = attributes;
-        let is =
-            api_server::review(&self.client, Kind::SubjectAccessReview, &spec).await.map_err(|error| {
-                tracing::warn!("whether {:?} may cannot be told: {}", requester.user, error.chain());
-                Refused::unavailable("the API server does not say whether the user may; try again")
-            })?;
+        let asks = api_server::review(&self.client, Kind::SubjectAccessReview, &spec);
+        let is = on_behalf_of(&requester.user, asks).await.map_err(|error| {
+            tracing::warn!("whether {:?} may cannot be told: {}", requester.user, error.chain());
+            Refused::unavailable("the API server does not say whether the user may; try again")
+        })?;
         if is["allowed"] == true && is["denied"] != true {
             return Ok(());
         }

@@ -1,5 +1,6 @@
 //! What is installed, held against the command lines of the programs: what listens can be reached, and nothing else.
 
+use api::kubevirt::flags::{FLAGS, Flag};
 use clap::CommandFactory as _;
 use install::{Wishes, objects as installed};
 use serde_json::{Value, json};
@@ -30,17 +31,43 @@ fn pods() -> Vec<(String, Value, Value)> {
     .collect()
 }
 
-/// What the programs listen on by their command lines.
-fn listens(program: &str) -> BTreeSet<u64> {
-    let command = match program {
+/// The command line of a program.
+fn command(program: &str) -> clap::Command {
+    match program {
         "virt-controller" => cluster::args::Controller::command(),
         "virt-api" => admission::args::Api::command(),
         "virt-handler" => node::args::Args::command(),
         "cdi-uploadproxy" => uploadproxy::args::Proxy::command(),
         other => panic!("{other} is new here"),
-    };
+    }
+}
+
+/// What the programs listen on by their command lines.
+fn listens(program: &str) -> BTreeSet<u64> {
+    let command = command(program);
     let defaults = command.get_arguments().flat_map(|argument| argument.get_default_values());
     defaults.filter_map(|value| Some(u64::from(value.to_str()?.parse::<SocketAddr>().ok()?.port()))).collect()
+}
+
+/// `customizeComponents.flags` of the KubeVirt object gives a program what it knows: what it does not know would end it.
+#[test]
+fn arguments_of_the_programs_are_those_that_the_settings_know() {
+    for (_, program, flags) in FLAGS {
+        let command = command(program);
+        let known: BTreeSet<&str> = command
+            .get_arguments()
+            .filter(|argument| !argument.is_hide_set())
+            .filter_map(|argument| argument.get_long())
+            .filter(|long| !["help", "version"].contains(long))
+            .collect();
+        assert_eq!(known, flags.iter().map(|(name, _)| *name).collect(), "{program}");
+        let plain = flags.iter().filter(|(_, flag)| *flag == Flag::Plain);
+        for (name, _) in plain {
+            let argument =
+                command.get_arguments().find(|argument| argument.get_long() == Some(name)).unwrap();
+            assert!(!argument.get_action().takes_values(), "{program} --{name} has a value");
+        }
+    }
 }
 
 fn takes(selector: &Value, labels: &Value) -> bool {

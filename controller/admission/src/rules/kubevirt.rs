@@ -1,6 +1,6 @@
 //! The KubeVirt object: there is one; its settings say something; it goes only when it may.
 
-use super::{AdmissionResponse, Around, Operation, Request, settings, unknown};
+use super::{AdmissionResponse, Around, Operation, Request, components, settings, unknown};
 use api::fault::{Fault, Reason};
 use api::kubevirt::served::unserved;
 use api::kubevirt::{CertConfig, Configuration, DomainAttachment, KubeVirt, REPLICAS, UninstallStrategy};
@@ -33,6 +33,7 @@ pub(super) fn judge(request: &Request, around: &Around) -> AdmissionResponse {
     }
     certificates(&object, &mut faults);
     updates(&object, &mut faults);
+    components::judge(&object.spec, &mut faults);
     let replicas = object.spec.infra.as_ref().and_then(|infra| infra.replicas);
     if let Some(number) = replicas.filter(|&number| !REPLICAS.contains(&number.into())) {
         let (least, most) = REPLICAS.into_inner();

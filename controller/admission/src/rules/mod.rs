@@ -17,6 +17,7 @@ mod answer;
 mod around;
 mod cdi;
 pub mod clone;
+mod components;
 pub mod eviction;
 mod instancetype;
 mod judge;

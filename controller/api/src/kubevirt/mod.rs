@@ -10,6 +10,7 @@ mod client;
 mod configuration;
 mod developer;
 mod devices;
+pub mod flags;
 mod hardware;
 mod migration;
 mod network;

@@ -5,6 +5,14 @@ use crate::{object, words};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
+/// The objects of the installation that patches may change, by kind and name.
+pub const PATCHED: [(&str, &str); 4] = [
+    ("Deployment", "virt-controller"),
+    ("Deployment", "virt-api"),
+    ("Deployment", "cdi-uploadproxy"),
+    ("DaemonSet", "virt-handler"),
+];
+
 /// The replicas that a component may have.
 pub const REPLICAS: std::ops::RangeInclusive<u64> = 1..=100;
 
@@ -63,6 +71,19 @@ object! {
         pub controller: BTreeMap<String, String> = "controller",
         /// Additional arguments of virt-handler.
         pub handler: BTreeMap<String, String> = "handler",
+    }
+}
+
+impl ComponentPatch {
+    /// The patch is for the object of this kind and name. `*` stands for all.
+    pub fn is_for(&self, kind: &str, name: &str) -> bool {
+        let says = |said: &str, word: &str| said == "*" || said.eq_ignore_ascii_case(word);
+        says(&self.resource_type, kind) && says(&self.resource_name, name)
+    }
+
+    /// The patch is for an object that may be changed.
+    pub fn has_target(&self) -> bool {
+        PATCHED.iter().any(|(kind, name)| self.is_for(kind, name))
     }
 }
 

@@ -9,8 +9,9 @@
 //! A KubeVirt object of upstream must be accepted here, so no field is refused because of what it is; it is named where it
 //! has no effect. A test walks the schema and fails on a field that is not in the list.
 
-use super::CIPHERS;
 use super::permitted::{Odd, Permitted};
+use super::{CIPHERS, ComponentPatch};
+use crate::wire;
 use serde_json::Value;
 use std::fmt;
 
@@ -34,9 +35,10 @@ use Served::{Entries, No, Values, Yes};
 
 const NO_MIGRATION: &str = "VMIs are not live-migrated yet";
 const NO_IMAGES: &str = "the manifests name the images";
-const NO_MONITORING: &str = "no ServiceMonitor is made yet";
-const NO_LABELS: &str = "what is installed does not get these labels yet";
-const NO_PATCHES: &str = "patch the manifests before they are applied";
+const NO_MONITORING: &str =
+    "`coracle manifests --monitoring` prints the ServiceMonitor and the rights of Prometheus";
+const NO_TARGET: &str = "a patch changes Deployment virt-controller, virt-api or cdi-uploadproxy, or DaemonSet virt-handler; other objects are \
+     those of the manifests";
 const NO_MEDIATED: &str =
     "mediated devices are not made yet; make them on the nodes, and permittedHostDevices offers them";
 const NO_LIVE_UPDATE: &str = "a change reaches a VM with its next start";
@@ -69,9 +71,9 @@ pub const FIELDS: &[(&str, Served)] = &[
     ("workloadUpdateStrategy.batchEvictionInterval", Yes),
     ("uninstallStrategy", Yes),
     ("certificateRotateStrategy", Yes),
-    ("productVersion", No(NO_LABELS)),
-    ("productName", No(NO_LABELS)),
-    ("productComponent", No(NO_LABELS)),
+    ("productVersion", Yes),
+    ("productName", Yes),
+    ("productComponent", Yes),
     ("synchronizationPort", No(NO_MIGRATION)),
     ("configuration.cpuModel", Yes),
     ("configuration.cpuRequest", Yes),
@@ -165,7 +167,8 @@ pub const FIELDS: &[(&str, Served)] = &[
     ("infra.replicas", Yes),
     ("workloads.nodePlacement", Yes),
     ("workloads.replicas", No("virt-handler runs once on each node")),
-    ("customizeComponents", No(NO_PATCHES)),
+    // Of each patch: its target.
+    ("customizeComponents", Yes),
 ];
 
 /// Where network binding plugins are registered, below `spec`, and fields of each that have no effect.
@@ -215,6 +218,14 @@ pub fn unserved(object: &Value) -> Vec<Unserved> {
     }
     let odd = Permitted::odd(object).into_iter();
     found.extend(odd.map(|Odd { field, why }| Unserved { field: format!("spec.{field}"), why }));
+    let patches = spec["customizeComponents"]["patches"].as_array().into_iter().flatten();
+    for (at, patch) in patches.enumerate() {
+        let read = wire::read_in_part::<ComponentPatch>(patch.clone(), &mut Vec::new());
+        if read.is_none_or(|patch| !patch.has_target()) {
+            let field = format!("spec.customizeComponents.patches[{at}]");
+            found.push(Unserved { field, why: NO_TARGET.to_owned() });
+        }
+    }
     found
 }
 

@@ -85,10 +85,12 @@ fn a_field_that_is_set_is_named_where_it_has_no_effect() {
             set(&mut object, &format!("spec.{leaf}"), sample);
             let named: Vec<String> = unserved(&object).into_iter().map(|found| found.field).collect();
             match served {
-                // Some fields of a plugin have none: see below.
-                Served::Yes if leaf == "configuration.network.binding" => {}
                 // A sample of the schema selects nothing: see below.
                 Served::Yes if leaf.starts_with("configuration.permittedHostDevices.") => {}
+                // Some fields of a plugin have none, and some patches: see below.
+                Served::Yes
+                    if ["configuration.network.binding", "customizeComponents.patches"].contains(&&*leaf) => {
+                }
                 Served::Yes => assert_eq!(named, [""; 0], "{leaf}"),
                 Served::No(_) => assert_eq!(named, [format!("spec.{field}")], "{leaf}"),
                 Served::Entries(key, known) => {
@@ -139,6 +141,21 @@ fn fields_of_a_network_binding_plugin_without_an_effect_are_named_with_the_plugi
     let named: Vec<String> = unserved(&object).into_iter().map(|found| found.field).collect();
     let wanted = ["macvtap.computeResourceOverhead.limits", "passt.migration"];
     assert_eq!(named, wanted.map(|field| format!("spec.configuration.network.binding.{field}")));
+}
+
+#[test]
+fn a_patch_for_an_object_that_stays_as_it_is_is_named() {
+    let patch = |kind: &str, name: &str| json!({"resourceType": kind, "resourceName": name, "type": "merge", "patch": "{}"});
+    let patches = [
+        patch("Deployment", "virt-api"),
+        patch("daemonset", "*"),
+        patch("Service", "virt-api"),
+        patch("Deployment", "virt-operator"),
+        json!({"resourceName": 7}),
+    ];
+    let object = json!({"spec": {"customizeComponents": {"patches": patches}}});
+    let named: Vec<String> = unserved(&object).into_iter().map(|found| found.field).collect();
+    assert_eq!(named, [2, 3, 4].map(|at| format!("spec.customizeComponents.patches[{at}]")));
 }
 
 #[test]
@@ -289,7 +306,16 @@ virt-api warns as unknown.
 What is said of the programs holds without a restart: `tlsConfiguration` for connections that begin (worker pods of CDI speak
 TLS 1.3 alone, whatever is said), `logVerbosity` for the log (0 to 2: `info`; 3, 4: `debug`; from 5: `trace`, of our own words;
 unset: `CORACLE_LOG` of the container, or `info`), the `tokenBucketRateLimiter`s for every request but the renewal of a Lease
-(unset: no limit). What is said of VMIs holds from their next start.
+and the heartbeat of a node (unset: no limit). What is said of VMIs holds from their next start.
+
+`customizeComponents.patches` change the Deployments `virt-controller`, `virt-api` and `cdi-uploadproxy` and the DaemonSet
+`virt-handler`: of `spec` replicas, `strategy`, `updateStrategy`, `minReadySeconds`, `progressDeadlineSeconds` and
+`revisionHistoryLimit`; of the pods `affinity`, `nodeSelector`, `tolerations`, `topologySpreadConstraints`, `imagePullSecrets`,
+`priorityClassName`, `terminationGracePeriodSeconds` and the `resources` of containers; of both labels and annotations without a
+domain, or with `app.kubernetes.io`, `cluster-autoscaler.kubernetes.io` or `prometheus.io`. A patch that changes anything else is
+left out as a whole, and the condition `Synchronized` says why: who writes this object does not say what runs in a privileged pod.
+A patch is applied to what the manifests say, and goes without a trace. `customizeComponents.flags` knows one argument,
+`poll-any-address` of virt-controller; any other is refused, since a program that does not know an argument does not start.
 
 The list is code (`controller/api/src/kubevirt/served.rs`); a test walks the schema and fails on a field that is not in it,
 and writes this table. An entry is about all fields below it.

@@ -11,15 +11,15 @@
 //! **Guarantees.** Nothing of the installation that a VM needs goes before the last VM. An object that was taken
 //! away is not made again: that would undo what somebody wanted, and hold up the end of its definition.
 //! The version and the generation that are observed are those of which every component is ready ([`status`]).
-//! It says where components run, and how many there are ([`placement`]).
+//! It says where components run, how many there are, and what of them is patched ([`components`]).
 //! VMIs of an older version are counted, and evicted where its strategy says so ([`workloads`]).
 //! A field that is set and has no effect is named by the condition `SettingsServed`. `DataVolumesServed` says whether disks are
 //! filled by us ([`crate::cdi`]).
 //! **Caveats.** What was applied beside the object (programs, rights, definitions) is taken away by whoever applied it.
 
-mod placement;
+pub(crate) mod components;
 #[cfg(test)]
-mod placement_tests;
+mod components_tests;
 mod removal;
 mod status;
 #[cfg(test)]
@@ -89,10 +89,14 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
         Some(_) => Plan::default(),
     };
     let (value, reason, message) = served(&unserved(&settings.object));
-    let own = key(Kind::KubeVirt, settings.meta());
-    let placement = placement::decide(world, &settings.object, world.failures.get(&own), now);
+    let problem = components::problem(world, &settings.object);
+    if let Some((reason, message)) = &problem
+        && !is_said(&settings.object, "Synchronized", reason)
+    {
+        plan.tell(Kind::KubeVirt, settings.meta(), true, reason, message.clone());
+    }
     let mut says = state.conditions();
-    says.push(placement.condition());
+    says.push(components::condition(problem.as_ref()));
     says.push((CONDITION, value, reason, &message));
     let why_not = cdi::why_not(world);
     says.push(match &why_not {
@@ -111,7 +115,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
     }
     say(&mut next, &says, now);
     plan.update(Kind::KubeVirt, settings.meta(), &settings.object, &next, true);
-    plan.and(evictions).and(cdi::missing(world)).and(placement.plan)
+    plan.and(evictions).and(cdi::missing(world))
 }
 
 /// A condition of this type gives this reason.

@@ -179,7 +179,7 @@ fn history() -> Sim {
     sim.pod_ends(&pod, "Succeeded", 0);
     sim.settle();
     // The programs of the installation are to run elsewhere.
-    let notes = json!({kubernetes::placement::PRISTINE: "{}"});
+    let notes = json!({kubernetes::components::PRISTINE: "{}"});
     for (kind, name) in [(Kind::Deployment, "virt-api"), (Kind::DaemonSet, "virt-handler")] {
         sim.put(kind, json!({"metadata": {"namespace": "kubevirt", "name": name, "annotations": notes}}));
     }

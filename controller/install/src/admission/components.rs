@@ -2,15 +2,18 @@
 //!
 //! | right | bound |
 //! |---|---|
-//! | patch `deployments`, `daemonsets`, by their names | the fields of [`kubernetes::placement`]: replicas, and of the pods placement and pull Secrets; one annotation |
+//! | patch `deployments`, `daemonsets`, by their names | the fields of [`kubernetes::components`]: replicas and rollout; of the pods placement, pull Secrets, resources and known arguments; open labels and annotations |
 //!
 //! virt-handler is privileged on every node: whoever could change its image, its command or its volumes by virt-controller's
-//! account would be root on all of them. So no field is open here that says what runs in a pod, as whom, or what it sees.
+//! account would be root on all of them. So no field is open here that says what runs in a pod, as whom, or what it sees; of the
+//! arguments those that [`api::kubevirt::flags`] gives, which do neither; and no label or annotation that would ask a webhook of the
+//! cluster for another container.
 
 use super::controller::base;
 use super::{Policy, differ_only, literal, rule, same};
 use crate::Wishes;
-use kubernetes::placement::{OF_PODS, PLACED, REPLICAS};
+use api::kubevirt::flags;
+use kubernetes::components::{CONTAINERS, DOMAINS, NOTES, OF_CONTAINERS, OF_PODS, OF_WORKLOAD};
 
 /// The API server itself counts the changes of a DaemonSet's template here.
 const COUNTED: &str = "deprecated.daemonset.template.generation";
@@ -24,27 +27,58 @@ pub(super) fn policy(wishes: &Wishes) -> Policy {
         vec![
             (
                 [
-                    only("?spec", &[REPLICAS, "template"]),
-                    only("spec.?template", &["spec"]),
-                    only("spec.template.?spec", &OF_PODS),
+                    only("?spec", &[&OF_WORKLOAD[..], &["template"]].concat()),
+                    only("spec.?template", &["metadata", "spec"]),
+                    only("spec.template.?metadata", &["annotations", "labels"]),
+                    differ_only("spec.template.metadata.?labels", &open()),
+                    differ_only("spec.template.metadata.?annotations", &open()),
+                    only("spec.template.?spec", &[&OF_PODS[..], &CONTAINERS].concat()),
+                    CONTAINERS.map(containers).join(" && "),
                     "object.spec.?replicas.orValue(2) >= 1 && object.spec.?replicas.orValue(2) <= 100"
                         .to_owned(),
                 ]
                 .join(" && "),
-                "changes of the programs of the installation how many pods they have (1 to 100), where those run, and by which Secrets their \
-                 images are pulled, and nothing of what runs in them",
+                "changes of the programs of the installation how many pods they have (1 to 100), where those run, what they may use, how they \
+                 are labelled, and by which Secrets their images are pulled, and nothing of what runs in them",
             ),
             (
                 format!(
-                    "{} && {}",
-                    ["labels", "finalizers", "ownerReferences"]
+                    "{} && {} && {}",
+                    ["finalizers", "ownerReferences"]
                         .map(|field| same(&format!("metadata.{field}")))
                         .join(" && "),
-                    only("metadata.?annotations", &[PLACED, COUNTED])
+                    differ_only("metadata.?labels", &open()),
+                    differ_only(
+                        "metadata.?annotations",
+                        &format!("(key in {} || {})", literal([&NOTES[..], &[COUNTED]].concat()), open())
+                    )
                 ),
-                "changes one annotation of the programs of the installation",
+                "changes of the metadata of the programs of the installation its own annotations, and labels and annotations that the \
+                 KubeVirt object may give",
             ),
         ],
+    )
+}
+
+/// A label or an annotation is open ([`kubernetes::components::is_open`]).
+fn open() -> String {
+    let domains = DOMAINS.map(|domain| domain.replace('.', "[.]")).join("|");
+    let (known, own) = (literal(format!("^(({domains})/)?[^/]+$")), literal("^(.*[.])?kubevirt[.]io$"));
+    format!("(key.matches({known}) && !key.matches({own}))")
+}
+
+/// The containers of a list are those of before, in their order, but for open fields. Arguments are added alone.
+fn containers(list: &str) -> String {
+    let [new, old] = super::maps("spec.template.spec").map(|map| {
+        map.strip_suffix(".orValue({})").map_or(map.clone(), |at| format!("{at}.?{list}.orValue([])"))
+    });
+    let given = literal(flags::given().collect::<Vec<_>>());
+    let fields = literal(OF_CONTAINERS);
+    let kept = format!("(key in {fields} || key in was && was[key] == is[key])");
+    let args = format!("(is.?args.orValue([]).all(arg, arg in was.?args.orValue([]) || arg in {given}))");
+    format!(
+        "{new}.size() == {old}.size() && {new}.all(is, {old}.exists(was, was.name == is.name && is.all(key, {kept}) && \
+         was.all(key, key in {fields} || key in is) && {args}))"
     )
 }
 
@@ -53,7 +87,7 @@ mod tests {
     use crate::admission::tests::policy;
     use crate::objects;
     use crate::tests::wishes;
-    use kubernetes::placement::{PRISTINE, of};
+    use kubernetes::components::{PRISTINE, of};
     use serde_json::{Value, json};
 
     /// How CEL compares is tried against a real API server; here: what it leaves open.
@@ -66,10 +100,12 @@ mod tests {
             "request.userInfo.username == \"system:serviceaccount:kubevirt:kubevirt-controller\""
         );
         let said = policy["spec"]["validations"][0]["expression"].as_str().unwrap();
-        let open = r#"key in ["affinity","imagePullSecrets","nodeSelector","tolerations"] ||"#;
+        let open = r#"key in ["affinity","imagePullSecrets","nodeSelector","priorityClassName","terminationGracePeriodSeconds","tolerations","topologySpreadConstraints","containers","initContainers"] ||"#;
+        let of_workload = r#"key in ["minReadySeconds","progressDeadlineSeconds","replicas","revisionHistoryLimit","strategy","updateStrategy","template"] ||"#;
         for (path, keys) in [
-            ("object.?spec", r#"key in ["replicas","template"] ||"#),
-            ("object.spec.?template", r#"key in ["spec"] ||"#),
+            ("object.?spec", of_workload),
+            ("object.spec.?template", r#"key in ["metadata","spec"] ||"#),
+            ("object.spec.template.?metadata", r#"key in ["annotations","labels"] ||"#),
             ("object.spec.template.?spec", open),
         ] {
             assert!(said.contains(&format!("{path}.orValue({{}}).all(key, {keys}")), "{path}: {said}");
@@ -90,6 +126,35 @@ mod tests {
         let notes = r#"key in ["kubevirt.io/placed","deprecated.daemonset.template.generation"]"#;
         let notes = crate::admission::differ_only("metadata.?annotations", notes);
         assert_eq!(said, [&same[..], &[notes]].concat().join(" && "));
+    }
+
+    #[test]
+    fn of_a_container_resources_and_known_arguments_are_open() {
+        let policy = policy("kubevirt-controller-components");
+        let said = policy["spec"]["validations"][0]["expression"].as_str().unwrap();
+        for list in ["containers", "initContainers"] {
+            let (new, old) = (
+                format!("object.spec.template.spec.?{list}.orValue([])"),
+                format!("oldObject.spec.template.spec.?{list}.orValue([])"),
+            );
+            assert!(said.contains(&format!("{new}.size() == {old}.size()")), "{said}");
+            assert!(said.contains(&format!("{new}.all(is, {old}.exists(was, was.name == is.name")), "{said}");
+        }
+        assert!(
+            said.contains(r#"(key in ["args","resources"] || key in was && was[key] == is[key])"#),
+            "{said}"
+        );
+        assert!(said.contains(r#"arg in ["--poll-any-address"]"#), "{said}");
+    }
+
+    /// The same rule, in two languages.
+    #[test]
+    fn keys_are_open_by_a_domain_that_no_webhook_acts_upon() {
+        let open = super::open();
+        assert_eq!(
+            open,
+            r#"(key.matches("^((app[.]kubernetes[.]io|cluster-autoscaler[.]kubernetes[.]io|prometheus[.]io)/)?[^/]+$") && !key.matches("^(.*[.])?kubevirt[.]io$"))"#
+        );
     }
 
     #[test]

@@ -3,23 +3,37 @@
 //! | what | bound |
 //! |---|---|
 //! | update whatever is installed and says its version ([`VERSION`]) | the version stays or rises; no version at all is older than any |
+//! | update a Deployment or a DaemonSet | its pods say the same version: `kubectl rollout undo` of a DaemonSet takes back the pods alone |
+//! | the same | its images change with what its manifest says of them ([`IMAGES`]): `kubectl set image` changes them alone |
 //!
 //! Manifests of an older version would take fields out of the definitions, and so out of the objects, which their programs could not read
 //! in the first place. Where one of the two versions is no version (`latest`), nothing is known, and it is let through:
 //! virt-controller itself refuses to run on what a newer one has written (package `cluster`).
 //!
 //! **Caveats.** Objects that are made or deleted are not looked at: whoever takes the installation away may install an older one. The API
-//! server asks no policy about policies: those of the older version are applied all the same.
+//! server asks no policy about policies: those of the older version are applied all the same. Images that a kustomization has set are
+//! let through, as long as `kubectl apply` brings them: it changes the annotation that it keeps itself.
 
 use super::{Policy, literal, rule};
-use kubernetes::versions::{COMPARABLE, VERSION};
+use kubernetes::components::CONTAINERS;
+use kubernetes::versions::{COMPARABLE, IMAGES, VERSION};
 
 const UPDATE: &[&str] = &["UPDATE"];
+/// Where `kubectl apply` keeps what it was given.
+const APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// The policy.
 pub(super) const NAME: &str = "kubevirt-versions";
 
 pub(super) fn policy() -> Policy {
-    let value = |object: &str| format!("{object}.metadata.?annotations[?{}].orValue('')", literal(VERSION));
+    let note =
+        |object: &str, name: &str| format!("{object}.metadata.?annotations[?{}].orValue('')", literal(name));
+    let value = |object: &str| note(object, VERSION);
+    let images = |object: &str| {
+        let of =
+            |list: &str| format!("{object}.?spec.?template.?spec.?{list}.orValue([]).map(one, one.image)");
+        CONTAINERS.map(of).join(" + ")
+    };
+    let same = |name: &str| format!("{} == {}", note("object", name), note("oldObject", name));
     let numbers = |of: &str| format!("variables.{of}.findAll('[0-9]+', 3).map(number, int(number))");
     let is_version = |of: &str| format!("variables.{of}.matches({})", literal(COMPARABLE));
     let variables = [
@@ -27,6 +41,8 @@ pub(super) fn policy() -> Policy {
         ("after", value("object")),
         ("old", numbers("before")),
         ("new", numbers("after")),
+        ("imagesBefore", images("oldObject")),
+        ("imagesAfter", images("object")),
     ];
     Policy {
         name: NAME,
@@ -45,8 +61,9 @@ pub(super) fn policy() -> Policy {
         ],
         when: vec![("installed", format!("{} != ''", value("oldObject")))],
         variables: variables.into(),
-        validations: vec![(
-            format!(
+        validations: vec![
+            (
+                format!(
                 "variables.after != '' && (!{} || !{} || {})",
                 is_version("before"),
                 is_version("after"),
@@ -57,7 +74,29 @@ pub(super) fn policy() -> Policy {
                  one may misread. Apply the manifests of that version, or of a newer one; where the newer one never ran, \
                  delete validatingadmissionpolicybinding/{NAME} before you go back"
             ),
-        )],
+            ),
+            (
+                format!(
+                    "object.?spec.?template.?metadata.?annotations[?{}].orValue(variables.after) == variables.after",
+                    literal(VERSION)
+                ),
+                format!(
+                    "the pods of a component are of the version that the component says (annotation {VERSION}): apply the manifests \
+                     of the version that is wanted instead of undoing a rollout"
+                ),
+            ),
+            (
+                format!(
+                    "variables.imagesBefore == variables.imagesAfter || !({}) || !({}) || variables.imagesBefore.join(',') != {}",
+                    same(IMAGES),
+                    same(APPLIED),
+                    note("oldObject", IMAGES)
+                ),
+                "the images of a component are those of its manifest: apply the manifests with the registry and the version that are \
+                 wanted (coracle manifests --registry, --version) instead of setting an image"
+                    .to_owned(),
+            ),
+        ],
         ..Policy::default()
     }
 }
@@ -113,11 +152,27 @@ mod tests {
              (variables.new[0] > variables.old[0] || variables.new[0] == variables.old[0] && \
              (variables.new[1] > variables.old[1] || variables.new[1] == variables.old[1] && variables.new[2] >= variables.old[2])))"
         );
+        let said: Vec<&str> = (policy["spec"]["validations"].as_array().unwrap().iter())
+            .map(|validation| validation["expression"].as_str().unwrap())
+            .collect();
+        assert_eq!(
+            said[1],
+            "object.?spec.?template.?metadata.?annotations[?\"kubevirt.io/install-strategy-version\"].orValue(variables.after) == \
+             variables.after"
+        );
+        assert!(said[2].starts_with("variables.imagesBefore == variables.imagesAfter || "), "{}", said[2]);
         let version = "kubevirt.io/install-strategy-version";
         for object in objects(&wishes()) {
             assert_eq!(object["metadata"]["annotations"][version], "1.2.3", "{object}");
             let pod = &object["spec"]["template"]["metadata"];
             assert!(pod.is_null() || pod["annotations"][version] == "1.2.3", "{pod}");
+            let images = &object["metadata"]["annotations"]["kubevirt.io/install-strategy-images"];
+            assert_eq!(images.is_null(), pod.is_null());
+            let first = &object["spec"]["template"]["spec"]["containers"][0]["image"];
+            assert!(
+                pod.is_null() || images.as_str().unwrap().starts_with(first.as_str().unwrap()),
+                "{images}"
+            );
         }
     }
 }

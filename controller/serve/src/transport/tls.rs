@@ -111,9 +111,15 @@ fn certified(chain: &[u8], key: &[u8]) -> Result<CertifiedKey> {
         .map_err(|e| Error::setup("the secret's certificate and key do not fit", e))
 }
 
-/// What the cluster asks of TLS.
-#[derive(Debug, Default)]
+/// What the cluster asks of TLS. Until that is known TLS 1.3 alone is spoken: the cluster may ask for it.
+#[derive(Debug)]
 pub struct Terms(RwLock<Wanted>);
+
+impl Default for Terms {
+    fn default() -> Self {
+        Terms(RwLock::new(Wanted { only_13: true, suites: None }))
+    }
+}
 
 impl Terms {
     /// What holds for connections that begin from now on.
@@ -261,6 +267,12 @@ mod tests {
         let offer = config(Arc::new(shown), None, Arc::clone(&terms)).unwrap();
         let version = |versions| agreed(&offer, &trusts, versions).map(|(version, _)| version);
         let (old, new) = (&[&TLS12][..], &[&TLS13][..]);
+        assert_eq!(
+            (version(old), version(new)),
+            (None, Some(ProtocolVersion::TLSv1_3)),
+            "nothing is known yet"
+        );
+        terms.set(Wanted::default());
         assert_eq!(version(old), Some(ProtocolVersion::TLSv1_2));
         assert_eq!(version(new), Some(ProtocolVersion::TLSv1_3));
         terms.set(Wanted { only_13: true, suites: None });

@@ -352,6 +352,66 @@ fn ciphers_that_are_not_spoken_are_told() {
 }
 
 #[test]
+fn what_would_break_a_component_is_refused_when_it_is_written() {
+    let object =
+        |spec: Value| json!({"metadata": {"namespace": "kubevirt", "name": "kubevirt"}, "spec": spec});
+    let patch = |kind: &str, text: &str| json!({"resourceName": "virt-api", "resourceType": "Deployment", "type": kind, "patch": text});
+    let answer = |spec: Value| ask(MADE, &create(object(spec)), &around());
+    let fine = json!({
+        "productVersion": "1.2.3", "productName": "shop",
+        "customizeComponents": {
+            "patches": [
+                patch("merge", r#"{"spec": {"replicas": 3}}"#),
+                patch("strategic", r#"{"spec": {}}"#),
+                patch("json", r#"[{"op": "replace", "path": "/spec/replicas", "value": 3}]"#),
+            ],
+            "flags": {"controller": {"poll-any-address": ""}},
+        },
+    });
+    assert_eq!(answer(fine), AdmissionResponse::yes());
+    let at = "spec.customizeComponents";
+    for (said, field, why) in [
+        (json!({"patches": [patch("merge", "{")]}), format!("{at}.patches[0].patch"), "is not JSON"),
+        (
+            json!({"patches": [patch("json", "{}")]}),
+            format!("{at}.patches[0].patch"),
+            "is not a list of operations",
+        ),
+        (
+            json!({"patches": [patch("yaml", "{}")]}),
+            format!("{at}.patches[0].patch"),
+            "is of the type \"yaml\"",
+        ),
+        (
+            json!({"flags": {"api": {"v": "5"}}}),
+            format!("{at}.flags.api"),
+            "does not know the argument \"v\"",
+        ),
+        (
+            json!({"flags": {"handler": {"node-name": "other"}}}),
+            format!("{at}.flags.handler"),
+            "is what its manifest says",
+        ),
+    ] {
+        let answer = answer(json!({"customizeComponents": said}));
+        assert_eq!(answer.faults.len(), 1, "{answer:?}");
+        assert_eq!(answer.faults[0].field, field);
+        assert!(answer.faults[0].message.contains(why), "{:?}", answer.faults);
+    }
+    assert_eq!(answer(json!({"productVersion": "1.2.3+4"})).faults[0].field, "spec.productVersion");
+    // Another object is that of the manifests: told, not refused.
+    let service =
+        json!({"resourceName": "virt-api", "resourceType": "Service", "type": "merge", "patch": "{}"});
+    let answer = answer(json!({"customizeComponents": {"patches": [service]}}));
+    assert_eq!(answer.faults, []);
+    assert!(
+        answer.warnings[0].starts_with("spec.customizeComponents.patches[0]: no effect, "),
+        "{:?}",
+        answer.warnings
+    );
+}
+
+#[test]
 fn there_is_one_installation() {
     let object = json!({"metadata": {"namespace": "kubevirt", "name": "second"}, "spec": {}});
     let one = Around { installations: vec![("kubevirt".into(), "kubevirt".into())], ..around() };

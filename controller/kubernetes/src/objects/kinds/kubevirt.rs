@@ -26,6 +26,7 @@ pub(crate) const ABOUT: About = About {
         let waiting = world.marked(&Mark::Waiting).filter(|key| key.kind == Kind::VirtualMachineInstance);
         let first = [key.clone(), certificates(world)].into_iter();
         let more = super::cdi::all(world).into_iter().chain(storage_profile::all(world));
+        let more = more.chain(super::workload::all(world));
         first.chain(waiting.cloned()).chain(more).chain(expanded(world)).collect()
     },
     // One is made where there is none.

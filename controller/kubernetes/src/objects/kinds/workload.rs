@@ -1,26 +1,34 @@
 //! A program of the installation: a Deployment or a DaemonSet.
 
 use crate::objects::store::{Kept, meta};
-use crate::objects::{About, Selector, Use};
+use crate::objects::{About, Key, Kind, Selector, Use, World};
 use crate::versions::{REGISTRY, VERSION};
 use api::meta::ObjectMeta;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 /// What is declared of both kinds.
 pub(super) const FOLLOWED: About = About {
     is_of_installation: true,
     controller: Use { follows: &[Selector::ALL], verbs: &[(None, &["patch"])], ..Use::NONE },
-    touches: |world, _| super::kubevirt::all(world).into_iter().chain(super::cdi::all(world)).collect(),
+    touches: |world, key| {
+        let settings = super::kubevirt::all(world).into_iter().chain(super::cdi::all(world));
+        [key.clone()].into_iter().chain(settings).collect()
+    },
     ..About::named("apps/v1", "", "")
 };
+
+/// The keys of all of them.
+pub(super) fn all(world: &World) -> impl Iterator<Item = Key> {
+    [Kind::Deployment, Kind::DaemonSet].into_iter().flat_map(move |kind| world.keys(kind))
+}
 
 /// The part of a program of the installation that is kept.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Component {
     /// Its name and the like.
     pub meta: ObjectMeta,
-    /// The fields of it that may be changed ([`crate::placement`]).
-    pub placement: Map<String, Value>,
+    /// All of it but its status.
+    pub object: Value,
     /// What is wanted of it now is what its figures are about.
     pub current: bool,
     /// How many there should be.
@@ -31,6 +39,8 @@ pub struct Component {
     pub ready: u64,
     /// Some that are of an older kind are still there.
     pub has_old: bool,
+    /// The API server has waited in vain for its pods: what it says of that.
+    pub stuck: Option<String>,
     /// The version that its pods say. An undone rollout changes that alone.
     pub of_pods: Option<String>,
 }
@@ -83,7 +93,8 @@ impl Kept for Component {
             of_pods: object["spec"]["template"]["metadata"]["annotations"][VERSION]
                 .as_str()
                 .map(str::to_owned),
-            placement: crate::placement::of(&object),
+            stuck: stuck(&object),
+            object: without_status(object),
             meta,
         })
     }
@@ -91,6 +102,23 @@ impl Kept for Component {
     fn meta(&self) -> &ObjectMeta {
         &self.meta
     }
+}
+
+/// What a Deployment says of a rollout that does not go on.
+fn stuck(object: &Value) -> Option<String> {
+    let mut all = object["status"]["conditions"].as_array()?.iter();
+    let found = all.find(|condition| condition["type"] == "Progressing" && condition["status"] == "False")?;
+    Some(found["message"].as_str()?.chars().take(200).collect())
+}
+
+fn without_status(mut object: Value) -> Value {
+    if let Some(fields) = object.as_object_mut() {
+        fields.remove("status");
+    }
+    if let Some(meta) = object["metadata"].as_object_mut() {
+        meta.remove("managedFields");
+    }
+    object
 }
 
 #[cfg(test)]

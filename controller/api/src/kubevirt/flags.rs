@@ -1,0 +1,126 @@
+//! Which command line arguments `customizeComponents.flags` may give to the programs of the installation.
+//!
+//! A program that is given an argument that it does not know ends at once, and again and again; so each is known here. What the
+//! manifests say (where a program listens, which folders are mounted) is not said twice. A test compares the list with the
+//! programs' own command lines.
+
+use super::ComponentFlags;
+use std::collections::BTreeMap;
+
+/// What becomes of an argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flag {
+    /// It is given without a value.
+    Plain,
+    /// The manifests of the program say it, or its surroundings.
+    Fixed,
+}
+
+use Flag::{Fixed, Plain};
+
+/// The programs by their fields in `flags`: the name, and its arguments without their dashes.
+pub const FLAGS: [(&str, &str, &[(&str, Flag)]); 3] = [
+    ("api", "virt-api", &[("namespace", Fixed), ("listen", Fixed), ("signing-key", Fixed)]),
+    (
+        "controller",
+        "virt-controller",
+        &[
+            ("namespace", Fixed),
+            ("identity", Fixed),
+            ("launcher-image", Fixed),
+            ("worker-image", Fixed),
+            ("poll-any-address", Plain),
+            ("listen", Fixed),
+        ],
+    ),
+    (
+        "handler",
+        "virt-handler",
+        &[
+            ("node-name", Fixed),
+            ("namespace", Fixed),
+            ("pods", Fixed),
+            ("findings", Fixed),
+            ("device-plugins", Fixed),
+            ("listen", Fixed),
+            ("kubeconfig", Fixed),
+        ],
+    ),
+];
+
+/// Arguments that KubeVirt's programs have for what is a setting here, and which.
+const SETTINGS: [(&str, &str); 1] = [("v", "spec.configuration.developerConfiguration.logVerbosity says it")];
+
+/// The longest name or value that is said again in an error.
+const SHOWN: usize = 64;
+
+impl ComponentFlags {
+    /// What is said of the program with this field: nothing, where no field is called so.
+    pub fn of(&self, field: &str) -> Option<&BTreeMap<String, String>> {
+        match field {
+            "api" => Some(&self.api),
+            "controller" => Some(&self.controller),
+            "handler" => Some(&self.handler),
+            _ => None,
+        }
+    }
+}
+
+/// All arguments that may be given to any program, as they stand on a command line.
+pub fn given() -> impl Iterator<Item = String> {
+    let all = FLAGS.iter().flat_map(|(_, _, flags)| flags.iter());
+    all.filter(|(_, flag)| *flag == Plain).map(|(name, _)| format!("--{name}"))
+}
+
+/// The command line argument of a program (by its field) for a name and a value, or why there is none, as a sentence.
+pub fn argument(field: &str, name: &str, value: &str) -> Result<String, String> {
+    let short = |text: &str| text.chars().take(SHOWN).collect::<String>();
+    let Some((_, program, flags)) = FLAGS.iter().find(|(of, ..)| *of == field) else {
+        return Err("no program has this field".to_owned());
+    };
+    let known = name.trim_start_matches('-');
+    let open = flags.iter().filter(|(_, flag)| *flag == Plain).map(|(name, _)| *name).collect::<Vec<_>>();
+    let takes = match open.is_empty() {
+        true => format!("{program} takes no arguments from here"),
+        false => format!("{program} takes {}", open.join(", ")),
+    };
+    match flags.iter().find(|(flag, _)| *flag == known) {
+        Some((flag, Plain)) if value.is_empty() => Ok(format!("--{flag}")),
+        Some((flag, Plain)) => {
+            Err(format!("{flag} of {program} has no value: leave {:?} away", short(value)))
+        }
+        Some((flag, Fixed)) => Err(format!("{flag} of {program} is what its manifest says; {takes}")),
+        None => {
+            let setting = SETTINGS.iter().find(|(flag, _)| *flag == known);
+            let more = setting.map(|(_, says)| format!("; {says}")).unwrap_or_default();
+            Err(format!("{program} does not know the argument {:?}; {takes}{more}", short(name)))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_argument_that_would_end_the_program_is_none() {
+        assert_eq!(argument("controller", "poll-any-address", ""), Ok("--poll-any-address".to_owned()));
+        assert_eq!(given().collect::<Vec<_>>(), ["--poll-any-address"]);
+        for (field, name, value, says) in [
+            ("controller", "poll-any-address", "true", "has no value"),
+            (
+                "controller",
+                "launcher-image",
+                "a:1",
+                "is what its manifest says; virt-controller takes poll-any-address",
+            ),
+            ("api", "listen", "[::]:1", "virt-api takes no arguments from here"),
+            ("handler", "max-devices", "7", "virt-handler does not know the argument \"max-devices\""),
+            ("api", "v", "5", "logVerbosity says it"),
+            ("operator", "v", "5", "no program has this field"),
+        ] {
+            let said = argument(field, name, value).unwrap_err();
+            assert!(said.contains(says), "{said}");
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! JSON patches (RFC 6902): a list of operations, all of which succeed, or none is done.
+
+use serde_json::Value;
+
+/// The most operations of a patch.
+const MOST: usize = 1000;
+/// The most values that an object may have after a copy: a patch that copies what it has copied doubles it.
+const VALUES: usize = 20_000;
+
+/// One operation. Paths are JSON pointers, as steps.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub enum Operation {
+    Add(Vec<String>, Value),
+    Remove(Vec<String>),
+    Replace(Vec<String>, Value),
+    Move { from: Vec<String>, to: Vec<String> },
+    Copy { from: Vec<String>, to: Vec<String> },
+    Test(Vec<String>, Value),
+}
+
+/// Reads a list of operations.
+pub(super) fn read(patch: &Value) -> Result<Vec<Operation>, String> {
+    let Some(list) = patch.as_array() else {
+        return Err("is not a list of operations (RFC 6902)".to_owned());
+    };
+    if list.len() > MOST {
+        return Err(format!("has {} operations; at most {MOST} are read", list.len()));
+    }
+    let one = |(at, operation)| {
+        self::operation(operation).map_err(|why| format!("has a fault in operation {at}: {why}"))
+    };
+    list.iter().enumerate().map(one).collect()
+}
+
+fn operation(operation: &Value) -> Result<Operation, String> {
+    let path = |field: &str| {
+        let text = operation[field].as_str().ok_or_else(|| format!("it has no {field}"))?;
+        steps(text).ok_or_else(|| format!("{field} does not begin with /"))
+    };
+    let value = || operation.get("value").cloned().ok_or_else(|| "it has no value".to_owned());
+    let (at, op) = (path("path")?, operation["op"].as_str().unwrap_or_default());
+    Ok(match op {
+        "add" => Operation::Add(at, value()?),
+        "remove" => Operation::Remove(at),
+        "replace" => Operation::Replace(at, value()?),
+        "move" => Operation::Move { from: path("from")?, to: at },
+        "copy" => Operation::Copy { from: path("from")?, to: at },
+        "test" => Operation::Test(at, value()?),
+        other => {
+            let other: String = other.chars().take(32).collect();
+            return Err(format!("op is {other:?}; known are add, remove, replace, move, copy and test"));
+        }
+    })
+}
+
+/// The steps of a JSON pointer.
+fn steps(pointer: &str) -> Option<Vec<String>> {
+    if pointer.is_empty() {
+        return Some(Vec::new());
+    }
+    let steps = pointer.strip_prefix('/')?.split('/');
+    Some(steps.map(|step| step.replace("~1", "/").replace("~0", "~")).collect())
+}
+
+/// Does them all.
+pub(super) fn apply(object: &mut Value, operations: &[Operation]) -> Result<(), String> {
+    operations.iter().enumerate().try_for_each(|(at, operation)| {
+        carry_out(object, operation).map_err(|why| format!("cannot be applied: operation {at}: {why}"))
+    })
+}
+
+fn carry_out(object: &mut Value, operation: &Operation) -> Result<(), String> {
+    match operation {
+        Operation::Add(at, value) => add(object, at, value.clone()),
+        Operation::Remove(at) => remove(object, at).map(drop),
+        Operation::Replace(at, value) => {
+            *find(object, at)? = value.clone();
+            Ok(())
+        }
+        Operation::Move { from, to } => {
+            if to.len() > from.len() && to.starts_with(from) {
+                return Err(format!("{} cannot be moved into itself", shown(from)));
+            }
+            let value = remove(object, from)?;
+            add(object, to, value)
+        }
+        Operation::Copy { from, to } => {
+            let value = find(object, from)?.clone();
+            if count(object).saturating_add(count(&value)) > VALUES {
+                return Err(format!("the object would have more than {VALUES} values"));
+            }
+            add(object, to, value)
+        }
+        Operation::Test(at, value) => match find(object, at)? == value {
+            true => Ok(()),
+            false => Err(format!("{} is another value", shown(at))),
+        },
+    }
+}
+
+fn find<'v>(object: &'v mut Value, at: &[String]) -> Result<&'v mut Value, String> {
+    let found = at.iter().try_fold(object, |value, step| match value {
+        Value::Object(fields) => fields.get_mut(step),
+        Value::Array(list) => list.get_mut(index(step)?),
+        _ => None,
+    });
+    found.ok_or_else(|| format!("{} is not there", shown(at)))
+}
+
+fn add(object: &mut Value, at: &[String], value: Value) -> Result<(), String> {
+    let Some((last, parent)) = at.split_last() else {
+        *object = value;
+        return Ok(());
+    };
+    match find(object, parent)? {
+        Value::Object(fields) => drop(fields.insert(last.clone(), value)),
+        Value::Array(list) if last == "-" => list.push(value),
+        Value::Array(list) => {
+            let place = index(last).filter(|place| *place <= list.len());
+            list.insert(place.ok_or_else(|| format!("{} is no place in the list", shown(at)))?, value);
+        }
+        _ => return Err(format!("{} is neither an object nor a list", shown(parent))),
+    }
+    Ok(())
+}
+
+fn remove(object: &mut Value, at: &[String]) -> Result<Value, String> {
+    let missing = || format!("{} is not there", shown(at));
+    let Some((last, parent)) = at.split_last() else {
+        return Err("the whole object cannot be removed".to_owned());
+    };
+    match find(object, parent)? {
+        Value::Object(fields) => fields.remove(last).ok_or_else(missing),
+        Value::Array(list) => match index(last).filter(|place| *place < list.len()) {
+            Some(place) => Ok(list.remove(place)),
+            None => Err(missing()),
+        },
+        _ => Err(missing()),
+    }
+}
+
+/// A place in a list: digits, without zeros before them.
+fn index(step: &str) -> Option<usize> {
+    let is_number =
+        step.bytes().all(|digit| digit.is_ascii_digit()) && (step == "0" || !step.starts_with('0'));
+    if is_number { step.parse().ok() } else { None }
+}
+
+fn shown(at: &[String]) -> String {
+    let path: String =
+        at.iter().map(|step| format!("/{}", step.replace('~', "~0").replace('/', "~1"))).collect();
+    path.chars().take(200).collect()
+}
+
+/// How many values a value has.
+fn count(value: &Value) -> usize {
+    match value {
+        Value::Object(fields) => fields.values().map(count).sum::<usize>() + 1,
+        Value::Array(list) => list.iter().map(count).sum::<usize>() + 1,
+        _ => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn made(object: &Value, patch: &Value) -> Result<Value, String> {
+        let mut object = object.clone();
+        apply(&mut object, &read(patch)?)?;
+        Ok(object)
+    }
+
+    #[test]
+    fn operations_are_those_of_the_standard() {
+        let object = json!({"a": [1, 2], "b/c": {"d~": 1}});
+        for (patch, wanted) in [
+            (json!([{"op": "add", "path": "/a/1", "value": 9}]), json!({"a": [1, 9, 2], "b/c": {"d~": 1}})),
+            (json!([{"op": "add", "path": "/a/-", "value": 9}]), json!({"a": [1, 2, 9], "b/c": {"d~": 1}})),
+            (json!([{"op": "remove", "path": "/a/0"}]), json!({"a": [2], "b/c": {"d~": 1}})),
+            (
+                json!([{"op": "replace", "path": "/b~1c/d~0", "value": 2}]),
+                json!({"a": [1, 2], "b/c": {"d~": 2}}),
+            ),
+            (
+                json!([{"op": "move", "from": "/a/0", "path": "/x"}]),
+                json!({"a": [2], "b/c": {"d~": 1}, "x": 1}),
+            ),
+            (
+                json!([{"op": "copy", "from": "/a", "path": "/x"}]),
+                json!({"a": [1, 2], "b/c": {"d~": 1}, "x": [1, 2]}),
+            ),
+            (json!([{"op": "test", "path": "/a", "value": [1, 2]}]), object.clone()),
+        ] {
+            assert_eq!(made(&object, &patch), Ok(wanted), "{patch}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_done_says_which_operation_and_why() {
+        let object = json!({"a": [1, 2], "b": 1});
+        for (operation, says) in [
+            (json!({"op": "remove", "path": "/c"}), "/c is not there"),
+            (json!({"op": "remove", "path": "/a/2"}), "/a/2 is not there"),
+            (json!({"op": "replace", "path": "/a/01", "value": 1}), "/a/01 is not there"),
+            (json!({"op": "add", "path": "/a/9", "value": 1}), "no place in the list"),
+            (json!({"op": "add", "path": "/b/c", "value": 1}), "neither an object nor a list"),
+            (json!({"op": "move", "from": "/a", "path": "/a/0"}), "into itself"),
+            (json!({"op": "test", "path": "/b", "value": 2}), "is another value"),
+            (json!({"op": "test", "path": "b", "value": 2}), "does not begin with /"),
+            (json!({"op": "add", "path": "/b"}), "it has no value"),
+            (json!({"op": "jump", "path": "/b"}), "op is \"jump\""),
+            (json!({"op": "remove", "path": ""}), "the whole object cannot be removed"),
+        ] {
+            let said = made(&object, &json!([operation])).unwrap_err();
+            assert!(said.contains(says) && said.contains("operation 0"), "{said}");
+        }
+    }
+
+    #[test]
+    fn copies_of_copies_come_to_an_end() {
+        let twice = |at: usize| json!({"op": "copy", "from": "", "path": format!("/{at}")});
+        let patch = Value::Array((0..100).map(twice).collect());
+        assert!(made(&json!({"a": 1}), &patch).unwrap_err().contains("more than 20000 values"));
+        let many = Value::Array(vec![twice(0); MOST + 1]);
+        assert!(read(&many).unwrap_err().contains("at most 1000"));
+    }
+}
