@@ -11,10 +11,11 @@
 //! | what the guest says of its system | [`SYSTEM`] characters a field, fields that are known alone |
 //! | commands of the guest agent | those that are known, each once |
 //! | interfaces with a link | [`LINKS`] |
+//! | a load | [`LOAD`] processes; none that is no number |
 //! | a sentence, a word, a disk's name in the guest | [`SENTENCE`], [`WORD`], [`TARGET`] characters |
 
 use crate::agent;
-use api::launcher::{GuestCommand, GuestInfo, GuestInterface, State};
+use api::launcher::{GuestCommand, GuestInfo, GuestInterface, GuestLoad, State};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
@@ -32,6 +33,8 @@ pub(crate) const SYSTEM: usize = 128;
 pub(crate) const WORD: usize = 64;
 /// Characters of a disk's name in the guest.
 pub(crate) const TARGET: usize = 32;
+/// Processes that run or wait at once: Linux has no more process ids.
+const LOAD: f64 = 4_194_304.0;
 /// Disks.
 const DISKS: usize = 512;
 /// Interfaces with a link: a VMI on bridges has fewer.
@@ -109,6 +112,13 @@ pub(crate) fn guest(said: GuestInfo, ours: &BTreeSet<String>) -> (GuestInfo, Opt
     (info, (!left_out.is_empty()).then_some(note))
 }
 
+/// How busy a guest is, as far as it can be so.
+pub(crate) fn load(said: GuestLoad) -> Option<GuestLoad> {
+    let one = |load: Option<f64>| load.filter(|load| (0.0..=LOAD).contains(load));
+    let load = GuestLoad { load1m: one(said.load1m), load5m: one(said.load5m), load15m: one(said.load15m) };
+    (load != GuestLoad::default()).then_some(load)
+}
+
 /// Of the commands those by which a guest agent is judged ([`agent::JUDGED`]), each once.
 fn known(commands: Vec<GuestCommand>) -> Vec<GuestCommand> {
     let mut seen = BTreeSet::new();
@@ -143,6 +153,17 @@ mod tests {
 
     fn seen(name: &str, mac: &str, ips: Vec<String>) -> GuestInterface {
         GuestInterface { name: name.into(), mac: Some(mac.into()), ips }
+    }
+
+    #[test]
+    fn a_load_that_no_guest_can_have_is_none() {
+        let of = |one: f64| load(GuestLoad { load1m: Some(one), load5m: Some(3.0), load15m: None }).unwrap();
+        for strange in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.5, 1e300, LOAD + 1.0] {
+            assert_eq!(of(strange), GuestLoad { load5m: Some(3.0), ..GuestLoad::default() }, "{strange}");
+        }
+        assert_eq!((of(0.0).load1m, of(LOAD).load1m), (Some(0.0), Some(LOAD)));
+        let none = GuestLoad { load1m: Some(-1.0), ..GuestLoad::default() };
+        assert_eq!((load(none), load(GuestLoad::default())), (None, None));
     }
 
     #[test]

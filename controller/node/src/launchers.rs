@@ -7,6 +7,7 @@
 
 use super::filesystems::Filesystems;
 use super::launcher_client::Client;
+use api::launcher::GuestLoad;
 use api::meta::ObjectMeta;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,6 +30,8 @@ pub(crate) struct Entry {
     pub(crate) taps: Names,
     /// The guest agent can be asked.
     pub(crate) agent: bool,
+    /// How busy the guest was when its agent was asked last.
+    pub(crate) load: Option<GuestLoad>,
     /// What file systems were told under.
     pub(crate) filesystems: Filesystems,
 }
@@ -58,6 +61,7 @@ impl Launchers {
             disks: Names::new(),
             taps: Names::new(),
             agent: false,
+            load: None,
             filesystems: filesystems.clone(),
         };
         self.look(|all| drop(all.insert(number, entry)));
@@ -90,6 +94,16 @@ impl Listed {
         self.all.look(|all| {
             if let Some(entry) = all.get_mut(&self.number) {
                 (entry.taps, entry.disks, entry.agent) = (taps, disks, agent);
+                entry.load = entry.load.filter(|_| agent);
+            }
+        });
+    }
+
+    /// How busy the guest is; nothing where its agent does not say. It is told until the agent is asked again, or cannot be.
+    pub(crate) fn load(&self, load: Option<GuestLoad>) {
+        self.all.look(|all| {
+            if let Some(entry) = all.get_mut(&self.number) {
+                entry.load = load;
             }
         });
     }

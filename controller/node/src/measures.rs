@@ -3,6 +3,7 @@
 //! ```text
 //!  keepers ──► launchers ── all at once, each within its time ──► stats        ──► the page
 //!                                                             └─► filesystems ─┘   (of the guest agent)
+//!     └─ when they last asked the guest agent ──────────► load ──► the page
 //! ```
 //!
 //! A launcher is a tenant's: one that does not answer is left out, and costs the others nothing; of one that says much, no
@@ -15,7 +16,7 @@ mod tests;
 use super::bounds;
 use super::filesystems::Told;
 use super::launchers::{Entry, Launchers, Names};
-use api::launcher::{DiskStats, InterfaceStats, MemoryStats, Stats, VcpuState, VcpuStats};
+use api::launcher::{DiskStats, GuestLoad, InterfaceStats, MemoryStats, Stats, VcpuState, VcpuStats};
 use api_server::metrics::Page;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -103,6 +104,14 @@ fn page_of(node: &str, all: &[Used]) -> String {
         for used in all {
             if let Some(value) = value(&used.stats) {
                 family.is(&used.names(node), value);
+            }
+        }
+    }
+    for (name, value) in LOAD {
+        let mut family = page.family(name);
+        for used in all {
+            if let Some(load) = used.entry.load.as_ref().and_then(value) {
+                family.is(&used.names(node), load);
             }
         }
     }
@@ -231,6 +240,14 @@ fn number(value: Option<u64>) -> Option<f64> {
 fn used(memory: &MemoryStats) -> Option<u64> {
     memory.available?.checked_sub(memory.usable?)
 }
+
+type Load = (&'static str, fn(&GuestLoad) -> Option<f64>);
+
+const LOAD: [Load; 3] = [
+    ("kubevirt_vmi_guest_load_1m", |load| load.load1m),
+    ("kubevirt_vmi_guest_load_5m", |load| load.load5m),
+    ("kubevirt_vmi_guest_load_15m", |load| load.load15m),
+];
 
 type Vcpu = (&'static str, fn(&VcpuStats) -> Option<f64>);
 

@@ -213,6 +213,18 @@ fn of_vms() -> Vec<Alert> {
             format!("{vm} has had less than 3% of its memory left for 30 minutes."),
         ),
         alert(
+            "GuestVCPUQueueHighWarning",
+            ("0m", "warning", "none"),
+            "kubevirt_vmi_guest_vcpu_queue > 10",
+            format!("More than 10 processes of {vm} wait for a vCPU or a disk."),
+        ),
+        alert(
+            "GuestVCPUQueueHighCritical",
+            ("0m", "critical", "none"),
+            "kubevirt_vmi_guest_vcpu_queue > 20",
+            format!("More than 20 processes of {vm} wait for a vCPU or a disk."),
+        ),
+        alert(
             "GuestFilesystemAlmostOutOfSpace",
             OF_VM,
             format!("{full} >= 85 < 95"),

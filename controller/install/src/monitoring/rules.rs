@@ -32,6 +32,10 @@ const SUMS: &[(&str, &str)] = &[
     ("node:kubevirt_vmi_phase:sum", "sum by (node, phase) (kubevirt_vmi_phase_count)"),
     ("kubevirt_vm_created_total", "sum by (namespace) (kubevirt_vm_created_by_pod_total)"),
     ("vmi:kubevirt_vmi_vcpu:count", "count by (namespace, name) (kubevirt_vmi_vcpu_seconds_total)"),
+    (
+        "kubevirt_vmi_guest_vcpu_queue",
+        "clamp_min(sum by (namespace, name) (kubevirt_vmi_guest_load_1m) - vmi:kubevirt_vmi_vcpu:count, 0)",
+    ),
     ("vmi:kubevirt_vmi_memory_used_bytes:sum", "sum by (namespace, name) (kubevirt_vmi_memory_used_bytes)"),
     (
         "vmi:kubevirt_vmi_memory_available_bytes:sum",

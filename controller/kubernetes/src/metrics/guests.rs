@@ -32,6 +32,13 @@ pub(super) const GUESTS: &[Metric] = &[
     gauge("kubevirt_vmi_memory_swap_out_traffic_bytes", VMI, "Bytes that a guest has written to its swap."),
     counter("kubevirt_vmi_memory_pgmajfault_total", VMI, "Page faults of a guest that needed a disk."),
     counter("kubevirt_vmi_memory_pgminfault_total", VMI, "Page faults of a guest that needed no disk."),
+    gauge(
+        "kubevirt_vmi_guest_load_1m",
+        VMI,
+        "Processes of a guest that run or wait for a CPU or a disk, on average of a minute; by guest agents of QEMU 10 and newer, asked each minute.",
+    ),
+    gauge("kubevirt_vmi_guest_load_5m", VMI, "The same of five minutes."),
+    gauge("kubevirt_vmi_guest_load_15m", VMI, "The same of fifteen minutes."),
     counter("kubevirt_vmi_storage_read_traffic_bytes_total", DISK, "Bytes read from a disk."),
     counter("kubevirt_vmi_storage_write_traffic_bytes_total", DISK, "Bytes written to a disk."),
     counter("kubevirt_vmi_storage_iops_read_total", DISK, "Reads of a disk."),

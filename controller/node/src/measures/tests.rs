@@ -7,7 +7,7 @@ use crate::launcher_client::Client;
 use crate::pod::Process;
 use crate::pod::folder::Open;
 use ::launcher_client::{Cause, Door};
-use api::launcher::GuestFilesystem;
+use api::launcher::{GuestFilesystem, GuestLoad};
 use api::meta::ObjectMeta;
 use futures_util::future::BoxFuture;
 use std::sync::Arc;
@@ -48,6 +48,24 @@ fn a_launcher_that_says_much_is_told_in_part() {
 }
 
 #[test]
+fn the_load_of_a_guest_is_told_until_its_agent_cannot_be_asked() {
+    let launchers = Launchers::default();
+    let client = Client::new("n/a", Arc::new(Nobody));
+    let listed = launchers.list(&meta("a"), &client, &Filesystems::default());
+    let told = || launchers.all().remove(0).load;
+    let load = Some(GuestLoad { load1m: Some(1.0), ..GuestLoad::default() });
+    listed.devices(Names::new(), Names::new(), true);
+    listed.load(load);
+    listed.devices(Names::new(), Names::new(), true);
+    assert_eq!(told(), load);
+    listed.devices(Names::new(), Names::new(), false);
+    assert_eq!(told(), None, "a paused guest is not busy, and one whose agent is gone does not say so");
+    listed.load(load);
+    listed.load(None);
+    assert_eq!(told(), None, "its agent was asked, and did not answer");
+}
+
+#[test]
 fn what_vmis_use_is_told_by_the_names_of_their_specs() {
     let entry = Entry {
         namespace: "n".into(),
@@ -57,6 +75,7 @@ fn what_vmis_use_is_told_by_the_names_of_their_specs() {
         disks: [("vda".to_owned(), "root".to_owned())].into(),
         taps: [("tap0".to_owned(), "default".to_owned())].into(),
         agent: true,
+        load: Some(GuestLoad { load1m: Some(0.5), load5m: Some(2.0), load15m: None }),
         filesystems: Filesystems::default(),
     };
     let disk = DiskStats { read_bytes: 7, flushes: 3, flush_ns: 1_500_000_000, ..DiskStats::default() };
@@ -100,6 +119,8 @@ fn what_vmis_use_is_told_by_the_names_of_their_specs() {
         format!("kubevirt_vmi_vcpu_seconds_total{{{of},id=\"1\",state=\"blocked\"}} 3"),
         format!("kubevirt_vmi_vcpu_delay_seconds_total{{{of},id=\"1\"}} 0.5"),
         format!("kubevirt_vmi_memory_used_bytes{{{of}}} 5"),
+        format!("kubevirt_vmi_guest_load_1m{{{of}}} 0.5"),
+        format!("kubevirt_vmi_guest_load_5m{{{of}}} 2"),
         format!("kubevirt_vmi_storage_flush_requests_total{{{of},drive=\"root\"}} 3"),
         format!("kubevirt_vmi_storage_flush_times_seconds_total{{{of},drive=\"root\"}} 1.5"),
         format!("kubevirt_vmi_filesystem_capacity_bytes{{{of},{files}}} 8"),
@@ -112,6 +133,7 @@ fn what_vmis_use_is_told_by_the_names_of_their_specs() {
         assert!(text.lines().any(|other| other == line), "{line}\n{text}");
     }
     for unknown in [
+        "kubevirt_vmi_guest_load_15m{",
         "kubevirt_vmi_memory_unused_bytes{",
         "kubevirt_vmi_cpu_system_usage_seconds_total{",
         "kubevirt_vmi_vcpu_wait_seconds_total{",

@@ -328,12 +328,14 @@ impl<C: Cluster> Keeper<C> {
     }
 
     async fn ask_the_agent(&mut self) {
-        let Contact::There { client, .. } = &self.contact else {
+        let Contact::There { client, listed, .. } = &self.contact else {
             self.ask_agent = None;
             return;
         };
         let first = self.guest.is_none();
-        match client.guest_info().await {
+        let said = client.guest_info().await;
+        listed.load(said.as_ref().ok().and_then(|info| bounds::load(info.load?)));
+        match said {
             Ok(info) => {
                 let (info, left_out) = bounds::guest(info, &self.macs());
                 (self.guest, self.left_out) = (Some(info), left_out);
