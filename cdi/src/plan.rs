@@ -435,7 +435,7 @@ fn buffers(facts: &Facts, wishes: &Wishes, flow: Flow, workers: usize) -> Buffer
         account.push(("checking the image", Judge::MEMORY));
     }
     if flow.in_order() || flow == Flow::SpoolThenOrder(()) {
-        account.push(("ordering", (buffers + workers) as u64 * piece));
+        account.push(("ordering", buffers as u64 * piece));
     }
     if let Output::Qcow2 { compress: Some((codec, level)), .. } = facts.output {
         let each = if codec == Codec::Zstd && level > 12 { 32 << 20 } else { 2 << 20 };
