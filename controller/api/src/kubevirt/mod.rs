@@ -14,7 +14,6 @@ pub mod flags;
 mod hardware;
 mod migration;
 mod network;
-pub mod permitted;
 mod place;
 pub mod served;
 mod spec;

@@ -9,8 +9,8 @@
 //! A KubeVirt object of upstream must be accepted here, so no field is refused because of what it is; it is named where it
 //! has no effect. A test walks the schema and fails on a field that is not in the list.
 
-use super::permitted::{Odd, Permitted};
 use super::{CIPHERS, ComponentPatch};
+use crate::machine::permitted::{Odd, Permitted};
 use crate::wire;
 use serde_json::Value;
 use std::fmt;

@@ -21,13 +21,14 @@ pub mod hardware;
 pub mod hook;
 pub mod host_device;
 pub mod hyperv;
+mod label;
 pub mod left;
 pub mod network;
 pub mod notes;
+pub mod permitted;
 pub mod refused;
 pub mod volume;
 
-pub(crate) use check::is_label;
 pub use check::{
     Files, Gates, OPEN_BY_DEFAULT, Settings, Site, guest_memory, is_clean, not_plain, topology, uuid,
 };

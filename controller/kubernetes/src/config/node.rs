@@ -1,6 +1,6 @@
 //! What the KubeVirt object says of nodes: what virt-handler offers of its own.
 
-use api::kubevirt::permitted::Permitted;
+use api::machine::permitted::Permitted;
 use serde_json::Value;
 use std::collections::BTreeSet;
 

@@ -1,9 +1,9 @@
 //! Devices of the node: GPUs and other host devices, by the resources that the KubeVirt object permits.
 
 use super::super::host_device::{Display, HostDevice, List, MOST};
+use super::super::permitted::is_resource;
 use super::devices::NO_CLAIMS;
 use super::{Check, Site, text};
-use crate::kubevirt::permitted::is_resource;
 use crate::vmi::{self, Devices, FeatureState};
 use crate::wire::Path;
 use std::collections::BTreeSet;

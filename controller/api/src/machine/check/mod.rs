@@ -35,7 +35,6 @@ mod volume;
 pub use cpu::topology;
 pub use memory::guest_memory;
 pub use settings::{Files, Gates, OPEN_BY_DEFAULT, Settings, Site};
-pub(crate) use text::is_label;
 pub use text::{is_clean, not_plain, uuid};
 
 use super::{Arch, Chipset, Machine, refused};

@@ -10,8 +10,8 @@
 //! has settings, and nothing is made. A feature that a site does not have yet is refused there by its name ([`Site`]).
 
 use super::super::network::{Binding, Plugin};
-use crate::kubevirt::permitted::Permitted;
 use crate::machine::hardware::Hardware;
+use crate::machine::permitted::Permitted;
 use crate::quantity::Quantity;
 use crate::wire::Path;
 use serde_json::Value;

@@ -1,5 +1,6 @@
 //! Texts that must have a form: names, addresses, paths.
 
+use super::super::label::is_label;
 use super::Check;
 use crate::wire::Path;
 
@@ -46,12 +47,6 @@ pub(super) fn against_subdomain(text: &str) -> Vec<&'static str> {
         why.push(SUBDOMAIN);
     }
     why
-}
-
-/// It has the letters of a DNS label, however many they are.
-pub(crate) fn is_label(text: &str) -> bool {
-    let word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    text.starts_with(word) && text.ends_with(word) && text.chars().all(|c| word(c) || c == '-')
 }
 
 /// It can be the name of a port: lower case letters, of which there must be one, digits, and dashes between them.

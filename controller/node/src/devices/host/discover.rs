@@ -13,9 +13,9 @@
 use super::in_use::InUse;
 use super::sysfs::{Sysfs, decimal, hexadecimal, text};
 use crate::error::Result;
-use api::kubevirt::permitted::{Ids, Permitted, Selector};
 use api::machine::PciAddress;
 use api::machine::host_device::{MEDIATED, PCI, USB};
+use api::machine::permitted::{Ids, Permitted, Selector};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 

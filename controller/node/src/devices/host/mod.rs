@@ -22,8 +22,8 @@ use super::wire::{
 };
 use crate::blocking::Blocking;
 use crate::error::Result;
-use api::kubevirt::permitted::{Permitted, Selector};
 use api::machine::host_device::variable;
+use api::machine::permitted::{Permitted, Selector};
 use discover::{Found, Unit, discover};
 use in_use::InUse;
 use kubernetes::config::node::NodeSettings;

@@ -9,7 +9,7 @@
 //! An entry that is wrong permits nothing. Its resource is never one of Kubernetes' own: a VMI would ask for memory by the name of
 //! a device.
 
-use crate::machine::is_label;
+use super::label::is_label;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
