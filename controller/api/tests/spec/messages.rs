@@ -190,7 +190,7 @@ fn a_closed_gate_is_said() {
             "Bridge on pod network configuration is not enabled under kubevirt-config",
         ),
     ];
-    let mut of_cluster = Settings::of_cluster(&serde_json::json!({}));
+    let mut of_cluster = Settings::of_cluster(&json!({}));
     of_cluster.gates = Gates::Some([].into());
     let passt = ("spec.domain.devices.interfaces[0]", r#"{"name": "net", "passtBinding": {}}"#);
     let said = (

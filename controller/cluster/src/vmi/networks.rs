@@ -170,7 +170,8 @@ mod tests {
         };
         let said = refused(&mut sim);
         assert!(said.contains("network red: NetworkAttachmentDefinition shared/vf is not there"), "{said}");
-        let definition = |notes: Value| json!({"metadata": {"namespace": "shared", "name": "vf", "annotations": notes}});
+        let definition =
+            |notes: Value| json!({"metadata": {"namespace": "shared", "name": "vf", "annotations": notes}});
         sim.put(Kind::NetworkAttachmentDefinition, definition(json!({})));
         let said = refused(&mut sim);
         assert!(said.contains("has no annotation k8s.v1.cni.cncf.io/resourceName"), "{said}");
