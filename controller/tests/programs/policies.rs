@@ -60,11 +60,12 @@ fn arguments_of_the_programs_are_those_that_the_settings_know() {
             .filter_map(|argument| argument.get_long())
             .filter(|long| !["help", "version"].contains(long))
             .collect();
-        assert_eq!(known, flags.iter().map(|(name, _)| *name).collect(), "{program}");
+        let ours: BTreeSet<&str> = flags.iter().map(|(name, _)| *name).collect();
+        assert_eq!(known, ours, "{program}");
         let plain = flags.iter().filter(|(_, flag)| *flag == Flag::Plain);
         for (name, _) in plain {
             let argument =
-                command.get_arguments().find(|argument| argument.get_long() == Some(name)).unwrap();
+                command.get_arguments().find(|argument| argument.get_long() == Some(*name)).unwrap();
             assert!(!argument.get_action().takes_values(), "{program} --{name} has a value");
         }
     }
