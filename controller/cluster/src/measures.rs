@@ -18,19 +18,26 @@ use jiff::Timestamp;
 use kubernetes::objects::World;
 use std::collections::BTreeMap;
 
-/// How long phases took, and plans, since this program acts.
+/// How long phases took, and plans, and what waited for them, since this program acts.
 #[derive(Clone, Debug)]
 pub(crate) struct Times {
     between: Histograms,
     from_creation: Histograms,
     from_deletion: Histograms,
+    waits: Histograms,
     plans: Histograms,
 }
 
 impl Default for Times {
     fn default() -> Self {
         let [between, from_creation, from_deletion] = Default::default();
-        Times { between, from_creation, from_deletion, plans: Histograms::of(ANSWERS) }
+        Times {
+            between,
+            from_creation,
+            from_deletion,
+            waits: Histograms::of(ANSWERS),
+            plans: Histograms::of(ANSWERS),
+        }
     }
 }
 
@@ -50,6 +57,11 @@ pub(crate) struct Work {
 }
 
 impl Times {
+    /// An object waited so many seconds for a decision.
+    pub(crate) fn waited(&mut self, seconds: f64) {
+        self.waits.took(vec![("name", "virt-controller".to_owned())], seconds);
+    }
+
     /// A plan was carried out, or failed, after so many seconds.
     pub(crate) fn worked(&mut self, seconds: f64) {
         self.plans.took(vec![("name", "virt-controller".to_owned())], seconds);
@@ -99,6 +111,7 @@ pub(crate) fn page(world: &World, times: &Times, work: Work) -> String {
     page.family("kubevirt_workqueue_retries_total").is(&name, work.failed as f64);
     page.family("kubevirt_workqueue_longest_running_processor_seconds").is(&name, work.longest);
     page.family("kubevirt_workqueue_unfinished_work_seconds").is(&name, work.unfinished);
+    page.histogram("kubevirt_workqueue_queue_duration_seconds", &times.waits);
     page.histogram("kubevirt_workqueue_work_duration_seconds", &times.plans);
     page.text()
 }

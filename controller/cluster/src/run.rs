@@ -280,7 +280,8 @@ impl ControlLoop {
             self.dirty.insert(key);
         }
         loop {
-            let key = self.dirty.next(|key| self.busy.contains(key))?;
+            let (key, waited) = self.dirty.next(|key| self.busy.contains(key))?;
+            self.times.waited(waited.as_secs_f64());
             let plan = crate::decide(&self.world, &key, now);
             self.decided += 1;
             if key.kind == Kind::DataImportCron

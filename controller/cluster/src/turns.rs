@@ -8,15 +8,17 @@
 //!
 //! **Guarantee.** Of K kinds that wait, a key is decided on after at most K turns for each namespace of its kind that waits, and each
 //! key of its namespace that came before it. Who changes his objects without end delays nodes and certificates by one turn in K.
-//! **Bound.** A key waits once, however often it is added.
+//! **Bound.** A key waits once, however often it is added. How long it waited is measured from the first time, and decides nothing.
 
 use kubernetes::objects::{Key, Kind};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, Instant};
 
 /// The keys that wait.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
-    all: BTreeSet<Key>,
+    /// Since when each of them waits.
+    all: BTreeMap<Key, Instant>,
     kinds: Row<Kind, Row<String, VecDeque<Key>>>,
 }
 
@@ -68,7 +70,12 @@ impl<K: Ord + Clone, Q: Default> Row<K, Q> {
 impl Turns {
     /// This key waits, behind those of its namespace.
     pub(crate) fn insert(&mut self, key: Key) {
-        if self.all.insert(key.clone()) {
+        self.insert_at(key, Instant::now());
+    }
+
+    fn insert_at(&mut self, key: Key, now: Instant) {
+        if !self.all.contains_key(&key) {
+            self.all.insert(key.clone(), now);
             self.kinds.queue(&key.kind).queue(&key.namespace).push_back(key);
         }
     }
@@ -78,8 +85,12 @@ impl Turns {
         self.all.len()
     }
 
-    /// The next key that is not busy; it waits no more.
-    pub(crate) fn next(&mut self, is_busy: impl Fn(&Key) -> bool) -> Option<Key> {
+    /// The next key that is not busy, and how long it waited; it waits no more.
+    pub(crate) fn next(&mut self, is_busy: impl Fn(&Key) -> bool) -> Option<(Key, Duration)> {
+        self.next_at(is_busy, Instant::now())
+    }
+
+    fn next_at(&mut self, is_busy: impl Fn(&Key) -> bool, now: Instant) -> Option<(Key, Duration)> {
         let take = |keys: &mut VecDeque<Key>| {
             let at = keys.iter().position(|key| !is_busy(key))?;
             keys.remove(at)
@@ -88,8 +99,9 @@ impl Turns {
             |namespaces| namespaces.serve(take, VecDeque::is_empty),
             |namespaces| namespaces.order.is_empty(),
         )?;
-        self.all.remove(&key);
-        Some(key)
+        let since = self.all.remove(&key);
+        let waited = since.map(|since| now.saturating_duration_since(since));
+        Some((key, waited.unwrap_or_default()))
     }
 }
 
@@ -117,7 +129,7 @@ mod tests {
         turns.extend([quiet.clone(), node.clone()]);
         let (mut when, mut taken) = (BTreeMap::new(), 0);
         while when.len() < 2 {
-            let next = turns.next(|_| false).unwrap();
+            let (next, _) = turns.next(|_| false).unwrap();
             if next == node || next == quiet {
                 when.insert(next, taken);
             } else {
@@ -131,15 +143,27 @@ mod tests {
     }
 
     #[test]
+    fn who_is_added_again_waits_since_the_first_time() {
+        let (mut turns, one) = (Turns::default(), key(Kind::DataVolume, "n", "a"));
+        let (began, later) = (Instant::now(), |seconds| Duration::from_secs(seconds));
+        turns.insert_at(one.clone(), began);
+        turns.insert_at(one.clone(), began + later(5));
+        assert_eq!(turns.next_at(|_| true, began + later(6)), None, "who is busy waits on");
+        assert_eq!(turns.next_at(|_| false, began + later(7)), Some((one.clone(), later(7))));
+        turns.insert_at(one.clone(), began + later(8));
+        assert_eq!(turns.next_at(|_| false, began + later(9)), Some((one, later(1))));
+    }
+
+    #[test]
     fn in_a_namespace_who_waits_longest_is_next_and_busy_ones_are_left() {
         let mut turns = Turns::default();
         let keys: Vec<Key> = ["b", "a", "c"].map(|name| key(Kind::DataVolume, "n", name)).into();
         turns.extend(keys.iter().chain(&keys).cloned());
         assert_eq!(turns.len(), 3);
-        assert_eq!(turns.next(|key| *key == keys[0]), Some(keys[1].clone()));
+        assert_eq!(turns.next(|key| *key == keys[0]).map(|(key, _)| key), Some(keys[1].clone()));
         turns.insert(keys[1].clone());
         assert_eq!(turns.next(|_| true), None);
-        let rest: Vec<Key> = std::iter::from_fn(|| turns.next(|_| false)).collect();
+        let rest: Vec<Key> = std::iter::from_fn(|| Some(turns.next(|_| false)?.0)).collect();
         assert_eq!(rest, [keys[0].clone(), keys[2].clone(), keys[1].clone()]);
         assert!(turns.len() == 0 && turns.kinds.order.is_empty() && turns.kinds.queues.is_empty());
     }

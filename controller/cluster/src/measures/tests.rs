@@ -198,6 +198,7 @@ fn what_a_user_wrote_is_cut_and_a_vmi_with_an_old_launcher_is_counted() {
 #[test]
 fn plans_are_measured_while_they_run_and_when_they_end() {
     let mut times = Times::default();
+    times.waited(0.3);
     times.worked(0.02);
     times.worked(99.0);
     let text = page(&World::default(), &times, Work { longest: 7.5, unfinished: 9.0, ..Work::default() });
@@ -206,6 +207,8 @@ fn plans_are_measured_while_they_run_and_when_they_end() {
         format!("kubevirt_workqueue_longest_running_processor_seconds{{{name}}} 7.5"),
         format!("kubevirt_workqueue_unfinished_work_seconds{{{name}}} 9"),
         format!("kubevirt_workqueue_work_duration_seconds_bucket{{{name},le=\"0.025\"}} 1"),
+        format!("kubevirt_workqueue_queue_duration_seconds_bucket{{{name},le=\"0.25\"}} 0"),
+        format!("kubevirt_workqueue_queue_duration_seconds_sum{{{name}}} 0.3"),
         format!("kubevirt_workqueue_work_duration_seconds_count{{{name}}} 2"),
     ] {
         assert!(text.lines().any(|other| other == line), "{line}\n{text}");

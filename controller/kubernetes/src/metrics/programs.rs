@@ -79,6 +79,11 @@ pub(super) const CONTROLLER: &[Metric] = &[
         "The same of all plans that are being carried out, together.",
     ),
     histogram(
+        "kubevirt_workqueue_queue_duration_seconds",
+        &["name"],
+        "Seconds that an object waited for a decision.",
+    ),
+    histogram(
         "kubevirt_workqueue_work_duration_seconds",
         &["name"],
         "Seconds until a plan was carried out or had failed.",
