@@ -1,11 +1,12 @@
 //! What virt-controller measures: VMs and VMIs as they are, how long their phases took, its own work.
 //!
 //! Names and labels are those that dashboards look for. Everything but the times is read off the World when somebody
-//! asks; nothing is kept for it. What a user writes into a label is cut after [`LONGEST`] characters; how many labels and
+//! asks; nothing is kept for it but what guests said (`guests`). What a user writes into a label is cut after [`LONGEST`] characters; how many labels and
 //! values an object has is bounded by the size of an object.
 
 mod cdi;
 mod exports;
+mod guests;
 mod interfaces;
 #[cfg(test)]
 mod tests;
@@ -14,6 +15,7 @@ mod vms;
 
 use api::vmi::{Phase, VirtualMachineInstance};
 use api_server::metrics::{ANSWERS, Histograms, Page};
+use guests::Guests;
 use jiff::Timestamp;
 use kubernetes::objects::World;
 use std::collections::BTreeMap;
@@ -26,6 +28,7 @@ pub(crate) struct Times {
     from_deletion: Histograms,
     waits: Histograms,
     plans: Histograms,
+    guests: Guests,
 }
 
 impl Default for Times {
@@ -37,6 +40,7 @@ impl Default for Times {
             from_deletion,
             waits: Histograms::of(ANSWERS),
             plans: Histograms::of(ANSWERS),
+            guests: Guests::default(),
         }
     }
 }
@@ -94,11 +98,11 @@ impl Times {
 }
 
 /// The page of a replica that acts.
-pub(crate) fn page(world: &World, times: &Times, work: Work) -> String {
+pub(crate) fn page(world: &World, times: &mut Times, work: Work, now: Timestamp) -> String {
     let mut page = Page::default();
     common(&mut page, &world.facts.version, true);
     vms::write(&mut page, world);
-    vmis::write(&mut page, world);
+    vmis::write(&mut page, world, &mut times.guests, now);
     nodes(&mut page, world);
     cdi::write(&mut page, world);
     exports::write(&mut page, world);

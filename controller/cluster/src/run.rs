@@ -103,7 +103,8 @@ pub(crate) async fn run(
                 let running = || began.values().map(|began| began.elapsed().as_secs_f64());
                 let (longest, unfinished) = (running().fold(0.0, f64::max), running().sum());
                 let work = Work { longest, unfinished, ..control.work() };
-                let _ = tell.send(measures::page(&control.world, &control.times, work));
+                let page = measures::page(&control.world, &mut control.times, work, Timestamp::now());
+                let _ = tell.send(page);
             }
             () = tokio::time::sleep(pause.unwrap_or_default()), if pause.is_some() => {}
         }

@@ -36,7 +36,12 @@ fn vms_and_vmis_are_told_as_they_are() {
         &Key::new(Kind::VirtualMachineInstance, "n", "web"),
         json!({"status": {"interfaces": address}}),
     );
-    let text = page(&sim.world, &Times::default(), Work { waiting: 2, ..Work::default() });
+    let text = page(
+        &sim.world,
+        &mut Times::default(),
+        Work { waiting: 2, ..Work::default() },
+        Timestamp::UNIX_EPOCH,
+    );
     let said = |name: &str| lines(&text, name);
     assert_eq!(said("kubevirt_number_of_vms"), ["kubevirt_number_of_vms{namespace=\"n\"} 2"]);
     assert_eq!(
@@ -84,7 +89,7 @@ fn how_long_a_phase_took_is_counted_once() {
     let mut times = Times::default();
     times.saw(&vmi("Scheduled"), &vmi("Running"));
     times.saw(&vmi("Running"), &vmi("Running"));
-    let text = page(&World::default(), &times, Work::default());
+    let text = page(&World::default(), &mut times, Work::default(), Timestamp::UNIX_EPOCH);
     assert!(text.contains(
         "kubevirt_vmi_phase_transition_time_seconds_sum{phase=\"Running\",last_phase=\"Scheduled\"} 1\n"
     ));
@@ -131,7 +136,7 @@ fn what_a_template_asks_for_is_told_with_its_disks_interfaces_and_labels() {
             "volumeMode": "Block", "resources": {"requests": {"storage": "10Gi"}},
         }}),
     );
-    let text = page(&sim.world, &Times::default(), Work::default());
+    let text = page(&sim.world, &mut Times::default(), Work::default(), Timestamp::UNIX_EPOCH);
     let of = "namespace=\"n\",name=\"web\"";
     let has = |line: String| assert!(text.lines().any(|other| other == line), "{line}\n{text}");
     for (resource, unit, source, value) in [
@@ -176,7 +181,7 @@ fn the_last_transition_is_that_of_the_conditions_that_upstream_looks_at() {
         {"type": "LiveMigratable", "status": "False", "lastTransitionTime": "2026-01-01T00:01:00Z"},
     ]});
     sim.put(Kind::VirtualMachine, object);
-    let text = page(&sim.world, &Times::default(), Work::default());
+    let text = page(&sim.world, &mut Times::default(), Work::default(), Timestamp::UNIX_EPOCH);
     let since = lines(&text, "kubevirt_vm_running_status_last_transition_timestamp_seconds");
     assert!(since[0].ends_with(" 1767225610"), "{since:?}");
 }
@@ -188,7 +193,7 @@ fn what_a_user_wrote_is_cut_and_a_vmi_with_an_old_launcher_is_counted() {
     object["metadata"]["labels"] = json!({"kubevirt.io/outdatedLauncherImage": ""});
     object["metadata"]["annotations"] = json!({"vm.kubevirt.io/os": "x".repeat(5000)});
     sim.put(Kind::VirtualMachineInstance, object);
-    let text = page(&sim.world, &Times::default(), Work::default());
+    let text = page(&sim.world, &mut Times::default(), Work::default(), Timestamp::UNIX_EPOCH);
     assert_eq!(lines(&text, "kubevirt_vmi_number_of_outdated"), ["kubevirt_vmi_number_of_outdated 1"]);
     let info = lines(&text, "kubevirt_vmi_info");
     assert!(info[0].contains("outdated=\"true\""), "{info:?}");
@@ -201,7 +206,12 @@ fn plans_are_measured_while_they_run_and_when_they_end() {
     times.waited(0.3);
     times.worked(0.02);
     times.worked(99.0);
-    let text = page(&World::default(), &times, Work { longest: 7.5, unfinished: 9.0, ..Work::default() });
+    let text = page(
+        &World::default(),
+        &mut times,
+        Work { longest: 7.5, unfinished: 9.0, ..Work::default() },
+        Timestamp::UNIX_EPOCH,
+    );
     let name = "name=\"virt-controller\"";
     for line in [
         format!("kubevirt_workqueue_longest_running_processor_seconds{{{name}}} 7.5"),
@@ -213,4 +223,50 @@ fn plans_are_measured_while_they_run_and_when_they_end() {
     ] {
         assert!(text.lines().any(|other| other == line), "{line}\n{text}");
     }
+}
+
+/// Whoever collects measures keeps each name: a guest must not make as many as it likes.
+#[test]
+fn a_guest_that_tells_ever_new_systems_and_addresses_is_told_in_part() {
+    let mut sim = Sim::new();
+    sim.put(Kind::VirtualMachineInstance, vmi("web"));
+    sim.put(Kind::VirtualMachineInstance, vmi("other"));
+    let (mut times, mut said) =
+        (Times::default(), BTreeMap::from([("info", 0), ("status_addresses", 0_usize)]));
+    let mut all = std::collections::BTreeSet::new();
+    let mut look = |sim: &mut Sim, name: &str, release: &str, address: &str, at: i64| {
+        let status = json!({"status": {
+            "guestOSInfo": {"name": "Debian", "kernelRelease": release},
+            "interfaces": [{"name": "default", "ipAddresses": ["10.0.0.1", address]}],
+        }});
+        sim.change(&Key::new(Kind::VirtualMachineInstance, "n", name), status);
+        let now = Timestamp::from_second(at).unwrap();
+        let text = page(&sim.world, &mut times, Work::default(), now);
+        for (name, count) in &mut said {
+            for line in lines(&text, &format!("kubevirt_vmi_{name}")) {
+                *count += usize::from(all.insert(line));
+            }
+        }
+        (text, said.clone())
+    };
+    for at in 0..200 {
+        let address = format!("10.0.1.{at}");
+        let (text, _) = look(&mut sim, "web", &format!("6.{at}"), &address, at);
+        let of_web =
+            lines(&text, "kubevirt_vmi_info").into_iter().filter(|line| line.contains("name=\"web\""));
+        assert_eq!(of_web.count(), 1, "a VMI is told of, whatever its guest says");
+        assert!(text.contains("address=\"10.0.0.1\""), "what was known is told on");
+    }
+    let (text, said) = look(&mut sim, "web", "6.0", "10.0.1.0", 300);
+    // The systems, the one that stands for more, and that of the other VMI.
+    let most = (guests::SYSTEMS + 1 + 1, guests::ADDRESSES);
+    assert_eq!((said["info"], said["status_addresses"]), most);
+    assert!(text.contains("guest_os_kernel_release=\"6.0\"") && text.contains("address=\"10.0.1.0\""));
+    let (text, _) = look(&mut sim, "web", "7", "10.0.2.1", 300);
+    let many = format!("guest_os_kernel_release=\"{}\"", guests::MANY);
+    assert!(text.contains(&many) && !text.contains("10.0.2.1"), "{text}");
+    let (text, _) = look(&mut sim, "other", "7", "10.0.2.1", 300);
+    assert!(text.contains("guest_os_kernel_release=\"7\"") && text.contains("10.0.2.1"), "each for itself");
+    let (text, _) = look(&mut sim, "web", "7", "10.0.2.1", 300 + 25 * 3600);
+    assert!(!text.contains(&many), "a day later there is room: {text}");
 }

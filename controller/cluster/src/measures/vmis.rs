@@ -1,15 +1,18 @@
 //! VMIs: where and how they are, and what of them is outdated or cannot move.
 
+use super::guests::Guests;
 use super::vms::with;
 use super::{cut, interfaces, label, names, system};
 use api::instancetype::{Matched, Role};
 use api::vmi::{EvictionStrategy, VirtualMachineInstance};
 use api_server::metrics::Page;
+use jiff::Timestamp;
 use kubernetes::config::Config;
 use kubernetes::objects::{Kept as _, OUTDATED, World};
 use std::collections::BTreeMap;
 
-pub(super) fn write(page: &mut Page, world: &World) {
+pub(super) fn write(page: &mut Page, world: &World, guests: &mut Guests, now: Timestamp) {
+    guests.are_those_of(world);
     let mut counts: BTreeMap<(String, String), u64> = BTreeMap::new();
     for vmi in world.vmis.all() {
         *counts.entry((node(vmi), phase(vmi))).or_default() += 1;
@@ -18,7 +21,7 @@ pub(super) fn write(page: &mut Page, world: &World) {
     for ((node, phase), count) in counts {
         family.is(&[("node", &node), ("phase", &phase)], count as f64);
     }
-    info(page, world);
+    info(page, world, guests, now);
     let of_cluster = Config::read(world).eviction_strategy;
     let mut family = page.family("kubevirt_vmi_non_evictable");
     for vmi in world.vmis.all() {
@@ -28,7 +31,7 @@ pub(super) fn write(page: &mut Page, world: &World) {
     }
     let outdated = world.vmis.all().filter(|vmi| is_outdated(vmi)).count();
     page.family("kubevirt_vmi_number_of_outdated").is(&[], outdated as f64);
-    addresses(page, world);
+    addresses(page, world, guests, now);
     let mut family = page.family("kubevirt_vmi_vnic_info");
     for vmi in world.vmis.all() {
         for interface in interfaces::labels(&vmi.spec) {
@@ -58,7 +61,7 @@ fn is_outdated(vmi: &VirtualMachineInstance) -> bool {
     vmi.metadata.labels.contains_key(OUTDATED)
 }
 
-fn info(page: &mut Page, world: &World) {
+fn info(page: &mut Page, world: &World, guests: &mut Guests, now: Timestamp) {
     let of_cluster = Config::read(world).eviction_strategy;
     let word = |is: bool| if is { "true" } else { "false" }.to_owned();
     let mut family = page.family("kubevirt_vmi_info");
@@ -72,6 +75,13 @@ fn info(page: &mut Page, world: &World) {
             let mut names = kinds.filter_map(|kind| annotations.get(kind.annotation()));
             label(names.next().map(String::as_str))
         };
+        let guest_os = [
+            said(guest.and_then(|guest| guest.kernel_release.as_ref())),
+            said(guest.and_then(|guest| guest.machine.as_ref())),
+            said(guest.and_then(|guest| guest.name.as_ref())),
+            said(guest.and_then(|guest| guest.version_id.as_ref())),
+        ];
+        let [kernel, machine, name, version] = guests.system(vmi, guest_os, now);
         let mut labels = vec![
             ("node", node(vmi)),
             ("phase", phase(vmi)),
@@ -80,29 +90,33 @@ fn info(page: &mut Page, world: &World) {
             ("vmi_pod", label(pod.as_deref())),
             ("instance_type", made_with(Role::Instancetype)),
             ("preference", made_with(Role::Preference)),
-            ("guest_os_kernel_release", said(guest.and_then(|guest| guest.kernel_release.as_ref()))),
-            ("guest_os_machine", said(guest.and_then(|guest| guest.machine.as_ref()))),
-            ("guest_os_name", said(guest.and_then(|guest| guest.name.as_ref()))),
-            ("guest_os_version_id", said(guest.and_then(|guest| guest.version_id.as_ref()))),
+            ("guest_os_kernel_release", kernel),
+            ("guest_os_machine", machine),
+            ("guest_os_name", name),
+            ("guest_os_version_id", version),
         ];
         labels.extend(system(annotations));
         family.is(&with(&names(&vmi.metadata), &labels), 1.0);
     }
 }
 
-fn addresses(page: &mut Page, world: &World) {
+fn addresses(page: &mut Page, world: &World, guests: &mut Guests, now: Timestamp) {
     let mut family = page.family("kubevirt_vmi_status_addresses");
     for vmi in world.vmis.all() {
         let [namespace, name] = names(&vmi.metadata);
         for interface in vmi.status.iter().flat_map(|status| &status.interfaces) {
-            let network = interface.name.clone().unwrap_or_default();
             for address in &interface.ip_addresses {
+                let place = [cut(interface.name.as_deref().unwrap_or_default()), cut(address)];
+                if !guests.tells(vmi, &place, now) {
+                    continue;
+                }
+                let [network, address] = &place;
                 let node = node(vmi);
                 let labels = [
                     namespace,
                     name,
                     ("node", &node),
-                    ("network_name", &network),
+                    ("network_name", network),
                     ("address", address),
                     ("type", "InternalIP"),
                 ];

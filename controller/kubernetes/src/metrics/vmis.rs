@@ -25,7 +25,7 @@ pub(super) const VMIS: &[Metric] = &[
             "guest_os_name",
             "guest_os_version_id",
         ],
-        "1 for each VMI, with its node, its launcher pod, its annotations and the words of its guest agent.",
+        "1 for each VMI, with its node, its launcher pod, its annotations and the words of its guest agent, of which 16 systems a day are told.",
     ),
     gauge(
         "kubevirt_vmi_non_evictable",
@@ -40,7 +40,7 @@ pub(super) const VMIS: &[Metric] = &[
     gauge(
         "kubevirt_vmi_status_addresses",
         &["namespace", "name", "node", "network_name", "address", "type"],
-        "1 for each address in the status of a VMI.",
+        "1 for each address in the status of a VMI; of a VMI 64 a day.",
     ),
     gauge(
         "kubevirt_vmi_vnic_info",
