@@ -270,3 +270,33 @@ fn a_guest_that_tells_ever_new_systems_and_addresses_is_told_in_part() {
     let (text, _) = look(&mut sim, "web", "7", "10.0.2.1", 300 + 25 * 3600);
     assert!(!text.contains(&many), "a day later there is room: {text}");
 }
+
+#[test]
+fn labels_of_vms_are_told_as_the_config_map_says() {
+    let mut sim = Sim::new();
+    let mut object = vm("web", "Halted");
+    object["metadata"]["labels"] = json!({"app": "a", "tier": "b", "owner/name": "c"});
+    sim.put(Kind::VirtualMachine, object);
+    let told = |sim: &mut Sim, data: Option<serde_json::Value>| {
+        let key =
+            Key::new(Kind::ConfigMap, sim.world.facts.namespace.clone(), kubernetes::objects::VM_LABELS);
+        if let Some(data) = data {
+            let meta = json!({"namespace": key.namespace, "name": key.name});
+            sim.put(Kind::ConfigMap, json!({"metadata": meta, "data": data}));
+        }
+        assert!(sim.world.touched(&key).is_empty(), "it decides nothing");
+        let text = page(&sim.world, &mut Times::default(), Work::default(), Timestamp::UNIX_EPOCH);
+        let line = lines(&text, "kubevirt_vm_labels").remove(0);
+        ["label_app", "label_owner_name", "label_tier"].map(|name| line.contains(name))
+    };
+    assert_eq!(told(&mut sim, None), [true, true, true]);
+    assert_eq!(told(&mut sim, Some(json!({"allowlist": "app , owner/name,"}))), [true, true, false]);
+    assert_eq!(told(&mut sim, Some(json!({"allowlist": "*", "ignorelist": "app"}))), [false, true, true]);
+    assert_eq!(
+        told(&mut sim, Some(json!({"allowlist": "app,tier", "ignorelist": "app"}))),
+        [false, false, true]
+    );
+    assert_eq!(told(&mut sim, Some(json!({"allowlist": ""}))), [false, false, false]);
+    assert_eq!(told(&mut sim, Some(json!({"ignorelist": "tier"}))), [true, true, false]);
+    assert_eq!(told(&mut sim, Some(json!({"allowlist": 7}))), [true, true, true], "what is no text is none");
+}

@@ -1,12 +1,15 @@
 //! VMs: what they are, what their templates ask for, their disks and interfaces.
+//!
+//! Which labels of VMs are told says the ConfigMap [`VM_LABELS`] of the installation, in upstream's form: `allowlist` and `ignorelist`, names
+//! of labels with commas between them. Without it all are told; `*` in the first stands for all, and the second goes before the first.
 
 use super::{interfaces, label, names, seconds, system};
 use api::quantity::Quantity;
 use api::vm::{PrintableStatus, Template, VirtualMachine};
 use api::vmi::{Domain, Volume};
 use api_server::metrics::Page;
-use kubernetes::objects::World;
-use std::collections::BTreeMap;
+use kubernetes::objects::{VM_LABELS, World};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Labels of a VM that are told.
 const LABELS: usize = 32;
@@ -78,13 +81,38 @@ fn group(word: &PrintableStatus) -> &'static str {
     }
 }
 
+/// Which labels are told; those that are allowed, where not all are.
+struct Wanted<'a> {
+    allowed: Option<BTreeSet<&'a str>>,
+    ignored: BTreeSet<&'a str>,
+}
+
+impl<'a> Wanted<'a> {
+    fn read(world: &'a World) -> Wanted<'a> {
+        let map = world.config_maps.get(&world.facts.namespace, VM_LABELS);
+        let names = |key: &str| {
+            let text = map.and_then(|map| map.object["data"][key].as_str())?;
+            Some(text.split(',').map(str::trim).filter(|name| !name.is_empty()).collect::<BTreeSet<_>>())
+        };
+        Wanted {
+            allowed: names("allowlist").filter(|names| !names.contains("*")),
+            ignored: names("ignorelist").unwrap_or_default(),
+        }
+    }
+
+    fn has(&self, name: &str) -> bool {
+        !self.ignored.contains(name) && self.allowed.as_ref().is_none_or(|allowed| allowed.contains(name))
+    }
+}
+
 /// What a VM's label is called by Prometheus; two that become one are told once.
 fn labels(page: &mut Page, world: &World) {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+    let wanted = Wanted::read(world);
     let mut family = page.family("kubevirt_vm_labels");
     for vm in world.vms.all() {
         let mut said: BTreeMap<String, &str> = BTreeMap::new();
-        for (key, value) in vm.metadata.labels.iter().take(LABELS) {
+        for (key, value) in vm.metadata.labels.iter().filter(|(key, _)| wanted.has(key)).take(LABELS) {
             said.entry(format!("label_{}", key.chars().map(plain).collect::<String>())).or_insert(value);
         }
         let mut all: Vec<(&str, &str)> = names(&vm.metadata).to_vec();

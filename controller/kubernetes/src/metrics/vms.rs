@@ -25,7 +25,7 @@ pub(super) const VMS: &[Metric] = &[
     gauge(
         "kubevirt_vm_labels",
         &["namespace", "name", "label_*"],
-        "1 for each VM, with its labels: the first 32 by name; characters other than letters and digits become underscores.",
+        "1 for each VM, with those of its labels that the ConfigMap `kubevirt-vm-labels-config` lets through: the first 32 by name; characters other than letters and digits become underscores.",
     ),
     gauge("kubevirt_vm_create_date_timestamp_seconds", VM, "Creation times of VMs."),
     gauge(

@@ -1,5 +1,5 @@
 //! ConfigMap: the bundles of authorities, the public keys of upload tokens, the notes that the installation or its CDI object was
-//! removed, what importer pods are told about registries and about the proxy, and how the API server shows itself to the servers of aggregated APIs.
+//! removed, what importer pods are told about registries and about the proxy, which labels of VMs are measured, and how the API server shows itself to the servers of aggregated APIs.
 
 use super::secret::{AUTHORITY, certificates};
 use crate::objects::about::kept;
@@ -14,6 +14,8 @@ pub const BUNDLE: &str = "ca-bundle";
 pub const REMOVED: &str = "kubevirt-removed";
 /// The ConfigMap that says that the CDI object was removed: no disk is filled.
 pub const CDI_REMOVED: &str = "cdi-removed";
+/// The ConfigMap that says which labels of VMs are told to whoever measures, by upstream's name. The administrator makes it.
+pub const VM_LABELS: &str = "kubevirt-vm-labels-config";
 /// The namespace and the name of the ConfigMap in which every API server says by which authority and names it shows itself
 /// to the servers of aggregated APIs, and in which headers it names the user.
 pub const AGGREGATION: (&str, &str) = ("kube-system", "extension-apiserver-authentication");
@@ -35,6 +37,7 @@ pub(crate) const ABOUT: About = About {
             SIGNING_KEY,
             REGISTRIES,
             PROXY_AUTHORITIES,
+            VM_LABELS,
         ],
         ..Use::NONE
     },
@@ -52,6 +55,8 @@ pub(crate) const ABOUT: About = About {
         REGISTRIES => super::data_volume::from_registries(world),
         PROXY_AUTHORITIES => super::cdi::disks(world).collect(),
         CDI_REMOVED => super::cdi::all(world).into_iter().chain(super::cdi::disks(world)).collect(),
+        // It is read when somebody measures.
+        VM_LABELS => Vec::new(),
         _ => super::kubevirt::all(world).into_iter().chain([certificates(world)]).collect(),
     },
     ..About::named("v1", "ConfigMap", "configmaps")

@@ -45,7 +45,7 @@ mod workload;
 
 pub use api_service::{NAMES as API_SERVICES, UPLOADS};
 pub use cdi::NAME as CDI;
-pub use config_map::{AGGREGATION, BUNDLE, CDI_REMOVED, REMOVED};
+pub use config_map::{AGGREGATION, BUNDLE, CDI_REMOVED, REMOVED, VM_LABELS};
 pub use controller_revision::{REVISION, Revision, is_revision, object_labels};
 pub use data_volume::ADOPTS;
 pub use kubevirt::NAME as KUBEVIRT;
