@@ -271,6 +271,31 @@ fn a_guest_that_tells_ever_new_systems_and_addresses_is_told_in_part() {
     assert!(!text.contains(&many), "a day later there is room: {text}");
 }
 
+/// The count of a VM of an instance type is what its VMI would be made of.
+#[test]
+fn what_an_instance_type_gives_is_asked_for_too() {
+    let mut sim = Sim::new();
+    let given = json!({"cpu": {"guest": 4}, "memory": {"guest": "2Gi"}});
+    sim.put(
+        Kind::VirtualMachineClusterInstancetype,
+        json!({"metadata": {"name": "big", "uid": "1", "generation": 1}, "spec": given}),
+    );
+    for (name, of) in [("web", "big"), ("lost", "gone")] {
+        let mut object = vm(name, "Halted");
+        object["spec"]["instancetype"] = json!({"name": of});
+        object["spec"]["template"]["spec"]["domain"] = json!({"devices": {}});
+        sim.put(Kind::VirtualMachine, object);
+    }
+    let text = page(&sim.world, &mut Times::default(), Work::default(), Timestamp::UNIX_EPOCH);
+    let all = lines(&text, "kubevirt_vm_resource_requests");
+    let of = |source: &str, value: &str| {
+        all.iter().any(|line| line.contains("name=\"web\"") && line.contains(source) && line.ends_with(value))
+    };
+    assert!(of("resource=\"memory\",unit=\"bytes\",source=\"guest\"", " 2147483648"), "{all:?}");
+    assert!(of("resource=\"cpu\"", " 4"), "{all:?}");
+    assert!(all.iter().all(|line| !line.contains("name=\"lost\"")), "what is not known is not told: {all:?}");
+}
+
 #[test]
 fn labels_of_vms_are_told_as_the_config_map_says() {
     let mut sim = Sim::new();

@@ -1,4 +1,4 @@
-//! VMs: what they are, what their templates ask for, their disks and interfaces.
+//! VMs: what they are, what they ask for, their disks and interfaces.
 //!
 //! Which labels of VMs are told says the ConfigMap [`VM_LABELS`] of the installation, in upstream's form: `allowlist` and `ignorelist`, names
 //! of labels with commas between them. Without it all are told; `*` in the first stands for all, and the second goes before the first.
@@ -153,28 +153,41 @@ fn last_change(vm: &VirtualMachine) -> Option<f64> {
 }
 
 fn resources(page: &mut Page, world: &World) {
-    let domains = || world.vms.all().filter_map(|vm| Some((names(&vm.metadata), &template(vm)?.spec.domain)));
+    let asked = world.vms.all().filter_map(|vm| {
+        // With the values of an instance type, where it can be used: of these its VMI is made.
+        let made = crate::vm::sizes::measured(world, vm);
+        let domain = &made.as_ref().or(template(vm))?.spec.domain;
+        Some((names(&vm.metadata), requests(domain), limits(domain)))
+    });
+    let asked: Vec<([(&str, &str); 2], Vec<Request>, Vec<Limit>)> = asked.collect();
     let mut family = page.family("kubevirt_vm_resource_requests");
-    for ([namespace, name], domain) in domains() {
-        for (resource, unit, source, value) in requests(domain) {
-            let of = [namespace, name, ("resource", resource), ("unit", unit), ("source", source)];
-            family.is(&of, value);
+    for ([namespace, name], requests, _) in &asked {
+        for (resource, unit, source, value) in requests {
+            let of = [*namespace, *name, ("resource", *resource), ("unit", *unit), ("source", *source)];
+            family.is(&of, *value);
         }
     }
     let mut family = page.family("kubevirt_vm_resource_limits");
-    for ([namespace, name], domain) in domains() {
-        let limits = domain.resources.as_ref().map(|resources| &resources.limits);
-        for (resource, unit) in [("cpu", "cores"), ("memory", "bytes")] {
-            if let Some(value) = limits.and_then(|limits| limits.get(resource)) {
-                family.is(&[namespace, name, ("resource", resource), ("unit", unit)], number(value));
-            }
+    for ([namespace, name], _, limits) in &asked {
+        for (resource, unit, value) in limits {
+            family.is(&[*namespace, *name, ("resource", *resource), ("unit", *unit)], *value);
         }
     }
 }
 
+type Limit = (&'static str, &'static str, f64);
+
+fn limits(domain: &Domain) -> Vec<Limit> {
+    let limits = domain.resources.as_ref().map(|resources| &resources.limits);
+    let of = |(resource, unit): (&'static str, &'static str)| {
+        Some((resource, unit, number(limits?.get(resource)?)))
+    };
+    [("cpu", "cores"), ("memory", "bytes")].into_iter().filter_map(of).collect()
+}
+
 type Request = (&'static str, &'static str, &'static str, f64);
 
-fn requests(domain: &Domain) -> impl Iterator<Item = Request> {
+fn requests(domain: &Domain) -> Vec<Request> {
     let requests = domain.resources.as_ref().map(|resources| &resources.requests);
     let asked = |resource: &str| requests.and_then(|requests| requests.get(resource)).map(number);
     let memory = domain.memory.as_ref();
@@ -194,7 +207,9 @@ fn requests(domain: &Domain) -> impl Iterator<Item = Request> {
             page.and_then(|page| Quantity::parse(page).ok()).as_ref().map(number),
         ),
     ];
-    all.into_iter().filter_map(|(resource, unit, source, value)| Some((resource, unit, source, value?)))
+    all.into_iter()
+        .filter_map(|(resource, unit, source, value)| Some((resource, unit, source, value?)))
+        .collect()
 }
 
 fn number(quantity: &Quantity) -> f64 {

@@ -23,7 +23,7 @@ mod failure;
 mod links;
 mod printable;
 pub(crate) mod revision;
-mod sizes;
+pub(crate) mod sizes;
 #[cfg(test)]
 mod sizes_tests;
 mod status;

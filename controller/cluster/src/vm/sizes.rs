@@ -23,7 +23,7 @@ use api::kubevirt::ReferencePolicy;
 use api::meta::ObjectMeta;
 use api::vm::{
     ControllerRevisionRef, InferFailurePolicy, InstancetypeMatcher, InstancetypeStatusRef, PreferenceMatcher,
-    VirtualMachine,
+    Template, VirtualMachine,
 };
 use api::vmi::VirtualMachineInstance;
 use jiff::Timestamp;
@@ -261,6 +261,18 @@ fn found(
 
 fn wrong(name: &str, why: &str) -> String {
     format!("{name} cannot be used: {why}")
+}
+
+/// The template with the values of both, for who measures; nothing where the VM names neither, or they cannot be used.
+pub(crate) fn measured(world: &World, vm: &VirtualMachine) -> Option<Template> {
+    let mut given = Given::default();
+    for matcher in Role::ALL.into_iter().filter_map(|role| Matcher::of(&vm.spec, role)) {
+        found(world, vm, &matcher, &mut given).ok()?;
+    }
+    if given == Given::default() {
+        return None;
+    }
+    expand(vm.spec.template.as_ref()?, given.instancetype.as_ref(), given.preference.as_ref(), AT, None).ok()
 }
 
 /// The VM with the values of both, or why they do not fit.

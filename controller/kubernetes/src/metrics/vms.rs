@@ -56,7 +56,7 @@ pub(super) const VMS: &[Metric] = &[
     gauge(
         "kubevirt_vm_resource_requests",
         &["namespace", "name", "resource", "unit", "source"],
-        "CPUs and memory that the template of a VM asks for, where it says so itself and not by an instance type.",
+        "CPUs and memory that a VM asks for, by its template and its instance type.",
     ),
     gauge(
         "kubevirt_vm_resource_limits",
