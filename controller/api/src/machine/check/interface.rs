@@ -367,17 +367,15 @@ fn may_be_passt(interface: &vmi::Interface, network: Option<&Network>, at: &Path
         check.invalid(at.child("name"), "PasstBinding feature gate is not enabled");
     }
     match network {
-        None => {}
         Some(Network::Multus { .. }) => {
             check.invalid(at.child("name"), "PasstBinding interface only implemented with pod network");
         }
-        Some(Network::Pod { cidr, cidr6 }) => {
-            if cidr.is_some() || cidr6.is_some() {
-                let message = "passtBinding lends the guest the addresses of the pod: remove vmNetworkCIDR and \
-                               vmIPv6NetworkCIDR of its network, or use masquerade: {}";
-                check.invalid(at.child("passtBinding"), message);
-            }
+        Some(Network::Pod { cidr, cidr6 }) if cidr.is_some() || cidr6.is_some() => {
+            let message = "passtBinding lends the guest the addresses of the pod: remove vmNetworkCIDR and \
+                           vmIPv6NetworkCIDR of its network, or use masquerade: {}";
+            check.invalid(at.child("passtBinding"), message);
         }
+        None | Some(Network::Pod { .. }) => {}
     }
     if interface.dhcp_options.is_some() {
         let message = "DHCP options are served with the bindings bridge and masquerade alone";
