@@ -110,8 +110,7 @@ impl Engine<'_> {
     pub(crate) fn run(mut self, produce: impl FnOnce(&Feed<'_>) -> Result<()> + Send) -> Result<End> {
         let Size { workers, readers, buffers, .. } = self.size;
         let pool = Pool::<Vec<u8>>::new(buffers);
-        let packed =
-            matches!(self.sink, EngineSink::Ordered(_)).then(|| Pool::<Packed>::new(buffers));
+        let packed = matches!(self.sink, EngineSink::Ordered(_)).then(|| Pool::<Packed>::new(buffers));
         let (jobs, todo) = bounded::<(Job, Option<Packed>)>(buffers);
         let (ready_in, ready) = bounded::<(Job, Option<Packed>)>(buffers);
         // Outcomes without bytes may wait: so workers go on while the collector makes a mark.

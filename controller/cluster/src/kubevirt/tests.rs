@@ -95,22 +95,22 @@ fn a_setting_without_effect_is_named_until_it_is_gone() {
     assert_eq!(sim.condition(&key, "SettingsServed").unwrap().0, "True");
     sim.change(
         &key,
-        json!({"spec": {"productName": "a", "configuration": {"evictionStrategy": "Run", "cpuModel": "host-model"}}}),
+        json!({"spec": {"imageTag": "a", "configuration": {"evictionStrategy": "Run", "cpuModel": "host-model"}}}),
     );
     sim.settle();
     let (status, reason, said) = sim.condition(&key, "SettingsServed").unwrap();
     assert_eq!((status.as_str(), reason.as_str()), ("False", "FieldsWithoutEffect"));
     assert_eq!(
         said,
-        "spec.productName: no effect, what is installed does not get these labels yet; spec.configuration.evictionStrategy: no \
-         effect, \"Run\" is not supported; supported are None, LiveMigrate, LiveMigrateIfPossible, External."
+        "spec.imageTag: no effect, the manifests name the images; spec.configuration.evictionStrategy: no effect, \
+         \"Run\" is not supported; supported are None, LiveMigrate, LiveMigrateIfPossible, External."
     );
     assert_eq!(sim.condition(&key, "Available").unwrap().0, "True", "it works all the same");
     let writes = sim.writes;
     sim.later(3600);
     sim.settle();
     assert_eq!(sim.writes, writes, "it is said once");
-    sim.change(&key, json!({"spec": {"productName": null, "configuration": {"evictionStrategy": "None"}}}));
+    sim.change(&key, json!({"spec": {"imageTag": null, "configuration": {"evictionStrategy": "None"}}}));
     sim.settle();
     assert_eq!(sim.condition(&key, "SettingsServed").unwrap().0, "True");
 }

@@ -12,7 +12,11 @@ use serde_json::{Map, Value, json};
 
 /// Fields that are read where the installation is looked after: `cluster::kubevirt` and `cluster::certificates` have tests
 /// of their own for them.
-const ELSEWHERE: [&str; 8] = [
+const ELSEWHERE: [&str; 12] = [
+    "productVersion",
+    "productName",
+    "productComponent",
+    "customizeComponents",
     "infra.replicas",
     "infra.nodePlacement",
     "workloads.nodePlacement",
