@@ -89,10 +89,10 @@ async fn answers(socket: UdpSocket, told: DhcpSettings) {
             }
         };
         let Some(answer) = answer(&told, buffer.get(..length).unwrap_or_default()) else { continue };
-        if let Err(e) = socket.send_to(&answer.bytes, (answer.to, CLIENT)).await {
-            if faults.is_new("send", &e) {
-                tracing::warn!("cannot send a DHCP answer to the guest at {}: {e}", answer.to);
-            }
+        if let Err(e) = socket.send_to(&answer.bytes, (answer.to, CLIENT)).await
+            && faults.is_new("send", &e)
+        {
+            tracing::warn!("cannot send a DHCP answer to the guest at {}: {e}", answer.to);
         }
     }
 }
@@ -115,10 +115,10 @@ async fn answers6(socket: UdpSocket, told: Dhcp6Settings) {
         let Some(to) = client6(from) else { continue };
         let request = buffer.get(..length).unwrap_or_default();
         let Some(answer) = dhcp6::answer(&told, request) else { continue };
-        if let Err(e) = socket.send_to(&answer, to).await {
-            if faults.is_new("send", &e) {
-                tracing::warn!("cannot send a DHCPv6 answer to the guest at {to}: {e}");
-            }
+        if let Err(e) = socket.send_to(&answer, to).await
+            && faults.is_new("send", &e)
+        {
+            tracing::warn!("cannot send a DHCPv6 answer to the guest at {to}: {e}");
         }
     }
 }

@@ -18,8 +18,11 @@ pub enum Flag {
 
 use Flag::{Fixed, Plain};
 
-/// The programs by their fields in `flags`: the name, and its arguments without their dashes.
-pub const FLAGS: [(&str, &str, &[(&str, Flag)]); 3] = [
+/// A field in `flags`, the name of its program, and the arguments of that without their dashes.
+type Arguments = (&'static str, &'static str, &'static [(&'static str, Flag)]);
+
+/// The programs by their fields in `flags`.
+pub const FLAGS: [Arguments; 3] = [
     ("api", "virt-api", &[("namespace", Fixed), ("listen", Fixed), ("signing-key", Fixed)]),
     (
         "controller",
@@ -42,6 +45,7 @@ pub const FLAGS: [(&str, &str, &[(&str, Flag)]); 3] = [
             ("pods", Fixed),
             ("findings", Fixed),
             ("device-plugins", Fixed),
+            ("sysfs", Fixed),
             ("listen", Fixed),
             ("kubeconfig", Fixed),
         ],

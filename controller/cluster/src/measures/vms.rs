@@ -159,7 +159,7 @@ fn resources(page: &mut Page, world: &World) {
         let domain = &made.as_ref().or(template(vm))?.spec.domain;
         Some((names(&vm.metadata), requests(domain), limits(domain)))
     });
-    let asked: Vec<([(&str, &str); 2], Vec<Request>, Vec<Limit>)> = asked.collect();
+    let asked: Vec<(_, Vec<Request>, Vec<Limit>)> = asked.collect();
     let mut family = page.family("kubevirt_vm_resource_requests");
     for ([namespace, name], requests, _) in &asked {
         for (resource, unit, source, value) in requests {
