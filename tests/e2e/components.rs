@@ -2,6 +2,7 @@
 //! Nothing is changed for good: other stories go on beside.
 
 use crate::trust::{Bearer, refused};
+use serde_json::{Value, json};
 use tests::cluster::Space;
 
 #[test]
@@ -21,9 +22,25 @@ fn a_stolen_token_of_virt_controller_places_a_component_and_changes_nothing_of_w
     let image = template(r#"{"containers":[{"name":"virt-handler","image":"evil:1"}]}"#);
     refused(&thief.patches("daemonsets/virt-handler", &image), "kubevirt-");
     let said = "nothing of what runs in them";
+    // A merge patch replaces the whole list.
+    let there = space.cluster.run(&[
+        "-n",
+        "kubevirt",
+        "get",
+        "daemonset/virt-handler",
+        "-o",
+        "jsonpath={.spec.template.spec.containers[0]}",
+    ]);
+    let there: Value = serde_json::from_slice(&there.ok().out).unwrap();
+    let container = |field: &str, value: Value| {
+        let mut container = there.clone();
+        container[field] = value;
+        json!({"containers": [container]}).to_string()
+    };
     for spec in [
-        r#"{"containers":[{"name":"virt-handler","command":["evil"]}]}"#,
-        r#"{"containers":[{"name":"virt-handler","args":["--kubeconfig=evil"]}]}"#,
+        &container("command", json!(["evil"])),
+        &container("args", json!(["--kubeconfig=evil"])),
+        &container("securityContext", json!({"privileged": true, "runAsUser": 7})),
         r#"{"initContainers":null}"#,
         r#"{"hostNetwork":true}"#,
         r#"{"serviceAccountName":"default"}"#,
