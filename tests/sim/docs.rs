@@ -59,7 +59,7 @@ fn the_guide_to_a_cluster_pushes_the_images_that_the_manifests_name() {
     let printed = printed.expect("the manifests").stdout;
     let manifests = String::from_utf8_lossy(&printed);
     let named: BTreeSet<&str> =
-        manifests.split('"').filter(|word| word.starts_with("registry.example/coracle/")).collect();
+        manifests.split(['"', ',']).filter(|word| word.starts_with("registry.example/coracle/")).collect();
     assert_eq!(pushed, named);
 }
 

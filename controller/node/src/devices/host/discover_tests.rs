@@ -1,4 +1,4 @@
-//! Made-up trees: the machines that these tests run on have no such devices.
+//! Made-up trees: the hosts of these tests have no such devices.
 
 use super::*;
 use serde_json::{Value, json};
