@@ -78,6 +78,28 @@ fn on_a_bridge_the_guest_has_the_pods_place() {
 }
 
 #[test]
+fn on_passt_the_guest_has_the_pods_network_without_a_tap() {
+    let Some(space) = Space::new("passt") else { return };
+    space.apply(OTHER);
+    // One port: for all of them virt-handler raises a limit, which a host need not let it do.
+    let binding = "            passtBinding: {}\n            ports: [{port: 80}]\n";
+    space.apply(&tiny("web", "Always").replace("            masquerade: {}\n", binding));
+    let mut console = space.console_when_ready("web");
+    console.log_in();
+    space.has("pod/other", "Ready", "True");
+    let pod = space.pod_of("web");
+    let asked = space.get(&format!("pod/{pod}"), ".spec.containers[0].resources.limits");
+    assert!(!asked.contains("devices.kubevirt.io/tun"), "{asked}");
+    // The guest has the pod's own address, and both ways lead through passt.
+    let ip = space.get(&format!("pod/{pod}"), ".status.podIP");
+    console.types("until ip -4 addr show eth0 | grep inet; do sleep 1; done").says(&format!("inet {ip}/"));
+    assert_eq!(space.get("vmi/web", ".status.interfaces[0].ipAddress"), ip);
+    reaches(&space, &format!("http://{ip}/"));
+    let other = space.get("pod/other", ".status.podIP");
+    console.types(&format!("wget -qO- http://{other}/")).says("from a pod");
+}
+
+#[test]
 fn the_ports_that_are_listed_lead_to_the_guest_and_no_others() {
     let Some(space) = Space::new("ports") else { return };
     space.apply(OTHER);

@@ -26,8 +26,8 @@ impl Domain<'_> {
                 }
                 // Its place stays free: libvirt gives it to what the sidecar writes.
                 Link::Sidecar { .. } => return Ok(None),
-                Link::Passt { device, mac, mtu } => {
-                    let element = self.passt(position, nic, device, *mtu, mac)?;
+                Link::Passt { device, mac } => {
+                    let element = self.passt(position, nic, device, mac)?;
                     return Ok(Some(element));
                 }
                 Link::User { .. } => return self.user_network(position, nic, qemu_arguments).map(|()| None),

@@ -22,7 +22,6 @@ impl Domain<'_> {
         position: usize,
         nic: &Interface,
         device: &str,
-        mtu: u32,
         mac: &str,
     ) -> Result<Element, DomainError> {
         if !nic.up {
@@ -30,15 +29,14 @@ impl Domain<'_> {
             return Err(DomainError::refused(field(position, "state"), why));
         }
         let vhost = nic.model == Nic::Virtio;
+        // No MTU: passt ends the guest's connections and begins its own, so the guest's card has passt's, whatever the pod's has.
         let element = Element::new("interface")
             .at("type", if vhost { "vhostuser" } else { "user" })
             .and(Element::new("mac").at("address", checked_mac(mac, &field(position, "macAddress"))?))
             .and(Element::new("source").at("dev", device))
             .and(Element::new("model").at("type", self.nic_model(nic.model)))
             .and(Element::new("backend").at("type", "passt"))
-            .with(self.forwards(nic))
-            // libvirt takes it for the first kind alone. The other has passt's own, which is larger: it cuts and joins.
-            .with(vhost.then(|| Element::new("mtu").at("size", mtu)));
+            .with(self.forwards(nic));
         Ok(self.placed(position, nic, element))
     }
 

@@ -219,8 +219,6 @@ pub enum Link {
         device: String,
         /// The guest's address.
         mac: String,
-        /// The largest packet.
-        mtu: u32,
     },
     /// A network of one guest in user space: no root, only what the guest begins, and forwards.
     User {

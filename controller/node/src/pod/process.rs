@@ -154,7 +154,10 @@ impl Process {
             let undone = set.and_then(|before| prlimit(Some(pid), resource, before));
             return Err(gone(number, undone.err().unwrap_or(Errno::SRCH)));
         }
-        set.map(drop).map_err(|e| Error::io(format!("cannot raise a limit of the process {number}"), e))
+        set.map(drop).map_err(|e| {
+            let what = name_of(resource).unwrap_or("a limit").to_lowercase();
+            Error::io(format!("cannot raise {what} of the process {number} to {limit}"), e)
+        })
     }
 
     /// A limit of the process, by what is held of it: nobody else's.
@@ -163,13 +166,7 @@ impl Process {
         let mut limits = String::new();
         let file = File::from(self.open("limits", OFlags::RDONLY)?);
         file.take(LONGEST).read_to_string(&mut limits).map_err(|e| Error::io(cannot(), e))?;
-        let name = match resource {
-            Resource::Memlock => "Max locked memory",
-            Resource::Rtprio => "Max realtime priority",
-            Resource::Nofile => "Max open files",
-            _ => return Err(Error::failed(cannot())),
-        };
-        said_limit(&limits, name).ok_or_else(|| Error::failed(cannot()))
+        name_of(resource).and_then(|name| said_limit(&limits, name)).ok_or_else(|| Error::failed(cannot()))
     }
 
     /// The CPUs that it may run on.
@@ -261,6 +258,16 @@ fn said_limit(limits: &str, name: &str) -> Option<Rlimit> {
         number => number.parse().ok().map(Some),
     };
     Some(Rlimit { current: next()?, maximum: next()? })
+}
+
+/// What the kernel calls the limit in `/proc/PID/limits`.
+fn name_of(resource: Resource) -> Option<&'static str> {
+    match resource {
+        Resource::Memlock => Some("Max locked memory"),
+        Resource::Rtprio => Some("Max realtime priority"),
+        Resource::Nofile => Some("Max open files"),
+        _ => None,
+    }
 }
 
 /// A limit that is at least so high. None is the highest.

@@ -278,7 +278,7 @@ pub(super) fn forwarded(port: u16) -> Link {
 }
 
 pub(super) fn passt() -> Link {
-    Link::Passt { device: "eth0".into(), mac: "02:00:00:00:02:00".into(), mtu: 1450 }
+    Link::Passt { device: "eth0".into(), mac: "02:00:00:00:02:00".into() }
 }
 
 pub(super) fn tap(number: u8) -> Link {

@@ -21,6 +21,6 @@ pub(super) fn plan(given: &Given<'_>) -> Result<NetworkPlan> {
             Step::Lower("ipv4/ip_unprivileged_port_start".into(), u32::from(lowest)),
             Step::PingGroup(USER),
         ],
-        link: Link::Passt { device: card.name.clone(), mac: mac.to_string(), mtu: card.mtu },
+        link: Link::Passt { device: card.name.clone(), mac: mac.to_string() },
     })
 }
