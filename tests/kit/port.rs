@@ -13,7 +13,7 @@ pub(crate) fn free_port() -> u16 {
 
 /// Waits until the process takes connections at this address and port; false when it ends before, or takes too long.
 pub(crate) fn listens(process: &mut Child, at: Ipv4Addr, port: u16) -> bool {
-    let until = Instant::now() + Duration::from_secs(20);
+    let until = Instant::now() + Duration::from_secs(120);
     while Instant::now() < until {
         if !matches!(process.try_wait(), Ok(None)) {
             return false;
