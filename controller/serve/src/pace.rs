@@ -43,10 +43,21 @@ tokio::task_local! {
     static CLIENT: String;
 }
 
-/// Does something on behalf of a user: what it asks of the API server waits in that user's line.
+/// Does something on behalf of a user: what it asks of the API server waits in that user's line. The ServiceAccounts of a namespace
+/// are one client, that of the namespace: who may write there makes as many of them as he likes.
 pub async fn on_behalf_of<T>(user: &str, does: impl Future<Output = T>) -> T {
-    let user: String = user.chars().take(NAME).collect();
-    CLIENT.scope(format!("user {user}"), does).await
+    let account = user.strip_prefix("system:serviceaccount:").and_then(|account| account.split_once(':'));
+    let line =
+        account.map_or_else(|| format!("user {}", short(user)), |(namespace, _)| of_namespace(namespace));
+    CLIENT.scope(line, does).await
+}
+
+fn of_namespace(namespace: &str) -> String {
+    format!("namespace {}", short(namespace))
+}
+
+fn short(name: &str) -> String {
+    name.chars().take(NAME).collect()
 }
 
 /// The turn of a request did not come.
@@ -177,7 +188,9 @@ impl Line {
 
     /// Gives as many turns as may be given now. When the next may be; nothing, where nobody waits.
     fn give(&mut self, rate: Option<Rate>, now: Instant) -> Option<Instant> {
-        while let Some(turn) = self.next() {
+        loop {
+            let before = self.last.clone();
+            let turn = self.next()?;
             let Some(rate) = rate else {
                 self.bucket = None;
                 // Who waits no longer takes none.
@@ -192,6 +205,8 @@ impl Line {
                     let _ = turn.1.send(());
                 }
                 Err(then) => {
+                    // It has had no turn: the next one is its own.
+                    self.last = before;
                     self.waiting.entry(turn.0).or_default().push_front(turn.1);
                     self.count += 1;
                     self.tell(rate, now);
@@ -199,7 +214,6 @@ impl Line {
                 }
             }
         }
-        None
     }
 
     /// The first of the client behind the last one.
@@ -274,7 +288,7 @@ fn line_of(method: &Method, path: &str) -> Option<String> {
         ["apis", LEASES, ..] => None,
         ["api", "v1", "nodes", _] if method == Method::PATCH => None,
         ["api", _, "namespaces", namespace, _, ..] | ["apis", _, _, "namespaces", namespace, _, ..] => {
-            Some(format!("namespace {}", namespace.chars().take(NAME).collect::<String>()))
+            Some(of_namespace(namespace))
         }
         _ => Some(String::new()),
     }
@@ -365,6 +379,35 @@ mod tests {
         drop(comes);
         assert_eq!(line.give(rate(4, 0.001), now), None);
         assert_eq!((line.count, line.waiting.len()), (0, 0));
+    }
+
+    /// As the task gives them: one each time that the rate lets one through.
+    #[test]
+    fn every_client_has_its_turn_where_they_come_one_by_one() {
+        let (mut line, began, once_a_second) = (Line::default(), Instant::now(), rate(1, 1.0));
+        let mut comes = Vec::new();
+        for client in ["a", "a", "b", "b"] {
+            let (turn, come) = oneshot::channel();
+            line.join(client, turn);
+            comes.push((client, come));
+        }
+        let mut had = Vec::new();
+        for second in 0..4 {
+            line.give(once_a_second, began + Duration::from_secs(second));
+            had.extend(comes.extract_if(.., |(_, come)| come.try_recv().is_ok()).map(|(client, _)| client));
+        }
+        assert_eq!(had, ["a", "b", "a", "b"]);
+    }
+
+    #[tokio::test]
+    async fn service_accounts_of_a_namespace_are_one_client() {
+        let line = |user: &'static str| on_behalf_of(user, async { CLIENT.with(Clone::clone) });
+        assert_eq!(line("system:serviceaccount:n:a").await, line("system:serviceaccount:n:b").await);
+        assert_eq!(
+            Some(line("system:serviceaccount:n:a").await),
+            line_of(&Method::GET, "/api/v1/namespaces/n/pods/a")
+        );
+        assert_eq!(line("jane").await, "user jane");
     }
 
     #[test]

@@ -70,10 +70,13 @@ impl ComponentFlags {
     }
 }
 
-/// All arguments that may be given to any program, as they stand on a command line.
-pub fn given() -> impl Iterator<Item = String> {
-    let all = FLAGS.iter().flat_map(|(_, _, flags)| flags.iter());
-    all.filter(|(_, flag)| *flag == Plain).map(|(name, _)| format!("--{name}"))
+/// The programs that may be given arguments, each with these, as they stand on a command line.
+pub fn given() -> impl Iterator<Item = (&'static str, Vec<String>)> {
+    let plain = |flags: &[(&str, Flag)]| {
+        flags.iter().filter(|(_, flag)| *flag == Plain).map(|(name, _)| format!("--{name}")).collect()
+    };
+    let programs = FLAGS.iter().map(move |(_, program, flags)| (*program, plain(flags)));
+    programs.filter(|(_, flags): &(_, Vec<String>)| !flags.is_empty())
 }
 
 /// The command line argument of a program (by its field) for a name and a value, or why there is none, as a sentence.
@@ -109,7 +112,7 @@ mod tests {
     #[test]
     fn an_argument_that_would_end_the_program_is_none() {
         assert_eq!(argument("controller", "poll-any-address", ""), Ok("--poll-any-address".to_owned()));
-        assert_eq!(given().collect::<Vec<_>>(), ["--poll-any-address"]);
+        assert_eq!(given().collect::<Vec<_>>(), [("virt-controller", vec!["--poll-any-address".to_owned()])]);
         for (field, name, value, says) in [
             ("controller", "poll-any-address", "true", "has no value"),
             (

@@ -347,11 +347,11 @@ impl<'a> Customizer<'a> {
                 fields.get(name).and_then(Value::as_array).cloned().unwrap_or_default()
             };
             let (old, new) = (list(&before), list(&after));
-            let given: Vec<String> = flags::given().collect();
+            let given = flags::given().find(|(program, _)| *name == format!("containers/{program}/args"));
+            let given = given.map_or_else(Vec::new, |(_, flags)| flags);
             let is_given =
                 |argument: &Value| argument.as_str().is_some_and(|text| given.iter().any(|one| one == text));
-            let controls = self.name == "virt-controller" || new.len() == old.len();
-            if !new.starts_with(&old) || !new.iter().skip(old.len()).all(is_given) || !controls {
+            if !new.starts_with(&old) || !new.iter().skip(old.len()).all(is_given) {
                 return Err(format!("changes {name}: arguments are given by spec.customizeComponents.flags"));
             }
         }

@@ -63,19 +63,27 @@ pub(super) fn policy(wishes: &Wishes) -> Policy {
 /// A label or an annotation is open ([`kubernetes::components::is_open`]).
 fn open() -> String {
     let domains = DOMAINS.map(|domain| domain.replace('.', "[.]")).join("|");
-    let (known, own) = (literal(format!("^(({domains})/)?[^/]+$")), literal("^(.*[.])?kubevirt[.]io$"));
+    let (known, own) = (literal(format!("^(({domains})/)?[^/]+$")), literal("^([^/]*[.])?kubevirt[.]io$"));
     format!("(key.matches({known}) && !key.matches({own}))")
 }
 
-/// The containers of a list are those of before, in their order, but for open fields. Arguments are added alone.
+/// The containers of a list are those of before, in their order, but for open fields. Of the arguments come and go those alone that the
+/// KubeVirt object may give to this program, each once; the others stay, in their order.
 fn containers(list: &str) -> String {
     let [new, old] = super::maps("spec.template.spec").map(|map| {
         map.strip_suffix(".orValue({})").map_or(map.clone(), |at| format!("{at}.?{list}.orValue([])"))
     });
-    let given = literal(flags::given().collect::<Vec<_>>());
+    let of_program = |(program, flags): (&str, Vec<String>)| {
+        format!("is.name == {} && arg in {}", literal(program), literal(flags))
+    };
+    let given = flags::given().map(of_program).collect::<Vec<_>>().join(" || ");
+    let most = flags::given().map(|(_, flags)| flags.len()).max().unwrap_or(0);
     let fields = literal(OF_CONTAINERS);
     let kept = format!("(key in {fields} || key in was && was[key] == is[key])");
-    let args = format!("(is.?args.orValue([]).all(arg, arg in was.?args.orValue([]) || arg in {given}))");
+    let args = format!(
+        "(is.?args.orValue([]).filter(arg, !({given})) == was.?args.orValue([]).filter(arg, !({given})) && \
+         is.?args.orValue([]).filter(arg, {given}).size() <= {most})"
+    );
     format!(
         "{new}.size() == {old}.size() && {new}.all(is, {old}.exists(was, was.name == is.name && is.all(key, {kept}) && \
          was.all(key, key in {fields} || key in is) && {args}))"
@@ -168,7 +176,13 @@ mod tests {
             said.contains(r#"(key in ["args","resources"] || key in was && was[key] == is[key])"#),
             "{said}"
         );
-        assert!(said.contains(r#"arg in ["--poll-any-address"]"#), "{said}");
+        let given = r#"is.name == "virt-controller" && arg in ["--poll-any-address"]"#;
+        let kept = |of: &str| format!("{of}.?args.orValue([]).filter(arg, !({given}))");
+        assert!(
+            said.contains(&format!("({} == {} && ", kept("is"), kept("was"))),
+            "others stay, in their order: {said}"
+        );
+        assert!(said.contains(&format!("is.?args.orValue([]).filter(arg, {given}).size() <= 1)")), "{said}");
     }
 
     /// The same rule, in two languages.
@@ -177,7 +191,11 @@ mod tests {
         let open = super::open();
         assert_eq!(
             open,
-            r#"(key.matches("^((app[.]kubernetes[.]io|cluster-autoscaler[.]kubernetes[.]io|prometheus[.]io)/)?[^/]+$") && !key.matches("^(.*[.])?kubevirt[.]io$"))"#
+            r#"(key.matches("^((app[.]kubernetes[.]io|cluster-autoscaler[.]kubernetes[.]io|prometheus[.]io)/)?[^/]+$") && !key.matches("^([^/]*[.])?kubevirt[.]io$"))"#
+        );
+        assert!(
+            kubernetes::components::is_open("app.kubernetes.io/x.kubevirt.io"),
+            "the name behind a domain is free in both"
         );
     }
 

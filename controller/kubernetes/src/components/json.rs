@@ -6,6 +6,8 @@ use serde_json::Value;
 const MOST: usize = 1000;
 /// The most values that an object may have after a copy: a patch that copies what it has copied doubles it.
 const VALUES: usize = 20_000;
+/// The most levels of an object: whoever reads, writes or drops one goes down as many times.
+const LEVELS: usize = 100;
 
 /// One operation. Paths are JSON pointers, as steps.
 #[derive(Clone, Debug, PartialEq)]
@@ -72,9 +74,13 @@ pub(super) fn apply(object: &mut Value, operations: &[Operation]) -> Result<(), 
 
 fn carry_out(object: &mut Value, operation: &Operation) -> Result<(), String> {
     match operation {
-        Operation::Add(at, value) => add(object, at, value.clone()),
+        Operation::Add(at, value) => {
+            fits(at, value)?;
+            add(object, at, value.clone())
+        }
         Operation::Remove(at) => remove(object, at).map(drop),
         Operation::Replace(at, value) => {
+            fits(at, value)?;
             *find(object, at)? = value.clone();
             Ok(())
         }
@@ -82,11 +88,13 @@ fn carry_out(object: &mut Value, operation: &Operation) -> Result<(), String> {
             if to.len() > from.len() && to.starts_with(from) {
                 return Err(format!("{} cannot be moved into itself", shown(from)));
             }
+            fits(to, find(object, from)?)?;
             let value = remove(object, from)?;
             add(object, to, value)
         }
         Operation::Copy { from, to } => {
             let value = find(object, from)?.clone();
+            fits(to, &value)?;
             if count(object).saturating_add(count(&value)) > VALUES {
                 return Err(format!("the object would have more than {VALUES} values"));
             }
@@ -97,6 +105,22 @@ fn carry_out(object: &mut Value, operation: &Operation) -> Result<(), String> {
             false => Err(format!("{} is another value", shown(at))),
         },
     }
+}
+
+/// The object has no more than [`LEVELS`] with the value at this path.
+fn fits(at: &[String], value: &Value) -> Result<(), String> {
+    let is_deep = LEVELS.checked_sub(at.len()).is_none_or(|left| is_deeper(value, left));
+    if is_deep { Err(format!("the object would have more than {LEVELS} levels")) } else { Ok(()) }
+}
+
+/// Looks no further down than so many levels.
+fn is_deeper(value: &Value, levels: usize) -> bool {
+    let mut below: Box<dyn Iterator<Item = &Value>> = match value {
+        Value::Object(fields) => Box::new(fields.values()),
+        Value::Array(list) => Box::new(list.iter()),
+        _ => return false,
+    };
+    levels.checked_sub(1).is_none_or(|left| below.any(|one| is_deeper(one, left)))
 }
 
 fn find<'v>(object: &'v mut Value, at: &[String]) -> Result<&'v mut Value, String> {
@@ -226,5 +250,27 @@ mod tests {
         assert!(made(&json!({"a": 1}), &patch).unwrap_err().contains("more than 20000 values"));
         let many = Value::Array(vec![twice(0); MOST + 1]);
         assert!(read(&many).unwrap_err().contains("at most 1000"));
+    }
+
+    #[test]
+    fn no_object_gets_deeper_than_its_bound() {
+        let chain = |levels: usize| (0..levels).fold(json!(1), |below, _| json!({"a": below}));
+        let path = |levels: usize| "/a".repeat(levels);
+        let object = json!({"a": chain(50), "b": chain(50)});
+        for operation in [
+            json!({"op": "copy", "from": "/a", "path": path(51)}),
+            json!({"op": "move", "from": "/b", "path": path(51)}),
+            json!({"op": "add", "path": path(51), "value": chain(50)}),
+            json!({"op": "replace", "path": path(51), "value": chain(50)}),
+            json!({"op": "add", "path": path(101), "value": 1}),
+        ] {
+            let said = made(&object, &json!([operation])).unwrap_err();
+            assert!(said.contains("more than 100 levels"), "{operation}: {said}");
+        }
+        let most = json!([{"op": "replace", "path": path(51), "value": chain(49)}]);
+        assert!(made(&object, &most).is_ok());
+        // Each copy onto its own end doubles a chain.
+        let twice = json!({"op": "copy", "from": "/a", "path": path(51)});
+        assert!(made(&object, &json!([{"op": "remove", "path": "/b"}, twice, twice])).is_err());
     }
 }
