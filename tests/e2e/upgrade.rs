@@ -1,8 +1,7 @@
 //! The installation is replaced by a newer version, and customized: other stories would meet programs that come and go, so these run
 //! one after the other, and each leaves the installation as it was.
 //!
-//! The newer version is the same images by another tag: a version is what the manifests name. `helm install` has no story: the
-//! definitions, policies and webhooks of an installation belong to the whole cluster, and no second one stands beside it.
+//! The newer version is the same images by another tag: a version is what the manifests name.
 
 use crate::tiny;
 use crate::trust::refused;
@@ -27,6 +26,22 @@ fn object(cluster: &Cluster, name: &str, path: &str) -> String {
     let out = format!("jsonpath={{{path}}}");
     let ran = cluster.run(&["get", "-n", "kubevirt", name, "-o", &out]);
     String::from_utf8_lossy(&ran.out).trim().to_owned()
+}
+
+/// All pods of a DaemonSet are of its newest template.
+fn is_replaced(cluster: &Cluster, name: &str) -> bool {
+    let path = ".metadata.generation} {.status.observedGeneration} {.status.desiredNumberScheduled} {.status.updatedNumberScheduled";
+    let said = object(cluster, name, path);
+    let numbers: Vec<&str> = said.split(' ').collect();
+    matches!(numbers[..], [newest, observed, all, updated] if newest == observed && all == updated)
+}
+
+/// How many pods of a component are ready with an image of this tag.
+fn ready(cluster: &Cluster, component: &str, tag: &str) -> usize {
+    let of = format!("kubevirt.io={component}");
+    let each = r#"jsonpath={range .items[*]}{.spec.containers[0].image}={.status.conditions[?(@.type=="Ready")].status}{"\n"}{end}"#;
+    let ran = cluster.run(&["get", "-n", "kubevirt", "pods", "-l", &of, "-o", each]);
+    String::from_utf8_lossy(&ran.out).lines().filter(|pod| pod.ends_with(&format!(":{tag}=True"))).count()
 }
 
 /// The program on this computer.
@@ -82,15 +97,17 @@ fn a_newer_version_takes_the_place_of_the_installation_and_a_vm_runs_on() {
         || kubevirt(cluster, ".status.targetKubeVirtVersion") == "99.0.1",
         || "the newer version is not wanted".to_owned(),
     );
-    // No virt-controller of the newer version acts before virt-handler is everywhere.
-    let waits = || {
-        let is_new = |name: &str| {
-            let ready = object(cluster, name, ".status.updatedNumberScheduled");
-            ready == object(cluster, name, ".status.desiredNumberScheduled")
-        };
-        is_new("daemonset/virt-handler")
+    // No virt-controller of the newer version is ready before virt-handler is replaced everywhere. Which are ready is asked first.
+    let in_turn = || {
+        let ready = ready(cluster, "virt-controller", "99.0.1");
+        let is_replaced = is_replaced(cluster, "daemonset/virt-handler");
+        assert!(
+            is_replaced || ready == 0,
+            "{ready} virt-controllers are ready before virt-handler is replaced"
+        );
+        is_replaced && ready > 0
     };
-    until(waits, || "virt-handler is not replaced".to_owned());
+    until(in_turn, || "virt-handler or virt-controller is not replaced".to_owned());
     observes(cluster, "99.0.1");
     // The VM is the one of before, in the pod of before, and is looked after.
     assert_eq!(space.get(&format!("pod/{pod}"), ".metadata.uid"), uid);

@@ -25,14 +25,19 @@ const KEY_OF_TOKENS: &str = "/etc/virt-api/signing-key";
 const OF_PROXY: &str = "/etc/cdi-uploadproxy";
 /// Seconds that uploads may go on when a cdi-uploadproxy is to end; and those until it has told its clients, and has ended.
 const UPLOADS_END: (u64, u64) = (600, 30);
+/// Seconds that an upgrade of virt-controller or virt-api may take: each waits up to 1800 for the one before it.
+const UPGRADE: u64 = 2400;
 /// The kubelet's folder.
 const KUBELET: &str = "/var/lib/kubelet";
 
 pub(super) fn objects(wishes: &Wishes) -> Vec<Value> {
     let two = |name: &str, template: Value| {
-        let spec = json!({
+        let mut spec = json!({
             "replicas": 2, "selector": {"matchLabels": {"kubevirt.io": name}}, "template": template,
         });
+        if name != PROXY.program {
+            spec["progressDeadlineSeconds"] = json!(UPGRADE);
+        }
         [workload(wishes, "Deployment", name, spec), disruption(wishes, name)]
     };
     let [controllers, some_controller] = two("virt-controller", controller(wishes));

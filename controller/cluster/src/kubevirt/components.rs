@@ -87,6 +87,11 @@ pub(super) fn problem(world: &World, settings: &Value) -> Option<(&'static str, 
             Err(why) => found.push(("ComponentsNotPlaced", format!("{name}: {why}"))),
         }
     }
+    let patches = settings["spec"]["customizeComponents"]["patches"].as_array().map_or(0, Vec::len);
+    if patches > MOST {
+        let why = format!("spec.customizeComponents.patches has {patches} entries, of which the first {MOST} count");
+        found.push(("ComponentsNotCustomized", why));
+    }
     let reason = found.first()?.0;
     let all: Vec<String> = found.into_iter().map(|(_, why)| why).collect();
     Some((reason, all.join("; ").chars().take(LONGEST).collect()))
@@ -177,11 +182,13 @@ impl<'a> Customizer<'a> {
         }
         let open = |object: &Value| pruned(&Value::Object(of(object)));
         let is_same = open(object) == open(&should);
+        let has_its_names = of_metadata(object) == of_metadata(&should);
         let generation = self.component.meta.generation.unwrap_or_default();
         let sum =
             names::fnv(&fields.iter().map(|(name, value)| format!("{name}={value:?};")).collect::<String>());
         let written = format!("{sum:016x}.{generation}");
-        let is_written = self.component.meta.annotations.get(WRITTEN) == Some(&written);
+        // The API server may write a field in another form. Labels and annotations it writes as they are, and counts no generation.
+        let is_written = self.component.meta.annotations.get(WRITTEN) == Some(&written) && has_its_names;
         if ours == placed && (is_same || is_written) {
             return Ok(None);
         }
@@ -357,6 +364,12 @@ impl<'a> Customizer<'a> {
         }
         Ok(made)
     }
+}
+
+/// The open labels and annotations of the object itself.
+fn of_metadata(object: &Value) -> Map<String, Value> {
+    let is_its_own = |name: &String| name.starts_with("labels/") || name.starts_with("annotations/");
+    of(object).into_iter().filter(|(name, _)| is_its_own(name)).collect()
 }
 
 /// Adds to a value: fields that are not there, and entries of lists that are not there.

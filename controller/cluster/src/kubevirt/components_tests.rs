@@ -280,6 +280,9 @@ fn a_patch_that_says_what_runs_in_a_component_is_left_out_and_named() {
         said.contains("is not JSON") && said.contains("does not know the argument \"nonsense\""),
         "{said}"
     );
+    let good = patch("merge", "Deployment", "virt-api", &json!({"spec": {"minReadySeconds": 5}}));
+    customize(&mut sim, &key, &json!({"patches": vec![good; 101]}));
+    assert!(sim.condition(&key, "Synchronized").unwrap().2.contains("101 entries, of which the first 100 count"));
     customize(&mut sim, &key, &Value::Null);
     assert_eq!(sim.condition(&key, "Synchronized").unwrap().0, "True");
 }
@@ -312,6 +315,21 @@ fn products_are_labels_of_the_components_and_of_their_pods() {
             .2
             .contains("spec.productVersion is not the value of a label")
     );
+}
+
+/// A change of labels counts no generation.
+#[test]
+fn a_label_that_somebody_takes_away_comes_back_each_time() {
+    let (mut sim, key) = begin();
+    sim.change(&key, json!({"spec": {"productName": "shop"}}));
+    sim.settle();
+    let api = Key::new(Kind::Deployment, "kubevirt", "virt-api");
+    for round in 0..3 {
+        sim.change(&api, json!({"metadata": {"labels": {"app.kubernetes.io/part-of": null}}}));
+        assert_eq!(of(&sim, "virt-api")["metadata"]["labels"], json!({}), "{round}");
+        sim.settle();
+        assert_eq!(of(&sim, "virt-api")["metadata"]["labels"]["app.kubernetes.io/part-of"], "shop", "{round}");
+    }
 }
 
 /// The API server writes a quantity in its own way, and leaves out what says nothing.

@@ -22,7 +22,8 @@
 //! **Assumptions.** Kubernetes 1.30 or newer: since then policies are served as `v1`, and a token says the node of its pod
 //! (`ServiceAccountTokenPodNodeInfo`; it cannot be switched off any more from 1.32 on). A token that does not say it is
 //! refused.
-//! **Caveats.** Reading is not admitted but authorised: no policy bounds it.
+//! **Caveats.** Reading is not admitted but authorised: no policy bounds it. In an upgrade the policies are applied first: for up to half
+//! an hour the virt-controller of the version before acts under them, so that a policy which is made narrower has to let its writes through.
 
 mod api;
 mod claims;
