@@ -12,8 +12,8 @@
 //! upstream's sidecar-shim. A higher priority comes first, then the name, then the order of the annotation.
 //!
 //! **Trust:** a hook is the VM owner's own. What it writes runs with the rights of the launcher, which are those of the owner's
-//! pod or account. It may not give the domain another name or uuid, because everybody knows the VM by these; its answers and its
-//! time are bounded, and what it does not do right is an error with its name.
+//! pod or account. It may not give the domain another name, uuid or VSOCK device, because others know the VM by these (arguments of
+//! QEMU that it writes there are not read); its answers and its time are bounded, and what it does not do right is an error with its name.
 
 mod cloud_init;
 mod outline;
@@ -29,6 +29,7 @@ use crate::hypervisor::embed::write_whole;
 use crate::seed::cloud_init::{Given, Identity, SeedFormat};
 use api::launcher::Hook;
 use api::machine::hook::NETWORK_INFO;
+use outline::Outline;
 use serde_json::Value;
 use sidecar::Sidecar;
 use std::path::{Path, PathBuf};
@@ -159,10 +160,15 @@ pub fn farewell(hooks: &[Hook]) {
 /// Refuses a domain that is another one: libvirt would keep it beside ours, and nobody would find it.
 fn same_domain(hook: &One, before: &str, after: &str) -> Result<()> {
     let (before, after) = (outline::of(before), outline::of(after));
-    for (what, before, after) in [("name", &before.name, &after.name), ("uuid", &before.uuid, &after.uuid)] {
+    let cids = |outline: &Outline| (!outline.cids.is_empty()).then(|| outline.cids.join(", "));
+    for (what, before, after) in [
+        ("name", before.name.clone(), after.name.clone()),
+        ("uuid", before.uuid.clone(), after.uuid.clone()),
+        ("VSOCK context ID", cids(&before), cids(&after)),
+    ] {
         if before != after {
             let said =
-                |text: &Option<String>| text.as_deref().map_or("none".to_owned(), |text| format!("{text:?}"));
+                |text: Option<String>| text.map_or("none".to_owned(), |text| format!("{:?}", plain(&text)));
             return Err(Error::refused(format!(
                 "{} changed the {what} of the domain from {} to {}; a hook must leave it as it is",
                 hook.name(),

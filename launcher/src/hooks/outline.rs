@@ -6,12 +6,14 @@
 pub(super) struct Outline {
     pub(super) name: Option<String>,
     pub(super) uuid: Option<String>,
+    /// Its context IDs of VSOCK, by their attributes: the node knows each VM by one.
+    pub(super) cids: Vec<String>,
 }
 
-/// The texts of the elements `name` and `uuid` that are children of the root.
+/// The texts of the elements `name` and `uuid` that are children of the root, and `cid` of each `vsock` of the devices.
 pub(super) fn of(xml: &str) -> Outline {
     let mut found = Outline::default();
-    let (mut rest, mut depth) = (xml, 0_usize);
+    let (mut rest, mut inside) = (xml, Vec::new());
     while let Some((_, tail)) = rest.split_once('<') {
         let skipped = [("!--", "-->"), ("![CDATA[", "]]>"), ("?", "?>"), ("!", ">")];
         if let Some((begin, end)) = skipped.iter().find(|(begin, _)| tail.starts_with(begin)) {
@@ -22,21 +24,39 @@ pub(super) fn of(xml: &str) -> Outline {
         let (tag, after) = (&tail[..end], tail.get(end + 1..).unwrap_or_default());
         rest = after;
         if tag.starts_with('/') {
-            depth = depth.saturating_sub(1);
-        } else if !tag.ends_with('/') {
-            let name = tag.split(|c: char| c.is_whitespace()).next().unwrap_or_default();
-            if depth == 1 {
-                let text = || Some(after.split('<').next().unwrap_or_default().trim().to_owned());
-                match name {
-                    "name" if found.name.is_none() => found.name = text(),
-                    "uuid" if found.uuid.is_none() => found.uuid = text(),
-                    _ => {}
-                }
-            }
-            depth += 1;
+            inside.pop();
+            continue;
+        }
+        let (is_empty, tag) = tag.strip_suffix('/').map_or((false, tag), |tag| (true, tag));
+        let (name, attributes) = tag.split_once(|c: char| c.is_whitespace()).unwrap_or((tag, ""));
+        let text =
+            || Some(after.split('<').next().unwrap_or_default().trim().to_owned()).filter(|_| !is_empty);
+        match (inside.as_slice(), name) {
+            ([_], "name") if found.name.is_none() => found.name = text(),
+            ([_], "uuid") if found.uuid.is_none() => found.uuid = text(),
+            ([_, "devices", "vsock"], "cid") => found.cids.push(in_order(attributes)),
+            _ => {}
+        }
+        if !is_empty {
+            inside.push(name);
         }
     }
     found
+}
+
+/// Attributes as `name=value`, in the order of their names: a hook may write them in another one, and with other quotes.
+fn in_order(attributes: &str) -> String {
+    let (mut all, mut rest) = (Vec::new(), attributes.trim_start());
+    while let Some((name, tail)) = rest.split_once('=') {
+        let tail = tail.trim_start();
+        let quote = if tail.starts_with('\'') { '\'' } else { '"' };
+        let (value, tail) =
+            tail.strip_prefix(quote).and_then(|tail| tail.split_once(quote)).unwrap_or((tail, ""));
+        all.push(format!("{}={value}", name.trim()));
+        rest = tail.trim_start();
+    }
+    all.sort();
+    all.join(" ")
 }
 
 /// Where a tag ends: at a `>` that is in no attribute.
@@ -68,7 +88,7 @@ mod tests {
     #[test]
     fn a_domain_is_known_by_the_children_of_its_root() {
         let said = |xml: &str| {
-            let Outline { name, uuid } = of(xml);
+            let Outline { name, uuid, .. } = of(xml);
             (name.unwrap_or_default(), uuid.unwrap_or_default())
         };
         let pair = |name: &str, uuid: &str| (name.to_owned(), uuid.to_owned());
@@ -84,5 +104,19 @@ mod tests {
         for nonsense in ["", "<", "<!--", "<domain", "</a></a><name>x</name>", "<a b='", "ä<ö>ü"] {
             assert_eq!(said(nonsense), pair("", ""), "{nonsense}");
         }
+    }
+
+    #[test]
+    fn a_context_id_is_that_of_a_vsock_of_the_devices() {
+        let cids = |xml: &str| of(xml).cids;
+        let ours =
+            "<domain><devices><vsock model='virtio'><cid auto='no' address='5'/></vsock></devices></domain>";
+        assert_eq!(cids(ours), ["address=5 auto=no"]);
+        let written =
+            "<domain><devices><vsock><cid  address = \"5\"\n auto=\"no\" ></cid></vsock></devices></domain>";
+        assert_eq!(cids(written), cids(ours), "another hand");
+        assert!(cids("<domain><cid address='6'/><vsock><cid address='7'/></vsock></domain>").is_empty());
+        let two = "<domain><devices><vsock><cid address='5'/><cid address='6'/></vsock></devices></domain>";
+        assert_eq!(cids(two), ["address=5", "address=6"]);
     }
 }

@@ -4,11 +4,12 @@
 
 use super::{ANSWER, LONGEST, plain};
 use crate::error::{Error, ErrorKind, Result};
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,8 @@ use std::time::{Duration, Instant};
 const ARGUMENT: usize = (128 << 10) - 1;
 /// What is kept of its error output: the end.
 const ERRORS: usize = 500;
-/// The time that what it wrote takes to arrive when it has ended. A child of it may hold its output open.
+/// The time that what it wrote takes to arrive when it has ended. A child of it may hold its output open for longer: what has come by
+/// then is what it wrote.
 const LATE: Duration = Duration::from_secs(2);
 
 /// The domain as the program wants it.
@@ -66,15 +68,8 @@ type Ended = io::Result<Option<std::process::ExitStatus>>;
 /// Its output, the end of its error output, and how it ended; nothing if it did not in time.
 fn wait(mut child: Child, within: Duration) -> (Vec<u8>, Vec<u8>, Ended) {
     let until = Instant::now() + within;
-    let output = child.stdout.take().map(|output| {
-        read(output, |output| {
-            let mut bytes = Vec::new();
-            // What it writes beyond is not read: it gets a signal.
-            let _ = output.take(LONGEST as u64 + 1).read_to_end(&mut bytes);
-            bytes
-        })
-    });
-    let errors = child.stderr.take().map(|errors| read(errors, end));
+    let output = child.stdout.take().map(|output| Read::of(output, beginning));
+    let errors = child.stderr.take().map(|errors| Read::of(errors, end));
     let ended = loop {
         match child.try_wait() {
             Ok(Some(status)) => break Ok(Some(status)),
@@ -89,8 +84,8 @@ fn wait(mut child: Child, within: Duration) -> (Vec<u8>, Vec<u8>, Ended) {
             }
         }
     };
-    let late = |bytes: Option<Receiver<Vec<u8>>>| bytes.and_then(|bytes| bytes.recv_timeout(LATE).ok());
-    (late(output).unwrap_or_default(), late(errors).unwrap_or_default(), ended)
+    let late = |read: Option<Read>| read.map_or_else(Vec::new, Read::late);
+    (late(output), late(errors), ended)
 }
 
 /// Ends it, and what it started.
@@ -103,23 +98,48 @@ fn kill(child: &mut Child) {
     let _ = child.wait();
 }
 
-/// Reads on a thread of its own, so that a full pipe holds up nobody.
-fn read<R: Read + Send + 'static>(
-    from: R,
-    all: impl FnOnce(R) -> Vec<u8> + Send + 'static,
-) -> Receiver<Vec<u8>> {
-    let (tell, told) = channel();
-    thread::spawn(move || drop(tell.send(all(from))));
-    told
+/// What a stream has said so far, read on a thread of its own, so that a full pipe holds up nobody.
+struct Read {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    ends: Receiver<()>,
 }
 
-/// The last bytes of a stream.
-fn end(mut stream: impl Read) -> Vec<u8> {
-    let (mut kept, mut piece) = (Vec::new(), [0; 1024]);
-    while let Ok(count @ 1..) = stream.read(&mut piece) {
-        kept.extend_from_slice(piece.get(..count).unwrap_or_default());
-        let surplus = kept.len().saturating_sub(ERRORS);
-        kept.drain(..surplus);
+impl Read {
+    /// Each piece is kept as it is said, until no more is wanted: then nothing is read, and who writes gets a signal.
+    fn of(mut stream: impl io::Read + Send + 'static, keep: fn(&mut Vec<u8>, &[u8]) -> bool) -> Read {
+        let bytes = Arc::<Mutex<Vec<u8>>>::default();
+        let (kept, (end, ends)) = (Arc::clone(&bytes), channel());
+        thread::spawn(move || {
+            let mut piece = [0; 4096];
+            while let Ok(count @ 1..) = stream.read(&mut piece) {
+                let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+                if !keep(&mut kept, piece.get(..count).unwrap_or_default()) {
+                    break;
+                }
+            }
+            drop(end.send(()));
+        });
+        Read { bytes, ends }
     }
-    kept
+
+    /// All of it; where the stream does not end in time, what has come.
+    fn late(self) -> Vec<u8> {
+        let _ = self.ends.recv_timeout(LATE);
+        std::mem::take(&mut *self.bytes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// The first bytes, and one more than may be.
+fn beginning(kept: &mut Vec<u8>, piece: &[u8]) -> bool {
+    let left = (LONGEST + 1).saturating_sub(kept.len());
+    kept.extend(piece.iter().take(left));
+    kept.len() <= LONGEST
+}
+
+/// The last bytes.
+fn end(kept: &mut Vec<u8>, piece: &[u8]) -> bool {
+    kept.extend_from_slice(piece);
+    let surplus = kept.len().saturating_sub(ERRORS);
+    kept.drain(..surplus);
+    true
 }

@@ -169,6 +169,10 @@ fn a_sidecar_that_does_what_it_may_not_is_named() {
         (fake().writes("test_web", "other"), "changed the name of the domain from \"test_web\" to \"other\""),
         (fake().writes("<uuid>5d30</uuid>", ""), "changed the uuid of the domain from \"5d30\" to none"),
         (fake().writes("5d30", "5d31"), "changed the uuid of the domain from \"5d30\" to \"5d31\""),
+        (
+            fake().writes("<devices/>", "<devices><vsock><cid address='9'/></vsock></devices>"),
+            "changed the VSOCK context ID of the domain from none to \"address=9\"",
+        ),
         (fake().writes(XML, " "), "answered OnDefineDomain with no domain"),
         (fake().writes("<devices/>", "x".repeat(LONGEST + 8192)), "failed at OnDefineDomain"),
         (fake().writes("fail", "the disk"), "Internal: no [31m good: the disk"),
@@ -254,6 +258,15 @@ fn a_program_changes_the_domain() {
         r#"test "$1 $3" = "--vmi --domain" && echo "$2" | grep -q web && echo "$4" | sed 's|<devices/>|<x/>|'"#,
     );
     assert_eq!(changed.unwrap().trim(), XML.replace("<devices/>", "<x/>"));
+}
+
+/// Something that it started still holds its output open.
+#[test]
+fn what_a_program_wrote_counts_when_it_ends() {
+    let changed = scripted(r#"sleep 30 & echo "$4" | sed 's|<devices/>|<x/>|'"#);
+    assert_eq!(changed.unwrap().trim(), XML.replace("<devices/>", "<x/>"));
+    let said = scripted("sleep 30 & echo it is broken >&2; exit 3").unwrap_err();
+    assert!(said.ends_with("ended with exit status: 3: it is broken"), "{said}");
 }
 
 #[test]

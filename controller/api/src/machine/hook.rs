@@ -13,6 +13,8 @@ pub const SOCKETS: &str = "/var/run/kubevirt-hooks";
 pub const NETWORK_INFO: &str = "network-info";
 /// … and where a sidecar sees it, with a file of that name.
 pub const POD_INFO: &str = "/etc/podinfo";
+/// The word of `downwardAPI` by which a sidecar asks for it.
+pub const DEVICE_INFO: &str = "device-info";
 /// A VMI lists no more of them.
 pub const MOST: usize = 16;
 /// What the containers are called, before their number.

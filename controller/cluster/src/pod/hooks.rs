@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn a_sidecar_has_a_folder_of_its_own_its_script_and_its_pvc() {
         let hooks = json!([
-            {"image": "example/smbios", "args": ["--version", "v1alpha2"]},
+            {"image": "example/smbios", "args": ["--version", "v1alpha2"], "downwardAPI": "device-info"},
             {"image": "example/shim", "imagePullPolicy": "Always", "command": ["/shim"],
              "configMap": {"name": "script", "key": "hook.sh", "hookPath": "/usr/bin/onDefineDomain"},
              "pvc": {"name": "tools", "volumePath": "/debug", "sharedComputePath": "/var/run/debug"}},
@@ -149,7 +149,10 @@ mod tests {
         let (first, second) = (container(&pod, "hook-sidecar-0"), container(&pod, "hook-sidecar-1"));
         assert_eq!(
             first["volumeMounts"],
-            json!([{"name": "hook-sidecar-sockets", "mountPath": "/var/run/kubevirt-hooks", "subPath": "hook-sidecar-0"}])
+            json!([
+                {"name": "hook-sidecar-sockets", "mountPath": "/var/run/kubevirt-hooks", "subPath": "hook-sidecar-0"},
+                {"name": "hook-sidecar-sockets", "mountPath": "/etc/podinfo", "subPath": "network-info", "readOnly": true},
+            ])
         );
         assert_eq!((&first["args"][1], &first["command"]), (&json!("v1alpha2"), &Value::Null));
         assert_eq!(first["env"], json!([{"name": "CONTAINER_NAME", "value": "hook-sidecar-0"}]));

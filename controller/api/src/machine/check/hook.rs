@@ -2,7 +2,7 @@
 
 use super::{Check, Site, text};
 use crate::fault::{Fault, Reason};
-use crate::machine::hook::{HookClaim, HookScript, HookSidecar, MOST, SOCKETS};
+use crate::machine::hook::{DEVICE_INFO, HookClaim, HookScript, HookSidecar, MOST, POD_INFO, SOCKETS};
 use crate::wire::Path;
 use serde::Deserialize;
 
@@ -112,11 +112,15 @@ fn sidecar(entry: Entry, at: &Path, shared: &mut Vec<String>, check: &mut Check<
         let at = at.child("imagePullPolicy");
         check.not_supported(&at, format!("{at} must be Always, IfNotPresent or Never"));
     }
-    if downward_api.is_some_and(|version| !version.is_empty()) {
-        check.not_yet(at.child("downwardAPI"));
+    let downward_api = downward_api.filter(|what| !what.is_empty());
+    let device_info = downward_api.as_deref() == Some(DEVICE_INFO);
+    if downward_api.is_some() && !device_info {
+        let at = at.child("downwardAPI");
+        check.not_supported(&at, format!("{at} must be {DEVICE_INFO}"));
     }
-    let script = config_map.map(|said| script(said, &at.child("configMap"), check));
-    let claim = pvc.map(|said| claim(said, &at.child("pvc"), shared, check));
+    let taken: &[&str] = if device_info { &[SOCKETS, POD_INFO] } else { &[SOCKETS] };
+    let script = config_map.map(|said| script(said, &at.child("configMap"), taken, check));
+    let claim = pvc.map(|said| claim(said, &at.child("pvc"), taken, shared, check));
     if let (Some(script), Some(claim)) = (&script, &claim)
         && script.path == claim.path
     {
@@ -124,10 +128,10 @@ fn sidecar(entry: Entry, at: &Path, shared: &mut Vec<String>, check: &mut Check<
         check.duplicate(&at, format!("{at} is the hookPath of the configMap, too"));
     }
     let (command, args) = (command.unwrap_or_default(), args.unwrap_or_default());
-    HookSidecar { image, pull_policy, command, args, script, claim, ..HookSidecar::default() }
+    HookSidecar { image, pull_policy, command, args, script, claim, device_info, plugin: None }
 }
 
-fn script(said: ConfigMap, at: &Path, check: &mut Check<'_>) -> HookScript {
+fn script(said: ConfigMap, at: &Path, taken: &[&str], check: &mut Check<'_>) -> HookScript {
     let ConfigMap { name, key, hook_path } = said;
     named(&name, "ConfigMap", at, check);
     let letters = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
@@ -135,14 +139,14 @@ fn script(said: ConfigMap, at: &Path, check: &mut Check<'_>) -> HookScript {
         let at = at.child("key");
         check.invalid(&at, format!("{at} is not a key of a ConfigMap"));
     }
-    path(&hook_path, &at.child("hookPath"), &[SOCKETS], check);
+    path(&hook_path, &at.child("hookPath"), taken, check);
     HookScript { config_map: name, key, path: hook_path }
 }
 
-fn claim(said: Pvc, at: &Path, shared: &mut Vec<String>, check: &mut Check<'_>) -> HookClaim {
+fn claim(said: Pvc, at: &Path, taken: &[&str], shared: &mut Vec<String>, check: &mut Check<'_>) -> HookClaim {
     let Pvc { name, volume_path, shared_compute_path } = said;
     named(&name, "PVC", at, check);
-    path(&volume_path, &at.child("volumePath"), &[SOCKETS], check);
+    path(&volume_path, &at.child("volumePath"), taken, check);
     let shown = Some(shared_compute_path).filter(|path| !path.is_empty());
     if let Some(shown) = &shown {
         let at = at.child("sharedComputePath");
@@ -224,8 +228,9 @@ mod tests {
             {"image": "example/smbios", "imagePullPolicy": "", "args": ["--version", "v1alpha2"], "command": null},
             {"image": "example/shim", "configMap": {"name": "script", "key": "hook.sh", "hookPath": "/usr/bin/onDefineDomain"},
              "pvc": {"name": "tools", "volumePath": "/debug", "sharedComputePath": "/var/run/debug"}},
+            {"image": "example/card", "downwardAPI": "device-info"},
         ]);
-        assert_eq!(judged(&listed, &open()), Ok(2));
+        assert_eq!(judged(&listed, &open()), Ok(3));
         assert_eq!(judged(&json!([]), &open()), Ok(0));
     }
 
@@ -242,7 +247,12 @@ mod tests {
             ),
             (json!([{"image": "a b"}]), "[0].image", "not the name of an image"),
             (json!([{"image": "a", "imagePullPolicy": "Often"}]), "[0].imagePullPolicy", "IfNotPresent"),
-            (json!([{"image": "a", "downwardAPI": "device-info"}]), "[0].downwardAPI", "not supported yet"),
+            (json!([{"image": "a", "downwardAPI": "all"}]), "[0].downwardAPI", "must be device-info"),
+            (
+                json!([{"image": "a", "downwardAPI": "device-info", "pvc": {"name": "p", "volumePath": "/etc/podinfo"}}]),
+                "[0].pvc.volumePath",
+                "in the way of /etc/podinfo",
+            ),
             (
                 json!([{"image": "a", "configMap": {"name": "c", "key": "../k", "hookPath": "/h"}}]),
                 "[0].configMap.key",

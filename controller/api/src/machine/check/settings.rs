@@ -11,6 +11,7 @@
 
 use super::super::network::{Binding, Plugin};
 use crate::machine::hardware::Hardware;
+use crate::machine::hook::DEVICE_INFO;
 use crate::machine::permitted::Permitted;
 use crate::quantity::Quantity;
 use crate::wire::Path;
@@ -209,7 +210,7 @@ fn plugins(said: &Value) -> BTreeMap<String, Plugin> {
                 _ => None,
             },
             sidecar: text(&said["sidecarImage"]),
-            device_info: said["downwardAPI"] == "device-info",
+            device_info: said["downwardAPI"] == DEVICE_INFO,
             definition: text(&said["networkAttachmentDefinition"]),
             memory: memory.and_then(|text| Quantity::parse(text).ok()?.bytes()).unwrap_or(0),
         };
