@@ -60,8 +60,9 @@ impl<S: Server> Work<'_, S> {
         match step {
             Step::Create { key, object } => self.create(key, object).await?,
             Step::CreateOnNetworks { key, mut object, networks } => {
+                let mut known = BTreeMap::new();
                 for network in &networks {
-                    self.add_device(&mut object, network).await?;
+                    self.add_device(&mut object, network, &mut known).await?;
                 }
                 self.create(key, object).await?;
             }
@@ -149,28 +150,46 @@ impl<S: Server> Work<'_, S> {
         Ok(())
     }
 
-    /// The launcher of a pod gets a device of a network, where the definition of that names a resource.
-    async fn add_device(&self, pod: &mut Value, network: &OnNetwork) -> Result<()> {
+    /// The launcher of a pod gets a device of a network, where the definition of that names a resource. `known`: definitions that were
+    /// asked for, each once.
+    async fn add_device<'n>(
+        &self,
+        pod: &mut Value,
+        network: &'n OnNetwork,
+        known: &mut BTreeMap<&'n Key, Option<Value>>,
+    ) -> Result<()> {
         let OnNetwork { name, definition, needs_device } = network;
         let what = |why: &str| {
             let (namespace, known) = (&definition.namespace, &definition.name);
             let what = format!("network {name}: NetworkAttachmentDefinition {namespace}/{known} {why}");
             Error::new(ErrorKind::Refused, what)
         };
-        let found = match self.server.get(definition).await {
+        if !known.contains_key(definition) {
+            let found = match self.server.get(definition).await {
+                Err(error) if error.kind() == ErrorKind::Gone => None,
+                found => Some(found?),
+            };
+            known.insert(definition, found);
+        }
+        let Some(found) = known.get(definition).and_then(Option::as_ref) else {
             // What Multus says of it is told when the pod is there.
-            Err(error) if error.kind() == ErrorKind::Gone && !needs_device => return Ok(()),
-            Err(error) if error.kind() == ErrorKind::Gone => return Err(what("is not there")),
-            found => found?,
+            return if *needs_device { Err(what("is not there")) } else { Ok(()) };
         };
-        match networks::resource(&found) {
-            Some(resource) => networks::give(pod, name, resource),
-            None if *needs_device => {
+        match networks::resource(found) {
+            Ok(Some(resource)) => networks::give(pod, name, resource),
+            Ok(None) if *needs_device => {
                 let why =
                     format!("has no annotation {} with the resource of its devices", networks::RESOURCE);
                 return Err(what(&why));
             }
-            None => {}
+            Ok(None) => {}
+            Err(odd) => {
+                let why = format!(
+                    "names {odd:?} in its annotation {}, which is no resource of a device plugin",
+                    networks::RESOURCE
+                );
+                return Err(what(&why));
+            }
         }
         Ok(())
     }

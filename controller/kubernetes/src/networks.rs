@@ -13,6 +13,7 @@
 //! by the name that follows from the name of the network.
 
 use api::meta::ObjectMeta;
+use api::quantity::Quantity;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeSet;
@@ -89,24 +90,34 @@ pub fn device(said: &str, card: &str) -> Option<(String, Option<String>)> {
     let list: Value = serde_json::from_str(said).ok()?;
     let entry = entry(&list, card)?;
     let address = entry.get("device-info")?.get("pci")?.get("pci-address")?.as_str()?;
-    let mac = entry.get("mac").and_then(Value::as_str).filter(|mac| mac.len() <= 17);
-    Some((address.to_owned(), mac.map(str::to_owned)))
+    let is_mac = |mac: &&str| mac.len() == 17 && mac.bytes().all(|b| b.is_ascii_hexdigit() || b == b':');
+    let mac = entry.get("mac").and_then(Value::as_str).filter(is_mac);
+    Some((api::machine::PciAddress::parse(address)?.to_string(), mac.map(str::to_owned)))
 }
 
-/// The resource that a NetworkAttachmentDefinition names: a name with a domain before it.
-pub fn resource(definition: &Value) -> Option<&str> {
-    let said = definition.get("metadata")?.get("annotations")?.get(RESOURCE)?.as_str()?;
-    Some(said).filter(|said| said.contains('/'))
+/// The resource that a NetworkAttachmentDefinition names: one of a device plugin, and none of Kubernetes or of VMIs. An error is what it
+/// names in its place.
+pub fn resource(definition: &Value) -> Result<Option<&str>, String> {
+    let said = definition["metadata"]["annotations"][RESOURCE].as_str().filter(|said| !said.is_empty());
+    match said {
+        Some(said) if !api::machine::permitted::is_resource(said) => {
+            Err(said.chars().filter(|c| !c.is_control()).take(64).collect())
+        }
+        said => Ok(said),
+    }
 }
 
 /// Gives the launcher of a pod, which is its first container, one more device of a resource, for a network.
 pub fn give(pod: &mut Value, network: &str, resource: &str) {
     let Some(launcher) = pod.pointer_mut("/spec/containers/0").and_then(Value::as_object_mut) else { return };
     let resources = launcher.entry("resources").or_insert_with(|| json!({}));
+    let known =
+        |list: &str| Quantity::parse(resources[list][resource].as_str()?).ok().map(|count| count.nanos());
+    let known = u128::try_from(known("requests").max(known("limits")).unwrap_or(0)).unwrap_or(0);
+    // As many as it asks for: there is no other way for what is no CPU and no memory.
+    let all = known.div_ceil(1_000_000_000).saturating_add(1).to_string();
     for list in ["requests", "limits"] {
-        // As many as it asks for: there is no other way for what is no CPU and no memory.
-        let known = resources[list][resource].as_str().and_then(|count| count.parse::<u32>().ok());
-        resources[list][resource] = json!(known.unwrap_or(0).saturating_add(1).to_string());
+        resources[list][resource] = json!(all);
     }
     let variable = json!({"name": format!("{RESOURCE_OF}{network}"), "value": resource});
     match launcher.entry("env").or_insert_with(|| json!([])) {
@@ -201,10 +212,24 @@ mod tests {
             json!({"requests": {"cpu": "1", "intel.com/vf": "2"}, "limits": {"intel.com/vf": "2"}});
         let compute = json!({"name": "compute", "resources": resources, "env": [of("blue"), of("red")]});
         assert_eq!(pod, json!({"spec": {"containers": [compute, {}]}}));
+        // Beside those that the VMI asks for itself.
+        for (said, all) in [("2", "3"), ("1k", "1001")] {
+            let mut pod =
+                json!({"spec": {"containers": [{"resources": {"limits": {"intel.com/vf": said}}}]}});
+            give(&mut pod, "blue", "intel.com/vf");
+            let resources = &pod["spec"]["containers"][0]["resources"];
+            assert_eq!(
+                (&resources["requests"]["intel.com/vf"], &resources["limits"]["intel.com/vf"]),
+                (&json!(all), &json!(all))
+            );
+        }
         let definition = |said: &str| json!({"metadata": {"annotations": {RESOURCE: said}}});
-        assert_eq!(resource(&definition("intel.com/vf")), Some("intel.com/vf"));
+        assert_eq!(resource(&definition("intel.com/vf")), Ok(Some("intel.com/vf")));
+        assert_eq!((resource(&json!({})), resource(&definition(""))), (Ok(None), Ok(None)));
         // A name without a domain could be memory.
-        assert_eq!((resource(&definition("memory")), resource(&json!({}))), (None, None));
+        for odd in ["memory", "devices.kubevirt.io/vhost-vsock"] {
+            assert_eq!(resource(&definition(odd)), Err(odd.to_owned()));
+        }
     }
 
     #[test]

@@ -47,7 +47,7 @@ pub(super) fn annotations(machine: &Machine) -> Vec<(String, String)> {
 /// The networks whose definitions may name a resource, of which the launcher gets a device.
 pub(crate) fn on_networks(machine: &Machine) -> Vec<OnNetwork> {
     let each = machine.interfaces.iter().filter_map(|interface| match &interface.network {
-        Network::Multus { name, default: false } => {
+        Network::Multus { name, .. } => {
             let (namespace, definition) = definition(name, &machine.namespace);
             Some(OnNetwork {
                 name: interface.name.clone(),
@@ -55,7 +55,7 @@ pub(crate) fn on_networks(machine: &Machine) -> Vec<OnNetwork> {
                 needs_device: interface.binding == Binding::Sriov,
             })
         }
-        Network::Multus { default: true, .. } | Network::Pod { .. } => None,
+        Network::Pod { .. } => None,
     });
     each.collect()
 }

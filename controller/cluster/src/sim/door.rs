@@ -22,6 +22,8 @@ pub(crate) struct Wire {
     pub(crate) full: bool,
     /// Somebody is quicker: the next plan is decided on an old picture.
     pub(crate) meddles: bool,
+    /// What was asked for by name.
+    pub(crate) got: Vec<Key>,
 }
 
 /// Carries a plan out, as the program does. Every step is one that was declared.
@@ -86,7 +88,10 @@ impl Server for Door<'_> {
     }
 
     async fn get(&self, key: &Key) -> Result<Value> {
-        self.ask(|sim| sim.objects.get(key).cloned().ok_or_else(|| no(ErrorKind::Gone, key, "not found")))
+        self.ask(|sim| {
+            sim.wire.got.push(key.clone());
+            sim.objects.get(key).cloned().ok_or_else(|| no(ErrorKind::Gone, key, "not found"))
+        })
     }
 
     async fn create(&self, key: &Key, object: &Value) -> Result<Value> {

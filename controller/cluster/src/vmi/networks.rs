@@ -187,6 +187,33 @@ mod tests {
         assert!(compute["env"].as_array().unwrap().contains(&variable), "{compute}");
     }
 
+    /// A VMI with many networks asks the API server no more often than it has definitions.
+    #[test]
+    fn a_definition_is_read_once_for_a_pod() {
+        let mut sim = Sim::new();
+        let mut object = vmi("web");
+        let names: Vec<String> = (0..5).map(|n| format!("n{n}")).collect();
+        let each = |of: fn(&str) -> Value| Value::Array(names.iter().map(|name| of(name)).collect());
+        object["spec"]["domain"]["devices"]["interfaces"] = each(|name| json!({"name": name, "bridge": {}}));
+        object["spec"]["networks"] = each(|name| json!({"name": name, "multus": {"networkName": "lan"}}));
+        let notes = json!({"k8s.v1.cni.cncf.io/resourceName": "v.io/lan"});
+        let definition = json!({"metadata": {"namespace": "n", "name": "lan", "annotations": notes}});
+        let definition = sim.put(Kind::NetworkAttachmentDefinition, definition);
+        let key = sim.put(Kind::VirtualMachineInstance, object.clone());
+        sim.settle();
+        let pod = sim.pod_of(&key).expect("it is made");
+        assert_eq!(sim.get(&pod)["spec"]["containers"][0]["resources"]["limits"]["v.io/lan"], "5");
+        assert_eq!(sim.wire.got.iter().filter(|got| **got == definition).count(), 1);
+        // What is none of a device plugin is named, though a bridge needs none.
+        let odd = json!({"metadata": {"annotations": {"k8s.v1.cni.cncf.io/resourceName": "devices.kubevirt.io/vhost-vsock"}}});
+        sim.change(&definition, odd);
+        object["metadata"]["name"] = json!("other");
+        object["metadata"]["uid"] = json!("other");
+        let other = sim.put(Kind::VirtualMachineInstance, object);
+        sim.settle();
+        assert!(sim.pod_of(&other).is_none());
+    }
+
     #[test]
     fn what_multus_made_is_shown_and_what_it_takes_back_is_not() {
         let (mut sim, key, pod) = begin();

@@ -1,7 +1,7 @@
 //! Network interfaces.
 
 use super::super::hook::HookSidecar;
-use super::super::network::{Dhcp, MOST_PORTS, NO_LINK_STATE, Network, Plugin};
+use super::super::network::{Dhcp, MOST_NETWORKS, MOST_PORTS, NO_LINK_STATE, Network, Plugin};
 use super::super::{Binding, Interface, Nic, Port, Protocol};
 use super::disk::Taken;
 use super::network::Networks;
@@ -27,6 +27,11 @@ pub(super) fn interfaces(
     devices: &Path,
     check: &mut Check<'_>,
 ) -> Vec<Interface> {
+    if interfaces.len() > MOST_NETWORKS {
+        let list = devices.child("interfaces");
+        check.invalid(&list, format!("{list} must have no more than {MOST_NETWORKS} entries"));
+        return Vec::new();
+    }
     let mut names = BTreeSet::new();
     let mut indices = BTreeSet::new();
     let mut result = Vec::new();

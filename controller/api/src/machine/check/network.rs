@@ -1,6 +1,6 @@
 //! Networks: each has one kind, and an interface.
 
-use super::super::network::{NO_IPV6, Network};
+use super::super::network::{MOST_NETWORKS, NO_IPV6, Network};
 use super::{Check, Site, text};
 use crate::vmi;
 use crate::wire::Path;
@@ -18,10 +18,13 @@ pub(super) fn networks<'a>(
     check: &mut Check<'_>,
 ) -> Networks<'a> {
     let list = at.child("networks");
+    if networks.len() > MOST_NETWORKS {
+        check.invalid(&list, format!("{list} must have no more than {MOST_NETWORKS} entries"));
+    }
     let used: BTreeSet<&str> = interfaces.iter().map(|interface| interface.name.as_str()).collect();
     let mut result = Networks::new();
     let (mut pods, mut defaults) = (0, 0);
-    for (i, network) in networks.iter().enumerate() {
+    for (i, network) in networks.iter().take(MOST_NETWORKS).enumerate() {
         let at = list.index(i);
         let name = network.name.as_str();
         let found = network_of(network, &at, check);
@@ -117,4 +120,35 @@ fn cidr<A: FromStr>(written: &Option<String>, most: u8, at: &Path, check: &mut C
 
 fn example(most: u8) -> &'static str {
     if most > 32 { "fd10:0:2::/120" } else { "10.0.2.0/24" }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::machine::{Machine, Settings};
+    use serde_json::{Value, json};
+
+    #[test]
+    fn more_networks_than_a_machine_has_room_for_are_one_fault_each_list() {
+        let judged = |count: usize| {
+            let each =
+                |of: fn(String) -> Value| Value::Array((0..count).map(|n| of(format!("n{n}"))).collect());
+            let vmi = json!({
+                "metadata": {"name": "a", "namespace": "n"},
+                "spec": {
+                    "domain": {
+                        "memory": {"guest": "64Mi"},
+                        "firmware": {"uuid": "5d307ca9-b3ef-428c-8861-06e72d69f223"},
+                        "devices": {"interfaces": each(|name| json!({"name": name, "bridge": {}}))},
+                    },
+                    "networks": each(|name| json!({"name": name, "multus": {"networkName": "lan"}})),
+                },
+            });
+            let settings = Settings::of_cluster(&json!({}));
+            let faults =
+                Machine::check(&crate::wire::read(vmi).unwrap(), &settings).err().unwrap_or_default();
+            faults.iter().map(|fault| fault.field.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(judged(32), [""; 0]);
+        assert_eq!(judged(3000), ["spec.networks", "spec.domain.devices.interfaces"]);
+    }
 }
