@@ -46,8 +46,8 @@ pub struct Args {
     /// Where the kubelet's device plug-ins have their sockets
     #[arg(long, default_value = "/var/lib/kubelet/device-plugins", value_name = "DIR")]
     pub device_plugins: PathBuf,
-    /// Where the kernel shows devices
-    #[arg(long, default_value = "/sys", value_name = "DIR")]
+    /// Where the kernel shows devices, as the node sees them: a pod sees none of the node's network interfaces
+    #[arg(long, default_value = "/proc/1/root/sys", value_name = "DIR")]
     pub sysfs: PathBuf,
     /// Where /healthz, /readyz and /metrics answer, and virt-api is answered, by HTTPS
     #[arg(long, default_value_t = everywhere(PORT))]

@@ -5,9 +5,12 @@
 
 use crate::domain::host_device::HostAddress;
 use crate::error::{Error, ErrorKind, Result};
-use api::machine::Machine;
 use api::machine::host_device::{MEDIATED, PCI, USB, variable};
+use api::machine::{Machine, PciAddress};
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
 
 /// The longest variable that is read, and the most addresses in one.
 const LONGEST: usize = 16 << 10;
@@ -107,6 +110,9 @@ fn too_few(resource: &str, entries: usize, single: usize, usb: usize) -> Error {
 
 /// Begins the name of the variable with the addresses of virtual functions of cards.
 const FUNCTIONS: &str = "PCIDEVICE";
+/// What the class of a network device begins with, and no more than is read of it.
+const NETWORK: &str = "0x02";
+const CLASS: u64 = 16;
 /// The variable with the resource of a network, before the network's name.
 const RESOURCE_OF: &str = "KUBEVIRT_RESOURCE_NAME_";
 
@@ -123,6 +129,26 @@ pub(super) fn is_given(network: &str, address: &str, value: impl Fn(&str) -> Opt
         "the virtual function {address} of the network '{network}' is none that {variable}, which the device plugin of the node \
          sets, has for this pod"
     )))
+}
+
+/// Refuses as a virtual function what is no network device: whoever writes the NetworkAttachmentDefinition names any resource of the
+/// node there, and which devices VMIs may have by theirs is `permittedHostDevices`' to say. `sysfs`: what stands for `/sys`.
+pub(super) fn is_of_network(network: &str, address: &str, sysfs: &Path) -> Result<()> {
+    let refused = |why: String| {
+        let address: String = address.chars().filter(|c| !c.is_control()).take(64).collect();
+        Err(Error::refused(format!("the virtual function {address} of the network '{network}' {why}")))
+    };
+    let Some(parsed) = PciAddress::parse(address) else {
+        return refused("is not the address of a PCI device".to_owned());
+    };
+    let path = sysfs.join(format!("bus/pci/devices/{parsed}/class"));
+    let mut class = String::new();
+    let read = File::open(&path).and_then(|file| file.take(CLASS).read_to_string(&mut class));
+    match read {
+        Ok(_) if class.starts_with(NETWORK) => Ok(()),
+        Ok(_) => refused(format!("is no network device: its PCI class is {:?}", class.trim())),
+        Err(e) => refused(format!("cannot be looked at: {}: {e}", path.display())),
+    }
 }
 
 #[cfg(test)]
@@ -216,6 +242,28 @@ mod tests {
             let said = of(&one, &[(name, value)]).unwrap_err();
             assert_eq!(said.kind(), ErrorKind::Refused, "{said}");
             assert!(said.to_string().contains(name) && said.to_string().contains(why), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_virtual_function_is_a_network_device() {
+        let sysfs = tempfile::tempdir().unwrap();
+        let device = |address: &str, class: &str| {
+            let folder = sysfs.path().join("bus/pci/devices").join(address);
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(folder.join("class"), class).unwrap();
+        };
+        device("0000:65:00.2", "0x020000\n");
+        device("0000:81:00.0", "0x030000\n");
+        assert!(is_of_network("blue", "0000:65:00.2", sysfs.path()).is_ok());
+        for (address, why) in [
+            ("0000:81:00.0", "is no network device: its PCI class is \"0x030000\""),
+            ("0000:65:00.3", "cannot be looked at"),
+            ("../../0000:65:00.2", "is not the address of a PCI device"),
+        ] {
+            let error = is_of_network("blue", address, sysfs.path()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Refused);
+            assert!(error.to_string().contains(why) && error.to_string().contains("'blue'"), "{error}");
         }
     }
 

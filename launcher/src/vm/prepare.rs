@@ -28,6 +28,8 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+/// Where the kernel shows the devices of the node.
+const SYSFS: &str = "/sys";
 /// The time that the containers of file systems have to begin in, after the launcher.
 const SERVED: Duration = Duration::from_secs(60);
 
@@ -363,6 +365,8 @@ impl Preparing<'_> {
             match self.resolved.interfaces.get(name) {
                 Some(Link::Device { address, .. }) => {
                     let given = host_devices::is_given(name, address, |name| std::env::var(name).ok());
+                    let given =
+                        given.and_then(|()| host_devices::is_of_network(name, address, Path::new(SYSFS)));
                     self.faults.extend(given.err());
                 }
                 Some(_) => {}

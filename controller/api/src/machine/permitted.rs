@@ -9,9 +9,10 @@
 //! An entry that is wrong permits nothing. Its resource is never one of Kubernetes' own: a VMI would ask for memory by the name of
 //! a device.
 
+use super::host_device::{PCI, variable};
 use super::label::is_label;
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Entries of each list that are read.
 const ENTRIES: usize = 128;
@@ -143,6 +144,8 @@ fn read(object: &Value) -> (Permitted, Vec<Odd>) {
 struct Reading {
     permitted: Permitted,
     odd: Vec<Odd>,
+    /// The resources by the variables that tell launchers of them.
+    variables: BTreeMap<String, String>,
 }
 
 impl Reading {
@@ -165,10 +168,17 @@ impl Reading {
                     "resourceName must be the name of an extended resource, DOMAIN/NAME, not of kubernetes.io or \
                      devices.kubevirt.io",
                 ),
+                _ if self.variables.get(&variable(PCI, resource)).is_some_and(|known| known != resource) => {
+                    Err(
+                        "resourceName must differ from that of every other entry by more than '.', '_', '/' and capital letters: a launcher is \
+                     told of both by one variable",
+                    )
+                }
                 read => read,
             };
             match read {
                 Ok(selector) => {
+                    self.variables.insert(variable(PCI, resource), resource.to_owned());
                     if entry["externalResourceProvider"] == true {
                         self.permitted.external.insert(resource.to_owned());
                     }
@@ -244,6 +254,13 @@ mod tests {
             let odd = Permitted::odd(&said);
             assert_eq!(odd[0].field, format!("configuration.permittedHostDevices.{list}[0]"));
         }
+        let entry = |resource: &str| json!({"pciVendorSelector": "10de:1eb8", "resourceName": resource});
+        let said = object(&json!({"pciHostDevices": [entry("a.b/c.d"), entry("a.b/c.d"), entry("a.b/C_D")]}));
+        assert_eq!(Permitted::of(&said).rules.len(), 2);
+        assert!(
+            Permitted::odd(&said)[0].field.ends_with("[2]")
+                && Permitted::odd(&said)[0].why.contains("one variable")
+        );
         let said = object(&json!({"pciHostDevices": many}));
         assert_eq!(Permitted::of(&said).rules.len(), ENTRIES);
         assert!(Permitted::odd(&said)[0].why.contains("only the first"));

@@ -1,5 +1,6 @@
 //! What the KubeVirt object says of nodes: what virt-handler offers of its own.
 
+use api::machine::Gates;
 use api::machine::permitted::Permitted;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -16,11 +17,18 @@ pub struct NodeSettings {
     pub obsolete_models: BTreeSet<String>,
     /// Devices that it offers, where it has some.
     pub host_devices: Permitted,
+    /// Guests may speak VSOCK to it (the feature gate `VSOCK`): only then are pods given the device for it.
+    pub vsock: bool,
 }
 
 impl Default for NodeSettings {
     fn default() -> Self {
-        NodeSettings { vmis: VMIS, obsolete_models: BTreeSet::new(), host_devices: Permitted::default() }
+        NodeSettings {
+            vmis: VMIS,
+            obsolete_models: BTreeSet::new(),
+            host_devices: Permitted::default(),
+            vsock: false,
+        }
     }
 }
 
@@ -33,6 +41,7 @@ impl NodeSettings {
             vmis: vmis.and_then(|vmis| usize::try_from(vmis).ok()).map_or(VMIS, |vmis| vmis.min(VMIS)),
             obsolete_models: obsolete_models(object),
             host_devices: Permitted::of(object),
+            vsock: Gates::of_cluster(object).open("VSOCK"),
         }
     }
 }
@@ -58,5 +67,6 @@ mod tests {
         assert_eq!(of(json!({"virtualMachineInstancesPerNode": 7})).vmis, 7);
         let models = of(json!({"obsoleteCPUModels": {"Penryn": true, "Haswell": false}})).obsolete_models;
         assert_eq!(models, ["Penryn".to_owned()].into());
+        assert!(of(json!({"developerConfiguration": {"featureGates": ["VSOCK"]}})).vsock);
     }
 }

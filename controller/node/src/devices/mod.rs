@@ -9,7 +9,8 @@
 //! ```
 //!
 //! Each of these devices is shared: it is advertised as often as VMIs may be on the node. One that is not healthy is advertised as
-//! such, so that who waits for it is told by the scheduler what is missing. Those that one VMI at a time has are in [`host`].
+//! such, so that who waits for it is told by the scheduler what is missing; vhost-vsock, with which whoever has it reaches programs of
+//! the node, is offered only with the feature gate `VSOCK`. Those that one VMI at a time has are in [`host`].
 //! A pod that was given one finds it root's; [`own`] makes the pod's own node of it the launcher's.
 
 pub(crate) mod health;
@@ -22,7 +23,7 @@ mod wire;
 use super::blocking::Blocking;
 use super::error::{ErrorKind, Result};
 use super::pod::Folder;
-use api::machine::Machine;
+use api::machine::{Binding, Machine};
 use kubernetes::config::node::NodeSettings;
 use std::path::Path;
 use tokio::sync::watch;
@@ -36,12 +37,15 @@ pub(crate) struct Device {
     pub(crate) path: &'static str,
 }
 
+/// The one by which guests speak to the node.
+const VSOCK: &str = "vhost-vsock";
+
 /// Those that VMIs use.
 pub(crate) const DEVICES: [Device; 4] = [
     Device { name: "kvm", path: "/dev/kvm" },
     Device { name: "tun", path: "/dev/net/tun" },
     Device { name: "vhost-net", path: "/dev/vhost-net" },
-    Device { name: "vhost-vsock", path: "/dev/vhost-vsock" },
+    Device { name: VSOCK, path: "/dev/vhost-vsock" },
 ];
 
 /// Files of `/dev` that are looked at in a pod, of each folder.
@@ -73,10 +77,21 @@ pub(crate) fn own(root: &Folder, machine: &Machine) -> Result<()> {
     }
     // One that the runtime has mounted there is the host's own, and stays root's.
     let dev = dev.alone()?;
-    for device in DEVICES {
+    // Who asks for VSOCK as a resource and not as a device of the guest gets none.
+    for device in DEVICES.iter().filter(|device| device.name != VSOCK || machine.vsock) {
         give(&dev, device.path.trim_start_matches("/dev/"))?;
     }
-    if machine.host_devices.is_empty() {
+    // A macvtap is a file with its number.
+    if machine.interfaces.iter().any(|interface| interface.binding == Binding::Tap) {
+        let is_tap = |name: &String| {
+            let number = name.strip_prefix("tap").unwrap_or_default();
+            !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())
+        };
+        for name in dev.names(NODES)?.into_iter().filter(is_tap) {
+            give(&dev, &name)?;
+        }
+    }
+    if !machine.has_device_of_node() {
         return Ok(());
     }
     // The kubelet knows which these are: there are no others in the pod.

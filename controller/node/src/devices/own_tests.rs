@@ -1,6 +1,7 @@
 use super::*;
 use crate::error::ErrorKind;
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
+use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::PathBuf;
@@ -16,18 +17,23 @@ fn root() -> (tempfile::TempDir, PathBuf) {
 
 /// A VMI, with a device of the node or without.
 fn machine(with_device: bool) -> Machine {
-    let gpus = if with_device {
-        serde_json::json!([{"name": "g", "deviceName": "v.io/gpu"}])
-    } else {
-        serde_json::json!([])
+    with(if with_device { json!({"gpus": [{"name": "g", "deviceName": "v.io/gpu"}]}) } else { json!({}) })
+}
+
+/// A VMI with these devices.
+fn with(mut devices: Value) -> Machine {
+    devices["autoattachPodInterface"] = json!(false);
+    let networks = match devices.get("interfaces") {
+        Some(_) => json!([{"name": "blue", "multus": {"networkName": "blue"}}]),
+        None => Value::Null,
     };
-    let vmi = serde_json::json!({
+    let vmi = json!({
         "metadata": {"name": "a", "namespace": "n"},
         "spec": {"domain": {
             "memory": {"guest": "128Mi"},
             "firmware": {"uuid": "5d307ca9-b3ef-428c-8861-06e72d69f223"},
-            "devices": {"autoattachPodInterface": false, "gpus": gpus},
-        }},
+            "devices": devices,
+        }, "networks": networks},
     });
     Machine::handed(&api::wire::read(vmi).unwrap()).unwrap()
 }
@@ -68,19 +74,55 @@ fn a_pods_own_node_of_a_device_is_the_launchers() {
     let dev = place.path().join("root/dev");
     fs::create_dir_all(dev.join("vfio")).unwrap();
     fs::create_dir_all(dev.join("bus/usb/001")).unwrap();
-    let nodes = ["kvm", "vfio/7", "bus/usb/001/004"].map(|name| dev.join(name));
+    let nodes = ["kvm", "vfio/7", "bus/usb/001/004", "vhost-vsock"].map(|name| dev.join(name));
     for node in &nodes {
         mknodat(CWD, node, FileType::CharacterDevice, Mode::RUSR, makedev(10, 232)).unwrap();
     }
     let folder = Folder::open(&place.path().join("root")).unwrap();
     let owners = || nodes.each_ref().map(|node| fs::metadata(node).unwrap().uid());
     own(&folder, &machine(false)).unwrap();
-    assert_eq!(owners(), [107, 0, 0], "the VMI has no devices of the node");
+    assert_eq!(owners(), [107, 0, 0, 0], "the VMI has no devices of the node");
+    own(&folder, &with(json!({"autoattachVSOCK": true}))).unwrap();
+    assert_eq!(owners(), [107, 0, 0, 107]);
     // What is no device stays as it is.
     fs::write(dev.join("vfio/odd"), "").unwrap();
     own(&folder, &machine(true)).unwrap();
-    assert_eq!(owners(), [107, 107, 107]);
+    assert_eq!(owners(), [107; 4]);
     assert_eq!(fs::metadata(dev.join("vfio/odd")).unwrap().uid(), 0);
+}
+
+#[test]
+fn a_function_of_a_card_is_the_launchers() {
+    if !rustix::process::geteuid().is_root() {
+        return; // only root may make devices
+    }
+    let (place, _) = root();
+    let group = place.path().join("root/dev/vfio/7");
+    fs::create_dir_all(group.parent().unwrap()).unwrap();
+    mknodat(CWD, &group, FileType::CharacterDevice, Mode::RUSR, makedev(10, 232)).unwrap();
+    let card = with(json!({"interfaces": [{"name": "blue", "sriov": {}}]}));
+    own(&Folder::open(&place.path().join("root")).unwrap(), &card).unwrap();
+    assert_eq!(fs::metadata(&group).unwrap().uid(), 107);
+}
+
+#[test]
+fn a_macvtap_of_a_binding_plugin_is_the_launchers() {
+    if !rustix::process::geteuid().is_root() {
+        return; // only root may make devices
+    }
+    let (place, _) = root();
+    let nodes = ["tap12", "tapestry"].map(|name| place.path().join("root/dev").join(name));
+    for node in &nodes {
+        mknodat(CWD, node, FileType::CharacterDevice, Mode::RUSR, makedev(10, 232)).unwrap();
+    }
+    let folder = Folder::open(&place.path().join("root")).unwrap();
+    let owners = || nodes.each_ref().map(|node| fs::metadata(node).unwrap().uid());
+    let mut machine = with(json!({"interfaces": [{"name": "blue", "bridge": {}}]}));
+    own(&folder, &machine).unwrap();
+    assert_eq!(owners(), [0, 0]);
+    machine.interfaces[0].binding = Binding::Tap;
+    own(&folder, &machine).unwrap();
+    assert_eq!(owners(), [107, 0]);
 }
 
 #[test]

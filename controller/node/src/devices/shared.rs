@@ -1,9 +1,9 @@
 //! Devices that every VMI may use at once: each is advertised as often as VMIs may be on the node.
 
-use super::Device;
 use super::health::Health;
 use super::plugin::{self, Offer, PATIENCE};
 use super::wire::{self, AllocateRequest, AllocateResponse, ContainerResponse, DeviceSpec, Devices};
+use super::{Device, VSOCK};
 use crate::blocking::Blocking;
 use kubernetes::config::node::NodeSettings;
 use std::path::PathBuf;
@@ -22,17 +22,30 @@ pub(super) async fn run(
     blocking: Blocking,
     mut settings: watch::Receiver<Option<NodeSettings>>,
 ) {
-    let mut healthy = examine(&health, &blocking).await.is_none();
-    let (tell, list) = watch::channel(devices(healthy, times(&mut settings)));
+    let times = |settings: &mut watch::Receiver<Option<NodeSettings>>| {
+        times(device, settings.borrow_and_update().as_ref().unwrap_or(&NodeSettings::default()))
+    };
+    // What is not offered is not opened either: that loads modules of the kernel.
+    let healthy = async |times: usize| times > 0 && examine(&health, &blocking).await.is_none();
+    let count = times(&mut settings);
+    let mut is_healthy = healthy(count).await;
+    let (tell, list) = watch::channel(devices(is_healthy, count));
     let examined = async {
         loop {
             tokio::select! {
-                () = tokio::time::sleep(EXAMINE) => healthy = examine(&health, &blocking).await.is_none(),
-                changed = settings.changed() => if changed.is_err() {
-                    return std::future::pending().await;
-                },
+                () = tokio::time::sleep(EXAMINE) => is_healthy = healthy(times(&mut settings)).await,
+                changed = settings.changed() => {
+                    if changed.is_err() {
+                        return std::future::pending().await;
+                    }
+                    let is_first = tell.borrow().devices.is_empty();
+                    let count = times(&mut settings);
+                    if is_first && count > 0 {
+                        is_healthy = healthy(count).await;
+                    }
+                }
             }
-            let now = devices(healthy, times(&mut settings));
+            let now = devices(is_healthy, times(&mut settings));
             tell.send_if_modified(|known| {
                 let is_other = *known != now;
                 *known = now;
@@ -56,9 +69,8 @@ pub(super) fn offer(device: Device, list: watch::Receiver<Devices>) -> Offer {
 }
 
 /// How often it is advertised.
-fn times(settings: &mut watch::Receiver<Option<NodeSettings>>) -> usize {
-    let said = settings.borrow_and_update().as_ref().map(|settings| settings.vmis);
-    said.unwrap_or_else(|| NodeSettings::default().vmis)
+fn times(device: Device, settings: &NodeSettings) -> usize {
+    if device.name == VSOCK && !settings.vsock { 0 } else { settings.vmis }
 }
 
 async fn examine(health: &Health, blocking: &Blocking) -> Option<String> {
@@ -79,4 +91,20 @@ fn allocate(device: Device, permissions: &str, asked: &AllocateRequest) -> Alloc
     let spec = DeviceSpec::of(device.path, permissions);
     let given = ContainerResponse { devices: vec![spec], ..ContainerResponse::default() };
     AllocateResponse { containers: asked.containers.iter().map(|_| given.clone()).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::DEVICES;
+    use super::*;
+
+    #[test]
+    fn what_reaches_the_node_is_offered_with_its_gate_alone() {
+        let offered = |vsock: bool| {
+            let settings = NodeSettings { vmis: 7, vsock, ..NodeSettings::default() };
+            DEVICES.map(|device| times(device, &settings))
+        };
+        assert_eq!(offered(false), [7, 7, 7, 0]);
+        assert_eq!(offered(true), [7; 4]);
+    }
 }

@@ -4,12 +4,13 @@
 //!  bus/pci/devices   driver is vfio-pci ─┐
 //!                    whole IOMMU group ──┼─► units by IOMMU group ─┐
 //!  bus/mdev/devices  type ───────────────┘                         ├─► the first rule that selects one has it: offered once
-//!  bus/usb/devices   no hub, not in use ─► one of each selector ───┘
+//!  bus/usb/devices   no hub, not in use ─► one of each selector ───┘   (what a pod was given stays in its set: [`Given`])
 //! ```
 //!
 //! The kernel gives an IOMMU group to one process. So a unit is a group, and its device the first of the group that the rule
 //! selects; and a group in which something else has another driver is not offered: QEMU could not open it.
 
+use super::given::{BETWEEN, Given};
 use super::in_use::InUse;
 use super::sysfs::{Sysfs, decimal, hexadecimal, text};
 use crate::error::Result;
@@ -25,6 +26,8 @@ const UNITS: usize = 1024;
 const NOTES: usize = 32;
 /// What drives devices that nobody else uses.
 const VFIO: [&str; 1] = ["vfio-pci"];
+/// The name of a group that vfio-pci makes where there is no IOMMU: its device file has another name.
+const UNSAFE: &str = "vfio-noiommu";
 /// What may drive other devices of a group.
 const BESIDE: [&str; 3] = ["vfio-pci", "pci-stub", "pcieport"];
 
@@ -53,9 +56,15 @@ pub(super) struct Found {
 }
 
 /// Looks for devices below `sysfs`.
-pub(super) fn discover(sysfs: &Path, permitted: &Permitted, in_use: &InUse) -> Result<Found> {
+pub(super) fn discover(sysfs: &Path, permitted: &Permitted, in_use: &InUse, given: &Given) -> Result<Found> {
     let sysfs = Sysfs::open(sysfs)?;
     let wants = |is: fn(&Selector) -> bool| permitted.offered().any(|rule| is(&rule.selector));
+    let usb = match wants(|selector| matches!(selector, Selector::Usb(_))) {
+        true => usb_devices(&sysfs)?,
+        false => Vec::new(),
+    };
+    let (held, usb): (Vec<_>, Vec<_>) =
+        usb.into_iter().partition(|device| given.of(&device.port, &device.address()).is_some());
     let mut nodes = Nodes {
         pci: match wants(|selector| matches!(selector, Selector::Pci(_))) {
             true => pci_devices(&sysfs)?,
@@ -65,10 +74,8 @@ pub(super) fn discover(sysfs: &Path, permitted: &Permitted, in_use: &InUse) -> R
             true => mediated_devices(&sysfs)?,
             false => Vec::new(),
         },
-        usb: match wants(|selector| matches!(selector, Selector::Usb(_))) {
-            true => usb_devices(&sysfs)?,
-            false => Vec::new(),
-        },
+        usb,
+        held,
         sysfs,
         groups: BTreeSet::new(),
         notes: BTreeSet::new(),
@@ -78,11 +85,21 @@ pub(super) fn discover(sysfs: &Path, permitted: &Permitted, in_use: &InUse) -> R
         let found = match &rule.selector {
             Selector::Pci(ids) => nodes.pci_of(*ids, &rule.resource),
             Selector::Mediated(name) => nodes.mediated_of(name),
-            Selector::Usb(selectors) => nodes.usb_of(selectors, &rule.resource, in_use),
+            Selector::Usb(selectors) => nodes.usb_of(selectors, &rule.resource, in_use, given),
         };
         let all = units.entry(rule.resource.clone()).or_default();
         let room = UNITS.saturating_sub(all.len());
         all.extend(found.into_iter().take(room));
+    }
+    for device in std::mem::take(&mut nodes.held) {
+        let set = given.of(&device.port, &device.address()).unwrap_or_default();
+        nodes.note(|| {
+            format!(
+                "USB device {} is not offered: a pod was given it as part of {set}, which is not whole any more, or which no rule \
+                 selects; plug it in anew, or end virt-handler of this node when no VMI has it",
+                device.port
+            )
+        });
     }
     units.retain(|_, all| !all.is_empty());
     Ok(Found { units, notes: nodes.notes })
@@ -94,6 +111,8 @@ struct Nodes {
     pci: Vec<PciDevice>,
     mediated: Vec<Mediated>,
     usb: Vec<UsbDevice>,
+    /// Those that pods were given.
+    held: Vec<UsbDevice>,
     /// IOMMU groups that were given to a resource.
     groups: BTreeSet<u32>,
     notes: BTreeSet<String>,
@@ -115,6 +134,12 @@ struct UsbDevice {
     ids: Ids,
     bus: u16,
     number: u16,
+}
+
+impl UsbDevice {
+    fn address(&self) -> String {
+        format!("{}:{}", self.bus, self.number)
+    }
 }
 
 impl Nodes {
@@ -153,7 +178,13 @@ impl Nodes {
                 "it has no IOMMU group; switch the IOMMU on (intel_iommu=on, amd_iommu=on)".to_owned()
             );
         };
-        let members = self.sysfs.names(&format!("kernel/iommu_groups/{group}/devices"));
+        let path = format!("kernel/iommu_groups/{group}");
+        let is_made_up =
+            self.sysfs.folder(&path).is_ok_and(|group| text(&group, "name").is_ok_and(|name| name == UNSAFE));
+        if is_made_up {
+            return Err("vfio-pci has it without an IOMMU (enable_unsafe_noiommu_mode)".to_owned());
+        }
+        let members = self.sysfs.names(&format!("{path}/devices"));
         let members = members.map_err(|e| e.chain())?;
         let in_the_way = members.iter().find(|name| {
             let Some(member) = PciAddress::parse(name) else { return true };
@@ -189,22 +220,33 @@ impl Nodes {
         .collect()
     }
 
-    fn usb_of(&mut self, selectors: &[Ids], resource: &str, in_use: &InUse) -> Vec<Unit> {
-        let mut units = Vec::new();
+    fn usb_of(&mut self, selectors: &[Ids], resource: &str, in_use: &InUse, given: &Given) -> Vec<Unit> {
+        let held = given.sets(resource).filter_map(|id| self.held_set(selectors, id, in_use));
+        let mut units: Vec<Unit> = held.map(|devices| usb_unit(&devices)).collect();
         while units.len() < UNITS {
             let Some(devices) = self.usb_set(selectors, resource, in_use) else { break };
-            units.push(Unit {
-                id: devices.iter().map(|device| device.port.as_str()).collect::<Vec<_>>().join("_"),
-                prefix: USB,
-                addresses: devices.iter().map(|device| format!("{}:{}", device.bus, device.number)).collect(),
-                nodes: devices
-                    .iter()
-                    .map(|device| format!("/dev/bus/usb/{:03}/{:03}", device.bus, device.number))
-                    .collect(),
-                numa: None,
-            });
+            units.push(usb_unit(&devices));
         }
+        units.sort_by(|one, other| one.id.cmp(&other.id));
         units
+    }
+
+    /// The devices of a set that a pod was given, if all of it is there.
+    fn held_set(&mut self, selectors: &[Ids], id: &str, in_use: &InUse) -> Option<Vec<UsbDevice>> {
+        let place = |held: &[UsbDevice], (ids, port): (&Ids, &str)| {
+            held.iter().position(|device| device.ids == *ids && device.port == port)
+        };
+        let is_there = |one| {
+            let device = place(&self.held, one).and_then(|at| self.held.get(at));
+            let folder = device.and_then(|device| self.sysfs.folder(&usb_path(&device.port)).ok());
+            folder.is_some_and(|folder| in_use.why(&folder).is_none())
+        };
+        let ports: Vec<&str> = id.split(BETWEEN).collect();
+        let set = || selectors.iter().zip(ports.iter().copied());
+        if selectors.len() != ports.len() || !set().all(is_there) {
+            return None;
+        }
+        set().map(|one| Some(self.held.remove(place(&self.held, one)?))).collect()
     }
 
     /// One device for each selector, or none.
@@ -237,9 +279,26 @@ impl Nodes {
     }
 
     fn note(&mut self, note: impl FnOnce() -> String) {
-        if self.notes.len() < NOTES {
-            self.notes.insert(note());
-        }
+        match self.notes.len() {
+            NOTES => {
+                self.notes.insert("further devices are not offered, for reasons that are not said".to_owned())
+            }
+            fewer if fewer < NOTES => self.notes.insert(note()),
+            _ => false,
+        };
+    }
+}
+
+fn usb_unit(devices: &[UsbDevice]) -> Unit {
+    Unit {
+        id: devices.iter().map(|device| device.port.as_str()).collect::<Vec<_>>().join(BETWEEN),
+        prefix: USB,
+        addresses: devices.iter().map(UsbDevice::address).collect(),
+        nodes: devices
+            .iter()
+            .map(|device| format!("/dev/bus/usb/{:03}/{:03}", device.bus, device.number))
+            .collect(),
+        numa: None,
     }
 }
 

@@ -107,9 +107,14 @@ impl Tree {
     }
 
     fn found(&self, permitted: &Value) -> Found {
+        self.found_beside(permitted, &Given::default())
+    }
+
+    /// Where pods have USB devices.
+    fn found_beside(&self, permitted: &Value, given: &Given) -> Found {
         let object = json!({"spec": {"configuration": {"permittedHostDevices": permitted}}});
-        let in_use = InUse::read(&self.proc()).unwrap();
-        discover(&self.sysfs(), &Permitted::of(&object), &in_use).unwrap()
+        let in_use = InUse::read(&self.sysfs(), &self.proc());
+        discover(&self.sysfs(), &Permitted::of(&object), &in_use, given).unwrap()
     }
 }
 
@@ -132,6 +137,8 @@ fn pci_devices_of_vfio_are_found_by_their_group() {
     tree.pci("0000:81:00.0", "10de", "1eb8", "vfio-pci", Some(7));
     tree.pci("0000:82:00.0", "10de", "1eb8", "nvidia", Some(8));
     tree.pci("0000:83:00.0", "10de", "1eb8", "vfio-pci", None);
+    tree.pci("0000:85:00.0", "10de", "1eb8", "vfio-pci", Some(10));
+    tree.write("sys/kernel/iommu_groups/10/name", "vfio-noiommu\n");
     tree.pci("0000:84:00.0", "8086", "10ca", "vfio-pci", Some(9));
     let found = tree.found(&json!({"pciHostDevices": [gpus("v.io/gpu")]}));
     assert_eq!(
@@ -246,6 +253,7 @@ fn usb_devices_are_offered_in_sets_and_never_those_of_the_node() {
         ("mounted", "sdb1 on it is mounted"),
         ("swap", "sdb1 on it is swap"),
         ("held", "part of another disk"),
+        ("btrfs", "sdb1 on it is part of a btrfs"),
     ] {
         tree.write(
             "proc/1/mountinfo",
@@ -255,17 +263,91 @@ fn usb_devices_are_offered_in_sets_and_never_those_of_the_node() {
         if change == "held" {
             tree.link(&format!("{disk}/sdb1/holders/dm-0"), "../../dm-0");
         }
+        if change == "btrfs" {
+            fs::remove_file(tree.path(&format!("{disk}/sdb1/holders/dm-0"))).unwrap();
+            tree.write("sys/fs/btrfs/features/raid1c34", "0\n");
+            tree.link("sys/fs/btrfs/9c0b1c5e/devices/sdb1", "../../../../devices/usb/3-1");
+        }
         let found = tree.found(&stick);
         assert!(found.units.is_empty() && notes(&found).contains(why), "{change}: {}", notes(&found));
     }
     tree.usb("3-2", ("0bda", "8153"), (3, 10), "00");
-    let state = |text: &str| tree.write("sys/devices/usb/3-2/3-2:1.0/net/enx0/operstate", text);
+    let state = |text: &str| tree.write("sys/devices/usb/3-2/3-2:1.0/net/enx0/flags", text);
     let nic =
         json!({"usb": [{"resourceName": "v.io/nic", "selectors": [{"vendor": "0bda", "product": "8153"}]}]});
-    state("up\n");
-    assert!(notes(&tree.found(&nic)).contains("the network interface enx0 on it is not down"));
-    state("down\n");
+    state("0x1003\n");
+    assert!(notes(&tree.found(&nic)).contains("the network interface enx0 on it is up"));
+    state("0x1002\n");
     assert_eq!(addresses(&tree.found(&nic), "v.io/nic"), ["3:10"]);
+    // One of another network namespace.
+    fs::remove_dir_all(tree.path("sys/devices/usb/3-2/3-2:1.0/net/enx0")).unwrap();
+    assert!(notes(&tree.found(&nic)).contains("in a network that cannot be seen"));
+}
+
+/// Paths of mounts are tenants': links that they make, with any letters.
+#[test]
+fn mounts_that_cannot_be_read_keep_usb_devices_alone() {
+    let tree = Tree::new();
+    tree.pci("0000:81:00.0", "10de", "1eb8", "vfio-pci", Some(7));
+    tree.usb("3-1", ("0781", "5567"), (3, 9), "00");
+    let disk = "sys/devices/usb/3-1/3-1:1.0/host6/target6:0:0/6:0:0:0/block/sdb";
+    tree.write(&format!("{disk}/dev"), "8:16\n");
+    let rules = json!({
+        "pciHostDevices": [gpus("v.io/gpu")],
+        "usb": [{"resourceName": "v.io/stick", "selectors": [{"vendor": "0781", "product": "5567"}]}],
+    });
+    let mounts = tree.path("proc/1/mountinfo");
+    fs::write(&mounts, b"22 1 8:1 /\xff /x rw - ext4 /dev/sda1 rw\n").unwrap();
+    assert_eq!(addresses(&tree.found(&rules), "v.io/stick"), ["3:9"]);
+    fs::write(
+        &mounts,
+        b"22 1 8:1 /\xff /x rw - ext4 /dev/sda1 rw\n30 22 8:16 / /data rw - ext4 /dev/sdb rw\n",
+    )
+    .unwrap();
+    assert!(notes(&tree.found(&rules)).contains("sdb on it is mounted"));
+    fs::remove_file(&mounts).unwrap();
+    fs::create_dir(&mounts).unwrap();
+    let found = tree.found(&rules);
+    assert_eq!(addresses(&found, "v.io/gpu"), ["0000:81:00.0"]);
+    assert!(!found.units.contains_key("v.io/stick"));
+    assert!(notes(&found).contains("what the node uses cannot be told"), "{}", notes(&found));
+}
+
+/// A guest that makes a device of its set go does not bring the others into the set of another guest.
+#[test]
+fn a_usb_device_that_was_given_is_part_of_no_other_set() {
+    let tree = Tree::new();
+    let desk = |resource: &str| {
+        json!({"usb": [{"resourceName": resource, "selectors": [
+            {"vendor": "46d", "product": "c077"}, {"vendor": "45e", "product": "7a5"},
+        ]}]})
+    };
+    tree.usb("1-1", ("046d", "c077"), (1, 4), "00");
+    tree.usb("1-2", ("046d", "c077"), (1, 5), "00");
+    tree.usb("1-3", ("045e", "07a5"), (1, 6), "00");
+    tree.usb("1-4", ("045e", "07a5"), (1, 7), "00");
+    let ids = |found: &Found, resource: &str| -> Vec<String> {
+        found.units.get(resource).into_iter().flatten().map(|unit| unit.id.clone()).collect()
+    };
+    assert_eq!(ids(&tree.found(&desk("v.io/desk")), "v.io/desk"), ["1-1_1-3", "1-2_1-4"]);
+    let mut given = Given::default();
+    assert!(given.note("v.io/desk", &tree.found(&desk("v.io/desk")).units["v.io/desk"][0]));
+    assert_eq!(ids(&tree.found_beside(&desk("v.io/desk"), &given), "v.io/desk"), ["1-1_1-3", "1-2_1-4"]);
+    fs::remove_file(tree.path("sys/bus/usb/devices/1-3")).unwrap();
+    let found = tree.found_beside(&desk("v.io/desk"), &given);
+    assert_eq!(ids(&found, "v.io/desk"), ["1-2_1-4"]);
+    assert!(
+        notes(&found).contains("USB device 1-1 is not offered: a pod was given it as part of 1-1_1-3"),
+        "{}",
+        notes(&found)
+    );
+    // Nor into another resource.
+    let found = tree.found_beside(&desk("v.io/other"), &given);
+    assert_eq!(ids(&found, "v.io/other"), ["1-2_1-4"]);
+    // Plugged in again, it is a device that nobody has.
+    tree.usb("1-1", ("046d", "c077"), (1, 8), "00");
+    tree.usb("1-3", ("045e", "07a5"), (1, 9), "00");
+    assert_eq!(ids(&tree.found_beside(&desk("v.io/desk"), &given), "v.io/desk"), ["1-1_1-3", "1-2_1-4"]);
 }
 
 #[test]
@@ -326,5 +408,5 @@ fn thousands_of_devices_have_an_end() {
     }
     let found = tree.found(&json!({"pciHostDevices": [gpus("v.io/gpu")]}));
     assert_eq!(found.units["v.io/gpu"].len(), UNITS);
-    assert!(found.notes.len() <= NOTES);
+    assert!(found.notes.len() <= NOTES + 1);
 }

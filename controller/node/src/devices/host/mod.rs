@@ -9,10 +9,11 @@
 //!                                                                      PCI_RESOURCE_…, MDEV_PCI_RESOURCE_…, USB_RESOURCE_…
 //! ```
 //!
-//! Nothing is kept but what the kubelet was told: the truth is in `/sys`, each time anew. A unit that is gone, or that a driver of
+//! Nothing is kept but what the kubelet was told, and which USB devices pods were given: the truth is in `/sys`, each time anew. A unit that is gone, or that a driver of
 //! the node took back, is told as unhealthy; a device of a resource that another device plugin offers is left alone.
 
 mod discover;
+mod given;
 mod in_use;
 mod sysfs;
 
@@ -25,12 +26,13 @@ use crate::error::Result;
 use api::machine::host_device::variable;
 use api::machine::permitted::{Permitted, Selector};
 use discover::{Found, Unit, discover};
+use given::Given;
 use in_use::InUse;
 use kubernetes::config::node::NodeSettings;
 use kubernetes::objects::names::fnv;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
@@ -44,7 +46,8 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 const RESOURCES: usize = 64;
 /// Units of a resource that are gone, and are still told as unhealthy.
 const GONE: usize = 256;
-/// Looks at the node at once: one of the loop, and those of containers that are given devices.
+/// Looks at the node at once: one of the loop, and those of containers that are given devices. Plug-ins have as many of their own at the
+/// kubelet's folder: where looks at devices hang, those that are offered stay offered.
 const LOOKS: usize = 4;
 
 /// Where the kernel shows devices, and what it runs.
@@ -59,9 +62,12 @@ pub(crate) struct Roots {
 /// Offers the devices of the node that are permitted, for ever. `folder`: the kubelet's.
 pub(crate) async fn run(folder: &Path, roots: Roots, mut settings: watch::Receiver<Option<NodeSettings>>) {
     let blocking = Blocking::new("the node's devices for VMIs", LOOKS);
+    let at_kubelet = Blocking::new("the kubelet's folder", LOOKS);
+    let given = given_before(folder, &at_kubelet).await;
     let mut plugins = Plugins {
         folder: folder.to_owned(),
-        look: Look { roots, settings: settings.clone(), blocking },
+        at_kubelet,
+        look: Look { roots, settings: settings.clone(), blocking, given: Arc::new(Mutex::new(given)) },
         running: BTreeMap::new(),
         tasks: JoinSet::new(),
         notes: BTreeSet::new(),
@@ -84,12 +90,23 @@ pub(crate) async fn run(folder: &Path, roots: Roots, mut settings: watch::Receiv
     }
 }
 
+/// What pods have that came before this virt-handler, as the kubelet keeps it.
+async fn given_before(folder: &Path, at_kubelet: &Blocking) -> Given {
+    let folder = folder.to_owned();
+    let read = move || Given::of_kubelet(&folder);
+    at_kubelet.run("reading which devices pods have", PATIENCE, read).await.unwrap_or_else(|e| {
+        tracing::warn!("which USB devices the pods of this node have is not known: {}", e.chain());
+        Given::default()
+    })
+}
+
 /// A look at the node.
 #[derive(Clone)]
 struct Look {
     roots: Roots,
     settings: watch::Receiver<Option<NodeSettings>>,
     blocking: Blocking,
+    given: Arc<Mutex<Given>>,
 }
 
 impl Look {
@@ -100,20 +117,25 @@ impl Look {
         if permitted.rules.is_empty() {
             return Ok(Found::default());
         }
-        let roots = self.roots.clone();
-        self.blocking.run("looking for devices", PATIENCE, move || look(&roots, &permitted)).await
+        let (roots, given) = (self.roots.clone(), self.given().clone());
+        self.blocking.run("looking for devices", PATIENCE, move || look(&roots, &permitted, &given)).await
+    }
+
+    fn given(&self) -> std::sync::MutexGuard<'_, Given> {
+        self.given.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn look(Roots { sysfs, proc }: &Roots, permitted: &Permitted) -> Result<Found> {
+fn look(Roots { sysfs, proc }: &Roots, permitted: &Permitted, given: &Given) -> Result<Found> {
     let has_usb = permitted.offered().any(|rule| matches!(rule.selector, Selector::Usb(_)));
-    let in_use = if has_usb { InUse::read(proc)? } else { InUse::default() };
-    discover(sysfs, permitted, &in_use)
+    let in_use = if has_usb { InUse::read(sysfs, proc) } else { InUse::default() };
+    discover(sysfs, permitted, &in_use, given)
 }
 
 /// The plug-ins that run.
 struct Plugins {
     folder: PathBuf,
+    at_kubelet: Blocking,
     look: Look,
     running: BTreeMap<String, Running>,
     tasks: JoinSet<()>,
@@ -129,10 +151,7 @@ impl Plugins {
     /// Begins, changes and ends plug-ins.
     fn offer(&mut self, permitted: &Permitted, found: Found) {
         while self.tasks.try_join_next().is_some() {}
-        for note in found.notes.difference(&self.notes) {
-            tracing::info!("{note}");
-        }
-        self.notes = found.notes;
+        let mut notes = found.notes;
         let wanted: BTreeSet<&str> = permitted.offered().map(|rule| rule.resource.as_str()).collect();
         let gone: Vec<String> =
             self.running.keys().filter(|resource| !wanted.contains(resource.as_str())).cloned().collect();
@@ -153,11 +172,17 @@ impl Plugins {
                 }
                 None if units.is_empty() => {}
                 None if self.running.len() == RESOURCES => {
-                    tracing::warn!("{resource} is not offered: this node has {RESOURCES} resources already");
+                    notes.insert(format!(
+                        "{resource} is not offered: this node has {RESOURCES} resources already"
+                    ));
                 }
                 None => self.begin(resource, units),
             }
         }
+        for note in notes.difference(&self.notes) {
+            tracing::info!("{note}");
+        }
+        self.notes = notes;
     }
 
     fn begin(&mut self, resource: &str, units: &[Unit]) {
@@ -169,7 +194,7 @@ impl Plugins {
             list: listed,
             allocate: allocate(self.look.clone(), resource.to_owned()),
         };
-        let task = self.tasks.spawn(plugin::offer(self.folder.clone(), offer, self.look.blocking.clone()));
+        let task = self.tasks.spawn(plugin::offer(self.folder.clone(), offer, self.at_kubelet.clone()));
         self.running.insert(resource.to_owned(), Running { list, task });
     }
 
@@ -205,7 +230,18 @@ fn allocate(look: Look, resource: String) -> plugin::Allocate {
         Box::pin(async move {
             let found = look.found().await.map_err(|e| Status::unavailable(e.chain()))?;
             let units = found.units.get(&resource).map_or(&[][..], Vec::as_slice);
-            given(&resource, units, &asked, permissions).map_err(Status::failed_precondition)
+            let response =
+                given(&resource, units, &asked, permissions).map_err(Status::failed_precondition)?;
+            let ids: BTreeSet<&String> =
+                asked.containers.iter().flat_map(|container| &container.ids).collect();
+            let mut known = look.given();
+            let mut asked = units.iter().filter(|unit| ids.contains(&unit.id));
+            if !asked.all(|unit| known.note(&resource, unit)) {
+                return Err(Status::resource_exhausted(
+                    "too many sets of USB devices were given; end virt-handler of this node",
+                ));
+            }
+            Ok(response)
         })
     })
 }

@@ -68,7 +68,8 @@ async fn plug_ins_begin_and_end_with_the_kubevirt_object() {
     let (tell, heard) = watch::channel(Some(settings(&pci("10de:1eb8", "v.io/gpu"))));
     let mut plugins = Plugins {
         folder: folder.path().to_owned(),
-        look: Look { roots, settings: heard, blocking: Blocking::new("the test", 4) },
+        at_kubelet: Blocking::new("the test's folder", 4),
+        look: Look { roots, settings: heard, blocking: Blocking::new("the test", 4), given: Arc::default() },
         running: BTreeMap::new(),
         tasks: JoinSet::new(),
         notes: BTreeSet::new(),

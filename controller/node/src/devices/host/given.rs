@@ -1,0 +1,132 @@
+//! USB devices that pods were given, in which sets. The kubelet counts sets by their names; and a set is put together of what is there. So a
+//! device that a pod may have open is offered in that pod's set alone, until it is plugged in anew: then nobody has it.
+//!
+//! What pods have that came before this virt-handler the kubelet keeps in a file beside its sockets, with our own answers.
+
+use super::super::wire::ContainerResponse;
+use super::discover::Unit;
+use crate::error::{Error, ErrorKind, Result};
+use crate::pod::Folder;
+use api::machine::host_device::{USB, variable};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use prost::Message as _;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read as _;
+use std::path::Path;
+
+/// Sets that are remembered.
+const MOST: usize = 4096;
+/// The kubelet's file, and the most that is read of it.
+const KEPT: &str = "kubelet_internal_checkpoint";
+const LONGEST: u64 = 16 << 20;
+/// Between the ports in the name of a set.
+pub(super) const BETWEEN: &str = "_";
+
+/// The sets by their resources and names, with the buses and numbers of the devices that the pod was given.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Given(BTreeMap<(String, String), BTreeSet<String>>);
+
+impl Given {
+    /// Of the kubelet's file in this folder; of what is not understood, nothing.
+    pub(super) fn of_kubelet(folder: &Path) -> Result<Given> {
+        let file = match Folder::open(folder)?.read(KEPT) {
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Given::default()),
+            file => file?,
+        };
+        let (mut bytes, path) = (Vec::new(), folder.join(KEPT));
+        let cannot = || format!("cannot read {}", path.display());
+        file.take(LONGEST).read_to_end(&mut bytes).map_err(|e| Error::io(cannot(), e))?;
+        let kept: Value =
+            serde_json::from_slice(&bytes).map_err(|e| Error::failed(format!("{}: {e}", cannot())))?;
+        let mut given = Given::default();
+        for entry in kept["Data"]["PodDeviceEntries"].as_array().into_iter().flatten() {
+            given.keep(entry);
+        }
+        Ok(given)
+    }
+
+    fn keep(&mut self, entry: &Value) -> Option<()> {
+        let resource = entry["ResourceName"].as_str()?;
+        let answer = STANDARD.decode(entry["AllocResp"].as_str()?).ok()?;
+        let answer = ContainerResponse::decode(answer.as_slice()).ok()?;
+        let addresses: BTreeSet<String> =
+            answer.envs.get(&variable(USB, resource))?.split(',').map(str::to_owned).collect();
+        let ids = entry["DeviceIDs"].as_object()?.values().filter_map(Value::as_array).flatten();
+        for id in ids.filter_map(Value::as_str) {
+            self.put(resource, id, addresses.clone());
+        }
+        Some(())
+    }
+
+    /// A pod was given this. False where so many were that it would be forgotten.
+    pub(super) fn note(&mut self, resource: &str, unit: &Unit) -> bool {
+        unit.prefix != USB || self.put(resource, &unit.id, unit.addresses.iter().cloned().collect())
+    }
+
+    fn put(&mut self, resource: &str, id: &str, addresses: BTreeSet<String>) -> bool {
+        let key = (resource.to_owned(), id.to_owned());
+        let has_room = self.0.len() < MOST || self.0.contains_key(&key);
+        if has_room {
+            self.0.insert(key, addresses);
+        }
+        has_room
+    }
+
+    /// The name of the set in which a pod was given the device at a port, with this bus and number.
+    pub(super) fn of(&self, port: &str, address: &str) -> Option<&str> {
+        let is_in = |id: &str| id.split(BETWEEN).any(|one| one == port);
+        let mut all = self.0.iter();
+        let found = all.find(|((_, id), addresses)| is_in(id) && addresses.contains(address));
+        found.map(|((_, id), _)| id.as_str())
+    }
+
+    /// The names of the sets of a resource.
+    pub(super) fn sets(&self, resource: &str) -> impl Iterator<Item = &str> {
+        self.0.keys().filter(move |(of, _)| of == resource).map(|(_, id)| id.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_pods_have_is_read_of_the_kubelet() {
+        let folder = tempfile::tempdir().unwrap();
+        let read = || Given::of_kubelet(folder.path());
+        assert_eq!(read().unwrap(), Given::default(), "a kubelet that has given nothing");
+        let envs = [("USB_RESOURCE_V_IO_DESK".to_owned(), "1:4,1:7".to_owned())].into();
+        let answer = ContainerResponse { envs, ..ContainerResponse::default() };
+        let answer = STANDARD.encode(answer.encode_to_vec());
+        let kept = json!({"Checksum": 7, "Data": {"RegisteredDevices": {}, "PodDeviceEntries": [
+            {"PodUID": "a", "ContainerName": "compute", "ResourceName": "v.io/desk", "DeviceIDs": {"-1": ["1-1_1-4"]},
+             "AllocResp": answer},
+            {"ResourceName": "v.io/other", "DeviceIDs": {"0": ["7"]}, "AllocResp": answer},
+            {"ResourceName": "v.io/desk", "DeviceIDs": {"0": ["1-9"]}, "AllocResp": "%"},
+            {"ResourceName": "v.io/desk", "AllocResp": answer}, {}, 7,
+        ]}});
+        std::fs::write(folder.path().join(KEPT), kept.to_string()).unwrap();
+        let given = read().unwrap();
+        assert_eq!(given.sets("v.io/desk").collect::<Vec<_>>(), ["1-1_1-4"]);
+        assert_eq!((given.of("1-1", "1:4"), given.of("1-4", "1:7")), (Some("1-1_1-4"), Some("1-1_1-4")));
+        assert_eq!(
+            (given.of("1-1", "1:8"), given.of("1-2", "1:4")),
+            (None, None),
+            "plugged in anew, another port"
+        );
+        std::fs::write(folder.path().join(KEPT), "no JSON").unwrap();
+        assert!(read().unwrap_err().to_string().contains(KEPT));
+    }
+
+    #[test]
+    fn what_would_be_forgotten_is_not_given() {
+        let mut given = Given::default();
+        assert!((0..MOST).all(|n| given.put("v.io/desk", &format!("1-{n}"), BTreeSet::new())));
+        assert!(!given.put("v.io/desk", "2-1", BTreeSet::new()));
+        assert!(given.put("v.io/desk", "1-1", ["1:9".to_owned()].into()));
+        assert!(given.of("1-1", "1:9").is_some());
+    }
+}
