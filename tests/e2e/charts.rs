@@ -27,6 +27,15 @@ fn manifests(folder: &Path, args: &[&str]) -> Ran {
     tests::coracle::run(env!("CARGO_BIN_EXE_coracle"), folder, &words).ok()
 }
 
+/// The real Helm, in a folder: it reads and writes nothing of the user's own.
+pub(crate) fn helm(cluster: &Cluster, folder: &Path) -> Command {
+    let program = cluster.tool("info", &["helm"]).ok().out;
+    let mut command = Command::new(String::from_utf8_lossy(&program).trim());
+    let own = ["HELM_CONFIG_HOME", "HELM_CACHE_HOME", "HELM_DATA_HOME"];
+    command.envs(own.map(|name| (name, folder.join("own")))).current_dir(folder);
+    command
+}
+
 /// Says which object is another, not the whole stream.
 fn same(found: &Objects, wanted: &Objects) {
     assert_eq!(found.keys().collect::<Vec<_>>(), wanted.keys().collect::<Vec<_>>());
@@ -48,19 +57,12 @@ fn kubectl_reads_the_kustomize_base_as_the_stream() {
 #[test]
 fn helm_renders_the_chart_as_the_stream() {
     let Some(cluster) = Cluster::there() else { return };
-    let helm = cluster.tool("info", &["helm"]).ok().out;
-    let helm = String::from_utf8_lossy(&helm).trim().to_owned();
     let place = tempfile::tempdir().unwrap();
     manifests(place.path(), &["--helm", "chart"]);
     let template = |args: &[&str]| {
         // As it is built here, it takes the cluster for an old one.
         let words = ["template", "coracle", "chart", "--kube-version", "1.36.3"];
-        let mut command = Command::new(&helm);
-        command.args(words).args(args).current_dir(place.path());
-        // It reads and writes nothing of the user's own.
-        let own = ["HELM_CONFIG_HOME", "HELM_CACHE_HOME", "HELM_DATA_HOME"];
-        command.envs(own.map(|name| (name, place.path().join("own"))));
-        Ran::of(command.output().unwrap())
+        Ran::of(helm(&cluster, place.path()).args(words).args(args).output().unwrap())
     };
     let whole = ["--version", "1.2.3", "--image-pull-policy", "Always", "--image-pull-secret", "key"];
     for (values, flags) in [

@@ -37,6 +37,7 @@ mod probes;
 mod programs;
 mod reasons;
 mod registries;
+mod release;
 mod removal;
 mod replicas;
 mod rights;

@@ -1,11 +1,12 @@
 //! The end of the installation. It runs alone, and last: nothing of the product is there after it.
 
+use crate::release::{self, Before};
 use crate::tiny;
 use tests::cluster::{Cluster, Space, until};
 use tests::coracle::Ran;
 
 /// What there is in the cluster by a name of ours, whatever its kind. Events tell of the past.
-fn left(cluster: &Cluster) -> Vec<String> {
+pub(crate) fn left(cluster: &Cluster) -> Vec<String> {
     let words = |args: &[&str]| {
         let out = cluster.run(args).out;
         String::from_utf8_lossy(&out).lines().map(str::to_owned).collect::<Vec<_>>()
@@ -61,12 +62,13 @@ fn nobody_writes_a_status(space: &Space) {
 }
 
 #[test]
-fn it_takes_its_vms_along_and_leaves_nothing() {
+fn it_takes_its_vms_along_and_leaves_nothing_and_helm_installs_it_anew() {
     let Some(space) = Space::new("removal") else { return };
     let cluster = &space.cluster;
     space.apply(&tiny("web", "Always"));
     space.has("vmi/web", "Ready", "True");
     assert!(left(cluster).contains(&"namespace/kubevirt".to_owned()));
+    let before = Before::of(cluster);
 
     cluster.run(&["delete", "-n", "kubevirt", "kubevirt", "kubevirt", "--timeout=150s"]).ok();
     for kind in ["vm", "vmi"] {
@@ -91,4 +93,5 @@ fn it_takes_its_vms_along_and_leaves_nothing() {
         let number = node.trim_start_matches("node");
         until(|| left_on(cluster, number).is_empty(), || left_on(cluster, number));
     }
+    release::comes_and_goes(&space, &before);
 }
