@@ -3,6 +3,7 @@
 use super::base::*;
 use crate::rules::{Around, Request, Sizes, patch};
 use api::instancetype::{Matched, Reach, Role};
+use api::preset::VirtualMachineInstancePreset;
 use kubernetes::instancetypes::Live;
 use kubernetes::webhooks::WEBHOOKS;
 use serde_json::Value;
@@ -29,7 +30,8 @@ fn judged(manifest: &Manifest) -> Option<String> {
     for object in &mut objects {
         object["metadata"]["namespace"] = "n".into();
     }
-    let around = Around { sizes: sizes(&objects), ..with(&manifest.configuration()) };
+    let (sizes, presets) = (sizes(&objects), presets(&objects));
+    let around = Around { sizes, presets, ..with(&manifest.configuration()) };
     let mut asked = 0;
     let mut refused = Vec::new();
     for object in objects {
@@ -75,4 +77,10 @@ fn sizes(objects: &[Value]) -> Sizes {
     };
     let common = api::instancetype::common::objects();
     Sizes { live: objects.iter().chain(&common).filter_map(live).collect(), is_complete: true }
+}
+
+/// The presets among the objects.
+fn presets(objects: &[Value]) -> Vec<VirtualMachineInstancePreset> {
+    let presets = objects.iter().filter(|object| object["kind"] == "VirtualMachineInstancePreset");
+    presets.map(|preset| api::wire::read(preset.clone()).expect("a preset")).collect()
 }
