@@ -18,6 +18,8 @@
 //! ```
 //!
 //! ```console no-run: needs a block device     not run, and why
+//!
+//! ```yaml vm.yaml                    written into a file of that name, for the commands that follow
 //! ````
 //!
 //! An address `http://ANYTHING/NAME` reaches nginx on a loopback port, which serves that folder; images
@@ -32,6 +34,9 @@ use std::process::Command;
 
 /// Languages of blocks that hold no command: drawings, file contents, code that other tests compile.
 const NOT_COMMANDS: &[&str] = &["text", "json", "toml", "yaml", "xml", "rust", "diff"];
+
+/// What no file of a document has as a line.
+const END_OF_FILE: &str = "END OF FILE";
 
 /// Longer than any document takes, by far.
 const SECONDS: &str = "300";
@@ -73,6 +78,13 @@ struct Example {
     hidden: bool,
 }
 
+impl Example {
+    fn go_on(&mut self, line: &str) {
+        self.command.push('\n');
+        self.command.push_str(line);
+    }
+}
+
 fn check(document: &Path) -> Vec<String> {
     let name = document.strip_prefix(root()).unwrap_or(document).display().to_string();
     let content = fs::read_to_string(document).expect("a document");
@@ -92,6 +104,7 @@ fn parse(content: &str) -> Result<Vec<Example>, (usize, String)> {
         Prose,
         Setup,
         Console,
+        File,
         Other(String),
     }
     let mut examples: Vec<Example> = Vec::new();
@@ -104,6 +117,11 @@ fn parse(content: &str) -> Result<Vec<Example>, (usize, String)> {
                 let fence: String = line.trim_start().chars().take_while(|sign| *sign == '`').collect();
                 at = match line.trim_start().trim_start_matches('`').split_once(' ') {
                     None if line == "```console" => At::Console,
+                    Some(("yaml", name)) if line.starts_with("```yaml ") && is_file(name) => {
+                        let command = format!("cat >{name} <<'{END_OF_FILE}'");
+                        examples.push(Example { line: number, command, output: Vec::new(), hidden: true });
+                        At::File
+                    }
                     Some(("console", why))
                         if why.strip_prefix("no-run: ").is_some_and(|why| !why.is_empty()) =>
                     {
@@ -121,6 +139,15 @@ fn parse(content: &str) -> Result<Vec<Example>, (usize, String)> {
                 let command = line.to_owned();
                 examples.push(Example { line: number, command, output: Vec::new(), hidden: true });
             }
+            At::File => {
+                let is_end = line == "```";
+                if let Some(file) = examples.last_mut() {
+                    file.go_on(if is_end { END_OF_FILE } else { line });
+                }
+                if is_end {
+                    at = At::Prose;
+                }
+            }
             At::Console if line == "```" => at = At::Prose,
             At::Other(fence) if line.trim() == fence => at = At::Prose,
             At::Other(_) => {}
@@ -129,10 +156,7 @@ fn parse(content: &str) -> Result<Vec<Example>, (usize, String)> {
                     let command = command.to_owned();
                     examples.push(Example { line: number, command, output: Vec::new(), hidden: false });
                 }
-                (None, Some(more), Some(last)) if last.output.is_empty() => {
-                    last.command.push('\n');
-                    last.command.push_str(more);
-                }
+                (None, Some(more), Some(last)) if last.output.is_empty() => last.go_on(more),
                 (None, _, Some(last)) if !last.hidden => last.output.push(line.to_owned()),
                 _ => return Err((number, "output before any command".to_owned())),
             },
@@ -142,6 +166,12 @@ fn parse(content: &str) -> Result<Vec<Example>, (usize, String)> {
         At::Prose => Ok(examples),
         _ => Err((content.lines().count(), "the last block has no end".to_owned())),
     }
+}
+
+/// Whether a word behind the language of a block is the name of a file.
+fn is_file(word: &str) -> bool {
+    let is_plain = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-';
+    word.strip_suffix(".yaml").is_some_and(|name| !name.is_empty() && name.chars().all(is_plain))
 }
 
 /// Runs the examples in one shell, and yields what is not as the document says.
@@ -296,6 +326,7 @@ mod tests {
         assert!(parse("```console no-run: \n$ make\n```\n").is_err());
         assert!(parse("```console\n$ make\n").is_err());
         assert_eq!(parse("```console no-run: needs a cluster\n$ make\n```\n"), Ok(Vec::new()));
+        assert!(parse("```yaml a b.yaml\na: 1\n```\n").is_err());
         assert_eq!(parse("````text\n```console\n$ false\n```\n````\n"), Ok(Vec::new()));
     }
 
@@ -311,6 +342,8 @@ mod tests {
             0
         );
         assert_eq!(faults("<!-- setup\nfalse\n-->\n"), 1);
+        assert_eq!(faults("```yaml a.yaml\na: $1\n```\n```console\n$ cat a.yaml\na: $1\n```\n"), 0);
+        assert_eq!(faults("```yaml a.yaml\na: 1\n```\n```console\n$ cat a.yaml\na: 2\n```\n"), 1);
         assert_eq!(faults("```console\n$ exit\n$ echo 1\n```\n"), 1);
     }
 }
