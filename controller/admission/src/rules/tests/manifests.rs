@@ -26,25 +26,8 @@ fn judged(manifest: &Manifest) -> Option<String> {
         Ok(documents) => documents,
         Err(wrong) => return Some(format!("{wrong:?}")),
     };
-    let mut objects: Vec<Value> = documents.into_iter().map(|document| document.value).collect();
-    for object in &mut objects {
-        object["metadata"]["namespace"] = "n".into();
-    }
-    let (sizes, presets) = (sizes(&objects), presets(&objects));
-    let around = Around { sizes, presets, ..with(&manifest.configuration()) };
-    let mut asked = 0;
-    let mut refused = Vec::new();
-    for object in objects {
-        let mut object = object;
-        let webhooks: Vec<_> = WEBHOOKS.iter().filter(|webhook| webhook.is_about_new(&object)).collect();
-        for webhook in webhooks {
-            asked += 1;
-            let kind = object["kind"].as_str().unwrap_or_default().to_owned();
-            let answer = ask(webhook.path, &Request { kind, ..create(object.clone()) }, &around);
-            refused.extend(told(&answer).into_iter().map(|(_, message)| message));
-            object = patch::applied(object, &answer.patch);
-        }
-    }
+    let objects = documents.into_iter().map(|document| document.value).collect();
+    let (asked, refused) = refused(objects, &manifest.configuration());
     let expected = manifest.said("refused");
     match (asked, &refused[..]) {
         // A DataSource and an ObjectTransfer have no webhook.
@@ -60,6 +43,29 @@ fn judged(manifest: &Manifest) -> Option<String> {
         }
         (_, said) => Some(format!("{said:?}")),
     }
+}
+
+/// How many webhooks are asked about objects that somebody makes, and what these refuse.
+pub(super) fn refused(mut objects: Vec<Value>, configuration: &Value) -> (usize, Vec<String>) {
+    for object in &mut objects {
+        object["metadata"]["namespace"] = "n".into();
+    }
+    let (sizes, presets) = (sizes(&objects), presets(&objects));
+    let around = Around { sizes, presets, ..with(configuration) };
+    let mut asked = 0;
+    let mut refused = Vec::new();
+    for object in objects {
+        let mut object = object;
+        let webhooks: Vec<_> = WEBHOOKS.iter().filter(|webhook| webhook.is_about_new(&object)).collect();
+        for webhook in webhooks {
+            asked += 1;
+            let kind = object["kind"].as_str().unwrap_or_default().to_owned();
+            let answer = ask(webhook.path, &Request { kind, ..create(object.clone()) }, &around);
+            refused.extend(told(&answer).into_iter().map(|(_, message)| message));
+            object = patch::applied(object, &answer.patch);
+        }
+    }
+    (asked, refused)
 }
 
 /// The instance types and preferences among the objects, and those of the common set.

@@ -2,6 +2,7 @@
 
 mod base;
 mod cdi;
+mod documents;
 mod eviction;
 mod manifests;
 mod messages;
