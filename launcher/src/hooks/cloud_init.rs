@@ -82,8 +82,10 @@ pub(super) fn changed(told: &Data, answer: &Texts, given: Given, hook: &str) -> 
             .map_err(|e| refused(format!("a {what} that is not JSON: {}", plain(&e.to_string())))),
     };
     let data = read(&answer.data, "cloudInitData")?;
-    let is_whole = data["UserData"].as_str().is_some_and(|text| !text.is_empty())
-        && SHOWN.iter().any(|name| data[name].is_object());
+    // Both forms may come, the one that the hook does not know with nothing in it. A volume may have no user data.
+    let has_user_data = data["UserData"].as_str().is_some_and(|text| !text.is_empty());
+    let is_whole =
+        (has_user_data || answer.no_cloud.is_empty()) && SHOWN.iter().any(|name| data[name].is_object());
     let (data, user, network) = match is_whole {
         true => (data, "UserData", "NetworkData"),
         false => (read(&answer.no_cloud, "cloudInitNoCloudSource")?, "userData", "networkData"),
@@ -185,6 +187,11 @@ mod tests {
         let old = json!({"userData": "a", "networkData": "b"}).to_string().into_bytes();
         let texts = changed_to(&Texts { no_cloud: old, ..Texts::default() });
         assert_eq!((texts.user_data, texts.network_data), (Some(b"a".to_vec()), Some(b"b".to_vec())));
+        // A volume without user data comes back as it was.
+        let none = Given { user_data: None, ..given() };
+        let told = data("seed", SeedFormat::NoCloud, &IDENTITY, &none, "the hook").unwrap();
+        let texts = changed(&told, &answer(&told.0), none, "the hook").unwrap();
+        assert_eq!((texts.user_data, texts.network_data), (None, None));
     }
 
     #[test]
