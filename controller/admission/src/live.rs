@@ -38,6 +38,8 @@ pub struct Live {
     sizes: RwLock<World>,
     /// Kinds of instance types and preferences that were listed.
     sizes_listed: AtomicUsize,
+    /// Before that a VMI would come to be without the presets that are meant for it.
+    presets_listed: AtomicBool,
     listed: AtomicBool,
     /// A virt-controller of this version is to act first; since when that may be so.
     waits: (AtomicBool, Instant),
@@ -64,6 +66,7 @@ impl Live {
             storage: RwLock::default(),
             sizes: RwLock::default(),
             sizes_listed: AtomicUsize::new(0),
+            presets_listed: AtomicBool::new(false),
             listed: AtomicBool::new(false),
             waits: (AtomicBool::new(false), Instant::now()),
             handlers: Arc::new(Handlers::new(namespace, Arc::clone(&shown))),
@@ -73,14 +76,15 @@ impl Live {
         }
     }
 
-    /// The settings are known, and the aggregator; there is a certificate; and in an upgrade virt-controller is not older.
+    /// The settings are known, presets, and the aggregator; there is a certificate; and in an upgrade virt-controller is not older.
     pub fn is_ready(&self) -> bool {
         let (waits, began) = &self.waits;
         let is_next = !waits.load(Ordering::Relaxed) || began.elapsed() >= order::MOST;
-        self.listed.load(Ordering::Relaxed)
-            && self.aggregation.is_known()
-            && self.shown.is_signed()
-            && is_next
+        self.is_known() && self.aggregation.is_known() && self.shown.is_signed() && is_next
+    }
+
+    fn is_known(&self) -> bool {
+        self.listed.load(Ordering::Relaxed) && self.presets_listed.load(Ordering::Relaxed)
     }
 
     /// What surrounds a request that comes now.
@@ -193,12 +197,14 @@ impl Live {
     async fn keep_sizes(&self, mut seen: mpsc::Receiver<Seen>) {
         let mut listed = BTreeSet::new();
         while let Some(event) = seen.recv().await {
-            if let Seen::Listed(kind, _) = &event
-                && *kind != Kind::VirtualMachineInstancePreset
-            {
-                listed.insert(*kind);
-            }
+            let kind = if let Seen::Listed(kind, _) = &event { Some(*kind) } else { None };
             take(&mut self.sizes.write().unwrap_or_else(PoisonError::into_inner), event);
+            match kind {
+                Some(Kind::VirtualMachineInstancePreset) => {
+                    self.presets_listed.store(true, Ordering::Relaxed)
+                }
+                kind => listed.extend(kind),
+            }
             self.sizes_listed.store(listed.len(), Ordering::Relaxed);
         }
     }
@@ -232,6 +238,27 @@ fn take(world: &mut World, event: Seen) {
         }
         Seen::Only(key, None) | Seen::Gone(key, _) => {
             world.remove(&key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Else a VMI that is made while virt-api begins has no presets.
+    #[tokio::test]
+    async fn virt_api_is_ready_when_the_presets_are_listed() {
+        let live = Live::new("kubevirt", Arc::default());
+        live.listed.store(true, Ordering::Relaxed);
+        for (kind, is_known) in
+            [(kind_of(Matched::ALL[0]), false), (Kind::VirtualMachineInstancePreset, true)]
+        {
+            let (to, seen) = mpsc::channel(1);
+            to.send(Seen::Listed(kind, Vec::new())).await.unwrap();
+            drop(to);
+            live.keep_sizes(seen).await;
+            assert_eq!(live.is_known(), is_known, "{kind:?}");
         }
     }
 }
