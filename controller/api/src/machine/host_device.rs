@@ -7,6 +7,16 @@
 //! ```
 //!
 //! So no address comes from who wrote the spec. The names of the variables are KubeVirt's: device plugins of others set them too.
+//!
+//! A device of a ResourceClaim (dynamic resource allocation) has no such variable. virt-controller finds its address in the
+//! ResourceSlices of its driver:
+//!
+//! ```text
+//!  spec: claimName, requestName ─► pod ─► scheduler: ResourceClaim ─► kubelet: device files of the container
+//!                                                    └─ virt-controller ─► ResourceSlice ─► status.deviceStatus ─► launcher
+//! ```
+//!
+//! The launcher uses it only where the kubelet has given its container the device file.
 
 /// A device of the node that is assigned to the guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,12 +25,34 @@ pub struct HostDevice {
     pub name: String,
     /// The list that it stands in.
     pub list: List,
-    /// The extended resource of which it is one (`deviceName`).
-    pub resource: String,
+    /// Where it comes from.
+    pub origin: Origin,
     /// The screen that a mediated device draws on.
     pub display: Option<Display>,
     /// How the guest is told of it.
     pub tag: Option<String>,
+}
+
+/// Where a device of the node comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// An extended resource of which it is one (`deviceName`).
+    Resource(String),
+    /// A request of a ResourceClaim.
+    Claim(Claimed),
+}
+
+/// A device of a ResourceClaim.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Claimed {
+    /// The entry of `resourceClaims` (`claimName`).
+    pub claim: String,
+    /// The request in the ResourceClaim (`requestName`).
+    pub request: String,
+    /// Its PCI address, as the status of the VMI has it: nobody has looked whether it is one.
+    pub pci_address: Option<String>,
+    /// The UUID of a mediated device, as the status of the VMI has it.
+    pub mediated: Option<String>,
 }
 
 /// The list of a spec that a host device stands in.
@@ -66,6 +98,14 @@ impl List {
 }
 
 impl HostDevice {
+    /// Its request of a ResourceClaim, where it is of one.
+    pub fn claimed(&self) -> Option<&Claimed> {
+        match &self.origin {
+            Origin::Claim(claimed) => Some(claimed),
+            Origin::Resource(_) => None,
+        }
+    }
+
     /// How libvirt calls it, as KubeVirt has it. libvirt forgets a name that has a dot.
     pub fn alias(&self) -> String {
         let prefix = match self.list {
@@ -92,7 +132,7 @@ mod tests {
         let device = |list, name: &str| HostDevice {
             name: name.into(),
             list,
-            resource: "a.b/c".into(),
+            origin: Origin::Resource("a.b/c".into()),
             display: None,
             tag: None,
         };

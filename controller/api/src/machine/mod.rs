@@ -27,6 +27,7 @@ pub mod network;
 pub mod notes;
 pub mod permitted;
 pub mod refused;
+pub mod resource_claim;
 pub mod volume;
 
 pub use check::{
@@ -41,6 +42,7 @@ pub use hook::HookSidecar;
 pub use host_device::HostDevice;
 pub use hyperv::Hyperv;
 pub use network::{Binding, Interface, Nic, PciAddress, Port, Protocol};
+pub use resource_claim::ResourceClaim;
 pub use volume::{CloudInit, Volume};
 
 /// The VMI that a launcher runs, as its spec describes it.
@@ -82,6 +84,8 @@ pub struct Machine {
     pub interfaces: Vec<Interface>,
     /// Devices of the node: GPUs in the order of the spec, then the others.
     pub host_devices: Vec<HostDevice>,
+    /// ResourceClaims of the pod, in the order of the spec. Names are unique; every device of one has its own here.
+    pub resource_claims: Vec<ResourceClaim>,
     /// Input devices in the order of the spec.
     pub inputs: Vec<Input>,
     /// Places for USB devices of a client (`clientPassthrough`), as many as [`devices::REDIRECTIONS`].

@@ -6,6 +6,7 @@
 mod access;
 mod clock;
 mod cpu;
+mod device_status;
 mod devices;
 mod disk;
 mod domain;
@@ -26,6 +27,7 @@ mod volume_status;
 pub use access::*;
 pub use clock::*;
 pub use cpu::*;
+pub use device_status::*;
 pub use devices::*;
 pub use disk::*;
 pub use domain::*;

@@ -1,7 +1,7 @@
 //! Observed state of a VMI.
 
 use crate::quantity::Quantity;
-use crate::vmi::{MachineType, MigratedVolume, MigrationState, VolumeStatus};
+use crate::vmi::{DeviceStatus, MachineType, MigratedVolume, MigrationState, VolumeStatus};
 use crate::{object, words};
 use std::collections::BTreeMap;
 
@@ -104,6 +104,8 @@ object! {
         pub migrated_volumes: Vec<MigratedVolume> = "migratedVolumes",
         /// Changed block tracking (CBT) for incremental backups.
         pub changed_block_tracking: Option<ChangedBlockTrackingStatus> = "changedBlockTracking",
+        /// Devices of the node that ResourceClaims allocate to the VMI.
+        pub device_status: Option<DeviceStatus> = "deviceStatus",
     }
 }
 

@@ -99,6 +99,7 @@ impl Fixture {
             filesystems: Vec::new(),
             interfaces: Vec::new(),
             host_devices: Vec::new(),
+            resource_claims: Vec::new(),
             inputs: Vec::new(),
             usb_redirection: false,
             downward_metrics: false,

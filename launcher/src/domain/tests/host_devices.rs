@@ -5,7 +5,7 @@ use super::fixture::{Fixture, disk, raw};
 use crate::domain::Domain;
 use crate::domain::host_device::HostAddress;
 use crate::domain::qemu_arguments::QemuArguments;
-use api::machine::host_device::{Display, List};
+use api::machine::host_device::{Display, List, Origin};
 use api::machine::{Bus, HostDevice, Input};
 
 /// With devices of the node: the entry of the spec, and its devices on this host.
@@ -14,7 +14,7 @@ pub(super) fn host_devices(fixture: Fixture, devices: &[(List, &str, Option<Disp
         let device = HostDevice {
             name: (*name).into(),
             list: *list,
-            resource: "v.io/card".into(),
+            origin: Origin::Resource("v.io/card".into()),
             display: *display,
             tag: None,
         };

@@ -13,9 +13,6 @@ const VGA_FOR_EFI: &str = "kubevirt.io/vga-display-efi-x86";
 /// The models of screens that there are.
 const SCREENS: [&str; 5] = ["vga", "virtio", "bochs", "cirrus", "ramfb"];
 
-/// Why no device of a ResourceClaim can be had.
-pub(super) const NO_CLAIMS: &str = "a device of a ResourceClaim needs rights to ResourceClaims and a DRA driver that says which device \
-                                    of the node it is; this installation uses neither yet";
 /// The smaller devices.
 pub(super) struct Small {
     pub(super) inputs: Vec<Input>,

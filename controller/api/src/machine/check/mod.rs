@@ -28,6 +28,7 @@ mod memory;
 mod network;
 mod platform;
 mod pod;
+mod resource_claim;
 mod settings;
 mod text;
 mod volume;
@@ -162,9 +163,7 @@ fn machine(vmi: &VirtualMachineInstance, check: &mut Check<'_>) -> Machine {
     pod::eviction(eviction_strategy.as_ref(), &at, check);
     pod::probes(liveness_probe.as_ref(), readiness_probe.as_ref(), networks, &at, check);
     pod::dns(dns_policy.as_deref(), dns_config.as_ref(), &at, check);
-    for i in 0..resource_claims.len() {
-        check.not_yet_or(at.child("resourceClaims").index(i), devices::NO_CLAIMS);
-    }
+    let claims = resource_claim::resource_claims(resource_claims, &domain.devices, &at, check);
     check.not_yet_each(utility_volumes, &at.child("utilityVolumes"));
 
     let domain_at = at.child("domain");
@@ -209,7 +208,8 @@ fn machine(vmi: &VirtualMachineInstance, check: &mut Check<'_>) -> Machine {
     let interfaces = interface::interfaces(&devices.interfaces, &networks, &mut taken, &devices_at, check);
     hooks.extend(interface::sidecars(&interfaces));
     let credentials = credentials::credentials(access_credentials, &volumes, &at, check);
-    let host_devices = host_device::host_devices(devices, &devices_at, check);
+    let told = status.as_ref().and_then(|status| status.device_status.as_ref());
+    let host_devices = host_device::host_devices(devices, told, &devices_at, check);
     let small = devices::small(devices, metadata, &domain_at, check);
     devices::tpm_beside(&firmware, small.tpm, &devices_at, check);
 
@@ -232,6 +232,7 @@ fn machine(vmi: &VirtualMachineInstance, check: &mut Check<'_>) -> Machine {
         filesystems,
         interfaces,
         host_devices,
+        resource_claims: claims,
         inputs: small.inputs,
         usb_redirection: small.usb_redirection,
         downward_metrics: small.downward_metrics,

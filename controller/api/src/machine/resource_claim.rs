@@ -1,0 +1,22 @@
+//! ResourceClaims of the launcher pod (dynamic resource allocation), of which the VMI has devices.
+
+/// A ResourceClaim of the pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResourceClaim {
+    /// The name by which devices of the VMI, and the pod, know it.
+    pub name: String,
+    /// Which one it is.
+    pub source: Source,
+}
+
+/// Which ResourceClaim it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// One that is there, by its name in the namespace of the VMI (`resourceClaimName`).
+    There(String),
+    /// One that Kubernetes makes for the pod, from a template of this name (`resourceClaimTemplateName`).
+    Template(String),
+}
+
+/// ResourceClaims that a VMI may have.
+pub const MOST: usize = 32;
