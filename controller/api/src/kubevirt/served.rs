@@ -48,7 +48,9 @@ const DEPRECATED: &str = "deprecated, and without effect in KubeVirt too";
 const GATES: &[&str] = &[
     "DeclarativeHotplugVolumes",
     "DownwardMetrics",
+    "GPUsWithDRA",
     "HostDevices",
+    "HostDevicesWithDRA",
     "HostDisk",
     "ImageVolume",
     "PasstBinding",

@@ -251,7 +251,8 @@ fn what_holds_anyway_is_not_named() {
         [
             format!(
                 "spec.configuration.developerConfiguration.featureGates: no effect, {:?} is not supported; supported are \
-                 DeclarativeHotplugVolumes, DownwardMetrics, HostDevices, HostDisk, ImageVolume, PasstBinding, RebootPolicy, Sidecar, VSOCK",
+                 DeclarativeHotplugVolumes, DownwardMetrics, GPUsWithDRA, HostDevices, HostDevicesWithDRA, HostDisk, ImageVolume, \
+                 PasstBinding, RebootPolicy, Sidecar, VSOCK",
                 "x".repeat(64)
             ),
             "spec.configuration.network.permitSlirpInterface: no effect, deprecated, and without effect in KubeVirt too"

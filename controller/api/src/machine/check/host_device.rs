@@ -1,8 +1,8 @@
-//! Devices of the node: GPUs and other host devices, by the resources that the KubeVirt object permits.
+//! Devices of the node: GPUs and other host devices, by the resources that the KubeVirt object permits, or by ResourceClaims,
+//! of which the administrator of their DRA driver has said (DeviceClass) what may be had.
 
-use super::super::host_device::{Display, HostDevice, List, MOST};
+use super::super::host_device::{Claimed, Display, HostDevice, List, MOST, Origin};
 use super::super::permitted::is_resource;
-use super::devices::NO_CLAIMS;
 use super::{Check, Site, text};
 use crate::vmi::{self, Devices, FeatureState};
 use crate::wire::Path;
@@ -25,8 +25,13 @@ struct Entry<'a> {
     options: Option<Option<&'a vmi::VgpuOptions>>,
 }
 
-/// The devices of the node. `at`: the devices of the domain.
-pub(super) fn host_devices(devices: &Devices, at: &Path, check: &mut Check<'_>) -> Vec<HostDevice> {
+/// The devices of the node. `told`: where those of ResourceClaims are; `at`: the devices of the domain.
+pub(super) fn host_devices(
+    devices: &Devices,
+    told: Option<&vmi::DeviceStatus>,
+    at: &Path,
+    check: &mut Check<'_>,
+) -> Vec<HostDevice> {
     let gpus = devices.gpus.iter().map(|gpu| {
         let vmi::Gpu { name, device_name, claim_name, request_name, virtual_gpu_options, tag, other: _ } =
             gpu;
@@ -67,24 +72,27 @@ pub(super) fn host_devices(devices: &Devices, at: &Path, check: &mut Check<'_>) 
     let mut screens = Screens { there: screen, ramfb };
     let mut aliases = taken(devices);
     let mut all = Vec::new();
+    let mut claims = Claims { told, at, pairs: BTreeSet::new(), shut: BTreeSet::new() };
     let entries = gpus.enumerate().chain(others.enumerate());
     for (n, entry) in entries {
         let here = at.child(entry.list.field()).index(n);
         let claim = [("claimName", entry.claim_name), ("requestName", entry.request_name)];
         let of_claim = claim.iter().filter(|(_, said)| said.is_some());
         let of_claim: Vec<Path> = of_claim.map(|(field, _)| here.child(field)).collect();
-        if !of_claim.is_empty() {
-            of_claim.iter().for_each(|field| check.not_yet_or(field, NO_CLAIMS));
-            continue;
-        }
         if check.settings.site == Site::Laptop {
-            check.not_yet_or(&here, NOT_HERE);
+            match of_claim.is_empty() {
+                true => check.not_yet_or(&here, NOT_HERE),
+                false => of_claim.iter().for_each(|field| check.not_yet_or(field, NOT_HERE)),
+            }
             continue;
         }
         let device = HostDevice {
             name: entry.name.to_owned(),
             list: entry.list,
-            resource: resource(&entry, &here, check),
+            origin: match of_claim.is_empty() {
+                true => Origin::Resource(resource(&entry, &here, check)),
+                false => Origin::Claim(claims.claimed(&entry, &here, check)),
+            },
             display: screens.display(&entry, &here, check),
             tag: text::tag(entry.tag, &here, check),
         };
@@ -118,6 +126,70 @@ fn named(device: &HostDevice, here: &Path, aliases: &mut BTreeSet<String>, check
             device.alias()
         );
         check.duplicate(&at, message);
+    }
+}
+
+/// The devices of ResourceClaims that have been looked at.
+struct Claims<'a> {
+    told: Option<&'a vmi::DeviceStatus>,
+    /// The devices of the domain.
+    at: &'a Path,
+    /// Each request is one device's.
+    pairs: BTreeSet<(&'a str, &'a str)>,
+    /// Lists whose feature gate is closed: it is said once.
+    shut: BTreeSet<&'static str>,
+}
+
+impl<'a> Claims<'a> {
+    /// The request of a device, in upstream's words where something is wrong with it.
+    fn claimed(&mut self, entry: &Entry<'a>, here: &Path, check: &mut Check<'_>) -> Claimed {
+        let list = entry.list.field();
+        let (what, gate) = match entry.list {
+            List::Gpus => ("GPU", "GPUsWithDRA"),
+            List::HostDevices => ("HostDevice", "HostDevicesWithDRA"),
+        };
+        if !check.settings.gate(gate) && self.shut.insert(list) {
+            let message = format!(
+                "vmi.spec.domain.devices.{list} contains DRA enabled {what}s but feature gate is not enabled"
+            );
+            check.invalid(self.at.child(list), message);
+        }
+        if entry.device_name.is_some() {
+            let message = format!(
+                "vmi.spec.domain.devices.{list} contains {what}s with both deviceName and claimRequest"
+            );
+            check.invalid(self.at.child(list), message);
+        }
+        for (field, said) in [("claimName", entry.claim_name), ("requestName", entry.request_name)] {
+            if said.is_none() {
+                check.required(here.child(field), format!("{field} is required for DRA {what}"));
+            }
+        }
+        let (claim, request) = (entry.claim_name.unwrap_or_default(), entry.request_name.unwrap_or_default());
+        if let Some(why) = text::not_a_label(request).filter(|_| !request.is_empty()) {
+            let at = here.child("requestName");
+            check.invalid(&at, format!("{at} does not conform to the kubernetes DNS_LABEL rules: {why}"));
+        }
+        if !claim.is_empty() && !request.is_empty() && !self.pairs.insert((claim, request)) {
+            let pair = format!("{claim}/{request}");
+            check.duplicate(here, format!("duplicate claimName/requestName pair {pair:?}"));
+        }
+        let (pci_address, mediated) = self.place(entry);
+        Claimed { claim: claim.to_owned(), request: request.to_owned(), pci_address, mediated }
+    }
+
+    /// The place of a device on its node, as the status says.
+    fn place(&self, entry: &Entry<'_>) -> (Option<String>, Option<String>) {
+        let list = self.told.map(|told| match entry.list {
+            List::Gpus => &told.gpu_statuses,
+            List::HostDevices => &told.host_device_statuses,
+        });
+        let own = list.and_then(|list| list.iter().find(|one| one.name == entry.name));
+        let given = own.and_then(|own| own.device_resource_claim_status.as_ref());
+        match given.and_then(|given| given.attributes.as_ref()) {
+            Some(found) => (found.pci_address.clone(), found.mdev_uuid.clone()),
+            None => (None, None),
+        }
     }
 }
 

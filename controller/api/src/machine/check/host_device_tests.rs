@@ -1,5 +1,5 @@
 use crate::fault::Reason;
-use crate::machine::host_device::{Display, List};
+use crate::machine::host_device::{Claimed, Display, List};
 use crate::machine::{Machine, Settings};
 use crate::vmi::VirtualMachineInstance;
 use serde_json::{Value, json};
@@ -114,15 +114,97 @@ fn names_are_told_apart() {
 }
 
 #[test]
-fn devices_of_resource_claims_and_of_a_laptop_are_refused_by_name() {
-    let claim = json!({"gpus": [{"name": "g", "claimName": "c", "requestName": "r"}]});
-    let said = refused(&claim);
-    assert!(
-        said.contains("spec.domain.devices.gpus[0].claimName") && said.contains("gpus[0].requestName"),
-        "{said}"
-    );
+fn a_laptop_has_no_device_plugin_and_no_claims() {
     let said = check(&json!({"hostDevices": [gpu("g")]}), &Settings::of_laptop()).unwrap_err().join("\n");
     assert!(said.contains("spec.domain.devices.hostDevices[0]: not supported yet"), "{said}");
+    let said = check(&json!({"gpus": [claimed("g", "c", "r")]}), &Settings::of_laptop()).unwrap_err().join("\n");
+    assert!(said.contains("gpus[0].claimName") && said.contains("gpus[0].requestName"), "{said}");
+}
+
+fn claimed(name: &str, claim: &str, request: &str) -> Value {
+    json!({"name": name, "claimName": claim, "requestName": request})
+}
+
+/// With the ResourceClaim `c`, and every gate open. Nothing is in `permittedHostDevices`.
+fn with_claim(devices: &Value, status: Value) -> Result<Machine, Vec<String>> {
+    let gates = ["HostDevices", "GPUsWithDRA", "HostDevicesWithDRA"];
+    under(&gates, devices, status)
+}
+
+fn under(gates: &[&str], devices: &Value, status: Value) -> Result<Machine, Vec<String>> {
+    let mut devices = devices.clone();
+    devices["autoattachPodInterface"] = json!(false);
+    let vmi: VirtualMachineInstance = crate::wire::read(json!({
+        "metadata": {"name": "vm", "namespace": "n"},
+        "spec": {
+            "resourceClaims": [{"name": "c", "resourceClaimTemplateName": "gpu"}],
+            "domain": {
+                "memory": {"guest": "128Mi"},
+                "firmware": {"uuid": "5d307ca9-b3ef-428c-8861-06e72d69f223"},
+                "devices": devices,
+            },
+        },
+        "status": status,
+    }))
+    .unwrap();
+    let gates = json!({"spec": {"configuration": {"developerConfiguration": {"featureGates": gates}}}});
+    Machine::check(&vmi, &Settings::of_cluster(&gates))
+        .map_err(|faults| faults.iter().map(ToString::to_string).collect())
+}
+
+#[test]
+fn a_device_of_a_claim_needs_no_permission_and_has_the_place_that_the_status_says() {
+    let devices = json!({"gpus": [claimed("g", "c", "gpu")], "hostDevices": [claimed("g", "c", "card")]});
+    let machine = with_claim(&devices, Value::Null).unwrap();
+    let of = |claim: &str, request: &str| Claimed {
+        claim: claim.into(),
+        request: request.into(),
+        ..Claimed::default()
+    };
+    let found: Vec<_> = machine.host_devices.iter().map(|device| device.claimed().cloned().unwrap()).collect();
+    assert_eq!(found, [of("c", "gpu"), of("c", "card")]);
+    let told = |name: &str, attributes: Value| json!([{"name": name, "deviceResourceClaimStatus": {"attributes": attributes}}]);
+    let status = json!({"deviceStatus": {
+        "gpuStatuses": told("g", json!({"pciAddress": "0000:81:00.0"})),
+        "hostDeviceStatuses": told("other", json!({"pciAddress": "0000:82:00.0"})),
+    }});
+    let machine = with_claim(&devices, status).unwrap();
+    let places: Vec<_> =
+        machine.host_devices.iter().map(|device| device.claimed().unwrap().pci_address.clone()).collect();
+    assert_eq!(places, [Some("0000:81:00.0".to_owned()), None], "another device's place is not its own");
+}
+
+#[test]
+fn each_list_has_its_gate_for_claims_and_says_so_once_in_upstreams_words() {
+    let gpus = json!({"gpus": [claimed("g", "c", "a"), claimed("h", "c", "b")]});
+    let said = under(&["HostDevices", "HostDevicesWithDRA"], &gpus, Value::Null).unwrap_err();
+    assert_eq!(said.len(), 1, "{said:?}");
+    let words = "vmi.spec.domain.devices.gpus contains DRA enabled GPUs but feature gate is not enabled";
+    assert!(said[0].contains(words), "{said:?}");
+    let others = json!({"hostDevices": [claimed("g", "c", "a")]});
+    let said = under(&["HostDevices", "GPUsWithDRA"], &others, Value::Null).unwrap_err().join("\n");
+    let words =
+        "vmi.spec.domain.devices.hostDevices contains DRA enabled HostDevices but feature gate is not enabled";
+    assert!(said.contains(words), "{said}");
+}
+
+#[test]
+fn a_device_of_a_claim_names_both_and_no_resource() {
+    let refused = |devices: Value| with_claim(&devices, Value::Null).unwrap_err().join("\n");
+    let said = refused(json!({"gpus": [{"name": "g", "claimName": "c"}]}));
+    assert!(said.contains("requestName is required for DRA GPU"), "{said}");
+    let said = refused(json!({"hostDevices": [{"name": "g", "requestName": "r"}]}));
+    assert!(said.contains("claimName is required for DRA HostDevice"), "{said}");
+    let mut both = claimed("g", "c", "r");
+    both["deviceName"] = json!("v.io/gpu");
+    let said = refused(json!({"gpus": [both]}));
+    assert!(said.contains("contains GPUs with both deviceName and claimRequest"), "{said}");
+    let said = refused(json!({"gpus": [claimed("g", "other", "r")]}));
+    assert!(said.contains("vmi.spec.resourceClaims must specify all claims used"), "{said}");
+    let said = refused(json!({"gpus": [claimed("g", "c", "r")], "hostDevices": [claimed("h", "c", "r")]}));
+    assert!(said.contains("duplicate claimName/requestName pair \"c/r\""), "{said}");
+    let said = refused(json!({"gpus": [claimed("g", "c", "../r")]}));
+    assert!(said.contains("requestName does not conform"), "{said}");
 }
 
 #[test]
