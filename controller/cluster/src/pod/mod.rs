@@ -52,7 +52,8 @@ pub(crate) use networks::on_networks;
 pub(crate) use placement::placement;
 pub(crate) use resources::overhead;
 
-use api::machine::{Machine, Volume};
+use api::machine::resource_claim::Source;
+use api::machine::{Machine, ResourceClaim, Volume};
 use api::vmi::VirtualMachineInstance;
 use kubernetes::config::Config;
 use kubernetes::launcher::{ASKED_IMAGE, CAPABILITIES, USER};
@@ -160,6 +161,7 @@ fn host(vmi: &VirtualMachineInstance, machine: &Machine) -> Map<String, Value> {
     put(&mut spec, "readinessGates", json!([{"conditionType": UNPAUSED}]));
     put(&mut spec, "dnsPolicy", json!(vmi.spec.dns_policy));
     put(&mut spec, "dnsConfig", json!(vmi.spec.dns_config));
+    put(&mut spec, "resourceClaims", machine.resource_claims.iter().map(resource_claim).collect());
     // One that a volume names is the pod's: its token is for this pod, and no other is mounted.
     let disks = machine.disks.iter().map(|disk| &disk.volume);
     let volumes = disks.chain(machine.filesystems.iter().map(|filesystem| &filesystem.volume));
@@ -169,6 +171,13 @@ fn host(vmi: &VirtualMachineInstance, machine: &Machine) -> Map<String, Value> {
     });
     put(&mut spec, "serviceAccountName", json!(account.or_else(|| vmi.spec.service_account_name.clone())));
     spec
+}
+
+fn resource_claim(ResourceClaim { name, source }: &ResourceClaim) -> Value {
+    match source {
+        Source::There(claim) => json!({"name": name, "resourceClaimName": claim}),
+        Source::Template(template) => json!({"name": name, "resourceClaimTemplateName": template}),
+    }
 }
 
 /// The condition of a pod that its VMI is not paused.

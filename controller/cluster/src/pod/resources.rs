@@ -10,7 +10,8 @@
 //! launcher's are ([`is_guaranteed`]), those of the small containers beside it are made so, too ([`guarantee`]).
 
 use super::limits::Automatic;
-use api::machine::{Binding, Interface, IoThreads, Machine, Nic};
+use api::machine::host_device::{Claimed, Origin};
+use api::machine::{Binding, HostDevice, Interface, IoThreads, Machine, Nic};
 use api::quantity::Quantity;
 use api::vmi::VirtualMachineInstance;
 use kubernetes::config::Config;
@@ -151,7 +152,7 @@ pub(super) fn resources(
     }
     asked.disk();
     asked.devices(machine, config);
-    asked.written()
+    asked.written(machine)
 }
 
 /// What the pod asks for, list by list.
@@ -281,7 +282,9 @@ impl<'a> Asked<'a> {
     fn host_devices(&mut self, machine: &Machine) {
         let mut counts: BTreeMap<&str, u128> = BTreeMap::new();
         for device in &machine.host_devices {
-            *counts.entry(&device.resource).or_default() += 1;
+            if let Origin::Resource(resource) = &device.origin {
+                *counts.entry(resource).or_default() += 1;
+            }
         }
         for (resource, count) in counts {
             let said =
@@ -294,13 +297,22 @@ impl<'a> Asked<'a> {
         }
     }
 
-    fn written(self) -> Value {
+    fn written(self, machine: &Machine) -> Value {
         let mut resources = json!({"requests": self.requests});
         if !self.limits.is_empty() {
             resources["limits"] = json!(self.limits);
         }
+        let claims: Vec<Value> = machine.host_devices.iter().filter_map(HostDevice::claimed).map(claim).collect();
+        if !claims.is_empty() {
+            resources["claims"] = json!(claims);
+        }
         resources
     }
+}
+
+/// The request of a ResourceClaim whose device the kubelet gives the container.
+fn claim(claimed: &Claimed) -> Value {
+    json!({"name": claimed.claim, "request": claimed.request})
 }
 
 fn page_name(bytes: u64) -> String {
@@ -347,6 +359,34 @@ mod tests {
         let bytes = |asked: &Value| asked["requests"]["memory"].as_str().unwrap().parse::<u64>().unwrap();
         let without = resources(json!({}), json!({}));
         assert_eq!(bytes(&asked) - bytes(&without), 1 << 30);
+    }
+
+    #[test]
+    fn a_pod_asks_for_each_request_of_the_claims_of_its_vmi() {
+        let device = |name: &str, claim: &str, request: &str| {
+            json!({"name": name, "claimName": claim, "requestName": request})
+        };
+        let devices = json!({
+            "gpus": [device("a", "cards", "gpu")],
+            "hostDevices": [device("b", "cards", "nic"), device("c", "own", "card")],
+        });
+        let permitted = json!({"configuration": {"developerConfiguration": {"featureGates": ["HostDevices"]}}});
+        let claims = json!([
+            {"name": "cards", "resourceClaimTemplateName": "two"}, {"name": "own", "resourceClaimName": "one"},
+        ]);
+        let domain = json!({"memory": {"guest": "64Mi"}, "devices": devices});
+        let spec = json!({"domain": domain, "resourceClaims": claims});
+        let pod = render(json!({"spec": spec}), permitted, false);
+        assert_eq!(pod["spec"]["resourceClaims"], claims);
+        let containers = pod["spec"]["containers"].as_array().unwrap();
+        let asked = |name: &str, request: &str| json!({"name": name, "request": request});
+        let all = json!([asked("cards", "gpu"), asked("cards", "nic"), asked("own", "card")]);
+        assert_eq!(containers[0]["resources"]["claims"], all);
+        let others = containers.iter().skip(1);
+        assert!(others.into_iter().all(|other| other["resources"]["claims"].is_null()), "the launcher's alone");
+        let plain = render(json!({"spec": {"domain": {"memory": {"guest": "64Mi"}}}}), json!({}), false);
+        assert!(plain["spec"]["resourceClaims"].is_null());
+        assert!(plain["spec"]["containers"][0]["resources"]["claims"].is_null());
     }
 
     #[test]

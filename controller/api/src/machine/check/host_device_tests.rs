@@ -125,13 +125,13 @@ fn claimed(name: &str, claim: &str, request: &str) -> Value {
     json!({"name": name, "claimName": claim, "requestName": request})
 }
 
-/// With the ResourceClaim `c`, and every gate open. Nothing is in `permittedHostDevices`.
+/// With the ResourceClaim `c`. Nothing is in `permittedHostDevices`, and the gates are as a cluster has them.
 fn with_claim(devices: &Value, status: Value) -> Result<Machine, Vec<String>> {
-    let gates = ["HostDevices", "GPUsWithDRA", "HostDevicesWithDRA"];
-    under(&gates, devices, status)
+    without(&[], devices, status)
 }
 
-fn under(gates: &[&str], devices: &Value, status: Value) -> Result<Machine, Vec<String>> {
+/// Where these gates are closed.
+fn without(gates: &[&str], devices: &Value, status: Value) -> Result<Machine, Vec<String>> {
     let mut devices = devices.clone();
     devices["autoattachPodInterface"] = json!(false);
     let vmi: VirtualMachineInstance = crate::wire::read(json!({
@@ -147,8 +147,9 @@ fn under(gates: &[&str], devices: &Value, status: Value) -> Result<Machine, Vec<
         "status": status,
     }))
     .unwrap();
-    let gates = json!({"spec": {"configuration": {"developerConfiguration": {"featureGates": gates}}}});
-    Machine::check(&vmi, &Settings::of_cluster(&gates))
+    let gates = json!({"featureGates": ["HostDevices"], "disabledFeatureGates": gates});
+    let object = json!({"spec": {"configuration": {"developerConfiguration": gates}}});
+    Machine::check(&vmi, &Settings::of_cluster(&object))
         .map_err(|faults| faults.iter().map(ToString::to_string).collect())
 }
 
@@ -177,12 +178,12 @@ fn a_device_of_a_claim_needs_no_permission_and_has_the_place_that_the_status_say
 #[test]
 fn each_list_has_its_gate_for_claims_and_says_so_once_in_upstreams_words() {
     let gpus = json!({"gpus": [claimed("g", "c", "a"), claimed("h", "c", "b")]});
-    let said = under(&["HostDevices", "HostDevicesWithDRA"], &gpus, Value::Null).unwrap_err();
+    let said = without(&["GPUsWithDRA"], &gpus, Value::Null).unwrap_err();
     assert_eq!(said.len(), 1, "{said:?}");
     let words = "vmi.spec.domain.devices.gpus contains DRA enabled GPUs but feature gate is not enabled";
     assert!(said[0].contains(words), "{said:?}");
     let others = json!({"hostDevices": [claimed("g", "c", "a")]});
-    let said = under(&["HostDevices", "GPUsWithDRA"], &others, Value::Null).unwrap_err().join("\n");
+    let said = without(&["HostDevicesWithDRA"], &others, Value::Null).unwrap_err().join("\n");
     let words =
         "vmi.spec.domain.devices.hostDevices contains DRA enabled HostDevices but feature gate is not enabled";
     assert!(said.contains(words), "{said}");

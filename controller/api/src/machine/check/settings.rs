@@ -22,9 +22,11 @@ use std::collections::{BTreeMap, BTreeSet};
 const OF_CLUSTERS: [&str; 2] = ["q35*", "pc-q35*"];
 /// Feature gates that are open unless the cluster disables them, as upstream has them (beta). Only gates that are asked
 /// for somewhere stand here; any other is open when it is listed.
-pub const OPEN_BY_DEFAULT: [&str; 5] = [
+pub const OPEN_BY_DEFAULT: [&str; 7] = [
     "DeclarativeHotplugVolumes",
     "DecentralizedLiveMigration",
+    "GPUsWithDRA",
+    "HostDevicesWithDRA",
     "ImageVolume",
     "PasstBinding",
     "RebootPolicy",
