@@ -9,6 +9,7 @@
 //!  uploads, clones   the names by which these are known          instancetypes   how they are found and kept for a VM
 //!  networks    what a launcher pod asks of Multus, and what Multus says
 //!  webhooks    what virt-api is asked, and when                     servers      how each program is reached
+//!  claimed     devices of ResourceClaims: which one a request has, and where it is
 //!  versions    of which version an installed object is           components     what may be changed of a program
 //!  accounts    how the API server knows each program                subresources what may be asked of a VM or a VMI
 //!  metrics     the names, labels and types of all metrics
@@ -24,6 +25,7 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 pub mod accounts;
+pub mod claimed;
 pub mod clones;
 pub mod components;
 pub mod conditions;

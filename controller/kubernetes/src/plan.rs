@@ -10,6 +10,7 @@
 //! as it should be. Steps are done in order, and the first that fails ends the plan: what was decided on the rest is
 //! decided again on the next picture.
 
+use crate::claimed::TellDevices;
 use crate::issue::{ForPod, Issue, IssueKey};
 use crate::objects::{Key, Kind, LauncherPods, key};
 use api::meta::ObjectMeta;
@@ -44,6 +45,9 @@ pub enum Step {
         /// The networks.
         networks: Vec<OnNetwork>,
     },
+    /// Read which devices a launcher pod has of ResourceClaims, and say so in the status of its VMI, if that still is what was
+    /// looked at.
+    TellDevices(TellDevices),
     /// Change an object, if it still is what was looked at.
     Patch {
         /// Which.
@@ -157,6 +161,7 @@ impl Step {
             | Step::CreateOnNetworks { key, .. }
             | Step::IssueForPod(ForPod { key, .. }) => Some(key.kind),
             Step::Unused { claim, .. } => Some(claim.kind),
+            Step::TellDevices(_) => Some(Kind::ResourceClaim),
             _ => None,
         }
     }

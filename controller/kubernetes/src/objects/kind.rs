@@ -57,6 +57,8 @@ kinds! {
     Namespace: namespace,
     ResourceQuota: resource_quota,
     NetworkAttachmentDefinition: network_attachment_definition,
+    ResourceClaim: resource_claim,
+    ResourceSlice: resource_slice,
     Event: event,
     Lease: lease,
     Deployment: deployment,

@@ -11,6 +11,7 @@ use crate::objects::{
 use crate::worker::WORKER;
 use api::meta::ObjectMeta;
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// The label of a launcher pod.
 pub const LAUNCHER: (&str, &str) = ("kubevirt.io", "virt-launcher");
@@ -103,6 +104,8 @@ pub struct Pod {
     /// The image of its launcher.
     pub image: Option<String>,
     pub conditions: Vec<Condition>,
+    /// The ResourceClaims that were made for it, by the names that its spec has for them.
+    pub resource_claims: BTreeMap<String, String>,
     /// Those that are made ready first, then the others.
     pub containers: Vec<Container>,
 }
@@ -286,6 +289,9 @@ impl Kept for Pod {
                 .find(|container| container["name"] == "compute")
                 .and_then(|container| container["image"].as_str().map(str::to_owned)),
             conditions: list(&object, "/status/conditions").map(condition).collect(),
+            resource_claims: list(&object, "/status/resourceClaimStatuses")
+                .filter_map(|made| Some((self::text(made, "name")?, self::text(made, "resourceClaimName")?)))
+                .collect(),
             containers: list(&object, "/status/initContainerStatuses")
                 .map(|status| container(status, true))
                 .chain(list(&object, "/status/containerStatuses").map(|status| container(status, false)))

@@ -1,0 +1,9 @@
+//! ResourceSlice: devices of a node, as their DRA driver tells them. None is followed: those of one driver on one node are listed
+//! when a launcher pod there has a device of that driver.
+
+use crate::objects::{About, Use};
+
+pub(crate) const ABOUT: About = About {
+    controller: Use { verbs: &[(None, &["list"])], ..Use::NONE },
+    ..About::named("resource.k8s.io/v1", "ResourceSlice", "resourceslices")
+};
