@@ -255,6 +255,10 @@ pub(super) mod tests {
             panic!("who mounts {claim} is asked")
         }
 
+        async fn slices(&self, driver: &str, node: &str, _: Option<&str>) -> Result<Value> {
+            panic!("the devices of {driver} on {node} are asked")
+        }
+
         async fn get(&self, key: &Key) -> Result<Value> {
             self.gets.fetch_add(1, Ordering::SeqCst);
             self.most.fetch_max(self.now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);

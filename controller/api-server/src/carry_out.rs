@@ -11,7 +11,10 @@ use super::server::{Server, is_of};
 use super::signing_key;
 use crate::error::{Error, ErrorKind, Result};
 use api::meta::ObjectMeta;
+use api::vmi::DeviceAttribute;
+use api::wire::Wire;
 use jiff::Timestamp;
+use kubernetes::claimed::{self, Allocated, Search, TellDevices, Wanted};
 use kubernetes::issue::{ForPod, Issue, IssueKey, KeyChange};
 use kubernetes::networks;
 use kubernetes::objects::{FOUND_BY, Key, Kind, owner};
@@ -19,6 +22,9 @@ use kubernetes::plan::{Mounts, Note, OnNetwork, Plan, Step};
 use kubernetes::worker::WORK;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+
+/// The most pages of ResourceSlices that are looked at.
+const SLICES: usize = 16;
 
 /// What came of a plan.
 #[derive(Debug, Default)]
@@ -66,18 +72,8 @@ impl<S: Server> Work<'_, S> {
                 }
                 self.create(key, object).await?;
             }
-            Step::Patch { key, version, mut change, part } => {
-                let version = self.versions.get(&key).cloned().unwrap_or(version);
-                if !version.is_empty() {
-                    change["metadata"]["resourceVersion"] = json!(version);
-                }
-                let answer = self.server.patch(&key, &change, part).await?;
-                self.done.writes += 1;
-                if let Some(version) = answer["metadata"]["resourceVersion"].as_str() {
-                    self.versions.insert(key.clone(), version.to_owned());
-                }
-                self.done.answers.push((key.kind, answer));
-            }
+            Step::TellDevices(telling) => self.tell_devices(telling).await?,
+            Step::Patch { key, version, change, part } => self.patch(key, version, change, part).await?,
             Step::Delete { key, uid } => match self.server.delete(&key, &uid).await {
                 Err(error) if error.kind() == ErrorKind::Gone => self.done.gone.push((key, uid)),
                 other => {
@@ -148,6 +144,63 @@ impl<S: Server> Work<'_, S> {
         };
         self.done.answers.push((key.kind, made));
         Ok(())
+    }
+
+    async fn patch(
+        &mut self,
+        key: Key,
+        version: String,
+        mut change: Value,
+        part: Option<&'static str>,
+    ) -> Result<()> {
+        let version = self.versions.get(&key).cloned().unwrap_or(version);
+        if !version.is_empty() {
+            change["metadata"]["resourceVersion"] = json!(version);
+        }
+        let answer = self.server.patch(&key, &change, part).await?;
+        self.done.writes += 1;
+        if let Some(version) = answer["metadata"]["resourceVersion"].as_str() {
+            self.versions.insert(key.clone(), version.to_owned());
+        }
+        self.done.answers.push((key.kind, answer));
+        Ok(())
+    }
+
+    /// Reads what a launcher pod has of ResourceClaims, and says so in the status of its VMI: all of it, or nothing.
+    async fn tell_devices(&mut self, telling: TellDevices) -> Result<()> {
+        let TellDevices { key, version, pod, node, devices } = telling;
+        let mut claims: BTreeMap<Key, Value> = BTreeMap::new();
+        let mut told = Vec::new();
+        for wanted in devices {
+            if !claims.contains_key(&wanted.claim) {
+                let claim = self.server.get(&wanted.claim).await.map_err(|error| unserved(error, &wanted))?;
+                claims.insert(wanted.claim.clone(), claim);
+            }
+            let claim = claims.get(&wanted.claim).unwrap_or(&Value::Null);
+            let allocated = claimed::allocated(claim, &pod, &wanted.request)
+                .map_err(|why| no_device(&wanted, &format!("{} {why}", wanted.claim)))?;
+            let attributes = self.look_for(&allocated, &node, &wanted).await?;
+            told.push((wanted, allocated, attributes));
+        }
+        let change = json!({"status": {"deviceStatus": claimed::status(told).write()}});
+        self.patch(key, version, change, None).await
+    }
+
+    /// Looks for a device in the ResourceSlices of its driver on the node.
+    async fn look_for(&self, wanted: &Allocated, node: &str, of: &Wanted) -> Result<DeviceAttribute> {
+        let mut search = Search::of(wanted);
+        let mut more: Option<String> = None;
+        for _ in 0..SLICES {
+            let page = self.server.slices(&wanted.driver, node, more.as_deref()).await;
+            let page = page.map_err(|error| unserved(error, of))?;
+            page["items"].as_array().into_iter().flatten().for_each(|slice| search.look(slice));
+            more = page["metadata"]["continue"].as_str().filter(|next| !next.is_empty()).map(str::to_owned);
+            if more.is_none() {
+                return search.end().map_err(|why| no_device(of, &why));
+            }
+        }
+        let why = format!("driver {} has more than {SLICES} pages of ResourceSlices on {node}", wanted.driver);
+        Err(no_device(of, &why))
     }
 
     /// The launcher of a pod gets a device of a network, where the definition of that names a resource. `known`: definitions that were
@@ -297,6 +350,23 @@ impl<S: Server> Work<'_, S> {
         if let Err(error) = self.server.create(&key, &object).await {
             tracing::warn!("{}", error.chain());
         }
+    }
+}
+
+/// Why a device of a ResourceClaim is not told.
+fn no_device(wanted: &Wanted, why: &str) -> Error {
+    let what = format!("spec.domain.devices.{} {}: {why}", wanted.list.field(), wanted.name);
+    Error::new(ErrorKind::Refused, what)
+}
+
+/// What was asked for is not there. That is no end of the plan's own object, which is what `Gone` would say.
+fn unserved(error: Error, wanted: &Wanted) -> Error {
+    match error.kind() {
+        ErrorKind::Gone => {
+            let why = format!("{} is not there, or this cluster does not serve resource.k8s.io/v1", wanted.claim);
+            no_device(wanted, &why).because(error)
+        }
+        _ => error,
     }
 }
 

@@ -44,6 +44,14 @@ pub trait Server: Sync {
     /// The name of a pod that may run and mounts a PVC, whoever made it ([`crate::usage`]).
     fn mounter(&self, claim: &Key, by: Mounts) -> impl Future<Output = Result<Option<String>>> + Send;
 
+    /// A page of the ResourceSlices of a driver on a node; `more`: the word of the page before.
+    fn slices(
+        &self,
+        driver: &str,
+        node: &str,
+        more: Option<&str>,
+    ) -> impl Future<Output = Result<Value>> + Send;
+
     /// A new key pair that signs upload tokens. It takes a while, and holds up nobody else.
     fn signing_key(&self) -> impl Future<Output = Result<Pair>> + Send {
         signing_key::make_aside()

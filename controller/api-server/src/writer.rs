@@ -19,6 +19,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The pods of one answer, and the most answers.
 const PAGE: usize = 250;
 const PAGES: usize = 40;
+/// The ResourceSlices of one answer: each has up to 128 devices.
+const SLICES: usize = 16;
 
 /// Writes to the API server.
 #[derive(Clone)]
@@ -97,6 +99,15 @@ impl Server for Writer {
         let what =
             format!("cannot tell who mounts {claim}: its namespace has more than {} pods", PAGE * PAGES);
         Err(Error::new(ErrorKind::Refused, what))
+    }
+
+    async fn slices(&self, driver: &str, node: &str, more: Option<&str>) -> Result<Value> {
+        let selector = escaped(&format!("spec.driver={driver},spec.nodeName={node}"));
+        let more = more.map_or_else(String::new, |more| format!("&continue={}", escaped(more)));
+        let path =
+            format!("{}?fieldSelector={selector}&limit={SLICES}{more}", Kind::ResourceSlice.collection(""));
+        let all = Key::new(Kind::ResourceSlice, "", format!("(of {driver} on {node})"));
+        self.send("list", &all, Request::get(path), None).await
     }
 
     async fn get(&self, key: &Key) -> Result<Value> {

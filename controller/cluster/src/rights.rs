@@ -31,6 +31,9 @@ fn touched(step: &Step) -> Vec<Key> {
             issue.signer.iter().map(|signer| &signer.key).chain([&issue.key]).cloned().collect()
         }
         Step::IssueForPod(issue) => vec![issue.key.clone(), issue.signer(), issue.others()],
+        Step::TellDevices(telling) => {
+            [&telling.key].into_iter().chain(telling.devices.iter().map(|one| &one.claim)).cloned().collect()
+        }
         Step::Unused { claim, .. } => vec![Key::new(Kind::Pod, &*claim.namespace, "")],
         Step::IssueKey(issue) => vec![issue.key.clone()],
         Step::Tell(_) => Vec::new(),
@@ -61,6 +64,11 @@ pub(crate) fn needs(step: &Step) -> Vec<Right> {
         Step::DeleteOf { key, .. } if key.kind == Kind::Secret => all(key.kind, &["delete", "patch"]),
         Step::DeleteOf { key, .. } => all(key.kind, &["delete", "get"]),
         Step::Absent { key, .. } | Step::Present { key, .. } => all(key.kind, &["get"]),
+        Step::TellDevices(telling) => all(Kind::ResourceClaim, &["get"])
+            .into_iter()
+            .chain(all(Kind::ResourceSlice, &["list"]))
+            .chain(all(telling.key.kind, &["patch"]))
+            .collect(),
         Step::Unused { .. } => all(Kind::Pod, &["list"]),
         // Who signs it is read.
         Step::Issue(issue) => match (&issue.version, &issue.signer) {

@@ -143,11 +143,11 @@ impl<'a> Search<'a> {
 
     /// Where the device is, or why nobody knows.
     pub fn end(self) -> Result<DeviceAttribute, String> {
+        let what = self.what();
         if let Some(fault) = self.fault {
             return Err(fault);
         }
         let count = self.found.len();
-        let what = self.what();
         let mut found = self.found.into_iter();
         match (found.next(), count) {
             (Some(attributes), 1) => Ok(attributes),
@@ -221,6 +221,7 @@ fn shown(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use api::wire::Wire as _;
     use serde_json::json;
 
     const UUID: &str = "83b8f4f2-509f-382f-3c1e-e6bfe0fa1001";
@@ -345,7 +346,6 @@ mod tests {
             (wanted(List::HostDevices, "card"), gpu0(), at("0000:82:00.0")),
             (wanted(List::Gpus, "gpu"), gpu0(), at("0000:81:00.0")),
         ]);
-        use api::wire::Wire as _;
         let one = |name: &str, address: &str| {
             json!([{"name": name, "deviceResourceClaimStatus": {
                 "name": "gpu-0", "resourceClaimName": "web-gpu-x1", "attributes": {"pciAddress": address},

@@ -53,6 +53,19 @@ fn history() -> Sim {
     sim.settle();
     let run = Key::new(Kind::VirtualMachineInstance, "n", "web");
     sim.boot(&run);
+    // A VMI with a device of a ResourceClaim.
+    let mut object = vmi("claims");
+    object["spec"]["domain"]["devices"]["gpus"] = json!([{"name": "g", "claimName": "c", "requestName": "card"}]);
+    object["spec"]["resourceClaims"] = json!([{"name": "c", "resourceClaimName": "one"}]);
+    let claims = sim.put(Kind::VirtualMachineInstance, object);
+    sim.settle();
+    let pod = sim.pod_of(&claims).unwrap();
+    let uid = sim.get(&pod)["metadata"]["uid"].as_str().unwrap().to_owned();
+    sim.put(Kind::ResourceClaim, allocated_claim("one", &uid));
+    sim.put(Kind::ResourceSlice, slice_of_node1());
+    sim.pod_runs(&pod, "node1");
+    sim.settle();
+    assert_eq!(sim.get(&claims)["status"]["phase"], "Scheduled");
     // A disk that a client sends, once the authorities of its certificate are known.
     let spec = json!({"source": {"upload": {}}, "storage": storage});
     sim.put(Kind::DataVolume, json!({"metadata": {"namespace": "n", "name": "sent"}, "spec": spec}));
@@ -197,6 +210,24 @@ fn history() -> Sim {
     sim
 }
 
+/// A ResourceClaim whose request `card` has the device `card-0`, for the pod of a uid.
+fn allocated_claim(name: &str, pod: &str) -> Value {
+    let result = json!({"request": "card", "driver": "gpu.example.com", "pool": "node1", "device": "card-0"});
+    json!({"metadata": {"namespace": "n", "name": name}, "status": {
+        "reservedFor": [{"resource": "pods", "name": "p", "uid": pod}],
+        "allocation": {"devices": {"results": [result]}},
+    }})
+}
+
+/// The ResourceSlice that has it.
+fn slice_of_node1() -> Value {
+    let device = json!({"name": "card-0", "attributes": {PCI: {"string": "0000:81:00.0"}}});
+    json!({"metadata": {"name": "node1-gpu"}, "spec": {
+        "driver": "gpu.example.com", "nodeName": "node1",
+        "pool": {"name": "node1", "generation": 1, "resourceSliceCount": 1}, "devices": [device],
+    }})
+}
+
 /// Who acts is settled by a lease.
 async fn lease() -> BTreeSet<Right> {
     let server = Asked::begin().await;
@@ -332,6 +363,20 @@ async fn the_writer_asks_for_a_step_what_it_is_said_to_need() {
     });
     let lan = Key::new(Kind::NetworkAttachmentDefinition, "n", "lan");
     let vf = json!({"metadata": {"name": "lan", "annotations": {"k8s.v1.cni.cncf.io/resourceName": "intel.com/vf"}}});
+    let wanted = Wanted {
+        list: List::Gpus,
+        name: "gpu".into(),
+        claim: Key::new(Kind::ResourceClaim, "n", "one"),
+        request: "card".into(),
+    };
+    let vmi = Key::new(Kind::VirtualMachineInstance, "n", "web");
+    let telling = TellDevices {
+        key: vmi.clone(),
+        version: "1".into(),
+        pod: "1".into(),
+        node: "node1".into(),
+        devices: vec![wanted.clone()],
+    };
     let message = "A sentence.".to_owned();
     let note = Note { key: pod.clone(), uid: "1".into(), warning: false, reason: "Word", message };
     for step in [
@@ -342,6 +387,7 @@ async fn the_writer_asks_for_a_step_what_it_is_said_to_need() {
             object: owned.clone(),
             networks: vec![OnNetwork { name: "lan".into(), definition: lan.clone(), needs_device: true }],
         },
+        Step::TellDevices(telling),
         Step::Patch { key: pod.clone(), version: "1".into(), change: owned, part: None },
         patch(None),
         patch(Some("status")),
@@ -371,6 +417,9 @@ async fn the_writer_asks_for_a_step_what_it_is_said_to_need() {
         };
         server.has(&pod.path(), made);
         server.has(&lan.path(), vf.clone());
+        server.has(&wanted.claim.path(), allocated_claim("one", "1"));
+        server.has(&Kind::ResourceSlice.collection(""), json!({"items": [slice_of_node1()]}));
+        server.has(&vmi.path(), json!({"metadata": {"name": "web"}}));
         server.has(&authority.key.path(), signed.clone());
         server.has(&issue("server", None, None).key.path(), json!({"metadata": {"name": "server"}}));
         server.has(&for_pod.signer().path(), signed.clone());
