@@ -165,7 +165,9 @@ impl State {
                 let take = *take.lock().unwrap();
                 tokio::time::sleep(take).await;
                 now.fetch_sub(1, Ordering::SeqCst);
-                (StatusCode::OK, json!({"metadata": {"resourceVersion": "1"}, "items": []}))
+                let listed = self.objects.lock().unwrap().get(&path).cloned();
+                let nothing = || json!({"metadata": {"resourceVersion": "1"}, "items": []});
+                (StatusCode::OK, listed.unwrap_or_else(nothing))
             }
             verb => self.keep(verb, whole, body),
         };

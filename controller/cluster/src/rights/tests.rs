@@ -12,8 +12,10 @@ use api_server::certificate;
 use api_server::lease::Lease;
 use api_server::watch;
 use base64::Engine as _;
+use api::machine::host_device::List;
 use jiff::Timestamp;
 use kit::Asked;
+use kubernetes::claimed::{PCI, TellDevices, Wanted};
 use kubernetes::issue::{ForPod, Holder, Issue, IssueKey, KeyChange, Signer, Usage};
 use kubernetes::objects::rights::{follow, names};
 use kubernetes::objects::{API_CERTIFICATE, Home, LEASE, followed_by};
@@ -66,6 +68,11 @@ fn history() -> Sim {
     sim.pod_runs(&pod, "node1");
     sim.settle();
     assert_eq!(sim.get(&claims)["status"]["phase"], "Scheduled");
+    sim.agent_says(&claims, "Succeeded");
+    sim.delete(&claims);
+    sim.settle();
+    sim.pod_ends(&pod, "Succeeded", 0);
+    sim.settle();
     // A disk that a client sends, once the authorities of its certificate are known.
     let spec = json!({"source": {"upload": {}}, "storage": storage});
     sim.put(Kind::DataVolume, json!({"metadata": {"namespace": "n", "name": "sent"}, "spec": spec}));

@@ -20,6 +20,7 @@
 //! **Caveats.** A pod on a node that is lost is gone only when the node, or somebody by force, says so: until then
 //! the VMI stays, and says what it waits for, so that no second VMI writes to its disk.
 
+mod claimed;
 mod end;
 mod eviction;
 mod needs;
@@ -352,6 +353,8 @@ impl Round<'_> {
     fn take_pod(&mut self) {
         self.hold();
         self.set_phase(Phase::Scheduling);
+        // Which devices it has is known when the pod runs.
+        self.status().device_status = None;
         if let Some(pod) = self.pod {
             self.repeat(pod);
         }
@@ -397,6 +400,7 @@ impl Round<'_> {
         if pod_state::is_up(pod)
             && self.lacks_cpus(pod).is_none()
             && let Some(node) = pod.node.clone()
+            && self.devices_are_told(pod, &node)
         {
             self.hand_over(pod, &node);
         }
@@ -482,7 +486,7 @@ impl Round<'_> {
         };
         let lacks = || Some((NOT_GUARANTEED.to_owned(), self.lacks_cpus(pod)?));
         let trouble = pod_state::trouble(pod).or_else(warned).or_else(lacks);
-        match trouble.or_else(|| self.unattached(pod)) {
+        match trouble.or_else(|| self.unallocated(pod)).or_else(|| self.unattached(pod)) {
             Some((reason, message)) => {
                 if self.is_news(&ConditionType::Synchronized) {
                     match reason == NOT_GUARANTEED {
