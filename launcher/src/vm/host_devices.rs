@@ -1,16 +1,20 @@
-//! The devices of the host that are this VM's, from the variables that device plugins set in the launcher's container.
+//! The devices of the host that are this VM's, from the variables that device plugins set in the launcher's container, and from
+//! the status of the VMI where they are of ResourceClaims.
 //!
-//! Nothing of an address is taken from the VM. Each entry of a list has one PCI or mediated device; of USB devices, as many as
+//! Nothing of an address is taken from the spec. Each entry of a list has one PCI or mediated device; of USB devices, as many as
 //! the selectors of its resource, so the addresses of one resource are shared out evenly among its entries, in order.
+//!
+//! A device of a ResourceClaim is looked at twice: it is an address or a UUID, and the kubelet has given the container the device
+//! file of its IOMMU group ([`Given`]). What a DRA driver writes into a ResourceSlice is not believed beyond that.
 
 use crate::domain::host_device::HostAddress;
 use crate::error::{Error, ErrorKind, Result};
-use api::machine::host_device::{MEDIATED, PCI, USB, variable};
-use api::machine::{Machine, PciAddress};
+use api::machine::host_device::{Claimed, MEDIATED, Origin, PCI, USB, variable};
+use api::machine::{HostDevice, Machine, PciAddress};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The longest variable that is read, and the most addresses in one.
 const LONGEST: usize = 16 << 10;
@@ -20,12 +24,19 @@ const MOST: usize = 256;
 pub(crate) fn host_devices(
     machine: &Machine,
     value: impl Fn(&str) -> Option<String>,
+    given: &Given,
 ) -> Result<Vec<Vec<HostAddress>>> {
     let mut entries: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    let mut all = Vec::new();
     for (n, device) in machine.host_devices.iter().enumerate() {
-        entries.entry(&device.resource).or_default().push(n);
+        all.push(match &device.origin {
+            Origin::Resource(resource) => {
+                entries.entry(resource).or_default().push(n);
+                Vec::new()
+            }
+            Origin::Claim(claimed) => vec![of_claim(device, claimed, given)?],
+        });
     }
-    let mut all = vec![Vec::new(); machine.host_devices.len()];
     for (resource, entries) in entries {
         let shares = shares(resource, entries.len(), &value)?;
         for (entry, share) in entries.into_iter().zip(shares) {
@@ -34,7 +45,74 @@ pub(crate) fn host_devices(
             }
         }
     }
+    let mut places = all.iter().flatten();
+    while let Some(place) = places.next() {
+        if places.clone().any(|other| other == place) {
+            return Err(Error::refused(format!(
+                "spec.domain.devices: two entries of gpus and hostDevices are the device {place:?}, and a guest has it once: look at \
+                 the ResourceClaims and at the DRA driver"
+            )));
+        }
+    }
     Ok(all)
+}
+
+/// Where the host shows which IOMMU group a device is in, and which device files this container has.
+#[derive(Clone, Debug)]
+pub(crate) struct Given {
+    sys: PathBuf,
+    vfio: PathBuf,
+}
+
+impl Given {
+    /// Of this container.
+    pub(crate) fn here() -> Given {
+        Given { sys: "/sys/bus".into(), vfio: "/dev/vfio".into() }
+    }
+
+    /// Why the device is not this container's: the file of its group is not among those that the kubelet has given it. A number that
+    /// the kernel does not show cannot be compared; QEMU opens the file then, or finds none.
+    fn lacks(&self, address: &HostAddress) -> Option<String> {
+        let place = match address {
+            HostAddress::Pci(address) => format!("pci/devices/{address}"),
+            HostAddress::Mediated(uuid) => format!("mdev/devices/{uuid}"),
+            HostAddress::Usb { .. } => return None,
+        };
+        let group = std::fs::read_link(self.sys.join(place).join("iommu_group")).ok()?;
+        let group = group.file_name()?;
+        let file = self.vfio.join(group);
+        (!file.exists()).then(|| format!("/dev/vfio/{}", group.to_string_lossy()))
+    }
+}
+
+/// The device of a ResourceClaim, as the status of the VMI says it.
+fn of_claim(device: &HostDevice, claimed: &Claimed, given: &Given) -> Result<HostAddress> {
+    let Claimed { claim, request, pci_address, mediated } = claimed;
+    let what = format!(
+        "spec.domain.devices.{} '{}' (request {request} of the ResourceClaim {claim})",
+        device.list.field(),
+        device.name
+    );
+    let odd = |field: &str, text: &str| {
+        let shown: String = text.chars().take(64).collect();
+        Error::refused(format!("{what}: {field} {shown:?} in the status of the VMI is not an address"))
+    };
+    // A device that is part of another may say where that is, too.
+    let address = match (mediated, pci_address) {
+        (Some(uuid), _) => HostAddress::mediated(uuid).ok_or_else(|| odd("mDevUUID", uuid))?,
+        (None, Some(text)) => HostAddress::pci(text).ok_or_else(|| odd("pciAddress", text))?,
+        (None, None) => {
+            let why = "the status of the VMI (deviceStatus) does not say where it is, which virt-controller writes";
+            return Err(Error::new(ErrorKind::NotFound, format!("{what}: {why}")));
+        }
+    };
+    match given.lacks(&address) {
+        None => Ok(address),
+        Some(file) => Err(Error::refused(format!(
+            "{what}: the container does not have {file}, the device file of its IOMMU group: the kubelet has given it another device \
+             than the ResourceSlice of its driver says; look at that driver"
+        ))),
+    }
 }
 
 /// The devices of each of `entries` entries that have one resource.
@@ -176,9 +254,84 @@ mod tests {
     }
 
     fn of(machine: &Machine, variables: &[(&str, &str)]) -> Result<Vec<Vec<HostAddress>>> {
-        host_devices(machine, |name| {
+        let value = |name: &str| {
             variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
-        })
+        };
+        host_devices(machine, value, &nothing())
+    }
+
+    /// A host that shows no IOMMU group.
+    fn nothing() -> Given {
+        Given { sys: "/nowhere".into(), vfio: "/nowhere".into() }
+    }
+
+    /// With a GPU and a card of the ResourceClaim `c`, as a status says where they are.
+    fn claimed(gpu: &serde_json::Value, card: &serde_json::Value) -> Machine {
+        let device = |name: &str, request: &str| json!({"name": name, "claimName": "c", "requestName": request});
+        let told = |name: &str, attributes: &serde_json::Value| {
+            json!([{"name": name, "deviceResourceClaimStatus": {"resourceClaimName": "one", "attributes": attributes}}])
+        };
+        let vmi: VirtualMachineInstance = api::wire::read(json!({
+            "metadata": {"name": "vm", "namespace": "n"},
+            "spec": {
+                "resourceClaims": [{"name": "c", "resourceClaimName": "one"}],
+                "domain": {
+                    "memory": {"guest": "128Mi"},
+                    "firmware": {"uuid": "5d307ca9-b3ef-428c-8861-06e72d69f223"},
+                    "devices": {
+                        "gpus": [device("gpu", "gpu")], "hostDevices": [device("card", "card")],
+                        "autoattachPodInterface": false,
+                    },
+                },
+            },
+            "status": {"deviceStatus": {"gpuStatuses": told("gpu", gpu), "hostDeviceStatuses": told("card", card)}},
+        }))
+        .unwrap();
+        Machine::handed(&vmi).unwrap()
+    }
+
+    #[test]
+    fn devices_of_claims_are_where_the_status_says() {
+        let machine = claimed(&json!({"mDevUUID": UUID, "pciAddress": "0000:81:00.0"}), &json!({"pciAddress": "0000:82:00.1"}));
+        let found = of(&machine, &[("PCI_RESOURCE_C", "0000:99:00.0")]).unwrap();
+        let card = HostAddress::pci("0000:82:00.1").unwrap();
+        assert_eq!(found, [vec![HostAddress::Mediated(UUID.into())], vec![card]]);
+    }
+
+    #[test]
+    fn a_status_that_says_no_address_is_refused_by_name() {
+        let card = json!({"pciAddress": "0000:82:00.1"});
+        for (gpu, kind, why) in [
+            (json!({"pciAddress": "../../etc/passwd"}), ErrorKind::Refused, "pciAddress \"../../etc/passwd\""),
+            (json!({"mDevUUID": "'/><disk"}), ErrorKind::Refused, "mDevUUID"),
+            (json!({"mDevUUID": "x", "pciAddress": "0000:81:00.0"}), ErrorKind::Refused, "mDevUUID \"x\""),
+            (json!({}), ErrorKind::NotFound, "does not say where it is"),
+            (card.clone(), ErrorKind::Refused, "two entries"),
+        ] {
+            let said = of(&claimed(&gpu, &card), &[]).unwrap_err();
+            assert_eq!(said.kind(), kind, "{said}");
+            assert!(said.to_string().contains(why), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_device_whose_file_the_kubelet_has_not_given_is_refused() {
+        let root = tempfile::tempdir().unwrap();
+        let given = Given { sys: root.path().join("sys"), vfio: root.path().join("vfio") };
+        std::fs::create_dir(&given.vfio).unwrap();
+        for (place, group) in [(format!("mdev/devices/{UUID}"), "7"), ("pci/devices/0000:82:00.1".to_owned(), "12")] {
+            let folder = given.sys.join(place);
+            std::fs::create_dir_all(&folder).unwrap();
+            std::os::unix::fs::symlink(format!("../../../kernel/iommu_groups/{group}"), folder.join("iommu_group")).unwrap();
+        }
+        let machine = claimed(&json!({"mDevUUID": UUID}), &json!({"pciAddress": "0000:82:00.1"}));
+        std::fs::write(given.vfio.join("7"), "").unwrap();
+        let said = host_devices(&machine, |_| None, &given).unwrap_err();
+        assert_eq!(said.kind(), ErrorKind::Refused);
+        let said = said.to_string();
+        assert!(said.contains("hostDevices 'card'") && said.contains("does not have /dev/vfio/12"), "{said}");
+        std::fs::write(given.vfio.join("12"), "").unwrap();
+        assert_eq!(host_devices(&machine, |_| None, &given).unwrap().len(), 2);
     }
 
     const UUID: &str = "83b8f4f2-509f-382f-3c1e-e6bfe0fa1001";

@@ -107,9 +107,10 @@ struct Preparing<'a> {
 }
 
 impl Preparing<'_> {
-    /// The devices of this host that device plugins have given to the pod.
+    /// The devices of this host that device plugins and DRA drivers have given to the pod.
     fn host_devices(&mut self) {
-        match host_devices::host_devices(self.machine, |name| std::env::var(name).ok()) {
+        let value = |name: &str| std::env::var(name).ok();
+        match host_devices::host_devices(self.machine, value, &host_devices::Given::here()) {
             Ok(found) => self.host_devices = found,
             Err(e) => self.faults.push(e),
         }

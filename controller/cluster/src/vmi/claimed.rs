@@ -69,11 +69,12 @@ fn wanted(vmi: &VirtualMachineInstance, pod: &Pod) -> Result<Vec<Wanted>, String
     let others = others.map(|one| (List::HostDevices, &one.name, &one.claim_name, &one.request_name));
     let mut all = Vec::new();
     for (list, name, claim, request) in gpus.chain(others) {
-        let (Some(claim), Some(request)) = (claim, request) else { continue };
-        let entry = vmi.spec.resource_claims.iter().find(|entry| entry.name == *claim);
+        let said = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+        let (Some(claim), Some(request)) = (said(claim), said(request)) else { continue };
+        let entry = vmi.spec.resource_claims.iter().find(|entry| entry.name == claim);
         // Kubernetes says in the status of a pod which ones it has made for it.
         let there = entry.and_then(|entry| entry.resource_claim_name.as_ref());
-        let there = there.or_else(|| pod.resource_claims.get(claim));
+        let there = there.or_else(|| pod.resource_claims.get(&claim));
         let Some(there) = there else {
             let launcher = pod.meta.name.as_deref().unwrap_or_default();
             return Err(format!(
@@ -84,7 +85,7 @@ fn wanted(vmi: &VirtualMachineInstance, pod: &Pod) -> Result<Vec<Wanted>, String
         };
         let namespace = vmi.metadata.namespace.clone().unwrap_or_default();
         let claim = Key::new(Kind::ResourceClaim, namespace, there);
-        all.push(Wanted { list, name: name.clone(), claim, request: request.clone() });
+        all.push(Wanted { list, name: name.clone(), claim, request });
     }
     Ok(all)
 }
@@ -101,7 +102,7 @@ fn are_told(vmi: &VirtualMachineInstance, devices: &[Wanted]) -> bool {
         let given = own.and_then(|own| own.device_resource_claim_status.as_ref());
         given.is_some_and(|given| {
             let attributes = given.attributes.as_ref();
-            given.resource_claim_name.as_deref() == Some(&wanted.claim.name)
+            given.resource_claim_name.as_deref() == Some(wanted.claim.name.as_str())
                 && attributes.is_some_and(|found| found.pci_address.is_some() || found.mdev_uuid.is_some())
         })
     })

@@ -353,8 +353,7 @@ impl Round<'_> {
     fn take_pod(&mut self) {
         self.hold();
         self.set_phase(Phase::Scheduling);
-        // Which devices it has is known when the pod runs.
-        self.status().device_status = None;
+        self.status().device_status = None; // It is known when the pod runs.
         if let Some(pod) = self.pod {
             self.repeat(pod);
         }
