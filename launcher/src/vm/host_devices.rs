@@ -49,12 +49,21 @@ pub(crate) fn host_devices(
     while let Some(place) = places.next() {
         if places.clone().any(|other| other == place) {
             return Err(Error::refused(format!(
-                "spec.domain.devices: two entries of gpus and hostDevices are the device {place:?}, and a guest has it once: look at \
-                 the ResourceClaims and at the DRA driver"
+                "spec.domain.devices: two entries of gpus and hostDevices are the device {}, and a guest has it once: look at the \
+                 ResourceClaims and at the DRA driver",
+                shown(place)
             )));
         }
     }
     Ok(all)
+}
+
+fn shown(address: &HostAddress) -> String {
+    match address {
+        HostAddress::Pci(address) => address.to_string(),
+        HostAddress::Mediated(uuid) => uuid.clone(),
+        HostAddress::Usb { bus, device } => format!("{bus}:{device}"),
+    }
 }
 
 /// Where the host shows which IOMMU group a device is in, and which device files this container has.

@@ -5,7 +5,7 @@ use super::fixture::{Fixture, disk, raw};
 use crate::domain::Domain;
 use crate::domain::host_device::HostAddress;
 use crate::domain::qemu_arguments::QemuArguments;
-use api::machine::host_device::{Display, List, Origin};
+use api::machine::host_device::{Claimed, Display, List, Origin};
 use api::machine::{Bus, HostDevice, Input};
 
 /// With devices of the node: the entry of the spec, and its devices on this host.
@@ -40,6 +40,11 @@ fn devices_of_the_node() {
     let cards: [(List, &str, Option<Display>, &[&str]); 2] =
         [(List::Gpus, "a.b", None, &["0000:81:00.0"]), (List::HostDevices, "card", None, &["0001:82:1f.7"])];
     device("host-device-pci", &host_devices(Fixture::bare(), &cards), part);
+    // Those of ResourceClaims are the same to the guest.
+    let claimed = host_devices(Fixture::bare(), &cards).with(|machine| {
+        machine.host_devices.iter_mut().for_each(|device| device.origin = Origin::Claim(Claimed::default()));
+    });
+    device("host-device-pci", &claimed, part);
     device("host-device-i440fx", &host_devices(Fixture::bare().i440fx(), &cards), |domain, _| {
         domain.host_devices()
     });

@@ -76,22 +76,17 @@ pub(super) fn host_devices(
     let entries = gpus.enumerate().chain(others.enumerate());
     for (n, entry) in entries {
         let here = at.child(entry.list.field()).index(n);
-        let claim = [("claimName", entry.claim_name), ("requestName", entry.request_name)];
-        let of_claim = claim.iter().filter(|(_, said)| said.is_some());
-        let of_claim: Vec<Path> = of_claim.map(|(field, _)| here.child(field)).collect();
         if check.settings.site == Site::Laptop {
-            match of_claim.is_empty() {
-                true => check.not_yet_or(&here, NOT_HERE),
-                false => of_claim.iter().for_each(|field| check.not_yet_or(field, NOT_HERE)),
-            }
+            check.not_yet_or(&here, NOT_HERE);
             continue;
         }
+        let is_claimed = entry.claim_name.is_some() || entry.request_name.is_some();
         let device = HostDevice {
             name: entry.name.to_owned(),
             list: entry.list,
-            origin: match of_claim.is_empty() {
-                true => Origin::Resource(resource(&entry, &here, check)),
-                false => Origin::Claim(claims.claimed(&entry, &here, check)),
+            origin: match is_claimed {
+                true => Origin::Claim(claims.claimed(&entry, &here, check)),
+                false => Origin::Resource(resource(&entry, &here, check)),
             },
             display: screens.display(&entry, &here, check),
             tag: text::tag(entry.tag, &here, check),
