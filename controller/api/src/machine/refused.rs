@@ -28,7 +28,7 @@ pub const REFUSED: &[(&str, &str)] = &[
     ("volumes[].memoryDump", "a memory dump is part of snapshots, which do not exist yet; remove the volume"),
     (
         "networks[].resourceClaim",
-        "networks by dynamic resource allocation would need a right to all ResourceClaims; use multus",
+        "networks by dynamic resource allocation are not connected yet; use multus",
     ),
 ];
 
