@@ -85,6 +85,11 @@ pub fn allocated(claim: &Value, pod: &str, request: &str) -> Result<Allocated, S
             "has {count} devices for the request {request}, and an entry of the VMI has one: set count to 1"
         ));
     };
+    if result["adminAccess"] == true {
+        return Err(format!(
+            "has the device of the request {request} by adminAccess, beside somebody else who uses it: a guest has its device alone"
+        ));
+    }
     let text = |name: &str| result[name].as_str().unwrap_or_default().to_owned();
     let found = Allocated { driver: text("driver"), pool: text("pool"), device: text("device") };
     if !is_driver(&found.driver) || found.pool.is_empty() || found.device.is_empty() {
@@ -276,6 +281,8 @@ mod tests {
         let one = || json!([result("gpu", "gpu-0")]);
         let mut odd = result("gpu", "gpu-0");
         odd["driver"] = json!("a,spec.nodeName=other");
+        let mut watched = result("gpu", "gpu-0");
+        watched["adminAccess"] = json!(true);
         for (claim, pod, why) in [
             (json!({}), "pod-1", "is not allocated"),
             (json!({"status": {"allocation": null}}), "pod-1", "is not allocated"),
@@ -285,6 +292,7 @@ mod tests {
             (claim(json!([])), "pod-1", "has 0 devices for the request gpu"),
             (claim(json!([result("gpu", "a"), result("gpu", "b")])), "pod-1", "has 2 devices for the request gpu"),
             (claim(json!([odd])), "pod-1", "names no device of a driver"),
+            (claim(json!([watched])), "pod-1", "by adminAccess"),
             (claim(json!([{"request": "gpu"}])), "pod-1", "names no device of a driver"),
         ] {
             let said = allocated(&claim, pod, "gpu").unwrap_err();
