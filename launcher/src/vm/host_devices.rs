@@ -79,18 +79,25 @@ impl Given {
         Given { sys: "/sys/bus".into(), vfio: "/dev/vfio".into() }
     }
 
-    /// Why the device is not this container's: the file of its group is not among those that the kubelet has given it. A number that
-    /// the kernel does not show cannot be compared; QEMU opens the file then, or finds none.
+    /// Why the device is not this container's: the file of its IOMMU group is not among those that the kubelet has given it.
     fn lacks(&self, address: &HostAddress) -> Option<String> {
         let place = match address {
             HostAddress::Pci(address) => format!("pci/devices/{address}"),
             HostAddress::Mediated(uuid) => format!("mdev/devices/{uuid}"),
             HostAddress::Usb { .. } => return None,
         };
-        let group = std::fs::read_link(self.sys.join(place).join("iommu_group")).ok()?;
-        let group = group.file_name()?;
-        let file = self.vfio.join(group);
-        (!file.exists()).then(|| format!("/dev/vfio/{}", group.to_string_lossy()))
+        let link = std::fs::read_link(self.sys.join(place).join("iommu_group")).ok();
+        let Some(group) = link.as_ref().and_then(|link| link.file_name()) else {
+            let why = "this node shows no IOMMU group of it: there is no such device, or the IOMMU is off";
+            return Some(why.to_owned());
+        };
+        (!self.vfio.join(group).exists()).then(|| {
+            format!(
+                "the container does not have /dev/vfio/{}, the file of its IOMMU group: the kubelet has given it another device than \
+                 the ResourceSlice of its driver says",
+                group.to_string_lossy()
+            )
+        })
     }
 }
 
@@ -111,16 +118,15 @@ fn of_claim(device: &HostDevice, claimed: &Claimed, given: &Given) -> Result<Hos
         (Some(uuid), _) => HostAddress::mediated(uuid).ok_or_else(|| odd("mDevUUID", uuid))?,
         (None, Some(text)) => HostAddress::pci(text).ok_or_else(|| odd("pciAddress", text))?,
         (None, None) => {
-            let why = "the status of the VMI (deviceStatus) does not say where it is, which virt-controller writes";
-            return Err(Error::new(ErrorKind::NotFound, format!("{what}: {why}")));
+            let what = format!("{what}: virt-controller has not written to status.deviceStatus of the VMI where it is");
+            return Err(Error::new(ErrorKind::NotFound, what));
         }
     };
     match given.lacks(&address) {
         None => Ok(address),
-        Some(file) => Err(Error::refused(format!(
-            "{what}: the container does not have {file}, the device file of its IOMMU group: the kubelet has given it another device \
-             than the ResourceSlice of its driver says; look at that driver"
-        ))),
+        Some(why) => {
+            Err(Error::refused(format!("{what} is {}, and {why}; look at the DRA driver", shown(&address))))
+        }
     }
 }
 
@@ -274,6 +280,22 @@ mod tests {
         Given { sys: "/nowhere".into(), vfio: "/nowhere".into() }
     }
 
+    /// A host with a mediated device in the group 7, and a card in the group 12. The container has these files.
+    fn tree(root: &std::path::Path, files: &[&str]) -> Given {
+        let given = Given { sys: root.join("sys"), vfio: root.join("vfio") };
+        std::fs::create_dir(&given.vfio).unwrap();
+        for (place, group) in [(format!("mdev/devices/{UUID}"), "7"), (format!("pci/devices/{CARD}"), "12")] {
+            let folder = given.sys.join(place);
+            std::fs::create_dir_all(&folder).unwrap();
+            let link = format!("../../../kernel/iommu_groups/{group}");
+            std::os::unix::fs::symlink(link, folder.join("iommu_group")).unwrap();
+        }
+        files.iter().for_each(|file| std::fs::write(given.vfio.join(file), "").unwrap());
+        given
+    }
+
+    const CARD: &str = "0000:82:00.1";
+
     /// With a GPU and a card of the ResourceClaim `c`, as a status says where they are.
     fn claimed(gpu: &serde_json::Value, card: &serde_json::Value) -> Machine {
         let device = |name: &str, request: &str| json!({"name": name, "claimName": "c", "requestName": request});
@@ -301,23 +323,28 @@ mod tests {
 
     #[test]
     fn devices_of_claims_are_where_the_status_says() {
-        let machine = claimed(&json!({"mDevUUID": UUID, "pciAddress": "0000:81:00.0"}), &json!({"pciAddress": "0000:82:00.1"}));
-        let found = of(&machine, &[("PCI_RESOURCE_C", "0000:99:00.0")]).unwrap();
-        let card = HostAddress::pci("0000:82:00.1").unwrap();
+        let gpu = json!({"mDevUUID": UUID, "pciAddress": "0000:81:00.0"});
+        let machine = claimed(&gpu, &json!({"pciAddress": CARD}));
+        let root = tempfile::tempdir().unwrap();
+        let given = tree(root.path(), &["7", "12", "vfio"]);
+        let found = host_devices(&machine, |_| Some("0000:99:00.0".to_owned()), &given).unwrap();
+        let card = HostAddress::pci(CARD).unwrap();
         assert_eq!(found, [vec![HostAddress::Mediated(UUID.into())], vec![card]]);
     }
 
     #[test]
     fn a_status_that_says_no_address_is_refused_by_name() {
-        let card = json!({"pciAddress": "0000:82:00.1"});
+        let card = json!({"pciAddress": CARD});
+        let root = tempfile::tempdir().unwrap();
+        let given = tree(root.path(), &["7", "12"]);
         for (gpu, kind, why) in [
             (json!({"pciAddress": "../../etc/passwd"}), ErrorKind::Refused, "pciAddress \"../../etc/passwd\""),
             (json!({"mDevUUID": "'/><disk"}), ErrorKind::Refused, "mDevUUID"),
             (json!({"mDevUUID": "x", "pciAddress": "0000:81:00.0"}), ErrorKind::Refused, "mDevUUID \"x\""),
-            (json!({}), ErrorKind::NotFound, "does not say where it is"),
+            (json!({}), ErrorKind::NotFound, "has not written to status.deviceStatus"),
             (card.clone(), ErrorKind::Refused, "two entries"),
         ] {
-            let said = of(&claimed(&gpu, &card), &[]).unwrap_err();
+            let said = host_devices(&claimed(&gpu, &card), |_| None, &given).unwrap_err();
             assert_eq!(said.kind(), kind, "{said}");
             assert!(said.to_string().contains(why), "{said}");
         }
@@ -325,22 +352,15 @@ mod tests {
 
     #[test]
     fn a_device_whose_file_the_kubelet_has_not_given_is_refused() {
+        let machine = claimed(&json!({"mDevUUID": UUID}), &json!({"pciAddress": CARD}));
         let root = tempfile::tempdir().unwrap();
-        let given = Given { sys: root.path().join("sys"), vfio: root.path().join("vfio") };
-        std::fs::create_dir(&given.vfio).unwrap();
-        for (place, group) in [(format!("mdev/devices/{UUID}"), "7"), ("pci/devices/0000:82:00.1".to_owned(), "12")] {
-            let folder = given.sys.join(place);
-            std::fs::create_dir_all(&folder).unwrap();
-            std::os::unix::fs::symlink(format!("../../../kernel/iommu_groups/{group}"), folder.join("iommu_group")).unwrap();
-        }
-        let machine = claimed(&json!({"mDevUUID": UUID}), &json!({"pciAddress": "0000:82:00.1"}));
-        std::fs::write(given.vfio.join("7"), "").unwrap();
-        let said = host_devices(&machine, |_| None, &given).unwrap_err();
+        let said = host_devices(&machine, |_| None, &tree(root.path(), &["7", "vfio"])).unwrap_err();
         assert_eq!(said.kind(), ErrorKind::Refused);
         let said = said.to_string();
         assert!(said.contains("hostDevices 'card'") && said.contains("does not have /dev/vfio/12"), "{said}");
-        std::fs::write(given.vfio.join("12"), "").unwrap();
-        assert_eq!(host_devices(&machine, |_| None, &given).unwrap().len(), 2);
+        // One that the node does not have at all is none either.
+        let said = of(&machine, &[]).unwrap_err().to_string();
+        assert!(said.contains("gpus 'gpu'") && said.contains("shows no IOMMU group"), "{said}");
     }
 
     const UUID: &str = "83b8f4f2-509f-382f-3c1e-e6bfe0fa1001";
