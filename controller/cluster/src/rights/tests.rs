@@ -442,3 +442,31 @@ async fn the_writer_asks_for_a_step_what_it_is_said_to_need() {
         assert_eq!(server.rights(), needs(&step).into_iter().collect(), "{step:?}");
     }
 }
+
+/// An API server that always has one page more is not asked for ever.
+#[tokio::test]
+async fn pages_of_resource_slices_without_end_are_given_up() {
+    let server = Asked::begin().await;
+    let wanted = Wanted {
+        list: List::Gpus,
+        name: "gpu".into(),
+        claim: Key::new(Kind::ResourceClaim, "n", "one"),
+        request: "card".into(),
+    };
+    server.has(&wanted.claim.path(), allocated_claim("one", "1"));
+    let page = json!({"metadata": {"continue": "more"}, "items": []});
+    server.has(&Kind::ResourceSlice.collection(""), page);
+    let telling = TellDevices {
+        key: Key::new(Kind::VirtualMachineInstance, "n", "web"),
+        version: "1".into(),
+        pod: "1".into(),
+        node: "node1".into(),
+        devices: vec![wanted],
+    };
+    let writer = Writer::new(server.client.clone(), "virt-controller");
+    let done = writer.carry_out(Plan { steps: vec![Step::TellDevices(telling)], again: None }).await;
+    let (about, error) = done.failed.unwrap();
+    assert_eq!(about, Some(Kind::ResourceClaim));
+    assert!(error.to_string().contains("has more than 16 pages of ResourceSlices on node1"), "{error}");
+    assert_eq!((server.count(), done.writes), (17, 0));
+}
