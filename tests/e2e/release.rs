@@ -59,10 +59,11 @@ pub(crate) fn comes_and_goes(space: &Space, before: &Before) {
     space.gone("pod");
     release(&["uninstall", "coracle", "--wait", "--timeout", "5m"]).ok();
     cluster.run(&["delete", "namespace", "kubevirt", "--timeout=150s"]).ok();
-    // The definitions stay, so that an uninstallation takes no VMs away.
-    let definitions = left(cluster);
+    // The definitions stay, so that an uninstallation takes no VMs away, and with them objects: the CDI object, StorageProfiles.
     let is_definition = |name: &String| name.starts_with("customresourcedefinition.apiextensions.k8s.io/");
-    assert!(!definitions.is_empty() && definitions.iter().all(is_definition), "{definitions:?}");
+    let (definitions, others): (Vec<_>, Vec<_>) = left(cluster).into_iter().partition(is_definition);
+    let is_of_definition = |name: &String| name.split('/').next().is_some_and(|kind| kind.ends_with(".kubevirt.io"));
+    assert!(!definitions.is_empty() && others.iter().all(is_of_definition), "{others:?}");
     let names: Vec<&str> = definitions.iter().map(String::as_str).collect();
     cluster.run(&[&["delete", "--timeout=150s"], &names[..]].concat()).ok();
     until(|| left(cluster).is_empty(), || format!("{:?}", left(cluster)));
