@@ -1,15 +1,15 @@
 //! A program as a hook: the VMI and the domain are its arguments, what it writes is the domain.
 //!
-//! Its arguments are those of upstream's sidecar-shim, so that the same script serves here and in a sidecar.
+//! Its arguments are those of upstream's sidecar-shim, so that the same script serves here and in a sidecar. What it leaves running
+//! when it ends may go on, and is not waited for.
 
 use super::{ANSWER, LONGEST, plain};
 use crate::error::{Error, ErrorKind, Result};
-use std::io;
+use std::io::{self, Read};
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,9 +17,8 @@ use std::time::{Duration, Instant};
 const ARGUMENT: usize = (128 << 10) - 1;
 /// What is kept of its error output: the end.
 const ERRORS: usize = 500;
-/// The time that what it wrote takes to arrive when it has ended. A child of it may hold its output open for longer: what has come by
-/// then is what it wrote.
-const LATE: Duration = Duration::from_secs(2);
+/// The pause between two looks at it.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// The domain as the program wants it.
 pub(super) fn on_define_domain(path: &Path, xml: &str, vmi: &str) -> Result<String> {
@@ -36,7 +35,7 @@ pub(super) fn on_define_domain(path: &Path, xml: &str, vmi: &str) -> Result<Stri
     let mut command = Command::new(path);
     command.args(["--vmi", vmi, "--domain", xml]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-    let child = command.spawn().map_err(|e| {
+    let mut child = command.spawn().map_err(|e| {
         let hint = match e.kind() {
             io::ErrorKind::NotFound => "; is there the interpreter that its first line names?",
             io::ErrorKind::PermissionDenied => "; is it executable?",
@@ -44,15 +43,20 @@ pub(super) fn on_define_domain(path: &Path, xml: &str, vmi: &str) -> Result<Stri
         };
         Error::io(format!("{} cannot be started{hint}", called()), e)
     })?;
-    let (output, errors, ended) = wait(child, ANSWER);
+    let waited = wait(&mut child, ANSWER);
+    if !waited.as_ref().is_ok_and(|written| written.status.is_some()) {
+        kill(&mut child);
+    }
+    let Written { output, errors, status } =
+        waited.map_err(|e| Error::io(format!("{} cannot be waited for", called()), e))?;
     let errors = plain(&String::from_utf8_lossy(&errors));
     let failed = |why: String| {
         let said = if errors.is_empty() { String::new() } else { format!(": {errors}") };
         Error::new(ErrorKind::Failed, format!("{} {why}{said}", called()))
     };
-    match ended.map_err(|e| failed(format!("cannot be waited for: {e}")))? {
-        None => return Err(failed(format!("did not end within {} s", ANSWER.as_secs()))),
+    match status {
         _ if output.len() > LONGEST => return Err(failed(format!("wrote more than {LONGEST} bytes"))),
+        None => return Err(failed(format!("did not end within {} s", ANSWER.as_secs()))),
         Some(status) if !status.success() => return Err(failed(format!("ended with {status}"))),
         Some(_) => {}
     }
@@ -63,29 +67,48 @@ pub(super) fn on_define_domain(path: &Path, xml: &str, vmi: &str) -> Result<Stri
     }
 }
 
-type Ended = io::Result<Option<std::process::ExitStatus>>;
+/// What a program wrote, and how it ended.
+#[derive(Default)]
+struct Written {
+    output: Vec<u8>,
+    /// The end of its error output.
+    errors: Vec<u8>,
+    /// Nothing: it has not ended.
+    status: Option<ExitStatus>,
+}
 
-/// Its output, the end of its error output, and how it ended; nothing if it did not in time.
-fn wait(mut child: Child, within: Duration) -> (Vec<u8>, Vec<u8>, Ended) {
+/// Waits for the end of the program, and reads meanwhile what it writes, so that a full pipe does not hold it up. Nothing is read
+/// that came later: what it left behind may keep the pipes open, and write as long as it likes.
+fn wait(child: &mut Child, within: Duration) -> io::Result<Written> {
     let until = Instant::now() + within;
-    let output = child.stdout.take().map(|output| Read::of(output, beginning));
-    let errors = child.stderr.take().map(|errors| Read::of(errors, end));
-    let ended = loop {
-        match child.try_wait() {
-            Ok(Some(status)) => break Ok(Some(status)),
-            Ok(None) if Instant::now() < until => thread::sleep(Duration::from_millis(5)),
-            Ok(None) => {
-                kill(&mut child);
-                break Ok(None);
-            }
-            Err(e) => {
-                kill(&mut child);
-                break Err(e);
-            }
+    let (mut output, mut errors) = (child.stdout.take(), child.stderr.take());
+    let mut written = Written::default();
+    loop {
+        // First this: what it wrote before its end is in the pipes then.
+        written.status = child.try_wait()?;
+        let more = (waiting(output.as_mut())?, waiting(errors.as_mut())?);
+        let is_idle = more.0.is_empty() && more.1.is_empty();
+        written.output.extend(more.0);
+        written.errors.extend(more.1);
+        let surplus = written.errors.len().saturating_sub(ERRORS);
+        written.errors.drain(..surplus);
+        let is_over = written.status.is_some() || written.output.len() > LONGEST || Instant::now() >= until;
+        if is_over {
+            return Ok(written);
         }
-    };
-    let late = |read: Option<Read>| read.map_or_else(Vec::new, Read::late);
-    (late(output), late(errors), ended)
+        if is_idle {
+            thread::sleep(LOOK);
+        }
+    }
+}
+
+/// What waits in a pipe: no more than is there now, so that nobody is waited for.
+fn waiting(pipe: Option<&mut (impl Read + AsFd)>) -> io::Result<Vec<u8>> {
+    let Some(pipe) = pipe else { return Ok(Vec::new()) };
+    let count = rustix::io::ioctl_fionread(&*pipe)?;
+    let mut bytes = Vec::new();
+    pipe.take(count.min(LONGEST as u64 + 1)).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Ends it, and what it started.
@@ -96,50 +119,4 @@ fn kill(child: &mut Child) {
         let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
     }
     let _ = child.wait();
-}
-
-/// What a stream has said so far, read on a thread of its own, so that a full pipe holds up nobody.
-struct Read {
-    bytes: Arc<Mutex<Vec<u8>>>,
-    ends: Receiver<()>,
-}
-
-impl Read {
-    /// Each piece is kept as it is said, until no more is wanted: then nothing is read, and who writes gets a signal.
-    fn of(mut stream: impl io::Read + Send + 'static, keep: fn(&mut Vec<u8>, &[u8]) -> bool) -> Read {
-        let bytes = Arc::<Mutex<Vec<u8>>>::default();
-        let (kept, (end, ends)) = (Arc::clone(&bytes), channel());
-        thread::spawn(move || {
-            let mut piece = [0; 4096];
-            while let Ok(count @ 1..) = stream.read(&mut piece) {
-                let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-                if !keep(&mut kept, piece.get(..count).unwrap_or_default()) {
-                    break;
-                }
-            }
-            drop(end.send(()));
-        });
-        Read { bytes, ends }
-    }
-
-    /// All of it; where the stream does not end in time, what has come.
-    fn late(self) -> Vec<u8> {
-        let _ = self.ends.recv_timeout(LATE);
-        std::mem::take(&mut *self.bytes.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-/// The first bytes, and one more than may be.
-fn beginning(kept: &mut Vec<u8>, piece: &[u8]) -> bool {
-    let left = (LONGEST + 1).saturating_sub(kept.len());
-    kept.extend(piece.iter().take(left));
-    kept.len() <= LONGEST
-}
-
-/// The last bytes.
-fn end(kept: &mut Vec<u8>, piece: &[u8]) -> bool {
-    kept.extend_from_slice(piece);
-    let surplus = kept.len().saturating_sub(ERRORS);
-    kept.drain(..surplus);
-    true
 }

@@ -260,13 +260,24 @@ fn a_program_changes_the_domain() {
     assert_eq!(changed.unwrap().trim(), XML.replace("<devices/>", "<x/>"));
 }
 
-/// Something that it started still holds its output open.
+/// What it leaves behind holds both pipes open.
 #[test]
-fn what_a_program_wrote_counts_when_it_ends() {
-    let changed = scripted(r#"sleep 30 & echo "$4" | sed 's|<devices/>|<x/>|'"#);
-    assert_eq!(changed.unwrap().trim(), XML.replace("<devices/>", "<x/>"));
-    let said = scripted("sleep 30 & echo it is broken >&2; exit 3").unwrap_err();
-    assert!(said.ends_with("ended with exit status: 3: it is broken"), "{said}");
+fn a_program_is_not_waited_for_beyond_its_end() {
+    let changed = scripted(r#"sleep 100 & echo "$4" | sed "s|<devices/>|<left>$!</left>|""#).unwrap();
+    let (_, rest) = changed.split_once("<left>").unwrap();
+    let left = rest.split_once("</left>").unwrap().0;
+    assert!(Path::new("/proc").join(left).exists(), "{left} has ended: nothing is shown");
+    Command::new("kill").arg(left).status().unwrap();
+    let error = scripted("sleep 100 & echo \"left $!\" >&2; exit 3").unwrap_err();
+    let (said, left) = error.rsplit_once("left ").unwrap();
+    assert_eq!(said, "the hook HOOK ended with exit status: 3: ");
+    Command::new("kill").arg(left).status().unwrap();
+}
+
+#[test]
+fn a_domain_larger_than_a_pipe_is_read_to_its_end() {
+    let changed = scripted(r#"echo "$4"; head -c 900000 /dev/zero | tr '\0' ' '"#).unwrap();
+    assert_eq!((changed.trim_end(), changed.len()), (XML, XML.len() + 1 + 900_000));
 }
 
 #[test]
