@@ -10,6 +10,9 @@ pub(super) struct Outline {
     pub(super) cids: Vec<String>,
 }
 
+/// The context ID of a device that has none written.
+const CHOSEN: &str = "chosen by libvirt";
+
 /// The texts of the elements `name` and `uuid` that are children of the root, and `cid` of each `vsock` of the devices.
 pub(super) fn of(xml: &str) -> Outline {
     let mut found = Outline::default();
@@ -34,7 +37,11 @@ pub(super) fn of(xml: &str) -> Outline {
         match (inside.as_slice(), name) {
             ([_], "name") if found.name.is_none() => found.name = text(),
             ([_], "uuid") if found.uuid.is_none() => found.uuid = text(),
-            ([_, "devices", "vsock"], "cid") => found.cids.push(in_order(attributes)),
+            ([_, "devices"], "vsock") => found.cids.push(CHOSEN.to_owned()),
+            ([_, "devices", "vsock"], "cid") => match found.cids.last_mut().filter(|cid| cid.as_str() == CHOSEN) {
+                Some(cid) => *cid = in_order(attributes),
+                None => found.cids.push(in_order(attributes)),
+            },
             _ => {}
         }
         if !is_empty {
@@ -118,5 +125,7 @@ mod tests {
         assert!(cids("<domain><cid address='6'/><vsock><cid address='7'/></vsock></domain>").is_empty());
         let two = "<domain><devices><vsock><cid address='5'/><cid address='6'/></vsock></devices></domain>";
         assert_eq!(cids(two), ["address=5", "address=6"]);
+        let none = "<domain><devices><vsock model='virtio'/></devices></domain>";
+        assert_eq!(cids(none), ["chosen by libvirt"], "a device whose context ID nobody assigned");
     }
 }

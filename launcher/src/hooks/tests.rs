@@ -173,6 +173,10 @@ fn a_sidecar_that_does_what_it_may_not_is_named() {
             fake().writes("<devices/>", "<devices><vsock><cid address='9'/></vsock></devices>"),
             "changed the VSOCK context ID of the domain from none to \"address=9\"",
         ),
+        (
+            fake().writes("<devices/>", "<devices><vsock/></devices>"),
+            "changed the VSOCK context ID of the domain from none to \"chosen by libvirt\"",
+        ),
         (fake().writes(XML, " "), "answered OnDefineDomain with no domain"),
         (fake().writes("<devices/>", "x".repeat(LONGEST + 8192)), "failed at OnDefineDomain"),
         (fake().writes("fail", "the disk"), "Internal: no [31m good: the disk"),
