@@ -11,6 +11,9 @@ metadata: {name: hooks}
 data:
   board.sh: |
     #!/bin/sh
+    # What it is told of its pod.
+    test -n "$(sed -n /interfaces/p /etc/podinfo/network-info)" || exit 1
+    test -n "$(sed -n /virt-launcher/p /var/run/kubevirt-private/downwardapi/podinfo/labels)" || exit 1
     printf '%s\n' "$4" | sed "s|</sysinfo>|<baseBoard><entry name='manufacturer'>Radical</entry></baseBoard></sysinfo>|"
   seed.sh: |
     #!/bin/sh
@@ -24,7 +27,7 @@ data:
 fn hooked(name: &str, hooks: &[(&str, &str, &str)]) -> String {
     let entry = |(version, key, point): &(&str, &str, &str)| {
         format!(
-            r#"{{"image": "registry:5000/sidecar-shim:1", "args": ["--version", "{version}"], "configMap": {{"name": "hooks", "key": "{key}", "hookPath": "/usr/bin/{point}"}}}}"#
+            r#"{{"image": "registry:5000/sidecar-shim:1", "args": ["--version", "{version}"], "configMap": {{"name": "hooks", "key": "{key}", "hookPath": "/usr/bin/{point}"}}, "downwardAPI": ["device-info", "pod-info"]}}"#
         )
     };
     let hooks: Vec<String> = hooks.iter().map(entry).collect();

@@ -15,6 +15,10 @@ pub const NETWORK_INFO: &str = "network-info";
 pub const POD_INFO: &str = "/etc/podinfo";
 /// The word of `downwardAPI` by which a sidecar asks for it.
 pub const DEVICE_INFO: &str = "device-info";
+/// The word by which it asks for the labels and the annotations of its pod …
+pub const OF_POD: &str = "pod-info";
+/// … and where it sees them, a file of each.
+pub const POD_METADATA: &str = "/var/run/kubevirt-private/downwardapi/podinfo";
 /// A VMI lists no more of them.
 pub const MOST: usize = 16;
 /// What the containers are called, before their number.
@@ -39,6 +43,8 @@ pub struct HookSidecar {
     pub plugin: Option<String>,
     /// It is told which devices the pod has of its networks.
     pub device_info: bool,
+    /// It is shown the labels and the annotations of its pod.
+    pub pod_info: bool,
 }
 
 /// A key of a ConfigMap, as a file of a sidecar.

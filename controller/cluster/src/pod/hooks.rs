@@ -6,7 +6,8 @@
 //!       /var/run/kubevirt-hooks     a folder of its own, in which it listens: no sidecar sees that of another
 //!       hookPath                    one key of a ConfigMap, a file that may be run
 //!       volumePath                  a PVC
-//!       /etc/podinfo                of a plugin with device-info: a file of the launcher's, only read
+//!       /etc/podinfo                with device-info: a file of the launcher's, only read
+//!       …/downwardapi/podinfo       with pod-info: the labels and the annotations of the pod
 //!  compute: all these folders below /var/run/kubevirt-hooks, and the PVC at sharedComputePath
 //! ```
 //!
@@ -35,17 +36,34 @@ pub(super) fn add(all: &mut Volumes, hooks: &[HookSidecar], around: &Surrounding
     }
     let sockets = all.shared("hook-sidecar-sockets");
     all.mount(&sockets, SOCKETS, false);
+    let metadata = hooks.iter().any(|hook| hook.pod_info).then(|| metadata(all));
+    let shared = Shared { sockets, metadata };
     for (n, hook) in hooks.iter().enumerate() {
-        let container = sidecar(all, n, hook, &sockets, around);
+        let container = sidecar(all, n, hook, &shared, around);
         all.hooks.push(container);
     }
+}
+
+/// Volumes of more than one sidecar.
+struct Shared {
+    sockets: String,
+    /// The labels and annotations of the pod.
+    metadata: Option<String>,
+}
+
+fn metadata(all: &mut Volumes) -> String {
+    let name = all.free("hook-sidecar-podinfo");
+    let file =
+        |field: &str| json!({"path": field, "fieldRef": {"fieldPath": format!("metadata.{field}")}});
+    all.add(&name, json!({"downwardAPI": {"items": [file("labels"), file("annotations")]}}));
+    name
 }
 
 fn sidecar(
     all: &mut Volumes,
     n: usize,
     hook: &HookSidecar,
-    sockets: &str,
+    Shared { sockets, metadata }: &Shared,
     around: &Surroundings<'_>,
 ) -> Value {
     let name = hook::container(n);
@@ -68,6 +86,9 @@ fn sidecar(
         let folder = hook::NETWORK_INFO;
         mounts
             .push(json!({"name": sockets, "mountPath": hook::POD_INFO, "subPath": folder, "readOnly": true}));
+    }
+    if let Some(metadata) = metadata.as_ref().filter(|_| hook.pod_info) {
+        mounts.push(json!({"name": metadata, "mountPath": hook::POD_METADATA, "readOnly": true}));
     }
     let mut container = Map::new();
     put(&mut container, "name", json!(name));
@@ -177,6 +198,35 @@ mod tests {
         {
             assert!(seen.contains(&json!({"name": name, "mountPath": path})), "{name}: {seen:?}");
         }
+    }
+
+    #[test]
+    fn a_sidecar_is_told_of_its_pod_what_it_asks_for() {
+        let hooks = json!([
+            {"image": "a", "downwardAPI": "pod-info"},
+            {"image": "b", "downwardAPI": ["device-info", "pod-info"]},
+            {"image": "c"},
+        ]);
+        let pod = pod(&hooks, &json!({}), json!({}));
+        let paths = |name: &str| -> Vec<String> {
+            let mounts = container(&pod, name)["volumeMounts"].as_array().unwrap().iter().skip(1);
+            mounts.map(|mount| format!("{} {}", mount["mountPath"], mount["readOnly"])).collect()
+        };
+        let metadata = r#""/var/run/kubevirt-private/downwardapi/podinfo" true"#;
+        assert_eq!(paths("hook-sidecar-0"), [metadata]);
+        assert_eq!(paths("hook-sidecar-1"), [r#""/etc/podinfo" true"#, metadata]);
+        assert!(paths("hook-sidecar-2").is_empty());
+        let volumes = pod["spec"]["volumes"].as_array().unwrap();
+        let shown: Vec<&Value> = volumes.iter().filter(|volume| volume["downwardAPI"].is_object()).collect();
+        assert_eq!(
+            shown,
+            [&json!({"name": "hook-sidecar-podinfo", "downwardAPI": {"items": [
+                {"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}},
+                {"path": "annotations", "fieldRef": {"fieldPath": "metadata.annotations"}},
+            ]}})]
+        );
+        let seen = container(&pod, "compute")["volumeMounts"].to_string();
+        assert!(!seen.contains("podinfo"), "the launcher needs none of it: {seen}");
     }
 
     #[test]

@@ -2,9 +2,12 @@
 
 use super::{Check, Site, text};
 use crate::fault::{Fault, Reason};
-use crate::machine::hook::{DEVICE_INFO, HookClaim, HookScript, HookSidecar, MOST, POD_INFO, SOCKETS};
+use crate::machine::hook::{
+    DEVICE_INFO, HookClaim, HookScript, HookSidecar, MOST, OF_POD, POD_INFO, POD_METADATA, SOCKETS,
+};
 use crate::wire::Path;
 use serde::Deserialize;
+use serde_json::Value;
 
 /// Folders of the launcher's container that are not a tenant's to cover: the programs, what Kubernetes and virt-handler put there,
 /// and what the launcher keeps.
@@ -39,8 +42,8 @@ struct Entry {
     args: Option<Vec<String>>,
     config_map: Option<ConfigMap>,
     pvc: Option<Pvc>,
-    #[serde(rename = "downwardAPI")]
-    downward_api: Option<String>,
+    #[serde(rename = "downwardAPI", default)]
+    downward_api: Value,
 }
 
 #[derive(Deserialize)]
@@ -112,15 +115,12 @@ fn sidecar(entry: Entry, at: &Path, shared: &mut Vec<String>, check: &mut Check<
         let at = at.child("imagePullPolicy");
         check.not_supported(&at, format!("{at} must be Always, IfNotPresent or Never"));
     }
-    let downward_api = downward_api.filter(|what| !what.is_empty());
-    let device_info = downward_api.as_deref() == Some(DEVICE_INFO);
-    if downward_api.is_some() && !device_info {
-        let at = at.child("downwardAPI");
-        check.not_supported(&at, format!("{at} must be {DEVICE_INFO}"));
-    }
-    let taken: &[&str] = if device_info { &[SOCKETS, POD_INFO] } else { &[SOCKETS] };
-    let script = config_map.map(|said| script(said, &at.child("configMap"), taken, check));
-    let claim = pvc.map(|said| claim(said, &at.child("pvc"), taken, shared, check));
+    let told = words(&downward_api, &at.child("downwardAPI"), check);
+    let (device_info, pod_info) = (told.contains(&DEVICE_INFO), told.contains(&OF_POD));
+    let folders = [(true, SOCKETS), (device_info, POD_INFO), (pod_info, POD_METADATA)];
+    let taken: Vec<&str> = folders.into_iter().filter(|(is_there, _)| *is_there).map(|(_, at)| at).collect();
+    let script = config_map.map(|said| script(said, &at.child("configMap"), &taken, check));
+    let claim = pvc.map(|said| claim(said, &at.child("pvc"), &taken, shared, check));
     if let (Some(script), Some(claim)) = (&script, &claim)
         && script.path == claim.path
     {
@@ -128,7 +128,21 @@ fn sidecar(entry: Entry, at: &Path, shared: &mut Vec<String>, check: &mut Check<
         check.duplicate(&at, format!("{at} is the hookPath of the configMap, too"));
     }
     let (command, args) = (command.unwrap_or_default(), args.unwrap_or_default());
-    HookSidecar { image, pull_policy, command, args, script, claim, device_info, plugin: None }
+    HookSidecar { image, pull_policy, command, args, script, claim, plugin: None, device_info, pod_info }
+}
+
+/// The words of `downwardAPI`: one, or a list of them.
+fn words<'v>(said: &'v Value, at: &Path, check: &mut Check<'_>) -> Vec<&'v str> {
+    let all: &[Value] = match said {
+        Value::Null => &[],
+        Value::Array(list) => list.as_slice(),
+        one => std::slice::from_ref(one),
+    };
+    let words: Vec<&str> = all.iter().map(|word| word.as_str().unwrap_or("?")).collect();
+    if words.iter().any(|word| ![DEVICE_INFO, OF_POD, ""].contains(word)) {
+        check.not_supported(at, format!("{at} must be {DEVICE_INFO} or {OF_POD}, or a list of them"));
+    }
+    words
 }
 
 fn script(said: ConfigMap, at: &Path, taken: &[&str], check: &mut Check<'_>) -> HookScript {
@@ -229,8 +243,10 @@ mod tests {
             {"image": "example/shim", "configMap": {"name": "script", "key": "hook.sh", "hookPath": "/usr/bin/onDefineDomain"},
              "pvc": {"name": "tools", "volumePath": "/debug", "sharedComputePath": "/var/run/debug"}},
             {"image": "example/card", "downwardAPI": "device-info"},
+            {"image": "example/pod", "downwardAPI": ["pod-info", "device-info"]},
+            {"image": "example/none", "downwardAPI": null},
         ]);
-        assert_eq!(judged(&listed, &open()), Ok(3));
+        assert_eq!(judged(&listed, &open()), Ok(5));
         assert_eq!(judged(&json!([]), &open()), Ok(0));
     }
 
@@ -247,7 +263,11 @@ mod tests {
             ),
             (json!([{"image": "a b"}]), "[0].image", "not the name of an image"),
             (json!([{"image": "a", "imagePullPolicy": "Often"}]), "[0].imagePullPolicy", "IfNotPresent"),
-            (json!([{"image": "a", "downwardAPI": "all"}]), "[0].downwardAPI", "must be device-info"),
+            (json!([{"image": "a", "downwardAPI": "all"}]), "[0].downwardAPI", "must be device-info or pod-info"),
+            (json!([{"image": "a", "downwardAPI": ["pod-info", 1]}]), "[0].downwardAPI", "must be device-info"),
+            // Fields of a container that no sidecar of KubeVirt has.
+            (json!([{"image": "a", "resources": {"limits": {"cpu": "1"}}}]), "", "unknown field `resources`"),
+            (json!([{"image": "a", "env": []}]), "", "unknown field `env`"),
             (
                 json!([{"image": "a", "downwardAPI": "device-info", "pvc": {"name": "p", "volumePath": "/etc/podinfo"}}]),
                 "[0].pvc.volumePath",
