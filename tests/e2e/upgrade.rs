@@ -28,12 +28,13 @@ fn object(cluster: &Cluster, name: &str, path: &str) -> String {
     String::from_utf8_lossy(&ran.out).trim().to_owned()
 }
 
-/// All pods of a DaemonSet are of its newest template.
+/// All pods of a DaemonSet are of its newest template, and ready.
 fn is_replaced(cluster: &Cluster, name: &str) -> bool {
-    let path = ".metadata.generation} {.status.observedGeneration} {.status.desiredNumberScheduled} {.status.updatedNumberScheduled";
+    let path = ".metadata.generation} {.status.observedGeneration} {.status.desiredNumberScheduled} {.status.updatedNumberScheduled} \
+                {.status.numberReady";
     let said = object(cluster, name, path);
     let numbers: Vec<&str> = said.split(' ').collect();
-    matches!(numbers[..], [newest, observed, all, updated] if newest == observed && all == updated)
+    matches!(numbers[..], [newest, observed, all, updated, ready] if newest == observed && all == updated && all == ready)
 }
 
 /// How many pods of a component are ready with an image of this tag.
@@ -93,11 +94,8 @@ fn a_newer_version_takes_the_place_of_the_installation_and_a_vm_runs_on() {
     let uid = space.get(&format!("pod/{pod}"), ".metadata.uid");
     tagged(cluster, place.path(), &before, "99.0.1");
     apply(cluster, place.path(), "99.0.1").ok();
-    until(
-        || kubevirt(cluster, ".status.targetKubeVirtVersion") == "99.0.1",
-        || "the newer version is not wanted".to_owned(),
-    );
     // No virt-controller of the newer version is ready before virt-handler is replaced everywhere. Which are ready is asked first.
+    let mut waited = 0;
     let in_turn = || {
         let ready = ready(cluster, "virt-controller", "99.0.1");
         let is_replaced = is_replaced(cluster, "daemonset/virt-handler");
@@ -105,9 +103,15 @@ fn a_newer_version_takes_the_place_of_the_installation_and_a_vm_runs_on() {
             is_replaced || ready == 0,
             "{ready} virt-controllers are ready before virt-handler is replaced"
         );
+        waited += usize::from(!is_replaced);
         is_replaced && ready > 0
     };
     until(in_turn, || "virt-handler or virt-controller is not replaced".to_owned());
+    assert!(waited > 0, "virt-handler was replaced before anybody looked: nothing is shown");
+    until(
+        || kubevirt(cluster, ".status.targetKubeVirtVersion") == "99.0.1",
+        || "the newer version is not wanted".to_owned(),
+    );
     observes(cluster, "99.0.1");
     // The VM is the one of before, in the pod of before, and is looked after.
     assert_eq!(space.get(&format!("pod/{pod}"), ".metadata.uid"), uid);
