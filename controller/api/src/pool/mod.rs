@@ -59,7 +59,8 @@ object! {
         pub selector: LabelSelector = "selector",
         /// Template of the VMs. DataVolume templates get the number of the VM as a suffix of their names.
         pub virtual_machine_template: Option<Template> = "virtualMachineTemplate",
-        /// Pauses the pool: no VM is created, updated or deleted. Default: false.
+        /// Pauses the pool: no VM is created, updated or deleted. A VM that the selector does not match leaves a paused
+        /// pool too. Default: false.
         pub paused: Option<bool> = "paused",
         /// Names of ConfigMaps and Secrets with the number of the VM as a suffix. Unset: all VMs use the same ones.
         pub name_generation: Option<NameGeneration> = "nameGeneration",

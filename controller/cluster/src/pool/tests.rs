@@ -220,6 +220,21 @@ fn a_vm_with_other_labels_leaves_the_pool() {
     assert_eq!(sim.get(&key)["status"]["replicas"], 2);
 }
 
+/// Whose a VM is does not wait for the end of a pause, and its place stays free until then.
+#[test]
+fn a_vm_with_other_labels_leaves_a_paused_pool_too() {
+    let (mut sim, key) = begin(2, "Halted", json!({}));
+    sim.change(&key, json!({"spec": {"paused": true}}));
+    sim.change(&vm_key(1), json!({"metadata": {"labels": {"app": "mine"}}}));
+    sim.settle();
+    assert!(sim.get(&vm_key(1))["metadata"]["ownerReferences"].is_null());
+    assert_eq!(names(&sim), ["web-0", "web-1"]);
+    assert_eq!(sim.get(&key)["status"]["replicas"], 1);
+    sim.change(&key, json!({"spec": {"paused": false}}));
+    sim.settle();
+    assert_eq!(names(&sim), ["web-0", "web-1", "web-2"]);
+}
+
 #[test]
 fn a_pool_that_is_paused_does_nothing() {
     let (mut sim, key) = begin(1, "Halted", json!({"paused": true}));
