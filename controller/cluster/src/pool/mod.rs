@@ -17,6 +17,7 @@
 //! **Caveats.** The ControllerRevisions are for people: no decision reads them. One whose deletion fails stays until the pool goes.
 
 mod autohealing;
+mod metadata;
 mod selection;
 mod template;
 #[cfg(test)]

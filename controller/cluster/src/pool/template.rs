@@ -1,5 +1,6 @@
 //! The template of a pool, and the VMs that are made of it.
 
+use super::metadata::{self, SUMS};
 use api::meta::{LocalReference, ObjectMeta};
 use api::pool::{FAILING_SINCE, NameGeneration, REVISION};
 use api::vm::{Spec, VirtualMachine};
@@ -11,9 +12,6 @@ use kubernetes::objects::{Key, Kind, owner};
 use kubernetes::plan::Plan;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Annotation of a VM of a pool: sums of the template that the VM was last written by.
-pub(super) const SUMS: &str = "kubevirt.io/vm-pool-template-sums";
 
 /// The template of a pool.
 pub(super) struct Template {
@@ -140,6 +138,7 @@ impl Template {
         // Who may not end the fencing of a VM does not end it by way of a pool.
         vm.metadata.annotations.remove(FENCING);
         vm.metadata.annotations.remove(FAILING_SINCE);
+        metadata::note(&mut vm.metadata);
         vm.metadata.annotations.insert(SUMS.to_owned(), self.sums.text());
         vm.metadata.labels.insert(REVISION.to_owned(), revision.to_owned());
         if let Some(template) = &mut vm.spec.template {
@@ -155,13 +154,7 @@ impl Template {
         let made = self.vm(number, revision);
         let was = Sums::of(vm);
         let mut next = vm.clone();
-        next.metadata.labels = made.metadata.labels;
-        next.metadata.annotations = made.metadata.annotations;
-        for own in [FENCING, FAILING_SINCE] {
-            if let Some(said) = vm.metadata.annotations.get(own) {
-                next.metadata.annotations.insert(own.to_owned(), said.clone());
-            }
-        }
+        metadata::update(&mut next.metadata, made.metadata);
         next.spec = made.spec;
         if was.as_ref().is_some_and(|was| was.vmi == self.sums.vmi) {
             next.spec.template.clone_from(&vm.spec.template);

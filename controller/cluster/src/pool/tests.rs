@@ -3,9 +3,11 @@
 // A `json!` reads better where it is handed over than behind a `&`.
 #![allow(clippy::needless_pass_by_value)]
 
-use super::template::{SUMS, Template};
-use super::{autohealing, selection};
+use super::metadata::{KEYS, SUMS};
+use super::template::Template;
+use super::{autohealing, metadata, selection};
 use crate::sim::{Sim, vm};
+use api::meta::ObjectMeta;
 use api::pool::{Autohealing, REVISION, SelectionPolicy};
 use api::vm::VirtualMachine;
 use api::wire::{self, Wire};
@@ -352,6 +354,61 @@ fn the_word_that_ends_fencing_does_not_come_from_a_pool() {
     sim.settle();
     assert_eq!(guest(&sim, &vm_key(0)), "256Mi");
     assert_eq!(sim.get(&vm_key(0))["metadata"]["annotations"][FENCING], "off");
+}
+
+/// Other programs mark VMs too: who backs them up, who may see them.
+#[test]
+fn what_others_wrote_on_a_vm_outlives_another_template() {
+    let of_pool = json!({"metadata": {"labels": {"tier": "a"}, "annotations": {"note": "old", "owner": "us"}}});
+    let (mut sim, key) = begin(1, "Halted", json!({"virtualMachineTemplate": of_pool}));
+    let mine = json!({
+        "labels": {"backup": "nightly", "app.kubernetes.io/name": "web"},
+        "annotations": {"example.com/seen": "today", "note": "mine"},
+    });
+    sim.change(&vm_key(0), json!({"metadata": mine}));
+    sim.settle();
+    let change = json!({"labels": {"tier": null}, "annotations": {"note": "new", "owner": null}});
+    sim.change(&key, json!({"spec": {"virtualMachineTemplate": {"metadata": change}}}));
+    sim.settle();
+    let metadata = &sim.get(&vm_key(0))["metadata"];
+    let labels =
+        json!({"app": "web", "backup": "nightly", "app.kubernetes.io/name": "web", REVISION: "web-2"});
+    assert_eq!(metadata["labels"], labels);
+    let annotations = &metadata["annotations"];
+    assert_eq!(annotations["example.com/seen"], "today");
+    assert_eq!((&annotations["note"], &annotations["owner"]), (&json!("new"), &Value::Null));
+    // What the template gives later, and takes back, is the template's.
+    sim.change(
+        &key,
+        json!({"spec": {"virtualMachineTemplate": {"metadata": {"labels": {"backup": "weekly"}}}}}),
+    );
+    sim.settle();
+    assert_eq!(sim.get(&vm_key(0))["metadata"]["labels"]["backup"], "weekly");
+    sim.change(
+        &key,
+        json!({"spec": {"virtualMachineTemplate": {"metadata": {"labels": {"backup": null}}}}}),
+    );
+    sim.settle();
+    assert_eq!(sim.get(&vm_key(0))["metadata"]["labels"]["backup"], Value::Null);
+}
+
+/// The note on a VM is a tenant's to forge: it breaks nothing, and ends no fencing.
+#[test]
+fn a_forged_note_takes_away_only_what_its_author_could() {
+    for forged in ["", "[1]", "{\"labels\": 1}", "{\"annotations\": [1, null]}"] {
+        let mut metadata = metadata_of(json!({"labels": {"a": "b"}, "annotations": {KEYS: forged}}));
+        metadata::update(&mut metadata, metadata_of(json!({"labels": {"app": "web"}})));
+        assert_eq!(metadata.write()["labels"], json!({"a": "b", "app": "web"}), "{forged}");
+    }
+    let forged = json!({"annotations": [FENCING, SUMS, KEYS]}).to_string();
+    let was = json!({"annotations": {KEYS: forged, FENCING: "off", SUMS: "a.b.c"}});
+    let mut metadata = metadata_of(was.clone());
+    metadata::update(&mut metadata, ObjectMeta::default());
+    assert_eq!(metadata.write()["annotations"], was["annotations"]);
+}
+
+fn metadata_of(written: Value) -> ObjectMeta {
+    wire::read(written).unwrap()
 }
 
 fn made(number: usize, time: &str, change: Value) -> VirtualMachine {
