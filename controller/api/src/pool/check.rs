@@ -53,10 +53,13 @@ fn of_scale_in(strategy: &ScaleInStrategy, faults: &mut Vec<Fault>) {
         let field = format!("{AT}.{way}.statePreservation");
         match said {
             None | Some(StatePreservation::Disabled) => {}
+            Some(StatePreservation::Offline) if way == "proactive" => {}
+            Some(StatePreservation::Online) if way == "proactive" => {
+                faults.push(Fault::not_yet(field).hint("Offline is: the disks of a VM are kept, and not its memory"));
+            }
             Some(StatePreservation::Offline | StatePreservation::Online) => {
-                faults.push(
-                    Fault::not_yet(field).hint("Disabled is: the DataVolumes of a VM are deleted with it"),
-                );
+                let hint = "Disabled is: a VM that somebody deletes may be gone before its pool can keep its disks";
+                faults.push(Fault::not_yet(field).hint(hint));
             }
             Some(StatePreservation::Other(word)) => {
                 let what = format!("{field} is set with an unrecognized option: {word}");
@@ -139,11 +142,11 @@ mod tests {
             ),
             (json!({"scaleInStrategy": {"unmanaged": {}, "opportunistic": {}}}), "spec.scaleInStrategy"),
             (
-                json!({"scaleInStrategy": {"proactive": {"statePreservation": "Offline"}}}),
+                json!({"scaleInStrategy": {"proactive": {"statePreservation": "Online"}}}),
                 "spec.scaleInStrategy.proactive.statePreservation",
             ),
             (
-                json!({"scaleInStrategy": {"opportunistic": {"statePreservation": "Online"}}}),
+                json!({"scaleInStrategy": {"opportunistic": {"statePreservation": "Offline"}}}),
                 "spec.scaleInStrategy.opportunistic.statePreservation",
             ),
             (
@@ -178,6 +181,8 @@ mod tests {
             "updateStrategy": {"opportunistic": {}},
         });
         assert_eq!(fields(spec), [""; 0]);
+        let keeps = json!({"scaleInStrategy": {"proactive": {"statePreservation": "Offline"}}});
+        assert_eq!(fields(keeps), [""; 0]);
         assert_eq!(fields(json!({})), [""; 0]);
     }
 }

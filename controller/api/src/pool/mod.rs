@@ -122,7 +122,8 @@ object! {
     pub struct ProactiveScaleIn {
         /// Order and selection of the VMs to delete. Default: order `Random`, all VMs.
         pub selection_policy: Option<SelectionPolicy> = "selectionPolicy",
-        /// Preservation of the disks of deleted VMs: `Disabled` deletes them with the VM. Default: `Disabled`.
+        /// Preservation of the disks of deleted VMs: `Disabled` deletes them with the VM, `Offline` keeps them for the next VM
+        /// with the same number. Default: `Disabled`.
         pub state_preservation: Option<StatePreservation> = "statePreservation",
     }
 }

@@ -3,7 +3,7 @@
 //! ```text
 //! spec.virtualMachineTemplate ─ template ─► VM NAME-0, NAME-1, …   its sums: which state of the template a VM has
 //!            │                                   │
-//!            │    too few: made; too many: selection says which go
+//!            │    too few: made; too many: selection says which go, and preservation keeps their disks
 //!            └─ older sums: update ─► VM patched, or deleted where its disks are others ─► its VMI deleted, made anew
 //! ```
 //!
@@ -18,6 +18,7 @@
 
 mod autohealing;
 mod metadata;
+mod preservation;
 mod selection;
 mod template;
 #[cfg(test)]
@@ -25,7 +26,7 @@ mod tests;
 mod update;
 
 use super::replicas::{AT_ONCE, condition, put, text_of};
-use api::pool::{SelectionPolicy, Spec, VirtualMachinePool, max_unavailable};
+use api::pool::{SelectionPolicy, Spec, StatePreservation, VirtualMachinePool, max_unavailable};
 use api::vm::{ConditionType, VirtualMachine};
 use api::wire::{self, Wire};
 use jiff::Timestamp;
@@ -116,7 +117,7 @@ impl<'a> Pool<'a> {
             let most = max_unavailable(self.spec.max_unavailable.as_ref(), self.wanted).unwrap_or(1).max(1);
             let healed = &ill[..ill.len().min(most.saturating_sub(going.len())).min(AT_ONCE)];
             if !healed.is_empty() {
-                healed.iter().for_each(|vm| self.delete(vm, plan));
+                healed.iter().for_each(|vm| self.take_out(world, vm, plan));
                 return None;
             }
         }
@@ -124,7 +125,7 @@ impl<'a> Pool<'a> {
         let deletes = strategy.unmanaged.is_none() && strategy.opportunistic.is_none();
         if alive.len() > self.wanted && deletes {
             let policy = strategy.proactive.and_then(|proactive| proactive.selection_policy);
-            return self.scale_in(policy.as_ref(), &alive, plan);
+            return self.scale_in(world, policy.as_ref(), &alive, plan);
         }
         let missing = self.wanted.saturating_sub(alive.len() + going.len());
         if missing == 0 {
@@ -157,6 +158,7 @@ impl<'a> Pool<'a> {
 
     fn scale_in(
         &self,
+        world: &World,
         policy: Option<&SelectionPolicy>,
         alive: &[&VirtualMachine],
         plan: &mut Plan,
@@ -164,7 +166,7 @@ impl<'a> Pool<'a> {
         let chosen = selection::chosen(policy, &self.template, alive);
         let excess = alive.len() - self.wanted;
         for vm in chosen.iter().take(excess.min(AT_ONCE)) {
-            self.delete(vm, plan);
+            self.take_out(world, vm, plan);
         }
         (chosen.len() < excess).then(|| {
             let why = format!(
@@ -174,6 +176,16 @@ impl<'a> Pool<'a> {
             );
             ("FailedScaleIn", why)
         })
+    }
+
+    /// A VM that is too much, or that does not start, is deleted; its disks as the pool says.
+    fn take_out(&self, world: &World, vm: &VirtualMachine, plan: &mut Plan) {
+        let proactive = self.spec.scale_in_strategy.as_ref().and_then(|way| way.proactive.as_ref());
+        let said = proactive.and_then(|way| way.state_preservation.as_ref());
+        if matches!(said, Some(StatePreservation::Offline)) {
+            preservation::keep(world, vm, plan);
+        }
+        self.delete(vm, plan);
     }
 
     fn delete(&self, vm: &VirtualMachine, plan: &mut Plan) {

@@ -114,6 +114,13 @@ impl Template {
         }
     }
 
+    /// The uuid of the firmware of the VM with a number. One that is made anew on disks that were kept is the computer that its guest
+    /// knows, and finds its TPM by it.
+    fn uuid(&self, number: usize) -> String {
+        let pool = self.pool.uid.as_deref().unwrap_or_default();
+        api::uuid::of_vm(&format!("{pool}/{}", self.name(number)))
+    }
+
     fn owner(&self) -> Value {
         owner::reference(Kind::VirtualMachinePool, &self.pool)
     }
@@ -145,6 +152,10 @@ impl Template {
             let metadata = template.metadata.get_or_insert_default();
             metadata.annotations.remove(FENCING);
             metadata.labels.insert(REVISION.to_owned(), revision.to_owned());
+            let firmware = template.spec.domain.firmware.get_or_insert_default();
+            if firmware.uuid.as_deref().unwrap_or_default().is_empty() {
+                firmware.uuid = Some(self.uuid(number));
+            }
         }
         vm
     }

@@ -260,7 +260,7 @@ fn a_pool_that_is_paused_does_nothing() {
 #[test]
 fn a_spec_that_cannot_be_done_is_told_and_nothing_is_done() {
     for (change, field) in [
-        (json!({"scaleInStrategy": {"proactive": {"statePreservation": "Offline"}}}), "statePreservation"),
+        (json!({"scaleInStrategy": {"proactive": {"statePreservation": "Online"}}}), "statePreservation"),
         (json!({"selector": {"matchLabels": {"app": "other"}}}), "spec.selector"),
         (json!({"selector": {"matchLabels": null}}), "spec.selector"),
         (json!({"virtualMachineTemplate": null}), "spec.virtualMachineTemplate"),

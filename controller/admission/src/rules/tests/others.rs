@@ -90,7 +90,7 @@ fn a_pool_is_judged_as_the_vm_that_it_makes() {
         ),
         (
             "/spec/scaleInStrategy/proactive/statePreservation".to_owned(),
-            json!("Offline"),
+            json!("Online"),
             "spec.scaleInStrategy.proactive.statePreservation",
             "not supported yet",
         ),
