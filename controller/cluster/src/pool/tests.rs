@@ -5,7 +5,7 @@
 
 use super::metadata::{KEYS, SUMS};
 use super::template::Template;
-use super::{autohealing, metadata, selection};
+use super::{autohealing, metadata, preservation, selection};
 use crate::sim::{Sim, vm};
 use api::meta::ObjectMeta;
 use api::pool::{Autohealing, REVISION, SelectionPolicy};
@@ -354,6 +354,84 @@ fn the_word_that_ends_fencing_does_not_come_from_a_pool() {
     sim.settle();
     assert_eq!(guest(&sim, &vm_key(0)), "256Mi");
     assert_eq!(sim.get(&vm_key(0))["metadata"]["annotations"][FENCING], "off");
+}
+
+/// A pool of VMs with a disk each, whose VM with the highest number goes first, and with what its VM 1 owns besides.
+fn with_disks(preservation: &str) -> (Sim, Key, [Key; 3]) {
+    let storage = json!({"resources": {"requests": {"storage": "1Gi"}}});
+    let disk = json!({"metadata": {"name": "data"}, "spec": {"source": {"blank": {}}, "storage": storage}});
+    let way = json!({"statePreservation": preservation, "selectionPolicy": {"sortPolicy": "DescendingOrder"}});
+    let change = json!({
+        "scaleInStrategy": {"proactive": way},
+        "virtualMachineTemplate": {"spec": {"dataVolumeTemplates": [disk]}},
+    });
+    let (mut sim, key) = begin(2, "Halted", change);
+    let owner = kubernetes::objects::owner::reference(
+        Kind::VirtualMachine,
+        &wire::read(sim.get(&vm_key(1))["metadata"].clone()).unwrap(),
+    );
+    let mut claim = |name: &str| {
+        let metadata = json!({"namespace": "n", "name": name, "ownerReferences": [owner]});
+        sim.put(Kind::PersistentVolumeClaim, json!({"metadata": metadata, "spec": {}}))
+    };
+    let owned = [claim("persistent-state-for-web-1-abcde"), claim("theirs")];
+    let [state, theirs] = owned;
+    (sim, key, [Key::new(Kind::DataVolume, "n", "data-1"), state, theirs])
+}
+
+#[test]
+fn a_vm_that_comes_back_has_the_disks_that_were_kept() {
+    let (mut sim, key, [disk, state, theirs]) = with_disks("Offline");
+    let uid = |sim: &Sim, key: &Key| sim.get(key)["metadata"]["uid"].clone();
+    let uuid =
+        |sim: &Sim| sim.get(&vm_key(1))["spec"]["template"]["spec"]["domain"]["firmware"]["uuid"].clone();
+    let (was, data, computer) = (uid(&sim, &vm_key(1)), uid(&sim, &disk), uuid(&sim));
+    assert_eq!(sim.get(&disk)["metadata"]["ownerReferences"][0]["uid"], was);
+    sim.change(&key, json!({"spec": {"replicas": 1}}));
+    sim.settle();
+    assert_eq!(names(&sim), ["web-0"]);
+    for kept in [&disk, &state] {
+        let owners = sim.get(kept)["metadata"]["ownerReferences"].as_array();
+        assert!(owners.is_none_or(Vec::is_empty), "{kept}: {owners:?}");
+    }
+    assert!(!sim.objects.contains_key(&theirs), "it is no disk of the VM");
+    sim.change(&key, json!({"spec": {"replicas": 2}}));
+    sim.settle();
+    assert_ne!(uid(&sim, &vm_key(1)), was);
+    assert_eq!((uid(&sim, &disk), uuid(&sim)), (data, computer));
+}
+
+#[test]
+fn disks_go_with_their_vm_where_the_pool_does_not_keep_them_and_where_they_failed() {
+    for (preservation, phase) in [("Disabled", "Succeeded"), ("Offline", "Failed")] {
+        let (mut sim, key, [disk, state, _]) = with_disks(preservation);
+        sim.change(&disk, json!({"status": {"phase": phase}}));
+        sim.change(&key, json!({"spec": {"replicas": 1}}));
+        let plan = crate::decide(&sim.world, &key, sim.now);
+        sim.apply(plan);
+        sim.settle();
+        assert_eq!(names(&sim), ["web-0"], "{preservation}");
+        assert!(!sim.objects.contains_key(&disk), "{preservation} {phase}");
+        assert_eq!(sim.objects.contains_key(&state), preservation == "Offline", "{preservation}");
+    }
+}
+
+/// An owner is what somebody wrote: a DataVolume of another namespace is not written to, whatever it says.
+#[test]
+fn a_disk_of_another_namespace_is_no_disk_of_the_vm() {
+    let (mut sim, _, [disk, ..]) = with_disks("Offline");
+    let vm: VirtualMachine = wire::read(sim.get(&vm_key(1)).clone()).unwrap();
+    let steps = |sim: &Sim| {
+        let mut plan = Plan::default();
+        preservation::keep(&sim.world, &vm, &mut plan);
+        plan.steps
+    };
+    let before = steps(&sim);
+    assert_eq!(before.len(), 2, "the disk and the state");
+    let owners = sim.get(&disk)["metadata"]["ownerReferences"].clone();
+    let elsewhere = json!({"namespace": "m", "name": "a", "ownerReferences": owners});
+    sim.put(Kind::DataVolume, json!({"metadata": elsewhere, "spec": {}}));
+    assert_eq!(steps(&sim), before);
 }
 
 /// Other programs mark VMs too: who backs them up, who may see them.
