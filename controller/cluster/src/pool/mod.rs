@@ -29,12 +29,15 @@ use super::replicas::{AT_ONCE, condition, put, text_of};
 use api::pool::{SelectionPolicy, Spec, StatePreservation, VirtualMachinePool, max_unavailable};
 use api::vm::{ConditionType, VirtualMachine};
 use api::wire::{self, Wire};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kubernetes::objects::{Failure, Kept as _, Key, Kind, Plain, World, key};
 use kubernetes::plan::Plan;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use template::Template;
+
+/// When a pool is looked at again whose VM has more disks than are freed in one round.
+const SOON: SignedDuration = SignedDuration::from_secs(1);
 
 /// Why something is not as it should be: a word and a sentence.
 type Trouble = (&'static str, String);
@@ -117,7 +120,7 @@ impl<'a> Pool<'a> {
             let most = max_unavailable(self.spec.max_unavailable.as_ref(), self.wanted).unwrap_or(1).max(1);
             let healed = &ill[..ill.len().min(most.saturating_sub(going.len())).min(AT_ONCE)];
             if !healed.is_empty() {
-                healed.iter().for_each(|vm| self.take_out(world, vm, plan));
+                healed.iter().for_each(|vm| self.take_out(world, vm, now, plan));
                 return None;
             }
         }
@@ -125,7 +128,7 @@ impl<'a> Pool<'a> {
         let deletes = strategy.unmanaged.is_none() && strategy.opportunistic.is_none();
         if alive.len() > self.wanted && deletes {
             let policy = strategy.proactive.and_then(|proactive| proactive.selection_policy);
-            return self.scale_in(world, policy.as_ref(), &alive, plan);
+            return self.scale_in(world, policy.as_ref(), &alive, now, plan);
         }
         let missing = self.wanted.saturating_sub(alive.len() + going.len());
         if missing == 0 {
@@ -161,12 +164,13 @@ impl<'a> Pool<'a> {
         world: &World,
         policy: Option<&SelectionPolicy>,
         alive: &[&VirtualMachine],
+        now: Timestamp,
         plan: &mut Plan,
     ) -> Option<Trouble> {
         let chosen = selection::chosen(policy, &self.template, alive);
         let excess = alive.len() - self.wanted;
         for vm in chosen.iter().take(excess.min(AT_ONCE)) {
-            self.take_out(world, vm, plan);
+            self.take_out(world, vm, now, plan);
         }
         (chosen.len() < excess).then(|| {
             let why = format!(
@@ -179,11 +183,12 @@ impl<'a> Pool<'a> {
     }
 
     /// A VM that is too much, or that does not start, is deleted; its disks as the pool says.
-    fn take_out(&self, world: &World, vm: &VirtualMachine, plan: &mut Plan) {
+    fn take_out(&self, world: &World, vm: &VirtualMachine, now: Timestamp, plan: &mut Plan) {
         let proactive = self.spec.scale_in_strategy.as_ref().and_then(|way| way.proactive.as_ref());
         let said = proactive.and_then(|way| way.state_preservation.as_ref());
-        if matches!(said, Some(StatePreservation::Offline)) {
-            preservation::keep(world, vm, plan);
+        if matches!(said, Some(StatePreservation::Offline)) && !preservation::keep(world, vm, plan) {
+            // The other disks follow, and then the VM.
+            return plan.look_again(now.checked_add(SOON).unwrap_or(now));
         }
         self.delete(vm, plan);
     }

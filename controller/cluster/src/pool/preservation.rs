@@ -19,9 +19,13 @@ use kubernetes::plan::Plan;
 use kubernetes::state::STATE_FOR;
 use serde_json::{Value, json};
 
-/// Takes a VM out of the owners of its disks.
-pub(super) fn keep(world: &World, vm: &VirtualMachine, plan: &mut Plan) {
-    let Some(uid) = vm.metadata.uid.as_deref() else { return };
+/// As many disks of a VM as are freed in one round: whoever may write DataVolumes may write any owner.
+pub(super) const MOST: usize = 32;
+
+/// Takes a VM out of the owners of its disks. Whether these are all.
+pub(super) fn keep(world: &World, vm: &VirtualMachine, plan: &mut Plan) -> bool {
+    let Some(uid) = vm.metadata.uid.as_deref() else { return true };
+    let mut freed = 0;
     let namespace = vm.metadata.namespace.as_deref().unwrap_or_default();
     // An owner is what somebody wrote: one of another namespace is none.
     for key in world.marked(&Mark::Owner(uid.to_owned())).filter(|key| key.namespace == namespace) {
@@ -36,10 +40,15 @@ pub(super) fn keep(world: &World, vm: &VirtualMachine, plan: &mut Plan) {
             _ => None,
         };
         if let Some(meta) = meta.filter(|meta| meta.deletion_timestamp.is_none()) {
+            if freed == MOST {
+                return false;
+            }
+            freed += 1;
             let kept = meta.owner_references.iter().filter(|owner| owner.uid != uid);
             plan.update(key.kind, meta, &owned_by(meta.owner_references.iter()), &owned_by(kept), false);
         }
     }
+    true
 }
 
 fn has_failed(volume: &DataVolume) -> bool {

@@ -13,7 +13,7 @@ use api::vm::VirtualMachine;
 use api::wire::{self, Wire};
 use jiff::{SignedDuration, Timestamp};
 use kubernetes::metadata::FENCING;
-use kubernetes::objects::{Key, Kind};
+use kubernetes::objects::{Key, Kind, owner};
 use kubernetes::plan::{Plan, merge};
 use serde_json::{Value, json};
 
@@ -366,10 +366,7 @@ fn with_disks(preservation: &str) -> (Sim, Key, [Key; 3]) {
         "virtualMachineTemplate": {"spec": {"dataVolumeTemplates": [disk]}},
     });
     let (mut sim, key) = begin(2, "Halted", change);
-    let owner = kubernetes::objects::owner::reference(
-        Kind::VirtualMachine,
-        &wire::read(sim.get(&vm_key(1))["metadata"].clone()).unwrap(),
-    );
+    let owner = owned_by_vm(&sim);
     let mut claim = |name: &str| {
         let metadata = json!({"namespace": "n", "name": name, "ownerReferences": [owner]});
         sim.put(Kind::PersistentVolumeClaim, json!({"metadata": metadata, "spec": {}}))
@@ -377,6 +374,11 @@ fn with_disks(preservation: &str) -> (Sim, Key, [Key; 3]) {
     let owned = [claim("persistent-state-for-web-1-abcde"), claim("theirs")];
     let [state, theirs] = owned;
     (sim, key, [Key::new(Kind::DataVolume, "n", "data-1"), state, theirs])
+}
+
+/// What an object says that the VM 1 owns.
+fn owned_by_vm(sim: &Sim) -> Value {
+    owner::reference(Kind::VirtualMachine, &metadata_of(sim.get(&vm_key(1))["metadata"].clone()))
 }
 
 #[test]
@@ -432,6 +434,23 @@ fn a_disk_of_another_namespace_is_no_disk_of_the_vm() {
     let elsewhere = json!({"namespace": "m", "name": "a", "ownerReferences": owners});
     sim.put(Kind::DataVolume, json!({"metadata": elsewhere, "spec": {}}));
     assert_eq!(steps(&sim), before);
+}
+
+/// An owner is what somebody wrote: a thousand of them are no plan of a thousand steps, and none is lost for it.
+#[test]
+fn a_vm_with_many_disks_goes_when_all_of_them_are_free() {
+    let (mut sim, key, _) = with_disks("Offline");
+    let owner = owned_by_vm(&sim);
+    for number in 0..3 * preservation::MOST {
+        let metadata = json!({"namespace": "n", "name": format!("disk-{number}"), "ownerReferences": [owner]});
+        sim.put(Kind::DataVolume, json!({"metadata": metadata, "spec": {}}));
+    }
+    let before = sim.keys(Kind::DataVolume).len();
+    sim.change(&key, json!({"spec": {"replicas": 1}}));
+    let plan = crate::decide(&sim.world, &key, sim.now);
+    assert!(plan.steps.len() < 2 * preservation::MOST && plan.again.is_some(), "{}", plan.steps.len());
+    sim.settle();
+    assert_eq!((names(&sim).len(), sim.keys(Kind::DataVolume).len()), (1, before));
 }
 
 /// Other programs mark VMs too: who backs them up, who may see them.
