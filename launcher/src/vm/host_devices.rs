@@ -281,7 +281,7 @@ mod tests {
     }
 
     /// A host with a mediated device in the group 7, and a card in the group 12. The container has these files.
-    fn tree(root: &std::path::Path, files: &[&str]) -> Given {
+    fn tree(root: &Path, files: &[&str]) -> Given {
         let given = Given { sys: root.join("sys"), vfio: root.join("vfio") };
         std::fs::create_dir(&given.vfio).unwrap();
         for (place, group) in [(format!("mdev/devices/{UUID}"), "7"), (format!("pci/devices/{CARD}"), "12")] {
