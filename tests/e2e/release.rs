@@ -62,7 +62,8 @@ pub(crate) fn comes_and_goes(space: &Space, before: &Before) {
     // The definitions stay, so that an uninstallation takes no VMs away, and with them objects: the CDI object, StorageProfiles.
     let is_definition = |name: &String| name.starts_with("customresourcedefinition.apiextensions.k8s.io/");
     let (definitions, others): (Vec<_>, Vec<_>) = left(cluster).into_iter().partition(is_definition);
-    let is_of_definition = |name: &String| name.split('/').next().is_some_and(|kind| kind.ends_with(".kubevirt.io"));
+    let is_of_definition =
+        |name: &String| name.split('/').next().is_some_and(|kind| kind.ends_with(".kubevirt.io"));
     assert!(!definitions.is_empty() && others.iter().all(is_of_definition), "{others:?}");
     let names: Vec<&str> = definitions.iter().map(String::as_str).collect();
     cluster.run(&[&["delete", "--timeout=150s"], &names[..]].concat()).ok();

@@ -199,7 +199,8 @@ impl<S: Server> Work<'_, S> {
                 return search.end().map_err(|why| no_device(of, &why));
             }
         }
-        let why = format!("driver {} has more than {SLICES} pages of ResourceSlices on {node}", wanted.driver);
+        let why =
+            format!("driver {} has more than {SLICES} pages of ResourceSlices on {node}", wanted.driver);
         Err(no_device(of, &why))
     }
 
@@ -363,7 +364,8 @@ fn no_device(wanted: &Wanted, why: &str) -> Error {
 fn unserved(error: Error, wanted: &Wanted) -> Error {
     match error.kind() {
         ErrorKind::Gone => {
-            let why = format!("{} is not there, or this cluster does not serve resource.k8s.io/v1", wanted.claim);
+            let why =
+                format!("{} is not there, or this cluster does not serve resource.k8s.io/v1", wanted.claim);
             no_device(wanted, &why).because(error)
         }
         _ => error,

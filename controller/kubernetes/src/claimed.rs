@@ -100,7 +100,8 @@ pub fn allocated(claim: &Value, pod: &str, request: &str) -> Result<Allocated, S
 
 /// It can be the name of a driver, and stands in a selector as it is.
 fn is_driver(name: &str) -> bool {
-    let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.');
+    let is_letter =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.');
     (1..=NAME).contains(&name.len()) && name.bytes().all(is_letter)
 }
 
@@ -157,7 +158,9 @@ impl<'a> Search<'a> {
         match (found.next(), count) {
             (Some(attributes), 1) => Ok(attributes),
             (Some(_), _) => Err(format!("{what} stands {count} times in the ResourceSlices of the node")),
-            (None, _) => Err(format!("{what} is in no ResourceSlice of the node: look at the log of that driver")),
+            (None, _) => {
+                Err(format!("{what} is in no ResourceSlice of the node: look at the log of that driver"))
+            }
         }
     }
 
@@ -290,7 +293,11 @@ mod tests {
             (claim(one()), "pod-2", "is not reserved for the launcher pod"),
             (claim(one()), "", "is not reserved for the launcher pod"),
             (claim(json!([])), "pod-1", "has 0 devices for the request gpu"),
-            (claim(json!([result("gpu", "a"), result("gpu", "b")])), "pod-1", "has 2 devices for the request gpu"),
+            (
+                claim(json!([result("gpu", "a"), result("gpu", "b")])),
+                "pod-1",
+                "has 2 devices for the request gpu",
+            ),
             (claim(json!([odd])), "pod-1", "names no device of a driver"),
             (claim(json!([watched])), "pod-1", "by adminAccess"),
             (claim(json!([{"request": "gpu"}])), "pod-1", "names no device of a driver"),
@@ -303,7 +310,8 @@ mod tests {
     #[test]
     fn a_device_is_found_by_its_attributes_in_the_newest_generation() {
         let old = slice(1, json!([device("gpu-0", pci("0000:01:00.0"))]));
-        let new = slice(2, json!([device("gpu-1", pci("0000:82:00.0")), device("gpu-0", pci("0000:81:00.0"))]));
+        let new =
+            slice(2, json!([device("gpu-1", pci("0000:82:00.0")), device("gpu-0", pci("0000:81:00.0"))]));
         let mut other = slice(9, json!([device("gpu-0", pci("0000:99:00.0"))]));
         other["spec"]["pool"]["name"] = json!("node2");
         for order in [[&old, &new, &other], [&other, &new, &old]] {
@@ -311,7 +319,8 @@ mod tests {
             assert_eq!(found.pci_address.as_deref(), Some("0000:81:00.0"));
         }
         for name in ["mdevUUID", "gpu.example.com/mdevUUID"] {
-            let found = searched(&[slice(1, json!([device("gpu-0", json!({name: {"string": UUID}}))]))]).unwrap();
+            let found =
+                searched(&[slice(1, json!([device("gpu-0", json!({name: {"string": UUID}}))]))]).unwrap();
             assert_eq!((found.pci_address, found.mdev_uuid.as_deref()), (None, Some(UUID)));
         }
     }
@@ -348,8 +357,10 @@ mod tests {
     #[test]
     fn a_status_has_each_device_in_its_list() {
         let claim = Key::new(crate::objects::Kind::ResourceClaim, "n", "web-gpu-x1");
-        let wanted = |list, name: &str| Wanted { list, name: name.into(), claim: claim.clone(), request: "r".into() };
-        let at = |text: &str| DeviceAttribute { pci_address: Some(text.into()), ..DeviceAttribute::default() };
+        let wanted =
+            |list, name: &str| Wanted { list, name: name.into(), claim: claim.clone(), request: "r".into() };
+        let at =
+            |text: &str| DeviceAttribute { pci_address: Some(text.into()), ..DeviceAttribute::default() };
         let found = status([
             (wanted(List::HostDevices, "card"), gpu0(), at("0000:82:00.0")),
             (wanted(List::Gpus, "gpu"), gpu0(), at("0000:81:00.0")),

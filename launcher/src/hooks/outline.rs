@@ -38,10 +38,12 @@ pub(super) fn of(xml: &str) -> Outline {
             ([_], "name") if found.name.is_none() => found.name = text(),
             ([_], "uuid") if found.uuid.is_none() => found.uuid = text(),
             ([_, "devices"], "vsock") => found.cids.push(CHOSEN.to_owned()),
-            ([_, "devices", "vsock"], "cid") => match found.cids.last_mut().filter(|cid| cid.as_str() == CHOSEN) {
-                Some(cid) => *cid = in_order(attributes),
-                None => found.cids.push(in_order(attributes)),
-            },
+            ([_, "devices", "vsock"], "cid") => {
+                match found.cids.last_mut().filter(|cid| cid.as_str() == CHOSEN) {
+                    Some(cid) => *cid = in_order(attributes),
+                    None => found.cids.push(in_order(attributes)),
+                }
+            }
             _ => {}
         }
         if !is_empty {

@@ -118,7 +118,9 @@ fn of_claim(device: &HostDevice, claimed: &Claimed, given: &Given) -> Result<Hos
         (Some(uuid), _) => HostAddress::mediated(uuid).ok_or_else(|| odd("mDevUUID", uuid))?,
         (None, Some(text)) => HostAddress::pci(text).ok_or_else(|| odd("pciAddress", text))?,
         (None, None) => {
-            let what = format!("{what}: virt-controller has not written to status.deviceStatus of the VMI where it is");
+            let what = format!(
+                "{what}: virt-controller has not written to status.deviceStatus of the VMI where it is"
+            );
             return Err(Error::new(ErrorKind::NotFound, what));
         }
     };
@@ -269,9 +271,8 @@ mod tests {
     }
 
     fn of(machine: &Machine, variables: &[(&str, &str)]) -> Result<Vec<Vec<HostAddress>>> {
-        let value = |name: &str| {
-            variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
-        };
+        let value =
+            |name: &str| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
         host_devices(machine, value, &nothing())
     }
 
@@ -298,10 +299,9 @@ mod tests {
 
     /// With a GPU and a card of the ResourceClaim `c`, as a status says where they are.
     fn claimed(gpu: &serde_json::Value, card: &serde_json::Value) -> Machine {
-        let device = |name: &str, request: &str| json!({"name": name, "claimName": "c", "requestName": request});
-        let told = |name: &str, attributes: &serde_json::Value| {
-            json!([{"name": name, "deviceResourceClaimStatus": {"resourceClaimName": "one", "attributes": attributes}}])
-        };
+        let device =
+            |name: &str, request: &str| json!({"name": name, "claimName": "c", "requestName": request});
+        let told = |name: &str, attributes: &serde_json::Value| json!([{"name": name, "deviceResourceClaimStatus": {"resourceClaimName": "one", "attributes": attributes}}]);
         let vmi: VirtualMachineInstance = api::wire::read(json!({
             "metadata": {"name": "vm", "namespace": "n"},
             "spec": {
@@ -338,7 +338,11 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let given = tree(root.path(), &["7", "12"]);
         for (gpu, kind, why) in [
-            (json!({"pciAddress": "../../etc/passwd"}), ErrorKind::Refused, "pciAddress \"../../etc/passwd\""),
+            (
+                json!({"pciAddress": "../../etc/passwd"}),
+                ErrorKind::Refused,
+                "pciAddress \"../../etc/passwd\"",
+            ),
             (json!({"mDevUUID": "'/><disk"}), ErrorKind::Refused, "mDevUUID"),
             (json!({"mDevUUID": "x", "pciAddress": "0000:81:00.0"}), ErrorKind::Refused, "mDevUUID \"x\""),
             (json!({}), ErrorKind::NotFound, "has not written to status.deviceStatus"),

@@ -23,7 +23,10 @@ pub const FIELDS: &[(&str, Served)] = &[
     ("uninstallStrategy", Values(&["RemoveWorkloads", "BlockUninstallIfWorkloadsExist"])),
     ("infra", No("the manifests say where components run and how many")),
     ("workload", Yes),
-    ("customizeComponents", No("of its programs, customizeComponents of the KubeVirt object patches cdi-uploadproxy")),
+    (
+        "customizeComponents",
+        No("of its programs, customizeComponents of the KubeVirt object patches cdi-uploadproxy"),
+    ),
     ("cloneStrategyOverride", Values(&["copy", "snapshot", "csi-clone"])),
     ("certConfig", No("authorities of uploads hold for 48 hours, and what they sign for 24 hours")),
     (

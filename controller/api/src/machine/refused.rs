@@ -26,10 +26,7 @@ pub const REFUSED: &[(&str, &str)] = &[
         "encrypted guests need processors with SEV, SEV-SNP or TDX, on which nobody has tried them yet",
     ),
     ("volumes[].memoryDump", "a memory dump is part of snapshots, which do not exist yet; remove the volume"),
-    (
-        "networks[].resourceClaim",
-        "networks by dynamic resource allocation are not connected yet; use multus",
-    ),
+    ("networks[].resourceClaim", "networks by dynamic resource allocation are not connected yet; use multus"),
 ];
 
 /// Gives each fault that says of a field only that it is not supported yet the reason. `at` is where the spec stands.

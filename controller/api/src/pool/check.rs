@@ -55,10 +55,13 @@ fn of_scale_in(strategy: &ScaleInStrategy, faults: &mut Vec<Fault>) {
             None | Some(StatePreservation::Disabled) => {}
             Some(StatePreservation::Offline) if way == "proactive" => {}
             Some(StatePreservation::Online) if way == "proactive" => {
-                faults.push(Fault::not_yet(field).hint("Offline is: the disks of a VM are kept, and not its memory"));
+                faults.push(
+                    Fault::not_yet(field).hint("Offline is: the disks of a VM are kept, and not its memory"),
+                );
             }
             Some(StatePreservation::Offline | StatePreservation::Online) => {
-                let hint = "Disabled is: a VM that somebody deletes may be gone before its pool can keep its disks";
+                let hint =
+                    "Disabled is: a VM that somebody deletes may be gone before its pool can keep its disks";
                 faults.push(Fault::not_yet(field).hint(hint));
             }
             Some(StatePreservation::Other(word)) => {

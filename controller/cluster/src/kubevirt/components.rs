@@ -89,7 +89,9 @@ pub(super) fn problem(world: &World, settings: &Value) -> Option<(&'static str, 
     }
     let patches = settings["spec"]["customizeComponents"]["patches"].as_array().map_or(0, Vec::len);
     if patches > MOST {
-        let why = format!("spec.customizeComponents.patches has {patches} entries, of which the first {MOST} count");
+        let why = format!(
+            "spec.customizeComponents.patches has {patches} entries, of which the first {MOST} count"
+        );
         found.push(("ComponentsNotCustomized", why));
     }
     let reason = found.first()?.0;

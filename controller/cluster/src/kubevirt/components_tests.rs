@@ -282,7 +282,9 @@ fn a_patch_that_says_what_runs_in_a_component_is_left_out_and_named() {
     );
     let good = patch("merge", "Deployment", "virt-api", &json!({"spec": {"minReadySeconds": 5}}));
     customize(&mut sim, &key, &json!({"patches": vec![good; 101]}));
-    assert!(sim.condition(&key, "Synchronized").unwrap().2.contains("101 entries, of which the first 100 count"));
+    assert!(
+        sim.condition(&key, "Synchronized").unwrap().2.contains("101 entries, of which the first 100 count")
+    );
     customize(&mut sim, &key, &Value::Null);
     assert_eq!(sim.condition(&key, "Synchronized").unwrap().0, "True");
 }
@@ -328,7 +330,11 @@ fn a_label_that_somebody_takes_away_comes_back_each_time() {
         sim.change(&api, json!({"metadata": {"labels": {"app.kubernetes.io/part-of": null}}}));
         assert_eq!(of(&sim, "virt-api")["metadata"]["labels"], json!({}), "{round}");
         sim.settle();
-        assert_eq!(of(&sim, "virt-api")["metadata"]["labels"]["app.kubernetes.io/part-of"], "shop", "{round}");
+        assert_eq!(
+            of(&sim, "virt-api")["metadata"]["labels"]["app.kubernetes.io/part-of"],
+            "shop",
+            "{round}"
+        );
     }
 }
 

@@ -53,8 +53,7 @@ struct Shared {
 
 fn metadata(all: &mut Volumes) -> String {
     let name = all.free("hook-sidecar-podinfo");
-    let file =
-        |field: &str| json!({"path": field, "fieldRef": {"fieldPath": format!("metadata.{field}")}});
+    let file = |field: &str| json!({"path": field, "fieldRef": {"fieldPath": format!("metadata.{field}")}});
     all.add(&name, json!({"downwardAPI": {"items": [file("labels"), file("annotations")]}}));
     name
 }

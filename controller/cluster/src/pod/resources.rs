@@ -302,7 +302,8 @@ impl<'a> Asked<'a> {
         if !self.limits.is_empty() {
             resources["limits"] = json!(self.limits);
         }
-        let claims: Vec<Value> = machine.host_devices.iter().filter_map(HostDevice::claimed).map(claim).collect();
+        let claims: Vec<Value> =
+            machine.host_devices.iter().filter_map(HostDevice::claimed).map(claim).collect();
         if !claims.is_empty() {
             resources["claims"] = json!(claims);
         }
@@ -363,14 +364,13 @@ mod tests {
 
     #[test]
     fn a_pod_asks_for_each_request_of_the_claims_of_its_vmi() {
-        let device = |name: &str, claim: &str, request: &str| {
-            json!({"name": name, "claimName": claim, "requestName": request})
-        };
+        let device = |name: &str, claim: &str, request: &str| json!({"name": name, "claimName": claim, "requestName": request});
         let devices = json!({
             "gpus": [device("a", "cards", "gpu")],
             "hostDevices": [device("b", "cards", "nic"), device("c", "own", "card")],
         });
-        let permitted = json!({"configuration": {"developerConfiguration": {"featureGates": ["HostDevices"]}}});
+        let permitted =
+            json!({"configuration": {"developerConfiguration": {"featureGates": ["HostDevices"]}}});
         let claims = json!([
             {"name": "cards", "resourceClaimTemplateName": "two"}, {"name": "own", "resourceClaimName": "one"},
         ]);
@@ -383,7 +383,10 @@ mod tests {
         let all = json!([asked("cards", "gpu"), asked("cards", "nic"), asked("own", "card")]);
         assert_eq!(containers[0]["resources"]["claims"], all);
         let others = containers.iter().skip(1);
-        assert!(others.into_iter().all(|other| other["resources"]["claims"].is_null()), "the launcher's alone");
+        assert!(
+            others.into_iter().all(|other| other["resources"]["claims"].is_null()),
+            "the launcher's alone"
+        );
         let plain = render(json!({"spec": {"domain": {"memory": {"guest": "64Mi"}}}}), json!({}), false);
         assert!(plain["spec"]["resourceClaims"].is_null());
         assert!(plain["spec"]["containers"][0]["resources"]["claims"].is_null());

@@ -360,7 +360,8 @@ fn the_word_that_ends_fencing_does_not_come_from_a_pool() {
 fn with_disks(preservation: &str) -> (Sim, Key, [Key; 3]) {
     let storage = json!({"resources": {"requests": {"storage": "1Gi"}}});
     let disk = json!({"metadata": {"name": "data"}, "spec": {"source": {"blank": {}}, "storage": storage}});
-    let way = json!({"statePreservation": preservation, "selectionPolicy": {"sortPolicy": "DescendingOrder"}});
+    let way =
+        json!({"statePreservation": preservation, "selectionPolicy": {"sortPolicy": "DescendingOrder"}});
     let change = json!({
         "scaleInStrategy": {"proactive": way},
         "virtualMachineTemplate": {"spec": {"dataVolumeTemplates": [disk]}},
@@ -442,7 +443,8 @@ fn a_vm_with_many_disks_goes_when_all_of_them_are_free() {
     let (mut sim, key, _) = with_disks("Offline");
     let owner = owned_by_vm(&sim);
     for number in 0..3 * preservation::MOST {
-        let metadata = json!({"namespace": "n", "name": format!("disk-{number}"), "ownerReferences": [owner]});
+        let metadata =
+            json!({"namespace": "n", "name": format!("disk-{number}"), "ownerReferences": [owner]});
         sim.put(Kind::DataVolume, json!({"metadata": metadata, "spec": {}}));
     }
     let before = sim.keys(Kind::DataVolume).len();
@@ -456,7 +458,8 @@ fn a_vm_with_many_disks_goes_when_all_of_them_are_free() {
 /// Other programs mark VMs too: who backs them up, who may see them.
 #[test]
 fn what_others_wrote_on_a_vm_outlives_another_template() {
-    let of_pool = json!({"metadata": {"labels": {"tier": "a"}, "annotations": {"note": "old", "owner": "us"}}});
+    let of_pool =
+        json!({"metadata": {"labels": {"tier": "a"}, "annotations": {"note": "old", "owner": "us"}}});
     let (mut sim, key) = begin(1, "Halted", json!({"virtualMachineTemplate": of_pool}));
     let mine = json!({
         "labels": {"backup": "nightly", "app.kubernetes.io/name": "web"},
@@ -481,10 +484,7 @@ fn what_others_wrote_on_a_vm_outlives_another_template() {
     );
     sim.settle();
     assert_eq!(sim.get(&vm_key(0))["metadata"]["labels"]["backup"], "weekly");
-    sim.change(
-        &key,
-        json!({"spec": {"virtualMachineTemplate": {"metadata": {"labels": {"backup": null}}}}}),
-    );
+    sim.change(&key, json!({"spec": {"virtualMachineTemplate": {"metadata": {"labels": {"backup": null}}}}}));
     sim.settle();
     assert_eq!(sim.get(&vm_key(0))["metadata"]["labels"]["backup"], Value::Null);
 }

@@ -6,13 +6,13 @@ use crate::decide;
 use crate::sim::others::{image_is, worker_ends};
 use crate::sim::{Sim, vm, vmi};
 use api::job::Stage;
+use api::machine::host_device::List;
 use api::meta::ObjectMeta;
 use api_server::Writer;
 use api_server::certificate;
 use api_server::lease::Lease;
 use api_server::watch;
 use base64::Engine as _;
-use api::machine::host_device::List;
 use jiff::Timestamp;
 use kit::Asked;
 use kubernetes::claimed::{PCI, TellDevices, Wanted};
@@ -57,7 +57,8 @@ fn history() -> Sim {
     sim.boot(&run);
     // A VMI with a device of a ResourceClaim.
     let mut object = vmi("claims");
-    object["spec"]["domain"]["devices"]["gpus"] = json!([{"name": "g", "claimName": "c", "requestName": "card"}]);
+    object["spec"]["domain"]["devices"]["gpus"] =
+        json!([{"name": "g", "claimName": "c", "requestName": "card"}]);
     object["spec"]["resourceClaims"] = json!([{"name": "c", "resourceClaimName": "one"}]);
     let claims = sim.put(Kind::VirtualMachineInstance, object);
     sim.settle();

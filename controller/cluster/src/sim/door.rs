@@ -89,9 +89,8 @@ impl Server for Door<'_> {
 
     async fn slices(&self, driver: &str, node: &str, _: Option<&str>) -> Result<Value> {
         self.ask(|sim| {
-            let is_its = |slice: &&Value| {
-                slice["spec"]["driver"] == driver && slice["spec"]["nodeName"] == node
-            };
+            let is_its =
+                |slice: &&Value| slice["spec"]["driver"] == driver && slice["spec"]["nodeName"] == node;
             let slices = sim.objects.iter().filter(|(key, _)| key.kind == Kind::ResourceSlice);
             let own: Vec<&Value> = slices.map(|(_, slice)| slice).filter(is_its).collect();
             Ok(json!({"items": own}))

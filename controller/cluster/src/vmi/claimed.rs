@@ -153,7 +153,8 @@ mod tests {
 
     fn allocate(sim: &mut Sim, pod: &Key, claim: &str, device: &str) {
         let uid = sim.get(pod)["metadata"]["uid"].clone();
-        let result = json!({"request": "card", "driver": "gpu.example.com", "pool": "node1", "device": device});
+        let result =
+            json!({"request": "card", "driver": "gpu.example.com", "pool": "node1", "device": device});
         sim.put(
             Kind::ResourceClaim,
             json!({"metadata": {"namespace": "n", "name": claim}, "status": {
@@ -164,7 +165,8 @@ mod tests {
     }
 
     fn slice(sim: &mut Sim, node: &str, addresses: [&str; 2]) {
-        let device = |name: &str, address: &str| json!({"name": name, "attributes": {PCI: {"string": address}}});
+        let device =
+            |name: &str, address: &str| json!({"name": name, "attributes": {PCI: {"string": address}}});
         let devices = json!([device("gpu-0", addresses[0]), device("nic-0", addresses[1])]);
         sim.put(
             Kind::ResourceSlice,
@@ -225,7 +227,10 @@ mod tests {
         assert!(said.contains("gpus gpu: the status of pod") && said.contains("for 'made'"), "{said}");
         made(&mut sim, &pod);
         let said = try_once(&mut sim, &key);
-        assert!(said.contains("ResourceClaim n/made-x1 is not there, or this cluster does not serve"), "{said}");
+        assert!(
+            said.contains("ResourceClaim n/made-x1 is not there, or this cluster does not serve"),
+            "{said}"
+        );
         let claim = json!({"metadata": {"namespace": "n", "name": "made-x1"}});
         sim.put(Kind::ResourceClaim, claim);
         let said = try_once(&mut sim, &key);
@@ -241,7 +246,10 @@ mod tests {
         assert!(said.contains("is in no ResourceSlice of the node"), "{said}");
         slice(&mut sim, "node1", ["0000:81:00.0", "../../etc"]);
         let said = try_once(&mut sim, &key);
-        assert!(said.contains("hostDevices nic: ResourceSlice") && said.contains("is not a PCI address"), "{said}");
+        assert!(
+            said.contains("hostDevices nic: ResourceSlice") && said.contains("is not a PCI address"),
+            "{said}"
+        );
         assert!(sim.get(&key)["status"]["deviceStatus"].is_null(), "all of it, or nothing");
         slice(&mut sim, "node1", ["0000:81:00.0", "0000:82:00.1"]);
         sim.settle();

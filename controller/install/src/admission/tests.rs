@@ -336,7 +336,8 @@ fn virt_controller_takes_only_a_pvc_that_says_so_and_does_not_say_so_itself() {
         "{owners}"
     );
     // Of no other PVC but that of a VM's state a VM is taken out.
-    let states = "|| object.metadata.name.startsWith(\"persistent-state-for-\") && object.metadata.?ownerReferences";
+    let states =
+        "|| object.metadata.name.startsWith(\"persistent-state-for-\") && object.metadata.?ownerReferences";
     assert!(owners.contains(states), "{owners}");
     let comes = about("notes which DataVolume takes a PVC");
     assert!(
@@ -366,9 +367,8 @@ fn virt_controller_changes_nothing_of_a_data_volume_but_its_finalizer_and_takes_
     let owners = |object: &str| format!("{object}.metadata.?ownerReferences.orValue([])");
     let (new, old) = (owners("object"), owners("oldObject"));
     let vm = "owner.kind == \"VirtualMachine\" && owner.apiVersion == \"kubevirt.io/v1\"";
-    let freed = format!(
-        " && {new}.all(owner, owner in {old}) && {old}.all(owner, owner in {new} || {vm}) && "
-    );
+    let freed =
+        format!(" && {new}.all(owner, owner in {old}) && {old}.all(owner, owner in {new} || {vm}) && ");
     assert!(said.contains(&freed), "{said}");
     assert!(
         said.contains("name == \"cdi.kubevirt.io/adoption\" || name in oldObject.metadata.?finalizers"),

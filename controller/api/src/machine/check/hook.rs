@@ -263,8 +263,16 @@ mod tests {
             ),
             (json!([{"image": "a b"}]), "[0].image", "not the name of an image"),
             (json!([{"image": "a", "imagePullPolicy": "Often"}]), "[0].imagePullPolicy", "IfNotPresent"),
-            (json!([{"image": "a", "downwardAPI": "all"}]), "[0].downwardAPI", "must be device-info or pod-info"),
-            (json!([{"image": "a", "downwardAPI": ["pod-info", 1]}]), "[0].downwardAPI", "must be device-info"),
+            (
+                json!([{"image": "a", "downwardAPI": "all"}]),
+                "[0].downwardAPI",
+                "must be device-info or pod-info",
+            ),
+            (
+                json!([{"image": "a", "downwardAPI": ["pod-info", 1]}]),
+                "[0].downwardAPI",
+                "must be device-info",
+            ),
             // Fields of a container that no sidecar of KubeVirt has.
             (json!([{"image": "a", "resources": {"limits": {"cpu": "1"}}}]), "", "unknown field `resources`"),
             (json!([{"image": "a", "env": []}]), "", "unknown field `env`"),

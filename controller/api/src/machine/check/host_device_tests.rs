@@ -117,7 +117,8 @@ fn names_are_told_apart() {
 fn a_laptop_has_no_device_plugin_and_no_claims() {
     let said = check(&json!({"hostDevices": [gpu("g")]}), &Settings::of_laptop()).unwrap_err().join("\n");
     assert!(said.contains("spec.domain.devices.hostDevices[0]: not supported yet"), "{said}");
-    let said = check(&json!({"gpus": [claimed("g", "c", "r")]}), &Settings::of_laptop()).unwrap_err().join("\n");
+    let said =
+        check(&json!({"gpus": [claimed("g", "c", "r")]}), &Settings::of_laptop()).unwrap_err().join("\n");
     assert!(said.contains("spec.domain.devices.gpus[0]: not supported yet"), "{said}");
 }
 
@@ -162,7 +163,8 @@ fn a_device_of_a_claim_needs_no_permission_and_has_the_place_that_the_status_say
         request: request.into(),
         ..Claimed::default()
     };
-    let found: Vec<_> = machine.host_devices.iter().map(|device| device.claimed().cloned().unwrap()).collect();
+    let found: Vec<_> =
+        machine.host_devices.iter().map(|device| device.claimed().cloned().unwrap()).collect();
     assert_eq!(found, [of("c", "gpu"), of("c", "card")]);
     let told = |name: &str, attributes: Value| json!([{"name": name, "deviceResourceClaimStatus": {"attributes": attributes}}]);
     let status = json!({"deviceStatus": {
@@ -184,8 +186,7 @@ fn each_list_has_its_gate_for_claims_and_says_so_once_in_upstreams_words() {
     assert!(said[0].contains(words), "{said:?}");
     let others = json!({"hostDevices": [claimed("g", "c", "a")]});
     let said = without(&["HostDevicesWithDRA"], &others, Value::Null).unwrap_err().join("\n");
-    let words =
-        "vmi.spec.domain.devices.hostDevices contains DRA enabled HostDevices but feature gate is not enabled";
+    let words = "vmi.spec.domain.devices.hostDevices contains DRA enabled HostDevices but feature gate is not enabled";
     assert!(said.contains(words), "{said}");
 }
 

@@ -7,7 +7,8 @@ use crate::wire::Path;
 use std::collections::BTreeSet;
 
 /// What there is in a person's own computer.
-const NOT_HERE: &str = "only a cluster has ResourceClaims, and DRA drivers, which say which device of the node it is";
+const NOT_HERE: &str =
+    "only a cluster has ResourceClaims, and DRA drivers, which say which device of the node it is";
 
 /// The ResourceClaims of a VMI with these devices. `at`: the spec.
 pub(super) fn resource_claims(
@@ -72,7 +73,8 @@ fn source(claim: &vmi::ResourceClaim, here: &Path, check: &mut Check<'_>) -> Opt
             (Some(name), None) => ("resourceClaimName", name, Source::There(name.to_owned())),
             (None, Some(name)) => ("resourceClaimTemplateName", name, Source::Template(name.to_owned())),
             (Some(_), Some(_)) => {
-                let message = "at most one of resourceClaimName or resourceClaimTemplateName may be specified";
+                let message =
+                    "at most one of resourceClaimName or resourceClaimTemplateName may be specified";
                 check.invalid(here, message);
                 return None;
             }
@@ -146,7 +148,8 @@ mod tests {
 
     #[test]
     fn a_laptop_has_no_claims() {
-        let said = check(&json!([{"name": "a", "resourceClaimName": "c"}]), &Settings::of_laptop()).unwrap_err();
+        let said =
+            check(&json!([{"name": "a", "resourceClaimName": "c"}]), &Settings::of_laptop()).unwrap_err();
         assert!(said.contains("spec.resourceClaims[0]: not supported yet"), "{said}");
     }
 }
