@@ -124,8 +124,8 @@ def host(rounds, coracle, folder, tools):
         line.split("=", 1) for line in pathlib.Path("/etc/os-release").read_text().splitlines() if "=" in line
     )
     return [
-        f"Measured {datetime.date.today()} with {first([coracle, '--version'])}: medians of {rounds}, of 3 where they"
-        " take long (least–most); a figure without least and most is of one run.",
+        f"Measured {datetime.date.today()} with {first([coracle, '--version'])}: medians of {rounds} (least–most), of 3 at most"
+        " where they take long; a figure without least and most is of one run.",
         "",
         f"- host: {cpu()}, {os.cpu_count()} cores, {memory:.0f} GiB; Linux {platform.release()},"
         f" {system['PRETTY_NAME'].strip(chr(34))}; {filesystem(folder)}",
