@@ -442,10 +442,13 @@ fn a_disk_of_another_namespace_is_no_disk_of_the_vm() {
 fn a_vm_with_many_disks_goes_when_all_of_them_are_free() {
     let (mut sim, key, _) = with_disks("Offline");
     let owner = owned_by_vm(&sim);
+    // A disk that has failed would go with its VM.
+    let storage = json!({"resources": {"requests": {"storage": "1Gi"}}});
+    let spec = json!({"source": {"blank": {}}, "storage": storage});
     for number in 0..3 * preservation::MOST {
         let metadata =
             json!({"namespace": "n", "name": format!("disk-{number}"), "ownerReferences": [owner]});
-        sim.put(Kind::DataVolume, json!({"metadata": metadata, "spec": {}}));
+        sim.put(Kind::DataVolume, json!({"metadata": metadata, "spec": spec}));
     }
     let before = sim.keys(Kind::DataVolume).len();
     sim.change(&key, json!({"spec": {"replicas": 1}}));
