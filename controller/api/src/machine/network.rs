@@ -110,7 +110,7 @@ pub const OF_MESH: [u16; 10] = [15000, 15001, 15004, 15006, 15008, 15009, 15020,
 /// The most ports and ranges of ports that an interface may name: each takes three rules of the pod's network for each
 /// family of addresses.
 pub const MOST_PORTS: usize = 256;
-/// The networks that a VMI may have, and the interfaces: no machine has room for more.
+/// The networks that a VMI may have, and the interfaces: its PCI bus has room for no more.
 pub const MOST_NETWORKS: usize = 32;
 
 /// A port that is let in, or a range of them.

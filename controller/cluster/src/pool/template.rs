@@ -114,7 +114,7 @@ impl Template {
         }
     }
 
-    /// The uuid of the firmware of the VM with a number. One that is made anew on disks that were kept is the computer that its guest
+    /// The uuid of the firmware of the VM with a number. One that is made anew on disks that were kept has the uuid that its guest
     /// knows, and finds its TPM by it.
     fn uuid(&self, number: usize) -> String {
         let pool = self.pool.uid.as_deref().unwrap_or_default();

@@ -128,7 +128,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn more_networks_than_a_machine_has_room_for_are_one_fault_each_list() {
+    fn more_networks_than_there_may_be_are_one_fault_of_each_list() {
         let judged = |count: usize| {
             let each =
                 |of: fn(String) -> Value| Value::Array((0..count).map(|n| of(format!("n{n}"))).collect());
