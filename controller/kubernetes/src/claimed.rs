@@ -234,7 +234,7 @@ mod tests {
 
     const UUID: &str = "83b8f4f2-509f-382f-3c1e-e6bfe0fa1001";
 
-    fn claim(results: Value) -> Value {
+    fn claim(results: &Value) -> Value {
         json!({"status": {
             "reservedFor": [{"resource": "pods", "name": "p", "uid": "pod-1"}],
             "allocation": {"devices": {"results": results}},
@@ -249,14 +249,14 @@ mod tests {
         Allocated { driver: "gpu.example.com".into(), pool: "node1".into(), device: "gpu-0".into() }
     }
 
-    fn slice(generation: i64, devices: Value) -> Value {
+    fn slice(generation: i64, devices: &Value) -> Value {
         json!({"metadata": {"name": "node1-gpu"}, "spec": {
             "driver": "gpu.example.com", "nodeName": "node1",
             "pool": {"name": "node1", "generation": generation, "resourceSliceCount": 1}, "devices": devices,
         }})
     }
 
-    fn device(name: &str, attributes: Value) -> Value {
+    fn device(name: &str, attributes: &Value) -> Value {
         json!({"name": name, "attributes": attributes})
     }
 
@@ -274,9 +274,9 @@ mod tests {
     #[test]
     fn a_request_has_its_one_device() {
         let results = json!([result("nic", "nic-0"), result("gpu", "gpu-0")]);
-        assert_eq!(allocated(&claim(results), "pod-1", "gpu"), Ok(gpu0()));
+        assert_eq!(allocated(&claim(&results), "pod-1", "gpu"), Ok(gpu0()));
         let chosen = json!([result("gpu/large", "gpu-0"), result("gpus/small", "gpu-1")]);
-        assert_eq!(allocated(&claim(chosen), "pod-1", "gpu"), Ok(gpu0()));
+        assert_eq!(allocated(&claim(&chosen), "pod-1", "gpu"), Ok(gpu0()));
     }
 
     #[test]
@@ -289,18 +289,18 @@ mod tests {
         for (claim, pod, why) in [
             (json!({}), "pod-1", "is not allocated"),
             (json!({"status": {"allocation": null}}), "pod-1", "is not allocated"),
-            (claim(json!("gpu")), "pod-1", "is not allocated"),
-            (claim(one()), "pod-2", "is not reserved for the launcher pod"),
-            (claim(one()), "", "is not reserved for the launcher pod"),
-            (claim(json!([])), "pod-1", "has 0 devices for the request gpu"),
+            (claim(&json!("gpu")), "pod-1", "is not allocated"),
+            (claim(&one()), "pod-2", "is not reserved for the launcher pod"),
+            (claim(&one()), "", "is not reserved for the launcher pod"),
+            (claim(&json!([])), "pod-1", "has 0 devices for the request gpu"),
             (
-                claim(json!([result("gpu", "a"), result("gpu", "b")])),
+                claim(&json!([result("gpu", "a"), result("gpu", "b")])),
                 "pod-1",
                 "has 2 devices for the request gpu",
             ),
-            (claim(json!([odd])), "pod-1", "names no device of a driver"),
-            (claim(json!([watched])), "pod-1", "by adminAccess"),
-            (claim(json!([{"request": "gpu"}])), "pod-1", "names no device of a driver"),
+            (claim(&json!([odd])), "pod-1", "names no device of a driver"),
+            (claim(&json!([watched])), "pod-1", "by adminAccess"),
+            (claim(&json!([{"request": "gpu"}])), "pod-1", "names no device of a driver"),
         ] {
             let said = allocated(&claim, pod, "gpu").unwrap_err();
             assert!(said.contains(why), "{claim}: {said}");
@@ -309,10 +309,10 @@ mod tests {
 
     #[test]
     fn a_device_is_found_by_its_attributes_in_the_newest_generation() {
-        let old = slice(1, json!([device("gpu-0", pci("0000:01:00.0"))]));
+        let old = slice(1, &json!([device("gpu-0", &pci("0000:01:00.0"))]));
         let new =
-            slice(2, json!([device("gpu-1", pci("0000:82:00.0")), device("gpu-0", pci("0000:81:00.0"))]));
-        let mut other = slice(9, json!([device("gpu-0", pci("0000:99:00.0"))]));
+            slice(2, &json!([device("gpu-1", &pci("0000:82:00.0")), device("gpu-0", &pci("0000:81:00.0"))]));
+        let mut other = slice(9, &json!([device("gpu-0", &pci("0000:99:00.0"))]));
         other["spec"]["pool"]["name"] = json!("node2");
         for order in [[&old, &new, &other], [&other, &new, &old]] {
             let found = searched(&order.map(Clone::clone)).unwrap();
@@ -320,7 +320,7 @@ mod tests {
         }
         for name in ["mdevUUID", "gpu.example.com/mdevUUID"] {
             let found =
-                searched(&[slice(1, json!([device("gpu-0", json!({name: {"string": UUID}}))]))]).unwrap();
+                searched(&[slice(1, &json!([device("gpu-0", &json!({name: {"string": UUID}}))]))]).unwrap();
             assert_eq!((found.pci_address, found.mdev_uuid.as_deref()), (None, Some(UUID)));
         }
     }
@@ -336,19 +336,19 @@ mod tests {
             (json!({}), "has neither the attribute"),
             (json!(5), "has neither the attribute"),
         ] {
-            let said = searched(&[slice(1, json!([device("gpu-0", attributes)]))]).unwrap_err();
+            let said = searched(&[slice(1, &json!([device("gpu-0", &attributes)]))]).unwrap_err();
             assert!(said.starts_with("ResourceSlice \"node1-gpu\": device \"gpu-0\" of the pool"), "{said}");
             assert!(said.contains(why), "{said}");
         }
-        let long = searched(&[slice(1, json!([device("gpu-0", pci(&"x".repeat(5000)))]))]).unwrap_err();
+        let long = searched(&[slice(1, &json!([device("gpu-0", &pci(&"x".repeat(5000)))]))]).unwrap_err();
         assert!(long.len() < 400, "{long}");
     }
 
     #[test]
     fn a_device_that_is_nowhere_or_twice_is_none() {
         assert!(searched(&[]).unwrap_err().contains("is in no ResourceSlice of the node"));
-        let twice = json!([device("gpu-0", pci("0000:81:00.0")), device("gpu-0", pci("0000:82:00.0"))]);
-        assert!(searched(&[slice(1, twice)]).unwrap_err().contains("stands 2 times"));
+        let twice = json!([device("gpu-0", &pci("0000:81:00.0")), device("gpu-0", &pci("0000:82:00.0"))]);
+        assert!(searched(&[slice(1, &twice)]).unwrap_err().contains("stands 2 times"));
         for odd in [json!(null), json!({"spec": 5}), json!({"spec": {"pool": 1, "devices": {}}})] {
             assert!(searched(&[odd]).is_err());
         }

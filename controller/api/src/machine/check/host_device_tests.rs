@@ -127,12 +127,12 @@ fn claimed(name: &str, claim: &str, request: &str) -> Value {
 }
 
 /// With the ResourceClaim `c`. Nothing is in `permittedHostDevices`, and the gates are as a cluster has them.
-fn with_claim(devices: &Value, status: Value) -> Result<Machine, Vec<String>> {
+fn with_claim(devices: &Value, status: &Value) -> Result<Machine, Vec<String>> {
     without(&[], devices, status)
 }
 
 /// Where these gates are closed.
-fn without(gates: &[&str], devices: &Value, status: Value) -> Result<Machine, Vec<String>> {
+fn without(gates: &[&str], devices: &Value, status: &Value) -> Result<Machine, Vec<String>> {
     let mut devices = devices.clone();
     devices["autoattachPodInterface"] = json!(false);
     let vmi: VirtualMachineInstance = crate::wire::read(json!({
@@ -157,7 +157,7 @@ fn without(gates: &[&str], devices: &Value, status: Value) -> Result<Machine, Ve
 #[test]
 fn a_device_of_a_claim_needs_no_permission_and_has_the_place_that_the_status_says() {
     let devices = json!({"gpus": [claimed("g", "c", "gpu")], "hostDevices": [claimed("g", "c", "card")]});
-    let machine = with_claim(&devices, Value::Null).unwrap();
+    let machine = with_claim(&devices, &Value::Null).unwrap();
     let of = |claim: &str, request: &str| Claimed {
         claim: claim.into(),
         request: request.into(),
@@ -171,7 +171,7 @@ fn a_device_of_a_claim_needs_no_permission_and_has_the_place_that_the_status_say
         "gpuStatuses": told("g", json!({"pciAddress": "0000:81:00.0"})),
         "hostDeviceStatuses": told("other", json!({"pciAddress": "0000:82:00.0"})),
     }});
-    let machine = with_claim(&devices, status).unwrap();
+    let machine = with_claim(&devices, &status).unwrap();
     let places: Vec<_> =
         machine.host_devices.iter().map(|device| device.claimed().unwrap().pci_address.clone()).collect();
     assert_eq!(places, [Some("0000:81:00.0".to_owned()), None], "another device's place is not its own");
@@ -180,19 +180,19 @@ fn a_device_of_a_claim_needs_no_permission_and_has_the_place_that_the_status_say
 #[test]
 fn each_list_has_its_gate_for_claims_and_says_so_once_in_upstreams_words() {
     let gpus = json!({"gpus": [claimed("g", "c", "a"), claimed("h", "c", "b")]});
-    let said = without(&["GPUsWithDRA"], &gpus, Value::Null).unwrap_err();
+    let said = without(&["GPUsWithDRA"], &gpus, &Value::Null).unwrap_err();
     assert_eq!(said.len(), 1, "{said:?}");
     let words = "vmi.spec.domain.devices.gpus contains DRA enabled GPUs but feature gate is not enabled";
     assert!(said[0].contains(words), "{said:?}");
     let others = json!({"hostDevices": [claimed("g", "c", "a")]});
-    let said = without(&["HostDevicesWithDRA"], &others, Value::Null).unwrap_err().join("\n");
+    let said = without(&["HostDevicesWithDRA"], &others, &Value::Null).unwrap_err().join("\n");
     let words = "vmi.spec.domain.devices.hostDevices contains DRA enabled HostDevices but feature gate is not enabled";
     assert!(said.contains(words), "{said}");
 }
 
 #[test]
 fn a_device_of_a_claim_names_both_and_no_resource() {
-    let refused = |devices: Value| with_claim(&devices, Value::Null).unwrap_err().join("\n");
+    let refused = |devices: Value| with_claim(&devices, &Value::Null).unwrap_err().join("\n");
     let said = refused(json!({"gpus": [{"name": "g", "claimName": "c"}]}));
     assert!(said.contains("requestName is required for DRA GPU"), "{said}");
     let said = refused(json!({"hostDevices": [{"name": "g", "requestName": "r"}]}));
