@@ -17,7 +17,7 @@ kind: VirtualMachinePreference
 metadata: {name: linux}
 spec:
   cpu: {preferredCPUTopology: cores}
-  devices: {preferredInterfaceModel: e1000e}
+  devices: {preferredInterfaceModel: e1000}
   requirements: {memory: {guest: 128Mi}}
 ";
 
@@ -53,7 +53,7 @@ fn a_guest_has_the_size_of_its_instance_type_and_keeps_it() {
     console.types("grep -c ^processor /proc/cpuinfo").says("2");
     assert_eq!(space.get("vmi/web", ".spec.domain.cpu.cores"), "2");
     assert_eq!(space.get("vmi/web", ".spec.domain.memory.guest"), "256Mi");
-    assert_eq!(space.get("vmi/web", ".spec.domain.devices.interfaces[0].model"), "e1000e");
+    assert_eq!(space.get("vmi/web", ".spec.domain.devices.interfaces[0].model"), "e1000");
     assert_eq!(space.get("vmi/web", r".metadata.annotations.kubevirt\.io/instancetype-name"), "small");
     assert_eq!(space.get("vm/web", ".spec.template.spec.domain.memory"), "", "the VM keeps what was written");
     let revision = space.get("vm/web", ".status.instancetypeRef.controllerRevisionRef.name");
