@@ -90,6 +90,12 @@ pub fn allocated(claim: &Value, pod: &str, request: &str) -> Result<Allocated, S
             "has the device of the request {request} by adminAccess, beside somebody else who uses it: a guest has its device alone"
         ));
     }
+    if !result["shareID"].is_null() {
+        return Err(format!(
+            "has a share of the device of the request {request} (shareID), and a guest has its device alone: take a device of which \
+             the DRA driver does not allow several allocations"
+        ));
+    }
     let text = |name: &str| result[name].as_str().unwrap_or_default().to_owned();
     let found = Allocated { driver: text("driver"), pool: text("pool"), device: text("device") };
     if !is_driver(&found.driver) || found.pool.is_empty() || found.device.is_empty() {
@@ -286,6 +292,8 @@ mod tests {
         odd["driver"] = json!("a,spec.nodeName=other");
         let mut watched = result("gpu", "gpu-0");
         watched["adminAccess"] = json!(true);
+        let mut shared = result("gpu", "gpu-0");
+        shared["shareID"] = json!("a671734a-e8e5-11e4-8fde-42010af09327");
         for (claim, pod, why) in [
             (json!({}), "pod-1", "is not allocated"),
             (json!({"status": {"allocation": null}}), "pod-1", "is not allocated"),
@@ -300,6 +308,7 @@ mod tests {
             ),
             (claim(&json!([odd])), "pod-1", "names no device of a driver"),
             (claim(&json!([watched])), "pod-1", "by adminAccess"),
+            (claim(&json!([shared])), "pod-1", "has a share of the device"),
             (claim(&json!([{"request": "gpu"}])), "pod-1", "names no device of a driver"),
         ] {
             let said = allocated(&claim, pod, "gpu").unwrap_err();

@@ -1,7 +1,7 @@
 //! Devices of the host that are the guest's: PCI devices, mediated devices (parts of one, as a virtual GPU), USB devices.
 //!
-//! Which they are, the launcher has from the device plugin of the node, or from the status of the VMI (`vm::host_devices`); libvirt is told the driver
-//! and binds nothing (`managed='no'`): a PCI device is vfio-pci's before it is offered.
+//! Which they are, the launcher has from the device plugin of the node, or from the status of the VMI (`vm::host_devices`);
+//! libvirt is told the driver and binds nothing (`managed='no'`): a PCI device is vfio-pci's before it is offered.
 
 use super::controller::USB_PORTS;
 use super::error::DomainError;

@@ -73,8 +73,8 @@ fn wanted(vmi: &VirtualMachineInstance, pod: &Pod) -> Result<Vec<Wanted>, String
         let (Some(claim), Some(request)) = (said(claim), said(request)) else { continue };
         let entry = vmi.spec.resource_claims.iter().find(|entry| entry.name == claim);
         // Kubernetes says in the status of a pod which ones it has made for it.
-        let there = entry.and_then(|entry| entry.resource_claim_name.as_ref());
-        let there = there.or_else(|| pod.resource_claims.get(&claim));
+        let there = entry.and_then(|entry| said(&entry.resource_claim_name));
+        let there = there.or_else(|| pod.resource_claims.get(&claim).cloned());
         let Some(there) = there else {
             let launcher = pod.meta.name.as_deref().unwrap_or_default();
             return Err(format!(
@@ -128,7 +128,9 @@ mod tests {
         devices["gpus"] = json!([{"name": "gpu", "claimName": "made", "requestName": "card"}]);
         devices["hostDevices"] = json!([{"name": "nic", "claimName": "there", "requestName": "card"}]);
         object["spec"]["resourceClaims"] = json!([
-            {"name": "made", "resourceClaimTemplateName": "gpu"}, {"name": "there", "resourceClaimName": "shared"},
+            // A name that is empty is none.
+            {"name": "made", "resourceClaimTemplateName": "gpu", "resourceClaimName": ""},
+            {"name": "there", "resourceClaimName": "shared"},
         ]);
         // What somebody made up before is not believed.
         object["status"] = json!({"deviceStatus": {

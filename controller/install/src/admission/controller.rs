@@ -22,7 +22,7 @@
 //!
 //! | of others | accepted | why |
 //! |---|---|---|
-//! | a container as another user | one that sees no folder of the node, no claim and no device; it drops all capabilities, or is not root | sidecars of a mesh |
+//! | a container as another user | one that sees no folder of the node, no claim and no device, nor one of a ResourceClaim; it drops all capabilities, or is not root | sidecars of a mesh |
 //! | capabilities | [`OF_THE_NETWORK`], in such a container | a mesh redirects the pod's traffic (`istio-init`, `linkerd-init`) |
 //! | a token in a `projected` volume | for one of [`AUDIENCES`], which the API server takes from nobody | a mesh's certificates |
 //!
@@ -485,9 +485,10 @@ fn launcher(wishes: &Wishes) -> Vec<(String, &'static str)> {
         ),
         (
             "variables.others.all(one, one.?volumeDevices.orValue([]).size() == 0 && \
+             one.?resources.?claims.orValue([]).size() == 0 && \
              one.?volumeMounts.orValue([]).all(mount, !(mount.name in variables.kept)))"
                 .to_owned(),
-            "shows folders of a node and claims to containers with a launcher's user and rights only",
+            "shows folders of a node, claims and devices of ResourceClaims to containers with a launcher's user and rights only",
         ),
         (
             format!(

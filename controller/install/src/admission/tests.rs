@@ -420,6 +420,18 @@ fn pods_of_exports_and_clones_read_their_pvcs_only() {
     }
 }
 
+/// A container that a webhook puts into a launcher's pod takes no device of the VMI's ResourceClaims.
+#[test]
+fn containers_of_others_have_no_device() {
+    let policy = policy("kubevirt-controller-pods");
+    let validations = policy["spec"]["validations"].as_array().unwrap();
+    let shows = validations.iter().find(|one| one["message"].as_str().unwrap().contains("devices of ResourceClaims"));
+    let shows = shows.unwrap()["expression"].as_str().unwrap();
+    for words in ["one.?volumeDevices", "one.?resources.?claims"] {
+        assert!(shows.contains(&format!("{words}.orValue([]).size() == 0 && ")), "{words} is not in {shows}");
+    }
+}
+
 /// Nobody writes a token into a DataVolume that is there: not even who got virt-api to sign one.
 #[test]
 fn a_clone_token_is_never_written_afterwards() {
