@@ -6,7 +6,7 @@ use super::super::permitted::is_resource;
 use super::{Check, Site, text};
 use crate::vmi::{self, Devices, FeatureState};
 use crate::wire::Path;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The longest name of a device.
 const NAME: usize = 63;
@@ -72,7 +72,7 @@ pub(super) fn host_devices(
     let mut screens = Screens { there: screen, ramfb };
     let mut aliases = taken(devices);
     let mut all = Vec::new();
-    let mut claims = Claims { told, at, pairs: BTreeSet::new(), shut: BTreeSet::new() };
+    let mut claims = Claims { told, at, pairs: BTreeMap::new(), shut: BTreeSet::new() };
     let entries = gpus.enumerate().chain(others.enumerate());
     for (n, entry) in entries {
         let here = at.child(entry.list.field()).index(n);
@@ -85,7 +85,7 @@ pub(super) fn host_devices(
             name: entry.name.to_owned(),
             list: entry.list,
             origin: match is_claimed {
-                true => Origin::Claim(claims.claimed(&entry, &here, check)),
+                true => Origin::Claim(claims.claimed(&entry, n, check)),
                 false => Origin::Resource(resource(&entry, &here, check)),
             },
             display: screens.display(&entry, &here, check),
@@ -129,16 +129,17 @@ struct Claims<'a> {
     told: Option<&'a vmi::DeviceStatus>,
     /// The devices of the domain.
     at: &'a Path,
-    /// Each request is one device's.
-    pairs: BTreeSet<(&'a str, &'a str)>,
+    /// Each request is one device's: the list of that, and where in it.
+    pairs: BTreeMap<(&'a str, &'a str), (List, usize)>,
     /// Lists whose feature gate is closed: it is said once.
     shut: BTreeSet<&'static str>,
 }
 
 impl<'a> Claims<'a> {
-    /// The request of a device, in upstream's words where something is wrong with it.
-    fn claimed(&mut self, entry: &Entry<'a>, here: &Path, check: &mut Check<'_>) -> Claimed {
+    /// The request of a device, the `n`th of its list, in upstream's words where something is wrong with it.
+    fn claimed(&mut self, entry: &Entry<'a>, n: usize, check: &mut Check<'_>) -> Claimed {
         let list = entry.list.field();
+        let here = self.at.child(list).index(n);
         let (what, gate) = match entry.list {
             List::Gpus => ("GPU", "GPUsWithDRA"),
             List::HostDevices => ("HostDevice", "HostDevicesWithDRA"),
@@ -165,12 +166,26 @@ impl<'a> Claims<'a> {
             let at = here.child("requestName");
             check.invalid(&at, format!("{at} does not conform to the kubernetes DNS_LABEL rules: {why}"));
         }
-        if !claim.is_empty() && !request.is_empty() && !self.pairs.insert((claim, request)) {
-            let pair = format!("{claim}/{request}");
-            check.duplicate(here, format!("duplicate claimName/requestName pair {pair:?}"));
+        if !claim.is_empty() && !request.is_empty() {
+            self.alone(claim, request, (entry.list, n), check);
         }
         let (pci_address, mediated) = self.place(entry);
         Claimed { claim: claim.to_owned(), request: request.to_owned(), pci_address, mediated }
+    }
+
+    /// No other device has the request. `own`: the list of the device, and where in it.
+    fn alone(&mut self, claim: &'a str, request: &'a str, own: (List, usize), check: &mut Check<'_>) {
+        let Some((list, first)) = self.pairs.get(&(claim, request)).copied() else {
+            self.pairs.insert((claim, request), own);
+            return;
+        };
+        let (own, n) = own;
+        let pair = format!("{claim}/{request}");
+        let mut message = format!("duplicate claimName/requestName pair {pair:?}");
+        if list != own {
+            message += &format!(" between GPUs[{first}] and HostDevices[{n}]");
+        }
+        check.duplicate(self.at.child(own.field()).index(n), message);
     }
 
     /// The place of a device on its node, as the status says.

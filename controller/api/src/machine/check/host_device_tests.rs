@@ -204,7 +204,12 @@ fn a_device_of_a_claim_names_both_and_no_resource() {
     let said = refused(json!({"gpus": [claimed("g", "other", "r")]}));
     assert!(said.contains("vmi.spec.resourceClaims must specify all claims used"), "{said}");
     let said = refused(json!({"gpus": [claimed("g", "c", "r")], "hostDevices": [claimed("h", "c", "r")]}));
-    assert!(said.contains("duplicate claimName/requestName pair \"c/r\""), "{said}");
+    assert!(
+        said.contains("duplicate claimName/requestName pair \"c/r\" between GPUs[0] and HostDevices[0]"),
+        "{said}"
+    );
+    let said = refused(json!({"gpus": [claimed("g", "c", "r"), claimed("h", "c", "r")]}));
+    assert!(said.contains("gpus[1]: duplicate claimName/requestName pair \"c/r\""), "{said}");
     let said = refused(json!({"gpus": [claimed("g", "c", "../r")]}));
     assert!(said.contains("requestName does not conform"), "{said}");
 }
