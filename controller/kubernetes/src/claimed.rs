@@ -234,6 +234,9 @@ fn shown(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    // A `json!` reads better where it is handed over than behind a `&`.
+    #![allow(clippy::needless_pass_by_value)]
+
     use super::*;
     use api::wire::Wire as _;
     use serde_json::json;
