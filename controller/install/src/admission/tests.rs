@@ -425,8 +425,8 @@ fn pods_of_exports_and_clones_read_their_pvcs_only() {
 fn containers_of_others_have_no_device() {
     let policy = policy("kubevirt-controller-pods");
     let validations = policy["spec"]["validations"].as_array().unwrap();
-    let shows = validations.iter().find(|one| one["message"].as_str().unwrap().contains("devices of ResourceClaims"));
-    let shows = shows.unwrap()["expression"].as_str().unwrap();
+    let is_it = |one: &&Value| one["message"].as_str().unwrap().contains("devices of ResourceClaims");
+    let shows = validations.iter().find(is_it).unwrap()["expression"].as_str().unwrap();
     for words in ["one.?volumeDevices", "one.?resources.?claims"] {
         assert!(shows.contains(&format!("{words}.orValue([]).size() == 0 && ")), "{words} is not in {shows}");
     }
