@@ -235,7 +235,6 @@ fn shown(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     // A `json!` reads better where it is handed over than behind a `&`.
-    #![allow(clippy::needless_pass_by_value)]
 
     use super::*;
     use api::wire::Wire as _;

@@ -1,5 +1,4 @@
 // A `json!` reads better where it is handed over than behind a `&`.
-#![allow(clippy::needless_pass_by_value)]
 
 use crate::fault::Reason;
 use crate::machine::host_device::{Claimed, Display, List};
