@@ -1,7 +1,5 @@
 //! As many VMs of one template as are wanted.
 
-use crate::imports::disk;
-use crate::trust::{Bearer, refused};
 use tests::cluster::{Space, until};
 
 fn pool(replicas: u32) -> String {
@@ -68,70 +66,4 @@ fn a_pool_is_refused_where_it_is_wrong() {
         let told = space.try_apply(&pool(1).replace(wrong, with));
         assert!(told.code != 0 && told.err.contains(said), "{}", told.err);
     }
-}
-
-/// A pool whose VMs have a disk, and which keeps it.
-fn with_disk(replicas: u32) -> String {
-    let template = "dataVolumeTemplates: [{metadata: {name: data}, spec: {source: {blank: {}}, storage: {resources: {requests: {storage: \
-                    16Mi}}}}}]";
-    let pool = pool(replicas)
-        .replace("selectionPolicy:", "statePreservation: Offline, selectionPolicy:")
-        .replacen("    spec:\n", &format!("    spec:\n      {template}\n"), 1);
-    let devices = "            devices:\n";
-    let disks = "              disks: [{name: data, disk: {bus: virtio}}]\n";
-    let volumes = "          volumes: [{name: data, dataVolume: {name: data}}]\n";
-    let networks = "          networks:\n";
-    assert!(pool.contains(devices) && pool.contains(networks), "{pool}");
-    pool.replace(devices, &format!("{devices}{disks}")).replace(networks, &format!("{volumes}{networks}"))
-}
-
-#[test]
-fn a_vm_that_comes_back_into_a_pool_has_its_disk_again() {
-    let Some(space) = Space::new("pools-disks") else { return };
-    space.apply(&with_disk(1));
-    space.says("vmpool/many", ".status.readyReplicas", "1");
-    let uid = |object: &str| space.get(object, ".metadata.uid");
-    let (vm, data, claim) = (uid("vm/many-0"), uid("dv/data-0"), uid("pvc/data-0"));
-    let computer = || space.get("vm/many-0", ".spec.template.spec.domain.firmware.uuid");
-    let known = computer();
-    space.run(&["scale", "vmpool/many", "--replicas=0"]);
-    space.gone("vm");
-    space.gone("pod");
-    assert_eq!(space.get("dv/data-0", ".metadata.ownerReferences"), "");
-    space.run(&["scale", "vmpool/many", "--replicas=1"]);
-    space.says("vmpool/many", ".status.readyReplicas", "1");
-    assert_ne!(uid("vm/many-0"), vm, "another VM");
-    assert_eq!((uid("dv/data-0"), uid("pvc/data-0"), computer()), (data, claim, known), "and the same disk");
-}
-
-/// An owner that is added would have a disk deleted, and one that is taken out is a VM.
-#[test]
-fn a_stolen_token_of_virt_controller_takes_only_vms_out_of_the_owners_of_a_disk() {
-    let Some(space) = Space::new("pools-owners") else { return };
-    let thief = Bearer::of(&space, "kubevirt-controller", &[]);
-    space.apply(&crate::tiny("theirs", "Halted"));
-    let owner = |object: &str, version: &str, kind: &str, name: &str| {
-        let uid = space.get(object, ".metadata.uid");
-        format!(r#"{{"apiVersion":"{version}","kind":"{kind}","name":"{name}","uid":"{uid}"}}"#)
-    };
-    let vm = owner("vm/theirs", "kubevirt.io/v1", "VirtualMachine", "theirs");
-    let map = owner("configmap/kube-root-ca.crt", "v1", "ConfigMap", "kube-root-ca.crt");
-    let owned = |owners: &[&str]| format!(r#"{{"metadata":{{"ownerReferences":[{}]}}}}"#, owners.join(","));
-    space.apply(&disk("data", "{blank: {}}", "16Mi", ""));
-    let said = "takes VMs out of its owners";
-    refused(&thief.patches("datavolume/data", &owned(&[&vm])), said);
-    space.run(&["patch", "dv", "data", "--type=merge", "-p", &owned(&[&map, &vm])]);
-    refused(&thief.patches("datavolume/data", &owned(&[&vm])), said);
-    refused(&thief.patches("datavolume/data", r#"{"spec":{"contentType":"archive"}}"#), said);
-    thief.patches("datavolume/data", &owned(&[&map])).ok();
-    let claim = format!(
-        "{{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {{name: persistent-state-for-theirs, ownerReferences: [{map}, \
-         {vm}]}}, spec: {{accessModes: [ReadWriteOnce], resources: {{requests: {{storage: 1Mi}}}}}}}}"
-    );
-    space.apply(&claim);
-    space.apply(&claim.replace("persistent-state-for-theirs", "other"));
-    let said = "it changes no other owner";
-    refused(&thief.patches("pvc/persistent-state-for-theirs", &owned(&[&vm])), said);
-    refused(&thief.patches("pvc/other", &owned(&[&map])), said);
-    thief.patches("pvc/persistent-state-for-theirs", &owned(&[&map])).ok();
 }

@@ -84,7 +84,7 @@ impl<'a> Bearer<'a> {
             Some(("pvc", name)) => {
                 format!("/api/v1/namespaces/{}/persistentvolumeclaims/{name}", self.space.name)
             }
-            Some((kind @ ("datasource" | "dataimportcron" | "datavolume"), name)) => {
+            Some((kind @ ("datasource" | "dataimportcron"), name)) => {
                 format!("/apis/cdi.kubevirt.io/v1beta1/namespaces/{}/{kind}s/{name}", self.space.name)
             }
             Some(("secret", name)) => format!("/api/v1/namespaces/{}/secrets/{name}", self.space.name),

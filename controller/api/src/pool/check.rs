@@ -53,16 +53,10 @@ fn of_scale_in(strategy: &ScaleInStrategy, faults: &mut Vec<Fault>) {
         let field = format!("{AT}.{way}.statePreservation");
         match said {
             None | Some(StatePreservation::Disabled) => {}
-            Some(StatePreservation::Offline) if way == "proactive" => {}
-            Some(StatePreservation::Online) if way == "proactive" => {
-                faults.push(
-                    Fault::not_yet(field).hint("Offline is: the disks of a VM are kept, and not its memory"),
-                );
-            }
             Some(StatePreservation::Offline | StatePreservation::Online) => {
-                let hint =
-                    "Disabled is: a VM that somebody deletes may be gone before its pool can keep its disks";
-                faults.push(Fault::not_yet(field).hint(hint));
+                faults.push(
+                    Fault::not_yet(field).hint("Disabled is: the DataVolumes of a VM are deleted with it"),
+                );
             }
             Some(StatePreservation::Other(word)) => {
                 let what = format!("{field} is set with an unrecognized option: {word}");
@@ -145,11 +139,11 @@ mod tests {
             ),
             (json!({"scaleInStrategy": {"unmanaged": {}, "opportunistic": {}}}), "spec.scaleInStrategy"),
             (
-                json!({"scaleInStrategy": {"proactive": {"statePreservation": "Online"}}}),
+                json!({"scaleInStrategy": {"proactive": {"statePreservation": "Offline"}}}),
                 "spec.scaleInStrategy.proactive.statePreservation",
             ),
             (
-                json!({"scaleInStrategy": {"opportunistic": {"statePreservation": "Offline"}}}),
+                json!({"scaleInStrategy": {"opportunistic": {"statePreservation": "Online"}}}),
                 "spec.scaleInStrategy.opportunistic.statePreservation",
             ),
             (
@@ -184,8 +178,6 @@ mod tests {
             "updateStrategy": {"opportunistic": {}},
         });
         assert_eq!(fields(spec), [""; 0]);
-        let keeps = json!({"scaleInStrategy": {"proactive": {"statePreservation": "Offline"}}});
-        assert_eq!(fields(keeps), [""; 0]);
         assert_eq!(fields(json!({})), [""; 0]);
     }
 }

@@ -122,8 +122,7 @@ object! {
     pub struct ProactiveScaleIn {
         /// Order and selection of the VMs to delete. Default: order `Random`, all VMs.
         pub selection_policy: Option<SelectionPolicy> = "selectionPolicy",
-        /// Preservation of the disks of deleted VMs: `Disabled` deletes them with the VM, `Offline` keeps them for the next VM
-        /// with the same number. Default: `Disabled`.
+        /// Preservation of the disks of deleted VMs: `Disabled` deletes them with the VM. Default: `Disabled`.
         pub state_preservation: Option<StatePreservation> = "statePreservation",
     }
 }

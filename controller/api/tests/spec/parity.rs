@@ -40,12 +40,12 @@ const AROUND: &[(&str, &str, &str)] = &[
     (
         "VirtualMachinePoolSpec",
         "scaleInStrategy.opportunistic.statePreservation",
-        "served: Disabled; others are refused: a VM that somebody deletes may be gone before its pool can keep its disks",
+        "served: Disabled; others are refused: the DataVolumes of a VM are deleted with it",
     ),
     (
         "VirtualMachinePoolSpec",
         "scaleInStrategy.proactive.statePreservation",
-        "served: Disabled, Offline; Online is refused: the memory of a guest is not kept",
+        "served: Disabled; others are refused: the DataVolumes of a VM are deleted with it",
     ),
     ("VirtualMachinePoolSpec", "scaleInStrategy.", "served"),
     ("VirtualMachinePoolSpec", "updateStrategy.", "served"),

@@ -3,7 +3,7 @@
 //! ```text
 //! spec.virtualMachineTemplate ─ template ─► VM NAME-0, NAME-1, …   its sums: which state of the template a VM has
 //!            │                                   │
-//!            │    too few: made; too many: selection says which go, and preservation keeps their disks
+//!            │    too few: made; too many: selection says which go
 //!            └─ older sums: update ─► VM patched, or deleted where its disks are others ─► its VMI deleted, made anew
 //! ```
 //!
@@ -12,14 +12,12 @@
 //! **Guarantees.** A VM is named after a free number: with an old picture the same name is made again, and the server says that
 //! it is there. A VM that is being deleted keeps its place until it is gone. `maxUnavailable` counts VMIs as they are, so that a
 //! VMI that was just deleted counts. A pool that is paused makes, updates and deletes nothing; which VMs are its own it decides as
-//! ever, as upstream's does: one that the selector does not take is let go. A pool whose spec cannot be done says so and does
-//! nothing. A ControllerRevision is deleted only where it is the pool's own.
+//! ever, as upstream's does: one that the selector does not take is let go. A pool whose spec cannot be done says so and does nothing. A ControllerRevision is deleted only where it is the pool's own.
 //! **Assumptions.** Its VMs are those that it owns; one that merely has the labels is left alone.
 //! **Caveats.** The ControllerRevisions are for people: no decision reads them. One whose deletion fails stays until the pool goes.
 
 mod autohealing;
 mod metadata;
-mod preservation;
 mod selection;
 mod template;
 #[cfg(test)]
@@ -27,18 +25,15 @@ mod tests;
 mod update;
 
 use super::replicas::{AT_ONCE, condition, put, text_of};
-use api::pool::{SelectionPolicy, Spec, StatePreservation, VirtualMachinePool, max_unavailable};
+use api::pool::{SelectionPolicy, Spec, VirtualMachinePool, max_unavailable};
 use api::vm::{ConditionType, VirtualMachine};
 use api::wire::{self, Wire};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use kubernetes::objects::{Failure, Kept as _, Key, Kind, Plain, World, key};
 use kubernetes::plan::Plan;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use template::Template;
-
-/// When a pool is looked at again whose VM has more disks than are freed in one round.
-const SOON: SignedDuration = SignedDuration::from_secs(1);
 
 /// Why something is not as it should be: a word and a sentence.
 type Trouble = (&'static str, String);
@@ -121,7 +116,7 @@ impl<'a> Pool<'a> {
             let most = max_unavailable(self.spec.max_unavailable.as_ref(), self.wanted).unwrap_or(1).max(1);
             let healed = &ill[..ill.len().min(most.saturating_sub(going.len())).min(AT_ONCE)];
             if !healed.is_empty() {
-                healed.iter().for_each(|vm| self.take_out(world, vm, now, plan));
+                healed.iter().for_each(|vm| self.delete(vm, plan));
                 return None;
             }
         }
@@ -129,7 +124,7 @@ impl<'a> Pool<'a> {
         let deletes = strategy.unmanaged.is_none() && strategy.opportunistic.is_none();
         if alive.len() > self.wanted && deletes {
             let policy = strategy.proactive.and_then(|proactive| proactive.selection_policy);
-            return self.scale_in(world, policy.as_ref(), &alive, now, plan);
+            return self.scale_in(policy.as_ref(), &alive, plan);
         }
         let missing = self.wanted.saturating_sub(alive.len() + going.len());
         if missing == 0 {
@@ -162,16 +157,14 @@ impl<'a> Pool<'a> {
 
     fn scale_in(
         &self,
-        world: &World,
         policy: Option<&SelectionPolicy>,
         alive: &[&VirtualMachine],
-        now: Timestamp,
         plan: &mut Plan,
     ) -> Option<Trouble> {
         let chosen = selection::chosen(policy, &self.template, alive);
         let excess = alive.len() - self.wanted;
         for vm in chosen.iter().take(excess.min(AT_ONCE)) {
-            self.take_out(world, vm, now, plan);
+            self.delete(vm, plan);
         }
         (chosen.len() < excess).then(|| {
             let why = format!(
@@ -181,17 +174,6 @@ impl<'a> Pool<'a> {
             );
             ("FailedScaleIn", why)
         })
-    }
-
-    /// A VM that is too much, or that does not start, is deleted; its disks as the pool says.
-    fn take_out(&self, world: &World, vm: &VirtualMachine, now: Timestamp, plan: &mut Plan) {
-        let proactive = self.spec.scale_in_strategy.as_ref().and_then(|way| way.proactive.as_ref());
-        let said = proactive.and_then(|way| way.state_preservation.as_ref());
-        if matches!(said, Some(StatePreservation::Offline)) && !preservation::keep(world, vm, plan) {
-            // The other disks follow, and then the VM.
-            return plan.look_again(now.checked_add(SOON).unwrap_or(now));
-        }
-        self.delete(vm, plan);
     }
 
     fn delete(&self, vm: &VirtualMachine, plan: &mut Plan) {

@@ -114,13 +114,6 @@ impl Template {
         }
     }
 
-    /// The uuid of the firmware of the VM with a number. One that is made anew on disks that were kept has the uuid that its guest
-    /// knows, and finds its TPM by it.
-    fn uuid(&self, number: usize) -> String {
-        let pool = self.pool.uid.as_deref().unwrap_or_default();
-        api::uuid::of_vm(&format!("{pool}/{}", self.name(number)))
-    }
-
     fn owner(&self) -> Value {
         owner::reference(Kind::VirtualMachinePool, &self.pool)
     }
@@ -152,10 +145,6 @@ impl Template {
             let metadata = template.metadata.get_or_insert_default();
             metadata.annotations.remove(FENCING);
             metadata.labels.insert(REVISION.to_owned(), revision.to_owned());
-            let firmware = template.spec.domain.firmware.get_or_insert_default();
-            if firmware.uuid.as_deref().unwrap_or_default().is_empty() {
-                firmware.uuid = Some(self.uuid(number));
-            }
         }
         vm
     }

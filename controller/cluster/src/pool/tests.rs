@@ -5,7 +5,7 @@
 
 use super::metadata::{KEYS, SUMS};
 use super::template::Template;
-use super::{autohealing, metadata, preservation, selection};
+use super::{autohealing, metadata, selection};
 use crate::sim::{Sim, vm};
 use api::meta::ObjectMeta;
 use api::pool::{Autohealing, REVISION, SelectionPolicy};
@@ -13,7 +13,7 @@ use api::vm::VirtualMachine;
 use api::wire::{self, Wire};
 use jiff::{SignedDuration, Timestamp};
 use kubernetes::metadata::FENCING;
-use kubernetes::objects::{Key, Kind, owner};
+use kubernetes::objects::{Key, Kind};
 use kubernetes::plan::{Plan, merge};
 use serde_json::{Value, json};
 
@@ -260,7 +260,7 @@ fn a_pool_that_is_paused_does_nothing() {
 #[test]
 fn a_spec_that_cannot_be_done_is_told_and_nothing_is_done() {
     for (change, field) in [
-        (json!({"scaleInStrategy": {"proactive": {"statePreservation": "Online"}}}), "statePreservation"),
+        (json!({"scaleInStrategy": {"proactive": {"statePreservation": "Offline"}}}), "statePreservation"),
         (json!({"selector": {"matchLabels": {"app": "other"}}}), "spec.selector"),
         (json!({"selector": {"matchLabels": null}}), "spec.selector"),
         (json!({"virtualMachineTemplate": null}), "spec.virtualMachineTemplate"),
@@ -354,108 +354,6 @@ fn the_word_that_ends_fencing_does_not_come_from_a_pool() {
     sim.settle();
     assert_eq!(guest(&sim, &vm_key(0)), "256Mi");
     assert_eq!(sim.get(&vm_key(0))["metadata"]["annotations"][FENCING], "off");
-}
-
-/// A pool of VMs with a disk each, whose VM with the highest number goes first, and with what its VM 1 owns besides.
-fn with_disks(preservation: &str) -> (Sim, Key, [Key; 3]) {
-    let storage = json!({"resources": {"requests": {"storage": "1Gi"}}});
-    let disk = json!({"metadata": {"name": "data"}, "spec": {"source": {"blank": {}}, "storage": storage}});
-    let way =
-        json!({"statePreservation": preservation, "selectionPolicy": {"sortPolicy": "DescendingOrder"}});
-    let change = json!({
-        "scaleInStrategy": {"proactive": way},
-        "virtualMachineTemplate": {"spec": {"dataVolumeTemplates": [disk]}},
-    });
-    let (mut sim, key) = begin(2, "Halted", change);
-    let owner = owned_by_vm(&sim);
-    let mut claim = |name: &str| {
-        let metadata = json!({"namespace": "n", "name": name, "ownerReferences": [owner]});
-        sim.put(Kind::PersistentVolumeClaim, json!({"metadata": metadata, "spec": {}}))
-    };
-    let owned = [claim("persistent-state-for-web-1-abcde"), claim("theirs")];
-    let [state, theirs] = owned;
-    (sim, key, [Key::new(Kind::DataVolume, "n", "data-1"), state, theirs])
-}
-
-/// What an object says that the VM 1 owns.
-fn owned_by_vm(sim: &Sim) -> Value {
-    owner::reference(Kind::VirtualMachine, &metadata_of(sim.get(&vm_key(1))["metadata"].clone()))
-}
-
-#[test]
-fn a_vm_that_comes_back_has_the_disks_that_were_kept() {
-    let (mut sim, key, [disk, state, theirs]) = with_disks("Offline");
-    let uid = |sim: &Sim, key: &Key| sim.get(key)["metadata"]["uid"].clone();
-    let uuid =
-        |sim: &Sim| sim.get(&vm_key(1))["spec"]["template"]["spec"]["domain"]["firmware"]["uuid"].clone();
-    let (was, data, computer) = (uid(&sim, &vm_key(1)), uid(&sim, &disk), uuid(&sim));
-    assert_eq!(sim.get(&disk)["metadata"]["ownerReferences"][0]["uid"], was);
-    sim.change(&key, json!({"spec": {"replicas": 1}}));
-    sim.settle();
-    assert_eq!(names(&sim), ["web-0"]);
-    for kept in [&disk, &state] {
-        let owners = sim.get(kept)["metadata"]["ownerReferences"].as_array();
-        assert!(owners.is_none_or(Vec::is_empty), "{kept}: {owners:?}");
-    }
-    assert!(!sim.objects.contains_key(&theirs), "it is no disk of the VM");
-    sim.change(&key, json!({"spec": {"replicas": 2}}));
-    sim.settle();
-    assert_ne!(uid(&sim, &vm_key(1)), was);
-    assert_eq!((uid(&sim, &disk), uuid(&sim)), (data, computer));
-}
-
-#[test]
-fn disks_go_with_their_vm_where_the_pool_does_not_keep_them_and_where_they_failed() {
-    for (preservation, phase) in [("Disabled", "Succeeded"), ("Offline", "Failed")] {
-        let (mut sim, key, [disk, state, _]) = with_disks(preservation);
-        sim.change(&disk, json!({"status": {"phase": phase}}));
-        sim.change(&key, json!({"spec": {"replicas": 1}}));
-        let plan = crate::decide(&sim.world, &key, sim.now);
-        sim.apply(plan);
-        sim.settle();
-        assert_eq!(names(&sim), ["web-0"], "{preservation}");
-        assert!(!sim.objects.contains_key(&disk), "{preservation} {phase}");
-        assert_eq!(sim.objects.contains_key(&state), preservation == "Offline", "{preservation}");
-    }
-}
-
-/// An owner is what somebody wrote: a DataVolume of another namespace is not written to, whatever it says.
-#[test]
-fn a_disk_of_another_namespace_is_no_disk_of_the_vm() {
-    let (mut sim, _, [disk, ..]) = with_disks("Offline");
-    let vm: VirtualMachine = wire::read(sim.get(&vm_key(1)).clone()).unwrap();
-    let steps = |sim: &Sim| {
-        let mut plan = Plan::default();
-        preservation::keep(&sim.world, &vm, &mut plan);
-        plan.steps
-    };
-    let before = steps(&sim);
-    assert_eq!(before.len(), 2, "the disk and the state");
-    let owners = sim.get(&disk)["metadata"]["ownerReferences"].clone();
-    let elsewhere = json!({"namespace": "m", "name": "a", "ownerReferences": owners});
-    sim.put(Kind::DataVolume, json!({"metadata": elsewhere, "spec": {}}));
-    assert_eq!(steps(&sim), before);
-}
-
-/// An owner is what somebody wrote: a thousand of them are no plan of a thousand steps, and none is lost for it.
-#[test]
-fn a_vm_with_many_disks_goes_when_all_of_them_are_free() {
-    let (mut sim, key, _) = with_disks("Offline");
-    let owner = owned_by_vm(&sim);
-    // A disk that has failed would go with its VM.
-    let storage = json!({"resources": {"requests": {"storage": "1Gi"}}});
-    let spec = json!({"source": {"blank": {}}, "storage": storage});
-    for number in 0..3 * preservation::MOST {
-        let metadata =
-            json!({"namespace": "n", "name": format!("disk-{number}"), "ownerReferences": [owner]});
-        sim.put(Kind::DataVolume, json!({"metadata": metadata, "spec": spec}));
-    }
-    let before = sim.keys(Kind::DataVolume).len();
-    sim.change(&key, json!({"spec": {"replicas": 1}}));
-    let plan = crate::decide(&sim.world, &key, sim.now);
-    assert!(plan.steps.len() < 2 * preservation::MOST && plan.again.is_some(), "{}", plan.steps.len());
-    sim.settle();
-    assert_eq!((names(&sim).len(), sim.keys(Kind::DataVolume).len()), (1, before));
 }
 
 /// Other programs mark VMs too: who backs them up, who may see them.

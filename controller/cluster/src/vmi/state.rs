@@ -8,7 +8,7 @@
 //! ```
 //!
 //! **Guarantees.** The name follows from the uid of the VM, so no controller makes a second one. It is the VM's, and goes
-//! with it, unless its pool keeps it (`pool/preservation`); that of a VMI without a VM goes with the VMI. A PVC that another VM looks after (one of the same name that is
+//! with it; that of a VMI without a VM goes with the VMI. A PVC that another VM looks after (one of the same name that is
 //! gone, while the garbage collector has not come yet) is not used: it would go while the guest writes to it.
 
 use super::{PATIENCE, Round};

@@ -2,7 +2,7 @@
 //!
 //! | right | bound |
 //! |---|---|
-//! | patch `persistentvolumeclaims` | annotations of CDI; the size of a DataVolume's PVC, which grows; the DataVolume of its name as the owner of a PVC that nobody looks after, and whose annotations say that it may be taken; VMs out of the owners of `persistent-state-for-…` |
+//! | patch `persistentvolumeclaims` | annotations of CDI; the size of a DataVolume's PVC, which grows; the DataVolume of its name as the owner of a PVC that nobody looks after, and whose annotations say that it may be taken |
 //! | create, delete `persistentvolumeclaims` | beside those of DataVolumes: `prime-UID`, owned by the PVC of that uid |
 //! | create `persistentvolumeclaims` | `persistent-state-for-…`, of no more than [`SIZE`] and filled from nothing, owned by a VM or a VMI |
 //! | patch `persistentvolumes` | the hand-over of a volume from `prime-UID` to the PVC of that uid, in one namespace; its reclaim policy, for that time |
@@ -19,9 +19,6 @@
 //!
 //! **An owner is taken away again** from a PVC alone that the same account gave it, as its note `storage.adoptedBy` says: the DataVolume of
 //! that uid was deleted meanwhile. The note comes with the owner, in one update, and goes; so no other PVC loses its owner.
-//!
-//! **A pool keeps disks** of VMs that it deletes: the VM goes out of the owners of its DataVolumes and of the PVC of its EFI variables and
-//! TPM. Nothing is deleted by that, and the same account may delete the VM with `--cascade=orphan`.
 //!
 //! **The reclaim policy** of a PersistentVolume, and the note of it, change together or not at all:
 //!
@@ -148,12 +145,10 @@ pub(super) fn is_adopted_at_most() -> String {
     let owners = |object: &str| format!("{object}.metadata.?ownerReferences.orValue([])");
     let (new, old) = (owners("object"), owners("oldObject"));
     format!(
-        "{new} == {old} || {} || object.metadata.name.startsWith({}) && {} || ({}) && {new}.size() == {old}.size() + 1 && {old}.all(owner, owner in {new} && \
+        "{new} == {old} || {} || ({}) && {new}.size() == {old}.size() + 1 && {old}.all(owner, owner in {new} && \
          !owner.?controller.orValue(false)) && {new}.all(owner, owner in {old} || owner.kind == {} && owner.apiVersion == {} && \
          owner.name == object.metadata.name)",
         is_given_back(&new, &old),
-        literal(format!("{STATE_FOR}-")),
-        is_freed_at_most(),
         may_be_taken("oldObject"),
         literal(Kind::DataVolume.name()),
         literal(Kind::DataVolume.api_version()),
@@ -166,17 +161,6 @@ fn is_given_back(new: &str, old: &str) -> String {
     format!(
         "{was_noted} != '' && {noted} == '' && {new}.all(owner, owner in {old}) && \
          {old}.all(owner, owner in {new} || owner.uid == {was_noted})"
-    )
-}
-
-/// No owner of an object is new, and only VMs are missing.
-pub(super) fn is_freed_at_most() -> String {
-    let owners = |object: &str| format!("{object}.metadata.?ownerReferences.orValue([])");
-    let (new, old) = (owners("object"), owners("oldObject"));
-    format!(
-        "{new}.all(owner, owner in {old}) && {old}.all(owner, owner in {new} || owner.kind == {} && owner.apiVersion == {})",
-        literal(Kind::VirtualMachine.name()),
-        literal(Kind::VirtualMachine.api_version()),
     )
 }
 

@@ -9,7 +9,7 @@
 //! | create, patch `datasources` | those of DataImportCrons, which lead to PVCs of their namespace; of all others the status, which has no path of its own |
 //! | patch `dataimportcrons` | their status, which has no path of its own, and the annotation of the newest digest |
 //! | patch `cdis` | finalizers and status, which has no path of its own |
-//! | delete, patch `datavolumes` | imports of DataImportCrons, by their label; the finalizer of one that takes a PVC, and VMs out of the owners of one that a pool keeps |
+//! | delete, patch `datavolumes` | imports of DataImportCrons, by their label; the finalizer of one that takes a PVC |
 //! | patch `nodes` | the labels that VMIs may be scheduled there, and of which frequencies of the time stamp counter |
 //! | create, delete `controllerrevisions` | those of VMs, by their names, and of pools, by their owner; it makes those of instance types and preferences, by their label, for VMs alone |
 //! | create `configmaps`, `leases` | the names that it declares ([`names`]) |
@@ -121,7 +121,7 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 13] {
             (
                 format!("request.operation != 'UPDATE' || {}", super::claims::is_adopted_at_most()),
                 "gives a PVC that nobody looks after, and that says it may be taken, to the DataVolume of its name, takes it from that \
-                 one alone, and of a PVC of EFI variables and a TPM takes out VMs; it changes no other owner",
+                 one alone, and changes no other owner",
             ),
             (
                 format!("request.operation != 'UPDATE' || {}", super::claims::is_noted_with_its_owner()),
@@ -191,12 +191,13 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 13] {
         vec![rule("cdi.kubevirt.io", &["datavolumes"], &["UPDATE"])],
         vec![(
             format!(
-                "{} && {} && {}",
-                ["spec", "metadata.labels", "metadata.annotations"].map(same).join(" && "),
-                super::claims::is_freed_at_most(),
+                "{} && {}",
+                ["spec", "metadata.labels", "metadata.annotations", "metadata.ownerReferences"]
+                    .map(same)
+                    .join(" && "),
                 super::claims::is_held_for_adoption_at_most(),
             ),
-            "changes of a DataVolume only the finalizer that holds it while it takes a PVC, and takes VMs out of its owners",
+            "changes of a DataVolume only the finalizer that holds it while it takes a PVC",
         )],
     );
     let nodes = base(

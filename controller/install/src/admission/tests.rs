@@ -335,10 +335,6 @@ fn virt_controller_takes_only_a_pvc_that_says_so_and_does_not_say_so_itself() {
         owners.contains(&format!("{noted} != '' && ")) && owners.contains(&format!("owner.uid == {noted}")),
         "{owners}"
     );
-    // Of no other PVC but that of a VM's state a VM is taken out.
-    let states =
-        "|| object.metadata.name.startsWith(\"persistent-state-for-\") && object.metadata.?ownerReferences";
-    assert!(owners.contains(states), "{owners}");
     let comes = about("notes which DataVolume takes a PVC");
     assert!(
         comes.contains("object.metadata.?ownerReferences") && comes.contains("!oldObject.metadata"),
@@ -358,18 +354,11 @@ fn virt_controller_takes_only_a_pvc_that_says_so_and_does_not_say_so_itself() {
 
 /// A DataVolume is the user's: what it asks for is changed by nobody else.
 #[test]
-fn virt_controller_changes_nothing_of_a_data_volume_but_its_finalizer_and_takes_vms_out_of_its_owners() {
+fn virt_controller_changes_nothing_of_a_data_volume_but_its_finalizer() {
     let said = expressions(&policy("kubevirt-controller-datavolumes"));
-    for kept in ["spec", "labels", "annotations"] {
+    for kept in ["spec", "labels", "annotations", "ownerReferences"] {
         assert!(said.contains(&format!(".?{kept}.orValue(null) == ")), "{kept}: {said}");
     }
-    // An owner that is new would have it deleted; one that is taken out by kind and group is a VM.
-    let owners = |object: &str| format!("{object}.metadata.?ownerReferences.orValue([])");
-    let (new, old) = (owners("object"), owners("oldObject"));
-    let vm = "owner.kind == \"VirtualMachine\" && owner.apiVersion == \"kubevirt.io/v1\"";
-    let freed =
-        format!(" && {new}.all(owner, owner in {old}) && {old}.all(owner, owner in {new} || {vm}) && ");
-    assert!(said.contains(&freed), "{said}");
     assert!(
         said.contains("name == \"cdi.kubevirt.io/adoption\" || name in oldObject.metadata.?finalizers"),
         "{said}"

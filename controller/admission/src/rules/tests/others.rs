@@ -90,7 +90,7 @@ fn a_pool_is_judged_as_the_vm_that_it_makes() {
         ),
         (
             "/spec/scaleInStrategy/proactive/statePreservation".to_owned(),
-            json!("Online"),
+            json!("Offline"),
             "spec.scaleInStrategy.proactive.statePreservation",
             "not supported yet",
         ),
