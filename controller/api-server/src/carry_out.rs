@@ -21,10 +21,10 @@ use kubernetes::objects::{FOUND_BY, Key, Kind, owner};
 use kubernetes::plan::{Mounts, Note, OnNetwork, Plan, Step};
 use kubernetes::worker::WORK;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The most pages of ResourceSlices that are looked at.
-const SLICES: usize = 16;
+const SLICES: usize = 4;
 
 /// What came of a plan.
 #[derive(Debug, Default)]
@@ -170,7 +170,7 @@ impl<S: Server> Work<'_, S> {
     async fn tell_devices(&mut self, telling: TellDevices) -> Result<()> {
         let TellDevices { key, version, pod, node, devices } = telling;
         let mut claims: BTreeMap<Key, Value> = BTreeMap::new();
-        let mut told = Vec::new();
+        let mut found = Vec::new();
         for wanted in devices {
             if !claims.contains_key(&wanted.claim) {
                 let claim = self.server.get(&wanted.claim).await.map_err(|error| unserved(error, &wanted))?;
@@ -179,29 +179,51 @@ impl<S: Server> Work<'_, S> {
             let claim = claims.get(&wanted.claim).unwrap_or(&Value::Null);
             let allocated = claimed::allocated(claim, &pod, &wanted.request)
                 .map_err(|why| no_device(&wanted, &format!("{} {why}", wanted.claim)))?;
-            let attributes = self.look_for(&allocated, &node, &wanted).await?;
-            told.push((wanted, allocated, attributes));
+            found.push((wanted, allocated));
         }
+        let drivers: BTreeSet<&str> = found.iter().map(|(_, allocated)| allocated.driver.as_str()).collect();
+        let mut places = BTreeMap::new();
+        for driver in drivers {
+            let own = found.iter().enumerate().filter(|(_, (_, allocated))| allocated.driver == driver);
+            places.extend(self.look_for(driver, &node, &own.collect::<Vec<_>>()).await?);
+        }
+        // In the order of the spec.
+        let told = found.into_iter().zip(places.into_values());
+        let told = told.map(|((wanted, allocated), place)| (wanted, allocated, place));
         let change = json!({"status": {"deviceStatus": claimed::status(told).write()}});
         self.patch(key, version, change, None).await
     }
 
-    /// Looks for a device in the ResourceSlices of its driver on the node.
-    async fn look_for(&self, wanted: &Allocated, node: &str, of: &Wanted) -> Result<DeviceAttribute> {
-        let mut search = Search::of(wanted);
+    /// Looks for devices in the ResourceSlices of their driver on the node, each of which is read once. The places by the number of the
+    /// device.
+    async fn look_for(
+        &self,
+        driver: &str,
+        node: &str,
+        wanted: &[(usize, &(Wanted, Allocated))],
+    ) -> Result<BTreeMap<usize, DeviceAttribute>> {
+        let mut searches: Vec<Search<'_>> =
+            wanted.iter().map(|(_, (_, allocated))| Search::of(allocated)).collect();
+        let Some((_, (first, _))) = wanted.first() else { return Ok(BTreeMap::new()) };
         let mut more: Option<String> = None;
         for _ in 0..SLICES {
-            let page = self.server.slices(&wanted.driver, node, more.as_deref()).await;
-            let page = page.map_err(|error| unserved(error, of))?;
-            page["items"].as_array().into_iter().flatten().for_each(|slice| search.look(slice));
+            let page = self.server.slices(driver, node, more.as_deref()).await;
+            let page = page.map_err(|error| unserved(error, first))?;
+            for slice in page["items"].as_array().into_iter().flatten() {
+                searches.iter_mut().for_each(|search| search.look(slice));
+            }
             more = page["metadata"]["continue"].as_str().filter(|next| !next.is_empty()).map(str::to_owned);
             if more.is_none() {
-                return search.end().map_err(|why| no_device(of, &why));
+                let each = searches.into_iter().zip(wanted);
+                return each
+                    .map(|(search, (at, (of, _)))| {
+                        Ok((*at, search.end().map_err(|why| no_device(of, &why))?))
+                    })
+                    .collect();
             }
         }
-        let why =
-            format!("driver {} has more than {SLICES} pages of ResourceSlices on {node}", wanted.driver);
-        Err(no_device(of, &why))
+        let why = format!("driver {driver} has more than {SLICES} pages of ResourceSlices on {node}");
+        Err(no_device(first, &why))
     }
 
     /// The launcher of a pod gets a device of a network, where the definition of that names a resource. `known`: definitions that were

@@ -221,7 +221,8 @@ impl Nodes {
     }
 
     fn usb_of(&mut self, selectors: &[Ids], resource: &str, in_use: &InUse, given: &Given) -> Vec<Unit> {
-        let held = given.sets(resource).filter_map(|id| self.held_set(selectors, id, in_use));
+        let held =
+            given.sets(resource).filter_map(|id| self.held_set(selectors, (resource, id), in_use, given));
         let mut units: Vec<Unit> = held.map(|devices| usb_unit(&devices)).collect();
         while units.len() < UNITS {
             let Some(devices) = self.usb_set(selectors, resource, in_use) else { break };
@@ -232,9 +233,17 @@ impl Nodes {
     }
 
     /// The devices of a set that a pod was given, if all of it is there.
-    fn held_set(&mut self, selectors: &[Ids], id: &str, in_use: &InUse) -> Option<Vec<UsbDevice>> {
+    fn held_set(
+        &mut self,
+        selectors: &[Ids],
+        (resource, id): (&str, &str),
+        in_use: &InUse,
+        given: &Given,
+    ) -> Option<Vec<UsbDevice>> {
         let place = |held: &[UsbDevice], (ids, port): (&Ids, &str)| {
-            held.iter().position(|device| device.ids == *ids && device.port == port)
+            held.iter().position(|device| {
+                device.ids == *ids && device.port == port && given.has(resource, id, port, &device.address())
+            })
         };
         let is_there = |one| {
             let device = place(&self.held, one).and_then(|at| self.held.get(at));

@@ -92,7 +92,7 @@ impl Tree {
         self.link(&format!("sys/bus/mdev/devices/{uuid}"), &format!("../../../devices/pci0000:80/{uuid}"));
     }
 
-    fn usb(&self, port: &str, ids: (&str, &str), place: (u16, u16), class: &str) {
+    pub(in super::super) fn usb(&self, port: &str, ids: (&str, &str), place: (u16, u16), class: &str) {
         let device = format!("sys/devices/usb/{port}");
         for (name, text) in [
             ("idVendor", ids.0.to_owned()),
@@ -348,6 +348,27 @@ fn a_usb_device_that_was_given_is_part_of_no_other_set() {
     tree.usb("1-1", ("046d", "c077"), (1, 8), "00");
     tree.usb("1-3", ("045e", "07a5"), (1, 9), "00");
     assert_eq!(ids(&tree.found_beside(&desk("v.io/desk"), &given), "v.io/desk"), ["1-1_1-3", "1-2_1-4"]);
+}
+
+/// A device that is plugged in anew is another one: the set of before does not take it from whoever was given it since.
+#[test]
+fn a_set_that_was_given_takes_no_device_of_another_pod() {
+    let tree = Tree::new();
+    let rule = json!({"usb": [{"resourceName": "v.io/desk", "selectors": [
+        {"vendor": "46d", "product": "c077"}, {"vendor": "45e", "product": "7a5"},
+    ]}]});
+    tree.usb("1-1", ("046d", "c077"), (1, 4), "00");
+    tree.usb("1-2", ("046d", "c077"), (1, 5), "00");
+    tree.usb("1-4", ("045e", "07a5"), (1, 7), "00");
+    let mut given = Given::default();
+    assert!(given.note("v.io/desk", &tree.found(&rule).units["v.io/desk"][0]));
+    tree.usb("1-4", ("045e", "07a5"), (1, 9), "00");
+    let found = tree.found_beside(&rule, &given);
+    assert_eq!(found.units["v.io/desk"].iter().map(|unit| unit.id.as_str()).collect::<Vec<_>>(), ["1-2_1-4"]);
+    assert!(given.note("v.io/desk", &found.units["v.io/desk"][0]));
+    let found = tree.found_beside(&rule, &given);
+    assert_eq!(found.units["v.io/desk"].iter().map(|unit| unit.id.as_str()).collect::<Vec<_>>(), ["1-2_1-4"]);
+    assert!(notes(&found).contains("USB device 1-1 is not offered"), "{}", notes(&found));
 }
 
 #[test]

@@ -24,9 +24,10 @@ const LONGEST: u64 = 16 << 20;
 /// Between the ports in the name of a set.
 pub(super) const BETWEEN: &str = "_";
 
-/// The sets by their resources and names, with the buses and numbers of the devices that the pod was given.
+/// The sets by their resources and names. Of each port, the bus and number of the device that the pod was given there; of what the kubelet
+/// says of a pod with several sets, those of all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Given(BTreeMap<(String, String), BTreeSet<String>>);
+pub(super) struct Given(BTreeMap<(String, String), BTreeMap<String, BTreeSet<String>>>);
 
 impl Given {
     /// Of the kubelet's file in this folder; of what is not understood, nothing.
@@ -51,21 +52,36 @@ impl Given {
         let resource = entry["ResourceName"].as_str()?;
         let answer = STANDARD.decode(entry["AllocResp"].as_str()?).ok()?;
         let answer = ContainerResponse::decode(answer.as_slice()).ok()?;
-        let addresses: BTreeSet<String> =
-            answer.envs.get(&variable(USB, resource))?.split(',').map(str::to_owned).collect();
+        let addresses: Vec<&str> = answer.envs.get(&variable(USB, resource))?.split(',').collect();
         let ids = entry["DeviceIDs"].as_object()?.values().filter_map(Value::as_array).flatten();
-        for id in ids.filter_map(Value::as_str) {
-            self.put(resource, id, addresses.clone());
+        let ids: Vec<&str> = ids.filter_map(Value::as_str).collect();
+        for id in &ids {
+            let ports = id.split(BETWEEN);
+            let is_plain = ids.len() == 1 && ports.clone().count() == addresses.len();
+            let all: BTreeSet<String> = addresses.iter().map(|&address| address.to_owned()).collect();
+            self.put(
+                resource,
+                id,
+                match is_plain {
+                    true => ports
+                        .zip(&addresses)
+                        .map(|(port, &one)| (port.to_owned(), [one.to_owned()].into()))
+                        .collect(),
+                    false => ports.map(|port| (port.to_owned(), all.clone())).collect(),
+                },
+            );
         }
         Some(())
     }
 
     /// A pod was given this. False where so many were that it would be forgotten.
     pub(super) fn note(&mut self, resource: &str, unit: &Unit) -> bool {
-        unit.prefix != USB || self.put(resource, &unit.id, unit.addresses.iter().cloned().collect())
+        let each = unit.id.split(BETWEEN).zip(&unit.addresses);
+        let each = each.map(|(port, address)| (port.to_owned(), [address.clone()].into())).collect();
+        unit.prefix != USB || self.put(resource, &unit.id, each)
     }
 
-    fn put(&mut self, resource: &str, id: &str, addresses: BTreeSet<String>) -> bool {
+    fn put(&mut self, resource: &str, id: &str, addresses: BTreeMap<String, BTreeSet<String>>) -> bool {
         let key = (resource.to_owned(), id.to_owned());
         let has_room = self.0.len() < MOST || self.0.contains_key(&key);
         if has_room {
@@ -76,10 +92,15 @@ impl Given {
 
     /// The name of the set in which a pod was given the device at a port, with this bus and number.
     pub(super) fn of(&self, port: &str, address: &str) -> Option<&str> {
-        let is_in = |id: &str| id.split(BETWEEN).any(|one| one == port);
-        let mut all = self.0.iter();
-        let found = all.find(|((_, id), addresses)| is_in(id) && addresses.contains(address));
-        found.map(|((_, id), _)| id.as_str())
+        let is_in =
+            |set: &BTreeMap<String, BTreeSet<String>>| set.get(port).is_some_and(|all| all.contains(address));
+        self.0.iter().find(|(_, set)| is_in(set)).map(|((_, id), _)| id.as_str())
+    }
+
+    /// This set was given with the device at this port that has this bus and number.
+    pub(super) fn has(&self, resource: &str, id: &str, port: &str, address: &str) -> bool {
+        let set = self.0.get(&(resource.to_owned(), id.to_owned()));
+        set.and_then(|set| set.get(port)).is_some_and(|all| all.contains(address))
     }
 
     /// The names of the sets of a resource.
@@ -124,9 +145,10 @@ mod tests {
     #[test]
     fn what_would_be_forgotten_is_not_given() {
         let mut given = Given::default();
-        assert!((0..MOST).all(|n| given.put("v.io/desk", &format!("1-{n}"), BTreeSet::new())));
-        assert!(!given.put("v.io/desk", "2-1", BTreeSet::new()));
-        assert!(given.put("v.io/desk", "1-1", ["1:9".to_owned()].into()));
+        let at = |port: &str| BTreeMap::from([(port.to_owned(), BTreeSet::from(["1:9".to_owned()]))]);
+        assert!((0..MOST).all(|n| given.put("v.io/desk", &format!("1-{n}"), BTreeMap::new())));
+        assert!(!given.put("v.io/desk", "2-1", at("2-1")));
+        assert!(given.put("v.io/desk", "1-1", at("1-1")));
         assert!(given.of("1-1", "1:9").is_some());
     }
 }

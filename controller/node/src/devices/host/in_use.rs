@@ -46,6 +46,11 @@ impl InUse {
         read().unwrap_or_else(|e: Error| InUse { unknown: Some(e.chain()), ..InUse::default() })
     }
 
+    /// Every device counts as used.
+    pub(super) fn unknown(why: &str) -> InUse {
+        InUse { unknown: Some(why.to_owned()), ..InUse::default() }
+    }
+
     /// Why a USB device is the node's own; nothing where it is not. What cannot be told is taken for a use.
     pub(super) fn why(&self, device: &Folder) -> Option<String> {
         if let Some(why) = &self.unknown {

@@ -63,17 +63,20 @@ pub(crate) struct Roots {
 pub(crate) async fn run(folder: &Path, roots: Roots, mut settings: watch::Receiver<Option<NodeSettings>>) {
     let blocking = Blocking::new("the node's devices for VMIs", LOOKS);
     let at_kubelet = Blocking::new("the kubelet's folder", LOOKS);
-    let given = given_before(folder, &at_kubelet).await;
     let mut plugins = Plugins {
         folder: folder.to_owned(),
         at_kubelet,
-        look: Look { roots, settings: settings.clone(), blocking, given: Arc::new(Mutex::new(given)) },
+        look: Look { roots, settings: settings.clone(), blocking, given: Arc::default() },
         running: BTreeMap::new(),
         tasks: JoinSet::new(),
         notes: BTreeSet::new(),
     };
     loop {
         let permitted = settings.borrow_and_update().as_ref().map(|said| said.host_devices.clone());
+        if plugins.look.given().is_none() {
+            let given = given_before(folder, &plugins.at_kubelet).await;
+            *plugins.look.given() = given;
+        }
         // Before the first word of the KubeVirt object nothing is begun, and nothing is ended.
         if let Some(permitted) = permitted {
             match plugins.look.found().await {
@@ -90,14 +93,15 @@ pub(crate) async fn run(folder: &Path, roots: Roots, mut settings: watch::Receiv
     }
 }
 
-/// What pods have that came before this virt-handler, as the kubelet keeps it.
-async fn given_before(folder: &Path, at_kubelet: &Blocking) -> Given {
+/// What pods have that came before this virt-handler, as the kubelet keeps it. While that is not known, no USB device is offered.
+async fn given_before(folder: &Path, at_kubelet: &Blocking) -> Option<Given> {
     let folder = folder.to_owned();
     let read = move || Given::of_kubelet(&folder);
-    at_kubelet.run("reading which devices pods have", PATIENCE, read).await.unwrap_or_else(|e| {
-        tracing::warn!("which USB devices the pods of this node have is not known: {}", e.chain());
-        Given::default()
+    let read = at_kubelet.run("reading which devices pods have", PATIENCE, read).await;
+    read.inspect_err(|e| {
+        tracing::warn!("which USB devices the pods of this node have is not known: {}", e.chain())
     })
+    .ok()
 }
 
 /// A look at the node.
@@ -106,7 +110,8 @@ struct Look {
     roots: Roots,
     settings: watch::Receiver<Option<NodeSettings>>,
     blocking: Blocking,
-    given: Arc<Mutex<Given>>,
+    /// Nothing, before it is known.
+    given: Arc<Mutex<Option<Given>>>,
 }
 
 impl Look {
@@ -118,18 +123,24 @@ impl Look {
             return Ok(Found::default());
         }
         let (roots, given) = (self.roots.clone(), self.given().clone());
-        self.blocking.run("looking for devices", PATIENCE, move || look(&roots, &permitted, &given)).await
+        self.blocking
+            .run("looking for devices", PATIENCE, move || look(&roots, &permitted, given.as_ref()))
+            .await
     }
 
-    fn given(&self) -> std::sync::MutexGuard<'_, Given> {
+    fn given(&self) -> std::sync::MutexGuard<'_, Option<Given>> {
         self.given.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn look(Roots { sysfs, proc }: &Roots, permitted: &Permitted, given: &Given) -> Result<Found> {
+fn look(Roots { sysfs, proc }: &Roots, permitted: &Permitted, given: Option<&Given>) -> Result<Found> {
     let has_usb = permitted.offered().any(|rule| matches!(rule.selector, Selector::Usb(_)));
-    let in_use = if has_usb { InUse::read(sysfs, proc) } else { InUse::default() };
-    discover(sysfs, permitted, &in_use, given)
+    let in_use = match given {
+        None => InUse::unknown("what the kubelet has given to pods is not read"),
+        Some(_) if has_usb => InUse::read(sysfs, proc),
+        Some(_) => InUse::default(),
+    };
+    discover(sysfs, permitted, &in_use, given.unwrap_or(&Given::default()))
 }
 
 /// The plug-ins that run.
@@ -236,7 +247,7 @@ fn allocate(look: Look, resource: String) -> plugin::Allocate {
                 asked.containers.iter().flat_map(|container| &container.ids).collect();
             let mut known = look.given();
             let mut asked = units.iter().filter(|unit| ids.contains(&unit.id));
-            if !asked.all(|unit| known.note(&resource, unit)) {
+            if !known.as_mut().is_none_or(|known| asked.all(|unit| known.note(&resource, unit))) {
                 return Err(Status::resource_exhausted(
                     "too many sets of USB devices were given; end virt-handler of this node",
                 ));

@@ -69,7 +69,12 @@ async fn plug_ins_begin_and_end_with_the_kubevirt_object() {
     let mut plugins = Plugins {
         folder: folder.path().to_owned(),
         at_kubelet: Blocking::new("the test's folder", 4),
-        look: Look { roots, settings: heard, blocking: Blocking::new("the test", 4), given: Arc::default() },
+        look: Look {
+            roots,
+            settings: heard,
+            blocking: Blocking::new("the test", 4),
+            given: Arc::new(Mutex::new(Some(Given::default()))),
+        },
         running: BTreeMap::new(),
         tasks: JoinSet::new(),
         notes: BTreeSet::new(),
@@ -99,4 +104,21 @@ async fn plug_ins_begin_and_end_with_the_kubevirt_object() {
     plugins.offer(&permitted(&none), found);
     assert!(plugins.running.is_empty());
     assert_eq!(*heard.borrow(), Devices::default(), "the kubelet hears it");
+}
+
+#[test]
+fn without_knowing_what_pods_have_no_usb_device_is_offered() {
+    let tree = Tree::new();
+    tree.pci("0000:81:00.0", "10de", "1eb8", "vfio-pci", Some(7));
+    tree.usb("3-1", ("0781", "5567"), (3, 9), "00");
+    let mut rules = pci("10de:1eb8", "v.io/gpu");
+    rules["usb"] =
+        json!([{"resourceName": "v.io/stick", "selectors": [{"vendor": "0781", "product": "5567"}]}]);
+    let (permitted, roots) =
+        (settings(&rules).host_devices, Roots { sysfs: tree.sysfs(), proc: tree.proc() });
+    let offered = |given: Option<&Given>| {
+        look(&roots, &permitted, given).unwrap().units.into_keys().collect::<Vec<_>>()
+    };
+    assert_eq!(offered(None), ["v.io/gpu"]);
+    assert_eq!(offered(Some(&Given::default())), ["v.io/gpu", "v.io/stick"]);
 }
