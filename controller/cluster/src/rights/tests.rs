@@ -469,5 +469,5 @@ async fn pages_of_resource_slices_without_end_are_given_up() {
     let (about, error) = done.failed.unwrap();
     assert_eq!(about, Some(Kind::ResourceClaim));
     assert!(error.to_string().contains("has more than 4 pages of ResourceSlices on node1"), "{error}");
-    assert_eq!((server.count(), done.writes), (17, 0));
+    assert_eq!((server.count(), done.writes), (5, 0));
 }
