@@ -53,7 +53,7 @@ fn sidecars_change_the_domain_and_the_texts_of_cloud_init() {
     apply(&space, &hooked("web", &hooks));
     let mut console = space.console_when_ready("web");
     console.log_in().types("cat /sys/class/dmi/id/board_vendor").says("Radical");
-    console.types("cat /seed/user-data").says("word-from-hook");
+    console.types(&crate::once_there("/seed/user-data")).says("word-from-hook");
     // The first version of the interface is served, too.
     space.run(&["delete", "vm", "web"]);
     space.gone("pod");

@@ -51,6 +51,11 @@ mod uploads;
 mod virtctl;
 mod volumes;
 
+/// What shows a file in the guest, once it is there: the guest mounts its seed behind everything else, after the login perhaps.
+fn once_there(path: &str) -> String {
+    format!("until cat {path} 2>/dev/null; do sleep 1; done")
+}
+
 /// A VM of the smallest guest: its kernel comes out of an image, all of it is in memory.
 fn tiny(name: &str, strategy: &str) -> String {
     format!(

@@ -19,10 +19,10 @@ fn a_script_in_the_manifest_runs_in_the_guest() {
     let source = format!(r#"cloudInitNoCloud: {{userData: {script}, networkData: "version: 2\n"}}"#);
     let mut console = told(&space, &source);
     console.says("told 42 times").log_in();
-    console.types("cat /seed/network-config").says("version: 2");
+    console.types(&crate::once_there("/seed/network-config")).says("version: 2");
     // It is told its name, and who it is: the same at each start.
     let uuid = space.get("vmi/web", ".spec.domain.firmware.uuid");
-    console.types("cat /seed/meta-data").says(&format!(r#""instance-id":"{uuid}""#));
+    console.types(&crate::once_there("/seed/meta-data")).says(&format!(r#""instance-id":"{uuid}""#));
     console.says(r#""local-hostname":"web""#);
 }
 
@@ -45,7 +45,7 @@ stringData: {{userdata: {script}, networkdata: "version: 2\n"}}
     let source = "cloudInitNoCloud: {secretRef: {name: seed}, networkDataSecretRef: {name: seed}}";
     let mut console = told(&space, source);
     console.says("told by secret-42").log_in();
-    console.types("cat /seed/network-config").says("version: 2");
+    console.types(&crate::once_there("/seed/network-config")).says("version: 2");
 }
 
 #[test]
@@ -54,6 +54,6 @@ fn a_config_drive_says_the_same_in_its_own_form() {
     let source = r##"cloudInitConfigDrive: {userData: "#!/bin/sh\necho told $((6*7)) times\n"}"##;
     let mut console = told(&space, source);
     console.says("told 42 times").log_in();
-    console.types("cat /seed/openstack/latest/meta_data.json");
+    console.types(&crate::once_there("/seed/openstack/latest/meta_data.json"));
     console.says(&format!(r#""instance_id":"web.{}""#, space.name)).says(r#""hostname":"web""#);
 }
