@@ -12,7 +12,8 @@
 //! **Guarantees.** A VM is named after a free number: with an old picture the same name is made again, and the server says that
 //! it is there. A VM that is being deleted keeps its place until it is gone. `maxUnavailable` counts VMIs as they are, so that a
 //! VMI that was just deleted counts. A pool that is paused makes, updates and deletes nothing; which VMs are its own it decides as
-//! ever, as upstream's does: one that the selector does not take is let go. A pool whose spec cannot be done says so and does nothing. A ControllerRevision is deleted only where it is the pool's own.
+//! ever, as upstream's does: one that the selector does not take is let go. A pool whose spec cannot be done says so and does
+//! nothing. A ControllerRevision is deleted only where it is the pool's own.
 //! **Assumptions.** Its VMs are those that it owns; one that merely has the labels is left alone.
 //! **Caveats.** The ControllerRevisions are for people: no decision reads them. One whose deletion fails stays until the pool goes.
 

@@ -122,6 +122,17 @@ fn gpus(resource: &str) -> Value {
     json!({"pciVendorSelector": "10DE:1EB8", "resourceName": resource})
 }
 
+/// A mouse and a keyboard.
+fn desk(resource: &str) -> Value {
+    json!({"usb": [{"resourceName": resource, "selectors": [
+        {"vendor": "46d", "product": "c077"}, {"vendor": "45e", "product": "7a5"},
+    ]}]})
+}
+
+fn ids(found: &Found, resource: &str) -> Vec<String> {
+    found.units.get(resource).into_iter().flatten().map(|unit| unit.id.clone()).collect()
+}
+
 fn addresses(found: &Found, resource: &str) -> Vec<String> {
     let units = found.units.get(resource).map_or(&[][..], Vec::as_slice);
     units.iter().flat_map(|unit| unit.addresses.clone()).collect()
@@ -222,9 +233,7 @@ fn mediated_devices_are_found_by_the_name_of_their_type() {
 #[test]
 fn usb_devices_are_offered_in_sets_and_never_those_of_the_node() {
     let tree = Tree::new();
-    let rule = json!({"usb": [{"resourceName": "v.io/desk", "selectors": [
-        {"vendor": "46d", "product": "c077"}, {"vendor": "45e", "product": "7a5"},
-    ]}]});
+    let rule = desk("v.io/desk");
     tree.usb("1-1", ("046d", "c077"), (1, 4), "00");
     tree.usb("1-2.3", ("046d", "c077"), (1, 5), "00");
     assert_eq!(tree.found(&rule).units.len(), 0, "half a set");
@@ -317,18 +326,10 @@ fn mounts_that_cannot_be_read_keep_usb_devices_alone() {
 #[test]
 fn a_usb_device_that_was_given_is_part_of_no_other_set() {
     let tree = Tree::new();
-    let desk = |resource: &str| {
-        json!({"usb": [{"resourceName": resource, "selectors": [
-            {"vendor": "46d", "product": "c077"}, {"vendor": "45e", "product": "7a5"},
-        ]}]})
-    };
     tree.usb("1-1", ("046d", "c077"), (1, 4), "00");
     tree.usb("1-2", ("046d", "c077"), (1, 5), "00");
     tree.usb("1-3", ("045e", "07a5"), (1, 6), "00");
     tree.usb("1-4", ("045e", "07a5"), (1, 7), "00");
-    let ids = |found: &Found, resource: &str| -> Vec<String> {
-        found.units.get(resource).into_iter().flatten().map(|unit| unit.id.clone()).collect()
-    };
     assert_eq!(ids(&tree.found(&desk("v.io/desk")), "v.io/desk"), ["1-1_1-3", "1-2_1-4"]);
     let mut given = Given::default();
     assert!(given.note("v.io/desk", &tree.found(&desk("v.io/desk")).units["v.io/desk"][0]));
@@ -354,9 +355,7 @@ fn a_usb_device_that_was_given_is_part_of_no_other_set() {
 #[test]
 fn a_set_that_was_given_takes_no_device_of_another_pod() {
     let tree = Tree::new();
-    let rule = json!({"usb": [{"resourceName": "v.io/desk", "selectors": [
-        {"vendor": "46d", "product": "c077"}, {"vendor": "45e", "product": "7a5"},
-    ]}]});
+    let rule = desk("v.io/desk");
     tree.usb("1-1", ("046d", "c077"), (1, 4), "00");
     tree.usb("1-2", ("046d", "c077"), (1, 5), "00");
     tree.usb("1-4", ("045e", "07a5"), (1, 7), "00");
@@ -364,10 +363,10 @@ fn a_set_that_was_given_takes_no_device_of_another_pod() {
     assert!(given.note("v.io/desk", &tree.found(&rule).units["v.io/desk"][0]));
     tree.usb("1-4", ("045e", "07a5"), (1, 9), "00");
     let found = tree.found_beside(&rule, &given);
-    assert_eq!(found.units["v.io/desk"].iter().map(|unit| unit.id.as_str()).collect::<Vec<_>>(), ["1-2_1-4"]);
+    assert_eq!(ids(&found, "v.io/desk"), ["1-2_1-4"]);
     assert!(given.note("v.io/desk", &found.units["v.io/desk"][0]));
     let found = tree.found_beside(&rule, &given);
-    assert_eq!(found.units["v.io/desk"].iter().map(|unit| unit.id.as_str()).collect::<Vec<_>>(), ["1-2_1-4"]);
+    assert_eq!(ids(&found, "v.io/desk"), ["1-2_1-4"]);
     assert!(notes(&found).contains("USB device 1-1 is not offered"), "{}", notes(&found));
 }
 

@@ -55,21 +55,17 @@ impl Given {
         let addresses: Vec<&str> = answer.envs.get(&variable(USB, resource))?.split(',').collect();
         let ids = entry["DeviceIDs"].as_object()?.values().filter_map(Value::as_array).flatten();
         let ids: Vec<&str> = ids.filter_map(Value::as_str).collect();
+        let all: BTreeSet<String> = addresses.iter().map(|&address| address.to_owned()).collect();
         for id in &ids {
-            let ports = id.split(BETWEEN);
-            let is_plain = ids.len() == 1 && ports.clone().count() == addresses.len();
-            let all: BTreeSet<String> = addresses.iter().map(|&address| address.to_owned()).collect();
-            self.put(
-                resource,
-                id,
-                match is_plain {
-                    true => ports
-                        .zip(&addresses)
-                        .map(|(port, &one)| (port.to_owned(), [one.to_owned()].into()))
-                        .collect(),
-                    false => ports.map(|port| (port.to_owned(), all.clone())).collect(),
-                },
-            );
+            let ports: Vec<&str> = id.split(BETWEEN).collect();
+            // Which device of several sets is at which port is not said.
+            let is_said = ids.len() == 1 && ports.len() == addresses.len();
+            let of = |at: usize| match addresses.get(at).filter(|_| is_said) {
+                Some(&address) => BTreeSet::from([address.to_owned()]),
+                None => all.clone(),
+            };
+            let each = ports.iter().enumerate().map(|(at, &port)| (port.to_owned(), of(at)));
+            self.put(resource, id, each.collect());
         }
         Some(())
     }
