@@ -208,7 +208,16 @@ impl<S: Server> Work<'_, S> {
         let mut more: Option<String> = None;
         for _ in 0..SLICES {
             let page = self.server.slices(driver, node, more.as_deref()).await;
-            let page = page.map_err(|error| unserved(error, first))?;
+            let page = page.map_err(|error| match (&more, error.kind()) {
+                // What is gone is the server's place in a list that takes too long to read: the list begins anew.
+                (Some(_), ErrorKind::Gone) => {
+                    let what = format!(
+                        "the ResourceSlices of driver {driver} on {node} changed while they were read"
+                    );
+                    Error::new(ErrorKind::Unreachable, what).because(error)
+                }
+                _ => unserved(error, first),
+            })?;
             for slice in page["items"].as_array().into_iter().flatten() {
                 searches.iter_mut().for_each(|search| search.look(slice));
             }

@@ -6,12 +6,13 @@
 //!
 //! passt hears every packet that a guest makes up. By itself it goes into namespaces of its own, which the filter of a launcher
 //! pod forbids, and then it does not start. So files are kept from it here ([`guard::confine`]): it reads settings of the pod and
-//! makes its socket, and cannot look into QEMU. Its own filter of system calls it brings.
+//! makes its socket, and cannot look into QEMU. Its own filter of system calls it brings. A kernel without Landlock keeps no file
+//! from it: then the launcher says so in its log ([`unconfined`]), for nobody reads what libvirt's child prints.
 //!
 //! One option is added: without it the address of the guest's router would lead to 127.0.0.1 of the pod, where sidecars listen.
 
 use crate::error::Error;
-use guard::confine::{Process, Use};
+use guard::confine::{InForce, Process, Use};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -38,6 +39,12 @@ pub fn enter(arguments: &[OsString]) -> Error {
     confined(given).before_exec();
     let failed = Command::new(PROGRAM).args(given).arg(NO_WAY_TO_THE_POD).exec();
     Error::io(format!("cannot start {PROGRAM}, which an interface with passtBinding needs"), failed)
+}
+
+/// What is to be told where files are not kept from it.
+pub fn unconfined(landlock: &InForce) -> Option<String> {
+    let told = || format!("passt can open every file that the launcher can: Landlock is {landlock}");
+    (!landlock.in_force).then(told)
 }
 
 /// What it may reach: the folder of its socket to write in.
@@ -74,6 +81,14 @@ mod tests {
             assert_eq!(is_meant(&words(line)), meant, "{line}");
         }
         assert!(!is_meant(&[]));
+    }
+
+    #[test]
+    fn it_is_told_that_the_kernel_keeps_no_file_from_it() {
+        let landlock = InForce { in_force: false, abi: None, reason: Some("not supported".to_owned()) };
+        let told = unconfined(&landlock).unwrap();
+        assert!(told.contains("not in force: not supported"), "{told}");
+        assert_eq!(unconfined(&InForce { in_force: true, ..landlock }), None);
     }
 
     #[test]

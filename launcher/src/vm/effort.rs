@@ -8,12 +8,13 @@ use crate::console::Give;
 use crate::domain;
 use crate::domain::host::{DiskLocation, Host};
 use crate::hooks::{self, Hooks};
-use crate::hypervisor::{Condition, ErrorKind, Hypervisor, Pause, Result, Seen};
+use crate::hypervisor::{Condition, ErrorKind, Hypervisor, Pause, Result, Seen, passt};
 use crate::net;
 use crate::root::Root;
-use api::launcher::{Life, REFUSED, Request, START_FAILED};
+use api::launcher::{Life, Link, REFUSED, Request, START_FAILED};
 use api::machine::hook::SOCKETS;
 use error_core::chain;
+use guard::confine;
 use std::fs;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
@@ -79,6 +80,9 @@ pub fn farewell(root: &Root) {
 
 /// Starts the DHCP servers of the guest, before it runs.
 pub(super) fn network(known: &Known) -> std::result::Result<net::Servers, Standing> {
+    if known.sync.resolved.interfaces.values().any(|link| matches!(link, Link::Passt { .. })) {
+        let _ = passt::unconfined(&confine::offered().landlock).inspect(|told| tracing::warn!("{told}"));
+    }
     net::serve(&known.machine, &known.sync.resolved).map_err(|e| {
         tracing::warn!("{}", e.chain());
         Standing::failed(START_FAILED, e.chain())

@@ -9,8 +9,7 @@ use api::vm::{Template, VirtualMachine};
 
 /// Where a template stands.
 const AT: &str = "spec.template";
-/// What stands of the VMI's metadata elsewhere than in the object that was written.
-const METADATA: [&str; 2] = ["metadata.annotations", "metadata.labels"];
+const LABELS: &str = "spec.template.metadata.labels";
 
 /// Everything that is wrong with a template whose VMIs would have this name.
 pub(super) fn faults(
@@ -26,11 +25,11 @@ pub(super) fn faults(
     let Some(mut vmi) = defaults::vmi_of(&vm) else { return Vec::new() };
     defaults::apply(&mut vmi, &around.given());
     let mut faults: Vec<Fault> = Vec::new();
-    faults.extend(reserved(template).map(|labels| labels.fault()));
+    faults.extend(reserved(template).map(|labels| labels.fault(LABELS)));
     if let Err(found) = Machine::check(&vmi, &around.permitted_at(&format!("{AT}.spec"))) {
         faults.extend(found);
     }
-    faults.into_iter().map(inside).collect()
+    faults
 }
 
 /// What whoever writes a template should know.
@@ -40,22 +39,10 @@ pub(super) fn warnings(template: Option<&Template>) -> Vec<String> {
     let mut warnings =
         metadata.map(|metadata| passed::warnings(metadata, &format!("{AT}.metadata"))).unwrap_or_default();
     warnings.extend(passed::of_spec(&template.spec, &format!("{AT}.spec")));
-    warnings.extend(reserved(template).map(|labels| labels.warning(&format!("{AT}.metadata.labels"))));
+    warnings.extend(reserved(template).map(|labels| labels.warning(LABELS)));
     warnings
 }
 
 fn reserved(template: &Template) -> Option<ReservedLabels> {
     ReservedLabels::of(&template.metadata.as_ref()?.labels)
-}
-
-/// Labels and annotations of a VMI are written in its template.
-fn inside(fault: Fault) -> Fault {
-    match METADATA.iter().find(|start| fault.field.starts_with(**start)) {
-        Some(start) => Fault {
-            message: fault.message.replace(start, &format!("{AT}.{start}")),
-            field: format!("{AT}.{}", fault.field),
-            ..fault
-        },
-        None => fault,
-    }
 }

@@ -66,7 +66,7 @@ pub(super) fn create(request: &Request, around: &Around) -> AdmissionResponse {
     if around.accounts.program(&request.who.name).is_none()
         && let Some(labels) = ReservedLabels::of(&vmi.metadata.labels)
     {
-        faults.push(labels.fault());
+        faults.push(labels.fault("metadata.labels"));
         warnings.push(labels.warning("metadata.labels"));
     }
     if vmi.metadata.name.as_deref().unwrap_or_default().is_empty() {
@@ -141,13 +141,13 @@ impl ReservedLabels {
         (!found.is_empty()).then_some(ReservedLabels(found))
     }
 
-    /// A VMI is not made with them.
-    pub(super) fn fault(&self) -> Fault {
+    /// A VMI is not made with them. `at` is where they stand.
+    pub(super) fn fault(&self, at: &str) -> Fault {
         let message = "creation of the following reserved kubevirt.io/ labels on a VMI object is prohibited";
-        Fault::new("metadata.labels", Reason::NotSupported, message)
+        Fault::new(at, Reason::NotSupported, message)
     }
 
-    /// Which they are. `at` is where they stand.
+    /// Which they are.
     pub(super) fn warning(&self, at: &str) -> String {
         format!("{at}: reserved for KubeVirt: {}", self.0.join(", "))
     }

@@ -6,6 +6,8 @@ use serde_json::Value;
 const MOST: usize = 1000;
 /// The most values that an object may have after a copy: a patch that copies what it has copied doubles it.
 const VALUES: usize = 20_000;
+/// The most bytes of text, names of fields among it, that it may have then. etcd takes no object of that size.
+const TEXT: usize = 2 << 20;
 /// The most levels of an object: whoever reads, writes or drops one goes down as many times.
 const LEVELS: usize = 100;
 
@@ -98,6 +100,9 @@ fn carry_out(object: &mut Value, operation: &Operation) -> Result<(), String> {
             if count(object).saturating_add(count(&value)) > VALUES {
                 return Err(format!("the object would have more than {VALUES} values"));
             }
+            if text(object).saturating_add(text(&value)) > TEXT {
+                return Err(format!("the object would have more than {TEXT} bytes of text"));
+            }
             add(object, to, value)
         }
         Operation::Test(at, value) => match find(object, at)? == value {
@@ -186,6 +191,16 @@ fn count(value: &Value) -> usize {
     }
 }
 
+/// How many bytes of text it has.
+fn text(value: &Value) -> usize {
+    match value {
+        Value::Object(fields) => fields.iter().map(|(name, value)| name.len() + text(value)).sum(),
+        Value::Array(list) => list.iter().map(text).sum(),
+        Value::String(said) => said.len(),
+        _ => 0,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -248,6 +263,10 @@ mod tests {
         let twice = |at: usize| json!({"op": "copy", "from": "", "path": format!("/{at}")});
         let patch = Value::Array((0..100).map(twice).collect());
         assert!(made(&json!({"a": 1}), &patch).unwrap_err().contains("more than 20000 values"));
+        let long = json!({"a": "x".repeat(1_000_000)});
+        let more = |at: &str| json!({"op": "copy", "from": "/a", "path": at});
+        assert!(made(&long, &json!([more("/b")])).is_ok());
+        assert!(made(&long, &json!([more("/b"), more("/c")])).unwrap_err().contains("bytes of text"));
         let many = Value::Array(vec![twice(0); MOST + 1]);
         assert!(read(&many).unwrap_err().contains("at most 1000"));
     }

@@ -52,7 +52,7 @@ fn permitted<'a>(
     check: &mut Check<'_>,
 ) -> Option<(&'a str, Path)> {
     let text = metadata.annotations.get(key).filter(|text| !text.is_empty())?;
-    let at = Path::of("metadata.annotations");
+    let at = check.settings.metadata().child("annotations");
     let entry = at.child(key);
     if check.settings.gate(gate) {
         return Some((text, entry));

@@ -188,6 +188,12 @@ impl Settings {
         self
     }
 
+    /// Where the metadata of the VMI stand in the same object: beside the spec.
+    pub(crate) fn metadata(&self) -> Path {
+        let around = self.at.as_str().strip_suffix("spec").unwrap_or_default();
+        Path::of(format!("{around}metadata"))
+    }
+
     /// Whether a feature gate is open.
     pub fn gate(&self, name: &str) -> bool {
         self.gates.open(name)
