@@ -57,7 +57,7 @@ fn vague(line: &str) -> Option<String> {
         "agent" | "agents" => words[0].starts_with("node"),
         "machine" | "instance" => BEFORE.contains(&words[0]) && !words[2].starts_with("type"),
         "machines" | "instances" => {
-            !["emulated", "machine", "virtual"].iter().any(|term| words[0].ends_with(term))
+            !["available", "emulated", "machine", "virtual"].iter().any(|term| words[0].ends_with(term))
         }
         _ => false,
     };

@@ -12,6 +12,15 @@ pub fn of_vm(name: &str) -> String {
     version_5(&VMS, name)
 }
 
+/// The namespace of the uuids of mediated devices that virt-handler makes.
+const MEDIATED: [u8; 16] =
+    [0x2e, 0x5b, 0x0c, 0x71, 0x9d, 0x3f, 0x4b, 0x86, 0xa1, 0x57, 0x60, 0xe4, 0x8c, 0x12, 0x3b, 0xd9];
+
+/// The uuid of the n-th mediated device of a type that virt-handler makes of a card: by it it knows those that it made.
+pub fn of_mediated(card: &str, kind: &str, n: u32) -> String {
+    version_5(&MEDIATED, &format!("{card} {kind} {n}"))
+}
+
 fn version_5(space: &[u8; 16], name: &str) -> String {
     let sum = Sha1::new().chain_update(space).chain_update(name).finalize();
     let mut bytes = [0; 16];

@@ -64,6 +64,7 @@ pub async fn run(args: Args) -> Result<()> {
     let client = paced(client(&args).await?, Arc::clone(&dials.pace));
     let (tell, settings) = tokio::sync::watch::channel(None);
     let cluster = Writer::on_node(client.clone(), "virt-handler", &args.node_name);
+    let (labels, labels_seen) = tokio::sync::watch::channel(serde_json::Value::Null);
     let labeller = Labeller {
         writer: cluster.clone(),
         node: args.node_name.clone(),
@@ -71,6 +72,7 @@ pub async fn run(args: Args) -> Result<()> {
         kubelet: args.pods.parent().map(Path::to_owned).unwrap_or_default(),
         blocking: Blocking::new("the node", 1),
         settings: settings.clone(),
+        labels,
     };
     let findings = args.findings.clone();
     let roots = devices::host::Roots { sysfs: args.sysfs.clone(), proc: PathBuf::from("/proc") };
@@ -100,7 +102,7 @@ pub async fn run(args: Args) -> Result<()> {
         () = watch::run(client, home, node, health, itself) => {}
         () = measure => {}
         () = labeller.run() => {}
-        () = devices::run(&args.device_plugins, &findings, roots, &settings) => {}
+        () = devices::run(&args.device_plugins, &findings, roots, &settings, labels_seen) => {}
         () = asked_to_end => {}
     }
     // No VMI comes here until the next virt-handler is there.

@@ -64,6 +64,8 @@ pub(crate) struct Labeller {
     pub(crate) blocking: Blocking,
     /// What the cluster says of nodes; until that is known, no label but those of the heartbeat is written.
     pub(crate) settings: watch::Receiver<Option<NodeSettings>>,
+    /// Hears which labels the node has.
+    pub(crate) labels: watch::Sender<Value>,
 }
 
 impl Labeller {
@@ -100,6 +102,11 @@ impl Labeller {
         let key = Key::new(Of::Node, "", self.node.as_str());
         let failed = |error| Error::failed("the labels of this node are not written").because(error);
         let object = self.writer.get(&key).await.map_err(failed)?;
+        self.labels.send_if_modified(|known| {
+            let is_other = *known != object["metadata"]["labels"];
+            known.clone_from(&object["metadata"]["labels"]);
+            is_other
+        });
         let patch = patch(&object["metadata"], found.as_ref(), cpus, schedulable, &now());
         // What is written is nobody else's: the version does not matter.
         self.writer.patch(&key, &patch, None).await.map(drop).map_err(failed)

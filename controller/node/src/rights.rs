@@ -29,7 +29,9 @@ mod tests {
         let (findings, blocking) = (findings.path().to_owned(), Blocking::new("the node", 1));
         let kubelet = findings.clone();
         let (_told, settings) = tokio::sync::watch::channel(None);
-        let labeller = Labeller { writer: writer.clone(), node, findings, kubelet, blocking, settings };
+        let labels = tokio::sync::watch::Sender::default();
+        let labeller =
+            Labeller { writer: writer.clone(), node, findings, kubelet, blocking, settings, labels };
         labeller.write(true).await.unwrap();
         let meta =
             ObjectMeta { name: Some("web".into()), namespace: Some("n".into()), ..ObjectMeta::default() };

@@ -10,6 +10,7 @@
 //! has no effect. A test walks the schema and fails on a field that is not in the list.
 
 use super::{CIPHERS, ComponentPatch};
+use crate::machine::mediated::MediatedTypes;
 use crate::machine::permitted::{Odd, Permitted};
 use crate::wire;
 use serde_json::Value;
@@ -39,8 +40,6 @@ const NO_MONITORING: &str =
     "`coracle manifests --monitoring` prints the ServiceMonitor and the rights of Prometheus";
 const NO_TARGET: &str = "a patch changes Deployment virt-controller, virt-api or cdi-uploadproxy, or DaemonSet virt-handler; other objects are \
      those of the manifests";
-const NO_MEDIATED: &str =
-    "mediated devices are not made yet; make them on the nodes, and permittedHostDevices offers them";
 const NO_LIVE_UPDATE: &str = "a change reaches a VM with its next start";
 const ONLY_AMD64: &str = "only VMIs of amd64 run yet";
 const NO_TYPES: &str = "`coracle manifests --instancetypes` prints the instance types and preferences";
@@ -139,7 +138,8 @@ pub const FIELDS: &[(&str, Served)] = &[
     ("configuration.memBalloonStatsPeriod", Yes),
     // Of each entry: `Permitted`.
     ("configuration.permittedHostDevices", Yes),
-    ("configuration.mediatedDevicesConfiguration", No(NO_MEDIATED)),
+    // Of each entry: `MediatedTypes`.
+    ("configuration.mediatedDevicesConfiguration", Yes),
     ("configuration.minCPUModel", No(DEPRECATED)),
     ("configuration.obsoleteCPUModels", Yes),
     ("configuration.virtualMachineInstancesPerNode", Yes),
@@ -218,7 +218,7 @@ pub fn unserved(object: &Value) -> Vec<Unserved> {
     for (name, plugin) in plugins.as_object().into_iter().flatten() {
         found.extend(unserved_of(&PLUGIN, plugin, &format!("spec.{PLUGINS}.{name}")));
     }
-    let odd = Permitted::odd(object).into_iter();
+    let odd = Permitted::odd(object).into_iter().chain(MediatedTypes::odd(object));
     found.extend(odd.map(|Odd { field, why }| Unserved { field: format!("spec.{field}"), why }));
     let patches = spec["customizeComponents"]["patches"].as_array().into_iter().flatten();
     for (at, patch) in patches.enumerate() {

@@ -23,6 +23,7 @@ pub mod host_device;
 pub mod hyperv;
 mod label;
 pub mod left;
+pub mod mediated;
 pub mod network;
 pub mod notes;
 pub mod permitted;

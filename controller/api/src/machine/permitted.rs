@@ -19,7 +19,7 @@ const ENTRIES: usize = 128;
 /// USB devices of one entry.
 const SELECTORS: usize = 8;
 /// The longest name of a mediated device type.
-const TYPE: usize = 128;
+pub(super) const TYPE: usize = 128;
 
 /// The devices of nodes that VMIs may have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

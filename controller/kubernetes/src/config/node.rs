@@ -1,6 +1,7 @@
 //! What the KubeVirt object says of nodes: what virt-handler offers of its own.
 
 use api::machine::Gates;
+use api::machine::mediated::MediatedTypes;
 use api::machine::permitted::Permitted;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -17,6 +18,8 @@ pub struct NodeSettings {
     pub obsolete_models: BTreeSet<String>,
     /// Devices that it offers, where it has some.
     pub host_devices: Permitted,
+    /// Mediated devices that it makes of its cards; nothing where it leaves them alone.
+    pub mediated: Option<MediatedTypes>,
     /// Guests may speak VSOCK to it (the feature gate `VSOCK`): only then are pods given the device for it.
     pub vsock: bool,
 }
@@ -27,6 +30,7 @@ impl Default for NodeSettings {
             vmis: VMIS,
             obsolete_models: BTreeSet::new(),
             host_devices: Permitted::default(),
+            mediated: Some(MediatedTypes::default()),
             vsock: false,
         }
     }
@@ -41,6 +45,7 @@ impl NodeSettings {
             vmis: vmis.and_then(|vmis| usize::try_from(vmis).ok()).map_or(VMIS, |vmis| vmis.min(VMIS)),
             obsolete_models: obsolete_models(object),
             host_devices: Permitted::of(object),
+            mediated: MediatedTypes::of(object),
             vsock: Gates::of_cluster(object).open("VSOCK"),
         }
     }

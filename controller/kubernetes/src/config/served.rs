@@ -31,7 +31,7 @@ const ANYWAY: [&str; 2] =
     ["configuration.architectureConfiguration.defaultArchitecture", "configuration.hypervisors"];
 
 /// Values that differ from what holds without them, where a sample of the schema does not.
-const VALUES: [(&str, &str); 15] = [
+const VALUES: [(&str, &str); 16] = [
     ("configuration.network.defaultNetworkInterface", r#""masquerade""#),
     ("configuration.network.permitBridgeInterfaceOnPodNetwork", "false"),
     ("configuration.additionalGuestMemoryOverheadRatio", r#""2""#),
@@ -59,6 +59,7 @@ const VALUES: [(&str, &str); 15] = [
     ("configuration.ovmfPath", r#""/usr/share/OVMF""#),
     ("configuration.architectureConfiguration.amd64.ovmfPath", r#""/usr/share/OVMF""#),
     ("configuration.instancetype.referencePolicy", r#""expand""#),
+    ("configuration.mediatedDevicesConfiguration.enabled", "false"),
 ];
 
 /// Every field that holds no other, with a sample of what it holds.

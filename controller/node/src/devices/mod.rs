@@ -25,6 +25,7 @@ use super::error::{ErrorKind, Result};
 use super::pod::Folder;
 use api::machine::{Binding, Machine};
 use kubernetes::config::node::NodeSettings;
+use serde_json::Value;
 use std::path::Path;
 use tokio::sync::watch;
 
@@ -57,6 +58,7 @@ pub(crate) async fn run(
     findings: &Path,
     roots: host::Roots,
     settings: &watch::Receiver<Option<NodeSettings>>,
+    labels: watch::Receiver<Value>,
 ) {
     // Each looks at its device and at the kubelet, now and then both at once.
     let blocking = Blocking::new("the node's devices", 2 * DEVICES.len());
@@ -65,7 +67,7 @@ pub(crate) async fn run(
         shared::run(folder.to_owned(), device, health, blocking.clone(), settings.clone())
     };
     let [kvm, tun, net, vsock] = DEVICES.map(offer);
-    tokio::join!(kvm, tun, net, vsock, host::run(folder, roots, settings.clone()));
+    tokio::join!(kvm, tun, net, vsock, host::run(folder, roots, settings.clone(), labels));
 }
 
 /// Makes a pod's own nodes of the devices the launcher's.

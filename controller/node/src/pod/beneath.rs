@@ -43,6 +43,8 @@ pub enum Access {
     Read,
     /// It is read and written.
     Write,
+    /// It is written: some files of the kernel's cannot be read.
+    WriteOnly,
 }
 
 /// An open folder, and how errors call it.
@@ -348,6 +350,7 @@ impl Held {
         let how = match access {
             Access::Read => OFlags::RDONLY,
             Access::Write => OFlags::RDWR,
+            Access::WriteOnly => OFlags::WRONLY,
         };
         // Somebody may hold a lease on it, which an opening that may not wait does not wait for.
         let flags = how | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;

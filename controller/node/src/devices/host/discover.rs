@@ -46,6 +46,13 @@ pub(super) struct Unit {
     pub(super) numa: Option<u32>,
 }
 
+impl Unit {
+    /// It is one of these mediated devices.
+    pub(super) fn is_of(&self, uuids: &BTreeSet<String>) -> bool {
+        self.prefix == MEDIATED && self.addresses.iter().any(|uuid| uuids.contains(uuid))
+    }
+}
+
 /// What was found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {

@@ -92,6 +92,38 @@ impl Tree {
         self.link(&format!("sys/bus/mdev/devices/{uuid}"), &format!("../../../devices/pci0000:80/{uuid}"));
     }
 
+    /// A card that mediated devices can be made of: its types, what the driver calls them, and how many more there can be.
+    pub(in super::super) fn card(&self, name: &str, kinds: &[(&str, Option<&str>, u32)]) {
+        let card = format!("sys/devices/pci0000:80/{name}");
+        for (id, called, free) in kinds {
+            let kind = format!("{card}/mdev_supported_types/{id}");
+            self.write(&format!("{kind}/available_instances"), &format!("{free}\n"));
+            self.write(&format!("{kind}/create"), "");
+            if let Some(called) = called {
+                self.write(&format!("{kind}/name"), &format!("{called}\n"));
+            }
+        }
+        self.link(&format!("sys/class/mdev_bus/{name}"), &format!("../../devices/pci0000:80/{name}"));
+    }
+
+    /// A mediated device that a card has.
+    pub(in super::super) fn made(&self, card: &str, kind: &str, uuid: &str, group: u32) {
+        let device = format!("sys/devices/pci0000:80/{card}/{uuid}");
+        self.write(&format!("{device}/remove"), "");
+        fs::create_dir_all(self.path(&format!("sys/kernel/iommu_groups/{group}"))).unwrap();
+        self.link(&format!("{device}/mdev_type"), &format!("../mdev_supported_types/{kind}"));
+        self.link(&format!("{device}/iommu_group"), &format!("../../../../kernel/iommu_groups/{group}"));
+        self.link(
+            &format!("sys/bus/mdev/devices/{uuid}"),
+            &format!("../../../devices/pci0000:80/{card}/{uuid}"),
+        );
+    }
+
+    /// What was written to a file of a card.
+    pub(in super::super) fn written(&self, card: &str, file: &str) -> String {
+        fs::read_to_string(self.path(&format!("sys/devices/pci0000:80/{card}/{file}"))).unwrap()
+    }
+
     pub(in super::super) fn usb(&self, port: &str, ids: (&str, &str), place: (u16, u16), class: &str) {
         let device = format!("sys/devices/usb/{port}");
         for (name, text) in [

@@ -7,7 +7,7 @@ use super::super::wire::ContainerResponse;
 use super::discover::Unit;
 use crate::error::{Error, ErrorKind, Result};
 use crate::pod::Folder;
-use api::machine::host_device::{USB, variable};
+use api::machine::host_device::{MEDIATED, USB, variable};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use prost::Message as _;
@@ -32,26 +32,16 @@ pub(super) struct Given(BTreeMap<(String, String), BTreeMap<String, BTreeSet<Str
 impl Given {
     /// Of the kubelet's file in this folder; of what is not understood, nothing.
     pub(super) fn of_kubelet(folder: &Path) -> Result<Given> {
-        let file = match Folder::open(folder)?.read(KEPT) {
-            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Given::default()),
-            file => file?,
-        };
-        let (mut bytes, path) = (Vec::new(), folder.join(KEPT));
-        let cannot = || format!("cannot read {}", path.display());
-        file.take(LONGEST).read_to_end(&mut bytes).map_err(|e| Error::io(cannot(), e))?;
-        let kept: Value =
-            serde_json::from_slice(&bytes).map_err(|e| Error::failed(format!("{}: {e}", cannot())))?;
         let mut given = Given::default();
-        for entry in kept["Data"]["PodDeviceEntries"].as_array().into_iter().flatten() {
-            given.keep(entry);
+        for entry in entries(folder)? {
+            given.keep(&entry);
         }
         Ok(given)
     }
 
     fn keep(&mut self, entry: &Value) -> Option<()> {
         let resource = entry["ResourceName"].as_str()?;
-        let answer = STANDARD.decode(entry["AllocResp"].as_str()?).ok()?;
-        let answer = ContainerResponse::decode(answer.as_slice()).ok()?;
+        let answer = answer(entry)?;
         let addresses: Vec<&str> = answer.envs.get(&variable(USB, resource))?.split(',').collect();
         let ids = entry["DeviceIDs"].as_object()?.values().filter_map(Value::as_array).flatten();
         let ids: Vec<&str> = ids.filter_map(Value::as_str).collect();
@@ -105,19 +95,59 @@ impl Given {
     }
 }
 
+/// The mediated devices that pods have, whichever device plugin gave them.
+pub(super) fn mediated_of_kubelet(folder: &Path) -> Result<BTreeSet<String>> {
+    let answers = entries(folder)?;
+    let envs = answers.iter().filter_map(answer).flat_map(|answer| answer.envs);
+    let uuids = envs.filter(|(name, _)| name.starts_with(MEDIATED));
+    Ok(uuids.flat_map(|(_, uuids)| uuids.split(',').map(str::to_lowercase).collect::<Vec<_>>()).collect())
+}
+
+/// What the kubelet keeps in this folder of devices that containers have.
+fn entries(folder: &Path) -> Result<Vec<Value>> {
+    let file = match Folder::open(folder)?.read(KEPT) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        file => file?,
+    };
+    let (mut bytes, path) = (Vec::new(), folder.join(KEPT));
+    let cannot = || format!("cannot read {}", path.display());
+    file.take(LONGEST).read_to_end(&mut bytes).map_err(|e| Error::io(cannot(), e))?;
+    let mut kept: Value =
+        serde_json::from_slice(&bytes).map_err(|e| Error::failed(format!("{}: {e}", cannot())))?;
+    match kept.pointer_mut("/Data/PodDeviceEntries").map(Value::take) {
+        Some(Value::Array(entries)) => Ok(entries),
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// What a device plugin answered for a container.
+fn answer(entry: &Value) -> Option<ContainerResponse> {
+    let answer = STANDARD.decode(entry["AllocResp"].as_str()?).ok()?;
+    ContainerResponse::decode(answer.as_slice()).ok()
+}
+
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use serde_json::json;
+
+    fn answer(name: &str, value: &str) -> String {
+        let envs = [(name.to_owned(), value.to_owned())].into();
+        STANDARD.encode(ContainerResponse { envs, ..ContainerResponse::default() }.encode_to_vec())
+    }
+
+    /// The kubelet's file where a pod has this mediated device.
+    pub(in super::super) fn with_mediated(uuid: &str) -> String {
+        json!({"Data": {"PodDeviceEntries": [{"AllocResp": answer("MDEV_PCI_RESOURCE_V_IO_A", uuid)}]}})
+            .to_string()
+    }
 
     #[test]
     fn what_pods_have_is_read_of_the_kubelet() {
         let folder = tempfile::tempdir().unwrap();
         let read = || Given::of_kubelet(folder.path());
         assert_eq!(read().unwrap(), Given::default(), "a kubelet that has given nothing");
-        let envs = [("USB_RESOURCE_V_IO_DESK".to_owned(), "1:4,1:7".to_owned())].into();
-        let answer = ContainerResponse { envs, ..ContainerResponse::default() };
-        let answer = STANDARD.encode(answer.encode_to_vec());
+        let answer = answer("USB_RESOURCE_V_IO_DESK", "1:4,1:7");
         let kept = json!({"Checksum": 7, "Data": {"RegisteredDevices": {}, "PodDeviceEntries": [
             {"PodUID": "a", "ContainerName": "compute", "ResourceName": "v.io/desk", "DeviceIDs": {"-1": ["1-1_1-4"]},
              "AllocResp": answer},
@@ -136,6 +166,18 @@ mod tests {
         );
         std::fs::write(folder.path().join(KEPT), "no JSON").unwrap();
         assert!(read().unwrap_err().to_string().contains(KEPT));
+    }
+
+    #[test]
+    fn mediated_devices_of_pods_are_known_whoever_gave_them() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(mediated_of_kubelet(folder.path()).unwrap().is_empty());
+        let kept = json!({"Data": {"PodDeviceEntries": [
+            {"AllocResp": answer("MDEV_PCI_RESOURCE_V_IO_A", "AB,cd")}, {"AllocResp": answer("OTHER", "ef")}, {},
+        ]}});
+        std::fs::write(folder.path().join(KEPT), kept.to_string()).unwrap();
+        let given = mediated_of_kubelet(folder.path()).unwrap();
+        assert_eq!(given.into_iter().collect::<Vec<_>>(), ["ab", "cd"]);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! ```text
 //!  KubeVirt object ─► rules ─┐
 //!  /sys ─────────────────────┴─► discover ─► units by resource ─► one plug-in each ─► kubelet
+//!   ▲                                   mediated: makes some of them (mediatedDevicesConfiguration)
 //!      every 10 s, and when the rules change                        │  begun with the first unit, ended with the last rule
 //!                                                                   └─ Allocate: looks again, and answers nodes of /dev, and
 //!                                                                      PCI_RESOURCE_…, MDEV_PCI_RESOURCE_…, USB_RESOURCE_…
@@ -15,6 +16,7 @@
 mod discover;
 mod given;
 mod in_use;
+mod mediated;
 mod sysfs;
 
 use super::plugin::{self, Offer, PATIENCE};
@@ -30,6 +32,7 @@ use given::Given;
 use in_use::InUse;
 use kubernetes::config::node::NodeSettings;
 use kubernetes::objects::names::fnv;
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -59,14 +62,28 @@ pub(crate) struct Roots {
     pub(crate) proc: PathBuf,
 }
 
-/// Offers the devices of the node that are permitted, for ever. `folder`: the kubelet's.
-pub(crate) async fn run(folder: &Path, roots: Roots, mut settings: watch::Receiver<Option<NodeSettings>>) {
+/// Offers the devices of the node that are permitted, for ever. `folder`: the kubelet's; `labels`: the node's.
+pub(crate) async fn run(
+    folder: &Path,
+    roots: Roots,
+    mut settings: watch::Receiver<Option<NodeSettings>>,
+    mut labels: watch::Receiver<Value>,
+) {
     let blocking = Blocking::new("the node's devices for VMIs", LOOKS);
     let at_kubelet = Blocking::new("the kubelet's folder", LOOKS);
+    // A removal may wait for whoever has the device open: what looks at devices does not wait with it.
+    let making = Blocking::new("the node's mediated devices", 1);
     let mut plugins = Plugins {
         folder: folder.to_owned(),
         at_kubelet,
-        look: Look { roots, settings: settings.clone(), blocking, given: Arc::default() },
+        look: Look {
+            roots,
+            settings: settings.clone(),
+            blocking,
+            given: Arc::default(),
+            making,
+            leaving: Arc::default(),
+        },
         running: BTreeMap::new(),
         tasks: JoinSet::new(),
         notes: BTreeSet::new(),
@@ -76,6 +93,10 @@ pub(crate) async fn run(folder: &Path, roots: Roots, mut settings: watch::Receiv
         if plugins.look.given().is_none() {
             let given = given_before(folder, &plugins.at_kubelet).await;
             *plugins.look.given() = given;
+        }
+        let types = plugins.look.types(&labels.borrow_and_update());
+        if let Some(types) = types {
+            plugins.look.make(folder, types).await;
         }
         // Before the first word of the KubeVirt object nothing is begun, and nothing is ended.
         if let Some(permitted) = permitted {
@@ -89,6 +110,7 @@ pub(crate) async fn run(folder: &Path, roots: Roots, mut settings: watch::Receiv
             changed = settings.changed() => if changed.is_err() {
                 return std::future::pending().await;
             },
+            Ok(()) = labels.changed() => {}
         }
     }
 }
@@ -112,6 +134,9 @@ struct Look {
     blocking: Blocking,
     /// Nothing, before it is known.
     given: Arc<Mutex<Option<Given>>>,
+    making: Blocking,
+    /// Mediated devices that are to go.
+    leaving: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl Look {
@@ -122,10 +147,40 @@ impl Look {
         if permitted.rules.is_empty() {
             return Ok(Found::default());
         }
-        let (roots, given) = (self.roots.clone(), self.given().clone());
-        self.blocking
-            .run("looking for devices", PATIENCE, move || look(&roots, &permitted, given.as_ref()))
-            .await
+        let (roots, given, leaving) = (self.roots.clone(), self.given().clone(), self.leaving().clone());
+        let look = move || {
+            let mut found = look(&roots, &permitted, given.as_ref())?;
+            found.units.values_mut().for_each(|units| units.retain(|unit| !unit.is_of(&leaving)));
+            Ok(found)
+        };
+        self.blocking.run("looking for devices", PATIENCE, look).await
+    }
+
+    /// The types of mediated devices that a node with these labels makes; nothing where it leaves them alone, or that is not known yet.
+    fn types(&self, labels: &Value) -> Option<Vec<String>> {
+        let settings = self.settings.borrow();
+        let mediated = settings.as_ref()?.mediated.as_ref()?;
+        labels.is_object().then(|| mediated.of_node(labels).into_iter().map(str::to_owned).collect())
+    }
+
+    /// Makes the mediated devices of these types, and removes those of others that were made before. `folder`: the kubelet's.
+    async fn make(&self, folder: &Path, types: Vec<String>) {
+        let (sysfs, folder, left) = (self.roots.sysfs.clone(), folder.to_owned(), self.leaving().clone());
+        let make = move || {
+            let types: Vec<&str> = types.iter().map(String::as_str).collect();
+            mediated::make(&sysfs, &folder, &types, &left)
+        };
+        match self.making.run("making mediated devices", PATIENCE, make).await {
+            Ok(made) => {
+                made.notes.iter().for_each(|note| tracing::info!("{note}"));
+                *self.leaving() = made.leaving;
+            }
+            Err(e) => tracing::warn!("mediated devices are not made: {}", e.chain()),
+        }
+    }
+
+    fn leaving(&self) -> std::sync::MutexGuard<'_, BTreeSet<String>> {
+        self.leaving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn given(&self) -> std::sync::MutexGuard<'_, Option<Given>> {

@@ -3,11 +3,11 @@ use super::discover::tests::Tree;
 use super::*;
 use serde_json::json;
 
-fn settings(said: &serde_json::Value) -> NodeSettings {
+fn settings(said: &Value) -> NodeSettings {
     NodeSettings::of(&json!({"spec": {"configuration": {"permittedHostDevices": said}}}))
 }
 
-fn pci(selector: &str, resource: &str) -> serde_json::Value {
+fn pci(selector: &str, resource: &str) -> Value {
     json!({"pciHostDevices": [{"pciVendorSelector": selector, "resourceName": resource}]})
 }
 
@@ -74,6 +74,8 @@ async fn plug_ins_begin_and_end_with_the_kubevirt_object() {
             settings: heard,
             blocking: Blocking::new("the test", 4),
             given: Arc::new(Mutex::new(Some(Given::default()))),
+            making: Blocking::new("the test's cards", 1),
+            leaving: Arc::default(),
         },
         running: BTreeMap::new(),
         tasks: JoinSet::new(),

@@ -1,0 +1,230 @@
+//! Mediated devices that this node makes of its cards (`mediatedDevicesConfiguration`).
+//!
+//! ```text
+//!  KubeVirt object, labels of the node ─► types ─┐
+//!  class/mdev_bus, bus/mdev ─────────────► cards ┼─► decide (pure) ─► make    TYPE/create ◄─ UUID
+//!  what pods have (the kubelet's file) ──────────┘                 ─► leave   offered to nobody any more
+//!                                                                  ─► remove  UUID/remove ◄─ 1
+//! ```
+//!
+//! A card is of one type: as many devices of it are made as the card has room for. Cards on which nothing is yet go to the types in
+//! turn, to the one that has fewest.
+//! **Guarantees.** Only what was made here is removed: it is known by its UUID, which follows from card, type and number. A device is
+//! removed when it was offered to nobody for one look at least, and no pod has it then: until then the kubelet may have given it
+//! away. So nothing has to be remembered, and an end at any line is made good by the next look.
+//! **Caveats.** Where a device of a type that is not wanted stays, because a pod has it or somebody else made it, the card has the
+//! room that its driver says.
+
+use super::given::mediated_of_kubelet;
+use super::sysfs::{Sysfs, decimal, text};
+use crate::error::{Error, Result};
+use crate::pod::beneath::Access;
+use api::uuid::of_mediated;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write as _;
+use std::path::Path;
+
+/// Devices of one card.
+const MOST: u32 = 64;
+/// Steps of one look.
+const STEPS: usize = 256;
+
+/// A card that mediated devices can be made of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Card {
+    name: String,
+    kinds: Vec<Kind>,
+    there: Vec<There>,
+}
+
+/// A type of devices that a card can have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Kind {
+    /// Of its folder: `nvidia-222`.
+    id: String,
+    /// What the driver calls it, with `_` for each blank.
+    name: String,
+    free: u32,
+}
+
+/// A device that a card has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct There {
+    uuid: String,
+    kind: String,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Step {
+    Make { card: String, kind: String, uuid: String },
+    Remove { uuid: String },
+}
+
+/// What became of a look.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Made {
+    /// Devices that are to go: they are offered to nobody.
+    pub(super) leaving: BTreeSet<String>,
+    /// What was done, and why something was not.
+    pub(super) notes: Vec<String>,
+}
+
+/// Makes the mediated devices of these types, and removes those that were made before. `left`: those that were leaving at the last
+/// look; `kubelet`: the folder of its device plug-ins.
+pub(super) fn make(sysfs: &Path, kubelet: &Path, types: &[&str], left: &BTreeSet<String>) -> Result<Made> {
+    let sysfs = Sysfs::open(sysfs)?;
+    let cards = cards(&sysfs)?;
+    let leaving: BTreeSet<String> = cards.iter().flat_map(|card| card.unwanted(types)).collect();
+    let free = match leaving.is_empty() {
+        true => BTreeSet::new(),
+        false => {
+            let given = mediated_of_kubelet(kubelet)?;
+            leaving.intersection(left).filter(|uuid| !given.contains(*uuid)).cloned().collect()
+        }
+    };
+    let mut made = Made { leaving, notes: Vec::new() };
+    for step in decide(&cards, types, &free) {
+        made.notes.push(match carry_out(&sysfs, &step) {
+            Ok(done) => done,
+            Err(e) => e.chain(),
+        });
+    }
+    Ok(made)
+}
+
+impl Kind {
+    fn is(&self, said: &str) -> bool {
+        self.id == said || self.name == said
+    }
+}
+
+impl Card {
+    fn kind(&self, said: &str) -> Option<&Kind> {
+        self.kinds.iter().find(|kind| kind.is(said))
+    }
+
+    /// The place among `types` of a device that is there.
+    fn place(&self, device: &There, types: &[&str]) -> Option<usize> {
+        let kind = self.kinds.iter().find(|kind| kind.id == device.kind)?;
+        types.iter().position(|said| kind.is(said))
+    }
+
+    /// The devices that were made here and are of no such type.
+    fn unwanted(&self, types: &[&str]) -> impl Iterator<Item = String> {
+        let is_ours =
+            |device: &There| (0..MOST).any(|n| of_mediated(&self.name, &device.kind, n) == device.uuid);
+        let unwanted = self.there.iter().filter(move |device| self.place(device, types).is_none());
+        unwanted.filter(move |device| is_ours(device)).map(|device| device.uuid.clone())
+    }
+
+    /// Makes as many of a type as there is room for.
+    fn fill<'c>(&'c self, kind: &'c Kind) -> impl Iterator<Item = Step> + 'c {
+        let is_there = |uuid: &String| self.there.iter().any(|device| device.uuid == *uuid);
+        let uuids =
+            (0..MOST).map(|n| of_mediated(&self.name, &kind.id, n)).filter(move |uuid| !is_there(uuid));
+        let room = usize::try_from(kind.free).unwrap_or(usize::MAX);
+        uuids.take(room).map(|uuid| Step::Make { card: self.name.clone(), kind: kind.id.clone(), uuid })
+    }
+}
+
+/// `free`: devices that can be removed now.
+fn decide(cards: &[Card], types: &[&str], free: &BTreeSet<String>) -> Vec<Step> {
+    let mut steps: Vec<Step> = free.iter().map(|uuid| Step::Remove { uuid: uuid.clone() }).collect();
+    let place = |card: &Card| card.there.iter().find_map(|device| card.place(device, types));
+    let mut counts = vec![0_usize; types.len()];
+    for at in cards.iter().filter_map(place) {
+        counts.iter_mut().skip(at).take(1).for_each(|count| *count += 1);
+    }
+    for card in cards {
+        // What goes makes room, which the next look sees.
+        if card.there.iter().any(|device| free.contains(&device.uuid)) {
+            continue;
+        }
+        let at = place(card).or_else(|| {
+            let can = |at: &usize| {
+                types.get(*at).and_then(|said| card.kind(said)).is_some_and(|kind| kind.free > 0)
+            };
+            let at = (0..types.len()).filter(can).min_by_key(|at| counts.get(*at).copied())?;
+            counts.iter_mut().skip(at).take(1).for_each(|count| *count += 1);
+            Some(at)
+        });
+        if let Some(kind) = at.and_then(|at| types.get(at)).and_then(|said| card.kind(said)) {
+            steps.extend(card.fill(kind));
+        }
+    }
+    steps.truncate(STEPS);
+    steps
+}
+
+fn carry_out(sysfs: &Sysfs, step: &Step) -> Result<String> {
+    let (folder, file, word, done) = match step {
+        Step::Make { card, kind, uuid } => (
+            kind_path(card, kind),
+            "create",
+            uuid.as_str(),
+            format!("the mediated device {uuid} of type {kind} was made of {card}"),
+        ),
+        Step::Remove { uuid } => (
+            format!("bus/mdev/devices/{uuid}"),
+            "remove",
+            "1",
+            format!(
+                "the mediated device {uuid} was removed: mediatedDevicesConfiguration does not name its type"
+            ),
+        ),
+    };
+    let folder = sysfs.folder(&folder)?;
+    let mut attribute = folder.held(file)?.open(Access::WriteOnly)?;
+    let cannot = || format!("cannot write to {}", folder.shown().join(file).display());
+    attribute.write_all(word.as_bytes()).map_err(|e| Error::io(cannot(), e))?;
+    Ok(done)
+}
+
+fn kind_path(card: &str, kind: &str) -> String {
+    format!("class/mdev_bus/{card}/mdev_supported_types/{kind}")
+}
+
+/// The cards of the node by their names, with what is made of them.
+fn cards(sysfs: &Sysfs) -> Result<Vec<Card>> {
+    let mut there = devices(sysfs)?;
+    let mut names = sysfs.names("class/mdev_bus")?;
+    names.sort();
+    let card = |name: String| -> Result<Card> {
+        let kinds = sysfs.names(&format!("class/mdev_bus/{name}/mdev_supported_types"))?;
+        let kinds = kinds.into_iter().filter_map(|id| kind(sysfs, &name, id)).collect();
+        Ok(Card { kinds, there: there.remove(&name).unwrap_or_default(), name })
+    };
+    names.into_iter().map(card).collect()
+}
+
+fn kind(sysfs: &Sysfs, card: &str, id: String) -> Option<Kind> {
+    let folder = sysfs.folder(&kind_path(card, &id)).ok()?;
+    let free = decimal(&text(&folder, "available_instances").ok()?)?;
+    let name = text(&folder, "name").map_or_else(|_| id.clone(), |name| name.replace(' ', "_"));
+    Some(Kind { id, name, free })
+}
+
+/// The mediated devices by their cards.
+fn devices(sysfs: &Sysfs) -> Result<BTreeMap<String, Vec<There>>> {
+    let names = sysfs.names("bus/mdev/devices")?;
+    let bus = sysfs.folder("bus/mdev/devices");
+    let mut all: BTreeMap<String, Vec<There>> = BTreeMap::new();
+    for name in names {
+        let read = || {
+            let uuid = api::machine::uuid(&name)?;
+            let link = bus.as_ref().ok()?.link(&name).ok()?;
+            let card = link.rsplit('/').nth(1)?.to_owned();
+            let kind = sysfs.folder(&format!("bus/mdev/devices/{name}")).ok()?.link("mdev_type").ok()?;
+            Some((card, There { uuid, kind: kind.rsplit('/').next()?.to_owned() }))
+        };
+        if let Some((card, device)) = read() {
+            all.entry(card).or_default().push(device);
+        }
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+#[path = "mediated_tests.rs"]
+mod tests;

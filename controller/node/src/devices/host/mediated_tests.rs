@@ -1,0 +1,110 @@
+use super::super::discover::tests::Tree;
+use super::*;
+
+const CARD: &str = "0000:81:00.0";
+
+fn card(name: &str, kinds: &[(&str, u32)]) -> Card {
+    let kind = |(id, free): &(&str, u32)| Kind { id: (*id).into(), name: format!("{id}_name"), free: *free };
+    Card { name: name.into(), kinds: kinds.iter().map(kind).collect(), there: Vec::new() }
+}
+
+fn with(card: Card, there: &[(&str, &str)]) -> Card {
+    let there = there.iter().map(|(uuid, kind)| There { uuid: (*uuid).into(), kind: (*kind).into() });
+    Card { there: there.collect(), ..card }
+}
+
+/// The cards and types of what is made, and the UUIDs of what is removed.
+fn steps(cards: &[Card], types: &[&str], free: &[&str]) -> Vec<String> {
+    let free = free.iter().map(|uuid| (*uuid).to_owned()).collect();
+    let said = |step| match step {
+        Step::Make { card, kind, .. } => format!("{card} {kind}"),
+        Step::Remove { uuid } => uuid,
+    };
+    decide(cards, types, &free).into_iter().map(said).collect()
+}
+
+#[test]
+fn a_card_is_of_one_type_and_filled() {
+    let one = card("a", &[("t1", 2), ("t2", 4)]);
+    assert_eq!(steps(std::slice::from_ref(&one), &["t1", "t2"], &[]), ["a t1", "a t1"]);
+    assert_eq!(
+        steps(std::slice::from_ref(&one), &["t2_name"], &[]),
+        ["a t2"; 4],
+        "by what the driver calls it"
+    );
+    assert!(steps(&[one], &["other"], &[]).is_empty());
+    assert!(steps(&[card("a", &[("t1", 0)])], &["t1"], &[]).is_empty());
+    let uuids: BTreeSet<String> = decide(&[card("a", &[("t", u32::MAX)])], &["t"], &BTreeSet::new())
+        .into_iter()
+        .map(|step| match step {
+            Step::Make { uuid, .. } | Step::Remove { uuid } => uuid,
+        })
+        .collect();
+    assert_eq!(uuids.len(), 64, "each has its own");
+}
+
+#[test]
+fn cards_go_to_the_types_in_turn() {
+    let both = |name| card(name, &[("t1", 1), ("t2", 1)]);
+    let cards = [both("a"), both("b"), both("c")];
+    assert_eq!(steps(&cards, &["t1", "t2"], &[]), ["a t1", "b t2", "c t1"]);
+    // One that has a type keeps it, and counts.
+    let cards = [both("a"), with(both("b"), &[("x", "t1")])];
+    assert_eq!(steps(&cards, &["t1", "t2"], &[]), ["a t2", "b t1"]);
+    // A card that can have only the second leaves the first to the other.
+    let cards = [card("a", &[("t2", 1)]), both("b")];
+    assert_eq!(steps(&cards, &["t1", "t2"], &[]), ["a t2", "b t1"]);
+}
+
+#[test]
+fn only_what_was_made_here_goes_and_the_card_waits_for_it() {
+    let ours = of_mediated("a", "t1", 3);
+    let one = with(card("a", &[("t1", 1), ("t2", 1)]), &[(&ours, "t1"), ("somebody's", "t1")]);
+    assert_eq!(one.unwanted(&["t2"]).collect::<Vec<_>>(), [ours.clone()]);
+    assert_eq!(one.unwanted(&["t1"]).count(), 0);
+    assert_eq!(steps(&[one], &["t2"], &[&ours]), [ours]);
+}
+
+#[test]
+fn a_device_is_made_by_its_uuid() {
+    let (tree, folder) = (Tree::new(), tempfile::tempdir().unwrap());
+    tree.card(CARD, &[("nvidia-222", Some("GRID T4-1Q"), 1), ("nvidia-223", None, 1)]);
+    let make = |types: &[&str]| make(&tree.sysfs(), folder.path(), types, &BTreeSet::new()).unwrap();
+    let made = make(&["GRID_T4-1Q"]);
+    let uuid = of_mediated(CARD, "nvidia-222", 0);
+    assert_eq!(tree.written(CARD, "mdev_supported_types/nvidia-222/create"), uuid);
+    assert!(made.notes[0].contains(&uuid) && made.leaving.is_empty(), "{made:?}");
+    // The kernel has done it.
+    tree.card(CARD, &[("nvidia-222", Some("GRID T4-1Q"), 0), ("nvidia-223", None, 0)]);
+    tree.made(CARD, "nvidia-222", &uuid, 7);
+    assert_eq!(make(&["GRID_T4-1Q"]), Made::default());
+}
+
+#[test]
+fn a_device_is_removed_when_nobody_was_offered_it_for_a_look_and_no_pod_has_it() {
+    let (tree, folder) = (Tree::new(), tempfile::tempdir().unwrap());
+    let uuid = of_mediated(CARD, "nvidia-222", 0);
+    tree.card(CARD, &[("nvidia-222", None, 0)]);
+    tree.made(CARD, "nvidia-222", &uuid, 7);
+    let look = |left: &BTreeSet<String>| make(&tree.sysfs(), folder.path(), &[], left).unwrap();
+    let removed = || tree.written(CARD, &format!("{uuid}/remove"));
+    let first = look(&BTreeSet::new());
+    assert_eq!((first.leaving.iter().collect::<Vec<_>>(), removed().as_str()), (vec![&uuid], ""));
+    let kept = folder.path().join("kubelet_internal_checkpoint");
+    std::fs::write(&kept, super::super::given::tests::with_mediated(&uuid)).unwrap();
+    let second = look(&first.leaving);
+    assert_eq!((second.leaving.len(), removed().as_str()), (1, ""), "a pod has it");
+    std::fs::write(&kept, "{}").unwrap();
+    let third = look(&second.leaving);
+    assert_eq!(removed(), "1");
+    assert!(third.notes[0].contains("was removed"), "{third:?}");
+    // What cannot be known of pods keeps it.
+    std::fs::write(&kept, "no JSON").unwrap();
+    assert!(make(&tree.sysfs(), folder.path(), &[], &third.leaving).is_err());
+}
+
+#[test]
+fn a_node_without_such_cards_has_nothing_to_do() {
+    let (tree, folder) = (Tree::new(), tempfile::tempdir().unwrap());
+    assert_eq!(make(&tree.sysfs(), folder.path(), &["t"], &BTreeSet::new()).unwrap(), Made::default());
+}
