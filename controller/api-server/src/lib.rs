@@ -16,6 +16,7 @@
 // Tests wait for nobody but themselves.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
+mod answer;
 mod ask;
 mod carry_out;
 pub mod certificate;

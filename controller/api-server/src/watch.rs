@@ -9,7 +9,8 @@
 //!
 //! After every `Listed` the receiver has the whole truth again, whatever was lost in between.
 
-use super::request::send;
+use super::answer::Answer;
+use super::request::ask;
 use crate::error::{Error, ErrorKind, Result};
 use futures_util::TryStreamExt as _;
 use http::Request;
@@ -19,7 +20,7 @@ use serde_json::Value;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::Sender;
 
-/// Objects of one page of a list.
+/// Objects of one page of a list; where they are too long together, the next has an eighth of them.
 const PAGE: u32 = 500;
 /// How long the server may take for a page of a list.
 const LISTING: Duration = Duration::from_secs(60);
@@ -89,10 +90,11 @@ pub async fn follow(client: kube::Client, which: Which, to: Sender<Seen>) {
 async fn list(client: &kube::Client, which: &Which, to: &Sender<Seen>) -> Result<Option<String>> {
     let mut objects = Vec::new();
     let mut next = String::new();
+    let mut page = PAGE;
     let version = loop {
-        let path = which.path(&format!("limit={PAGE}&continue={}", escaped(&next)));
+        let path = which.path(&format!("limit={page}&continue={}", escaped(&next)));
         let all = Key::new(which.kind, which.namespace.clone(), "(all)");
-        let mut answer = match send(client, "list", &all, Request::get(&path), None, LISTING).await {
+        let mut answer = match ask(client, "list", &all, Request::get(&path), None, LISTING).await {
             // The kind is not known to the server (yet): there are none. It may be installed any time.
             Err(error) if error.kind() == ErrorKind::Gone && objects.is_empty() => {
                 if to.send(listed(which, Vec::new())).await.is_err() {
@@ -100,7 +102,19 @@ async fn list(client: &kube::Client, which: &Which, to: &Sender<Seen>) -> Result
                 }
                 return Err(error);
             }
-            answer => answer?,
+            answer => match answer? {
+                Some(answer) => answer,
+                None if page > 1 => {
+                    page = (page / 8).max(1);
+                    continue;
+                }
+                None => {
+                    return Err(Error::new(
+                        ErrorKind::Refused,
+                        format!("cannot list {all}: one object is too long"),
+                    ));
+                }
+            },
         };
         if let Value::Array(items) = answer["items"].take() {
             objects.extend(items);
@@ -127,7 +141,7 @@ async fn watch(
         escaped(&from)
     ));
     let began = Instant::now();
-    let events = client.request_events::<Value>(get(&path)?).await;
+    let events = client.request_events::<Answer>(get(&path)?).await;
     crate::metrics::request("GET", began, Some(events.as_ref()));
     let mut events = std::pin::pin!(events.map_err(|error| wrong("watch", which, error))?);
     let mut version = from;
@@ -145,11 +159,11 @@ async fn watch(
         };
         let seen = match event {
             None => return Ok(Some(version)),
-            Some(WatchEvent::Added(object) | WatchEvent::Modified(object)) => {
+            Some(WatchEvent::Added(Answer(object)) | WatchEvent::Modified(Answer(object))) => {
                 at(&object);
                 Seen::Changed(which.kind, object)
             }
-            Some(WatchEvent::Deleted(object)) => {
+            Some(WatchEvent::Deleted(Answer(object))) => {
                 at(&object);
                 let text = |name: &str| object["metadata"][name].as_str().unwrap_or_default().to_owned();
                 let key = Key { kind: which.kind, namespace: text("namespace"), name: text("name") };

@@ -3,10 +3,8 @@
 
 use super::Request;
 use api::fault::{Fault, Reason};
+use kubernetes::objects::VALUES;
 use serde_json::Value;
-
-/// The most values of an object: its fields, and the entries of its lists. A VM with a hundred disks has some 2,000.
-pub(super) const VALUES: usize = 20_000;
 
 /// The object says more than is looked at. What is being deleted may always go.
 pub(super) fn fault(request: &Request) -> Option<Fault> {
@@ -54,10 +52,18 @@ mod tests {
     }
 
     #[test]
+    fn what_is_being_deleted_is_counted_where_its_spec_changes() {
+        let (many, leaving) = (json!(vec![7; VALUES + 1]), json!({"deletionTimestamp": "now"}));
+        let object = json!({"metadata": leaving, "spec": many});
+        let asked = |old: Value| fault(&Request { object: object.clone(), old, ..Request::default() });
+        assert!(asked(json!({"metadata": leaving, "spec": {}})).is_some());
+        assert_eq!(asked(object.clone()), None);
+    }
+
+    #[test]
     fn what_the_server_keeps_for_itself_and_what_goes_is_not_counted() {
         let many = json!(vec![7; VALUES + 1]);
         assert_eq!(of(json!({"metadata": {"managedFields": many}})), None);
-        assert_eq!(of(json!({"metadata": {"deletionTimestamp": "now"}, "spec": many})), None);
         assert!(of(json!({"metadata": {"labels": many}})).is_some() && of(json!({"status": many})).is_some());
         assert_eq!(of(Value::Null), None);
     }

@@ -1,6 +1,7 @@
 //! Objects of one kind, by namespace and name.
 
 use super::{Mark, Plain, owner};
+use api::fault::Fault;
 use api::meta::ObjectMeta;
 use api::wire;
 use serde_json::Value;
@@ -122,10 +123,19 @@ pub(super) fn read<T: wire::Wire>(mut object: Value) -> Option<T> {
     }
     let mut faults = Vec::new();
     let read = wire::read_in_part(object, &mut faults);
-    for fault in faults {
-        tracing::warn!("an object is not as it should be, and is read in part: {fault}");
+    if let Some(told) = told(&faults) {
+        tracing::warn!("an object is not as it should be, and is read in part: {told}");
     }
     read
+}
+
+/// The first: there may be as many as the object has values.
+fn told(faults: &[Fault]) -> Option<String> {
+    let (first, more) = faults.split_first()?;
+    Some(match more.len() {
+        0 => first.to_string(),
+        more => format!("{first} (and {more} more)"),
+    })
 }
 
 impl Kept for Plain {
@@ -149,10 +159,21 @@ pub(super) fn meta(object: &Value) -> Option<ObjectMeta> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use api::fault::Reason;
     use serde_json::json;
 
     fn object(version: &str, finalizers: &[&str]) -> Value {
         json!({"metadata": {"namespace": "n", "name": "a", "resourceVersion": version, "finalizers": finalizers}})
+    }
+
+    #[test]
+    fn of_many_faults_one_is_told() {
+        let fault = |n: usize| Fault::new(format!("spec.volumes[{n}]"), Reason::Invalid, "must be an object");
+        let faults: Vec<Fault> = (0..1000).map(fault).collect();
+        let told_of = |count: usize| told(&faults[..count]).unwrap_or_default();
+        assert_eq!(told_of(0), "");
+        assert!(told_of(1).contains("volumes[0]") && !told_of(1).contains("more"), "{}", told_of(1));
+        assert!(told_of(1000).ends_with("(and 999 more)") && told_of(1000).len() < 100, "{}", told_of(1000));
     }
 
     #[test]
