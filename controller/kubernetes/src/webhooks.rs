@@ -104,7 +104,8 @@ enum Unless {
     /// virt-api itself changes a few fields for a user. To fill in more would be refused: the policies of the installation
     /// hold virt-api's account to those fields.
     Api,
-    /// The object is being deleted.
+    /// The object is being deleted, and its spec stays as it is. Whoever holds one by a finalizer of his own could write anything into it
+    /// otherwise.
     Leaving,
     /// The PVC asks for no export.
     NoExport,
@@ -561,7 +562,9 @@ impl Unless {
             Unless::Api => ("not-virt-api", is(Program::Api)),
             Unless::Leaving => (
                 "not-being-deleted",
-                "request.operation != 'CREATE' && has(object.metadata.deletionTimestamp)".to_owned(),
+                "request.operation != 'CREATE' && has(object.metadata.deletionTimestamp) && (has(object.spec) ? \
+                 has(oldObject.spec) && object.spec == oldObject.spec : !has(oldObject.spec))"
+                    .to_owned(),
             ),
             Unless::NoExport => {
                 let is_asked = format!(

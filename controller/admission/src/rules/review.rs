@@ -91,9 +91,9 @@ impl Request {
         Ok(Request { uid, operation, namespace, name, group, kind, object, old, who, dry_run })
     }
 
-    /// The object is being deleted, and only waits for those who hold it.
+    /// The object is being deleted, and only waits for those who hold it: whoever changes its spec meanwhile is asked what for.
     pub fn is_leaving(&self) -> bool {
-        !self.object["metadata"]["deletionTimestamp"].is_null()
+        !self.object["metadata"]["deletionTimestamp"].is_null() && self.object["spec"] == self.old["spec"]
     }
 }
 

@@ -192,8 +192,10 @@ fn a_spec_stays_and_everything_around_it_may_change() {
         let new = with_change(old.clone(), pointer, value);
         let causes = [cause("FieldValueDuplicate", "spec", message)];
         refuses(path, &request(Some(&old), &new), &around(), &causes);
-        let going = with_change(new, "/metadata/deletionTimestamp", json!("2026-01-01T00:00:00Z"));
-        accepts(path, &request(Some(&old), &going));
+        let leaving =
+            |object| with_change(object, "/metadata/deletionTimestamp", json!("2026-01-01T00:00:00Z"));
+        accepts(path, &request(Some(&leaving(old.clone())), &leaving(old.clone())));
+        refuses(path, &request(Some(&leaving(old.clone())), &leaving(new)), &around(), &causes);
 
         // One that would be refused today may be labelled.
         let bad = with_change(old, "/spec/contentType", json!("zip"));

@@ -54,8 +54,12 @@ fn what_is_no_longer_right_may_be_labelled_and_let_go() {
     let mut worse = wrong.clone();
     worse["spec"]["cpu"]["model"] = json!("a");
     assert!(!ask(path, &update(wrong.clone(), worse.clone()), &around()).is_yes());
-    worse["metadata"]["deletionTimestamp"] = json!("now");
-    assert!(ask(path, &update(wrong, worse), &around()).is_yes());
+    let leaving = |mut object: Value| {
+        object["metadata"]["deletionTimestamp"] = json!("now");
+        object
+    };
+    assert!(ask(path, &update(wrong.clone(), leaving(wrong.clone())), &around()).is_yes());
+    assert!(!ask(path, &update(leaving(wrong), leaving(worse)), &around()).is_yes());
 }
 
 const MUTATE: &str = "/virtualmachines-mutate";
