@@ -3,7 +3,11 @@
 //! ```text
 //!  nobody holds it, or its holder has been silent for 15 s (by our own clock) ─► take it ─► act
 //!  held by us: renewed every 3 s; not renewed for 10 s ─► stop acting (the program ends and begins anew)
+//!  who acts gives no sign of life for 60 s ─► the same
 //! ```
+//!
+//! It is renewed by a task of its own: what one tenant gives the acting task to think about is no reason to change the leader, and the
+//! next one would have the same to think about.
 //!
 //! The times of two computers are never compared: a holder is silent if *we* have seen no change for so long. And a
 //! leader that wakes up late does no harm: whatever it writes is guarded by versions, uids and names.
@@ -13,6 +17,7 @@ use crate::{Server as _, Writer};
 use jiff::Timestamp;
 use kubernetes::objects::{Key, Kind};
 use serde_json::{Value, json};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long a silent holder keeps it.
@@ -21,8 +26,32 @@ const HELD: Duration = Duration::from_secs(15);
 const RENEW: Duration = Duration::from_secs(3);
 /// How long it may go without renewal before its holder stops.
 const LATE: Duration = Duration::from_secs(10);
+/// How long the task that acts may give no sign of life.
+const STUCK: Duration = Duration::from_secs(60);
+
+/// Signs of life of the task that acts.
+#[derive(Clone, Debug)]
+pub struct Pulse(Arc<Mutex<Instant>>);
+
+impl Default for Pulse {
+    fn default() -> Self {
+        Pulse(Arc::new(Mutex::new(Instant::now())))
+    }
+}
+
+impl Pulse {
+    /// The task is alive.
+    pub fn beat(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
+    fn silent(&self) -> Duration {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
+    }
+}
 
 /// A place in the line for one Lease.
+#[derive(Clone)]
 pub struct Lease {
     writer: Writer,
     key: Key,
@@ -57,11 +86,19 @@ impl Lease {
         }
     }
 
-    /// Keeps it; returns when it is lost.
-    pub async fn keep(&mut self) -> Error {
+    /// Keeps it for the task with this pulse; returns when it is lost.
+    pub async fn keep(&mut self, pulse: &Pulse) -> Error {
         let mut renewed = Instant::now();
         loop {
             tokio::time::sleep(RENEW).await;
+            if pulse.silent() >= STUCK {
+                let what = format!(
+                    "{} is not kept: the task that acts gave no sign of life for {} s",
+                    self.key,
+                    STUCK.as_secs()
+                );
+                return Error::new(ErrorKind::Setup, what);
+            }
             let attempt = tokio::time::timeout(LATE.saturating_sub(renewed.elapsed()), self.attempt()).await;
             match attempt {
                 Ok(Ok(true)) => renewed = Instant::now(),
@@ -175,6 +212,19 @@ mod tests {
         assert_eq!(state(&held, "b", seconds(16)), State::Free);
         assert_eq!(state(&json!({"holderIdentity": ""}), "b", seconds(0)), State::Free);
         assert_eq!(state(&Value::Null, "b", seconds(0)), State::Free);
+    }
+
+    #[tokio::test]
+    async fn it_is_not_kept_for_a_task_that_is_stuck() {
+        let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+        let writer = Writer::new(kube::Client::try_from(nowhere).unwrap(), "test");
+        let mut lease = Lease::new(writer, "n", "lease", "one".to_owned());
+        let pulse = Pulse::default();
+        *pulse.0.lock().unwrap() = Instant::now().checked_sub(STUCK).unwrap();
+        let lost = lease.keep(&pulse).await;
+        assert!(lost.to_string().contains("no sign of life for 60 s"), "{lost}");
+        pulse.beat();
+        assert!(pulse.silent() < STUCK);
     }
 
     #[test]

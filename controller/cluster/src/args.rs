@@ -3,7 +3,7 @@
 use crate::{downgrade, order};
 use api_server::Writer;
 use api_server::error::{Error, Result};
-use api_server::lease::Lease;
+use api_server::lease::{Lease, Pulse};
 use clap::Parser;
 use fetch::Addresses;
 use kubernetes::objects::{ClusterFacts, Home, Key, Kind, LEASE, Program};
@@ -82,19 +82,25 @@ impl Controller {
             () = lease.acquire() => {}
             _ = ends.recv() => return Ok(()),
         }
+        let pulse = Pulse::default();
+        let (mut keeper, heard) = (lease.clone(), pulse.clone());
+        let mut keeping = tokio::spawn(async move { keeper.keep(&heard).await });
         let act = async {
             // A newer one may have acted while this one waited.
             downgrade::refuse(&client, &self.namespace, VERSION).await?;
             tracing::info!("{} acts", self.identity);
             let facts = self.facts(&writer).await;
-            crate::run::run(client.clone(), writer.clone(), facts, health, reports, polls).await;
+            crate::run::run(client.clone(), writer.clone(), facts, (health, pulse), reports, polls).await;
             Ok(())
         };
         let (ended, is_ours) = tokio::select! {
-            error = lease.keep() => (Err(error), false),
+            lost = &mut keeping => {
+                (Err(lost.unwrap_or_else(|e| Error::setup("the task that keeps the Lease broke off", e))), false)
+            }
             ended = act => (ended, true),
             _ = ends.recv() => (Ok(()), true),
         };
+        keeping.abort();
         if is_ours {
             lease.release().await;
         }

@@ -16,6 +16,7 @@ use crate::polls::{self, Polls};
 use crate::reports::{Heard, Reports, Told};
 use crate::turns::Turns;
 use api_server::error::ErrorKind;
+use api_server::lease::Pulse;
 use api_server::watch::{self, Seen};
 use api_server::{Done, Writer};
 use jiff::{SignedDuration, Timestamp};
@@ -28,6 +29,12 @@ use std::time::Instant;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
+/// How long is decided at a stretch, before the next events are looked at and others have their turn.
+const STRETCH: std::time::Duration = std::time::Duration::from_millis(50);
+/// Events that are looked at, before something is decided.
+const EVENTS: usize = 256;
+/// How often the loop comes round where nothing happens.
+const BEAT: std::time::Duration = std::time::Duration::from_secs(10);
 /// Plans that are carried out at once.
 const AT_ONCE: usize = 16;
 /// What is seen and not yet looked at.
@@ -58,12 +65,21 @@ pub(crate) struct ControlLoop {
     broken: u64,
 }
 
+/// What a turn has given.
+enum Turn {
+    /// Nothing waits that is not busy.
+    Idle,
+    /// Nothing is to be done for a key.
+    Empty,
+    Plan(Key, Plan),
+}
+
 /// Decides and applies for ever.
 pub(crate) async fn run(
     client: kube::Client,
     writer: Writer,
     facts: ClusterFacts,
-    health: Health,
+    (health, pulse): (Health, Pulse),
     (mut reports, mut told): (Reports, mpsc::Receiver<Told>),
     mut polls: Polls,
 ) {
@@ -79,9 +95,14 @@ pub(crate) async fn run(
     let mut tasks: JoinSet<(Key, Done)> = JoinSet::new();
     // When each of them began.
     let mut began: BTreeMap<Key, Instant> = BTreeMap::new();
+    // There is more to decide.
+    let mut goes_on = false;
     loop {
+        pulse.beat();
+        let hurries = std::mem::take(&mut goes_on);
         let next = control.later.values().min().map(|&time| time.duration_since(Timestamp::now()));
-        let pause = next.map(|next| std::time::Duration::try_from(next).unwrap_or_default());
+        let pause =
+            next.map_or(BEAT, |next| BEAT.min(std::time::Duration::try_from(next).unwrap_or_default()));
         tokio::select! {
             event = seen.recv() => match event {
                 Some(event) => control.see(event, Timestamp::now()),
@@ -106,10 +127,12 @@ pub(crate) async fn run(
                 let page = measures::page(&control.world, &mut control.times, work, Timestamp::now());
                 let _ = tell.send(page);
             }
-            () = tokio::time::sleep(pause.unwrap_or_default()), if pause.is_some() => {}
+            () = tokio::task::yield_now(), if hurries => {}
+            () = tokio::time::sleep(pause) => {}
         }
-        // What has come meanwhile is looked at before anything is decided on it.
-        while let Ok(event) = seen.try_recv() {
+        // What has come meanwhile is looked at before anything is decided on it, unless more comes than can be looked at.
+        for _ in 0..EVENTS {
+            let Ok(event) = seen.try_recv() else { break };
             control.see(event, Timestamp::now());
         }
         if !control.has_listed_all(watched.len()) {
@@ -117,11 +140,18 @@ pub(crate) async fn run(
         }
         health.is_ready();
         reports.follow(&control.world, Timestamp::now());
-        while tasks.len() < AT_ONCE {
-            let Some((key, plan)) = control.next(Timestamp::now()) else { break };
-            let writer = writer.clone();
-            began.insert(key.clone(), Instant::now());
-            tasks.spawn(async move { (key, writer.carry_out(plan).await) });
+        let deciding = Instant::now();
+        while tasks.len() < AT_ONCE && !goes_on {
+            match control.turn(Timestamp::now()) {
+                Turn::Idle => break,
+                Turn::Empty => {}
+                Turn::Plan(key, plan) => {
+                    let writer = writer.clone();
+                    began.insert(key.clone(), Instant::now());
+                    tasks.spawn(async move { (key, writer.carry_out(plan).await) });
+                }
+            }
+            goes_on = deciding.elapsed() >= STRETCH;
         }
         for (key, (uid, question)) in std::mem::take(&mut control.questions) {
             polls.ask(key, uid, question);
@@ -272,54 +302,65 @@ impl ControlLoop {
         }
     }
 
-    /// The next plan that is not empty.
+    /// The next plan that is not empty, however many are.
+    #[cfg(test)]
     pub(crate) fn next(&mut self, now: Timestamp) -> Option<(Key, Plan)> {
+        loop {
+            match self.turn(now) {
+                Turn::Idle => return None,
+                Turn::Empty => {}
+                Turn::Plan(key, plan) => return Some((key, plan)),
+            }
+        }
+    }
+
+    /// Decides on the key whose turn it is.
+    fn turn(&mut self, now: Timestamp) -> Turn {
         let due: Vec<Key> =
             self.later.iter().filter(|&(_, &time)| time <= now).map(|(key, _)| key.clone()).collect();
         for key in due {
             self.later.remove(&key);
             self.dirty.insert(key);
         }
-        loop {
-            let (key, waited) = self.dirty.next(|key| self.busy.contains(key))?;
-            self.times.waited(waited.as_secs_f64());
-            let plan = crate::decide(&self.world, &key, now);
-            self.decided += 1;
-            if key.kind == Kind::DataImportCron
-                && let Some(question) = dataimportcron::question(&self.world, &key.namespace, &key.name, now)
-            {
-                self.questions.insert(key.clone(), question);
-            }
-            let failure = self.world.failures.get(&key).map(|failure| (failure.about, failure.retry));
-            let waits = failure.map(|(_, retry)| retry).filter(|retry| *retry > now);
-            if let Some(again) = plan.again.into_iter().chain(waits).min() {
-                self.later.insert(key.clone(), again);
-            }
-            if let Some((about, _)) = failure {
-                let makes = |step: &Step| step.makes() == Some(about);
-                match (waits, plan.steps.iter().any(makes)) {
-                    // Whatever a reconciler forgets: what has failed to be made is not tried again before its time.
-                    (Some(_), true) => continue,
-                    // Its time has come, and nothing of it is to be made: it was made all the same (only the answer was
-                    // lost), by somebody else, or is not wanted any more. What was said of it is taken back.
-                    (None, false) => {
-                        self.world.failures.remove(&key);
-                        self.say_of(&key);
-                        continue;
-                    }
-                    _ => {}
+        let Some((key, waited)) = self.dirty.next(|key| self.busy.contains(key)) else { return Turn::Idle };
+        self.times.waited(waited.as_secs_f64());
+        let plan = crate::decide(&self.world, &key, now);
+        self.decided += 1;
+        if key.kind == Kind::DataImportCron
+            && let Some(question) = dataimportcron::question(&self.world, &key.namespace, &key.name, now)
+        {
+            self.questions.insert(key.clone(), question);
+        }
+        let failure = self.world.failures.get(&key).map(|failure| (failure.about, failure.retry));
+        let waits = failure.map(|(_, retry)| retry).filter(|retry| *retry > now);
+        if let Some(again) = plan.again.into_iter().chain(waits).min() {
+            self.later.insert(key.clone(), again);
+        }
+        if let Some((about, _)) = failure {
+            let makes = |step: &Step| step.makes() == Some(about);
+            match (waits, plan.steps.iter().any(makes)) {
+                // Whatever a reconciler forgets: what has failed to be made is not tried again before its time.
+                (Some(_), true) => return Turn::Empty,
+                // Its time has come, and nothing of it is to be made: it was made all the same (only the answer was
+                // lost), by somebody else, or is not wanted any more. What was said of it is taken back.
+                (None, false) => {
+                    self.world.failures.remove(&key);
+                    self.say_of(&key);
+                    return Turn::Empty;
                 }
-            }
-            if !plan.is_empty() {
-                self.busy.insert(key.clone());
-                return Some((key, plan));
-            }
-            // There is nothing left to fail. A PVC without a DataVolume is decided on under the key of one, whose end nobody tells:
-            // what is counted of such keys would stay for ever.
-            if failure.is_none() {
-                self.failed.remove(&key);
+                _ => {}
             }
         }
+        if !plan.is_empty() {
+            self.busy.insert(key.clone());
+            return Turn::Plan(key, plan);
+        }
+        // There is nothing left to fail. A PVC without a DataVolume is decided on under the key of one, whose end nobody tells:
+        // what is counted of such keys would stay for ever.
+        if failure.is_none() {
+            self.failed.remove(&key);
+        }
+        Turn::Empty
     }
 
     pub(crate) fn done(&mut self, key: Key, done: Done, now: Timestamp) {
@@ -390,6 +431,19 @@ mod tests {
         assert_eq!(control.world.uid(&key).as_deref(), Some("2"), "another has the name by now");
         control.done(about, gone("2"), now);
         assert_eq!(control.world.uid(&key), None);
+    }
+
+    /// Whoever has many objects about which nothing is to be done keeps the loop from nothing else.
+    #[test]
+    fn a_turn_decides_on_one_key() {
+        let mut control = ControlLoop::default();
+        let now = Timestamp::UNIX_EPOCH;
+        (0..3).for_each(|n| control.dirty.insert(Key::new(Kind::Pod, "n", format!("pod-{n}"))));
+        for left in [2, 1, 0] {
+            assert!(matches!(control.turn(now), Turn::Empty));
+            assert_eq!(control.dirty.len(), left);
+        }
+        assert!(matches!(control.turn(now), Turn::Idle));
     }
 
     #[test]
