@@ -26,7 +26,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
     let mut plan = Plan::default();
     let Some(set) = world.replica_sets.get(namespace, name) else { return plan };
     let Some(uid) = set.meta().uid.clone() else { return plan };
-    let mut ours: Vec<&VirtualMachineInstance> = world.vmis_of(&uid).collect();
+    let mut ours: Vec<&VirtualMachineInstance> = world.vmis_of(namespace, &uid).collect();
     let spec = &set.object["spec"];
     let wanted = spec["replicas"].as_u64().unwrap_or(1) as usize;
     let paused = spec["paused"].as_bool().unwrap_or(false);
@@ -37,7 +37,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
         (ours.iter().filter(|vmi| lives(vmi)).count(), ours.iter().filter(|vmi| serves(vmi)).count());
 
     if !paused && set.meta().deletion_timestamp.is_none() {
-        let mut held = 0;
+        let (mut held, mut gone) = (0, 0);
         for vmi in
             ours.iter().filter(|vmi| phase(vmi).is_final() && vmi.metadata.deletion_timestamp.is_none())
         {
@@ -46,7 +46,12 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
                     held += 1;
                     plan.look_again(until);
                 }
-                None => plan.delete(key(Kind::VirtualMachineInstance, &vmi.metadata), &vmi.metadata),
+                // The others with the next look.
+                None if gone == AT_ONCE => break,
+                None => {
+                    gone += 1;
+                    plan.delete(key(Kind::VirtualMachineInstance, &vmi.metadata), &vmi.metadata);
+                }
             }
         }
         if count > wanted {

@@ -60,7 +60,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
     let read = wire::read_in_part::<VirtualMachinePool>(object.object.clone(), &mut Vec::new());
     let spec = read.map(|pool| pool.spec).unwrap_or_default();
     let paused = spec.paused.unwrap_or(false);
-    let (ours, strangers): (Vec<&VirtualMachine>, Vec<_>) = world.vms_of(uid).partition(|vm| {
+    let (ours, strangers): (Vec<&VirtualMachine>, Vec<_>) = world.vms_of(namespace, uid).partition(|vm| {
         // One that is leaving anyway is still counted.
         vm.metadata.deletion_timestamp.is_some() || spec.selector.matches(&vm.metadata.labels)
     });

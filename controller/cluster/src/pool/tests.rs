@@ -237,6 +237,32 @@ fn a_vm_with_other_labels_leaves_a_paused_pool_too() {
     assert_eq!(names(&sim), ["web-0", "web-1", "web-2"]);
 }
 
+/// Who may look at a pool knows its uid, and may write any owner to his own VM.
+#[test]
+fn a_vm_of_another_namespace_is_none_of_its_own() {
+    let (mut sim, key) = begin(2, "Halted", json!({}));
+    let mut foreign = sim.get(&vm_key(0)).clone();
+    foreign["metadata"] = json!({
+        "namespace": "b", "name": "web-7", "labels": foreign["metadata"]["labels"],
+        "ownerReferences": foreign["metadata"]["ownerReferences"],
+        // It stays while it is being deleted, whatever its owner is.
+        "finalizers": ["example.com/held"],
+    });
+    let foreign = sim.put(Kind::VirtualMachine, foreign);
+    let before = sim.get(&foreign)["spec"].clone();
+    sim.change(&key, json!({"spec": {"virtualMachineTemplate": {"spec": {"template": {"spec": {"domain": {"cpu": {"cores": 2}}}}}}}}));
+    sim.settle();
+    let own: Vec<String> = sim
+        .keys(Kind::VirtualMachine)
+        .into_iter()
+        .filter(|key| key.namespace == "n")
+        .map(|key| key.name)
+        .collect();
+    assert_eq!(own, ["web-0", "web-1"]);
+    assert_eq!(sim.get(&key)["status"]["replicas"], 2);
+    assert_eq!(sim.get(&foreign)["spec"], before, "it does not learn the template");
+}
+
 #[test]
 fn a_pool_that_is_paused_does_nothing() {
     let (mut sim, key) = begin(1, "Halted", json!({"paused": true}));

@@ -160,7 +160,8 @@ pub(super) fn make(
     if let Some(failed) = failed.filter(|failed| failed.about == Kind::DataVolume && failed.retry > now) {
         return plan.look_again(failed.retry);
     }
-    for template in &disks.missing {
+    // The others with the next look: a plan holds its place until it is done.
+    for template in disks.missing.iter().take(crate::replicas::AT_ONCE) {
         let Some(name) = names(template) else { continue };
         let meta = template.metadata.clone().unwrap_or_default();
         let (mut labels, annotations) = of_disk(&meta);
@@ -190,5 +191,25 @@ pub(super) fn make(
                 format!("Labels and annotations that DataVolume {name} does not get: {}", left.join(", "));
             plan.tell(Kind::VirtualMachine, &vm.metadata, false, "NotPassedOn", message);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replicas::AT_ONCE;
+
+    #[test]
+    fn a_few_are_made_at_a_time() {
+        let template = |n: usize| -> DataVolumeTemplate {
+            let template =
+                json!({"metadata": {"name": format!("disk-{n}")}, "spec": {"source": {"blank": {}}}});
+            api::wire::read(template).unwrap()
+        };
+        let disks = Disks { missing: (0..1400).map(template).collect(), ..Disks::default() };
+        let mut plan = Plan::default();
+        make(&VirtualMachine::default(), &disks, None, Timestamp::UNIX_EPOCH, &mut plan);
+        let made = plan.steps.iter().filter(|step| step.makes() == Some(Kind::DataVolume)).count();
+        assert_eq!(made, AT_ONCE);
     }
 }

@@ -198,17 +198,18 @@ impl World {
         self.marks.with(mark)
     }
 
-    /// The VMIs whose controlling owner has this uid.
-    pub fn vmis_of(&self, owner: &str) -> impl Iterator<Item = &VirtualMachineInstance> {
+    /// The VMIs of a namespace whose controlling owner has this uid. One of another namespace may say so too: whoever writes it there
+    /// would have a say in what becomes of the owner's own.
+    pub fn vmis_of(&self, namespace: &str, owner: &str) -> impl Iterator<Item = &VirtualMachineInstance> {
         self.marked(&Mark::Owner(owner.to_owned()))
-            .filter(|key| key.kind == Kind::VirtualMachineInstance)
+            .filter(move |key| key.kind == Kind::VirtualMachineInstance && key.namespace == namespace)
             .filter_map(|key| self.vmis.get(&key.namespace, &key.name))
     }
 
-    /// The VMs whose controlling owner has this uid.
-    pub fn vms_of(&self, owner: &str) -> impl Iterator<Item = &VirtualMachine> {
+    /// The VMs of a namespace whose controlling owner has this uid, as above.
+    pub fn vms_of(&self, namespace: &str, owner: &str) -> impl Iterator<Item = &VirtualMachine> {
         self.marked(&Mark::Owner(owner.to_owned()))
-            .filter(|key| key.kind == Kind::VirtualMachine)
+            .filter(move |key| key.kind == Kind::VirtualMachine && key.namespace == namespace)
             .filter_map(|key| self.vms.get(&key.namespace, &key.name))
     }
 
@@ -292,7 +293,8 @@ mod tests {
         for mark in [Mark::Owner("o".into()), claim("a"), pod.clone(), Mark::Waiting] {
             assert_eq!(marked(&world, &mark), std::slice::from_ref(&key), "{mark:?}");
         }
-        assert_eq!(world.vmis_of("o").count(), 1);
+        assert_eq!(world.vmis_of("n", "o").count(), 1);
+        assert_eq!(world.vmis_of("m", "o").count(), 0, "whoever says so in another namespace");
         assert_eq!(marked(&world, &Mark::PersistentVolumeClaim("m".into(), "a".into())), []);
         assert!(world.put(Kind::VirtualMachineInstance, vmi("6", Some("node1"), "b"), NOW));
         assert!(!world.put(Kind::VirtualMachineInstance, vmi("4", None, "a"), NOW), "it is older");
