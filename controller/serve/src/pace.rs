@@ -1,7 +1,7 @@
 //! How often a program asks the API server: as often as it has to, or at the rate that the KubeVirt object says.
 //!
 //! ```text
-//!  request ─► of a Lease, or a node's heartbeat? ─► yes: at once    (who cannot renew it in time loses it, and all begins anew)
+//!  request ─► of a Lease, or for a node's heartbeat? ─► yes: at once    (who is late loses what he holds, and all begins anew)
 //!                └► no: a line for each client: one of each in turn, in the order they came ─► the API server
 //! ```
 //!
@@ -11,7 +11,7 @@
 //! requests wait. A line tells, once in a while, that requests wait.
 
 use super::bucket::Bucket;
-use http::{Method, Request, Response};
+use http::{Request, Response};
 use kube::client::Body;
 use kubernetes::config::program::Rate;
 use std::collections::{BTreeMap, VecDeque};
@@ -271,7 +271,7 @@ impl Service<Request<Body>> for Paced {
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let (client, pace) = (self.client.clone(), Arc::clone(&self.pace));
         Box::pin(async move {
-            if let Some(line) = line_of(request.method(), request.uri().path()) {
+            if let Some(line) = line_of(request.uri().path()) {
                 let whose = CLIENT.try_with(Clone::clone).unwrap_or(line);
                 pace.turn(&whose).await.map_err(|late| kube::Error::Service(Box::new(late)))?;
             }
@@ -281,12 +281,12 @@ impl Service<Request<Body>> for Paced {
 }
 
 /// The line in which a request waits: that of the namespace of what it asks for. Nothing, where it does not wait: a Lease is renewed
-/// and a node's heartbeat written in time.
-fn line_of(method: &Method, path: &str) -> Option<String> {
+/// and a node's heartbeat written in time, and before it is written the node is read.
+fn line_of(path: &str) -> Option<String> {
     let steps: Vec<&str> = path.split('/').skip(1).collect();
     match steps.as_slice() {
         ["apis", LEASES, ..] => None,
-        ["api", "v1", "nodes", _] if method == Method::PATCH => None,
+        ["api", "v1", "nodes", _] => None,
         ["api", _, "namespaces", namespace, _, ..] | ["apis", _, _, "namespaces", namespace, _, ..] => {
             Some(of_namespace(namespace))
         }
@@ -405,7 +405,7 @@ mod tests {
         assert_eq!(line("system:serviceaccount:n:a").await, line("system:serviceaccount:n:b").await);
         assert_eq!(
             Some(line("system:serviceaccount:n:a").await),
-            line_of(&Method::GET, "/api/v1/namespaces/n/pods/a")
+            line_of("/api/v1/namespaces/n/pods/a")
         );
         assert_eq!(line("jane").await, "user jane");
     }
@@ -421,17 +421,13 @@ mod tests {
 
     #[test]
     fn leases_and_heartbeats_wait_in_no_line() {
-        let line = |method: Method, path: &str| line_of(&method, path);
-        assert_eq!(line(Method::PUT, "/apis/coordination.k8s.io/v1/namespaces/kubevirt/leases/a"), None);
-        assert_eq!(line(Method::PATCH, "/api/v1/nodes/a"), None);
-        assert_eq!(line(Method::GET, "/api/v1/nodes/a").as_deref(), Some(""));
-        assert_eq!(line(Method::GET, "/api/v1/namespaces/n/pods/a").as_deref(), Some("namespace n"));
+        assert_eq!(line_of("/apis/coordination.k8s.io/v1/namespaces/kubevirt/leases/a"), None);
+        assert_eq!(line_of("/api/v1/nodes/a"), None);
+        assert_eq!(line_of("/api/v1/nodes").as_deref(), Some(""), "all nodes are no heartbeat");
+        assert_eq!(line_of("/api/v1/namespaces/n/pods/a").as_deref(), Some("namespace n"));
         let vmis = "/apis/kubevirt.io/v1/namespaces/n/virtualmachineinstances";
-        assert_eq!(line(Method::GET, vmis).as_deref(), Some("namespace n"));
-        assert_eq!(
-            line(Method::POST, "/apis/authorization.k8s.io/v1/subjectaccessreviews").as_deref(),
-            Some("")
-        );
+        assert_eq!(line_of(vmis).as_deref(), Some("namespace n"));
+        assert_eq!(line_of("/apis/authorization.k8s.io/v1/subjectaccessreviews").as_deref(), Some(""));
     }
 
     #[tokio::test]
@@ -440,15 +436,41 @@ mod tests {
         let pace = Arc::new(Pace::default());
         pace.set(rate(1, 0.3));
         let client = paced(server.client.clone(), Arc::clone(&pace));
-        let ask = |path: &str| {
-            let request = Request::get(path).body(Vec::new()).unwrap();
-            let client = client.clone();
-            let asked = async move { drop(client.request_text(request).await) };
-            timeout(Duration::from_millis(300), asked)
-        };
-        assert!(ask("/api/v1/nodes/a").await.is_ok(), "the first has a turn");
-        assert!(ask("/api/v1/nodes/a").await.is_err(), "the second waits");
+        let ask = |path: &str| timeout(Duration::from_millis(300), sent(&client, Request::get(path)));
+        assert!(ask("/api/v1/nodes").await.is_ok(), "the first has a turn");
+        assert!(ask("/api/v1/nodes").await.is_err(), "the second waits");
         let lease = "/apis/coordination.k8s.io/v1/namespaces/kubevirt/leases/a";
         assert!(ask(lease).await.is_ok() && ask(lease).await.is_ok(), "leases do not");
+    }
+
+    /// The node is read, and then patched: both are the heartbeat.
+    #[tokio::test]
+    async fn a_heartbeat_is_sent_at_once_while_many_namespaces_wait() {
+        let server = kit::Asked::begin().await;
+        let pace = Arc::new(Pace::default());
+        pace.set(rate(1, 5.0));
+        let client = paced(server.client.clone(), Arc::clone(&pace));
+        let mut others = tokio::task::JoinSet::new();
+        for number in 0..30 {
+            let (client, pods) = (client.clone(), format!("/api/v1/namespaces/n{number}/pods/a"));
+            others.spawn(async move { sent(&client, Request::get(pods)).await });
+        }
+        let wait = async {
+            while pace.0.line().count < 15 {
+                tokio::task::yield_now().await;
+            }
+        };
+        assert!(timeout(Duration::from_secs(3), wait).await.is_ok(), "they wait");
+        for request in [Request::get("/api/v1/nodes/a"), Request::patch("/api/v1/nodes/a")] {
+            let beat = timeout(Duration::from_millis(300), sent(&client, request)).await;
+            assert!(matches!(beat, Ok(true)), "it waits for no turn");
+        }
+        assert!(pace.0.line().count > 10, "others wait still");
+    }
+
+    /// The request was sent, whatever the answer: its turn came.
+    async fn sent(client: &kube::Client, request: http::request::Builder) -> bool {
+        let answer = client.request_text(request.body(Vec::new()).unwrap()).await;
+        !matches!(answer, Err(kube::Error::Service(_)))
     }
 }
