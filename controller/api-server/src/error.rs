@@ -2,6 +2,8 @@
 
 use error_core::{Cause, Core};
 use kubernetes::objects::Key;
+use std::fmt;
+use std::time::Duration;
 
 /// A result of ours.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -68,4 +70,27 @@ impl Error {
             other => ours.because(other),
         }
     }
+
+    /// The request was never sent: the API server knows nothing of it.
+    pub(super) fn is_unsent(&self) -> bool {
+        let cause = std::error::Error::source(self).and_then(|cause| cause.downcast_ref());
+        matches!(cause, Some(kube::Error::Service(cause)) if cause.is::<Late>())
+    }
 }
+
+/// The turn of a request did not come within this time: it was not sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Late(pub Duration);
+
+impl fmt::Display for Late {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "too many requests to the API server wait: the rate limiter of the KubeVirt object (restClient.rateLimiter) lets none \
+             through within {} seconds; try again, or raise its qps",
+            self.0.as_secs()
+        )
+    }
+}
+
+impl std::error::Error for Late {}

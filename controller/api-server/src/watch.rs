@@ -3,7 +3,7 @@
 //! ```text
 //!  list (in pages) ─► Listed(all) ─► watch from there ─► Changed, Gone, …
 //!        ▲                                │ ended in order: watch on from the last version
-//!        └──────── version too old, or ───┘
+//!        └──────── version too old, or ───┘ never sent: watch from the same version
 //!                  anything else wrong
 //! ```
 //!
@@ -60,9 +60,9 @@ pub async fn follow(client: kube::Client, which: Which, to: Sender<Seen>) {
     let mut pause = PAUSE.0;
     let mut version: Option<String> = None;
     loop {
-        let result = match version.take() {
+        let result = match &version {
             None => list(&client, &which, &to).await,
-            Some(from) => watch(&client, &which, from, &to).await,
+            Some(from) => watch(&client, &which, from.clone(), &to).await,
         };
         match result {
             Ok(Some(next)) => {
@@ -81,6 +81,9 @@ pub async fn follow(client: kube::Client, which: Which, to: Sender<Seen>) {
                     () = to.closed() => return,
                 }
                 pause = (pause * 2).min(PAUSE.1);
+                if !error.is_unsent() {
+                    version = None;
+                }
             }
         }
     }

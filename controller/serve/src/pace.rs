@@ -1,21 +1,22 @@
 //! How often a program asks the API server: as often as it has to, or at the rate that the KubeVirt object says.
 //!
 //! ```text
-//!  request ─► of a Lease, or for a node's heartbeat? ─► yes: at once    (who is late loses what he holds, and all begins anew)
+//!  request ─► of a Lease, for a node's heartbeat, or of the KubeVirt object? ─► yes: at once
 //!                └► no: a line for each client: one of each in turn, in the order they came ─► the API server
 //! ```
 //!
-//! A client is the user on whose behalf a program asks ([`on_behalf_of`]), or the namespace of what it asks for: who asks without end
+//! Who renews a Lease or writes a heartbeat too late loses what is his, and all begins anew; who does not see the KubeVirt object never
+//! hears of another rate. A client is the user on whose behalf a program asks ([`on_behalf_of`]), or the namespace of what it asks for: who asks without end
 //! waits behind himself, and others behind one request of his. A request whose turn would come too late fails at once, as if the API
 //! server had not answered, and is tried again by whoever asked; so does one that has waited too long. A rate is changed while
 //! requests wait. A line tells, once in a while, that requests wait.
 
 use super::bucket::Bucket;
+use api_server::error::Late;
 use http::{Request, Response};
 use kube::client::Body;
 use kubernetes::config::program::Rate;
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
 use std::ops::Bound::{Excluded, Unbounded};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,16 +26,20 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 use tower_service::Service;
 
-/// The longest time between two requests: a rate that is next to nothing.
-const RAREST: Duration = Duration::from_secs(60);
+/// The longest time between two requests: that of the least rate.
+const RAREST: Duration = Duration::from_secs(1);
 /// A request waits no longer for its turn: less than whoever sends it waits for the answer.
 const LONGEST: Duration = Duration::from_secs(4);
+/// Why a request fails whose turn did not come.
+const LATE: Late = Late(LONGEST);
 /// The most requests that wait.
 const MOST: usize = 10_000;
 /// A line tells that requests wait, once in so long.
 const TOLD: Duration = Duration::from_secs(60);
 /// The group of leases, which are renewed in time, whatever else is asked.
 const LEASES: &str = "coordination.k8s.io";
+/// The KubeVirt objects, which say the rate.
+const KUBEVIRTS: &str = "kubevirts";
 /// As much of a client's name tells it from others.
 const NAME: usize = 128;
 
@@ -59,23 +64,6 @@ fn of_namespace(namespace: &str) -> String {
 fn short(name: &str) -> String {
     name.chars().take(NAME).collect()
 }
-
-/// The turn of a request did not come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Late;
-
-impl fmt::Display for Late {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "too many requests to the API server wait: the rate limiter of the KubeVirt object (restClient.rateLimiter) lets none \
-             through within {} seconds; try again, or raise its qps",
-            LONGEST.as_secs()
-        )
-    }
-}
-
-impl std::error::Error for Late {}
 
 /// The pace of a client.
 #[derive(Debug, Default)]
@@ -123,7 +111,7 @@ impl Pace {
                 return Ok(());
             }
             if line.comes_after(client, rate) > LONGEST || line.count >= MOST {
-                return Err(Late);
+                return Err(LATE);
             }
             line.join(client, turn);
             if !line.is_served {
@@ -133,7 +121,7 @@ impl Pace {
         }
         match timeout(LONGEST, comes).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) | Err(_) => Err(Late),
+            Ok(Err(_)) | Err(_) => Err(LATE),
         }
     }
 }
@@ -281,12 +269,13 @@ impl Service<Request<Body>> for Paced {
 }
 
 /// The line in which a request waits: that of the namespace of what it asks for. Nothing, where it does not wait: a Lease is renewed
-/// and a node's heartbeat written in time, and before it is written the node is read.
+/// and a node's heartbeat written in time (before it is written the node is read), and another rate is seen whatever the rate is.
 fn line_of(path: &str) -> Option<String> {
     let steps: Vec<&str> = path.split('/').skip(1).collect();
     match steps.as_slice() {
         ["apis", LEASES, ..] => None,
         ["api", "v1", "nodes", _] => None,
+        ["apis", _, _, KUBEVIRTS] | ["apis", _, _, "namespaces", _, KUBEVIRTS] => None,
         ["api", _, "namespaces", namespace, _, ..] | ["apis", _, _, "namespaces", namespace, _, ..] => {
             Some(of_namespace(namespace))
         }
@@ -297,8 +286,11 @@ fn line_of(path: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use api_server::watch::follow;
     use futures_util::FutureExt as _;
     use futures_util::future::join_all;
+    use kubernetes::objects::{Key, Kind, Which};
+    use std::collections::BTreeSet;
 
     fn rate(burst: u32, qps: f64) -> Option<Rate> {
         Some(Rate { burst, qps })
@@ -321,7 +313,7 @@ mod tests {
             took >= Duration::from_millis(190),
             "three at once, and four in a fifth of a second: {took:?}"
         );
-        pace.set(rate(1, 0.000_001));
+        pace.set(rate(1, 1.0));
         pace.set(None);
         let free = timeout(Duration::from_secs(10), turns(&pace, 1000)).await;
         assert!(free.is_ok(), "nothing is said");
@@ -331,30 +323,33 @@ mod tests {
     async fn who_waits_sees_another_rate() {
         for other in [rate(1, 1000.0), None] {
             let pace = Pace::default();
-            pace.set(rate(1, 0.3));
+            pace.set(rate(1, 1.0));
             assert_eq!(pace.turn("a").await, Ok(()));
-            let mut waits = Box::pin(pace.turn("a"));
-            assert!(waits.as_mut().now_or_never().is_none());
+            let mut waits: Vec<_> = (0..3).map(|_| Box::pin(pace.turn("a"))).collect();
+            assert!(waits.iter_mut().all(|turn| turn.as_mut().now_or_never().is_none()));
             pace.set(other);
             let began = Instant::now();
-            assert_eq!(waits.await, Ok(()), "{other:?}");
-            assert!(began.elapsed() < Duration::from_secs(3), "{other:?}");
+            assert_eq!(join_all(waits).await, [Ok(()); 3], "{other:?}");
+            assert!(began.elapsed() < Duration::from_secs(2), "{other:?}");
         }
     }
 
     #[tokio::test]
     async fn a_request_whose_turn_would_come_too_late_is_refused_at_once() {
         let pace = Pace::default();
-        pace.set(rate(1, 0.000_001));
+        pace.set(rate(1, 1.0));
         assert_eq!(pace.turn("a").await, Ok(()));
-        assert_eq!(pace.turn("a").now_or_never(), Some(Err(Late)));
-        assert!(Late.to_string().contains("within 4 seconds"));
+        let mut in_time: Vec<_> = (0..4).map(|_| Box::pin(pace.turn("a"))).collect();
+        assert!(in_time.iter_mut().all(|turn| turn.as_mut().now_or_never().is_none()));
+        assert_eq!(pace.turn("a").now_or_never(), Some(Err(LATE)));
+        drop(in_time);
+        assert!(LATE.to_string().contains("within 4 seconds"));
         // Of ten in a second so many come within the time.
         pace.set(rate(1, 10.0));
         assert_eq!(pace.turn("a").await, Ok(()));
         let all: Vec<_> = (0..100).map(|_| Box::pin(pace.turn("a"))).collect();
         let refused =
-            all.into_iter().filter_map(|turn| turn.now_or_never()).filter(|now| *now == Err(Late)).count();
+            all.into_iter().filter_map(|turn| turn.now_or_never()).filter(|now| *now == Err(LATE)).count();
         assert!(refused >= 50, "{refused}");
     }
 
@@ -371,13 +366,13 @@ mod tests {
         let each = every(Rate { burst: 1, qps: 1.0 });
         assert_eq!(line.comes_after("c", Rate { burst: 1, qps: 1.0 }), each * 3, "one of each, and its own");
         assert_eq!(line.comes_after("a", Rate { burst: 1, qps: 1.0 }), each * 7);
-        assert!(line.give(rate(4, 0.001), now).is_some());
+        assert!(line.give(rate(4, 1.0), now).is_some());
         let had: Vec<&str> =
             comes.iter_mut().filter_map(|(client, come)| come.try_recv().ok().map(|()| *client)).collect();
         assert_eq!(had, ["a", "a", "b", "b"]);
         // One that waits no longer takes no turn of another.
         drop(comes);
-        assert_eq!(line.give(rate(4, 0.001), now), None);
+        assert_eq!(line.give(rate(4, 1.0), now), None);
         assert_eq!((line.count, line.waiting.len()), (0, 0));
     }
 
@@ -403,27 +398,28 @@ mod tests {
     async fn service_accounts_of_a_namespace_are_one_client() {
         let line = |user: &'static str| on_behalf_of(user, async { CLIENT.with(Clone::clone) });
         assert_eq!(line("system:serviceaccount:n:a").await, line("system:serviceaccount:n:b").await);
-        assert_eq!(
-            Some(line("system:serviceaccount:n:a").await),
-            line_of("/api/v1/namespaces/n/pods/a")
-        );
+        assert_eq!(Some(line("system:serviceaccount:n:a").await), line_of("/api/v1/namespaces/n/pods/a"));
         assert_eq!(line("jane").await, "user jane");
     }
 
     #[test]
-    fn a_rate_of_next_to_nothing_is_once_a_minute() {
+    fn a_rate_of_next_to_nothing_is_once_a_second() {
         let (mut line, now) = (Line::default(), Instant::now());
         let next_to_nothing = Rate { burst: 1, qps: f64::MIN_POSITIVE };
         assert_eq!(line.take(next_to_nothing, now), Ok(()));
         assert_eq!(line.take(next_to_nothing, now), Err(now + RAREST));
-        assert_eq!(line.take(Rate { burst: 1, qps: 1.0 }, now), Ok(()), "another rate, another bucket");
+        assert_eq!(line.take(Rate { burst: 1, qps: 2.0 }, now), Ok(()), "another rate, another bucket");
     }
 
     #[test]
-    fn leases_and_heartbeats_wait_in_no_line() {
+    fn leases_heartbeats_and_the_kubevirt_object_wait_in_no_line() {
         assert_eq!(line_of("/apis/coordination.k8s.io/v1/namespaces/kubevirt/leases/a"), None);
         assert_eq!(line_of("/api/v1/nodes/a"), None);
         assert_eq!(line_of("/api/v1/nodes").as_deref(), Some(""), "all nodes are no heartbeat");
+        assert_eq!(line_of(&Kind::KubeVirt.collection("")), None);
+        assert_eq!(line_of(&Kind::KubeVirt.collection("kubevirt")), None);
+        let namesake = Key::new(Kind::VirtualMachine, "n", KUBEVIRTS).path();
+        assert_eq!(line_of(&namesake).as_deref(), Some("namespace n"), "a tenant's object of that name");
         assert_eq!(line_of("/api/v1/namespaces/n/pods/a").as_deref(), Some("namespace n"));
         let vmis = "/apis/kubevirt.io/v1/namespaces/n/virtualmachineinstances";
         assert_eq!(line_of(vmis).as_deref(), Some("namespace n"));
@@ -434,7 +430,7 @@ mod tests {
     async fn a_client_keeps_its_pace_but_for_leases() {
         let server = kit::Asked::begin().await;
         let pace = Arc::new(Pace::default());
-        pace.set(rate(1, 0.3));
+        pace.set(rate(1, 1.0));
         let client = paced(server.client.clone(), Arc::clone(&pace));
         let ask = |path: &str| timeout(Duration::from_millis(300), sent(&client, Request::get(path)));
         assert!(ask("/api/v1/nodes").await.is_ok(), "the first has a turn");
@@ -466,6 +462,30 @@ mod tests {
             assert!(matches!(beat, Ok(true)), "it waits for no turn");
         }
         assert!(pace.0.line().count > 10, "others wait still");
+    }
+
+    /// A watch whose turn did not come has lost nothing: it is asked for again from where it was, without another list.
+    #[tokio::test]
+    async fn a_watch_whose_turn_did_not_come_takes_no_other_list() {
+        let server = kit::Asked::begin().await;
+        server.lists_take(Duration::from_millis(300));
+        let pace = Arc::new(Pace::default());
+        pace.set(rate(1, 1.0));
+        let client = paced(server.client.clone(), Arc::clone(&pace));
+        let (to, mut seen) = tokio::sync::mpsc::channel(1);
+        let follows = tokio::spawn(follow(client, Which::all(Kind::Pod, None), to));
+        let asked = |verb: &'static str| BTreeSet::from([(Kind::Pod, None, verb)]);
+        server.until(&asked("list")).await;
+        let mut others = ["a", "b", "c", "d"].map(|client| Box::pin(pace.turn(client)));
+        assert!(others.iter_mut().all(|turn| turn.as_mut().now_or_never().is_none()), "the line is full");
+        assert!(seen.recv().await.is_some());
+        let watch = asked("watch");
+        let late = timeout(Duration::from_millis(200), server.until(&watch)).await;
+        assert!(late.is_err(), "its turn would come too late");
+        pace.set(None);
+        server.until(&watch).await;
+        assert_eq!(server.count(), 2, "one list, and one watch");
+        follows.abort();
     }
 
     /// The request was sent, whatever the answer: its turn came.

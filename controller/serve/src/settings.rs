@@ -102,10 +102,13 @@ pub fn installation<'s>(namespace: &str, seen: &'s Seen) -> Option<&'s Value> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::pace::paced;
     use super::*;
     use kubernetes::config::tls::Wanted;
     use kubernetes::objects::Key;
     use serde_json::json;
+    use std::time::Duration;
+    use tokio::time::timeout;
 
     fn object(namespace: &str, version: &str) -> Value {
         json!({
@@ -133,5 +136,40 @@ mod tests {
         dials.see(&Seen::Changed(Kind::KubeVirt, object("kubevirt", "VersionTLS13")));
         dials.see(&Seen::Listed(Kind::KubeVirt, Vec::new()));
         assert!(!only_13());
+    }
+
+    /// Who sets the least rate by mistake takes it back, and that is seen: neither the list nor the watch of the object waits.
+    #[tokio::test]
+    async fn at_the_least_rate_another_is_seen_while_many_others_wait() {
+        let server = kit::Asked::begin().await;
+        let home = Home { namespace: "kubevirt".into(), ..Home::default() };
+        let dials = Dials::new(Program::Controller, home);
+        let mut slow = object("kubevirt", "");
+        let limiter = json!({"tokenBucketRateLimiter": {"qps": 1e-9, "burst": 1}});
+        slow["spec"]["configuration"]["controllerConfiguration"]["restClient"]["rateLimiter"] = limiter;
+        dials.see(&Seen::Changed(Kind::KubeVirt, slow));
+        let mut others = tokio::task::JoinSet::new();
+        for number in 0..40 {
+            let pace = Arc::clone(&dials.pace);
+            others.spawn(async move {
+                while pace.turn(&number.to_string()).await.is_err() {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+            });
+        }
+        let listed = json!({"metadata": {"resourceVersion": "1"}, "items": [object("kubevirt", "")]});
+        server.has(&Kind::KubeVirt.collection("kubevirt"), listed);
+        let client = paced(server.client.clone(), Arc::clone(&dials.pace));
+        let mut follows = {
+            let dials = Arc::clone(&dials);
+            tokio::spawn(async move { dials.follow(client).await })
+        };
+        let served = async { while others.join_next().await.is_some() {} };
+        tokio::select! {
+            served = timeout(Duration::from_secs(3), served) => assert!(served.is_ok(), "they wait"),
+            _ = &mut follows => panic!("it is followed for ever"),
+        }
+        follows.abort();
+        assert!(server.rights().contains(&(Kind::KubeVirt, None, "watch")), "{:?}", server.rights());
     }
 }

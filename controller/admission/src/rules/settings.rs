@@ -3,6 +3,7 @@
 use api::fault::{Fault, Reason};
 use api::kubevirt::{Configuration, Tls, TlsVersion};
 use api::machine::hardware::{MOST, is_folder, not_in_smbios};
+use kubernetes::config::program::Rate;
 use kubernetes::config::tls::suite;
 
 const AT: &str = "spec.configuration";
@@ -128,8 +129,8 @@ fn rates(said: &Configuration, faults: &mut Vec<Fault>) {
             continue;
         };
         let at = format!("{AT}.{name}.restClient.rateLimiter.tokenBucketRateLimiter");
-        if !bucket.qps.as_ref().and_then(serde_json::Number::as_f64).is_some_and(|qps| qps > 0.0) {
-            faults.push(invalid(format!("{at}.qps"), "must be greater than 0"));
+        if bucket.qps.as_ref().and_then(serde_json::Number::as_f64).is_none_or(|qps| qps < Rate::LEAST) {
+            faults.push(invalid(format!("{at}.qps"), format!("must be at least {}", Rate::LEAST)));
         }
         if bucket.burst < 1 {
             faults.push(invalid(format!("{at}.burst"), "must be at least 1"));

@@ -30,7 +30,7 @@ object! {
 object! {
     /// Token bucket that limits rate and burst of requests.
     pub struct TokenBucket {
-        /// Requests per second in the long run; greater than 0.
+        /// Requests per second in the long run; at least 1.
         pub qps: Option<Number> = "qps",
         /// Number of requests that may be sent at once; at least 1.
         pub burst: i64 = "burst",

@@ -21,7 +21,7 @@ pub struct ProgramSettings {
     pub webhook_rate: Option<Rate>,
 }
 
-/// So many requests at once, and so many each second in the long run.
+/// So many requests at once, and so many each second in the long run: [`Rate::LEAST`] or more.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(missing_docs)]
 pub struct Rate {
@@ -51,12 +51,15 @@ impl ProgramSettings {
 }
 
 impl Rate {
-    /// A rate that lets nothing through is no rate; virt-api refuses one.
+    /// The least that a rate may be: at a lower one a program would not see in time that another is set.
+    pub const LEAST: f64 = 1.0;
+
+    /// A rate that lets nothing through is no rate, and next to nothing is the least; virt-api refuses both.
     fn of(limiter: &Value) -> Option<Rate> {
         let said = &limiter["tokenBucketRateLimiter"];
         let qps = said["qps"].as_f64().filter(|qps| *qps > 0.0)?;
         let burst = said["burst"].as_u64().filter(|&burst| burst > 0)?;
-        Some(Rate { burst: u32::try_from(burst).unwrap_or(u32::MAX), qps: qps.min(MOST) })
+        Some(Rate { burst: u32::try_from(burst).unwrap_or(u32::MAX), qps: qps.clamp(Self::LEAST, MOST) })
     }
 }
 
@@ -94,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_that_lets_nothing_through_is_none() {
+    fn a_rate_that_lets_nothing_through_is_none_and_next_to_nothing_the_least() {
         let bucket = |qps: Value, burst: Value| {
             let said = json!({"restClient": {"rateLimiter": {"tokenBucketRateLimiter": {"qps": qps, "burst": burst}}}});
             of(&json!({"controllerConfiguration": said}), Program::Controller, "").rate
@@ -105,6 +108,7 @@ mod tests {
         {
             assert_eq!(bucket(qps, burst), None);
         }
+        assert_eq!(bucket(json!(1e-9), json!(1)), Some(Rate { burst: 1, qps: Rate::LEAST }));
         assert_eq!(bucket(json!(1e300), json!(u64::MAX)), Some(Rate { burst: u32::MAX, qps: MOST }));
     }
 

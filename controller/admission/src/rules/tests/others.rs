@@ -255,11 +255,17 @@ fn settings_say_something() {
             json!({"configuration": {"webhookConfiguration": {"restClient": {"rateLimiter": {
                 "tokenBucketRateLimiter": {"qps": 0, "burst": 1},
             }}}}}),
-            "spec.configuration.webhookConfiguration.restClient.rateLimiter.tokenBucketRateLimiter.qps must be greater than 0",
+            "spec.configuration.webhookConfiguration.restClient.rateLimiter.tokenBucketRateLimiter.qps must be at least 1",
+        ),
+        (
+            json!({"configuration": {"controllerConfiguration": {"restClient": {"rateLimiter": {
+                "tokenBucketRateLimiter": {"qps": 1e-9, "burst": 1},
+            }}}}}),
+            "spec.configuration.controllerConfiguration.restClient.rateLimiter.tokenBucketRateLimiter.qps must be at least 1",
         ),
         (
             json!({"configuration": {"handlerConfiguration": {"restClient": {"rateLimiter": {
-                "tokenBucketRateLimiter": {"qps": 0.5, "burst": 0},
+                "tokenBucketRateLimiter": {"qps": 1.5, "burst": 0},
             }}}}}),
             "spec.configuration.handlerConfiguration.restClient.rateLimiter.tokenBucketRateLimiter.burst must be at least 1",
         ),
