@@ -184,6 +184,7 @@ fn the_token_of_another_nodes_handler_changes_nothing_here() {
         (taken.as_str(), "changes only the VMIs of its own node"),
         (r#"{"status":{"activePods":{"a":"b"}}}"#, "changes only its own fields"),
         (r#"{"status":{"virtualMachineRevisionName":"another"}}"#, "changes only its own fields"),
+        (r#"{"status":{"phase":"Invented"}}"#, "tells a known phase"),
         (r#"{"spec":{"hostname":"other"}}"#, "does not change the spec of a VMI"),
         (
             r#"{"metadata":{"finalizers":["kubevirt.io/foregroundDeleteVirtualMachine","kubevirt.io/virtualMachineControllerFinalize","a.example/b"]}}"#,

@@ -84,9 +84,9 @@ impl Times {
         };
         let Some(end) = when(&new) else { return };
         let took = |since: Option<f64>| since.map(|since| (end - since).max(0.0));
-        let phase = || ("phase", new.as_str().to_owned());
+        let phase = || ("phase", phase(&new).to_owned());
         if let Some(took) = took(when(&old)) {
-            self.between.took(vec![phase(), ("last_phase", old.as_str().to_owned())], took);
+            self.between.took(vec![phase(), ("last_phase", self::phase(&old).to_owned())], took);
         }
         if let Some(took) = took(seconds(now.metadata.creation_timestamp.as_deref())) {
             self.from_creation.took(vec![phase()], took);
@@ -146,6 +146,17 @@ fn nodes(page: &mut Page, world: &World) {
 const NONE: &str = "<none>";
 /// Characters of a label's value.
 const LONGEST: usize = 128;
+
+/// What stands for a phase of a VMI that is not known.
+const OTHER: &str = "Other";
+
+/// A phase of a VMI as a label. Nodes tell phases, and a node may be a stranger's: what it invents is one word.
+fn phase(phase: &Phase) -> &str {
+    match phase {
+        Phase::Other(word) if !word.is_empty() => OTHER,
+        known => known.as_str(),
+    }
+}
 
 /// What a user wrote, as a label.
 fn label(text: Option<&str>) -> String {

@@ -104,6 +104,44 @@ fn how_long_a_phase_took_is_counted_once() {
     assert!(!text.contains("from_deletion_seconds_count{"));
 }
 
+/// Times are kept for as long as virt-controller leads: a node that invents phases fills no memory.
+#[test]
+fn phases_that_a_node_invents_are_one_series() {
+    let vmi = |number: usize| -> VirtualMachineInstance {
+        let phase = format!("Invented-{number}-{}", "x".repeat(300));
+        let mut object = vmi("web");
+        object["metadata"]["creationTimestamp"] = json!("2026-01-01T00:00:00Z");
+        object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        let before = format!("Invented-{}-{}", number.wrapping_sub(1), "x".repeat(300));
+        let step = |phase: &str| json!({"phase": phase, "phaseTransitionTimestamp": "2026-01-01T00:00:03Z"});
+        object["status"] =
+            json!({"phase": phase, "phaseTransitionTimestamps": [step(&before), step(&phase)]});
+        api::wire::read(object).unwrap()
+    };
+    let (mut times, mut sim) = (Times::default(), Sim::new());
+    let mut before = vmi(1);
+    for number in 2..10_002 {
+        let now = vmi(number);
+        times.saw(&before, &now);
+        before = now;
+    }
+    sim.put(Kind::VirtualMachineInstance, serde_json::to_value(&before).unwrap());
+    let text = page(&sim.world, &mut times, Work::default(), Timestamp::UNIX_EPOCH);
+    let name = "kubevirt_vmi_phase_transition_time";
+    for (suffix, labels) in [
+        ("", "phase=\"Other\",last_phase=\"Other\""),
+        ("_from_creation", "phase=\"Other\""),
+        ("_from_deletion", "phase=\"Other\""),
+    ] {
+        let name = format!("{name}{suffix}_seconds_count");
+        assert_eq!(lines(&text, &name), [format!("{name}{{{labels}}} 10000")]);
+    }
+    let count = lines(&text, "kubevirt_vmi_phase_count");
+    assert_eq!(count.len(), 1);
+    assert!(count[0].contains("phase=\"other\""), "{count:?}");
+    assert!(text.split('"').all(|word| word.len() <= LONGEST || word.contains('\n')), "a long label");
+}
+
 #[test]
 fn what_a_template_asks_for_is_told_with_its_disks_interfaces_and_labels() {
     let mut sim = Sim::new();

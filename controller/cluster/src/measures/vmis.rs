@@ -54,7 +54,7 @@ fn node(vmi: &VirtualMachineInstance) -> String {
 }
 
 fn phase(vmi: &VirtualMachineInstance) -> String {
-    crate::vmi::phase(vmi).as_str().to_lowercase()
+    super::phase(&crate::vmi::phase(vmi)).to_lowercase()
 }
 
 fn is_outdated(vmi: &VirtualMachineInstance) -> bool {

@@ -3,7 +3,7 @@
 //! | right | bound |
 //! |---|---|
 //! | patch `nodes` | its own; of the metadata the labels of [`ABILITIES`], [`CPU_MANAGER`] and [`REALTIME`], and the annotation [`HEARTBEAT`], nothing of the spec |
-//! | patch `virtualmachineinstances` | those that its node has, before and after; only the fields of the status that it tells ([`TOLD_BY_HANDLER`]) |
+//! | patch `virtualmachineinstances` | those that its node has, before and after; only the fields of the status that it tells ([`TOLD_BY_HANDLER`]), a phase that is known, and no other once it is final |
 //! | create `events` | about VMIs, in the name of its own node |
 //!
 //! Which node is its own stands in the token, which the API server vouches for. Whoever takes one node over reaches no
@@ -11,6 +11,7 @@
 
 use super::{Policy, differ_only, is_user, literal, rule, same};
 use crate::Wishes;
+use api::vmi::Phase;
 use kubernetes::accounts::{Accounts, NODE_CLAIM};
 use kubernetes::objects::{
     ABILITIES, CPU_MANAGER, CPU_MANAGER_OF_KUBEVIRT, HEARTBEAT, Program, REALTIME, SCHEDULABLE,
@@ -77,6 +78,18 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 3] {
         &mut vmis,
         differ_only("?status", &format!("key in {}", literal(TOLD_BY_HANDLER))),
         "changes only its own fields of a VMI's status",
+    );
+    let phase = |object: &str| format!("{object}.?status.?phase.orValue('')");
+    also(
+        &mut vmis,
+        format!("{} == '' || {} in {}", phase("object"), phase("object"), literal(Phase::KNOWN)),
+        "tells a known phase of a VMI",
+    );
+    let ended = literal([Phase::Succeeded, Phase::Failed].map(|phase| phase.as_str().to_owned()));
+    also(
+        &mut vmis,
+        format!("!({0} in {ended}) || {1} == {0}", phase("oldObject"), phase("object")),
+        "tells no other phase of a VMI that has ended",
     );
 
     also(

@@ -2,6 +2,7 @@
 
 use crate::objects;
 use crate::tests::wishes;
+use api::vmi::Phase;
 use kubernetes::launcher::VOLUMES;
 use kubernetes::metadata::RESERVED;
 use kubernetes::objects::rights::{Right, each};
@@ -178,6 +179,13 @@ fn the_agent_may_write_what_it_writes() {
     }
     let vmis = expressions(&policy("kubevirt-handler-vmis"));
     assert!(TOLD_BY_HANDLER.iter().all(|field| vmis.contains(&format!("\"{field}\""))));
+    let [old, new] = ["oldObject", "object"].map(|object| format!("{object}.?status.?phase.orValue('')"));
+    for said in [
+        format!("{new} == '' || {new} in {}", json!(Phase::KNOWN)),
+        format!("!({old} in [\"Succeeded\",\"Failed\"]) || {new} == {old}"),
+    ] {
+        assert!(vmis.contains(&said), "{said}: {vmis}");
+    }
 }
 
 /// What virt-api writes is what it may, by the constants that it writes by: all else that differs is refused.
