@@ -52,6 +52,13 @@ fn a_stolen_token_of_virt_controller_places_a_component_and_changes_nothing_of_w
         let change = format!(r#"{{"spec":{{"replicas":{replicas}}}}}"#);
         refused(&thief.patches("deployments/virt-api", &change), said);
     }
+    for strategy in
+        [r#"{"type":"Recreate","rollingUpdate":null}"#, r#"{"rollingUpdate":{"maxUnavailable":"100%"}}"#]
+    {
+        let change = format!(r#"{{"spec":{{"strategy":{strategy}}}}}"#);
+        refused(&thief.patches("deployments/virt-controller", &change), "lets a pod of its own stay");
+        thief.patches("deployments/cdi-uploadproxy", &change).ok();
+    }
     let labels = r#"{"spec":{"template":{"metadata":{"annotations":{"sidecar.istio.io/inject":"true"}}}}}"#;
     refused(&thief.patches("daemonsets/virt-handler", labels), said);
     let version = r#"{"metadata":{"annotations":{"kubevirt.io/install-strategy-version":"99.0.0"}}}"#;

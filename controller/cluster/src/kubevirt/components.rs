@@ -24,7 +24,8 @@
 //! whole, and named by the condition `Synchronized`. Each component is a decision of its own: what the API server refuses of one
 //! keeps no other from its own. What the API server writes otherwise than it was asked is asked twice, and then left as it is: the
 //! annotation WRITTEN tells what was asked, and of which generation.
-//! **Caveats.** The components are changed at once, each pod by pod. Pods that find no node, or do not get ready, stay beside those of
+//! A pod of virt-controller stays, in which all this is undone.
+//! **Caveats.** The components are changed at once, each pod by pod (or as a patch of its `strategy` says). Pods that find no node, or do not get ready, stay beside those of
 //! before.
 
 use crate::installation::Said;
@@ -34,7 +35,7 @@ use api::wire;
 use jiff::Timestamp;
 use kubernetes::components::patch::{MOST, Patch};
 use kubernetes::components::{
-    NOTES, PLACED, PRISTINE, REPLICAS, WRITTEN, differs, is_shared, of, pruned, rest, set,
+    KEPT, NOTES, PLACED, PRISTINE, REPLICAS, WRITTEN, differs, is_shared, keeps_a_pod, of, pruned, rest, set,
 };
 use kubernetes::objects::{Component, Kept as _, Key, Kind, Plain, World, names};
 use kubernetes::plan::Plan;
@@ -348,6 +349,12 @@ impl<'a> Customizer<'a> {
         {
             let (least, most) = api::kubevirt::REPLICAS.into_inner();
             return Err(format!("makes spec.replicas {count}, which must be from {least} to {most}"));
+        }
+        if self.name == KEPT && keeps_a_pod(is) && !keeps_a_pod(&made) {
+            return Err(format!(
+                "lets no pod of {KEPT} stay while others are made, and nobody would be left to undo it: spec.strategy must be a \
+                 RollingUpdate, and its maxUnavailable less than spec.replicas"
+            ));
         }
         let arguments = |name: &&String| name.ends_with("/args");
         let all: BTreeSet<&String> = before.keys().chain(after.keys()).filter(arguments).collect();

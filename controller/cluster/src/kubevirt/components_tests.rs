@@ -289,6 +289,49 @@ fn a_patch_that_says_what_runs_in_a_component_is_left_out_and_named() {
     assert_eq!(sim.condition(&key, "Synchronized").unwrap().0, "True");
 }
 
+/// With a node selector that no node has, all pods of virt-controller would be gone, and nobody there to undo it.
+#[test]
+fn a_patch_that_ends_all_of_virt_controller_at_once_is_left_out_and_named() {
+    let (mut sim, key) = begin();
+    let before = of(&sim, "virt-controller");
+    let nowhere = json!({"nodeSelector": {"nobody": "here"}});
+    sim.change(&key, json!({"spec": {"infra": {"nodePlacement": nowhere}}}));
+    for strategy in [
+        json!({"type": "Recreate", "rollingUpdate": null}),
+        json!({"rollingUpdate": {"maxUnavailable": "100%"}}),
+    ] {
+        let change = json!({"spec": {"strategy": strategy}});
+        let of_name = |name: &str| patch("merge", "Deployment", name, &change);
+        customize(
+            &mut sim,
+            &key,
+            &json!({"patches": [of_name("virt-controller"), of_name("cdi-uploadproxy")]}),
+        );
+        let written = of(&sim, "virt-controller");
+        assert_eq!(written["spec"]["strategy"], before["spec"]["strategy"], "{change}");
+        assert_eq!(written["spec"]["template"]["spec"]["nodeSelector"], nowhere["nodeSelector"]);
+        let (status, reason, said) = sim.condition(&key, "Synchronized").unwrap();
+        assert_eq!((status.as_str(), reason.as_str()), ("False", "ComponentsNotCustomized"));
+        let named = "virt-controller: spec.customizeComponents.patches[0]: the patch lets no pod of virt-controller stay";
+        assert!(said.starts_with(named) && !said.contains("patches[1]"), "{said}");
+        let proxy = of(&sim, "cdi-uploadproxy");
+        assert!(
+            !kubernetes::components::keeps_a_pod(&proxy),
+            "of another component it is permitted: {proxy}"
+        );
+    }
+    // How many there are is part of it.
+    let half = json!({"spec": {"strategy": {"rollingUpdate": {"maxUnavailable": 1}}}});
+    customize(&mut sim, &key, &json!({"patches": [patch("merge", "Deployment", "virt-controller", &half)]}));
+    assert_eq!(sim.condition(&key, "Synchronized").unwrap().0, "True");
+    sim.change(&key, json!({"spec": {"infra": {"replicas": 1}}}));
+    sim.settle();
+    assert_eq!(of(&sim, "virt-controller")["spec"]["strategy"], before["spec"]["strategy"]);
+    assert!(
+        sim.condition(&key, "Synchronized").unwrap().2.contains("maxUnavailable less than spec.replicas")
+    );
+}
+
 #[test]
 fn products_are_labels_of_the_components_and_of_their_pods() {
     let (mut sim, key) = begin();

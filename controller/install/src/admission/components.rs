@@ -2,7 +2,7 @@
 //!
 //! | right | bound |
 //! |---|---|
-//! | patch `deployments`, `daemonsets`, by their names | the fields of [`kubernetes::components`]: replicas and rollout; of the pods placement, pull Secrets, resources and known arguments; open labels and annotations |
+//! | patch `deployments`, `daemonsets`, by their names | the fields of [`kubernetes::components`]: replicas and rollout, by which a pod of virt-controller stays; of the pods placement, pull Secrets, resources and known arguments; open labels and annotations |
 //!
 //! virt-handler is privileged on every node: whoever could change its image, its command or its volumes by virt-controller's
 //! account would be root on all of them. So no field is open here that says what runs in a pod, as whom, or what it sees; of the
@@ -13,7 +13,7 @@ use super::controller::base;
 use super::{Policy, differ_only, literal, rule, same};
 use crate::Wishes;
 use api::kubevirt::flags;
-use kubernetes::components::{CONTAINERS, DOMAINS, NOTES, OF_CONTAINERS, OF_PODS, OF_WORKLOAD};
+use kubernetes::components::{CONTAINERS, DOMAINS, KEPT, NOTES, OF_CONTAINERS, OF_PODS, OF_WORKLOAD};
 
 /// The API server itself counts the changes of a DaemonSet's template here.
 const COUNTED: &str = "deprecated.daemonset.template.generation";
@@ -56,7 +56,33 @@ pub(super) fn policy(wishes: &Wishes) -> Policy {
                 "changes of the metadata of the programs of the installation its own annotations, and labels and annotations that the \
                  KubeVirt object may give",
             ),
+            (
+                format!(
+                    "(object.metadata.name != {} || {} || !({}))",
+                    literal(KEPT),
+                    keeps_a_pod("object"),
+                    keeps_a_pod("oldObject")
+                ),
+                "lets a pod of its own stay while others are made: spec.strategy is a RollingUpdate, and its maxUnavailable less than \
+                 spec.replicas",
+            ),
         ],
+    )
+}
+
+/// The rule of [`kubernetes::components::keeps_a_pod`].
+fn keeps_a_pod(object: &str) -> String {
+    let strategy = format!("{object}.spec.?strategy");
+    let replicas = format!("{object}.spec.?replicas.orValue(1)");
+    let said = |name: &str| format!("{strategy}.?rollingUpdate.?{name}.orValue('25%')");
+    let number = |said: &str| format!("int({said}.replace('%', ''))");
+    let (missing, more) = (said("maxUnavailable"), said("maxSurge"));
+    format!(
+        "{strategy}.?type.orValue('RollingUpdate') == 'RollingUpdate' && \
+         (type({missing}) == int ? {missing} : {} * {replicas} / 100) < {replicas} && \
+         ({replicas} > 1 || (type({more}) == int ? {more} : {}) > 0)",
+        number(&missing),
+        number(&more)
     )
 }
 
@@ -135,6 +161,29 @@ mod tests {
             said.contains(&format!("object.metadata.?annotations.orValue({{}}).all(key, {notes}")),
             "{said}"
         );
+        assert!(!has_choice(said), "something stands beside that would be enough: {said}");
+    }
+
+    /// As of the cluster's side: `kubernetes/src/components/rollout.rs`.
+    #[test]
+    fn of_virt_controller_a_pod_stays() {
+        let policy = policy("kubevirt-controller-components");
+        let said = policy["spec"]["validations"][2]["expression"].as_str().unwrap();
+        let one = |object: &str| {
+            let at = |field: &str| format!("{object}.spec.?strategy.?{field}");
+            let (missing, more) = (
+                at("rollingUpdate.?maxUnavailable.orValue('25%')"),
+                at("rollingUpdate.?maxSurge.orValue('25%')"),
+            );
+            let replicas = format!("{object}.spec.?replicas.orValue(1)");
+            format!(
+                "{} == 'RollingUpdate' && (type({missing}) == int ? {missing} : int({missing}.replace('%', '')) * {replicas} / 100) < \
+                 {replicas} && ({replicas} > 1 || (type({more}) == int ? {more} : int({more}.replace('%', ''))) > 0)",
+                at("type.orValue('RollingUpdate')")
+            )
+        };
+        let (now, before) = (one("object"), one("oldObject"));
+        assert_eq!(said, format!("(object.metadata.name != \"virt-controller\" || {now} || !({before}))"));
         assert!(!has_choice(said), "something stands beside that would be enough: {said}");
     }
 

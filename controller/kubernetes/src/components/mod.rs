@@ -18,11 +18,14 @@
 //! | `labels/KEY`, `annotations/KEY`, `pods/labels/KEY`, `pods/annotations/KEY` | of the object, and of its pods ([`is_open`]) |
 //!
 //! A policy of the API server holds virt-controller to the same fields (package `install`): who has its token changes no image, no
-//! command, no volume and no privilege.
+//! command, no volume and no privilege. Of virt-controller itself a pod stays, whatever is changed ([`keeps_a_pod`]).
 
 mod json;
 pub mod patch;
+mod rollout;
 mod strategic;
+
+pub use rollout::{KEPT, keeps_a_pod};
 
 use serde_json::{Map, Value, json};
 
