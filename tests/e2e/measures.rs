@@ -92,14 +92,14 @@ fn the_dashboards_are_answered_by_a_prometheus() {
         let (pod, address) = line.split_once(' ').unwrap();
         json!({"targets": [format!("{address}:8443")], "labels": {"namespace": "kubevirt", "pod": pod}})
     });
-    let scrape = json!([{
+    let mut scrape = json!({
         "job_name": "kubevirt-prometheus-metrics",
         "honor_labels": true,
         "scheme": "https",
         "authorization": {"credentials": space.run(&["create", "token", "monitor"])},
         "tls_config": {"ca_file": authorities.path(), "server_name": NAME},
         "static_configs": targets.collect::<Vec<Value>>(),
-    }]);
+    });
     let wishes = Wishes {
         namespace: "kubevirt".into(),
         registry: "registry.example".into(),
@@ -109,8 +109,20 @@ fn the_dashboards_are_answered_by_a_prometheus() {
     };
     let monitor = Monitor { namespace: "monitoring".into(), account: "monitor".into() };
     let all = objects(&wishes, &monitor);
-    let rule = all.iter().find(|object| object["kind"] == "PrometheusRule").unwrap();
-    let prometheus = Prometheus::start(&scrape, &rule["spec"]["groups"]);
+    let of_kind = |kind: &str| &all.iter().find(|object| object["kind"] == kind).unwrap()["spec"];
+    let service = of_kind("ServiceMonitor");
+    for (limit, field) in [
+        ("sample_limit", "sampleLimit"),
+        ("label_limit", "labelLimit"),
+        ("label_name_length_limit", "labelNameLengthLimit"),
+        ("label_value_length_limit", "labelValueLengthLimit"),
+    ] {
+        scrape[limit] = service[field].clone();
+    }
+    let keep = &service["endpoints"][0]["metricRelabelings"][0];
+    scrape["metric_relabel_configs"] =
+        json!([{"source_labels": keep["sourceLabels"], "regex": keep["regex"], "action": keep["action"]}]);
+    let prometheus = Prometheus::start(&json!([scrape]), &of_kind("PrometheusRule")["groups"]);
     let has = |query: &str| prometheus.ask(query).unwrap_or_else(|e| panic!("{query}: {e}"));
     until(
         || has("min(up) == 1 and on () cluster:kubevirt_virt_controller_leading:sum == 1").len() == 1,

@@ -1,5 +1,6 @@
 //! Interfaces of VMIs and of templates.
 
+use super::cut;
 use api::vmi::{Interface, Network, Spec};
 
 /// The labels of each interface.
@@ -8,11 +9,11 @@ pub(super) fn labels(spec: &Spec) -> impl Iterator<Item = Vec<(&'static str, Str
         let (kind, binding) = binding(interface);
         let network = spec.networks.iter().find(|network| network.name == interface.name);
         vec![
-            ("vnic_name", interface.name.clone()),
+            ("vnic_name", cut(&interface.name)),
             ("binding_type", kind.to_owned()),
             ("network", network.map(name).unwrap_or_default()),
             ("binding_name", binding),
-            ("model", interface.model.clone().unwrap_or_else(|| "virtio".to_owned())),
+            ("model", cut(interface.model.as_deref().unwrap_or("virtio"))),
         ]
     })
 }
@@ -20,14 +21,14 @@ pub(super) fn labels(spec: &Spec) -> impl Iterator<Item = Vec<(&'static str, Str
 /// Upstream's words for a network.
 fn name(network: &Network) -> String {
     match &network.multus {
-        Some(multus) => multus.network_name.clone(),
+        Some(multus) => cut(&multus.network_name),
         None => "pod networking".to_owned(),
     }
 }
 
 fn binding(interface: &Interface) -> (&'static str, String) {
     if let Some(plugin) = &interface.binding {
-        return ("plugin", plugin.name.clone());
+        return ("plugin", cut(&plugin.name));
     }
     let core = [
         ("masquerade", interface.masquerade.is_some()),

@@ -3,7 +3,7 @@
 //! Which labels of VMs are told says the ConfigMap [`VM_LABELS`] of the installation, in upstream's form: `allowlist` and `ignorelist`, names
 //! of labels with commas between them. Without it all are told; `*` in the first stands for all, and the second goes before the first.
 
-use super::{interfaces, label, names, seconds, system};
+use super::{cut, interfaces, label, names, seconds, system};
 use api::quantity::Quantity;
 use api::vm::{PrintableStatus, Template, VirtualMachine};
 use api::vmi::{Domain, Volume};
@@ -224,12 +224,13 @@ fn disks(page: &mut Page, world: &World) {
             let Some(claim) = claim(volume) else { continue };
             let Some(spec) = world.pvcs.get(namespace, claim).map(|claim| &claim.spec) else { continue };
             let size = spec.resources.as_ref().and_then(|resources| resources.requests.get("storage"));
+            let device = cut(&volume.name);
             let labels = [
                 ("namespace", namespace),
                 ("name", name),
                 ("persistentvolumeclaim", claim),
                 ("volume_mode", spec.volume_mode.as_deref().unwrap_or("Filesystem")),
-                ("device", &volume.name),
+                ("device", &device),
             ];
             if let Some(size) = size {
                 family.is(&labels, number(size));

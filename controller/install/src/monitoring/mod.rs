@@ -49,7 +49,19 @@ fn meta(wishes: &Wishes, name: &str) -> Value {
     json!({"name": name, "namespace": wishes.namespace, "labels": {"kubevirt.io": "", "prometheus.kubevirt.io": "true"}})
 }
 
-/// Labels of ours stand: `namespace` is that of a VM, not of the pod that tells of it.
+/// The names that are taken from a page. Since labels of ours stand, whoever has a node could tell of `up`, or of what kube-state-metrics
+/// tells, for any pod of the cluster.
+const OURS: &str = "(kubevirt|coracle)_.+";
+/// Samples of a page: those of virt-controller with some 20,000 VMs.
+const SAMPLES: u32 = 500_000;
+/// Labels of a sample: `kubevirt_vm_labels` has 34, and Prometheus adds its own.
+const LABELS: u32 = 64;
+/// Bytes of a label's name: `label_` and a key with its domain.
+const NAME: u32 = 512;
+/// Bytes of a label's value: a mount point in a guest has 256 characters.
+const VALUE: u32 = 1024;
+
+/// Labels of ours stand: `namespace` is that of a VM, not of the pod that tells of it. A page beyond the limits is not taken.
 fn service_monitor(wishes: &Wishes) -> Value {
     json!({
         "apiVersion": "monitoring.coreos.com/v1",
@@ -57,10 +69,15 @@ fn service_monitor(wishes: &Wishes) -> Value {
         "metadata": meta(wishes, MEASURES),
         "spec": {
             "selector": {"matchLabels": {"prometheus.kubevirt.io": "true"}},
+            "sampleLimit": SAMPLES,
+            "labelLimit": LABELS,
+            "labelNameLengthLimit": NAME,
+            "labelValueLengthLimit": VALUE,
             "endpoints": [{
                 "port": "metrics",
                 "scheme": "https",
                 "honorLabels": true,
+                "metricRelabelings": [{"sourceLabels": ["__name__"], "regex": OURS, "action": "keep"}],
                 "bearerTokenFile": "/var/run/secrets/kubernetes.io/serviceaccount/token",
                 "tlsConfig": {
                     "ca": {"configMap": {"name": "kubevirt-ca", "key": "ca-bundle"}},

@@ -104,6 +104,27 @@ fn a_dashboard_has_a_name_a_data_source_and_panels_that_do_not_overlap() {
     }
 }
 
+/// Whoever has a node tells its Prometheus nothing of other programs, and no more than so much.
+#[test]
+fn of_a_page_our_names_are_taken_within_limits() {
+    let spec = service_monitor(&wishes())["spec"].clone();
+    for limit in ["sampleLimit", "labelLimit", "labelNameLengthLimit", "labelValueLengthLimit"] {
+        assert!(spec[limit].as_u64().is_some_and(|limit| limit > 0), "{limit}");
+    }
+    // A label of 256 characters is taken, whatever they are.
+    assert!(spec["labelValueLengthLimit"].as_u64() >= Some(256 * 4));
+    let endpoint = &spec["endpoints"][0];
+    let rule = json!([{"sourceLabels": ["__name__"], "regex": "(kubevirt|coracle)_.+", "action": "keep"}]);
+    assert_eq!(endpoint["metricRelabelings"], rule);
+    let is_taken = |name: &str| {
+        ["kubevirt_", "coracle_"].iter().any(|begin| name.strip_prefix(begin).is_some_and(|rest| !rest.is_empty()))
+    };
+    for metric in metrics::TABLE.iter().flat_map(|(_, all)| *all) {
+        assert!(is_taken(metric.name), "{} would be left out", metric.name);
+    }
+    assert!(!OF_OTHERS.iter().any(|name| is_taken(name)));
+}
+
 /// All that a monitor is given: it finds our pods, and reads `/metrics`.
 #[test]
 fn a_monitor_may_find_our_pods_and_read_their_metrics() {
