@@ -83,6 +83,46 @@ fn every_alert_says_what_it_is_about_and_a_record_is_made_before_it_is_used() {
     }
 }
 
+/// A guest agent and a balloon may tell anything: nobody is called at night for it, or by more than one alert of a VMI.
+#[test]
+fn what_a_guest_tells_is_never_critical_nor_told_at_once() {
+    let of_balloon = |name: &str| {
+        let of_host = ["domain_", "actual_", "resident_"];
+        let rest = name.strip_prefix("kubevirt_vmi_memory_");
+        rest.is_some_and(|rest| !of_host.iter().any(|known| rest.starts_with(known)))
+    };
+    let by_agent = ["kubevirt_vmi_guest_load_", "kubevirt_vmi_filesystem_"];
+    let mut recorded: BTreeSet<String> = BTreeSet::new();
+    let mut seen = 0;
+    for rule in rules() {
+        let (asked, grouped) = promql::read(rule["expr"].as_str().unwrap());
+        let is_told = asked.iter().any(|one| {
+            by_agent.iter().any(|begin| one.name.starts_with(begin))
+                || of_balloon(&one.name)
+                || recorded.contains(&one.name)
+        });
+        if !is_told {
+            continue;
+        }
+        if let Some(record) = rule["record"].as_str() {
+            recorded.insert(record.to_owned());
+        } else {
+            seen += 1;
+            assert_ne!(rule["labels"]["severity"], "critical", "{rule}");
+            let lasts = rule["for"].as_str().unwrap().trim_end_matches('m').parse::<u32>();
+            assert!(lasts.is_ok_and(|minutes| minutes >= 5), "{rule}");
+            let of_records = asked.iter().all(|one| recorded.contains(&one.name));
+            assert!(of_records || grouped == ["namespace", "name"], "one of a VMI: {rule}");
+        }
+        // A record is of a VMI, too; and an alert says no word of a guest.
+        let words = rule["annotations"]["summary"].as_str().unwrap_or_default();
+        let labels: Vec<&str> = words.split("$labels.").skip(1).collect();
+        assert!(labels.iter().all(|label| label.starts_with("name")), "{words}");
+        assert!(grouped.iter().all(|label| ["namespace", "name"].contains(&label.as_str())), "{rule}");
+    }
+    assert_eq!(seen, 6, "alerts on what guests tell");
+}
+
 #[test]
 fn a_dashboard_has_a_name_a_data_source_and_panels_that_do_not_overlap() {
     let mut uids = BTreeSet::new();
