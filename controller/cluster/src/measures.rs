@@ -1,24 +1,24 @@
 //! What virt-controller measures: VMs and VMIs as they are, how long their phases took, its own work.
 //!
 //! Names and labels are those that dashboards look for. Everything but the times is read off the World when somebody
-//! asks; nothing is kept for it but what guests said (`guests`). What a user writes into a label is cut after [`LONGEST`] characters; how many labels and
-//! values an object has is bounded by the size of an object.
+//! asks; nothing is kept for it but what guests and users have said (`words`). What a user writes into a label is cut after [`LONGEST`] characters;
+//! how many labels and values an object has is bounded by the size of an object.
 
 mod cdi;
 mod exports;
-mod guests;
 mod interfaces;
 #[cfg(test)]
 mod tests;
 mod vmis;
 mod vms;
+mod words;
 
 use api::vmi::{Phase, VirtualMachineInstance};
 use api_server::metrics::{ANSWERS, Histograms, Page};
-use guests::Guests;
 use jiff::Timestamp;
 use kubernetes::objects::World;
 use std::collections::BTreeMap;
+use words::Words;
 
 /// How long phases took, and plans, and what waited for them, since this program acts.
 #[derive(Clone, Debug)]
@@ -28,7 +28,7 @@ pub(crate) struct Times {
     from_deletion: Histograms,
     waits: Histograms,
     plans: Histograms,
-    guests: Guests,
+    words: Words,
 }
 
 impl Default for Times {
@@ -40,7 +40,7 @@ impl Default for Times {
             from_deletion,
             waits: Histograms::of(ANSWERS),
             plans: Histograms::of(ANSWERS),
-            guests: Guests::default(),
+            words: Words::default(),
         }
     }
 }
@@ -101,8 +101,9 @@ impl Times {
 pub(crate) fn page(world: &World, times: &mut Times, work: Work, now: Timestamp) -> String {
     let mut page = Page::default();
     common(&mut page, &world.facts.version, true);
-    vms::write(&mut page, world);
-    vmis::write(&mut page, world, &mut times.guests, now);
+    times.words.are_those_of(world);
+    vms::write(&mut page, world, &mut times.words, now);
+    vmis::write(&mut page, world, &mut times.words, now);
     nodes(&mut page, world);
     cdi::write(&mut page, world);
     exports::write(&mut page, world);

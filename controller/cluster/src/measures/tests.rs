@@ -4,6 +4,7 @@ use super::*;
 use crate::sim::{Sim, vm, vmi};
 use kubernetes::objects::{Key, Kind};
 use serde_json::json;
+use std::collections::BTreeSet;
 
 fn lines(text: &str, name: &str) -> Vec<String> {
     let with = |line: &&str| line.starts_with(name) && line[name.len()..].starts_with(['{', ' ']);
@@ -271,7 +272,7 @@ fn a_guest_that_tells_ever_new_systems_and_addresses_is_told_in_part() {
     sim.put(Kind::VirtualMachineInstance, vmi("other"));
     let (mut times, mut said) =
         (Times::default(), BTreeMap::from([("info", 0), ("status_addresses", 0_usize)]));
-    let mut all = std::collections::BTreeSet::new();
+    let mut all = BTreeSet::new();
     let mut look = |sim: &mut Sim, name: &str, release: &str, address: &str, at: i64| {
         let status = json!({"status": {
             "guestOSInfo": {"name": "Debian", "kernelRelease": release},
@@ -297,16 +298,72 @@ fn a_guest_that_tells_ever_new_systems_and_addresses_is_told_in_part() {
     }
     let (text, said) = look(&mut sim, "web", "6.0", "10.0.1.0", 300);
     // The systems, the one that stands for more, and that of the other VMI.
-    let most = (guests::SYSTEMS + 1 + 1, guests::ADDRESSES);
+    let most = (words::SETS + 1 + 1, words::ADDRESSES);
     assert_eq!((said["info"], said["status_addresses"]), most);
     assert!(text.contains("guest_os_kernel_release=\"6.0\"") && text.contains("address=\"10.0.1.0\""));
     let (text, _) = look(&mut sim, "web", "7", "10.0.2.1", 300);
-    let many = format!("guest_os_kernel_release=\"{}\"", guests::MANY);
+    let many = format!("guest_os_kernel_release=\"{}\"", words::MANY);
     assert!(text.contains(&many) && !text.contains("10.0.2.1"), "{text}");
     let (text, _) = look(&mut sim, "other", "7", "10.0.2.1", 300);
     assert!(text.contains("guest_os_kernel_release=\"7\"") && text.contains("10.0.2.1"), "each for itself");
     let (text, _) = look(&mut sim, "web", "7", "10.0.2.1", 300 + 25 * 3600);
     assert!(!text.contains(&many), "a day later there is room: {text}");
+}
+
+/// As a guest, so a user: each change of labels, annotations, instance types, interfaces or disks would be a name for ever.
+#[test]
+fn a_vm_that_is_changed_without_end_is_told_in_part() {
+    let mut sim = Sim::new();
+    sim.put(Kind::VirtualMachine, vm("web", "Halted"));
+    sim.put(Kind::VirtualMachine, vm("other", "Halted"));
+    sim.put(
+        Kind::PersistentVolumeClaim,
+        json!({"metadata": {"namespace": "n", "name": "disk"}, "spec": {"resources": {"requests": {"storage": "1Gi"}}}}),
+    );
+    let key = Key::new(Kind::VirtualMachine, "n", "web");
+    let families = ["labels", "info", "vnic_info", "disk_allocated_size_bytes"];
+    let (mut times, mut told) = (Times::default(), BTreeMap::<&str, BTreeSet<String>>::new());
+    let mut last = "none".to_owned();
+    let mut look = |sim: &mut Sim, number: i64, at: i64| {
+        let name = format!("x{number}");
+        let template = json!({
+            "metadata": {"annotations": {"vm.kubevirt.io/os": name}},
+            "spec": {
+                "networks": [{"name": name, "pod": {}}],
+                "domain": {"devices": {"interfaces": [{"name": name, "masquerade": {}}]}},
+                "volumes": [{"name": name, "persistentVolumeClaim": {"claimName": "disk"}}],
+            },
+        });
+        let mut labels = json!({(std::mem::replace(&mut last, name.clone())): null});
+        labels[&name] = json!(name);
+        let spec = json!({"preference": {"name": name}, "template": template});
+        sim.change(&key, json!({"metadata": {"labels": labels}, "spec": spec}));
+        let text = page(&sim.world, &mut times, Work::default(), Timestamp::from_second(at).unwrap());
+        for family in families {
+            let lines = lines(&text, &format!("kubevirt_vm_{family}"));
+            let of_web = lines.into_iter().filter(|line| line.contains("name=\"web\""));
+            told.entry(family).or_default().extend(of_web);
+        }
+        (text, families.map(|family| told[family].len()))
+    };
+    for number in 0..1000 {
+        look(&mut sim, number, number);
+    }
+    let (text, most) = look(&mut sim, 1000, 1000);
+    // The sets, and what stands for more; of interfaces and disks no more are told.
+    assert_eq!(most, [words::SETS + 1, words::SETS + 1, words::INTERFACES, words::DISKS]);
+    assert!(text.contains("kubevirt_vm_labels{namespace=\"n\",name=\"web\"} 1"), "{text}");
+    assert!(text.contains(&format!("preference=\"{}\"", words::MANY)), "{text}");
+    let (text, _) = look(&mut sim, 7, 1001);
+    assert!(
+        text.contains("label_x7=\"x7\"") && text.contains("preference=\"x7\""),
+        "what was known is told on"
+    );
+    let (text, _) = look(&mut sim, 2000, 1001 + 25 * 3600);
+    assert!(
+        text.contains("label_x2000=") && !text.contains(words::MANY),
+        "a day later there is room: {text}"
+    );
 }
 
 /// The count of a VM of an instance type is what its VMI would be made of.

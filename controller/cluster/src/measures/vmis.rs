@@ -1,7 +1,7 @@
 //! VMIs: where and how they are, and what of them is outdated or cannot move.
 
-use super::guests::Guests;
 use super::vms::with;
+use super::words::{self, Words};
 use super::{cut, interfaces, label, names, system};
 use api::instancetype::{Matched, Role};
 use api::vmi::{EvictionStrategy, VirtualMachineInstance};
@@ -11,8 +11,7 @@ use kubernetes::config::Config;
 use kubernetes::objects::{Kept as _, OUTDATED, World};
 use std::collections::BTreeMap;
 
-pub(super) fn write(page: &mut Page, world: &World, guests: &mut Guests, now: Timestamp) {
-    guests.are_those_of(world);
+pub(super) fn write(page: &mut Page, world: &World, words: &mut Words, now: Timestamp) {
     let mut counts: BTreeMap<(String, String), u64> = BTreeMap::new();
     for vmi in world.vmis.all() {
         *counts.entry((node(vmi), phase(vmi))).or_default() += 1;
@@ -21,7 +20,7 @@ pub(super) fn write(page: &mut Page, world: &World, guests: &mut Guests, now: Ti
     for ((node, phase), count) in counts {
         family.is(&[("node", &node), ("phase", &phase)], count as f64);
     }
-    info(page, world, guests, now);
+    info(page, world, words, now);
     let of_cluster = Config::read(world).eviction_strategy;
     let mut family = page.family("kubevirt_vmi_non_evictable");
     for vmi in world.vmis.all() {
@@ -31,10 +30,13 @@ pub(super) fn write(page: &mut Page, world: &World, guests: &mut Guests, now: Ti
     }
     let outdated = world.vmis.all().filter(|vmi| is_outdated(vmi)).count();
     page.family("kubevirt_vmi_number_of_outdated").is(&[], outdated as f64);
-    addresses(page, world, guests, now);
+    addresses(page, world, words, now);
     let mut family = page.family("kubevirt_vmi_vnic_info");
     for vmi in world.vmis.all() {
         for interface in interfaces::labels(&vmi.spec) {
+            if !words.tells(&vmi.metadata, "vnics", &interface, words::INTERFACES, now) {
+                continue;
+            }
             family.is(&with(&names(&vmi.metadata), &interface), 1.0);
         }
     }
@@ -61,7 +63,7 @@ fn is_outdated(vmi: &VirtualMachineInstance) -> bool {
     vmi.metadata.labels.contains_key(OUTDATED)
 }
 
-fn info(page: &mut Page, world: &World, guests: &mut Guests, now: Timestamp) {
+fn info(page: &mut Page, world: &World, words: &mut Words, now: Timestamp) {
     let of_cluster = Config::read(world).eviction_strategy;
     let word = |is: bool| if is { "true" } else { "false" }.to_owned();
     let mut family = page.family("kubevirt_vmi_info");
@@ -75,39 +77,41 @@ fn info(page: &mut Page, world: &World, guests: &mut Guests, now: Timestamp) {
             let mut names = kinds.filter_map(|kind| annotations.get(kind.annotation()));
             label(names.next().map(String::as_str))
         };
-        let guest_os = [
-            said(guest.and_then(|guest| guest.kernel_release.as_ref())),
-            said(guest.and_then(|guest| guest.machine.as_ref())),
-            said(guest.and_then(|guest| guest.name.as_ref())),
-            said(guest.and_then(|guest| guest.version_id.as_ref())),
+        let of_guest = [
+            ("guest_os_kernel_release", said(guest.and_then(|guest| guest.kernel_release.as_ref()))),
+            ("guest_os_machine", said(guest.and_then(|guest| guest.machine.as_ref()))),
+            ("guest_os_name", said(guest.and_then(|guest| guest.name.as_ref()))),
+            ("guest_os_version_id", said(guest.and_then(|guest| guest.version_id.as_ref()))),
         ];
-        let [kernel, machine, name, version] = guests.system(vmi, guest_os, now);
+        let [os, workload, flavor] = system(annotations);
+        let of_user = [
+            ("instance_type", made_with(Role::Instancetype)),
+            ("preference", made_with(Role::Preference)),
+            os,
+            workload,
+            flavor,
+        ];
         let mut labels = vec![
             ("node", node(vmi)),
             ("phase", phase(vmi)),
             ("evictable", word(is_evictable(vmi, of_cluster.as_ref()))),
             ("outdated", word(is_outdated(vmi))),
             ("vmi_pod", label(pod.as_deref())),
-            ("instance_type", made_with(Role::Instancetype)),
-            ("preference", made_with(Role::Preference)),
-            ("guest_os_kernel_release", kernel),
-            ("guest_os_machine", machine),
-            ("guest_os_name", name),
-            ("guest_os_version_id", version),
         ];
-        labels.extend(system(annotations));
+        labels.extend(words.set(&vmi.metadata, "guest", of_guest, now));
+        labels.extend(words.set(&vmi.metadata, "user", of_user, now));
         family.is(&with(&names(&vmi.metadata), &labels), 1.0);
     }
 }
 
-fn addresses(page: &mut Page, world: &World, guests: &mut Guests, now: Timestamp) {
+fn addresses(page: &mut Page, world: &World, words: &mut Words, now: Timestamp) {
     let mut family = page.family("kubevirt_vmi_status_addresses");
     for vmi in world.vmis.all() {
         let [namespace, name] = names(&vmi.metadata);
         for interface in vmi.status.iter().flat_map(|status| &status.interfaces) {
             for address in &interface.ip_addresses {
                 let place = [cut(interface.name.as_deref().unwrap_or_default()), cut(address)];
-                if !guests.tells(vmi, &place, now) {
+                if !words.tells(&vmi.metadata, "addresses", &place, words::ADDRESSES, now) {
                     continue;
                 }
                 let [network, address] = &place;

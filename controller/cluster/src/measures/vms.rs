@@ -3,18 +3,20 @@
 //! Which labels of VMs are told says the ConfigMap [`VM_LABELS`] of the installation, in upstream's form: `allowlist` and `ignorelist`, names
 //! of labels with commas between them. Without it all are told; `*` in the first stands for all, and the second goes before the first.
 
+use super::words::{self, Words};
 use super::{cut, interfaces, label, names, seconds, system};
 use api::quantity::Quantity;
 use api::vm::{PrintableStatus, Template, VirtualMachine};
 use api::vmi::{Domain, Volume};
 use api_server::metrics::Page;
+use jiff::Timestamp;
 use kubernetes::objects::{VM_LABELS, World};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Labels of a VM that are told.
 const LABELS: usize = 32;
 
-pub(super) fn write(page: &mut Page, world: &World) {
+pub(super) fn write(page: &mut Page, world: &World, words: &mut Words, now: Timestamp) {
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
     for vm in world.vms.all() {
         *counts.entry(vm.metadata.namespace.as_deref().unwrap_or_default()).or_default() += 1;
@@ -23,14 +25,17 @@ pub(super) fn write(page: &mut Page, world: &World) {
     for (namespace, count) in counts {
         family.is(&[("namespace", namespace)], count as f64);
     }
-    info(page, world);
-    labels(page, world);
+    info(page, world, words, now);
+    labels(page, world, words, now);
     times(page, world);
     resources(page, world);
-    disks(page, world);
+    disks(page, world, words, now);
     let mut family = page.family("kubevirt_vm_vnic_info");
     for vm in world.vms.all() {
         for interface in template(vm).into_iter().flat_map(|template| interfaces::labels(&template.spec)) {
+            if !words.tells(&vm.metadata, "vnics", &interface, words::INTERFACES, now) {
+                continue;
+            }
             family.is(&with(&names(&vm.metadata), &interface), 1.0);
         }
     }
@@ -48,15 +53,21 @@ pub(super) fn with<'a>(
     first.iter().copied().chain(more.iter().map(|(key, value)| (*key, value.as_str()))).collect()
 }
 
-fn info(page: &mut Page, world: &World) {
+fn info(page: &mut Page, world: &World, words: &mut Words, now: Timestamp) {
     let mut family = page.family("kubevirt_vm_info");
     for vm in world.vms.all() {
         let meta = template(vm).and_then(|template| template.metadata.as_ref());
-        let mut more = system(&meta.map(|meta| meta.annotations.clone()).unwrap_or_default()).to_vec();
+        let [os, workload, flavor] = system(&meta.map(|meta| meta.annotations.clone()).unwrap_or_default());
         let (instancetype, preference) = (vm.spec.instancetype.as_ref(), vm.spec.preference.as_ref());
-        more.extend([
+        let of_user = [
+            os,
+            workload,
+            flavor,
             ("instance_type", label(instancetype.and_then(|one| one.name.as_deref()))),
             ("preference", label(preference.and_then(|one| one.name.as_deref()))),
+        ];
+        let mut more = words.set(&vm.metadata, "user", of_user, now).to_vec();
+        more.extend([
             ("status", word(vm).as_str().to_lowercase()),
             ("status_group", group(&word(vm)).to_owned()),
         ]);
@@ -105,8 +116,8 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// What a VM's label is called by Prometheus; two that become one are told once.
-fn labels(page: &mut Page, world: &World) {
+/// What a VM's label is called by Prometheus; two that become one are told once. Of a VM that is labelled ever anew the name stays.
+fn labels(page: &mut Page, world: &World, words: &mut Words, now: Timestamp) {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
     let wanted = Wanted::read(world);
     let mut family = page.family("kubevirt_vm_labels");
@@ -114,6 +125,9 @@ fn labels(page: &mut Page, world: &World) {
         let mut said: BTreeMap<String, &str> = BTreeMap::new();
         for (key, value) in vm.metadata.labels.iter().filter(|(key, _)| wanted.has(key)).take(LABELS) {
             said.entry(format!("label_{}", key.chars().map(plain).collect::<String>())).or_insert(value);
+        }
+        if !words.tells(&vm.metadata, "labels", &said, words::SETS, now) {
+            said.clear();
         }
         let mut all: Vec<(&str, &str)> = names(&vm.metadata).to_vec();
         all.extend(said.iter().map(|(key, value)| (key.as_str(), *value)));
@@ -216,7 +230,7 @@ fn number(quantity: &Quantity) -> f64 {
     quantity.nanos() as f64 / 1e9
 }
 
-fn disks(page: &mut Page, world: &World) {
+fn disks(page: &mut Page, world: &World, words: &mut Words, now: Timestamp) {
     let mut family = page.family("kubevirt_vm_disk_allocated_size_bytes");
     for vm in world.vms.all() {
         let [(_, namespace), (_, name)] = names(&vm.metadata);
@@ -232,7 +246,9 @@ fn disks(page: &mut Page, world: &World) {
                 ("volume_mode", spec.volume_mode.as_deref().unwrap_or("Filesystem")),
                 ("device", &device),
             ];
-            if let Some(size) = size {
+            if let Some(size) = size
+                && words.tells(&vm.metadata, "disks", &labels, words::DISKS, now)
+            {
                 family.is(&labels, number(size));
             }
         }

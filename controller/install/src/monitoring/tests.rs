@@ -157,7 +157,9 @@ fn of_a_page_our_names_are_taken_within_limits() {
     let rule = json!([{"sourceLabels": ["__name__"], "regex": "(kubevirt|coracle)_.+", "action": "keep"}]);
     assert_eq!(endpoint["metricRelabelings"], rule);
     let is_taken = |name: &str| {
-        ["kubevirt_", "coracle_"].iter().any(|begin| name.strip_prefix(begin).is_some_and(|rest| !rest.is_empty()))
+        ["kubevirt_", "coracle_"]
+            .iter()
+            .any(|begin| name.strip_prefix(begin).is_some_and(|rest| !rest.is_empty()))
     };
     for metric in metrics::TABLE.iter().flat_map(|(_, all)| *all) {
         assert!(is_taken(metric.name), "{} would be left out", metric.name);
