@@ -1,13 +1,18 @@
-//! Cards on networks of Multus: of one NetworkAttachmentDefinition, of one of another namespace, of one with addresses, of
-//! one in place of the cluster's network, and of one that is not there. (The cluster's plug-in `networks` stands in for
-//! Multus; it reads and writes the same annotations.)
+//! Cards on networks of Multus: of two NetworkAttachmentDefinitions in one VM, of one of another namespace, of one with
+//! addresses, of one in place of the cluster's network, and of one that is not there. (The cluster's
+//! plug-in `networks` stands in for Multus; it reads and writes the same annotations.)
 
 use crate::reasons::told;
 use crate::{tiny, with_spec};
+use serde_json::json;
 use tests::cluster::{Space, until};
+use tests::serial::Serial;
 
-/// The pod's card on a network called `lan`.
-const CARD: &str = "pod094a367b026";
+/// The pod's card on a network called `lan`, and that on `man`.
+const CARDS: [&str; 2] = ["pod094a367b026", "pod48b676e2b10"];
+
+/// What a pod asks for.
+const WANTED: &str = ".metadata.annotations.k8s\\.v1\\.cni\\.cncf\\.io/networks";
 
 /// A definition: a bridge on the node, and these further settings of it.
 fn definition(name: &str, bridge: &str, settings: &str) -> String {
@@ -22,13 +27,32 @@ spec:
     )
 }
 
+/// The settings of a definition that gives addresses of this network.
+fn addresses(space: &Space, subnet: &str) -> String {
+    let ipam = json!({"type": "host-local", "dataDir": "/run/cni", "ranges": [[{"subnet": subnet}]]});
+    format!(r#", "name": "{}", "ipam": {ipam}"#, space.name)
+}
+
 /// A VM with a second card, on the node where the bridge of the others is.
 fn joined(name: &str, network: &str, more: &str) -> String {
-    let (interface, pod) = ("            masquerade: {}\n", "        pod: {}\n");
-    let vm = tiny(name, "Always")
-        .replace(interface, &format!("{interface}          - name: lan\n            bridge: {{}}\n{more}"))
-        .replace(pod, &format!("{pod}      - name: lan\n        multus: {{networkName: {network}}}\n"));
+    let vm = with_card(&tiny(name, "Always"), "lan", network, more);
     with_spec(&vm, "      nodeSelector: {kubernetes.io/hostname: node1}\n")
+}
+
+/// The same VM with one card more, behind the others.
+fn with_card(vm: &str, name: &str, network: &str, more: &str) -> String {
+    let (interfaces, networks) = vm.split_once("      networks:\n").unwrap();
+    format!(
+        "{interfaces}          - name: {name}\n            bridge: {{}}\n{more}      networks:\n{networks}      - name: {name}\n        \
+         multus: {{networkName: {network}}}\n"
+    )
+}
+
+/// The guest reaches this address, at last.
+#[track_caller]
+fn reaches(console: &mut Serial, address: &str) {
+    let ping = format!("until ping -c 1 -W 5 {address} >/dev/null; do sleep 1; done; echo reached-it");
+    assert_eq!(console.runs(&ping), "reached-it\n");
 }
 
 #[test]
@@ -38,8 +62,11 @@ fn two_vms_on_one_network_reach_each_other_on_their_second_cards() {
     // One names the definition from its own namespace, the other one of another: both are the same bridge.
     space.apply(&definition("lan", "lan0", ""));
     shared.apply(&definition("wan", "lan0", ""));
+    // And one has a third card, on a network of its own.
+    space.apply(&definition("man", "lan4", &addresses(&space, "198.18.0.0/24")));
     let mac = "02:00:00:00:00:2a";
-    space.apply(&joined("one", "lan", &format!("            macAddress: {mac}\n")));
+    let one = joined("one", "lan", &format!("            macAddress: {mac}\n"));
+    space.apply(&with_card(&one, "man", "man", ""));
     space.apply(&joined("two", &format!("{}/wan", shared.name), ""));
     let mut one = space.console_when_ready("one");
     one.log_in();
@@ -48,29 +75,30 @@ fn two_vms_on_one_network_reach_each_other_on_their_second_cards() {
     let mut two = space.console_when_ready("two");
     two.log_in();
     two.types("ip addr add 192.0.2.2/24 dev eth1; ip link set eth1 up");
-    two.types("ping -c 1 -w 120 192.0.2.1 >/dev/null && echo reached-it | tr a-z A-Z").says("REACHED-IT");
-    one.types("ping -c 1 -w 120 192.0.2.2 >/dev/null && echo reached-it | tr a-z A-Z").says("REACHED-IT");
-    // The first card is as it was.
+    reaches(&mut two, "192.0.2.1");
+    reaches(&mut one, "192.0.2.2");
+    // The other cards are what they were.
     one.types("until ip -4 addr show eth0 | grep inet; do sleep 1; done").says("inet 10.0.2.2/24");
+    one.types("until ip -4 addr show eth2 | grep inet; do sleep 1; done").says("inet 198.18.0.");
 
-    let lan = |field: &str| space.get("vmi/one", &format!(".status.interfaces[?(@.name==\"lan\")].{field}"));
-    assert_eq!((lan("podInterfaceName"), lan("mac")), (CARD.into(), mac.into()));
-    until(
-        || lan("infoSource").contains("domain") && lan("infoSource").contains("multus-status"),
-        || lan("infoSource"),
-    );
-    assert_eq!(lan("ipAddress"), "", "nobody but the guest knows its address");
-    let note = ".metadata.annotations.k8s\\.v1\\.cni\\.cncf\\.io/networks";
-    let wanted = space.get(&format!("pod/{}", space.pod_of("two")), note);
+    let of = |card: &str, field: &str| {
+        space.get("vmi/one", &format!(".status.interfaces[?(@.name==\"{card}\")].{field}"))
+    };
+    let cards = ["lan", "man"].map(|card| of(card, "podInterfaceName"));
+    assert_eq!((cards, of("lan", "mac")), (CARDS.map(str::to_owned), mac.into()));
+    for card in ["lan", "man"] {
+        let source = || of(card, "infoSource");
+        until(|| source().contains("domain") && source().contains("multus-status"), source);
+    }
+    assert_eq!(of("lan", "ipAddress"), "", "nobody but the guest knows its address");
+    let wanted = space.get(&format!("pod/{}", space.pod_of("two")), WANTED);
     assert!(wanted.contains(&format!("\"namespace\":\"{}\"", shared.name)), "{wanted}");
 }
 
 #[test]
 fn a_definition_with_addresses_gives_the_guest_one() {
     let Some(space) = Space::new("multus-ipam") else { return };
-    let ipam = r#", "ipam": {"type": "host-local", "dataDir": "/run/cni", "ranges": [[{"subnet": "198.51.100.0/24"}]]}"#;
-    let name = format!(r#", "name": "{}"{ipam}"#, space.name);
-    space.apply(&definition("lan", "lan1", &name));
+    space.apply(&definition("lan", "lan1", &addresses(&space, "198.51.100.0/24")));
     space.apply(&joined("web", "lan", ""));
     let mut console = space.console_when_ready("web");
     console.log_in();
@@ -83,8 +111,8 @@ fn a_definition_with_addresses_gives_the_guest_one() {
 #[test]
 fn a_network_in_place_of_the_clusters_is_the_guests_first() {
     let Some(space) = Space::new("multus-default") else { return };
-    let ipam = r#", "isGateway": true, "ipam": {"type": "host-local", "dataDir": "/run/cni", "ranges": [[{"subnet": "203.0.113.0/24"}]]}"#;
-    space.apply(&definition("lan", "lan2", &format!(r#", "name": "{}"{ipam}"#, space.name)));
+    let settings = format!(r#", "isGateway": true{}"#, addresses(&space, "203.0.113.0/24"));
+    space.apply(&definition("lan", "lan2", &settings));
     let vm = tiny("web", "Always")
         .replace("masquerade: {}", "bridge: {}")
         .replace("        pod: {}\n", "        multus: {networkName: lan, default: true}\n");
