@@ -1,18 +1,30 @@
 //! Cards on networks of Multus: of two NetworkAttachmentDefinitions in one VM, of one of another namespace, of one with
-//! addresses, of one in place of the cluster's network, and of one that is not there. (The cluster's
+//! addresses and a MAC spoof filter, of one in place of the cluster's network, and of one that is not there. (The cluster's
 //! plug-in `networks` stands in for Multus; it reads and writes the same annotations.)
 
 use crate::reasons::told;
 use crate::{tiny, with_spec};
-use serde_json::json;
+use serde_json::{Value, json};
 use tests::cluster::{Space, until};
 use tests::serial::Serial;
 
 /// The pod's card on a network called `lan`, and that on `man`.
 const CARDS: [&str; 2] = ["pod094a367b026", "pod48b676e2b10"];
 
-/// What a pod asks for.
+/// What a pod asks for, and what it has.
 const WANTED: &str = ".metadata.annotations.k8s\\.v1\\.cni\\.cncf\\.io/networks";
+const ATTACHED: &str = ".metadata.annotations.k8s\\.v1\\.cni\\.cncf\\.io/network-status";
+
+/// A pod on the network `lan`, on the node where the bridge of the VMs is.
+const NEIGHBOUR: &str = "
+apiVersion: v1
+kind: Pod
+metadata: {name: neighbour, annotations: {k8s.v1.cni.cncf.io/networks: lan}}
+spec:
+  nodeName: node1
+  terminationGracePeriodSeconds: 0
+  containers: [{name: main, image: 'registry:5000/busybox:1', command: [sleep, infinity]}]
+";
 
 /// A definition: a bridge on the node, and these further settings of it.
 fn definition(name: &str, bridge: &str, settings: &str) -> String {
@@ -46,6 +58,14 @@ fn with_card(vm: &str, name: &str, network: &str, more: &str) -> String {
         "{interfaces}          - name: {name}\n            bridge: {{}}\n{more}      networks:\n{networks}      - name: {name}\n        \
          multus: {{networkName: {network}}}\n"
     )
+}
+
+/// The guest sends from this MAC on its second card from now on.
+#[track_caller]
+fn sends_from(console: &mut Serial, mac: &str) {
+    let (card, said) = ("ip link set eth1", "cat /sys/class/net/eth1/address");
+    let change = format!("{card} down; {card} address {mac}; {card} up; {said}");
+    assert_eq!(console.runs(&change).trim(), mac);
 }
 
 /// The guest reaches this address, at last.
@@ -93,12 +113,20 @@ fn two_vms_on_one_network_reach_each_other_on_their_second_cards() {
     assert_eq!(of("lan", "ipAddress"), "", "nobody but the guest knows its address");
     let wanted = space.get(&format!("pod/{}", space.pod_of("two")), WANTED);
     assert!(wanted.contains(&format!("\"namespace\":\"{}\"", shared.name)), "{wanted}");
+
+    // Where no filter is asked for, a guest may send from any MAC.
+    sends_from(&mut one, "02:00:00:00:00:66");
+    reaches(&mut one, "192.0.2.2");
 }
 
 #[test]
-fn a_definition_with_addresses_gives_the_guest_one() {
+fn a_definition_with_addresses_gives_the_guest_one_and_its_filter_drops_forged_macs() {
     let Some(space) = Space::new("multus-ipam") else { return };
-    space.apply(&definition("lan", "lan1", &addresses(&space, "198.51.100.0/24")));
+    let can_filter = space.cluster.on_node(1, &["nft", "--check", "add table bridge nat"]);
+    let filter = if can_filter.code == 0 { r#", "macspoofchk": true"# } else { "" };
+    let settings = format!("{filter}{}", addresses(&space, "198.51.100.0/24"));
+    space.apply(&definition("lan", "lan1", &settings));
+    space.apply(NEIGHBOUR);
     space.apply(&joined("web", "lan", ""));
     let mut console = space.console_when_ready("web");
     console.log_in();
@@ -106,6 +134,26 @@ fn a_definition_with_addresses_gives_the_guest_one() {
     // The VM is reached by its first card, whatever the second has.
     let pod = space.get(&format!("pod/{}", space.pod_of("web")), ".status.podIP");
     assert_eq!(space.get("vmi/web", ".status.interfaces[0].ipAddress"), pod);
+
+    let neighbour = address_of_neighbour(&space);
+    reaches(&mut console, &neighbour);
+    if filter.is_empty() {
+        eprintln!("skipped: the node's kernel filters no MACs on bridges: {}", can_filter.err);
+        return;
+    }
+    let own = console.runs("cat /sys/class/net/eth1/address");
+    sends_from(&mut console, "02:00:00:00:00:66");
+    let ping = format!("ping -c 3 -W 5 {neighbour} >/dev/null && echo heard || echo dropped");
+    assert_eq!(console.runs(&ping), "dropped\n");
+    sends_from(&mut console, own.trim());
+    reaches(&mut console, &neighbour);
+}
+
+/// The address of the other pod on the network `lan`.
+fn address_of_neighbour(space: &Space) -> String {
+    space.has("pod/neighbour", "Ready", "True");
+    let cards: Value = serde_json::from_str(&space.get("pod/neighbour", ATTACHED)).unwrap();
+    cards[1]["ips"][0].as_str().unwrap().to_owned()
 }
 
 #[test]
