@@ -6,6 +6,7 @@ use crate::reasons::told;
 use crate::{tiny, with_spec};
 use serde_json::{Value, json};
 use tests::cluster::{Space, until};
+use tests::coracle::Ran;
 use tests::serial::Serial;
 
 /// The pod's card on a network called `lan`, and that on `man`.
@@ -117,6 +118,47 @@ fn two_vms_on_one_network_reach_each_other_on_their_second_cards() {
     // Where no filter is asked for, a guest may send from any MAC.
     sends_from(&mut one, "02:00:00:00:00:66");
     reaches(&mut one, "192.0.2.2");
+    is_unplugged_and_plugged_in(&space, &mut one);
+    reaches(&mut one, "192.0.2.2");
+    goes_with_the_next_start(&space, &mut one);
+}
+
+/// Writes the state of an interface into the VM `one`.
+fn state(space: &Space, interface: usize, state: &str) -> Ran {
+    let path = format!("/spec/template/spec/domain/devices/interfaces/{interface}/state");
+    let change = json!([{"op": "add", "path": path, "value": state}]).to_string();
+    space.try_run(&["patch", "vm/one", "--type", "json", "-p", &change])
+}
+
+/// The cable of the second card, as the guest sees it and the VMI says it; nothing is started anew for it.
+fn is_unplugged_and_plugged_in(space: &Space, one: &mut Serial) {
+    for (word, carrier) in [("down", "0"), ("up", "1")] {
+        state(space, 1, word).ok();
+        let seen = format!("until grep -x {carrier} /sys/class/net/eth1/carrier; do sleep 1; done");
+        assert_eq!(one.runs(&seen).trim(), carrier);
+        space.says("vmi/one", ".status.interfaces[?(@.name==\"lan\")].linkState", word);
+    }
+    let restart = space.get("vm/one", ".status.conditions[?(@.type==\"RestartRequired\")].status");
+    assert_eq!(restart, "");
+}
+
+/// An interface that is to be absent stays until then.
+fn goes_with_the_next_start(space: &Space, one: &mut Serial) {
+    let refused = state(space, 0, "absent");
+    let why = "interface's state \"absent\" is not supported on default networks";
+    assert!(refused.code != 0 && refused.err.contains(why), "{}", refused.err);
+    state(space, 2, "absent").ok();
+    space.has("vm/one", "RestartRequired", "True");
+    assert!(one.runs("ls /sys/class/net").contains("eth2"));
+    let uid = space.get("vmi/one", ".metadata.uid");
+    space.run(&["delete", "vmi/one", "--wait=false"]);
+    space.another("vmi/one", &uid);
+    let own = format!("kubevirt.io/created-by={}", space.get("vmi/one", ".metadata.uid"));
+    let cards = format!("jsonpath={{.items[*]{WANTED}}}");
+    let cards = || space.run(&["get", "pods", "-l", &own, "-o", &cards]);
+    until(|| !cards().is_empty(), || "there is no other pod".to_owned());
+    assert_eq!(CARDS.map(|card| cards().contains(card)), [true, false], "{}", cards());
+    space.has("vm/one", "RestartRequired", "");
 }
 
 #[test]
