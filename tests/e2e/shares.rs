@@ -1,7 +1,7 @@
 //! Files of volumes in a guest: mounted by virtiofs, and as small ISO images.
 
 use crate::{tiny, with_disks};
-use tests::cluster::Space;
+use tests::cluster::{Space, until};
 
 /// The Role and the RoleBinding by which the guide opens a service account to VMIs, for this account.
 pub(crate) fn opening(account: &str) -> String {
@@ -13,18 +13,73 @@ pub(crate) fn opening(account: &str) -> String {
     example.replace("resourceNames: [builder]", &format!("resourceNames: [{account}]"))
 }
 
-/// A PVC, a secret, and a VM that mounts both.
+/// What puts a folder into all containers of the pods of this namespace, as webhooks of others do.
+fn injection(space: &Space) -> String {
+    let name = &space.name;
+    format!(
+        "
+apiVersion: v1
+kind: ConfigMap
+metadata: {{name: injected}}
+data: {{word: by-others}}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicy
+metadata: {{name: {name}}}
+spec:
+  matchConstraints:
+    namespaceSelector: {{matchLabels: {{kubernetes.io/metadata.name: {name}}}}}
+    resourceRules:
+    - {{apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [pods]}}
+  failurePolicy: Fail
+  reinvocationPolicy: Never
+  mutations:
+  - patchType: ApplyConfiguration
+    applyConfiguration:
+      expression: >-
+        Object{{spec: Object.spec{{
+          volumes: [Object.spec.volumes{{
+            name: 'injected', configMap: Object.spec.volumes.configMap{{name: 'injected'}}
+          }}],
+          containers: object.spec.containers.map(container, Object.spec.containers{{
+            name: container.name,
+            volumeMounts: [Object.spec.containers.volumeMounts{{name: 'injected', mountPath: '/injected'}}]
+          }})
+        }}}}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicyBinding
+metadata: {{name: {name}}}
+spec: {{policyName: {name}}}
+"
+    )
+}
+
+/// Waits until the API server puts it into new pods.
+fn injects(space: &Space) {
+    let of = "jsonpath={.spec.containers[0].volumeMounts[*].mountPath}";
+    let pod = ["run", "try", "--image=registry:5000/busybox:1", "--dry-run=server", "-o", of];
+    let made = || space.try_run(&pod);
+    until(
+        || String::from_utf8_lossy(&made().out).contains("/injected"),
+        || format!("nothing is put into a pod: {:?}", made()),
+    );
+}
+
+/// A PVC, a secret, and a VM that mounts both and a folder that others put into its pod.
 fn sharing() -> String {
     let vm = with_disks(&tiny("web", "Always"), &[]).replace("          disks:\n", "");
     let devices = "        devices:
           filesystems:
           - {name: files, virtiofs: {}}
           - {name: keys, virtiofs: {}}
+          - {name: injected, virtiofs: {}}
           sound: {name: card}
 ";
     let volumes = "      volumes:
       - {name: files, persistentVolumeClaim: {claimName: files}}
       - {name: keys, secret: {secretName: keys}}
+      - {name: injected, containerPath: {path: /injected}}
 ";
     format!(
         "
@@ -46,8 +101,10 @@ stringData: {{word: sesame}}
 }
 
 #[test]
-fn a_guest_mounts_a_claim_and_a_secret() {
+fn a_guest_mounts_a_claim_a_secret_and_a_folder_of_its_pod() {
     let Some(space) = Space::new("shares") else { return };
+    space.apply(&injection(&space));
+    injects(&space);
     space.apply(&sharing());
     let mut console = space.console_when_ready("web");
     console
@@ -58,6 +115,9 @@ fn a_guest_mounts_a_claim_and_a_secret() {
     console.says("written");
     // Only a claim that is not read-only is written to.
     console.types("touch /keys/more || echo re''fused").says("refused");
+    let injected = "mkdir /injected; mount -t virtiofs injected /injected && cat /injected/word; touch /injected/more || echo refused";
+    let seen = console.runs(injected);
+    assert!(seen.starts_with("by-others") && seen.ends_with("refused\n"), "{seen}");
     // What is kept is on the claim, and not in the guest: another run of the VM has it.
     let first = space.get("vmi/web", ".metadata.uid");
     space.run(&["delete", "pod", &space.pod_of("web")]);
@@ -75,6 +135,8 @@ fn a_guest_mounts_a_claim_and_a_secret() {
     space.run(&["delete", "vm", "web"]);
     space.gone("vmi/web");
     space.gone("pod");
+    let policies = "mutatingadmissionpolicies,mutatingadmissionpolicybindings";
+    space.run(&["delete", policies, &space.name]);
 }
 
 /// Nobody has put files there: the container that serves them ends, and the VMI does not wait for it.
