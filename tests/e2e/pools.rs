@@ -1,5 +1,6 @@
 //! As many VMs of one template as are wanted.
 
+use crate::replicas::scaler;
 use tests::cluster::{Space, until};
 
 fn pool(replicas: u32) -> String {
@@ -24,7 +25,7 @@ spec:
 }
 
 #[test]
-fn a_pool_is_scaled_updated_and_ended() {
+fn a_pool_is_scaled_by_a_scaler_and_by_hand_updated_and_ended() {
     let Some(space) = Space::new("pools") else { return };
     space.apply(&pool(1));
     space.says("vmpool/many", ".status.readyReplicas", "1");
@@ -32,8 +33,13 @@ fn a_pool_is_scaled_updated_and_ended() {
         space.run(&["get", "vmpool", "many", "--subresource=scale", "-o", "jsonpath={.status.selector}"]),
         "app=many"
     );
-    space.run(&["scale", "vmpool/many", "--replicas=2"]);
+    // A scaler makes it larger, and takes back what is more than it wants.
+    space.apply(&scaler("pool.kubevirt.io/v1beta1", "VirtualMachinePool"));
     space.says("vmpool/many", ".status.readyReplicas", "2");
+    space.run(&["scale", "vmpool/many", "--replicas=3"]);
+    space.says("vmpool/many", ".spec.replicas", "2");
+    space.says("vmpool/many", ".status.replicas", "2");
+    space.run(&["delete", "hpa", "many"]);
     // Another template: both run it, one after the other.
     space.apply(&pool(2).replace("128Mi", "144Mi"));
     for number in 0..2 {

@@ -37,15 +37,20 @@ fn a_set_is_scaled_and_ended() {
     space.gone("pod");
 }
 
-const SCALER: &str = "
+/// Wants two of such an object, no less and no more.
+pub(crate) fn scaler(version: &str, kind: &str) -> String {
+    format!(
+        "
 apiVersion: autoscaling/v2
 kind: HorizontalPodAutoscaler
-metadata: {name: many}
+metadata: {{name: many}}
 spec:
-  scaleTargetRef: {apiVersion: kubevirt.io/v1, kind: VirtualMachineInstanceReplicaSet, name: many}
+  scaleTargetRef: {{apiVersion: {version}, kind: {kind}, name: many}}
   minReplicas: 2
   maxReplicas: 2
-";
+"
+    )
+}
 
 #[test]
 fn a_scaler_keeps_a_set_within_its_bounds() {
@@ -56,7 +61,7 @@ fn a_scaler_keeps_a_set_within_its_bounds() {
         space.run(&["get", "vmirs", "many", "--subresource=scale", "-o", "jsonpath={.status.selector}"]),
         "app=many"
     );
-    space.apply(SCALER);
+    space.apply(&scaler("kubevirt.io/v1", "VirtualMachineInstanceReplicaSet"));
     space.says("vmirs/many", ".status.readyReplicas", "2");
     // More than it wants is taken back.
     space.run(&["scale", "vmirs/many", "--replicas=3"]);
