@@ -45,10 +45,15 @@ fn options_in_yaml_do_what_they_say() {
     space.gone("vmi/web");
 }
 
-/// Writes without end, and what became of it: a write to a file system that is frozen waits there in the kernel.
-const WATCHER: &str = "(while sleep 0.2; do echo >/root/written; done) & w=$!; (is() { grep -q percpu /proc/$w/wchan; }; \
-for n in 1 2; do until is; do sleep 0.2; done; echo is-fro''zen-$n; while is; do sleep 0.2; done; echo is-tha''wed-$n; \
-done; kill $w) &";
+/// Writes without end, and tells what became of it in each of these rounds: a write to a file system that is frozen waits there
+/// in the kernel.
+pub(crate) fn watcher(rounds: &str) -> String {
+    format!(
+        "(while sleep 0.2; do echo >/root/written; done) & w=$!; (is() {{ grep -q percpu /proc/$w/wchan; }}; \
+         for n in {rounds}; do until is; do sleep 0.2; done; echo is-fro''zen-$n; while is; do sleep 0.2; done; \
+         echo is-tha''wed-$n; done; kill $w) &"
+    )
+}
 
 /// The file systems of a guest with a guest agent, on whose console somebody is logged in as root, thaw when their time is
 /// over, and when they are told to. The story of the guest that has an agent calls this.
@@ -61,7 +66,7 @@ pub(crate) fn thaws_by_itself(space: &Space, console: &mut Serial) {
         let refused = put(space, freeze, body);
         assert!(refused.code == 1 && refused.err.contains(why), "{body}: {}", refused.err);
     }
-    console.types(WATCHER);
+    console.types(&watcher("1 2"));
     // Long enough that the guest sees it, on a busy host too.
     put(space, freeze, "unfreezeTimeout: 30s\n").ok();
     console.says("is-frozen-1").says("is-thawed-1");

@@ -5,6 +5,7 @@ use crate::virtctl::login::{self, Key};
 use crate::virtctl::udp;
 use crate::{bodies, from_disks, tiny, virtctl, with_disks, with_spec};
 use tests::cluster::Space;
+use tests::serial::Serial;
 
 /// Settings, by which whoever has this key logs in.
 fn seed(key: &Key) -> String {
@@ -52,4 +53,23 @@ fn a_server_is_ready_when_its_own_program_says_so() {
     login::is_let_in(&space, &key);
     udp::reaches(&space, &mut console);
     bodies::thaws_by_itself(&space, &mut console);
+    is_backed_up(&space, &mut console);
+}
+
+/// What a backup program runs in the launcher pod, as the annotations of the pod say it.
+fn is_backed_up(space: &Space, console: &mut Serial) {
+    let pod = space.pod_of("web");
+    let runs = |hook: &str| {
+        let path = format!(".metadata.annotations.{hook}\\.hook\\.backup\\.velero\\.io");
+        let note = |field: &str| space.get(&format!("pod/{pod}"), &format!("{path}/{field}"));
+        let (container, command) = (note("container"), note("command"));
+        let command: Vec<String> = serde_json::from_str(&command).unwrap();
+        let command: Vec<&str> = command.iter().map(String::as_str).collect();
+        space.run(&[&["exec", &pod, "-c", &container, "--"], &command[..]].concat());
+    };
+    console.types(&bodies::watcher("3"));
+    runs("pre");
+    console.says("is-frozen-3");
+    runs("post");
+    console.says("is-thawed-3");
 }
