@@ -61,11 +61,7 @@ fn a_guest_has_the_size_of_its_instance_type_and_keeps_it() {
     let kept = format!("controllerrevision/{revision}");
     assert_eq!(space.get(&kept, ".data.spec.memory.guest"), "256Mi");
     // expand-spec shows the same.
-    let path = format!(
-        "/apis/subresources.kubevirt.io/v1/namespaces/{}/virtualmachines/web/expand-spec",
-        space.name
-    );
-    let shown = space.run(&["get", "--raw", &path]);
+    let shown = space.run(&["get", "--raw", &expanded(&space, "web")]);
     assert!(shown.contains(r#""guest":"256Mi""#) && !shown.contains(r#""instancetype":{"kind"#), "{shown}");
 
     // A change is for those that come later.
@@ -101,14 +97,28 @@ fn what_does_not_fit_is_refused_when_it_is_written() {
     let odd = SIZES.replace("{guest: 256Mi}", "{guest: 256Mi, overcommitPercent: 101}");
     let refused = space.try_apply(&odd);
     assert!(refused.err.contains("must be in range between 0 and 100."), "{}", refused.err);
-    // An old version is stored as the new one.
-    let old = SIZES.replace("/v1beta1", "/v1alpha2").replace("name: small", "name: old");
-    space.apply(&old);
-    assert_eq!(
-        space.get("virtualmachineinstancetype/old", ".apiVersion"),
-        "instancetype.kubevirt.io/v1beta1"
-    );
-    assert_eq!(space.get("vmf/old", ".spec.cpu.guest"), "2");
+    // Old versions are stored as the new one, and read as they were written; VMs name them.
+    for version in ["v1alpha1", "v1alpha2"] {
+        let old = SIZES.replace("/v1beta1", &format!("/{version}"));
+        space.apply(&old.replace("name: small", &format!("name: {version}")));
+        let stored = format!("virtualmachineinstancetype/{version}");
+        assert_eq!(space.get(&stored, ".apiVersion"), "instancetype.kubevirt.io/v1beta1");
+        assert_eq!(space.get(&format!("vmf/{version}"), ".spec.cpu.guest"), "2");
+        let written = format!("virtualmachineinstancetypes.{version}.instancetype.kubevirt.io/{version}");
+        assert_eq!(space.get(&written, ".apiVersion"), format!("instancetype.kubevirt.io/{version}"));
+        assert_eq!(space.get(&written, ".spec.memory.guest"), "256Mi");
+        let vm = sized(version, "Halted").replace("{name: small,", &format!("{{name: {version},"));
+        let vm = vm.replace("  preference: {name: linux, kind: VirtualMachinePreference}\n", "");
+        until(|| space.try_apply(&vm).code == 0, || space.try_apply(&vm).err);
+        let shown = space.run(&["get", "--raw", &expanded(&space, version)]);
+        assert!(shown.contains(r#""guest":"256Mi""#), "{version}: {shown}");
+    }
+}
+
+/// Where a VM is shown with the values of what it names.
+fn expanded(space: &Space, vm: &str) -> String {
+    let api = "/apis/subresources.kubevirt.io/v1";
+    format!("{api}/namespaces/{}/virtualmachines/{vm}/expand-spec", space.name)
 }
 
 /// The names come from the labels of a volume, and may come after the VM.
