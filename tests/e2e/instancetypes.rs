@@ -3,6 +3,8 @@
 use crate::tiny;
 use std::process::{Command, Stdio};
 use tests::cluster::{Space, until};
+use tests::http::Authority;
+use tests::registry::{Registry, Serve};
 
 const SIZES: &str = "
 apiVersion: instancetype.kubevirt.io/v1beta1
@@ -155,9 +157,9 @@ spec:
     assert_eq!(space.get("vmi/web", ".spec.domain.memory.guest"), "256Mi");
 }
 
-/// The set of ours is taken by a real API server, and everybody reads it.
+/// The set of ours is taken by a real API server, and everybody reads it; an image says which of it its VMs are.
 #[test]
-fn the_common_set_is_applied() {
+fn the_common_set_is_applied_and_an_image_names_the_size_of_its_vm() {
     let Some(space) = Space::new("common") else { return };
     let set = Command::new(env!("CARGO_BIN_EXE_coracle"))
         .args(["manifests", "--instancetypes"])
@@ -175,10 +177,53 @@ fn the_common_set_is_applied() {
         "--as=somebody",
     ];
     assert_eq!(space.run(&[&may[..], &["--as-group=system:authenticated"]].concat()).trim(), "yes");
-    let nano = "  instancetype: {name: u1.nano}\n  preference: {name: cirros}\n  template:\n";
+    let registry = image(&space);
+    space.apply(&format!(
+        "
+apiVersion: cdi.kubevirt.io/v1beta1
+kind: DataVolume
+metadata:
+  name: root
+  annotations: {{cdi.kubevirt.io/storage.bind.immediate.requested: ''}}
+spec:
+  source: {{registry: {{url: 'docker://{}/os:1', certConfigMap: ca}}}}
+  storage: {{resources: {{requests: {{storage: 16Mi}}}}}}
+",
+        registry.address()
+    ));
+    space.says("dv/root", ".status.phase", "Succeeded");
+    let label = |what: &str| {
+        space.get("pvc/root", &format!(".metadata.labels.instancetype\\.kubevirt\\.io/default-{what}"))
+    };
+    assert_eq!((label("instancetype"), label("preference")), ("u1.nano".to_owned(), "cirros".to_owned()));
+
+    let nano =
+        "  instancetype: {inferFromVolume: root}\n  preference: {inferFromVolume: root}\n  template:\n";
     let own = "        resources:\n          requests:\n            memory: 256Mi\n";
     let vm = tiny("web", "Always").replace(own, "").replace("  template:\n", nano);
+    let vm = crate::with_disks(&vm, &[("{name: root, disk: {}}", "{name: root, dataVolume: {name: root}}")]);
     until(|| space.try_apply(&vm).code == 0, || space.try_apply(&vm).err);
+    space.says("vm/web", ".spec.instancetype.name", "u1.nano");
+    space.says("vm/web", ".spec.preference.name", "cirros");
     space.console_when_ready("web").log_in();
     assert_eq!(space.get("vmi/web", ".spec.domain.memory.guest"), "512Mi");
+}
+
+/// A registry with the image `os:1`, which names an instance type and a preference; its authority is in the ConfigMap `ca`.
+fn image(space: &Space) -> Registry {
+    let gateway = String::from_utf8_lossy(&space.cluster.tool("info", &["gateway"]).ok().out).into_owned();
+    let authority = Authority::new();
+    let at = Some(gateway.trim().parse().unwrap());
+    let registry = Registry::serve(&Serve { tls: Some(&authority), at, ..Serve::default() });
+    space.run(&["create", "configmap", "ca", &format!("--from-literal=ca.crt={}", authority.pem())]);
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("disk.raw"), vec![0; 1 << 20]).unwrap();
+    std::fs::write(folder.path().join("ca.pem"), authority.pem()).unwrap();
+    let host = format!("[host.'{}']\nca = 'ca.pem'\n", registry.address());
+    std::fs::write(folder.path().join("registries.toml"), host).unwrap();
+    let name = format!("docker://{}/os:1", registry.address());
+    let from = ["--instancetype", "u1.nano", "--preference", "cirros", "disk.raw"];
+    let build = [&["build", "--registries", "registries.toml", "-t", &name], &from[..]].concat();
+    tests::coracle::run(env!("CARGO_BIN_EXE_coracle"), folder.path(), &build).ok();
+    registry
 }
