@@ -1,6 +1,7 @@
 //! The launcher pod as other programs see it: its class, its limits, its ports, and what becomes of one that fails.
 
 use crate::{tiny, with_spec};
+use std::collections::BTreeMap;
 use tests::cluster::{Space, until};
 
 const CLASS: &str = ".status.qosClass";
@@ -27,8 +28,71 @@ fn limits_alone_make_a_guaranteed_pod() {
     let Some(space) = Space::new("guaranteed") else { return };
     space.apply(&limited(&tiny("web", "Always")));
     space.has("vmi/web", "Ready", "True");
-    space.says(&format!("pod/{}", space.pod_of("web")), CLASS, "Guaranteed");
+    let pod = space.pod_of("web");
+    space.says(&format!("pod/{pod}"), CLASS, "Guaranteed");
     space.says("vmi/web", CLASS, "Guaranteed");
+    has_room_for_all_memory(&space, &pod);
+}
+
+const MIB: u64 = 1 << 20;
+
+/// The guest of 256 MiB, all of whose memory is used: its container then uses no more than it has asked for.
+fn has_room_for_all_memory(space: &Space, pod: &str) {
+    let fill = "mount -t tmpfs -o size=100% fill /mnt && n=$(awk '/MemAvailable/ {print int($2 / 1024) - 24}' /proc/meminfo) && \
+                head -c ${n}m /dev/zero >/mnt/fill && df -m /mnt | awk 'END {print $3}'";
+    let mut console = space.console("web");
+    let filled: u64 = console.log_in().runs(fill).trim().parse().unwrap();
+    let used = used(space, pod);
+    let resources = |list: &str| {
+        let path = format!(".spec.containers[?(@.name==\"compute\")].resources.{list}.memory");
+        bytes(&space.get(&format!("pod/{pod}"), &path))
+    };
+    let [asked, limit] = ["requests", "limits"].map(resources);
+    let all =
+        format!("{filled} MiB are filled in the guest, {asked} bytes asked for, limit {limit}: {used:?}");
+    assert!(used["working"] > filled * MIB, "the guest's memory is elsewhere: {all}");
+    assert!(used["working"] <= asked && asked <= limit, "{all}");
+    assert_eq!(used["killed"], 0, "{all}");
+    let restarts = ".status.containerStatuses[?(@.name==\"compute\")].restartCount";
+    assert_eq!(space.get(&format!("pod/{pod}"), restarts), "0");
+}
+
+/// What the kernel counts for the container of QEMU: bytes that it cannot take back (as the kubelet counts them), and processes
+/// that it has killed for want of memory.
+fn used(space: &Space, pod: &str) -> BTreeMap<String, u64> {
+    let uid = space.get(&format!("pod/{pod}"), ".metadata.uid").replace('-', "[-_]");
+    let script = r#"
+for p in $(pgrep -x qemu-system-x86); do
+    grep -q UID /proc/$p/cgroup || continue
+    one=$(sed -n 's/^[0-9]*:memory://p' /proc/$p/cgroup) two=$(sed -n 's/^0:://p' /proc/$p/cgroup)
+    if [ "$one" ]; then
+        cd "/sys/fs/cgroup/memory$one" && used=$(cat memory.usage_in_bytes) file=total_inactive_file events=memory.oom_control
+    else
+        cd "/sys/fs/cgroup$two" && used=$(cat memory.current) file=inactive_file events=memory.events
+    fi
+    echo "working $((used - $(sed -n "s/^$file //p" memory.stat)))"
+    sed -n 's/^oom_kill /killed /p' $events
+done"#;
+    let ran = space.cluster.on_node(1, &["bash", "-c", &script.replace("UID", &uid)]).ok();
+    let text = String::from_utf8(ran.out).unwrap();
+    let pairs = text.lines().filter_map(|line| line.split_once(' '));
+    pairs.map(|(name, value)| (name.to_owned(), value.parse().unwrap())).collect()
+}
+
+/// A quantity of memory, as our pods have it.
+fn bytes(quantity: &str) -> u64 {
+    let digits = quantity.find(|c: char| !c.is_ascii_digit()).unwrap_or(quantity.len());
+    let (number, unit) = quantity.split_at(digits);
+    let unit = match unit {
+        "" => 1,
+        "k" => 1000,
+        "M" => 1_000_000,
+        "Ki" => 1 << 10,
+        "Mi" => MIB,
+        "Gi" => 1 << 30,
+        other => panic!("{quantity}: {other}"),
+    };
+    number.parse::<u64>().unwrap() * unit
 }
 
 #[test]
@@ -39,9 +103,11 @@ fn a_quota_that_counts_limits_admits_a_vm_that_says_none() {
     space.apply(&format!("apiVersion: v1\nkind: ResourceQuota\nmetadata: {meta}\nspec: {{hard: {hard}}}\n"));
     space.apply(&tiny("web", "Always"));
     space.has("vmi/web", "Ready", "True");
-    let pod = format!("pod/{}", space.pod_of("web"));
+    let name = space.pod_of("web");
+    let pod = format!("pod/{name}");
     space.says(&pod, ".spec.containers[0].resources.limits.cpu", "1");
     space.says(&pod, CLASS, "Burstable");
+    has_room_for_all_memory(&space, &name);
 }
 
 #[test]
