@@ -17,7 +17,7 @@ use jiff::Timestamp;
 use kubernetes::claimed::{self, Allocated, Search, TellDevices, Wanted};
 use kubernetes::issue::{ForPod, Issue, IssueKey, KeyChange};
 use kubernetes::networks;
-use kubernetes::objects::{FOUND_BY, Key, Kind, owner};
+use kubernetes::objects::{Attempt, FOUND_BY, Key, Kind, owner};
 use kubernetes::plan::{Mounts, Note, OnNetwork, Plan, Step};
 use kubernetes::worker::WORK;
 use serde_json::{Value, json};
@@ -35,15 +35,15 @@ pub struct Done {
     pub gone: Vec<(Key, String)>,
     /// How many requests changed something.
     pub writes: usize,
-    /// Why it ended early, and the kind of what could not be made.
-    pub failed: Option<(Option<Kind>, Error)>,
+    /// Why it ended early, and what was tried.
+    pub failed: Option<(Option<Attempt>, Error)>,
 }
 
 /// Does what a plan says, in its order, up to the first step that fails. `source` is the program that does it, in events.
 pub async fn carry_out(server: &impl Server, source: Source<'_>, plan: Plan) -> Done {
     let mut work = Work { server, source, versions: BTreeMap::new(), done: Done::default() };
     for step in plan.steps {
-        let about = step.makes();
+        let about = step.attempt();
         if let Err(error) = work.step(step).await {
             work.done.failed = Some((about, error));
             break;

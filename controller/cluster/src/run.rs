@@ -20,7 +20,7 @@ use api_server::lease::Pulse;
 use api_server::watch::{self, Seen};
 use api_server::{Done, Writer};
 use jiff::{SignedDuration, Timestamp};
-use kubernetes::objects::{ClusterFacts, Failure, Home, Key, Kind, Program, World, followed_by};
+use kubernetes::objects::{Attempt, ClusterFacts, Failure, Home, Key, Kind, Program, World, followed_by};
 use kubernetes::plan::{Plan, Step};
 use kubernetes::polls::Polled;
 use serve::health::Health;
@@ -337,11 +337,11 @@ impl ControlLoop {
             self.later.insert(key.clone(), again);
         }
         if let Some((about, _)) = failure {
-            let makes = |step: &Step| step.makes() == Some(about);
-            match (waits, plan.steps.iter().any(makes)) {
-                // Whatever a reconciler forgets: what has failed to be made is not tried again before its time.
+            let tries = |step: &Step| step.attempt() == Some(about);
+            match (waits, plan.steps.iter().any(tries)) {
+                // Whatever a reconciler forgets: what has failed is not tried again before its time.
                 (Some(_), true) => return Turn::Empty,
-                // Its time has come, and nothing of it is to be made: it was made all the same (only the answer was
+                // Its time has come, and nothing of it is to be done: it was done all the same (only the answer was
                 // lost), by somebody else, or is not wanted any more. What was said of it is taken back.
                 (None, false) => {
                     self.world.failures.remove(&key);
@@ -381,7 +381,7 @@ impl ControlLoop {
         }
         let Some((about, error)) = done.failed else {
             self.failed.remove(&key);
-            // What could not be made may have been made now.
+            // What could not be done may have been done now.
             if self.world.failures.get(&key).is_some_and(|failure| failure.retry <= now) {
                 self.say_of(&key);
             }
@@ -392,6 +392,9 @@ impl ControlLoop {
         *times = times.saturating_add(1);
         let pause = PAUSE.0.saturating_mul(1 << (*times).min(10)).min(PAUSE.1);
         let retry = now.checked_add(SignedDuration::from_millis(pause)).unwrap_or(now);
+        // Of what stays though it is to go, VMs and VMIs tell; others try again after the pause, as whatever fails.
+        let tells = matches!(key.kind, Kind::VirtualMachine | Kind::VirtualMachineInstance);
+        let about = about.filter(|about| tells || matches!(about, Attempt::Make(_)));
         match (error.kind(), about) {
             // Somebody was quicker; the next picture tells how it is.
             (ErrorKind::Conflict | ErrorKind::Gone, _) => tracing::debug!("{}", error.chain()),
@@ -512,7 +515,9 @@ mod tests {
         let mut control = ControlLoop::default();
         let (key, now) = (Key::new(Kind::DataVolume, "n", "disk"), Timestamp::UNIX_EPOCH);
         let after = |seconds| now.checked_add(SignedDuration::from_secs(seconds)).unwrap();
-        for (about, kind) in [(Some(Kind::Pod), ErrorKind::Refused), (None, ErrorKind::Conflict)] {
+        for (about, kind) in
+            [(Some(Attempt::Make(Kind::Pod)), ErrorKind::Refused), (None, ErrorKind::Conflict)]
+         {
             let error = api_server::error::Error::new(kind, "exceeded quota");
             control.done(key.clone(), Done { failed: Some((about, error)), ..Done::default() }, now);
             assert_eq!(control.failed.get(&key), Some(&1));

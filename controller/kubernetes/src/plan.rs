@@ -12,7 +12,7 @@
 
 use crate::claimed::TellDevices;
 use crate::issue::{ForPod, Issue, IssueKey};
-use crate::objects::{Key, Kind, LauncherPods, key};
+use crate::objects::{Attempt, Key, Kind, LauncherPods, key};
 use api::meta::ObjectMeta;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -148,22 +148,25 @@ pub struct Note {
 }
 
 impl Step {
-    /// The kind of what it makes for the object that is decided on, makes larger or places elsewhere: that it cannot be is said
-    /// there.
-    pub fn makes(&self) -> Option<Kind> {
-        match self {
-            Step::Patch { key, change, .. } if !change["spec"]["resources"].is_null() => Some(key.kind),
-            // What the KubeVirt object says of a program of the installation.
-            Step::Patch { key, .. } if matches!(key.kind, Kind::Deployment | Kind::DaemonSet) => {
-                Some(key.kind)
+    /// What it tries for the object that is decided on: that it cannot be is said there.
+    pub fn attempt(&self) -> Option<Attempt> {
+        let made = match self {
+            // A guest ends with it, for which people wait.
+            Step::Delete { key, .. } if matches!(key.kind, Kind::VirtualMachineInstance | Kind::Pod) => {
+                return Some(Attempt::Delete(key.kind));
             }
+            // It becomes larger, or is placed elsewhere.
+            Step::Patch { key, change, .. } if !change["spec"]["resources"].is_null() => key.kind,
+            // What the KubeVirt object says of a program of the installation.
+            Step::Patch { key, .. } if matches!(key.kind, Kind::Deployment | Kind::DaemonSet) => key.kind,
             Step::Create { key, .. }
             | Step::CreateOnNetworks { key, .. }
-            | Step::IssueForPod(ForPod { key, .. }) => Some(key.kind),
-            Step::Unused { claim, .. } => Some(claim.kind),
-            Step::TellDevices(_) => Some(Kind::ResourceClaim),
-            _ => None,
-        }
+            | Step::IssueForPod(ForPod { key, .. }) => key.kind,
+            Step::Unused { claim, .. } => claim.kind,
+            Step::TellDevices(_) => Kind::ResourceClaim,
+            _ => return None,
+        };
+        Some(Attempt::Make(made))
     }
 }
 

@@ -45,7 +45,7 @@ use api::wire::Wire;
 use imports::Imports;
 use jiff::{SignedDuration, Timestamp};
 use kubernetes::conditions::{say_of_cdi, stamp};
-use kubernetes::objects::{Kind, Pod, World};
+use kubernetes::objects::{Attempt, Kind, Pod, World};
 use kubernetes::plan::Plan;
 use kubernetes::polls::Polled;
 use source::Source;
@@ -243,7 +243,7 @@ impl<'a> Round<'a> {
         }
         let failures = self.polled.as_ref().map_or(0, |polled| i64::from(polled.failures));
         let key = kubernetes::objects::key(Kind::DataImportCron, &self.cron.metadata);
-        let failed = self.world.failures.get(&key).filter(|failed| failed.about == Kind::Pod);
+        let failed = self.world.failures.get(&key).filter(|failed| failed.about == Attempt::Make(Kind::Pod));
         if let Some(failed) = failed {
             self.trouble = Some(format!("the poll pod cannot be made: {}", failed.message));
             if failed.retry > self.now {
@@ -318,7 +318,7 @@ impl<'a> Round<'a> {
         }
         self.status().current_imports = vec![import(name, digest)];
         let key = kubernetes::objects::key(Kind::DataImportCron, &self.cron.metadata);
-        let failed = self.world.failures.get(&key).filter(|failed| failed.about == Kind::DataVolume);
+        let failed = self.world.failures.get(&key).filter(|failed| failed.about == Attempt::Make(Kind::DataVolume));
         if let Some(failed) = failed.filter(|failed| failed.retry > self.now) {
             self.after.look_again(failed.retry);
             return self.waits(OUTDATED, &not_made(name, failed));

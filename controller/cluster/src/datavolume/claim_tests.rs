@@ -4,7 +4,7 @@ use super::tests::{class, said};
 use crate::sim::Sim;
 use crate::sim::others::worker_ends;
 use api::job::{Report, Stage};
-use kubernetes::objects::{Key, Kind};
+use kubernetes::objects::{Attempt, Key, Kind};
 use serde_json::{Value, json};
 
 fn disk() -> Key {
@@ -430,7 +430,7 @@ fn a_quota_that_does_not_admit_it_is_told_and_asked_again() {
     let mut sim = imported();
     let retry = sim.now.checked_add(jiff::SignedDuration::from_secs(30)).unwrap();
     let failure = kubernetes::objects::Failure {
-        about: Kind::PersistentVolumeClaim,
+        about: Attempt::Make(Kind::PersistentVolumeClaim),
         message: "exceeded quota: small".into(),
         times: 1,
         retry,

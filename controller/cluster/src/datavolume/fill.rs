@@ -15,7 +15,7 @@ use api::datavolume::{Condition, ConditionType, Phase};
 use api::job::{Refusal, Report, Stage};
 use jiff::{SignedDuration, Timestamp};
 use kubernetes::config::Config;
-use kubernetes::objects::{Key, Kind, PersistentVolumeClaim, Pod, Work, World, key};
+use kubernetes::objects::{Attempt, Key, Kind, PersistentVolumeClaim, Pod, Work, World, key};
 use worker::Worker;
 
 /// What the kubelet says of a container that was killed for want of memory.
@@ -167,7 +167,7 @@ impl<'a> Round<'a> {
             return self.go(phase, Some((true, "ErrStartingPod", message)));
         }
         let failed = self.world.failures.get(&self.key());
-        let failed = failed.filter(|failed| matches!(failed.about, Kind::Pod | Kind::Service | Kind::Secret));
+        let failed = failed.filter(|failed| matches!(failed.about, Attempt::Make(Kind::Pod | Kind::Service | Kind::Secret)));
         if let Some(failed) = failed {
             let what = format!("the {} cannot be made: {}", self.words().pod, failed.message);
             let message = with_advice(what);

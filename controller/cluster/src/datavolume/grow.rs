@@ -28,7 +28,7 @@ use api::cdi::annotations::GROWN_FOR;
 use api::datavolume::{ConditionType, Phase};
 use api::job::Report;
 use api::quantity::Quantity;
-use kubernetes::objects::{Kind, PersistentVolumeClaim, Pod, key};
+use kubernetes::objects::{Attempt, Kind, PersistentVolumeClaim, Pod, key};
 use serde_json::json;
 
 /// Sizes are whole ones of these.
@@ -55,7 +55,7 @@ impl Round<'_> {
         };
         let name = claim_name(claim);
         if let Some(failed) = self.world.failures.get(&self.key())
-            && failed.about == Kind::PersistentVolumeClaim
+            && failed.about == Attempt::Make(Kind::PersistentVolumeClaim)
             && failed.retry > self.now
         {
             let reason = super::claim_refused(&failed.message);

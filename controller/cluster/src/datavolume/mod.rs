@@ -67,7 +67,7 @@ use claim::Wanted;
 use clone::Cloned;
 pub(crate) use clone::{FarClone, far_clone};
 use jiff::Timestamp;
-use kubernetes::objects::{Key, Kind, PersistentVolumeClaim, Pod, Work, World, key, owner};
+use kubernetes::objects::{Attempt, Key, Kind, PersistentVolumeClaim, Pod, Work, World, key, owner};
 use kubernetes::plan::Plan;
 pub(crate) use populator::hand_back;
 use size::Overhead;
@@ -363,7 +363,7 @@ impl<'a> Round<'a> {
         let wanted = &wanted.made_from(data_source);
         let failed = self.world.failures.get(&self.key());
         // Said as long as no try has mended it: a reason that comes and goes is read by nobody.
-        if let Some(failed) = failed.filter(|failed| failed.about == Kind::PersistentVolumeClaim) {
+        if let Some(failed) = failed.filter(|failed| failed.about == Attempt::Make(Kind::PersistentVolumeClaim)) {
             let reason = claim_refused(&failed.message);
             self.waits(reason, &failed.message);
             self.go(Phase::Pending, Some((true, reason, failed.message.clone())));

@@ -4,7 +4,7 @@ use super::tests::class;
 use crate::sim::Sim;
 use crate::sim::others::worker_ends;
 use api::job::Stage;
-use kubernetes::objects::{Key, Kind};
+use kubernetes::objects::{Attempt, Key, Kind};
 use serde_json::{Value, json};
 
 fn target() -> Key {
@@ -403,13 +403,13 @@ fn does_not_pass_from_under_a_pod(reads: bool) {
         }
     }
     let (about, error) = failed.expect("somebody mounts it");
-    assert_eq!(about, Some(Kind::PersistentVolumeClaim));
+    assert_eq!(about, Some(Attempt::Make(Kind::PersistentVolumeClaim)));
     assert!(error.to_string().contains("pod shell mounts PVC prime-"), "{error}");
     assert_eq!(sim.get(&volume())["spec"]["claimRef"]["uid"], uid(&sim, &prime(&sim)));
     assert_eq!(sim.get(&volume())["spec"]["persistentVolumeReclaimPolicy"], "Delete");
     // As the loop keeps it.
     let retry = sim.now.checked_add(jiff::SignedDuration::from_secs(30)).unwrap();
-    let about = Kind::PersistentVolumeClaim;
+    let about = Attempt::Make(Kind::PersistentVolumeClaim);
     let failure = kubernetes::objects::Failure { about, message: error.to_string(), times: 1, retry };
     let own = Key::new(Kind::DataVolume, "n", "disk");
     sim.world.failures.insert(own.clone(), failure);

@@ -3,7 +3,7 @@
 use crate::sim::Sim;
 use crate::sim::others::worker_ends;
 use api::job::{Report, Stage};
-use kubernetes::objects::{Failure, Key, Kind};
+use kubernetes::objects::{Attempt, Failure, Key, Kind};
 use kubernetes::plan::Step;
 use kubernetes::worker::ATTEMPT;
 use serde_json::{Value, json};
@@ -425,12 +425,12 @@ fn under_a_launcher_pod_nothing_is_written_whatever_the_phase_of_its_vmi() {
 fn why_something_cannot_be_made_is_said_until_it_is_made() {
     let mut sim = Sim::new();
     class(&mut sim, "Immediate");
-    for (about, reason) in [(Kind::PersistentVolumeClaim, "ErrExceededQuota"), (Kind::Pod, "ErrStartingPod")]
-    {
+    for (kind, reason) in [(Kind::PersistentVolumeClaim, "ErrExceededQuota"), (Kind::Pod, "ErrStartingPod")] {
+        let about = Attempt::Make(kind);
         let retry = sim.now.checked_add(jiff::SignedDuration::from_secs(5)).unwrap();
         let message = "is forbidden: exceeded quota: all, used: 1, limited: 1".to_owned();
         sim.world.failures.insert(disk(), Failure { about, message, times: 1, retry });
-        if about == Kind::PersistentVolumeClaim {
+        if kind == Kind::PersistentVolumeClaim {
             sim.put(Kind::DataVolume, with(&http()));
         } else {
             bound(&mut sim);
@@ -441,7 +441,7 @@ fn why_something_cannot_be_made_is_said_until_it_is_made() {
         assert!(why.contains("exceeded quota: all"), "{why}");
         sim.later(6);
         let plan = super::decide(&sim.world, "n", "disk", sim.now);
-        assert!(plan.steps.iter().any(|step| step.makes() == Some(about)), "it is tried again: {plan:?}");
+        assert!(plan.steps.iter().any(|step| step.attempt() == Some(about)), "it is tried again: {plan:?}");
         let writes = |step: &Step| matches!(step, Step::Patch { key, .. } if *key == disk());
         assert!(!plan.steps.iter().any(writes), "nothing else is said meanwhile: {plan:?}");
         sim.world.failures.clear();

@@ -46,7 +46,7 @@ use api::meta::ObjectMeta;
 use jiff::{SignedDuration, Timestamp};
 use kubernetes::conditions::stamp;
 use kubernetes::objects::names::fnv;
-use kubernetes::objects::{Key, Kind, PersistentVolumeClaim, Pod, Work, World, key, owner};
+use kubernetes::objects::{Attempt, Key, Kind, PersistentVolumeClaim, Pod, Work, World, key, owner};
 use kubernetes::plan::Plan;
 
 /// What is to be done for the export of the PVC of a name.
@@ -226,7 +226,7 @@ impl<'a> Round<'a> {
             return self.waits("ErrStartingPod", &worker::is_in_the_way(&pod_name));
         }
         let disk = Key::new(Kind::DataVolume, &*namespace, name);
-        let failed = self.world.failures.get(&disk).filter(|failed| failed.about == Kind::Pod);
+        let failed = self.world.failures.get(&disk).filter(|failed| failed.about == Attempt::Make(Kind::Pod));
         if let Some(failed) = failed {
             self.waits("ErrStartingPod", &format!("the export pod cannot be made: {}", failed.message));
             if failed.retry > self.now {

@@ -2,7 +2,7 @@
 
 use crate::sim::Sim;
 use kubernetes::components::{PLACED, PRISTINE, WRITTEN};
-use kubernetes::objects::{Failure, Key, Kind};
+use kubernetes::objects::{Attempt, Failure, Key, Kind};
 use serde_json::{Value, json};
 
 /// A Deployment or a DaemonSet as it is installed.
@@ -155,7 +155,7 @@ fn what_the_api_server_refuses_of_one_keeps_no_other_from_its_own() {
     let message =
         "cannot change Deployment kubevirt/virt-controller: spec.template.spec.nodeSelector: Invalid value"
             .to_owned();
-    let failure = Failure { about: Kind::Deployment, message: message.clone(), times: 1, retry };
+    let failure = Failure { about: Attempt::Make(Kind::Deployment), message: message.clone(), times: 1, retry };
     let first = Key::new(Kind::Deployment, "kubevirt", "virt-controller");
     sim.world.failures.insert(first, failure);
     sim.change(&key, json!({"spec": {"infra": {"replicas": 3}}}));

@@ -18,7 +18,7 @@ use kit::Asked;
 use kubernetes::claimed::{PCI, TellDevices, Wanted};
 use kubernetes::issue::{ForPod, Holder, Issue, IssueKey, KeyChange, Signer, Usage};
 use kubernetes::objects::rights::{follow, names};
-use kubernetes::objects::{API_CERTIFICATE, Home, LEASE, followed_by};
+use kubernetes::objects::{Attempt, API_CERTIFICATE, Home, LEASE, followed_by};
 use kubernetes::plan::{Mounts, Note, OnNetwork, Plan};
 use kubernetes::uploads::{BUNDLE, SIGNING_KEY};
 use serde_json::{Map, Value, json};
@@ -467,7 +467,7 @@ async fn pages_of_resource_slices_without_end_are_given_up() {
     let writer = Writer::new(server.client.clone(), "virt-controller");
     let done = writer.carry_out(Plan { steps: vec![Step::TellDevices(telling)], again: None }).await;
     let (about, error) = done.failed.unwrap();
-    assert_eq!(about, Some(Kind::ResourceClaim));
+    assert_eq!(about, Some(Attempt::Make(Kind::ResourceClaim)));
     assert!(error.to_string().contains("has more than 4 pages of ResourceSlices on node1"), "{error}");
     assert_eq!((server.count(), done.writes), (5, 0));
 }

@@ -20,6 +20,8 @@ pub(crate) struct Wire {
     pub(crate) breaks: Option<(u8, bool)>,
     /// No pod is let in.
     pub(crate) full: bool,
+    /// Objects of this kind are not deleted.
+    pub(crate) keeps: Option<Kind>,
     /// Somebody is quicker: the next plan is decided on an old picture.
     pub(crate) meddles: bool,
     /// What was asked for by name.
@@ -167,6 +169,9 @@ impl Server for Door<'_> {
             None => Err(no(ErrorKind::Gone, key, "not found")),
             Some(old) if !uid.is_empty() && old["metadata"]["uid"] != uid => {
                 Err(no(ErrorKind::Conflict, key, "the uid is another"))
+            }
+            Some(_) if sim.wire.keeps == Some(key.kind) => {
+                Err(no(ErrorKind::Refused, key, "denied the request: it is kept"))
             }
             Some(_) => {
                 sim.delete(key);

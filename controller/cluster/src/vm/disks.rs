@@ -1,11 +1,12 @@
 //! The DataVolumes of a VM: made from its templates, and waited for.
 
+use super::trouble::Trouble;
 use api::datavolume::{ConditionType, DataVolume, Phase};
 use api::vm::{DataVolumeTemplate, VirtualMachine};
 use api::wire::Wire;
 use jiff::Timestamp;
 use kubernetes::metadata::{LeftOut, left_out_of_disk, of_disk};
-use kubernetes::objects::{Failure, Key, Kind, World, claim_of, owner};
+use kubernetes::objects::{Attempt, Failure, Key, Kind, World, claim_of, owner};
 use kubernetes::plan::Plan;
 use serde_json::json;
 
@@ -25,15 +26,23 @@ pub(super) struct Disks {
     pub(super) unbound: bool,
     /// Why the VM cannot start.
     blocks: Option<String>,
-    /// Why one is not made, whoever waits for it.
-    denied: Option<String>,
+    /// One that is not made, whoever waits for it.
+    denied: Option<Denied>,
+}
+
+/// A DataVolume that is not made.
+#[derive(Clone, Debug)]
+struct Denied {
+    name: String,
+    reason: &'static str,
+    why: String,
 }
 
 impl Disks {
     /// One is not made, and the VM does not start without it.
-    fn deny(&mut self, why: String) {
-        self.denied.get_or_insert_with(|| why.clone());
-        self.blocks.get_or_insert(why);
+    fn deny(&mut self, name: &str, reason: &'static str, why: String) {
+        self.blocks.get_or_insert_with(|| why.clone());
+        self.denied.get_or_insert_with(|| Denied { name: name.to_owned(), reason, why });
     }
 
     /// Why the VM cannot start.
@@ -41,9 +50,15 @@ impl Disks {
         self.blocks.as_deref()
     }
 
-    /// Why one is not made, whoever waits for it.
-    pub(super) fn denied(&self) -> Option<&str> {
-        self.denied.as_deref()
+    /// One that is not made, whoever waits for it.
+    pub(super) fn denied(&self) -> Option<Trouble<'_>> {
+        let Denied { name, reason, why } = self.denied.as_ref()?;
+        Some(Trouble { disk: Some(name), ..Trouble::of(reason, why) })
+    }
+
+    /// The one that is made next.
+    pub(super) fn missing(&self) -> Option<&str> {
+        names(self.missing.first()?)
     }
 }
 
@@ -66,7 +81,7 @@ pub(super) fn look(world: &World, vm: &VirtualMachine) -> Disks {
             Found::Nothing => {}
             Found::Usable => continue,
             Found::Foreign(why) => {
-                disks.deny(why);
+                disks.deny(name, "FailedDataVolumeCreate", why);
                 continue;
             }
         }
@@ -77,7 +92,7 @@ pub(super) fn look(world: &World, vm: &VirtualMachine) -> Disks {
                 "DataVolume {name} is not made: {field} is the namespace {other}, and whether it may be read there, nobody asks: \
                  name a PVC by source.pvc"
             );
-            disks.deny(why);
+            disks.deny(name, "UnauthorizedDataVolumeCreate", why);
             continue;
         }
         disks.missing.push(template.clone());
@@ -157,7 +172,9 @@ pub(super) fn make(
     now: Timestamp,
     plan: &mut Plan,
 ) {
-    if let Some(failed) = failed.filter(|failed| failed.about == Kind::DataVolume && failed.retry > now) {
+    if let Some(failed) = failed
+        .filter(|failed| failed.about == Attempt::Make(Kind::DataVolume) && failed.retry > now)
+    {
         return plan.look_again(failed.retry);
     }
     // The others with the next look: a plan holds its place until it is done.
@@ -209,7 +226,7 @@ mod tests {
         let disks = Disks { missing: (0..1400).map(template).collect(), ..Disks::default() };
         let mut plan = Plan::default();
         make(&VirtualMachine::default(), &disks, None, Timestamp::UNIX_EPOCH, &mut plan);
-        let made = plan.steps.iter().filter(|step| step.makes() == Some(Kind::DataVolume)).count();
+        let made = plan.steps.iter().filter(|step| step.attempt() == Some(Attempt::Make(Kind::DataVolume))).count();
         assert_eq!(made, AT_ONCE);
     }
 }

@@ -30,6 +30,9 @@ mod status;
 mod strategy;
 #[cfg(test)]
 mod tests;
+mod trouble;
+#[cfg(test)]
+mod trouble_tests;
 
 use api::vm::{RunStrategy, VirtualMachine};
 use api::vmi::VirtualMachineInstance;
@@ -37,10 +40,11 @@ use api::wire::Wire;
 use jiff::Timestamp;
 use kubernetes::config::Config;
 use kubernetes::metadata::FENCING;
-use kubernetes::objects::{Key, Kind, OF_VM, World, key, owner};
+use kubernetes::objects::{Attempt, Failure, Key, Kind, OF_VM, World, key, owner};
 use kubernetes::plan::Plan;
 use serde_json::json;
 use strategy::Act;
+use trouble::Trouble;
 
 /// The finalizer that we take off a VM when its VMI is gone.
 const FINALIZER: &str = "kubevirt.io/virtualMachineControllerFinalize";
@@ -53,14 +57,14 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
     let Some(vm) = world.vms.get(namespace, name) else { return plan };
     let found = world.vmis.get(namespace, name);
     let vmi = found.filter(|vmi| is_of(vm, vmi));
+    let failed = world.failures.get(&key(Kind::VirtualMachine, &vm.metadata));
     let mut next = vm.clone();
 
     if vm.metadata.deletion_timestamp.is_some() {
-        delete(vm, (vmi, found), &mut next, now, &mut plan);
+        delete(vm, (vmi, found), &mut next, (failed, now), &mut plan);
     } else {
         complete(&mut next);
         let sizes = sizes::look(world, &mut next, vmi.is_some(), now);
-        let failed = world.failures.get(&key(Kind::VirtualMachine, &vm.metadata));
         let strategy = vm.run_strategy();
         failure::count(&mut next, vmi, now);
         let disks = disks::look(world, vm);
@@ -86,7 +90,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
             Act::Start { .. } if taken.is_some() || !is_sized => {}
             Act::Start { .. } if disks.blocks().is_some() => {}
             Act::Start { paused } => {
-                let later = failed.filter(|failed| failed.about != Kind::DataVolume && failed.retry > now);
+                let later = failed.filter(|failed| failed.about != Attempt::Make(Kind::DataVolume) && failed.retry > now);
                 match later {
                     Some(failed) => plan.look_again(failed.retry),
                     None => {
@@ -96,7 +100,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
                 }
             }
             Act::Wait { until } => plan.look_again(until),
-            Act::Stop => stop(vm, vmi, &mut plan),
+            Act::Stop => stop(vm, vmi, (failed, now), &mut plan),
             Act::Run => next.spec.run_strategy = Some(RunStrategy::Always),
             Act::Leave => {}
         }
@@ -104,19 +108,12 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
             next.spec.running = None;
         }
         change::done(&mut next, &strategy, vmi);
-        let failure = taken.as_deref().map(|why| ("FailedCreate", why));
-        let of_sizes = sizes.as_ref().err().map(|problem| (problem.reason, problem.message.as_str()));
-        let failure = failure.or(of_sizes);
-        let failure = failure.or(disks.denied().map(|why| ("FailedDataVolumeCreate", why)));
-        let failure = failure.or(failed.map(status::failure));
-        status::say(&mut next, &strategy, vmi, &disks, failure, now);
-        // An event where the trouble begins, and where it becomes another.
-        if let Some((reason @ "FailedCreate", _)) = failure
-            && let Some(why) =
-                status::said_failure(&next).filter(|why| Some(*why) != status::said_failure(vm))
-        {
-            plan.tell(Kind::VirtualMachine, &vm.metadata, true, reason, why);
-        }
+        let trouble = taken.as_deref().map(|why| Trouble::of("FailedCreate", why));
+        let of_sizes = sizes.as_ref().err().map(|problem| Trouble::of(problem.reason, &problem.message));
+        let trouble = trouble.or(of_sizes).or(disks.denied());
+        let trouble = trouble.or(failed.map(|failed| Trouble::met(failed, disks.missing())));
+        status::say(&mut next, &strategy, vmi, &disks, trouble, now);
+        trouble.into_iter().for_each(|trouble| trouble.tell(vm, &next, &mut plan));
     }
     let made = std::mem::take(&mut plan.steps);
     plan.update(Kind::VirtualMachine, &vm.metadata, &vm.write(), &next.write(), true);
@@ -161,14 +158,17 @@ fn delete(
     vm: &VirtualMachine,
     (vmi, found): (Option<&VirtualMachineInstance>, Option<&VirtualMachineInstance>),
     next: &mut VirtualMachine,
-    now: Timestamp,
+    (failed, now): (Option<&Failure>, Timestamp),
     plan: &mut Plan,
 ) {
     let orphaned = vm.metadata.finalizers.iter().any(|finalizer| finalizer == ORPHAN);
     match vmi {
         Some(there) if !orphaned => {
-            status::terminating(next, there, now);
-            stop(vm, vmi, plan);
+            let kept = failed.filter(|failed| matches!(failed.about, Attempt::Delete(_)));
+            let trouble = kept.map(|failed| Trouble::met(failed, None));
+            status::terminating(next, there, trouble, now);
+            trouble.into_iter().for_each(|trouble| trouble.tell(vm, next, plan));
+            stop(vm, vmi, (failed, now), plan);
         }
         // Without our finalizer it may be gone at once, and its status with it: nothing is said any more.
         _ => {
@@ -222,8 +222,17 @@ fn start(world: &World, vm: &VirtualMachine, expanded: &VirtualMachine, paused: 
     plan.tell(Kind::VirtualMachine, &vm.metadata, false, "SuccessfulCreate", message);
 }
 
-fn stop(vm: &VirtualMachine, vmi: Option<&VirtualMachineInstance>, plan: &mut Plan) {
+fn stop(
+    vm: &VirtualMachine,
+    vmi: Option<&VirtualMachineInstance>,
+    (failed, now): (Option<&Failure>, Timestamp),
+    plan: &mut Plan,
+) {
     let Some(vmi) = vmi.filter(|vmi| vmi.metadata.deletion_timestamp.is_none()) else { return };
+    let kept = failed.filter(|failed| matches!(failed.about, Attempt::Delete(_)) && failed.retry > now);
+    if let Some(failed) = kept {
+        return plan.look_again(failed.retry);
+    }
     plan.delete(key(Kind::VirtualMachineInstance, &vmi.metadata), &vmi.metadata);
     let name = vmi.metadata.name.as_deref().unwrap_or_default();
     let message = format!("Stopped the virtual machine by deleting the virtual machine instance {name}");

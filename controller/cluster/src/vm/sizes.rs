@@ -30,7 +30,7 @@ use jiff::Timestamp;
 use kubernetes::config::Config;
 use kubernetes::instancetypes::{Given, live, of_revision, revision_in_use};
 use kubernetes::objects::owner::controller as owner;
-use kubernetes::objects::{Failure, Key, Kind, World};
+use kubernetes::objects::{Attempt, Failure, Key, Kind, World};
 use kubernetes::plan::Plan;
 use serde_json::Value;
 
@@ -66,7 +66,7 @@ impl Sizes {
         now: Timestamp,
         plan: &mut Plan,
     ) {
-        let later = failed.filter(|failed| failed.about == Kind::ControllerRevision && failed.retry > now);
+        let later = failed.filter(|failed| failed.about == Attempt::Make(Kind::ControllerRevision) && failed.retry > now);
         if let Some(failed) = later.filter(|_| !self.make.is_empty()) {
             return plan.look_again(failed.retry);
         }

@@ -3,24 +3,23 @@
 use super::disks::Disks;
 use super::printable::{Seen, word};
 use super::strategy::Act;
+use super::trouble::Trouble;
 use super::{change, revision};
 use api::vm::{Condition, ConditionType, PrintableStatus, RunStrategy, StateChange, VirtualMachine};
 use api::vmi::{self, VirtualMachineInstance};
 use jiff::Timestamp;
 use kubernetes::conditions::stamp;
-use kubernetes::objects::{Failure, Kind};
 
 /// Conditions of the VMI that are the VM's own affair, or say nothing once there is no VMI.
 const NOT_COPIED: [vmi::ConditionType; 1] = [vmi::ConditionType::Ready];
 
-/// Says what is seen. `vm` has its requests and failures already. `failure`: why it cannot be started, a word and a
-/// sentence.
+/// Says what is seen. `vm` has its requests and failures already. `trouble`: what keeps it from what is wanted.
 pub(super) fn say(
     vm: &mut VirtualMachine,
     strategy: &RunStrategy,
     vmi: Option<&VirtualMachineInstance>,
     disks: &Disks,
-    failure: Option<(&str, &str)>,
+    trouble: Option<Trouble<'_>>,
     now: Timestamp,
 ) {
     let act = super::strategy::act(vm, strategy, vmi, now);
@@ -45,12 +44,7 @@ pub(super) fn say(
         status.run_strategy = Some(strategy.clone());
     }
     conditions(&mut status.conditions, vmi, now);
-    match failure {
-        Some((reason, message)) => {
-            set(&mut status.conditions, ConditionType::Failure, "True", Some(reason), Some(message), now);
-        }
-        None => status.conditions.retain(|condition| condition.r#type != ConditionType::Failure),
-    }
+    failure(&mut status.conditions, trouble, now);
     let old = vmi.and_then(|vmi| vmi.metadata.annotations.get(revision::TEMPLATE));
     if vmi.is_some_and(|vmi| !crate::vmi::phase(vmi).is_final()) && old.is_some_and(|old| *old != sum) {
         let message = "a non-live-updatable field was changed in the template spec";
@@ -67,24 +61,30 @@ pub(super) fn say(
     }
 }
 
-/// What the last write that failed is called, and why it did.
-pub(super) fn failure(failed: &Failure) -> (&'static str, &str) {
-    let reason = if failed.about == Kind::DataVolume { "FailedDataVolumeCreate" } else { "FailedCreate" };
-    (reason, &failed.message)
-}
-
-/// Why what it needs could not be made, as its condition says.
-pub(super) fn said_failure(vm: &VirtualMachine) -> Option<&str> {
-    let list = vm.status.as_ref().map_or(&[][..], |status| &status.conditions);
-    list.iter().find(|condition| condition.r#type == ConditionType::Failure)?.message.as_deref()
+/// Says what keeps it from what is wanted, or that nothing does.
+fn failure(list: &mut Vec<Condition>, trouble: Option<Trouble<'_>>, now: Timestamp) {
+    match trouble {
+        Some(Trouble { reason, why, .. }) => {
+            set(list, ConditionType::Failure, "True", Some(reason), Some(why), now);
+        }
+        None => list.retain(|condition| condition.r#type != ConditionType::Failure),
+    }
 }
 
 /// It is being deleted, and waits for its VMI: what that says of itself says why.
-pub(super) fn terminating(vm: &mut VirtualMachine, vmi: &VirtualMachineInstance, now: Timestamp) {
+pub(super) fn terminating(
+    vm: &mut VirtualMachine,
+    vmi: &VirtualMachineInstance,
+    trouble: Option<Trouble<'_>>,
+    now: Timestamp,
+) {
     let status = vm.status.get_or_insert_default();
     status.printable_status = Some(PrintableStatus::Terminating);
     status.ready = is_ready(vmi);
     conditions(&mut status.conditions, Some(vmi), now);
+    if trouble.is_some() {
+        failure(&mut status.conditions, trouble, now);
+    }
 }
 
 /// What a VMI that is ready is; nothing of any other.

@@ -15,7 +15,7 @@ use super::{Round, key_of, pod_state};
 use api::machine::host_device::List;
 use api::vmi::VirtualMachineInstance;
 use kubernetes::claimed::{TellDevices, Wanted};
-use kubernetes::objects::{Key, Kind, Pod, key};
+use kubernetes::objects::{Attempt, Key, Kind, Pod, key};
 use kubernetes::plan::Step;
 
 /// The reason of the condition, and of the event.
@@ -53,7 +53,7 @@ impl Round<'_> {
             Ok(devices) if are_told(self.vmi, &devices) => return None,
             Ok(_) => {
                 let failure = self.world.failures.get(&key_of(self.vmi))?;
-                (failure.about == Kind::ResourceClaim).then(|| failure.message.clone())?
+                (failure.about == Attempt::Make(Kind::ResourceClaim)).then(|| failure.message.clone())?
             }
             Err(why) => why,
         };
@@ -113,7 +113,7 @@ mod tests {
     use crate::sim::door::carry_out;
     use crate::sim::{Sim, vmi};
     use kubernetes::claimed::PCI;
-    use kubernetes::objects::{Failure, Key, Kind};
+    use kubernetes::objects::{Attempt, Failure, Key, Kind};
     use kubernetes::plan::Step;
     use serde_json::{Value, json};
 
@@ -184,10 +184,10 @@ mod tests {
         let plan = crate::decide(&sim.world, key, sim.now);
         assert!(plan.steps.iter().any(|step| matches!(step, Step::TellDevices(_))), "{plan:?}");
         let (about, error) = carry_out(sim, plan).failed.expect("it cannot be");
-        assert_eq!(about, Some(Kind::ResourceClaim), "it is said of the VMI");
+        assert_eq!(about, Some(Attempt::Make(Kind::ResourceClaim)), "it is said of the VMI");
         let message = error.to_string();
         let retry = sim.now + jiff::SignedDuration::from_secs(60);
-        let failure = Failure { about: Kind::ResourceClaim, message: message.clone(), times: 1, retry };
+        let failure = Failure { about: Attempt::Make(Kind::ResourceClaim), message: message.clone(), times: 1, retry };
         sim.world.failures.insert(key.clone(), failure);
         sim.settle();
         let (status, reason, said) = sim.condition(key, "Synchronized").unwrap();
@@ -265,7 +265,7 @@ mod tests {
         sim.pod_runs(&pod, "node1");
         let retry = sim.now + jiff::SignedDuration::from_secs(60);
         let message = "a sentence".to_owned();
-        let failure = Failure { about: Kind::ResourceClaim, message, times: 1, retry };
+        let failure = Failure { about: Attempt::Make(Kind::ResourceClaim), message, times: 1, retry };
         sim.world.failures.insert(key.clone(), failure);
         let plan = crate::decide(&sim.world, &key, sim.now);
         assert!(!plan.steps.iter().any(|step| matches!(step, Step::TellDevices(_))), "{plan:?}");

@@ -2,13 +2,24 @@
 
 use super::Round;
 use crate::pod;
-use api::vmi::{Phase, VirtualMachineInstance};
-use kubernetes::objects::{FINALIZER, Key, Kind, LauncherPods, OF_VM, Pod, World, is_revision, key, owner};
+use api::vmi::{Condition, ConditionType, Phase, VirtualMachineInstance};
+use kubernetes::conditions;
+use kubernetes::objects::{Attempt, FINALIZER, Failure, Key, Kind, LauncherPods, OF_VM, Pod, World, is_revision, key, owner};
 use kubernetes::plan::Step;
 
-impl Round<'_> {
-    /// It has ended: its pods go, and what held it.
-    pub(super) fn ended(&mut self) {
+/// A pod of it could not be deleted.
+const KEPT: &str = "FailedDelete";
+
+impl<'a> Round<'a> {
+    /// Of one that has ended the pods go, and what held it.
+    pub(super) fn end(&mut self) {
+        self.forget_kept();
+        if super::phase(&self.next).is_final() {
+            self.ended();
+        }
+    }
+
+    fn ended(&mut self) {
         // One whose launcher has ended may have others that run: those end only with the pod. One without an owner goes with
         // nobody else.
         let any = self.of.clone().map(LauncherPods::any);
@@ -54,12 +65,49 @@ impl Round<'_> {
 
     /// Deletes a pod, and says so of one that was made for this VMI.
     pub(super) fn delete_pod(&mut self, pod: &Pod) {
+        let name = pod.meta.name.as_deref().unwrap_or_default();
+        let is_own = self.of.as_ref().is_some_and(|of| of.has(&pod.meta));
+        if let Some(failed) = self.kept() {
+            if is_own {
+                self.say_kept(&format!("Failed to delete virtual machine pod {name}: {}", failed.message));
+            }
+            if failed.retry > self.now {
+                return self.after.look_again(failed.retry);
+            }
+        }
         self.after.delete(key(Kind::Pod, &pod.meta), &pod.meta);
-        if self.of.as_ref().is_some_and(|of| of.has(&pod.meta)) {
-            let name = pod.meta.name.as_deref().unwrap_or_default();
+        if is_own {
             self.tell(false, "SuccessfulDelete", format!("Deleted virtual machine pod {name}"));
         }
     }
+
+    /// Says that a pod could not be deleted; an event where that begins.
+    fn say_kept(&mut self, message: &str) {
+        let list = self.vmi.status.as_ref().map_or(&[][..], |status| &status.conditions);
+        if !is_kept(list) {
+            self.tell(true, KEPT, message);
+        }
+        self.say(ConditionType::Synchronized, "False", KEPT, message);
+    }
+
+    /// Takes back that a pod could not be deleted.
+    fn forget_kept(&mut self) {
+        if self.kept().is_none() && is_kept(&self.status().conditions) {
+            conditions::drop(&mut self.status().conditions, &ConditionType::Synchronized);
+        }
+    }
+
+    /// A pod could not be deleted.
+    fn kept(&self) -> Option<&'a Failure> {
+        let failed = self.world.failures.get(&key(Kind::VirtualMachineInstance, &self.vmi.metadata));
+        failed.filter(|failed| failed.about == Attempt::Delete(Kind::Pod))
+    }
+}
+
+/// The conditions say that a pod could not be deleted.
+fn is_kept(list: &[Condition]) -> bool {
+    let said = conditions::of(list, &ConditionType::Synchronized);
+    said.is_some_and(|said| said.reason.as_deref() == Some(KEPT))
 }
 
 /// The VM that a VMI is a run of is there, and has to look at it before it may go.

@@ -49,7 +49,7 @@ use kubernetes::conditions::{self, UNHEARD, is_unheard, say, stamp};
 use kubernetes::config::Config;
 use kubernetes::launcher::USER;
 use kubernetes::metadata::{LeftOut, left_out};
-use kubernetes::objects::{FINALIZER, Key, Kind, LauncherPods, OUTDATED, Pod, World, key};
+use kubernetes::objects::{Attempt, FINALIZER, Key, Kind, LauncherPods, OUTDATED, Pod, World, key};
 use kubernetes::plan::{Plan, Step};
 use needs::Needs;
 use serde_json::json;
@@ -113,9 +113,7 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
     if !round.phase.is_final() {
         round.say_volumes();
     }
-    if phase(&round.next).is_final() {
-        round.ended();
-    }
+    round.end();
     let Round { next, before, after, .. } = round;
     plan.steps = before;
     plan.update(Kind::VirtualMachineInstance, &vmi.metadata, &vmi.write(), &next.write(), false);
@@ -319,8 +317,8 @@ impl Round<'_> {
         let Some(failure) = self.world.failures.get(&key_of(self.vmi)) else { return false };
         let before = self.next.clone();
         match failure.about {
-            Kind::Pod => self.wait("FailedCreate", &create_failed(machine, &failure.message)),
-            Kind::PersistentVolumeClaim => self.wait("FailedBackendStorageCreate", &failure.message),
+            Attempt::Make(Kind::Pod) => self.wait("FailedCreate", &create_failed(machine, &failure.message)),
+            Attempt::Make(Kind::PersistentVolumeClaim) => self.wait("FailedBackendStorageCreate", &failure.message),
             _ => return false,
         }
         let is_said = self.next == *self.vmi;

@@ -107,7 +107,7 @@ fn secondary(vmi: &VirtualMachineInstance) -> impl Iterator<Item = &str> {
 mod tests {
     use crate::sim::door::carry_out;
     use crate::sim::{Sim, vmi};
-    use kubernetes::objects::{Key, Kind};
+    use kubernetes::objects::{Attempt, Key, Kind};
     use kubernetes::plan::Step;
     use serde_json::{Value, json};
 
@@ -165,7 +165,7 @@ mod tests {
             });
             let (_, failed) = plans.find(|(is_last, _)| *is_last).expect("a pod is to be made");
             let (about, error) = failed.expect("it cannot be");
-            assert_eq!(about, Some(Kind::Pod), "it is said of the VMI");
+            assert_eq!(about, Some(Attempt::Make(Kind::Pod)), "it is said of the VMI");
             error.to_string()
         };
         let said = refused(&mut sim);

@@ -170,7 +170,7 @@ fn object(world: &World, key: &Key, name: &str, owner: &Value, config: &Config) 
 #[cfg(test)]
 mod tests {
     use crate::sim::{Sim, vmi};
-    use kubernetes::objects::{Failure, Key, Kind};
+    use kubernetes::objects::{Attempt, Failure, Key, Kind};
     use serde_json::{Value, json};
 
     fn kept(name: &str) -> Value {
@@ -314,7 +314,7 @@ mod tests {
         let key = sim.put(Kind::VirtualMachineInstance, kept("web"));
         let retry = sim.now + jiff::SignedDuration::from_secs(60);
         let message = "exceeded quota: small".to_owned();
-        let about = Kind::PersistentVolumeClaim;
+        let about = Attempt::Make(Kind::PersistentVolumeClaim);
         sim.world.failures.insert(key.clone(), Failure { about, message: message.clone(), times: 1, retry });
         sim.settle();
         assert_eq!(sim.pod_of(&key), None);

@@ -1,7 +1,7 @@
 //! VMIs, as stories.
 
 use crate::sim::{Sim, vmi};
-use kubernetes::objects::{Failure, Key, Kind};
+use kubernetes::objects::{Attempt, Failure, Key, Kind};
 use serde_json::{Value, json};
 
 pub(super) fn begin() -> (Sim, Key) {
@@ -310,7 +310,7 @@ fn a_pod_that_the_server_refuses_is_told_of_and_tried_again() {
     let (mut sim, key) = begin();
     let retry = sim.now.checked_add(jiff::SignedDuration::from_secs(5)).unwrap();
     let message = "pods \"x\" is forbidden: violates PodSecurity \"restricted:latest\"".to_owned();
-    sim.world.failures.insert(key.clone(), Failure { about: Kind::Pod, message, times: 1, retry });
+    sim.world.failures.insert(key.clone(), Failure { about: Attempt::Make(Kind::Pod), message, times: 1, retry });
     sim.settle();
     let (_, reason, said) = sim.condition(&key, "Synchronized").unwrap();
     assert_eq!(reason, "FailedCreate");

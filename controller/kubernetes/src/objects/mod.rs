@@ -40,4 +40,4 @@ pub use marks::Mark;
 pub use store::{Kept, Store};
 pub use which::{Which, escaped};
 pub use work::Work;
-pub use world::{ClusterFacts, Failure, Plain, Warning, World};
+pub use world::{Attempt, ClusterFacts, Failure, Plain, Warning, World};

@@ -121,11 +121,20 @@ pub struct Warning {
     pub message: String,
 }
 
+/// What was tried for an object, by the kind of what it was tried on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attempt {
+    /// To make it, or to change it.
+    Make(Kind),
+    /// To delete it.
+    Delete(Kind),
+}
+
 /// What could not be done for an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What was to be made or changed.
-    pub about: Kind,
+    /// What was tried.
+    pub about: Attempt,
     /// In a sentence.
     pub message: String,
     /// How often in a row.

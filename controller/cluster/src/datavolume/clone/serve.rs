@@ -25,7 +25,7 @@ use crate::certificates::uploads::Span;
 use jiff::{SignedDuration, Timestamp};
 use kubernetes::clones::{CLONE_SOURCE_POD, CLONE_SOURCE_UID, SOURCE, TARGET_LABEL};
 use kubernetes::issue::{ForPod, Holder};
-use kubernetes::objects::{Key, Kind, Mark, PersistentVolumeClaim, Pod, Work, World, key, names, owner};
+use kubernetes::objects::{Attempt, Key, Kind, Mark, PersistentVolumeClaim, Pod, Work, World, key, names, owner};
 use kubernetes::plan::Plan;
 use kubernetes::uploads::SERVICE_LABEL;
 use kubernetes::worker::PORT;
@@ -163,7 +163,7 @@ impl<'a> Round<'a> {
         }
         // Somebody's pod wrote to it when that was asked last.
         let failed = self.world.failures.get(&self.key());
-        let used = failed.filter(|failed| failed.about == Kind::PersistentVolumeClaim);
+        let used = failed.filter(|failed| failed.about == Attempt::Make(Kind::PersistentVolumeClaim));
         let used = used.map(|failed| Served::Stopped(Stop::Waits(IN_USE, failed.message.clone())));
         if let Some(failed) = failed.filter(|failed| failed.retry > self.now) {
             self.after.look_again(failed.retry);

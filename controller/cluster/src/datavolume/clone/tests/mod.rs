@@ -10,7 +10,7 @@ use crate::sim::Sim;
 use crate::sim::others::{worker_ends, worker_is_late};
 use api::job::{Import, Serve, Source, Stage};
 use kubernetes::clones::{CLONE_REQUEST, CLONE_TOKEN, CLONE_TYPE, TARGET, TARGET_LABEL};
-use kubernetes::objects::{Certificate, Key, Kind, names};
+use kubernetes::objects::{Attempt, Certificate, Key, Kind, names};
 use kubernetes::uploads::{CLIENT_SIGNER, PRIVATE_KEY, PUBLIC_KEY, SERVER_SIGNER, SIGNING_KEY};
 use serde_json::{Value, json};
 use serve::token::{Claims, Cloned, Pair, sign};
@@ -347,7 +347,7 @@ fn a_pod_of_somebody_that_mounts_the_source_is_waited_for() {
     let plan = crate::decide(&sim.world, &disk(), sim.now);
     let done = crate::sim::door::carry_out(&mut sim, plan);
     let (about, error) = done.failed.expect("somebody writes");
-    assert_eq!(about, Some(Kind::PersistentVolumeClaim));
+    assert_eq!(about, Some(Attempt::Make(Kind::PersistentVolumeClaim)));
     assert!(error.to_string().contains("pod shell mounts PVC golden for writing"), "{error}");
     assert_eq!(left(&sim), []);
     sim.objects.remove(&shell);

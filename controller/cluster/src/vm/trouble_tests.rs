@@ -1,0 +1,126 @@
+//! What is told where a VM or a VMI is kept from what is wanted of it.
+
+use crate::sim::controller::Controller;
+use crate::sim::{Sim, vm, vmi};
+use kubernetes::objects::{Attempt, Failure, Key, Kind};
+use serde_json::{Value, json};
+
+/// By the loop itself, until nothing moves any more.
+fn until_quiet(controller: &mut Controller, sim: &mut Sim) {
+    assert!((0..100).any(|tick| !controller.tick(sim, tick)), "it never settles");
+}
+
+fn settings(sim: &mut Sim) {
+    let settings = json!({"metadata": {"namespace": "kubevirt", "name": "kubevirt"}, "spec": {}});
+    sim.put(Kind::KubeVirt, settings);
+}
+
+/// Sentences under a reason.
+fn told(sim: &Sim, reason: &str) -> Vec<String> {
+    sim.told.iter().filter(|(told, _)| told == reason).map(|(_, said)| said.clone()).collect()
+}
+
+fn is_going(sim: &Sim, key: &Key) -> bool {
+    sim.get(key)["metadata"]["deletionTimestamp"].is_string()
+}
+
+/// Stopped, and deleted outright.
+#[test]
+fn a_vmi_that_the_server_keeps_is_told_once_and_tried_again() {
+    for is_deleted in [false, true] {
+        let mut sim = Sim::new();
+        settings(&mut sim);
+        let of = sim.put(Kind::VirtualMachine, vm("web", "Always"));
+        sim.settle();
+        let key = Key::new(Kind::VirtualMachineInstance, "n", "web");
+        sim.boot(&key);
+        match is_deleted {
+            true => sim.delete(&of),
+            false => sim.change(&of, json!({"spec": {"runStrategy": "Halted"}})),
+        }
+        sim.wire.keeps = Some(Kind::VirtualMachineInstance);
+        let mut controller = Controller::begin(&mut sim, 1);
+        for _ in 0..3 {
+            until_quiet(&mut controller, &mut sim);
+            sim.later(30);
+        }
+        let (status, reason, why) = sim.condition(&of, "Failure").unwrap();
+        assert_eq!((status.as_str(), reason.as_str()), ("True", "FailedDelete"));
+        let said = format!("Error deleting virtual machine instance web: {why}");
+        assert_eq!(told(&sim, "FailedDelete"), [said], "once");
+        assert!(!is_going(&sim, &key));
+        sim.wire.keeps = None;
+        for _ in 0..2 {
+            sim.later(60);
+            until_quiet(&mut controller, &mut sim);
+        }
+        assert!(is_going(&sim, &key));
+        assert_eq!(sim.condition(&of, "Failure"), None, "it is taken back");
+    }
+}
+
+#[test]
+fn a_pod_that_the_server_keeps_is_told_once_and_tried_again() {
+    let mut sim = Sim::new();
+    settings(&mut sim);
+    let key = sim.put(Kind::VirtualMachineInstance, vmi("web"));
+    sim.settle();
+    let pod = sim.pod_of(&key).unwrap();
+    sim.change(&pod, json!({"spec": {"nodeName": "node1"}}));
+    sim.delete(&key);
+    sim.wire.keeps = Some(Kind::Pod);
+    let mut controller = Controller::begin(&mut sim, 1);
+    for _ in 0..3 {
+        until_quiet(&mut controller, &mut sim);
+        sim.later(30);
+    }
+    let (status, reason, message) = sim.condition(&key, "Synchronized").unwrap();
+    assert_eq!((status.as_str(), reason.as_str()), ("False", "FailedDelete"));
+    assert!(
+        message.starts_with(&format!("Failed to delete virtual machine pod {}: ", pod.name)),
+        "{message}"
+    );
+    assert_eq!(told(&sim, "FailedDelete"), [message], "once");
+    sim.wire.keeps = None;
+    sim.later(60);
+    until_quiet(&mut controller, &mut sim);
+    assert!(is_going(&sim, &pod));
+    sim.later(60);
+    until_quiet(&mut controller, &mut sim);
+    assert_eq!(sim.condition(&key, "Synchronized"), None, "it is taken back");
+}
+
+/// A VM with a disk of a template.
+fn with_disk(spec: Value) -> Value {
+    let mut object = vm("web", "Always");
+    object["spec"]["dataVolumeTemplates"] = json!([{"metadata": {"name": "data"}, "spec": spec}]);
+    object
+}
+
+#[test]
+fn a_data_volume_that_is_refused_is_told_of_its_vm() {
+    let mut sim = Sim::new();
+    let spec = json!({"source": {"blank": {}}, "storage": {"resources": {"requests": {"storage": "1Gi"}}}});
+    let of = sim.put(Kind::VirtualMachine, with_disk(spec));
+    let retry = sim.now + jiff::SignedDuration::from_secs(5);
+    let message = "exceeded quota: small".to_owned();
+    let about = Attempt::Make(Kind::DataVolume);
+    sim.world.failures.insert(of.clone(), Failure { about, message: message.clone(), times: 1, retry });
+    sim.settle();
+    assert_eq!(sim.condition(&of, "Failure").unwrap().1, "FailedDataVolumeCreate");
+    assert_eq!(told(&sim, "FailedDataVolumeCreate"), [format!("Error creating DataVolume data: {message}")]);
+}
+
+#[test]
+fn a_data_volume_that_its_vm_may_not_have_is_told_as_one_without_authorization() {
+    let mut sim = Sim::new();
+    let snapshot = json!({"snapshot": {"namespace": "other", "name": "golden"}});
+    let spec = json!({"source": snapshot, "storage": {"resources": {"requests": {"storage": "1Gi"}}}});
+    let of = sim.put(Kind::VirtualMachine, with_disk(spec));
+    sim.settle();
+    let (_, reason, why) = sim.condition(&of, "Failure").unwrap();
+    assert_eq!(reason, "UnauthorizedDataVolumeCreate");
+    let said = format!("Not authorized to create DataVolume data: {why}");
+    assert_eq!(told(&sim, "UnauthorizedDataVolumeCreate"), [said], "once");
+    assert!(!sim.objects.contains_key(&Key::new(Kind::DataVolume, "n", "data")));
+}
