@@ -51,10 +51,12 @@ fn vms_and_vmis_are_told_as_they_are() {
     );
     let since = said("kubevirt_vm_running_status_last_transition_timestamp_seconds");
     assert!(since[0].ends_with(" 0") && !since[1].ends_with(" 0"), "{since:?}");
-    assert_eq!(
-        said("kubevirt_vmi_phase_count"),
-        ["kubevirt_vmi_phase_count{node=\"node1\",phase=\"running\"} 1"]
-    );
+    let [count] = &said("kubevirt_vmi_phase_count")[..] else { panic!("{text}") };
+    assert!(count.starts_with("kubevirt_vmi_phase_count{node=\"node1\",phase=\"running\",") && count.ends_with("} 1"));
+    for phase in ["pending", "scheduling", "running", "unset"] {
+        let name = format!("kubevirt_vmi_migrations_in_{phase}_phase");
+        assert_eq!(said(&name), [format!("{name} 0")], "dashboards show that there is none");
+    }
     assert!(said("kubevirt_vmi_status_addresses")[0].contains("address=\"10.1.0.7\""));
     assert!(!said("kubevirt_vmi_launcher_memory_overhead_bytes").is_empty());
     assert_eq!(said("kubevirt_allocatable_nodes"), ["kubevirt_allocatable_nodes 1"]);
@@ -74,6 +76,32 @@ fn vms_and_vmis_are_told_as_they_are() {
     names.sort_unstable();
     names.dedup();
     assert_eq!(names.len(), all);
+}
+
+/// By upstream's labels: the machine type of the domain, and the architecture that the guest tells.
+#[test]
+fn vmis_are_counted_by_their_systems() {
+    let mut sim = Sim::new();
+    for (name, os, kernel) in [("a", "debian", "6.12"), ("b", "debian", "6.12"), ("c", "debian", "6.1"), ("d", "", "")] {
+        let mut object = vmi(name);
+        object["metadata"]["annotations"] = json!({"vm.kubevirt.io/os": os});
+        let guest = json!({"kernelRelease": kernel, "machine": "x86_64", "name": "Debian", "versionId": "13"});
+        object["status"] = json!({"phase": "Running", "machine": {"type": "pc-q35-10.0"}, "guestOSInfo": guest});
+        sim.put(Kind::VirtualMachineInstance, object);
+    }
+    let text = page(&sim.world, &mut Times::default(), Work::default(), Timestamp::UNIX_EPOCH);
+    let counts = lines(&text, "kubevirt_vmi_phase_count");
+    let with = |words: &[&str]| -> Vec<&str> {
+        let all = counts.iter().filter(|line| words.iter().all(|word| line.contains(word)));
+        all.filter_map(|line| line.rsplit_once(' ')).map(|(_, count)| count).collect()
+    };
+    assert_eq!(with(&["os=\"debian\"", "guest_os_kernel_release=\"6.12\""]), ["2"], "{counts:?}");
+    assert_eq!(with(&["os=\"debian\"", "guest_os_kernel_release=\"6.1\""]), ["1"], "{counts:?}");
+    assert_eq!(with(&["os=\"<none>\""]), ["1"], "{counts:?}");
+    let system = ["guest_os_machine=\"pc-q35-10.0\"", "guest_os_arch=\"x86_64\"", "guest_os_version_id=\"13\""];
+    assert_eq!(with(&system).len(), 3, "{counts:?}");
+    let infos = lines(&text, "kubevirt_vmi_info");
+    assert!(infos.iter().all(|line| system.iter().all(|word| line.contains(word))), "{infos:?}");
 }
 
 #[test]

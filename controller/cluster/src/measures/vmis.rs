@@ -11,14 +11,27 @@ use kubernetes::config::Config;
 use kubernetes::objects::{Kept as _, OUTDATED, World};
 use std::collections::BTreeMap;
 
+/// Nothing is live-migrated in this version, which dashboards are told.
+const MIGRATIONS: [&str; 4] = [
+    "kubevirt_vmi_migrations_in_pending_phase",
+    "kubevirt_vmi_migrations_in_scheduling_phase",
+    "kubevirt_vmi_migrations_in_running_phase",
+    "kubevirt_vmi_migrations_in_unset_phase",
+];
+
+type Labels = Vec<(&'static str, String)>;
+
 pub(super) fn write(page: &mut Page, world: &World, words: &mut Words, now: Timestamp) {
-    let mut counts: BTreeMap<(String, String), u64> = BTreeMap::new();
+    let mut counts: BTreeMap<Labels, u64> = BTreeMap::new();
     for vmi in world.vmis.all() {
-        *counts.entry((node(vmi), phase(vmi))).or_default() += 1;
+        *counts.entry(described(vmi, words, now)).or_default() += 1;
     }
     let mut family = page.family("kubevirt_vmi_phase_count");
-    for ((node, phase), count) in counts {
-        family.is(&[("node", &node), ("phase", &phase)], count as f64);
+    for (labels, count) in counts {
+        family.is(&with(&[], &labels), count as f64);
+    }
+    for name in MIGRATIONS {
+        page.family(name).is(&[], 0.0);
     }
     info(page, world, words, now);
     let of_cluster = Config::read(world).eviction_strategy;
@@ -68,40 +81,49 @@ fn info(page: &mut Page, world: &World, words: &mut Words, now: Timestamp) {
     let word = |is: bool| if is { "true" } else { "false" }.to_owned();
     let mut family = page.family("kubevirt_vmi_info");
     for vmi in world.vmis.all() {
-        let guest = vmi.status.as_ref().and_then(|status| status.guest_os_info.as_ref());
-        let said = |text: Option<&String>| cut(text.map_or("", String::as_str));
         let pod = world.active_pod(vmi).and_then(|pod| pod.meta().name.clone());
-        let annotations = &vmi.metadata.annotations;
-        let made_with = |role: Role| {
-            let kinds = Matched::ALL.iter().filter(|kind| kind.role == role);
-            let mut names = kinds.filter_map(|kind| annotations.get(kind.annotation()));
-            label(names.next().map(String::as_str))
-        };
-        let of_guest = [
-            ("guest_os_kernel_release", said(guest.and_then(|guest| guest.kernel_release.as_ref()))),
-            ("guest_os_machine", said(guest.and_then(|guest| guest.machine.as_ref()))),
-            ("guest_os_name", said(guest.and_then(|guest| guest.name.as_ref()))),
-            ("guest_os_version_id", said(guest.and_then(|guest| guest.version_id.as_ref()))),
-        ];
-        let [os, workload, flavor] = system(annotations);
-        let of_user = [
-            ("instance_type", made_with(Role::Instancetype)),
-            ("preference", made_with(Role::Preference)),
-            os,
-            workload,
-            flavor,
-        ];
-        let mut labels = vec![
-            ("node", node(vmi)),
-            ("phase", phase(vmi)),
+        let mut labels = described(vmi, words, now);
+        labels.extend([
             ("evictable", word(is_evictable(vmi, of_cluster.as_ref()))),
             ("outdated", word(is_outdated(vmi))),
             ("vmi_pod", label(pod.as_deref())),
-        ];
-        labels.extend(words.set(&vmi.metadata, "guest", of_guest, now));
-        labels.extend(words.set(&vmi.metadata, "user", of_user, now));
+        ]);
         family.is(&with(&names(&vmi.metadata), &labels), 1.0);
     }
+}
+
+/// Where a VMI is, what it is made of and what runs in it: what one has in common with others.
+fn described(vmi: &VirtualMachineInstance, words: &mut Words, now: Timestamp) -> Labels {
+    let status = vmi.status.as_ref();
+    let guest = status.and_then(|status| status.guest_os_info.as_ref());
+    let said = |text: Option<&String>| cut(text.map_or("", String::as_str));
+    let annotations = &vmi.metadata.annotations;
+    let made_with = |role: Role| {
+        let kinds = Matched::ALL.iter().filter(|kind| kind.role == role);
+        let mut names = kinds.filter_map(|kind| annotations.get(kind.annotation()));
+        label(names.next().map(String::as_str))
+    };
+    let of_guest = [
+        ("guest_os_kernel_release", said(guest.and_then(|guest| guest.kernel_release.as_ref()))),
+        ("guest_os_arch", said(guest.and_then(|guest| guest.machine.as_ref()))),
+        ("guest_os_name", said(guest.and_then(|guest| guest.name.as_ref()))),
+        ("guest_os_version_id", said(guest.and_then(|guest| guest.version_id.as_ref()))),
+    ];
+    let [os, workload, flavor] = system(annotations);
+    let of_user = [
+        ("instance_type", made_with(Role::Instancetype)),
+        ("preference", made_with(Role::Preference)),
+        os,
+        workload,
+        flavor,
+    ];
+    // Upstream's word for the machine type that libvirt gave the domain.
+    let machine = status.and_then(|status| status.machine.as_ref()).map(|machine| &machine.r#type);
+    let mut labels =
+        vec![("node", node(vmi)), ("phase", phase(vmi)), ("guest_os_machine", said(machine))];
+    labels.extend(words.set(&vmi.metadata, "guest", of_guest, now));
+    labels.extend(words.set(&vmi.metadata, "user", of_user, now));
+    labels
 }
 
 fn addresses(page: &mut Page, world: &World, words: &mut Words, now: Timestamp) {

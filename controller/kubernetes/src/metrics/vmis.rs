@@ -4,7 +4,24 @@ use super::{Metric, gauge, histogram};
 
 /// VMIs.
 pub(super) const VMIS: &[Metric] = &[
-    gauge("kubevirt_vmi_phase_count", &["node", "phase"], "VMIs of each node and phase."),
+    gauge(
+        "kubevirt_vmi_phase_count",
+        &[
+            "node",
+            "phase",
+            "os",
+            "workload",
+            "flavor",
+            "instance_type",
+            "preference",
+            "guest_os_kernel_release",
+            "guest_os_machine",
+            "guest_os_arch",
+            "guest_os_name",
+            "guest_os_version_id",
+        ],
+        "VMIs of each node and phase, and of each system: the labels that kubevirt_vmi_info has.",
+    ),
     gauge(
         "kubevirt_vmi_info",
         &[
@@ -22,10 +39,11 @@ pub(super) const VMIS: &[Metric] = &[
             "preference",
             "guest_os_kernel_release",
             "guest_os_machine",
+            "guest_os_arch",
             "guest_os_name",
             "guest_os_version_id",
         ],
-        "1 for each VMI, with its node, its launcher pod, its annotations and the words of its guest agent, of which 16 systems a day are told.",
+        "1 for each VMI, with its node, its launcher pod, its annotations, its machine type and the words of its guest agent, of which 16 systems a day are told.",
     ),
     gauge(
         "kubevirt_vmi_non_evictable",
@@ -52,6 +70,10 @@ pub(super) const VMIS: &[Metric] = &[
         &["namespace", "name"],
         "Memory that the launcher pod of a VMI requests beside the guest's.",
     ),
+    gauge("kubevirt_vmi_migrations_in_pending_phase", &[], "Live migrations that are pending: always 0."),
+    gauge("kubevirt_vmi_migrations_in_scheduling_phase", &[], "Live migrations that are scheduled: always 0."),
+    gauge("kubevirt_vmi_migrations_in_running_phase", &[], "Live migrations that run: always 0."),
+    gauge("kubevirt_vmi_migrations_in_unset_phase", &[], "Live migrations without a phase: always 0."),
     histogram(
         "kubevirt_vmi_phase_transition_time_seconds",
         &["phase", "last_phase"],
