@@ -82,6 +82,11 @@ fn a_healthy_cluster_is_silent() {
             ("kubevirt_vmi_number_of_outdated", "0x60"),
             ("kubevirt_vmi_non_evictable{namespace=\"n\",name=\"web\"}", "0x60"),
             ("kubevirt_cdi_datavolume_pending", "0x60"),
+            ("kube_pod_status_phase{namespace=\"n\",pod=\"virt-launcher-web\",phase=\"Failed\"}", "1x60"),
+            (
+                "apiserver_request_total{group=\"kubevirt.io\",version=\"v1\",resource=\"virtualmachines\",verb=\"GET\"}",
+                "0+5x60",
+            ),
         ])
         .collect();
     let groups = groups();
@@ -105,11 +110,31 @@ fn an_alert_names_what_it_is_about() {
             "kubevirt_vm_info{namespace=\"n\",name=\"off\",status=\"errorunschedulable\",status_group=\"error\"}",
             "1x60",
         ),
+        ("kube_pod_status_phase{namespace=\"n\",pod=\"virt-launcher-web\",phase=\"Failed\"}", "150x60"),
+        ("kube_pod_status_phase{namespace=\"m\",pod=\"virt-launcher-web\",phase=\"Failed\"}", "50x60"),
+        (
+            "apiserver_request_total{group=\"kubevirt.io\",version=\"v1alpha3\",resource=\"virtualmachines\",verb=\"GET\"}",
+            "0+1x60",
+        ),
+        (
+            "apiserver_requested_deprecated_apis{group=\"kubevirt.io\",version=\"v1alpha3\",resource=\"virtualmachines\"}",
+            "1x60",
+        ),
     ];
+    let old = "10 requests in the last 10 minutes used the deprecated virtualmachines.kubevirt.io/v1alpha3.";
+    let failed = "200 launcher pods or more have been Failed for 10 minutes, and are not deleted.";
     let stuck = "VM off in namespace n has been errorunschedulable for 10 minutes without a VMI.";
     let orphaned = "VMIs run on node two, whose virt-handler has not answered for 10 minutes.";
     let evicted = "VM web in namespace n has the eviction strategy LiveMigrate and cannot be live-migrated.";
     let wanted = [
+        ("VirtLauncherPodsStuckFailed", json!({"labels": {}, "summary": failed})),
+        (
+            "KubeVirtDeprecatedAPIRequested",
+            json!({
+                "labels": {"group": "kubevirt.io", "version": "v1alpha3", "resource": "virtualmachines"},
+                "summary": old,
+            }),
+        ),
         ("OrphanedVirtualMachineInstances", json!({"labels": {"node": "two"}, "summary": orphaned})),
         (
             "VMCannotBeEvicted",

@@ -1,5 +1,6 @@
 //! Alerts, by upstream's names. Those on live migration, snapshots, panics of guests and virt-operator are missing: there is
-//! nothing that they could be about. `VirtHandlerDaemonSetRolloutFailing` needs kube-state-metrics, and is silent without.
+//! nothing that they could be about. `VirtHandlerDaemonSetRolloutFailing` and `VirtLauncherPodsStuckFailed` need
+//! kube-state-metrics, `KubeVirtDeprecatedAPIRequested` needs the metrics of the API server; each is silent without.
 
 use serde_json::{Value, json};
 
@@ -69,6 +70,7 @@ pub(super) fn of_kubevirt(namespace: &str) -> Vec<Value> {
         ),
         "Some virt-handler pods have not been ready for 15 minutes.",
     ));
+    alerts.push(of_old_versions());
     alerts.extend(of_vms());
     alerts.iter().map(|alert| alert.rule("kubevirt")).collect()
 }
@@ -153,6 +155,23 @@ fn of_replicas() -> [Alert; 5] {
     ]
 }
 
+/// Upstream counts such requests in virt-api, which sees those that write alone; the API server counts all.
+fn of_old_versions() -> Alert {
+    let requests = "apiserver_request_total{group=~\"kubevirt\\\\.io|.+\\\\.kubevirt\\\\.io\",verb!~\"LIST|WATCH\"}";
+    // One that has just begun to be counted has nothing to increase from.
+    let new = format!(
+        "(round(increase({requests}[10m])) > 0 and {requests} offset 10m) or ({requests} != 0 unless {requests} offset 10m)"
+    );
+    let of = "on (resource, group, version) apiserver_requested_deprecated_apis";
+    let version = "{{ $labels.resource }}.{{ $labels.group }}/{{ $labels.version }}";
+    alert(
+        "KubeVirtDeprecatedAPIRequested",
+        ("0m", "info", "none"),
+        format!("sum by (resource, group, version) ({new}) and {of}"),
+        format!("{{{{ $value }}}} requests in the last 10 minutes used the deprecated {version}."),
+    )
+}
+
 fn of_vms() -> Vec<Alert> {
     let files = format!("{{file_system_type!~\"{FULL}\",mount_point!=\"System Reserved\"}}");
     let full = format!(
@@ -169,6 +188,12 @@ fn of_vms() -> Vec<Alert> {
             "sum by (node) (kubevirt_vmi_phase_count{phase=~\"scheduled|running\",node!=\"\"}) > 0 \
              unless on (node) kubevirt_vmi_sync_total",
             "VMIs run on node {{ $labels.node }}, whose virt-handler has not answered for 10 minutes.",
+        ),
+        alert(
+            "VirtLauncherPodsStuckFailed",
+            ("10m", "critical", "critical"),
+            "cluster:kubevirt_virt_launcher_failed:count >= 200",
+            "200 launcher pods or more have been Failed for 10 minutes, and are not deleted.",
         ),
         alert(
             "OutdatedVirtualMachineInstanceWorkloads",

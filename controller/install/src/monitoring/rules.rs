@@ -30,6 +30,10 @@ const SUMS: &[(&str, &str)] = &[
     ("cluster:kubevirt_nodes_with_kvm:count", "max(kubevirt_nodes_with_kvm)"),
     ("namespace:kubevirt_vm:sum", "sum by (namespace) (kubevirt_number_of_vms)"),
     ("node:kubevirt_vmi_phase:sum", "sum by (node, phase) (kubevirt_vmi_phase_count)"),
+    (
+        "cluster:kubevirt_virt_launcher_failed:count",
+        "sum(kube_pod_status_phase{phase=\"Failed\",pod=~\"virt-launcher-.*\"})",
+    ),
     ("kubevirt_vm_created_total", "sum by (namespace) (kubevirt_vm_created_by_pod_total)"),
     ("vmi:kubevirt_vmi_vcpu:count", "count by (namespace, name) (kubevirt_vmi_vcpu_seconds_total)"),
     (
