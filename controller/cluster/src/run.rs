@@ -517,7 +517,7 @@ mod tests {
         let after = |seconds| now.checked_add(SignedDuration::from_secs(seconds)).unwrap();
         for (about, kind) in
             [(Some(Attempt::Make(Kind::Pod)), ErrorKind::Refused), (None, ErrorKind::Conflict)]
-         {
+        {
             let error = api_server::error::Error::new(kind, "exceeded quota");
             control.done(key.clone(), Done { failed: Some((about, error)), ..Done::default() }, now);
             assert_eq!(control.failed.get(&key), Some(&1));
@@ -543,7 +543,11 @@ mod tests {
         let (key, plan) = control.next(now).expect("a plan");
         assert!(matches!(plan.steps[0], Step::Create { .. }));
         let error = api_server::error::Error::new(ErrorKind::Refused, "exceeded quota");
-        control.done(key, Done { failed: Some((Some(Kind::Pod), error)), ..Done::default() }, now);
+        control.done(
+            key,
+            Done { failed: Some((Some(Attempt::Make(Kind::Pod)), error)), ..Done::default() },
+            now,
+        );
         let (_, plan) = control.next(now).expect("a plan that says so");
         assert!(plan.steps.iter().all(|step| !matches!(step, Step::Create { .. })), "{plan:?}");
         assert!(plan.steps.iter().any(

@@ -11,6 +11,7 @@
 //! | `machine-type.node…/*`, `cpu-model.node…/*`, `cpu-feature.node…/*` | what a VMI here can have |
 //! | `hyperv.node…/*` | Hyper-V enlightenments that not every host has |
 //! | `cpu-timer.node…/tsc-frequency`, `…/tsc-scalable` | the time stamp counter of the host |
+//! | `node-labeller.kubevirt.io/obsolete-host-model` | the cluster calls the model of the host's processor obsolete |
 //! | `cpu-vendor.node…/*`, `host-model-cpu.node…/*`, `host-model-required-features.node…/*` | the host's processor |
 //! | `cpumanager`, `kubevirt.io/cpumanager` | the kubelet gives whole CPUs to pods: VMIs may have CPUs of their own |
 //! | `kubevirt.io/realtime` | the kernel lets real-time threads run for as long as they want |
@@ -29,7 +30,8 @@ use api::node::Node;
 use api_server::{Server as _, Writer};
 use kubernetes::config::node::NodeSettings;
 use kubernetes::objects::{
-    ABILITIES, CPU_MANAGER, CPU_MANAGER_OF_KUBEVIRT, HEARTBEAT, Key, Kind as Of, REALTIME, SCHEDULABLE,
+    ABILITIES, CPU_MANAGER, CPU_MANAGER_OF_KUBEVIRT, HEARTBEAT, Key, Kind as Of, OBSOLETE_HOST_MODEL, REALTIME,
+    SCHEDULABLE,
 };
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -98,7 +100,7 @@ impl Labeller {
             (None, None)
         });
         let settings = self.settings.borrow().clone();
-        let found = found.zip(settings).map(|(node, settings)| offered(node, &settings));
+        let wanted = found.zip(settings).map(|(node, settings)| labels(node, &settings));
         let key = Key::new(Of::Node, "", self.node.as_str());
         let failed = |error| Error::failed("the labels of this node are not written").because(error);
         let object = self.writer.get(&key).await.map_err(failed)?;
@@ -107,7 +109,7 @@ impl Labeller {
             known.clone_from(&object["metadata"]["labels"]);
             is_other
         });
-        let patch = patch(&object["metadata"], found.as_ref(), cpus, schedulable, &now());
+        let patch = patch(&object["metadata"], wanted.as_ref(), cpus, schedulable, &now());
         // What is written is nobody else's: the version does not matter.
         self.writer.patch(&key, &patch, None).await.map(drop).map_err(failed)
     }
@@ -131,14 +133,10 @@ pub(crate) fn read(findings: &Path) -> Result<Option<Node>> {
     })
 }
 
-/// A node, without what the cluster calls obsolete.
-fn offered(mut node: Node, settings: &NodeSettings) -> Node {
+/// The labels of a node that is like this, without what the cluster calls obsolete.
+fn labels(mut node: Node, settings: &NodeSettings) -> BTreeMap<String, String> {
     node.cpu.models.retain(|model| !settings.obsolete_models.contains(model));
-    node
-}
-
-/// The labels of a node that is like this.
-fn labels(node: &Node) -> BTreeMap<String, String> {
+    let is_obsolete = node.cpu.host_model.as_ref().is_some_and(|model| settings.obsolete_models.contains(model));
     let each = |prefix: &'static str, names: &[String]| -> Vec<(String, String)> {
         names
             .iter()
@@ -166,11 +164,19 @@ fn labels(node: &Node) -> BTreeMap<String, String> {
         each(enlightenment, &enlightenments),
         tsc.unwrap_or_default(),
     ];
-    all.into_iter().flatten().collect()
+    let obsolete = is_obsolete.then(|| (OBSOLETE_HOST_MODEL.to_owned(), "true".to_owned()));
+    all.into_iter().flatten().chain(obsolete).collect()
 }
 
 /// The merge patch that makes the node's metadata say what is so now.
-fn patch(metadata: &Value, found: Option<&Node>, cpus: Option<Cpus>, schedulable: bool, now: &Now) -> Value {
+/// `wanted`: what VMIs can have there, where that is known.
+fn patch(
+    metadata: &Value,
+    wanted: Option<&BTreeMap<String, String>>,
+    cpus: Option<Cpus>,
+    schedulable: bool,
+    now: &Now,
+) -> Value {
     let there = metadata["labels"].as_object();
     let mut changes = Map::new();
     let mut say = |key: &str, value: Value| {
@@ -186,12 +192,13 @@ fn patch(metadata: &Value, found: Option<&Node>, cpus: Option<Cpus>, schedulable
         }
         say(REALTIME, if realtime { json!("") } else { Value::Null });
     }
-    if let Some(found) = found.filter(|_| !skipped) {
-        let wanted = labels(found);
-        for (key, value) in &wanted {
+    if let Some(wanted) = wanted.filter(|_| !skipped) {
+        for (key, value) in wanted {
             say(key, json!(value));
         }
-        let ours = |key: &&String| ABILITIES.iter().any(|prefix| key.starts_with(prefix));
+        let ours = |key: &&String| {
+            *key == OBSOLETE_HOST_MODEL || ABILITIES.iter().any(|prefix| key.starts_with(prefix))
+        };
         let old = there.into_iter().flat_map(|there| there.keys()).filter(ours);
         for key in old.filter(|key| !wanted.contains_key(*key)) {
             say(key, Value::Null);
@@ -229,6 +236,10 @@ mod tests {
         .unwrap()
     }
 
+    fn said(settings: &NodeSettings) -> BTreeMap<String, String> {
+        labels(node(), settings)
+    }
+
     fn at() -> Now {
         Now { text: "2026-11-21T10:00:00Z".into(), seconds: 0 }
     }
@@ -240,7 +251,7 @@ mod tests {
             "cpu-model.node.kubevirt.io/Penryn": "true", "hyperv.node.kubevirt.io/ipi": "true"
         }});
         assert_eq!(
-            patch(&metadata, Some(&node()), None, true, &at()),
+            patch(&metadata, Some(&said(&NodeSettings::default())), None, true, &at()),
             json!({"metadata": {
                 "annotations": {"kubevirt.io/heartbeat": "2026-11-21T10:00:00Z"},
                 "labels": {
@@ -266,17 +277,32 @@ mod tests {
     fn a_model_that_the_cluster_calls_obsolete_is_not_offered() {
         let settings =
             NodeSettings { obsolete_models: ["Penryn".to_owned()].into(), ..NodeSettings::default() };
-        let had = json!({"labels": labels(&node())});
-        let patch = patch(&had, Some(&offered(node(), &settings)), None, true, &at());
+        let had = json!({"labels": said(&NodeSettings::default())});
+        let patch = patch(&had, Some(&said(&settings)), None, true, &at());
         let expected = json!({SCHEDULABLE: "true", "cpu-model.node.kubevirt.io/Penryn": null});
         assert_eq!(patch["metadata"]["labels"], expected);
     }
 
     #[test]
+    fn a_host_of_an_obsolete_model_says_so_until_it_is_none_any_more() {
+        let settings =
+            NodeSettings { obsolete_models: ["Skylake-Client".to_owned()].into(), ..NodeSettings::default() };
+        let patch = |had: &NodeSettings, has: &NodeSettings| {
+            let had = json!({"labels": said(had)});
+            patch(&had, Some(&said(has)), None, true, &at())["metadata"]["labels"][OBSOLETE_HOST_MODEL].clone()
+        };
+        assert_eq!(patch(&NodeSettings::default(), &settings), json!("true"));
+        assert_eq!(patch(&settings, &NodeSettings::default()), Value::Null);
+        assert!(said(&settings).contains_key(OBSOLETE_HOST_MODEL));
+        assert!(said(&settings).contains_key("host-model-cpu.node.kubevirt.io/Skylake-Client"));
+    }
+
+    #[test]
     fn a_heartbeat_alone_changes_no_label() {
-        let mut metadata = json!({"labels": labels(&node())});
+        let all = said(&NodeSettings::default());
+        let mut metadata = json!({"labels": all});
         metadata["labels"][SCHEDULABLE] = json!("true");
-        let patch = |metadata: &Value, schedulable| patch(metadata, Some(&node()), None, schedulable, &at());
+        let patch = |metadata: &Value, schedulable| patch(metadata, Some(&all), None, schedulable, &at());
         assert!(patch(&metadata, true)["metadata"].get("labels").is_none());
         assert_eq!(patch(&metadata, false)["metadata"]["labels"], json!({SCHEDULABLE: "false"}));
         let skipped = json!({"annotations": {SKIP: "true"}});

@@ -318,7 +318,8 @@ impl<'a> Round<'a> {
         }
         self.status().current_imports = vec![import(name, digest)];
         let key = kubernetes::objects::key(Kind::DataImportCron, &self.cron.metadata);
-        let failed = self.world.failures.get(&key).filter(|failed| failed.about == Attempt::Make(Kind::DataVolume));
+        let failed =
+            self.world.failures.get(&key).filter(|failed| failed.about == Attempt::Make(Kind::DataVolume));
         if let Some(failed) = failed.filter(|failed| failed.retry > self.now) {
             self.after.look_again(failed.retry);
             return self.waits(OUTDATED, &not_made(name, failed));

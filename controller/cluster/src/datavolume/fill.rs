@@ -167,7 +167,8 @@ impl<'a> Round<'a> {
             return self.go(phase, Some((true, "ErrStartingPod", message)));
         }
         let failed = self.world.failures.get(&self.key());
-        let failed = failed.filter(|failed| matches!(failed.about, Attempt::Make(Kind::Pod | Kind::Service | Kind::Secret)));
+        let failed = failed
+            .filter(|failed| matches!(failed.about, Attempt::Make(Kind::Pod | Kind::Service | Kind::Secret)));
         if let Some(failed) = failed {
             let what = format!("the {} cannot be made: {}", self.words().pod, failed.message);
             let message = with_advice(what);

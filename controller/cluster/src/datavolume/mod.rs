@@ -363,7 +363,9 @@ impl<'a> Round<'a> {
         let wanted = &wanted.made_from(data_source);
         let failed = self.world.failures.get(&self.key());
         // Said as long as no try has mended it: a reason that comes and goes is read by nobody.
-        if let Some(failed) = failed.filter(|failed| failed.about == Attempt::Make(Kind::PersistentVolumeClaim)) {
+        if let Some(failed) =
+            failed.filter(|failed| failed.about == Attempt::Make(Kind::PersistentVolumeClaim))
+        {
             let reason = claim_refused(&failed.message);
             self.waits(reason, &failed.message);
             self.go(Phase::Pending, Some((true, reason, failed.message.clone())));

@@ -33,7 +33,9 @@ use api::claim::{ClaimSpec, DataReference};
 use api::datavolume::{ContentType, DataVolume, PvcSource, Source};
 use api::wire::Wire;
 use jiff::Timestamp;
-use kubernetes::objects::{Attempt, ClaimReference, Key, Kind, Mark, PersistentVolumeClaim, Work, World, key, owner};
+use kubernetes::objects::{
+    Attempt, ClaimReference, Key, Kind, Mark, PersistentVolumeClaim, Work, World, key, owner,
+};
 use kubernetes::plan::{Plan, Step};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -218,7 +220,9 @@ impl Populated<'_> {
         let own = key(Kind::DataVolume, meta);
         let namespace = meta.namespace.clone().unwrap_or_default();
         let failed = self.world.failures.get(&own);
-        if let Some(failed) = failed.filter(|failed| failed.about == Attempt::Make(Kind::PersistentVolumeClaim)) {
+        if let Some(failed) =
+            failed.filter(|failed| failed.about == Attempt::Make(Kind::PersistentVolumeClaim))
+        {
             let why = format!("PVC {} cannot be made: {}", self.name, failed.message);
             self.says(super::claim_refused(&failed.message), &why, true);
         } else {
@@ -243,7 +247,8 @@ impl Populated<'_> {
         let passes = is_whole && self.world.worker_of(prime).is_none() && !self.is_used();
         let failed = self.world.failures.get(&key(Kind::DataVolume, &self.claim.meta));
         // Somebody's pod mounted it when that was asked last.
-        let held = failed.filter(|failed| passes && failed.about == Attempt::Make(Kind::PersistentVolumeClaim));
+        let held =
+            failed.filter(|failed| passes && failed.about == Attempt::Make(Kind::PersistentVolumeClaim));
         if let Some(held) = held {
             notes.insert(REASON.to_owned(), IN_USE.to_owned());
             notes.insert(MESSAGE.to_owned(), held.message.clone());

@@ -4,7 +4,7 @@ use super::tests::{bound, class, said};
 use crate::sim::Sim;
 use crate::sim::others::{worker_ends, worker_is_late};
 use api::job::{Import, Report, Source, Stage};
-use kubernetes::objects::{Key, Kind};
+use kubernetes::objects::{Attempt, Key, Kind};
 use kubernetes::plan::Step;
 use kubernetes::uploads::TARGET;
 use kubernetes::worker::ATTEMPT;
@@ -239,7 +239,7 @@ fn what_somebody_else_has_under_the_names_of_an_upload_is_neither_deleted_nor_be
             crate::sim::door::carry_out(&mut sim, plan).failed
         });
         let (about, error) = done.expect("it is refused");
-        assert_eq!(about, Some(kind));
+        assert_eq!(about, Some(Attempt::Make(kind)));
         let said = error.to_string();
         assert!(said.contains("cdi-upload-disk is there already") && said.contains("delete it"), "{said}");
         assert!(!sim.objects.contains_key(&key(Kind::Pod)), "{kind:?}");

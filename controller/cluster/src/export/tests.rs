@@ -433,14 +433,19 @@ fn why_the_pod_cannot_be_made_is_said_until_it_is_made() {
     let mut sim = Sim::new();
     let retry = sim.now.checked_add(jiff::SignedDuration::from_secs(5)).unwrap();
     let message = "is forbidden: exceeded quota: all, used: 1, limited: 1".to_owned();
-    sim.world.failures.insert(volume(), Failure { about: Attempt::Make(Kind::Pod), message, times: 1, retry });
+    sim.world
+        .failures
+        .insert(volume(), Failure { about: Attempt::Make(Kind::Pod), message, times: 1, retry });
     sim.put(Kind::PersistentVolumeClaim, pvc(&asks(&[("target", TARGET)])));
     sim.settle();
     assert_eq!(stands(&sim), is("Pending", "ErrStartingPod"));
     assert!(note(&sim, "message").contains("exceeded quota: all"), "{}", note(&sim, "message"));
     sim.later(6);
     let plan = crate::decide(&sim.world, &claim(), sim.now);
-    assert!(plan.steps.iter().any(|step| step.attempt() == Some(Attempt::Make(Kind::Pod))), "it is tried again: {plan:?}");
+    assert!(
+        plan.steps.iter().any(|step| step.attempt() == Some(Attempt::Make(Kind::Pod))),
+        "it is tried again: {plan:?}"
+    );
     let writes = |step: &Step| matches!(step, Step::Patch { key, .. } if *key == claim());
     assert!(!plan.steps.iter().any(writes), "nothing else is said meanwhile: {plan:?}");
     assert_eq!(count(&sim, "ExportScheduled"), 0);

@@ -52,7 +52,10 @@ fn vms_and_vmis_are_told_as_they_are() {
     let since = said("kubevirt_vm_running_status_last_transition_timestamp_seconds");
     assert!(since[0].ends_with(" 0") && !since[1].ends_with(" 0"), "{since:?}");
     let [count] = &said("kubevirt_vmi_phase_count")[..] else { panic!("{text}") };
-    assert!(count.starts_with("kubevirt_vmi_phase_count{node=\"node1\",phase=\"running\",") && count.ends_with("} 1"));
+    assert!(
+        count.starts_with("kubevirt_vmi_phase_count{node=\"node1\",phase=\"running\",")
+            && count.ends_with("} 1")
+    );
     for phase in ["pending", "scheduling", "running", "unset"] {
         let name = format!("kubevirt_vmi_migrations_in_{phase}_phase");
         assert_eq!(said(&name), [format!("{name} 0")], "dashboards show that there is none");
@@ -82,11 +85,15 @@ fn vms_and_vmis_are_told_as_they_are() {
 #[test]
 fn vmis_are_counted_by_their_systems() {
     let mut sim = Sim::new();
-    for (name, os, kernel) in [("a", "debian", "6.12"), ("b", "debian", "6.12"), ("c", "debian", "6.1"), ("d", "", "")] {
+    for (name, os, kernel) in
+        [("a", "debian", "6.12"), ("b", "debian", "6.12"), ("c", "debian", "6.1"), ("d", "", "")]
+    {
         let mut object = vmi(name);
         object["metadata"]["annotations"] = json!({"vm.kubevirt.io/os": os});
-        let guest = json!({"kernelRelease": kernel, "machine": "x86_64", "name": "Debian", "versionId": "13"});
-        object["status"] = json!({"phase": "Running", "machine": {"type": "pc-q35-10.0"}, "guestOSInfo": guest});
+        let guest =
+            json!({"kernelRelease": kernel, "machine": "x86_64", "name": "Debian", "versionId": "13"});
+        object["status"] =
+            json!({"phase": "Running", "machine": {"type": "pc-q35-10.0"}, "guestOSInfo": guest});
         sim.put(Kind::VirtualMachineInstance, object);
     }
     let text = page(&sim.world, &mut Times::default(), Work::default(), Timestamp::UNIX_EPOCH);
@@ -98,7 +105,8 @@ fn vmis_are_counted_by_their_systems() {
     assert_eq!(with(&["os=\"debian\"", "guest_os_kernel_release=\"6.12\""]), ["2"], "{counts:?}");
     assert_eq!(with(&["os=\"debian\"", "guest_os_kernel_release=\"6.1\""]), ["1"], "{counts:?}");
     assert_eq!(with(&["os=\"<none>\""]), ["1"], "{counts:?}");
-    let system = ["guest_os_machine=\"pc-q35-10.0\"", "guest_os_arch=\"x86_64\"", "guest_os_version_id=\"13\""];
+    let system =
+        ["guest_os_machine=\"pc-q35-10.0\"", "guest_os_arch=\"x86_64\"", "guest_os_version_id=\"13\""];
     assert_eq!(with(&system).len(), 3, "{counts:?}");
     let infos = lines(&text, "kubevirt_vmi_info");
     assert!(infos.iter().all(|line| system.iter().all(|word| line.contains(word))), "{infos:?}");

@@ -6,7 +6,7 @@ use api::machine::cpu::{Model, Policy};
 use api::machine::hyperv::LABEL as HYPERV;
 use api::vmi::VirtualMachineInstance;
 use kubernetes::config::Config;
-use kubernetes::objects::{CPU_MANAGER, REALTIME, TSC_SCHEDULING};
+use kubernetes::objects::{CPU_MANAGER, OBSOLETE_HOST_MODEL, REALTIME, TSC_SCHEDULING};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -27,18 +27,14 @@ pub(crate) fn placement(
     spec
 }
 
-/// What the spec says, and for a VMI with the model of its node: no node whose model the cluster calls obsolete.
+/// What the spec says, and for a VMI with the model of its node: no node whose model the cluster calls obsolete, as its virt-handler
+/// labels it.
 fn affinity(said: Option<&Value>, machine: &Machine, config: &Config) -> Value {
     let mut affinity = json!(said);
-    let is_of_node = machine.cpu.model == Model::HostModel && !config.use_emulation;
-    // No label has another name, and no pod that asks for one can be made.
-    let names = config.obsolete_models.iter().filter(|model| is_label_name(model));
-    let avoids: Vec<Value> = names
-        .map(|model| json!({"key": format!("host-model-cpu.node.kubevirt.io/{model}"), "operator": "DoesNotExist"}))
-        .collect();
-    if !is_of_node || avoids.is_empty() {
+    if machine.cpu.model != Model::HostModel || config.use_emulation {
         return affinity;
     }
+    let avoids = json!({"key": OBSOLETE_HOST_MODEL, "operator": "DoesNotExist"});
     let path = ["nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms"];
     // What has another form than an affinity stays as it is: the API server says so where the pod is made.
     let Some(terms) = path.into_iter().try_fold(&mut affinity, within) else { return affinity };
@@ -49,7 +45,7 @@ fn affinity(said: Option<&Value>, machine: &Machine, config: &Config) -> Value {
     for term in terms.as_array_mut().into_iter().flatten() {
         let Some(expressions) = within(term, "matchExpressions") else { continue };
         let said = expressions.as_array().cloned().unwrap_or_default();
-        *expressions = json!([said, avoids.clone()].concat());
+        *expressions = json!([said, vec![avoids.clone()]].concat());
     }
     affinity
 }
@@ -60,13 +56,6 @@ fn within<'v>(value: &'v mut Value, field: &str) -> Option<&'v mut Value> {
         *value = json!({});
     }
     Some(value.as_object_mut()?.entry(field).or_insert(Value::Null))
-}
-
-/// It can be the name in a label's key.
-fn is_label_name(name: &str) -> bool {
-    let inner = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    let is_end = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
-    name.len() <= 63 && name.chars().all(inner) && is_end(name.chars().next()) && is_end(name.chars().last())
 }
 
 fn selectors(vmi: &VirtualMachineInstance, machine: &Machine, config: &Config) -> BTreeMap<String, String> {

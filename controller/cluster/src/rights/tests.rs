@@ -18,7 +18,7 @@ use kit::Asked;
 use kubernetes::claimed::{PCI, TellDevices, Wanted};
 use kubernetes::issue::{ForPod, Holder, Issue, IssueKey, KeyChange, Signer, Usage};
 use kubernetes::objects::rights::{follow, names};
-use kubernetes::objects::{Attempt, API_CERTIFICATE, Home, LEASE, followed_by};
+use kubernetes::objects::{API_CERTIFICATE, Attempt, Home, LEASE, followed_by};
 use kubernetes::plan::{Mounts, Note, OnNetwork, Plan};
 use kubernetes::uploads::{BUNDLE, SIGNING_KEY};
 use serde_json::{Map, Value, json};

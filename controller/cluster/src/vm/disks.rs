@@ -172,8 +172,8 @@ pub(super) fn make(
     now: Timestamp,
     plan: &mut Plan,
 ) {
-    if let Some(failed) = failed
-        .filter(|failed| failed.about == Attempt::Make(Kind::DataVolume) && failed.retry > now)
+    if let Some(failed) =
+        failed.filter(|failed| failed.about == Attempt::Make(Kind::DataVolume) && failed.retry > now)
     {
         return plan.look_again(failed.retry);
     }

@@ -90,7 +90,8 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
             Act::Start { .. } if taken.is_some() || !is_sized => {}
             Act::Start { .. } if disks.blocks().is_some() => {}
             Act::Start { paused } => {
-                let later = failed.filter(|failed| failed.about != Attempt::Make(Kind::DataVolume) && failed.retry > now);
+                let later = failed
+                    .filter(|failed| failed.about != Attempt::Make(Kind::DataVolume) && failed.retry > now);
                 match later {
                     Some(failed) => plan.look_again(failed.retry),
                     None => {

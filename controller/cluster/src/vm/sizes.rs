@@ -66,7 +66,8 @@ impl Sizes {
         now: Timestamp,
         plan: &mut Plan,
     ) {
-        let later = failed.filter(|failed| failed.about == Attempt::Make(Kind::ControllerRevision) && failed.retry > now);
+        let later = failed
+            .filter(|failed| failed.about == Attempt::Make(Kind::ControllerRevision) && failed.retry > now);
         if let Some(failed) = later.filter(|_| !self.make.is_empty()) {
             return plan.look_again(failed.retry);
         }

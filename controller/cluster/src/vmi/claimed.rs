@@ -187,7 +187,8 @@ mod tests {
         assert_eq!(about, Some(Attempt::Make(Kind::ResourceClaim)), "it is said of the VMI");
         let message = error.to_string();
         let retry = sim.now + jiff::SignedDuration::from_secs(60);
-        let failure = Failure { about: Attempt::Make(Kind::ResourceClaim), message: message.clone(), times: 1, retry };
+        let failure =
+            Failure { about: Attempt::Make(Kind::ResourceClaim), message: message.clone(), times: 1, retry };
         sim.world.failures.insert(key.clone(), failure);
         sim.settle();
         let (status, reason, said) = sim.condition(key, "Synchronized").unwrap();

@@ -4,7 +4,9 @@ use super::Round;
 use crate::pod;
 use api::vmi::{Condition, ConditionType, Phase, VirtualMachineInstance};
 use kubernetes::conditions;
-use kubernetes::objects::{Attempt, FINALIZER, Failure, Key, Kind, LauncherPods, OF_VM, Pod, World, is_revision, key, owner};
+use kubernetes::objects::{
+    Attempt, FINALIZER, Failure, Key, Kind, LauncherPods, OF_VM, Pod, World, is_revision, key, owner,
+};
 use kubernetes::plan::Step;
 
 /// A pod of it could not be deleted.

@@ -318,7 +318,9 @@ impl Round<'_> {
         let before = self.next.clone();
         match failure.about {
             Attempt::Make(Kind::Pod) => self.wait("FailedCreate", &create_failed(machine, &failure.message)),
-            Attempt::Make(Kind::PersistentVolumeClaim) => self.wait("FailedBackendStorageCreate", &failure.message),
+            Attempt::Make(Kind::PersistentVolumeClaim) => {
+                self.wait("FailedBackendStorageCreate", &failure.message)
+            }
             _ => return false,
         }
         let is_said = self.next == *self.vmi;

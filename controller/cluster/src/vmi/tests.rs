@@ -310,7 +310,9 @@ fn a_pod_that_the_server_refuses_is_told_of_and_tried_again() {
     let (mut sim, key) = begin();
     let retry = sim.now.checked_add(jiff::SignedDuration::from_secs(5)).unwrap();
     let message = "pods \"x\" is forbidden: violates PodSecurity \"restricted:latest\"".to_owned();
-    sim.world.failures.insert(key.clone(), Failure { about: Attempt::Make(Kind::Pod), message, times: 1, retry });
+    sim.world
+        .failures
+        .insert(key.clone(), Failure { about: Attempt::Make(Kind::Pod), message, times: 1, retry });
     sim.settle();
     let (_, reason, said) = sim.condition(&key, "Synchronized").unwrap();
     assert_eq!(reason, "FailedCreate");

@@ -2,7 +2,7 @@
 //!
 //! | right | bound |
 //! |---|---|
-//! | patch `nodes` | its own; of the metadata the labels of [`ABILITIES`], [`CPU_MANAGER`] and [`REALTIME`], and the annotation [`HEARTBEAT`], nothing of the spec |
+//! | patch `nodes` | its own; of the metadata the labels of [`ABILITIES`], [`CPU_MANAGER`], [`REALTIME`] and [`OBSOLETE_HOST_MODEL`], and the annotation [`HEARTBEAT`], nothing of the spec |
 //! | patch `virtualmachineinstances` | those that its node has, before and after; only the fields of the status that it tells ([`TOLD_BY_HANDLER`]), a phase that is known, and no other once it is final |
 //! | create `events` | about VMIs, in the name of its own node |
 //!
@@ -14,7 +14,7 @@ use crate::Wishes;
 use api::vmi::Phase;
 use kubernetes::accounts::{Accounts, NODE_CLAIM};
 use kubernetes::objects::{
-    ABILITIES, CPU_MANAGER, CPU_MANAGER_OF_KUBEVIRT, HEARTBEAT, Program, REALTIME, SCHEDULABLE,
+    ABILITIES, CPU_MANAGER, CPU_MANAGER_OF_KUBEVIRT, HEARTBEAT, OBSOLETE_HOST_MODEL, Program, REALTIME, SCHEDULABLE,
     TOLD_BY_HANDLER,
 };
 
@@ -48,7 +48,7 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 3] {
         "changes labels and annotations of a node only",
     );
     let label = ABILITIES.map(|prefix| format!("key.startsWith({})", literal(prefix))).join(" || ");
-    let single = [SCHEDULABLE, CPU_MANAGER, CPU_MANAGER_OF_KUBEVIRT, REALTIME];
+    let single = [SCHEDULABLE, CPU_MANAGER, CPU_MANAGER_OF_KUBEVIRT, REALTIME, OBSOLETE_HOST_MODEL];
     let label = format!("(key in {} || {label})", literal(single));
     also(
         &mut nodes,

@@ -157,7 +157,8 @@ fn of_replicas() -> [Alert; 5] {
 
 /// Upstream counts such requests in virt-api, which sees those that write alone; the API server counts all.
 fn of_old_versions() -> Alert {
-    let requests = "apiserver_request_total{group=~\"kubevirt\\\\.io|.+\\\\.kubevirt\\\\.io\",verb!~\"LIST|WATCH\"}";
+    let requests =
+        "apiserver_request_total{group=~\"kubevirt\\\\.io|.+\\\\.kubevirt\\\\.io\",verb!~\"LIST|WATCH\"}";
     // One that has just begun to be counted has nothing to increase from.
     let new = format!(
         "(round(increase({requests}[10m])) > 0 and {requests} offset 10m) or ({requests} != 0 unless {requests} offset 10m)"

@@ -13,7 +13,7 @@ use api::kubevirt::ReferencePolicy;
 use api::machine::{Gates, Settings};
 use api::vmi::EvictionStrategy;
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// The annotation of a VMI, or of the KubeVirt object for all, with which backup programs freeze no guest.
 pub const NO_BACKUP_HOOKS: &str = "kubevirt.io/skip-backup-hooks";
@@ -56,8 +56,6 @@ pub struct Config {
     pub reference_policy: ReferencePolicy,
     /// What the small containers beside a launcher ask for, by their kind, where it is said.
     pub support: BTreeMap<String, Value>,
-    /// CPU models that no VMI gets by `host-model`.
-    pub obsolete_models: BTreeSet<String>,
 }
 
 /// The KubeVirt object of this installation. One in another namespace says nothing here.
@@ -146,7 +144,6 @@ impl Config {
                 .filter(|entry| entry["resources"].is_object())
                 .filter_map(|entry| Some((entry["type"].as_str()?.to_owned(), entry["resources"].clone())))
                 .collect(),
-            obsolete_models: node::obsolete_models(whole),
         }
     }
 

@@ -52,7 +52,7 @@ impl NodeSettings {
 }
 
 /// The CPU models that no node offers.
-pub(super) fn obsolete_models(object: &Value) -> BTreeSet<String> {
+fn obsolete_models(object: &Value) -> BTreeSet<String> {
     let said = object["spec"]["configuration"]["obsoleteCPUModels"].as_object();
     let set = said.into_iter().flatten().filter(|(_, is)| **is == true);
     set.map(|(model, _)| model.clone()).collect()

@@ -71,7 +71,11 @@ pub(super) const VMIS: &[Metric] = &[
         "Memory that the launcher pod of a VMI requests beside the guest's.",
     ),
     gauge("kubevirt_vmi_migrations_in_pending_phase", &[], "Live migrations that are pending: always 0."),
-    gauge("kubevirt_vmi_migrations_in_scheduling_phase", &[], "Live migrations that are scheduled: always 0."),
+    gauge(
+        "kubevirt_vmi_migrations_in_scheduling_phase",
+        &[],
+        "Live migrations that are scheduled: always 0.",
+    ),
     gauge("kubevirt_vmi_migrations_in_running_phase", &[], "Live migrations that run: always 0."),
     gauge("kubevirt_vmi_migrations_in_unset_phase", &[], "Live migrations without a phase: always 0."),
     histogram(

@@ -25,7 +25,9 @@ use crate::certificates::uploads::Span;
 use jiff::{SignedDuration, Timestamp};
 use kubernetes::clones::{CLONE_SOURCE_POD, CLONE_SOURCE_UID, SOURCE, TARGET_LABEL};
 use kubernetes::issue::{ForPod, Holder};
-use kubernetes::objects::{Attempt, Key, Kind, Mark, PersistentVolumeClaim, Pod, Work, World, key, names, owner};
+use kubernetes::objects::{
+    Attempt, Key, Kind, Mark, PersistentVolumeClaim, Pod, Work, World, key, names, owner,
+};
 use kubernetes::plan::Plan;
 use kubernetes::uploads::SERVICE_LABEL;
 use kubernetes::worker::PORT;

@@ -5,18 +5,18 @@ use serde_json::{Value, json};
 
 #[test]
 fn a_guest_with_the_model_of_its_node_avoids_obsolete_ones() {
-    let settings =
-        json!({"configuration": {"obsoleteCPUModels": {"Penryn": true, "Haswell": false, "a b": true}}});
+    let settings = json!({"configuration": {}});
     let terms = |cpu: Value, affinity: Value, settings: &Value| {
         let change = json!({"spec": {"domain": {"cpu": cpu}, "affinity": affinity}});
         let pod = render(change, settings.clone(), true);
         pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
             .clone()
     };
-    let avoids = json!({"key": "host-model-cpu.node.kubevirt.io/Penryn", "operator": "DoesNotExist"});
+    let avoids = json!({"key": "node-labeller.kubevirt.io/obsolete-host-model", "operator": "DoesNotExist"});
     let own = json!({"key": "disk", "operator": "Exists"});
     let host = || json!({"model": "host-model"});
     assert_eq!(terms(host(), Value::Null, &settings), json!([{"matchExpressions": [avoids]}]));
+    assert_eq!(terms(Value::Null, Value::Null, &settings), json!([{"matchExpressions": [avoids]}]), "by default");
     let two = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
         "nodeSelectorTerms": [{"matchExpressions": [own]}, {"matchFields": []}],
     }}});

@@ -18,6 +18,8 @@ pub const CPU_MANAGER: &str = "cpumanager";
 pub const CPU_MANAGER_OF_KUBEVIRT: &str = "kubevirt.io/cpumanager";
 /// The label of a node whose kernel lets real-time threads run for as long as they want. Its value is empty.
 pub const REALTIME: &str = "kubevirt.io/realtime";
+/// The label of a node whose processor is of a model that the cluster calls obsolete.
+pub const OBSOLETE_HOST_MODEL: &str = "node-labeller.kubevirt.io/obsolete-host-model";
 /// The beginnings of the labels that the virt-handler of a node alone writes: what VMs can have there.
 pub const ABILITIES: [&str; 8] = [
     "machine-type.node.kubevirt.io/",

@@ -113,7 +113,12 @@ fn a_csi_driver_is_not_asked_while_a_pod_mounts_the_source() {
     assert!(!sim.objects.contains_key(&claim()));
     // Until it is tried again nobody is asked.
     let retry = sim.now.checked_add(jiff::SignedDuration::from_secs(5)).unwrap();
-    let failure = Failure { about: Attempt::Make(Kind::PersistentVolumeClaim), message: error.to_string(), times: 1, retry };
+    let failure = Failure {
+        about: Attempt::Make(Kind::PersistentVolumeClaim),
+        message: error.to_string(),
+        times: 1,
+        retry,
+    };
     sim.world.failures.insert(disk(), failure);
     let plan = crate::decide(&sim.world, &disk(), sim.now);
     assert!(!plan.steps.iter().any(|step| matches!(step, Step::Unused { .. })), "{plan:?}");
