@@ -5,8 +5,11 @@ use api::kubevirt::served::Unserved;
 use jiff::Timestamp;
 use kubernetes::components::PLACED;
 use kubernetes::conditions::stamp;
+use kubernetes::objects::names::fnv;
 use kubernetes::objects::{Component, Kept as _, World};
+use kubernetes::versions::IMAGES;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// The Deployment whose manifests say which version is wanted.
 const CONTROLLER: &str = "virt-controller";
@@ -34,6 +37,24 @@ fn of_manifests(world: &World) -> Option<&str> {
 /// Where the images are of the version that the installation is to have.
 pub(crate) fn registry(world: &World) -> Option<&str> {
     world.deployments.get(&world.facts.namespace, CONTROLLER).and_then(Component::registry)
+}
+
+/// What the installation is made of, as the manifests of virt-controller say it: upstream's form, and its checksum. It becomes another
+/// with each upgrade, and by nothing else.
+pub(crate) fn deployment(world: &World) -> (String, String) {
+    let home = &world.facts.namespace;
+    let images = world.deployments.get(home, CONTROLLER).and_then(|found| found.meta.annotations.get(IMAGES));
+    let said = [
+        ("namespace", Some(home.as_str())),
+        ("registry", registry(world)),
+        ("kubeVirtVersion", Some(target(world))),
+        ("virtControllerImage", images.map(String::as_str)),
+    ];
+    let mut config: BTreeMap<&str, &str> =
+        said.into_iter().filter_map(|(field, value)| Some((field, value?))).collect();
+    let id = format!("{:016x}", fnv(&json!(config).to_string()));
+    config.insert("id", &id);
+    (json!(config).to_string(), id)
 }
 
 /// These Deployments and DaemonSets by their names, where they are there.

@@ -155,7 +155,8 @@ fn what_the_api_server_refuses_of_one_keeps_no_other_from_its_own() {
     let message =
         "cannot change Deployment kubevirt/virt-controller: spec.template.spec.nodeSelector: Invalid value"
             .to_owned();
-    let failure = Failure { about: Attempt::Make(Kind::Deployment), message: message.clone(), times: 1, retry };
+    let failure =
+        Failure { about: Attempt::Make(Kind::Deployment), message: message.clone(), times: 1, retry };
     let first = Key::new(Kind::Deployment, "kubevirt", "virt-controller");
     sim.world.failures.insert(first, failure);
     sim.change(&key, json!({"spec": {"infra": {"replicas": 3}}}));

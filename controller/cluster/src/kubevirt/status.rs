@@ -34,8 +34,11 @@ impl<'a> State<'a> {
     pub(super) fn write(&self, status: &mut Value, generation: Option<i64>) {
         let target = installation::target(self.world);
         let registry = installation::registry(self.world);
+        let (config, id) = installation::deployment(self.world);
         status["operatorVersion"] = json!(self.world.facts.version);
         status["targetKubeVirtVersion"] = json!(target);
+        status["targetDeploymentConfig"] = json!(config);
+        status["targetDeploymentID"] = json!(id);
         if let Some(registry) = registry {
             status["targetKubeVirtRegistry"] = json!(registry);
         }
@@ -44,6 +47,8 @@ impl<'a> State<'a> {
             None => {
                 status["phase"] = json!("Deployed");
                 status["observedKubeVirtVersion"] = json!(target);
+                status["observedDeploymentConfig"] = json!(config);
+                status["observedDeploymentID"] = json!(id);
                 if let Some(registry) = registry {
                     status["observedKubeVirtRegistry"] = json!(registry);
                 }

@@ -54,7 +54,13 @@ fn nothing_is_observed_before_every_component_is_ready() {
     assert_eq!(status(&sim, &key, "phase"), "Deploying");
     assert_eq!(status(&sim, &key, "targetKubeVirtVersion"), "1.0.0");
     assert_eq!(status(&sim, &key, "operatorVersion"), "1.0.0");
-    for field in ["observedKubeVirtVersion", "observedKubeVirtRegistry", "observedGeneration"] {
+    for field in [
+        "observedKubeVirtVersion",
+        "observedKubeVirtRegistry",
+        "observedGeneration",
+        "observedDeploymentID",
+        "observedDeploymentConfig",
+    ] {
         assert!(status(&sim, &key, field).is_null(), "{field}: virt-handler is not there");
     }
     put(&mut sim, "virt-handler", "1.0.0", 2, 1);
@@ -131,4 +137,38 @@ fn a_component_that_says_no_version_is_not_of_the_new_one() {
     sim.settle();
     let (status, _, said) = sim.condition(&key, "Available").unwrap();
     assert_eq!((status.as_str(), said.as_str()), ("False", "virt-handler is of version none, not 1.0.0"));
+}
+
+/// As Terraform and operators wait for it: the target is another at once, and is observed when all have it.
+#[test]
+fn an_upgrade_has_another_deployment_id_and_nothing_else_has() {
+    let (mut sim, key) = begin();
+    put(&mut sim, "virt-handler", "1.0.0", 2, 2);
+    let said = |sim: &Sim, field: &str| status(sim, &key, field).as_str().unwrap_or_default().to_owned();
+    let first = said(&sim, "targetDeploymentID");
+    assert!(!first.is_empty());
+    assert_eq!(said(&sim, "observedDeploymentID"), first);
+    let config: Value = serde_json::from_str(&said(&sim, "observedDeploymentConfig")).unwrap();
+    let expected = json!({
+        "id": first, "namespace": "kubevirt", "registry": "registry.example/1.0.0", "kubeVirtVersion": "1.0.0",
+    });
+    assert_eq!(config, expected);
+    sim.change(&key, json!({"spec": {"configuration": {"evictionStrategy": "None"}}}));
+    put(&mut sim, "virt-controller", "1.0.0", 2, 1);
+    assert_eq!(said(&sim, "targetDeploymentID"), first, "settings and pods are none of it");
+    for name in ["virt-handler", "virt-controller"] {
+        put(&mut sim, name, "2.0.0", 2, 2);
+    }
+    let second = said(&sim, "targetDeploymentID");
+    assert_ne!(second, first);
+    assert_eq!(said(&sim, "observedDeploymentID"), first, "virt-api is not replaced yet");
+    put(&mut sim, "virt-api", "2.0.0", 2, 2);
+    assert_eq!(said(&sim, "observedDeploymentID"), second);
+    assert!(said(&sim, "observedDeploymentConfig").contains("\"kubeVirtVersion\":\"2.0.0\""));
+    // Images by their digests: the version alone tells nothing.
+    let images = json!({"kubevirt.io/install-strategy-images": "registry.example/virt-controller@sha256:0"});
+    let controller = Key::new(Kind::Deployment, "kubevirt", "virt-controller");
+    sim.change(&controller, json!({"metadata": {"annotations": images}}));
+    sim.settle();
+    assert_ne!(said(&sim, "targetDeploymentID"), second);
 }
