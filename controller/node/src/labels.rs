@@ -30,8 +30,8 @@ use api::node::Node;
 use api_server::{Server as _, Writer};
 use kubernetes::config::node::NodeSettings;
 use kubernetes::objects::{
-    ABILITIES, CPU_MANAGER, CPU_MANAGER_OF_KUBEVIRT, HEARTBEAT, Key, Kind as Of, OBSOLETE_HOST_MODEL, REALTIME,
-    SCHEDULABLE,
+    ABILITIES, CPU_MANAGER, CPU_MANAGER_OF_KUBEVIRT, HEARTBEAT, Key, Kind as Of, OBSOLETE_HOST_MODEL,
+    REALTIME, SCHEDULABLE,
 };
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -136,7 +136,8 @@ pub(crate) fn read(findings: &Path) -> Result<Option<Node>> {
 /// The labels of a node that is like this, without what the cluster calls obsolete.
 fn labels(mut node: Node, settings: &NodeSettings) -> BTreeMap<String, String> {
     node.cpu.models.retain(|model| !settings.obsolete_models.contains(model));
-    let is_obsolete = node.cpu.host_model.as_ref().is_some_and(|model| settings.obsolete_models.contains(model));
+    let is_obsolete =
+        node.cpu.host_model.as_ref().is_some_and(|model| settings.obsolete_models.contains(model));
     let each = |prefix: &'static str, names: &[String]| -> Vec<(String, String)> {
         names
             .iter()
@@ -289,7 +290,8 @@ mod tests {
             NodeSettings { obsolete_models: ["Skylake-Client".to_owned()].into(), ..NodeSettings::default() };
         let patch = |had: &NodeSettings, has: &NodeSettings| {
             let had = json!({"labels": said(had)});
-            patch(&had, Some(&said(has)), None, true, &at())["metadata"]["labels"][OBSOLETE_HOST_MODEL].clone()
+            patch(&had, Some(&said(has)), None, true, &at())["metadata"]["labels"][OBSOLETE_HOST_MODEL]
+                .clone()
         };
         assert_eq!(patch(&NodeSettings::default(), &settings), json!("true"));
         assert_eq!(patch(&settings, &NodeSettings::default()), Value::Null);

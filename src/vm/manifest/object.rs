@@ -16,6 +16,7 @@ use api::configmap::ConfigMap;
 use api::datavolume::DataVolume;
 use api::fault::{Fault, Reason};
 use api::instancetype::Matched;
+use api::machine::boards::Boards;
 use api::machine::left::{Whose, left};
 use api::machine::notes::notes;
 use api::meta::ObjectMeta;
@@ -227,7 +228,7 @@ impl Objects {
                 self.warnings.push(vmi.origin.finding(path.as_str(), what));
             }
         }
-        for (path, note) in notes(&vmi.object.spec, &Path::of("spec")) {
+        for (path, note) in notes(&vmi.object.spec, &Path::of("spec"), &Boards::default()) {
             self.warnings.push(vmi.origin.finding(path.as_str(), note));
         }
         self.vmis.push(vmi);

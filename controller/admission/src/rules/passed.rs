@@ -1,6 +1,7 @@
 //! Labels and annotations that are written for a VMI, and that its pod does not get: told, and kept on the VMI.
 //! The same for a template of a DataVolume, and the DataVolume that is made from it.
 
+use api::machine::boards::Boards;
 use api::machine::notes::notes;
 use api::meta::ObjectMeta;
 use api::vm::DataVolumeTemplate;
@@ -14,8 +15,8 @@ pub(super) fn warnings(metadata: &ObjectMeta, at: &str) -> Vec<String> {
 }
 
 /// What is accepted and may surprise, of a spec that stands at `at`.
-pub(super) fn of_spec(spec: &Spec, at: &str) -> Vec<String> {
-    notes(spec, &Path::of(at)).into_iter().map(|(field, note)| format!("{field}: {note}")).collect()
+pub(super) fn of_spec(spec: &Spec, at: &str, boards: &Boards) -> Vec<String> {
+    notes(spec, &Path::of(at), boards).into_iter().map(|(field, note)| format!("{field}: {note}")).collect()
 }
 
 /// One warning for each kind of it and each template of a VM's disks.

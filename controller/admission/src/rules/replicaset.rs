@@ -18,7 +18,7 @@ pub(super) fn judge(request: &Request, around: &Around) -> AdmissionResponse {
     let set = wire::read_in_part::<VirtualMachineInstanceReplicaSet>(request.object.clone(), &mut faults);
     let Some(set) = set.filter(|_| faults.is_empty()) else { return AdmissionResponse::no(faults) };
     let mut warnings = unknown::warnings(&set);
-    warnings.extend(template::warnings(set.spec.template.as_ref()));
+    warnings.extend(template::warnings(set.spec.template.as_ref(), around));
     let Some(made) = &set.spec.template else {
         let fault = Fault::new("spec.template", Reason::Required, "missing virtual machine template.");
         return AdmissionResponse { faults: vec![fault], warnings, ..AdmissionResponse::yes() };

@@ -33,12 +33,12 @@ pub(super) fn faults(
 }
 
 /// What whoever writes a template should know.
-pub(super) fn warnings(template: Option<&Template>) -> Vec<String> {
+pub(super) fn warnings(template: Option<&Template>, around: &Around) -> Vec<String> {
     let Some(template) = template else { return Vec::new() };
     let metadata = template.metadata.as_ref();
     let mut warnings =
         metadata.map(|metadata| passed::warnings(metadata, &format!("{AT}.metadata"))).unwrap_or_default();
-    warnings.extend(passed::of_spec(&template.spec, &format!("{AT}.spec")));
+    warnings.extend(passed::of_spec(&template.spec, &format!("{AT}.spec"), &around.config.boards));
     warnings.extend(reserved(template).map(|labels| labels.warning(LABELS)));
     warnings
 }

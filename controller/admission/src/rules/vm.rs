@@ -64,7 +64,7 @@ pub(super) fn look(
     old: Option<&VirtualMachine>,
     around: &Around,
 ) -> (Vec<Fault>, Vec<String>) {
-    let mut warnings = template::warnings(vm.spec.template.as_ref());
+    let mut warnings = template::warnings(vm.spec.template.as_ref(), around);
     warnings.extend(passed::of_disks(&vm.spec.data_volume_templates));
     let looked = sizes::look(vm, old, around);
     warnings.extend(looked.warnings.iter().cloned());

@@ -51,6 +51,12 @@ fn pull_policy(image: &str) -> &'static str {
 
 pub(super) fn domain(domain: &mut Domain, architecture: &str, given: &Given) {
     machine_type(domain, architecture, given);
+    // A VM keeps the name that was written in it.
+    if let Some(machine) = &mut domain.machine
+        && let Some(own) = given.boards.said(&machine.r#type)
+    {
+        own.clone_into(&mut machine.r#type);
+    }
     let firmware = domain.firmware.get_or_insert_default();
     fill(&mut firmware.uuid, &given.uuid);
     if architecture == "arm64" && firmware.bootloader.is_none() {

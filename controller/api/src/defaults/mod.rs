@@ -8,12 +8,13 @@
 //!                                                 stood) and by `coracle run`
 //! ```
 //!
-//! Pure: no clock, no randomness; what is random or configured is [`Given`]. What is said already stays; twice is the same
-//! as once.
+//! Pure: no clock, no randomness; what is random or configured is [`Given`]. What is said already stays, but for a machine type of a
+//! distribution that the cluster has another one for; twice is the same as once.
 
 mod features;
 mod hardware;
 
+use crate::machine::boards::Boards;
 use crate::vm::VirtualMachine;
 use crate::vmi::{self, EvictionStrategy, Interface, Network, Phase, Probe, VirtualMachineInstance};
 
@@ -28,6 +29,8 @@ pub struct Given {
     pub architecture: String,
     /// The machine type; else that of the architecture.
     pub machine_type: Option<String>,
+    /// What becomes of machine types of distributions.
+    pub boards: Boards,
     /// The model of the processors; else that of the architecture.
     pub cpu_model: Option<String>,
     /// How the interface on the pod's network is bound.
@@ -56,6 +59,7 @@ impl Given {
             serial: None,
             architecture: "amd64".to_owned(),
             machine_type: None,
+            boards: Boards::default(),
             cpu_model: None,
             binding: Binding::Bridge,
             eviction_strategy: None,

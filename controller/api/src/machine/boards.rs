@@ -1,6 +1,17 @@
 //! Machine types by the names of distributions (`pc-q35-rhel9.4.0`, `pc-i440fx-jammy`), which QEMU as it is published does
 //! not have. A VMI that carries one gets the machine type of QEMU that the distribution made it from, or the newest that
-//! the launcher's image has.
+//! the launcher's image has. The cluster may say otherwise of each, by the annotation [`MACHINE_TYPES`] of its KubeVirt object: then the
+//! VMI has the machine type of QEMU in its spec, from the start (`defaults`).
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// The annotation of the KubeVirt object: `pc-q35-rhel9.4.0=pc-q35-8.2`, with commas between several.
+pub const MACHINE_TYPES: &str = "kubevirt.io/machine-types";
+/// Entries of it that are read.
+const ENTRIES: usize = 128;
+/// The longest name of a machine type.
+const LONGEST: usize = 64;
 
 /// The newest version that is given: QEMU of Debian 12, which may be that of a laptop, has it, and the newer one of the
 /// launcher's image. It must not rise for VMIs that are there: a guest that finds other hardware may want to be activated again.
@@ -57,6 +68,54 @@ const UBUNTU: [(&str, (u8, u8)); 23] = [
     ("oracular", (9, 0)),
     ("plucky", (9, 2)),
 ];
+
+/// What becomes of machine types of distributions in a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Boards(BTreeMap<String, String>);
+
+impl Boards {
+    /// What a KubeVirt object says.
+    pub fn of_cluster(object: &Value) -> Boards {
+        Boards(entries(object).filter_map(Result::ok).collect())
+    }
+
+    /// Entries of its annotation that have no effect.
+    pub fn odd(object: &Value) -> Vec<String> {
+        entries(object).filter_map(Result::err).map(|entry| entry.chars().take(LONGEST).collect()).collect()
+    }
+
+    /// The machine type of QEMU that the cluster wants for one that a distribution named.
+    pub fn said(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    /// The same, or else the nearest one; nothing for a name that no distribution gave.
+    pub fn of_distribution(&self, name: &str) -> Option<String> {
+        self.said(name).map(str::to_owned).or_else(|| of_distribution(name))
+    }
+}
+
+/// What the annotation says: two names each, or what is none.
+fn entries(object: &Value) -> impl Iterator<Item = Result<(String, String), &str>> {
+    let said = object["metadata"]["annotations"][MACHINE_TYPES].as_str().unwrap_or_default();
+    let entries = said.split(',').map(str::trim).filter(|entry| !entry.is_empty()).take(ENTRIES);
+    entries.map(|entry| entry_of(entry).ok_or(entry))
+}
+
+/// Of a board that QEMU has by a version another name, and that board by a version: so what is made of a name is none that something
+/// else is made of.
+fn entry_of(entry: &str) -> Option<(String, String)> {
+    let (name, own) = entry.split_once('=')?;
+    let (name, own) = (name.trim(), own.trim());
+    let board = BOARDS.into_iter().find(|board| name.starts_with(board))?;
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let is_name = name.len() <= LONGEST
+        && name.chars().all(plain)
+        && name[board.len()..].starts_with(char::is_alphabetic);
+    let (major, minor) = own.strip_prefix(board)?.split_once('.')?;
+    let is_number = |text: &str| matches!(text.len(), 1..=2) && text.bytes().all(|b| b.is_ascii_digit());
+    (is_name && is_number(major) && is_number(minor)).then(|| (name.to_owned(), own.to_owned()))
+}
 
 /// The machine type of QEMU for one that a distribution named; nothing for any other name.
 pub fn of_distribution(name: &str) -> Option<String> {
@@ -117,6 +176,47 @@ mod tests {
             ("rhel9.4.0", None),
         ] {
             assert_eq!(of_distribution(name).as_deref(), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_cluster_says_otherwise_of_each_name() {
+        let said = "pc-q35-rhel9.4.0=pc-q35-8.2, pc-i440fx-noble = pc-i440fx-8.2,pc-q35-own=pc-q35-10.0,";
+        let object = serde_json::json!({"metadata": {"annotations": {MACHINE_TYPES: said}}});
+        let boards = Boards::of_cluster(&object);
+        for (name, expected) in [
+            ("pc-q35-rhel9.4.0", Some("pc-q35-8.2")),
+            ("pc-i440fx-noble", Some("pc-i440fx-8.2")),
+            ("pc-q35-own", Some("pc-q35-10.0")),
+            ("pc-q35-rhel9.2.0", Some("pc-q35-7.2")),
+            ("pc-q35-7.2", None),
+        ] {
+            assert_eq!(boards.of_distribution(name).as_deref(), expected, "{name}");
+        }
+        assert!(Boards::odd(&object).is_empty());
+        assert_eq!(Boards::of_cluster(&Value::Null), Boards::default());
+    }
+
+    /// None of them becomes a name that is mapped again, and none is of another board.
+    #[test]
+    fn an_entry_that_is_none_has_no_effect_and_is_told() {
+        let long = format!("pc-q35-rhel{}=pc-q35-8.2", "9".repeat(LONGEST));
+        for entry in [
+            "pc-q35-rhel9.4.0",
+            "pc-q35-rhel9.4.0=pc-i440fx-8.2",
+            "pc-q35-rhel9.4.0=pc-q35-rhel9.2.0",
+            "pc-q35-rhel9.4.0=pc-q35-8",
+            "pc-q35-rhel9.4.0=pc-q35-8.2.0",
+            "pc-q35-rhel9.4.0=pc-q35-+8.2",
+            "pc-q35-7.2=pc-q35-8.2",
+            "pc-q35-=pc-q35-8.2",
+            "pc-q35-a b=pc-q35-8.2",
+            "q35=pc-q35-8.2",
+            long.as_str(),
+        ] {
+            let object = serde_json::json!({"metadata": {"annotations": {MACHINE_TYPES: entry}}});
+            assert_eq!(Boards::of_cluster(&object), Boards::default(), "{entry}");
+            assert_eq!(Boards::odd(&object), [entry.chars().take(LONGEST).collect::<String>()]);
         }
     }
 

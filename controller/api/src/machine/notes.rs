@@ -1,12 +1,12 @@
 //! What is accepted and may surprise: warnings for who writes a spec, in a cluster and on a person's own computer.
 
-use crate::machine::boards::of_distribution;
+use crate::machine::boards::Boards;
 use crate::machine::guest_memory;
 use crate::vmi::Spec;
 use crate::wire::Path;
 
 /// The warnings for `spec`, which stands at `at`: the field, and a sentence about it.
-pub fn notes(spec: &Spec, at: &Path) -> Vec<(Path, String)> {
+pub fn notes(spec: &Spec, at: &Path, boards: &Boards) -> Vec<(Path, String)> {
     let domain_at = at.child("domain");
     let mut notes = Vec::new();
     for (i, disk) in spec.domain.devices.disks.iter().enumerate() {
@@ -16,13 +16,12 @@ pub fn notes(spec: &Spec, at: &Path) -> Vec<(Path, String)> {
         }
     }
     if let Some(name) = spec.domain.machine.as_ref().map(|machine| machine.r#type.as_str())
-        && let Some(own) = of_distribution(name)
+        && let Some(own) = boards.of_distribution(name)
     {
+        let why = if boards.said(name).is_some() { "as this cluster says" } else { "which is nearest to it" };
         // What a person wrote is not said again at length.
         let name: String = name.chars().take(64).collect();
-        let note = format!(
-            "{name} is a machine type of another distribution; the guest has {own}, which is nearest to it"
-        );
+        let note = format!("{name} is a machine type of another distribution; the guest has {own}, {why}");
         notes.push((domain_at.child("machine").child("type"), note));
     }
     let limit = spec.domain.resources.as_ref().and_then(|resources| resources.limits.get("memory"));
@@ -46,7 +45,10 @@ mod tests {
 
     fn told(domain: &Value) -> Vec<String> {
         let spec: Spec = crate::wire::read(json!({"domain": domain})).unwrap();
-        notes(&spec, &Path::of("spec")).into_iter().map(|(at, note)| format!("{at}: {note}")).collect()
+        notes(&spec, &Path::of("spec"), &Boards::default())
+            .into_iter()
+            .map(|(at, note)| format!("{at}: {note}"))
+            .collect()
     }
 
     #[test]

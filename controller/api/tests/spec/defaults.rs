@@ -3,6 +3,7 @@
 use crate::inventory::Inventory;
 use api::defaults::{Binding, Given, apply, apply_to_vm, vmi_of};
 use api::machine::Machine;
+use api::machine::boards::{Boards, MACHINE_TYPES};
 use api::vm::VirtualMachine;
 use api::vmi::VirtualMachineInstance;
 use serde_json::{Value, json};
@@ -169,6 +170,27 @@ fn other_architectures_have_their_own() {
     assert_eq!(mainframe["machine"]["type"], "s390-ccw-virtio");
     assert_eq!(mainframe["features"]["acpi"]["enabled"], false);
     assert_eq!(mainframe["devices"]["watchdog"]["diag288"]["action"], "reset");
+}
+
+/// The VMI, which somebody runs now, has what QEMU calls it; the VM keeps what was written.
+#[test]
+fn a_vmi_has_the_machine_type_that_its_cluster_wants_for_one_of_a_distribution() {
+    let said = json!({"metadata": {"annotations": {MACHINE_TYPES: "pc-q35-rhel9.4.0=pc-q35-8.2"}}});
+    let given = Given { boards: Boards::of_cluster(&said), ..Given::new(UUID) };
+    for (written, expected) in [
+        ("pc-q35-rhel9.4.0", "pc-q35-8.2"),
+        // By our own table when it is started: the name may come from a cluster that goes on.
+        ("pc-q35-rhel9.2.0", "pc-q35-rhel9.2.0"),
+        ("pc-q35-8.2", "pc-q35-8.2"),
+    ] {
+        let spec = json!({"domain": {"machine": {"type": written}}});
+        assert_eq!(completed(&spec, &given)["spec"]["domain"]["machine"]["type"], expected);
+        let object = json!({"metadata": {"name": "one"}, "spec": {"template": {"spec": spec}}});
+        let mut vm: VirtualMachine = serde_json::from_value(object).unwrap();
+        apply_to_vm(&mut vm, &given);
+        let whole = serde_json::to_value(&vm).unwrap();
+        assert_eq!(whole["spec"]["template"]["spec"]["domain"]["machine"]["type"], written);
+    }
 }
 
 #[test]

@@ -522,3 +522,23 @@ fn a_vmi_of_a_vm_gets_the_presets_of_its_labels() {
     assert!(sim.get(&vm)["spec"]["template"]["spec"]["domain"]["cpu"].is_null(), "the VM stays as it is");
     assert_eq!(sim.condition(&vm, "RestartRequired"), None);
 }
+
+/// The VM comes from another cluster, whose nodes call the machine type otherwise.
+#[test]
+fn a_machine_type_of_a_distribution_becomes_what_the_cluster_says() {
+    let mut sim = Sim::bare();
+    let notes = json!({"kubevirt.io/machine-types": "pc-q35-rhel9.4.0=pc-q35-8.2"});
+    let meta = json!({"namespace": "kubevirt", "name": "kubevirt", "annotations": notes});
+    sim.world.put(Kind::KubeVirt, json!({"metadata": meta, "spec": {}}), sim.now);
+    let mut object = vm("web", "Always");
+    object["spec"]["template"]["spec"]["domain"]["machine"] = json!({"type": "pc-q35-rhel9.4.0"});
+    let vm = sim.put(Kind::VirtualMachine, object);
+    sim.settle();
+    let key = Key::new(Kind::VirtualMachineInstance, "n", "web");
+    assert_eq!(sim.get(&key)["spec"]["domain"]["machine"]["type"], "pc-q35-8.2");
+    let pod = sim.pod_of(&key).unwrap();
+    assert_eq!(sim.get(&pod)["spec"]["nodeSelector"]["machine-type.node.kubevirt.io/pc-q35-8.2"], "true");
+    let written = &sim.get(&vm)["spec"]["template"]["spec"]["domain"]["machine"]["type"];
+    assert_eq!(written, "pc-q35-rhel9.4.0", "the VM can go back");
+    assert_eq!(sim.condition(&vm, "RestartRequired"), None);
+}

@@ -14,8 +14,8 @@ use crate::Wishes;
 use api::vmi::Phase;
 use kubernetes::accounts::{Accounts, NODE_CLAIM};
 use kubernetes::objects::{
-    ABILITIES, CPU_MANAGER, CPU_MANAGER_OF_KUBEVIRT, HEARTBEAT, OBSOLETE_HOST_MODEL, Program, REALTIME, SCHEDULABLE,
-    TOLD_BY_HANDLER,
+    ABILITIES, CPU_MANAGER, CPU_MANAGER_OF_KUBEVIRT, HEARTBEAT, OBSOLETE_HOST_MODEL, Program, REALTIME,
+    SCHEDULABLE, TOLD_BY_HANDLER,
 };
 
 /// What is said to a token without its node.

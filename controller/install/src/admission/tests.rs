@@ -7,8 +7,8 @@ use kubernetes::launcher::VOLUMES;
 use kubernetes::metadata::RESERVED;
 use kubernetes::objects::rights::{Right, each};
 use kubernetes::objects::{
-    ABILITIES, CPU_MANAGER, CPU_MANAGER_OF_KUBEVIRT, FINALIZER, FOUND_BY, HEARTBEAT, Kind, LAUNCHER, OBSOLETE_HOST_MODEL, OF_VM,
-    Program, REALTIME, SCHEDULABLE, TOLD_BY_HANDLER,
+    ABILITIES, CPU_MANAGER, CPU_MANAGER_OF_KUBEVIRT, FINALIZER, FOUND_BY, HEARTBEAT, Kind, LAUNCHER,
+    OBSOLETE_HOST_MODEL, OF_VM, Program, REALTIME, SCHEDULABLE, TOLD_BY_HANDLER,
 };
 use kubernetes::subresources::{VM_SPEC_FIELDS, VM_STATUS_FIELDS, VMI_SPEC_FIELDS, VMI_STATUS_FIELDS};
 use serde_json::{Value, json};
@@ -172,7 +172,8 @@ fn virt_handler_is_bound_to_the_node_of_its_token() {
 #[test]
 fn the_agent_may_write_what_it_writes() {
     let nodes = expressions(&policy("kubevirt-handler-nodes"));
-    let single = [SCHEDULABLE, HEARTBEAT, CPU_MANAGER, CPU_MANAGER_OF_KUBEVIRT, REALTIME, OBSOLETE_HOST_MODEL];
+    let single =
+        [SCHEDULABLE, HEARTBEAT, CPU_MANAGER, CPU_MANAGER_OF_KUBEVIRT, REALTIME, OBSOLETE_HOST_MODEL];
     for key in ABILITIES.into_iter().chain(single) {
         assert!(nodes.contains(&format!("\"{key}\"")), "{key}");
     }

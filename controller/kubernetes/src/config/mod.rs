@@ -10,6 +10,7 @@ pub mod tls;
 use crate::objects::{Plain, World};
 use api::defaults::{Binding, Given};
 use api::kubevirt::ReferencePolicy;
+use api::machine::boards::Boards;
 use api::machine::{Gates, Settings};
 use api::vmi::EvictionStrategy;
 use serde_json::Value;
@@ -52,6 +53,8 @@ pub struct Config {
     pub auto_cpu_limit: Option<Value>,
     /// The frequency of the time stamp counters of guests that rely on it, in Hz; else that of most nodes.
     pub tsc_frequency: Option<u64>,
+    /// What becomes of machine types of distributions.
+    pub boards: Boards,
     /// What becomes of the names of instance types and preferences in VMs.
     pub reference_policy: ReferencePolicy,
     /// What the small containers beside a launcher ask for, by their kind, where it is said.
@@ -134,6 +137,7 @@ impl Config {
             auto_cpu_limit: Some(&said["autoCPULimitNamespaceLabelSelector"])
                 .filter(|selector| selector.is_object())
                 .cloned(),
+            boards: Boards::of_cluster(whole),
             tsc_frequency: developer["minimumClusterTSCFrequency"].as_u64().filter(|hertz| *hertz > 0),
             // A word that is not known is told on the object.
             reference_policy: text(&said["instancetype"]["referencePolicy"])
@@ -151,6 +155,7 @@ impl Config {
     pub fn given(&self, uuid: String) -> Given {
         Given {
             machine_type: self.machine_type.clone(),
+            boards: self.boards.clone(),
             cpu_model: self.cpu_model.clone(),
             binding: self.binding,
             eviction_strategy: self.eviction_strategy.clone(),

@@ -16,7 +16,11 @@ fn a_guest_with_the_model_of_its_node_avoids_obsolete_ones() {
     let own = json!({"key": "disk", "operator": "Exists"});
     let host = || json!({"model": "host-model"});
     assert_eq!(terms(host(), Value::Null, &settings), json!([{"matchExpressions": [avoids]}]));
-    assert_eq!(terms(Value::Null, Value::Null, &settings), json!([{"matchExpressions": [avoids]}]), "by default");
+    assert_eq!(
+        terms(Value::Null, Value::Null, &settings),
+        json!([{"matchExpressions": [avoids]}]),
+        "by default"
+    );
     let two = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
         "nodeSelectorTerms": [{"matchExpressions": [own]}, {"matchFields": []}],
     }}});

@@ -55,7 +55,8 @@ pub use lease::NAME as LEASE;
 pub use mutating_webhooks::NAME as MUTATOR;
 pub use namespace::{Namespace, selects};
 pub use node::{
-    ABILITIES, CPU_MANAGER, CPU_MANAGER_OF_KUBEVIRT, HEARTBEAT, Node, OBSOLETE_HOST_MODEL, REALTIME, SCHEDULABLE, TSC_SCHEDULING,
+    ABILITIES, CPU_MANAGER, CPU_MANAGER_OF_KUBEVIRT, HEARTBEAT, Node, OBSOLETE_HOST_MODEL, REALTIME,
+    SCHEDULABLE, TSC_SCHEDULING,
 };
 pub use persistent_volume::{ClaimReference, PersistentVolume};
 pub use persistent_volume_claim::{PRIME, PersistentVolumeClaim};
