@@ -20,10 +20,16 @@ use api::instancetype::{
 use api::meta::ObjectMeta;
 use api::vm::{InstancetypeStatusRef, Spec, VirtualMachine};
 use api::wire::{self, Wire};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 /// The most letters of what is wrong with one.
 const LONGEST: usize = 500;
+/// The version whose first revisions kept bytes.
+const FIRST: &str = "instancetype.kubevirt.io/v1alpha1";
+/// The longest text of such bytes that is read: far more than any instance type or preference has.
+const LARGEST: usize = 256 << 10;
 
 /// What both give to a VM.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -165,21 +171,30 @@ pub fn of_revision(revision: &Revision, role: Role) -> Result<Value, String> {
     let name = revision.meta.name.as_deref().unwrap_or_default();
     let data = &revision.data;
     let text = |field: &str| data[field].as_str().unwrap_or_default();
+    if let Some(spec) = of_bytes(data) {
+        return spec.map_err(|why| format!("ControllerRevision {name}: spec {why}"));
+    }
     let (group, version) = text("apiVersion").split_once('/').unwrap_or_default();
     let is_known = group == GROUP && (version == VERSION || OLD_VERSIONS.contains(&version));
     let mut kinds = Matched::ALL.into_iter().filter(|kind| kind.role == role);
-    if !is_known || !kinds.any(|kind| kind.kind() == text("kind")) {
+    if !is_known || !data["spec"].is_object() || !kinds.any(|kind| kind.kind() == text("kind")) {
         let field = role.field();
         return Err(format!("ControllerRevision {name} has no {field} of {API_VERSION}: choose another one"));
     }
-    // Versions before v1alpha2 kept the bytes of a spec.
-    if !data["spec"].is_object() {
-        return Err(format!(
-            "ControllerRevision {name} is of a version that is not read any more: name the {} without revisionName",
-            role.field()
-        ));
-    }
     Ok(data["spec"].clone())
+}
+
+/// The spec in a revision of the first v1alpha1, which kept its bytes and not of which kind it is (and, by a fault, at times no version
+/// either): whoever takes it reads it strictly. Nothing for any other revision.
+fn of_bytes(data: &Value) -> Option<Result<Value, &'static str>> {
+    let version = data["apiVersion"].as_str().unwrap_or_default();
+    let text = data["spec"].as_str().filter(|_| data["kind"].is_null() && matches!(version, "" | FIRST))?;
+    if text.len() > LARGEST {
+        return Some(Err("has more bytes than are read: choose another one"));
+    }
+    let bytes = STANDARD.decode(text).ok();
+    let spec = bytes.and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok()).filter(Value::is_object);
+    Some(spec.ok_or("is not an object in Base64: choose another one"))
 }
 
 #[cfg(test)]
@@ -236,10 +251,44 @@ mod tests {
         let data = |version: &str, spec: Value| json!({"apiVersion": version, "kind": "VirtualMachineInstancetype", "spec": spec});
         assert!(of(data("instancetype.kubevirt.io/v1alpha2", json!({}))).is_ok());
         assert!(of(data("apps/v1", json!({}))).is_err() && of(json!({"spec": {}})).is_err());
-        let old = of(data("instancetype.kubevirt.io/v1alpha1", json!("e30="))).unwrap_err();
-        assert!(old.contains("not read any more"), "{old}");
+        assert!(
+            of(data("instancetype.kubevirt.io/v1alpha1", json!("e30="))).is_err(),
+            "objects have no bytes"
+        );
         let mut given = Given::default();
         assert!(given.take(Role::Instancetype, json!({"cpu": {"guest": 0}})).is_err(), "and it is checked");
+    }
+
+    /// As KubeVirt 0.57 wrote them.
+    #[test]
+    fn a_revision_of_the_first_version_is_read_from_its_bytes() {
+        let of = |data: Value, role| {
+            let meta = ObjectMeta { name: Some("kept".into()), ..Default::default() };
+            let spec = of_revision(&Revision { meta, data }, role)?;
+            let mut given = Given::default();
+            given.take(role, spec).map(|()| given)
+        };
+        let bytes = |spec: Value| json!(STANDARD.encode(spec.to_string()));
+        let size = || bytes(json!({"cpu": {"guest": 2}, "memory": {"guest": "128Mi"}}));
+        for version in [json!("instancetype.kubevirt.io/v1alpha1"), json!(""), Value::Null] {
+            let given = of(json!({"apiVersion": version, "spec": size()}), Role::Instancetype).unwrap();
+            assert_eq!(given.instancetype.unwrap().cpu.guest, 2, "{version}");
+        }
+        let of_first = |spec: Value, role| {
+            of(json!({"apiVersion": "instancetype.kubevirt.io/v1alpha1", "spec": spec}), role)
+        };
+        let prefers = bytes(json!({"cpu": {"preferredCPUTopology": "preferCores"}}));
+        assert!(of_first(prefers.clone(), Role::Preference).unwrap().preference.is_some());
+        assert!(of_first(prefers, Role::Instancetype).is_err(), "it is of the other kind");
+        assert!(of_first(size(), Role::Preference).is_err(), "it is of the other kind");
+        for odd in
+            [json!("e30"), json!("!"), bytes(json!([])), bytes(json!("{}")), json!("A".repeat(LARGEST + 4))]
+        {
+            let why = of_first(odd, Role::Instancetype).unwrap_err();
+            assert!(why.starts_with("ControllerRevision kept: spec "), "{why}");
+        }
+        let newer = json!({"apiVersion": "instancetype.kubevirt.io/v1beta1", "spec": size()});
+        assert!(of(newer, Role::Instancetype).is_err(), "later versions kept objects");
     }
 
     #[test]
