@@ -22,6 +22,8 @@ mod disks;
 mod failure;
 mod links;
 mod printable;
+#[cfg(test)]
+mod rename_tests;
 pub(crate) mod revision;
 pub(crate) mod sizes;
 #[cfg(test)]

@@ -82,9 +82,7 @@ pub(super) fn terminating(
     status.printable_status = Some(PrintableStatus::Terminating);
     status.ready = is_ready(vmi);
     conditions(&mut status.conditions, Some(vmi), now);
-    if trouble.is_some() {
-        failure(&mut status.conditions, trouble, now);
-    }
+    failure(&mut status.conditions, trouble, now);
 }
 
 /// What a VMI that is ready is; nothing of any other.

@@ -23,9 +23,7 @@ impl<'a> Trouble<'a> {
     pub(super) fn met(failed: &'a Failure, disk: Option<&'a str>) -> Trouble<'a> {
         let why = &failed.message;
         match failed.about {
-            Attempt::Make(Kind::DataVolume) => {
-                Trouble { disk, ..Trouble::of("FailedDataVolumeCreate", why) }
-            }
+            Attempt::Make(Kind::DataVolume) => Trouble { disk, ..Trouble::of("FailedDataVolumeCreate", why) },
             Attempt::Make(_) => Trouble::of("FailedCreate", why),
             Attempt::Delete(_) => Trouble::of("FailedDelete", why),
         }
