@@ -119,8 +119,7 @@ fn described(vmi: &VirtualMachineInstance, words: &mut Words, now: Timestamp) ->
     ];
     // Upstream's word for the machine type that libvirt gave the domain.
     let machine = status.and_then(|status| status.machine.as_ref()).map(|machine| &machine.r#type);
-    let mut labels =
-        vec![("node", node(vmi)), ("phase", phase(vmi)), ("guest_os_machine", said(machine))];
+    let mut labels = vec![("node", node(vmi)), ("phase", phase(vmi)), ("guest_os_machine", said(machine))];
     labels.extend(words.set(&vmi.metadata, "guest", of_guest, now));
     labels.extend(words.set(&vmi.metadata, "user", of_user, now));
     labels

@@ -171,7 +171,7 @@ fn of_a_page_our_names_are_taken_within_limits() {
     for metric in metrics::TABLE.iter().flat_map(|(_, all)| *all) {
         assert!(is_taken(metric.name), "{} would be left out", metric.name);
     }
-    assert!(!OF_OTHERS.iter().any(|name| is_taken(name)));
+    assert!(!OF_OTHERS.iter().any(|(name, _)| is_taken(name)));
 }
 
 /// All that a monitor is given: it finds our pods, and reads `/metrics`.
