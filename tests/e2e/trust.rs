@@ -1,5 +1,4 @@
-//! What a stolen token does not do, and what a user does not take away from under a VM: the API server itself refuses it,
-//! whether virt-api answers or not.
+//! What a stolen token does not do, and what a user does not take away from under a VM: the API server refuses it by itself.
 
 use crate::tiny;
 use std::io::Write as _;

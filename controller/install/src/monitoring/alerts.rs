@@ -256,15 +256,9 @@ fn of_vms() -> Vec<Alert> {
         ),
         alert(
             "GuestFilesystemAlmostOutOfSpace",
-            OF_VM,
-            format!("{full} >= 85 < 95"),
-            format!("More than 85% of {file} is used."),
-        ),
-        alert(
-            "GuestFilesystemAlmostOutOfSpace",
             OF_GUEST,
-            format!("{full} >= 95"),
-            format!("More than 95% of {file} is used."),
+            format!("{full} >= 85"),
+            format!("{{{{ printf \"%.0f\" $value }}}}% of {file} is used."),
         ),
     ]
 }
