@@ -306,8 +306,9 @@ virt-api warns as unknown.
 
 What is said of the programs holds without a restart: `tlsConfiguration` for connections that begin (worker pods of CDI speak
 TLS 1.3 alone, whatever is said), `logVerbosity` for the log (0 to 2: `info`; 3, 4: `debug`; from 5: `trace`, of our own words;
-unset: `CORACLE_LOG` of the container, or `info`), the `tokenBucketRateLimiter`s for every request but the renewal of a Lease
-and the heartbeat of a node (unset: no limit). What is said of VMIs holds from their next start.
+unset: `CORACLE_LOG` of the container, or `info`), the `tokenBucketRateLimiter`s for every request but the renewal of a Lease,
+the heartbeat of a node and the watch of the KubeVirt object (at least one request a second; unset: no limit). What is said of VMIs
+holds from their next start.
 
 `customizeComponents.patches` change the Deployments `virt-controller`, `virt-api` and `cdi-uploadproxy` and the DaemonSet
 `virt-handler`: of `spec` replicas, `strategy`, `updateStrategy`, `minReadySeconds`, `progressDeadlineSeconds` and
@@ -315,6 +316,8 @@ and the heartbeat of a node (unset: no limit). What is said of VMIs holds from t
 `priorityClassName`, `terminationGracePeriodSeconds` and the `resources` of containers; of both labels and annotations without a
 domain, or with `app.kubernetes.io`, `cluster-autoscaler.kubernetes.io` or `prometheus.io`. A patch that changes anything else is
 left out as a whole, and the condition `Synchronized` says why: who writes this object does not say what runs in a privileged pod.
+Left out, too, is a patch after which no pod of virt-controller would stay while others are made (`strategy.type: Recreate`, or a
+`maxUnavailable` of all replicas): nobody would be there to undo it.
 A patch is applied to what the manifests say, and goes without a trace. `customizeComponents.flags` knows one argument,
 `poll-any-address` of virt-controller; any other is refused, since a program that does not know an argument does not start.
 
