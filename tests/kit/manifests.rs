@@ -7,7 +7,10 @@
 //! # refused: TEXT                                admission refuses it, and says this
 //! # laptop: TEXT                                 `coracle run` refuses it, and says this
 //! # guest: COMMAND                               succeeds in the guest, when it runs; as many as are wanted
+//! # again: COMMAND                               the same in a second run, after the last
 //! ```
+//!
+//! A COMMAND may fail for some seconds, until what it looks for has come; `$now` is the second that it is on the host.
 
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -39,7 +42,7 @@ impl Manifest {
         let lines = lines.skip(1).map(|line| {
             let (key, value) = line.split_once(": ").unwrap_or_else(|| panic!("{}: {line}", path.display()));
             assert!(
-                ["gates", "settings", "refused", "laptop", "guest"].contains(&key),
+                ["gates", "settings", "refused", "laptop", "guest", "again"].contains(&key),
                 "{}: {line}",
                 path.display()
             );
