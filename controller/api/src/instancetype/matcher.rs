@@ -40,6 +40,9 @@ pub struct Matcher<'a> {
     pub policy: Option<&'a InferFailurePolicy>,
 }
 
+/// Begins the labels of volumes that name an instance type and a preference, and their kinds.
+pub const DEFAULTS: &str = "instancetype.kubevirt.io/default-";
+
 impl Role {
     /// Both.
     pub const ALL: [Role; 2] = [Role::Instancetype, Role::Preference];

@@ -16,6 +16,7 @@ use api::job::{Refusal, Report, Stage};
 use jiff::{SignedDuration, Timestamp};
 use kubernetes::config::Config;
 use kubernetes::objects::{Attempt, Key, Kind, PersistentVolumeClaim, Pod, Work, World, key};
+use std::collections::BTreeMap;
 use worker::Worker;
 
 /// What the kubelet says of a container that was killed for want of memory.
@@ -76,7 +77,7 @@ impl<'a> Round<'a> {
                      is {}, and the image wants more ({message})",
                     super::shell::MEMORY
                 );
-                self.note_import(claim, "Failed", false);
+                self.note_import(claim, "Failed");
                 self.fail(&reason, &message);
             }
             Worker::Broke(reason, message, next) => self.broke(pod, &reason, &message, next),
@@ -91,7 +92,7 @@ impl<'a> Round<'a> {
     /// The worker failed, and no other mends that. `why`: the PVC is too small, and does not grow.
     fn failed(&mut self, claim: &PersistentVolumeClaim, report: &Report, why: Option<String>) {
         let reason = if report.reason.is_empty() { "Error" } else { report.reason.as_str() };
-        self.note_import(claim, "Failed", false);
+        self.note_import(claim, "Failed");
         clone::forget_client(claim, &mut self.after);
         let why = why.map(|why| format!("; {why}")).unwrap_or_default();
         self.fail(reason, &format!("{}{why}", report.message));
@@ -327,7 +328,7 @@ impl<'a> Round<'a> {
         self.say(ConditionType::Running, "True", "Pod is running", "");
         let noun = self.words().noun;
         self.say(ConditionType::Ready, "False", "TransferRunning", &format!("{noun} is running"));
-        self.note_import(claim, "Running", false);
+        self.note_import(claim, "Running");
         match report {
             Some(report) => {
                 let (word, message) = status::transfer(report);
@@ -350,18 +351,27 @@ impl<'a> Round<'a> {
         self.say(ConditionType::Transferring, "False", "Completed", &message);
         self.next.progress = Some("100.0%".to_owned());
         // First: whoever looks at the PVC alone must not take the disk for one that is to be written.
-        self.note_import(claim, "Succeeded", true);
+        self.note_whole(claim, &report.labels);
         let told = format!("Successfully {} into PVC {}", words.done, claim_name(claim));
         self.go(Phase::Succeeded, Some((false, words.succeeded, told)));
         self.clears(claim, pod);
     }
 
-    /// Notes on the PVC of a DataVolume what the pod of its import does; `first`: before the status says so.
-    pub(super) fn note_import(&mut self, claim: &PersistentVolumeClaim, phase: &str, first: bool) {
+    /// Notes on the PVC of a DataVolume what the pod of its import does.
+    pub(super) fn note_import(&mut self, claim: &PersistentVolumeClaim, phase: &str) {
         // All else is noted as a whole (`looks`).
         if self.work == Work::Import && !self.is_alone() {
-            let plan = if first { &mut self.before } else { &mut self.after };
-            notes::import(claim, phase, self.next.restart_count, plan);
+            let labels = &BTreeMap::new();
+            let said = notes::Import { phase, restarts: self.next.restart_count, labels };
+            notes::import(claim, &said, &mut self.after);
+        }
+    }
+
+    /// The same of one that is whole: before the status says so.
+    fn note_whole(&mut self, claim: &PersistentVolumeClaim, labels: &BTreeMap<String, String>) {
+        if self.work == Work::Import && !self.is_alone() {
+            let said = notes::Import { phase: "Succeeded", restarts: self.next.restart_count, labels };
+            notes::import(claim, &said, &mut self.before);
         }
     }
 

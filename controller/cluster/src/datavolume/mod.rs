@@ -391,7 +391,7 @@ impl<'a> Round<'a> {
         };
         self.say_bound(claim);
         if self.phase == Phase::Succeeded {
-            self.note_import(claim, "Succeeded", false);
+            self.note_import(claim, "Succeeded");
             // The plan that wrote so may have broken off behind that; and one that was made late must not write.
             if let Some(pod) = self.world.worker_for(claim, self.work).filter(|pod| !pod.is_going()) {
                 self.clears(claim, Some(pod));

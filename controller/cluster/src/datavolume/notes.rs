@@ -15,22 +15,50 @@ pub(super) use api::cdi::annotations::{
     POD_RESTARTS as RESTARTS, RUNNING, RUNNING_MESSAGE as MESSAGE, RUNNING_REASON as REASON,
 };
 use api::datavolume::{Condition, ConditionType, Phase, Status};
+use api::instancetype::DEFAULTS;
 use kubernetes::objects::{Kind, PersistentVolumeClaim, Pod, Work};
 use kubernetes::plan::Plan;
+use serde_json::json;
 use std::collections::BTreeMap;
 
 /// When that was said, of a PVC without a DataVolume.
 pub(super) const SINCE: &str = "cdi.kubevirt.io/storage.condition.running.since";
 
-/// Notes what the pod of an import does.
-pub(super) fn import(claim: &PersistentVolumeClaim, phase: &str, restarts: Option<i64>, plan: &mut Plan) {
+/// What there is to say of an import.
+pub(super) struct Import<'a> {
+    pub(super) phase: &'a str,
+    pub(super) restarts: Option<i64>,
+    /// What the image names for its VMs, when it is whole.
+    pub(super) labels: &'a BTreeMap<String, String>,
+}
+
+/// Notes what the pod of an import does, and which instance type and preference its image names: where the PVC names none.
+pub(super) fn import(claim: &PersistentVolumeClaim, said: &Import<'_>, plan: &mut Plan) {
     let mut should = claim.meta.annotations.clone();
-    should.insert(POD_PHASE.to_owned(), phase.to_owned());
-    should.insert(RESTARTS.to_owned(), restarts.unwrap_or(0).to_string());
-    if phase == "Succeeded" {
+    should.insert(POD_PHASE.to_owned(), said.phase.to_owned());
+    should.insert(RESTARTS.to_owned(), said.restarts.unwrap_or(0).to_string());
+    if said.phase == "Succeeded" {
         whole(claim, &mut should);
     }
-    write(claim, &should, plan);
+    let mut labels = claim.meta.labels.clone();
+    for (name, value) in said.labels.iter().filter(|(name, value)| names_a_default(name, value)) {
+        labels.entry(name.clone()).or_insert_with(|| value.clone());
+    }
+    let whole = |annotations, labels| json!({"metadata": {"annotations": annotations, "labels": labels}});
+    let (is, should) = (whole(&claim.meta.annotations, &claim.meta.labels), whole(&should, &labels));
+    plan.update(Kind::PersistentVolumeClaim, &claim.meta, &is, &should, false);
+}
+
+/// The author of an image says it, by the words of a worker that reads the image: no other label, and none that would be refused.
+fn names_a_default(name: &str, value: &str) -> bool {
+    let is_word = |text: &str| {
+        let (first, last) = (text.chars().next(), text.chars().next_back());
+        let is_end = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
+        let is_inside = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        text.len() <= 63 && is_end(first) && is_end(last) && text.chars().all(is_inside)
+    };
+    let known = ["instancetype", "instancetype-kind", "preference", "preference-kind"];
+    name.strip_prefix(DEFAULTS).is_some_and(|rest| known.contains(&rest)) && is_word(value)
 }
 
 /// Notes all that there is to say of a round: of an upload, and of a PVC without a DataVolume. `pod` is the one that there is.
@@ -104,7 +132,7 @@ fn phase(status: &Status, pod: Option<&Pod>, work: Work) -> Option<&'static str>
 
 /// Writes the annotations of a PVC that differ.
 pub(crate) fn write(claim: &PersistentVolumeClaim, annotations: &BTreeMap<String, String>, plan: &mut Plan) {
-    let whole = |annotations| serde_json::json!({"metadata": {"annotations": annotations}});
+    let whole = |annotations| json!({"metadata": {"annotations": annotations}});
     let (is, should) = (whole(&claim.meta.annotations), whole(annotations));
     plan.update(Kind::PersistentVolumeClaim, &claim.meta, &is, &should, false);
 }

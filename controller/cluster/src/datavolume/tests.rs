@@ -1,7 +1,7 @@
 //! Stories of a DataVolume: what is made, what is said, and what is never done.
 
 use crate::sim::Sim;
-use crate::sim::others::worker_ends;
+use crate::sim::others::{worker_ends, worker_reports};
 use api::job::{Report, Stage};
 use kubernetes::objects::{Attempt, Failure, Key, Kind};
 use kubernetes::plan::Step;
@@ -126,6 +126,34 @@ fn an_import_is_a_pvc_and_a_pod_and_ends() {
         sim.reasons(),
         ["Pending", "ImportScheduled", "ImportInProgress", "ImportSucceeded"].map(String::from)
     );
+}
+
+/// The author of an image names the size of its VMs; what the owner of the PVC says of it stays, and nothing else is believed.
+#[test]
+fn the_labels_of_an_image_are_on_the_pvc_when_it_is_whole() {
+    let mut sim = running();
+    let label = "instancetype.kubevirt.io/default-preference";
+    sim.change(&claim(), json!({"metadata": {"labels": {label: "mine"}}}));
+    sim.settle();
+    let labels = [
+        ("instancetype.kubevirt.io/default-instancetype", "u1.small"),
+        ("instancetype.kubevirt.io/default-instancetype-kind", "no label"),
+        ("instancetype.kubevirt.io/object-name", "a"),
+        ("kubevirt.io/created-by", "7"),
+        (label, "theirs"),
+    ];
+    let labels = labels.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    worker_reports(&mut sim, &pod(), 0, &Report { stage: Stage::Done, labels, ..Report::default() });
+    sim.settle();
+    assert_eq!(phase(&sim), "Succeeded");
+    let there = sim.get(&claim())["metadata"]["labels"].as_object().unwrap();
+    let said: Vec<(&str, &Value)> = there
+        .iter()
+        .filter(|(name, _)| name.contains("kubevirt.io/"))
+        .map(|(name, value)| (&**name, value))
+        .collect();
+    let size = "instancetype.kubevirt.io/default-instancetype";
+    assert_eq!(said, [(size, &json!("u1.small")), (label, &json!("mine"))]);
 }
 
 #[test]

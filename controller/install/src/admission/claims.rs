@@ -2,7 +2,7 @@
 //!
 //! | right | bound |
 //! |---|---|
-//! | patch `persistentvolumeclaims` | annotations of CDI; the size of a DataVolume's PVC, which grows; the DataVolume of its name as the owner of a PVC that nobody looks after, and whose annotations say that it may be taken |
+//! | patch `persistentvolumeclaims` | annotations of CDI; the labels that name an instance type and a preference; the size of a DataVolume's PVC, which grows; the DataVolume of its name as the owner of a PVC that nobody looks after, and whose annotations say that it may be taken |
 //! | create, delete `persistentvolumeclaims` | beside those of DataVolumes: `prime-UID`, owned by the PVC of that uid |
 //! | create `persistentvolumeclaims` | `persistent-state-for-…`, of no more than [`SIZE`] and filled from nothing, owned by a VM or a VMI |
 //! | patch `persistentvolumes` | the hand-over of a volume from `prime-UID` to the PVC of that uid, in one namespace; its reclaim policy, for that time |

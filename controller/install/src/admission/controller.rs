@@ -45,7 +45,7 @@
 use super::{Policy, Rule, differ_only, is_user, literal, rule, same};
 use crate::Wishes;
 use api::cdi::annotations::{DESIRED_DIGEST, IMPORT_CRON};
-use api::instancetype::Matched;
+use api::instancetype::{DEFAULTS, Matched};
 use kubernetes::accounts::Accounts;
 use kubernetes::clones::SOURCE;
 use kubernetes::launcher::{CAPABILITIES, USER, VOLUMES};
@@ -108,11 +108,12 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 13] {
             ),
             (
                 format!(
-                    "request.operation != 'UPDATE' || {} && {}",
-                    ["metadata.labels", "metadata.finalizers"].map(same).join(" && "),
-                    differ_only("metadata.?annotations", "key.startsWith('cdi.kubevirt.io/')")
+                    "request.operation != 'UPDATE' || {} && {} && {}",
+                    same("metadata.finalizers"),
+                    differ_only("metadata.?annotations", "key.startsWith('cdi.kubevirt.io/')"),
+                    differ_only("metadata.?labels", &format!("key.startsWith({})", literal(DEFAULTS))),
                 ),
-                "changes only annotations of CDI of a PVC, its size and its owner",
+                "changes only annotations of CDI of a PVC, the labels of its instance type and preference, its size and its owner",
             ),
             (
                 format!("request.operation != 'UPDATE' || {}", super::claims::grows_at_most()),
