@@ -6,6 +6,8 @@ use std::net::IpAddr;
 /// A table of our chains; what others have in it stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Table {
+    /// Its name.
+    pub(crate) name: &'static str,
     /// Addresses of IPv6, not of IPv4.
     pub(crate) v6: bool,
     /// In order; each is emptied first.
@@ -23,10 +25,12 @@ pub(crate) struct Chain {
     pub(crate) rules: Vec<Rule>,
 }
 
-/// Where packets come into a chain that translates addresses.
+/// Where packets come into a chain: one that translates addresses, but for the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub(crate) enum Hook {
+    /// As they come from a link, before any address is translated, also back.
+    Raw,
     Prerouting,
     Input,
     Output,
@@ -53,6 +57,10 @@ pub(crate) enum Match {
     Source(IpAddr),
     /// Whom it is for.
     Destination(IpAddr),
+    /// Its sender is of 127.0.0.0/8.
+    FromLoopback,
+    /// It is for one of 127.0.0.0/8.
+    ToLoopback,
     /// The protocol (6 TCP, 17 UDP) and the ports that it is for: the first and the last.
     Ports(u8, u16, u16),
 }
@@ -70,12 +78,14 @@ pub(crate) enum Verdict {
     Snat(IpAddr),
     /// It leaves the chain as it is.
     Return,
+    /// It goes nowhere.
+    Drop,
 }
 
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let family = if self.v6 { "ip6" } else { "ip" };
-        writeln!(f, "table {family} nat")?;
+        writeln!(f, "table {family} {}", self.name)?;
         for chain in &self.chains {
             match chain.hook {
                 Some(hook) => writeln!(f, "  {}: {hook}", chain.name)?,
@@ -89,6 +99,8 @@ impl fmt::Display for Table {
                         Match::To(link) => write!(f, "oifname {link:?} ")?,
                         Match::Source(ip) => write!(f, "{family} saddr {ip} ")?,
                         Match::Destination(ip) => write!(f, "{family} daddr {ip} ")?,
+                        Match::FromLoopback => write!(f, "ip saddr 127.0.0.0/8 ")?,
+                        Match::ToLoopback => write!(f, "ip daddr 127.0.0.0/8 ")?,
                         Match::Ports(protocol, first, last) => {
                             match protocol {
                                 6 => write!(f, "tcp dport ")?,
@@ -108,6 +120,7 @@ impl fmt::Display for Table {
                     Verdict::Dnat(ip) => writeln!(f, "counter dnat to {ip}")?,
                     Verdict::Snat(ip) => writeln!(f, "counter snat to {ip}")?,
                     Verdict::Return => writeln!(f, "counter return")?,
+                    Verdict::Drop => writeln!(f, "counter drop")?,
                 }
             }
         }
@@ -120,14 +133,23 @@ impl fmt::Display for Hook {
         let (hook, priority) = self.place();
         let name = ["prerouting", "input", "", "output", "postrouting"];
         let name = usize::try_from(hook).ok().and_then(|hook| name.get(hook)).unwrap_or(&"");
-        write!(f, "type nat hook {name} priority {priority}")
+        write!(f, "type {} hook {name} priority {priority}", self.kind())
     }
 }
 
 impl Hook {
-    /// Its number and the usual priority of address translation there.
+    /// The kind of its chains.
+    pub(crate) fn kind(self) -> &'static str {
+        match self {
+            Hook::Raw => "filter",
+            Hook::Prerouting | Hook::Input | Hook::Output | Hook::Postrouting => "nat",
+        }
+    }
+
+    /// Its number and the usual priority there, of address translation or before it.
     pub(crate) fn place(self) -> (u32, i32) {
         match self {
+            Hook::Raw => (0, -300),
             Hook::Prerouting => (0, -100),
             Hook::Input => (1, 100),
             Hook::Output => (3, -100),

@@ -6,7 +6,7 @@
 
 use super::*;
 use std::io::{Read as _, Write as _};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -52,9 +52,12 @@ impl Space {
     }
 
     fn connect(&self, address: &str) -> TcpStream {
+        self.dial(address, PATIENCE).unwrap()
+    }
+
+    fn dial(&self, address: &str, patience: Duration) -> std::io::Result<TcpStream> {
         let address: SocketAddr = address.parse().unwrap();
-        let connect = || Ok(TcpStream::connect_timeout(&address, PATIENCE).unwrap());
-        namespace::inside(&self.process(), connect).unwrap()
+        namespace::inside(&self.process(), || Ok(TcpStream::connect_timeout(&address, patience))).unwrap()
     }
 }
 
@@ -230,6 +233,52 @@ fn the_rules_for_a_mesh_are_taken_and_its_ports_stay_its_own() {
     assert_eq!(heard(&of_sidecar, pod.connect("127.0.0.1:15000")), ip("127.0.0.1"));
 }
 
+/// The guest has given up its loopback: it sends what is for one to its router, also by the name of one.
+#[test]
+fn a_guest_behind_a_masquerade_does_not_reach_the_loopback_of_its_pod() {
+    let Some((_world, pod, guest)) = spaces() else { return };
+    let machine = machine("masquerade");
+    let links = ready(&machine, &pod.process()).unwrap();
+    plug(&pod, &guest, "02:00:00:00:00:02", "10.0.2.2/24", "10.0.2.1");
+    guest.ip("addr del 127.0.0.1/8 dev lo");
+    let accepts = || std::fs::write("/proc/sys/net/ipv4/conf/eth0/route_localnet", "1");
+    namespace::inside(&guest.process(), || Ok(accepts())).unwrap().unwrap();
+    guest.ip("route add 127.0.0.0/8 via 10.0.2.1");
+    guest.ip("addr add 127.8.8.8/32 dev eth0");
+    let addresses = ["127.0.0.1:15000", "127.9.9.9:15000"];
+    let at_pod = addresses.map(|address| pod.listen(address));
+    let no_answer = |address: &str| match guest.dial(address, Duration::from_secs(2)) {
+        Err(e) => assert_eq!(e.kind(), std::io::ErrorKind::TimedOut, "{address}: {e}"),
+        Ok(_) => panic!("the guest reaches {address} of the pod"),
+    };
+    addresses.into_iter().for_each(no_answer);
+    let hears = namespace::inside(&pod.process(), || Ok(UdpSocket::bind("0.0.0.0:8125").unwrap())).unwrap();
+    hears.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+    let told_by = |sender: &str| {
+        let send = || Ok(UdpSocket::bind(sender).unwrap().send_to(b"hello", "10.0.2.1:8125").unwrap());
+        namespace::inside(&guest.process(), send).unwrap();
+        hears.recv_from(&mut [0; 8]).map(|(_, from)| from.ip()).ok()
+    };
+    assert_eq!((told_by("10.0.2.2:0"), told_by("127.8.8.8:0")), (Some(ip("10.0.2.2")), None));
+    // What the pod asks there is the guest's, and is answered.
+    let at_guest = guest.listen("10.0.2.2:80");
+    assert_eq!(heard(&at_guest, pod.connect("127.0.0.1:80")), ip("10.0.2.1"));
+    // What listens on every address of the pod hears the guest at that of the router, as documented.
+    let for_all = pod.listen("0.0.0.0:15021");
+    assert_eq!(heard(&for_all, guest.connect("10.0.2.1:15021")), ip("10.0.2.2"));
+    // It is our rule that keeps the guest out: an empty chain in its place lets all of this in.
+    let chain = rules::Chain { name: "prerouting", hook: Some(rules::Hook::Raw), rules: vec![] };
+    let open = rules::Table { name: "coracle", v6: false, chains: vec![chain] };
+    let put = || netlink::rules::put(&mut netlink::Socket::netfilter().unwrap(), &open);
+    namespace::inside(&pod.process(), || Ok(put())).unwrap().unwrap();
+    for (address, at_pod) in addresses.iter().zip(&at_pod) {
+        assert_eq!(heard(at_pod, guest.connect(address)), ip("10.0.2.2"));
+    }
+    assert_eq!(told_by("127.8.8.8:0"), Some(ip("127.8.8.8")));
+    assert_eq!(ready(&machine, &pod.process()).unwrap(), links);
+    no_answer(addresses[0]);
+}
+
 /// The guest's kernel takes the route, and goes through the pod with the address that DHCPv6 would tell it.
 #[test]
 fn a_guest_hears_of_its_router_and_reaches_the_world_in_ipv6() {
@@ -275,9 +324,9 @@ fn a_batch_that_fails_changes_nothing_and_says_why() {
     let Some((_world, pod, _guest)) = spaces() else { return };
     let jump = || rules::Rule { matches: vec![], verdict: rules::Verdict::Jump("NOWHERE") };
     let chain = rules::Chain { name: "HERE", hook: None, rules: (0..1500).map(|_| jump()).collect() };
-    let wrong = rules::Table { v6: false, chains: vec![chain] };
-    let right =
-        rules::Table { v6: false, chains: vec![rules::Chain { rules: vec![], ..wrong.chains[0].clone() }] };
+    let wrong = rules::Table { name: "nat", v6: false, chains: vec![chain] };
+    let chains = vec![rules::Chain { rules: vec![], ..wrong.chains[0].clone() }];
+    let right = rules::Table { chains, ..wrong.clone() };
     let (failed, then) = namespace::inside(&pod.process(), || {
         let mut socket = netlink::Socket::netfilter().unwrap();
         let failed = netlink::rules::put(&mut socket, &wrong).unwrap_err();

@@ -15,15 +15,17 @@ const DELETE_RULE: u16 = NF_TABLES | 8;
 /// Rules go to the end of their chain.
 const APPEND: u16 = 0x800;
 
-const NAME: &str = "nat";
 const REGISTER: u32 = 1;
 /// The register of what becomes of a packet, and the jump.
 const VERDICT: u32 = 0;
+const DROP: i32 = 0;
 const JUMP: i32 = -3;
 const RETURN: i32 = -5;
 /// Where an instruction looks.
 const NETWORK: u32 = 1;
 const TRANSPORT: u32 = 2;
+/// The first byte of addresses of the loopback.
+const LOOPBACK: u8 = 127;
 /// How a register is compared with bytes.
 const EQUAL: u32 = 0;
 const NOT_MORE: u32 = 3;
@@ -37,13 +39,14 @@ pub(crate) fn put(socket: &mut Socket, table: &Table) -> io::Result<()> {
 fn messages(table: &Table) -> Vec<Message> {
     let head = [if table.v6 { 10 } else { 2 }, 0, 0, 0];
     let new = |kind, flags| Message::new(kind, flags, &head);
-    let mut all = vec![new(NEW_TABLE, CREATE).text(1, NAME)];
+    let name = table.name;
+    let mut all = vec![new(NEW_TABLE, CREATE).text(1, name)];
     // All chains first: a rule may jump to one below it.
-    all.extend(table.chains.iter().map(|chain| made(new(NEW_CHAIN, CREATE), chain)));
-    all.extend(table.chains.iter().map(|chain| new(DELETE_RULE, 0).text(1, NAME).text(2, chain.name)));
+    all.extend(table.chains.iter().map(|chain| made(new(NEW_CHAIN, CREATE).text(1, name), chain)));
+    all.extend(table.chains.iter().map(|chain| new(DELETE_RULE, 0).text(1, name).text(2, chain.name)));
     for chain in &table.chains {
         for rule in &chain.rules {
-            let message = new(NEW_RULE, CREATE | APPEND).text(1, NAME).text(2, chain.name);
+            let message = new(NEW_RULE, CREATE | APPEND).text(1, name).text(2, chain.name);
             all.push(message.nest(4, |list| instructions(list, rule, table.v6)));
         }
     }
@@ -51,10 +54,10 @@ fn messages(table: &Table) -> Vec<Message> {
 }
 
 fn made(message: Message, chain: &Chain) -> Message {
-    let message = message.text(1, NAME).text(3, chain.name);
+    let message = message.text(3, chain.name);
     let Some(hook) = chain.hook else { return message };
     let (number, priority) = hook.place();
-    message.nest(4, |place| place.big(1, number).put(2, &priority.to_be_bytes())).text(7, "nat")
+    message.nest(4, |place| place.big(1, number).put(2, &priority.to_be_bytes())).text(7, hook.kind())
 }
 
 fn instructions(list: Message, rule: &Rule, v6: bool) -> Message {
@@ -65,6 +68,9 @@ fn instructions(list: Message, rule: &Rule, v6: bool) -> Message {
         Match::Destination(ip) => {
             equal(payload(list, NETWORK, if v6 { 24 } else { 16 }, size(*ip)), &octets(*ip))
         }
+        // Of a network of eight bits the first byte is enough.
+        Match::FromLoopback => equal(payload(list, NETWORK, 12, 1), &[LOOPBACK]),
+        Match::ToLoopback => equal(payload(list, NETWORK, 16, 1), &[LOOPBACK]),
         Match::Ports(protocol, first, last) => {
             let list = equal(meta(list, 16), &[*protocol]);
             let list = payload(list, TRANSPORT, 2, 2);
@@ -84,13 +90,17 @@ fn instructions(list: Message, rule: &Rule, v6: bool) -> Message {
             data.big(1, VERDICT)
                 .nest(2, |value| value.nest(2, |verdict| verdict.put(1, &JUMP.to_be_bytes()).text(2, chain)))
         }),
-        Verdict::Return => instruction(list, "immediate", |data| {
-            data.big(1, VERDICT)
-                .nest(2, |value| value.nest(2, |verdict| verdict.put(1, &RETURN.to_be_bytes())))
-        }),
+        Verdict::Return => ended(list, RETURN),
+        Verdict::Drop => ended(list, DROP),
         Verdict::Snat(ip) => translated(list, 0, *ip),
         Verdict::Dnat(ip) => translated(list, 1, *ip),
     }
+}
+
+fn ended(list: Message, how: i32) -> Message {
+    instruction(list, "immediate", |data| {
+        data.big(1, VERDICT).nest(2, |value| value.nest(2, |verdict| verdict.put(1, &how.to_be_bytes())))
+    })
 }
 
 fn translated(list: Message, direction: u32, ip: IpAddr) -> Message {

@@ -20,9 +20,12 @@ const BRIDGE: Mac = Mac([2, 0, 0, 0, 0, 0]);
 const MESH: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 6);
 /// The port that a mesh leaves alone here.
 const PAST_MESH: [u16; 1] = [22];
-/// Chains that others look for.
+/// The table that translates addresses, and chains that others look for in it.
+const NAT: &str = "nat";
 const IN: &str = "KUBEVIRT_PREINBOUND";
 const OUT: &str = "KUBEVIRT_POSTINBOUND";
+/// A table of our own: in those that iptables knows, nobody expects such a chain.
+const OWN: &str = "coracle";
 
 pub(super) fn plan(given: &Given<'_>) -> Result<NetworkPlan> {
     let card = given.card;
@@ -64,6 +67,8 @@ pub(super) fn plan(given: &Given<'_>) -> Result<NetworkPlan> {
     if has_v4 {
         steps.extend([
             Step::Set("ipv4/ip_forward".into(), 1),
+            // Before the next step, which opens 127.0.0.1 to what the guest sends as well.
+            Step::Rules(off_the_loopback(&bridge)),
             // What asks the pod's own 127.0.0.1 reaches the guest.
             Step::Set(format!("ipv4/conf/{bridge}/route_localnet"), 1),
             Step::Rules(table(given, &inside, &bridge)),
@@ -127,6 +132,15 @@ impl Ends {
     }
 }
 
+/// What the kernel drops itself on a link without `route_localnet`, as it does with `::1` on every link. What answers the pod's
+/// own 127.0.0.1 is for the gateway here: it is translated back later.
+fn off_the_loopback(bridge: &str) -> Table {
+    let dropped = |end| Rule { matches: vec![Match::From(bridge.to_owned()), end], verdict: Verdict::Drop };
+    let rules = [Match::FromLoopback, Match::ToLoopback].map(dropped).to_vec();
+    let chains = vec![Chain { name: "prerouting", hook: Some(Hook::Raw), rules }];
+    Table { name: OWN, v6: false, chains }
+}
+
 fn table(given: &Given<'_>, ends: &Ends, bridge: &str) -> Table {
     let v6 = ends.guest.is_ipv6();
     let own: IpAddr = if v6 { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::LOCALHOST.into() };
@@ -169,6 +183,7 @@ fn table(given: &Given<'_>, ends: &Ends, bridge: &str) -> Table {
     let not_ours = || if given.machine.mesh && named.is_empty() { of_the_mesh(own) } else { Vec::new() };
     let out = |rules: Vec<Rule>| not_ours().into_iter().chain(rules).collect::<Vec<_>>();
     Table {
+        name: NAT,
         v6,
         chains: vec![
             chain("prerouting", Some(Hook::Prerouting), vec![rule(vec![from_card], Verdict::Jump(IN))]),

@@ -58,6 +58,10 @@ up k6t-eth0
 up tap0
 lower ipv4/ip_unprivileged_port_start 67
 set ipv4/ip_forward 1
+table ip coracle
+  prerouting: type filter hook prerouting priority -300
+    iifname "k6t-eth0" ip saddr 127.0.0.0/8 counter drop
+    iifname "k6t-eth0" ip daddr 127.0.0.0/8 counter drop
 set ipv4/conf/k6t-eth0/route_localnet 1
 table ip nat
   prerouting: type nat hook prerouting priority -100
@@ -166,7 +170,7 @@ fn a_family_that_the_pod_has_not_is_not_given_to_the_guest() {
     };
     let (v4, v6, steps) = leases(&["fd00:244::5/64"]);
     assert_eq!((v4, v6.as_deref()), (false, Some("fd10:0:2::2")));
-    assert!(!steps.contains("10.0.2.") && !steps.contains("table ip nat"), "{steps}");
+    assert!(!steps.contains("10.0.2.") && !steps.contains("table ip "), "{steps}");
     assert!(steps.contains("address k6t-eth0 fd10:0:2::1/120\n"), "{steps}");
     assert!(steps.contains("set ipv6/conf/k6t-eth0/disable_ipv6 0\n"), "{steps}");
     let (v4, v6, steps) = leases(&["10.244.1.5/24"]);
