@@ -26,7 +26,8 @@ pub(crate) fn dhcp(input: &[u8]) {
 }
 
 fn check(told: &DhcpSettings, question: &[u8]) {
-    let Some(Reply { to, bytes }) = answer(told, question) else { return };
+    let Some(reply) = answer(told, question) else { return };
+    let Reply { to, bytes, .. } = &reply;
     assert!(question.len() >= HEAD + 4, "a packet that is not a request is answered");
     assert_eq!(question[28..34], told.mac.0, "a request of another client is answered");
     assert!((300..=MOST).contains(&bytes.len()), "an answer has {} bytes", bytes.len());
@@ -36,7 +37,7 @@ fn check(told: &DhcpSettings, question: &[u8]) {
     let yours = Ipv4Addr::new(bytes[16], bytes[17], bytes[18], bytes[19]);
     assert!(yours == told.lease.address || yours == Ipv4Addr::UNSPECIFIED, "another's address: {yours}");
     let client = Ipv4Addr::new(question[12], question[13], question[14], question[15]);
-    assert!(to == Ipv4Addr::BROADCAST || to == client, "sent to {to}");
+    assert!([Ipv4Addr::BROADCAST, client].contains(to), "sent to {to}");
     // Every option is whole, and the end stands behind them.
     let mut rest = &bytes[HEAD + 4..];
     let mut kinds = 0;
@@ -52,7 +53,7 @@ fn check(told: &DhcpSettings, question: &[u8]) {
     assert_eq!(rest.first(), Some(&255), "the options have no end");
     assert!(rest[1..].iter().all(|byte| *byte == 0), "something stands behind the end");
     assert_eq!(kinds, 1, "an answer has its message type once");
-    assert_eq!(answer(told, question), Some(Reply { to, bytes }), "the same request gets another answer");
+    assert_eq!(answer(told, question), Some(reply), "the same request gets another answer");
 }
 
 /// Settings of a guest: more of everything, the larger the number.

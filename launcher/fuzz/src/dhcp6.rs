@@ -27,7 +27,8 @@ pub(crate) fn dhcp6(input: &[u8]) {
 }
 
 fn check(told: &Dhcp6Settings, question: &[u8]) {
-    let Some(bytes) = answer(told, question) else { return };
+    let Some(reply) = answer(told, question) else { return };
+    let bytes = &reply.bytes;
     assert!(matches!(bytes[0], 2 | 7), "the kind of an answer is {}", bytes[0]);
     assert_eq!(bytes[1..4], question[1..4], "the answer is to another request");
     assert!(bytes.len() <= MOST, "an answer has {} bytes", bytes.len());
@@ -42,7 +43,7 @@ fn check(told: &Dhcp6Settings, question: &[u8]) {
         }
     }
     assert_eq!(servers, 1, "an answer names its server once");
-    assert_eq!(answer(told, question), Some(bytes), "the same request gets another answer");
+    assert_eq!(answer(told, question), Some(reply), "the same request gets another answer");
 }
 
 /// The options in some bytes, each of which must be whole.

@@ -66,12 +66,21 @@ pub fn serve(machine: &Machine, resolved: &Resolved) -> Result<Servers> {
 
 /// Faults that were told: each once, as a guest may bring it about with each packet.
 #[derive(Debug, Default)]
-struct Told(BTreeSet<(&'static str, Option<i32>)>);
+pub(super) struct Told(BTreeSet<(&'static str, Option<i32>)>);
 
 impl Told {
-    /// Whether this one is new: what could not be done, and the number of the error.
-    fn is_new(&mut self, what: &'static str, e: &io::Error) -> bool {
-        self.0.insert((what, e.raw_os_error()))
+    /// Whether this one is new: what could not be done, and the number of the error or of the option.
+    fn is_new(&mut self, what: &'static str, number: Option<i32>) -> bool {
+        self.0.insert((what, number))
+    }
+
+    /// Tells of options that had no room in an answer, all in one line. How many do is the guest's to choose.
+    pub(super) fn left_out(&mut self, protocol: &'static str, options: &[u16]) {
+        let is_new = |option: &&u16| self.is_new(protocol, Some(i32::from(**option)));
+        let new: Vec<&u16> = options.iter().filter(is_new).collect();
+        if !new.is_empty() {
+            tracing::warn!("options {new:?} of {protocol} have no room in an answer to the guest");
+        }
     }
 }
 
@@ -81,7 +90,7 @@ async fn answers(socket: UdpSocket, told: DhcpSettings) {
         let length = match socket.recv_from(&mut buffer).await {
             Ok((length, _)) => length,
             Err(e) => {
-                if faults.is_new("read", &e) {
+                if faults.is_new("read", e.raw_os_error()) {
                     tracing::warn!("cannot read a DHCP request of the guest: {e}");
                 }
                 tokio::time::sleep(PAUSE).await;
@@ -89,8 +98,9 @@ async fn answers(socket: UdpSocket, told: DhcpSettings) {
             }
         };
         let Some(answer) = answer(&told, buffer.get(..length).unwrap_or_default()) else { continue };
+        faults.left_out("DHCP", &answer.left_out);
         if let Err(e) = socket.send_to(&answer.bytes, (answer.to, CLIENT)).await
-            && faults.is_new("send", &e)
+            && faults.is_new("send", e.raw_os_error())
         {
             tracing::warn!("cannot send a DHCP answer to the guest at {}: {e}", answer.to);
         }
@@ -105,7 +115,7 @@ async fn answers6(socket: UdpSocket, told: Dhcp6Settings) {
             Ok((length, SocketAddr::V6(from))) => (length, from),
             Ok(_) => continue,
             Err(e) => {
-                if faults.is_new("read", &e) {
+                if faults.is_new("read", e.raw_os_error()) {
                     tracing::warn!("cannot read a DHCPv6 request of the guest: {e}");
                 }
                 tokio::time::sleep(PAUSE).await;
@@ -115,8 +125,9 @@ async fn answers6(socket: UdpSocket, told: Dhcp6Settings) {
         let Some(to) = client6(from) else { continue };
         let request = buffer.get(..length).unwrap_or_default();
         let Some(answer) = dhcp6::answer(&told, request) else { continue };
-        if let Err(e) = socket.send_to(&answer, to).await
-            && faults.is_new("send", &e)
+        faults.left_out("DHCPv6", &answer.left_out);
+        if let Err(e) = socket.send_to(&answer.bytes, to).await
+            && faults.is_new("send", e.raw_os_error())
         {
             tracing::warn!("cannot send a DHCPv6 answer to the guest at {to}: {e}");
         }
@@ -193,14 +204,14 @@ mod tests {
     #[test]
     fn a_fault_is_told_once_however_often_a_guest_brings_it_about() {
         let mut faults = Told::default();
-        let unreachable = || io::Error::from_raw_os_error(libc::ENETUNREACH);
-        assert!(faults.is_new("send", &unreachable()));
+        let unreachable = Some(libc::ENETUNREACH);
+        assert!(faults.is_new("send", unreachable));
         for _ in 0..1000 {
-            assert!(!faults.is_new("send", &unreachable()));
+            assert!(!faults.is_new("send", unreachable));
         }
-        assert!(faults.is_new("read", &unreachable()));
-        assert!(faults.is_new("send", &io::Error::from_raw_os_error(libc::EPERM)));
-        assert!(!faults.is_new("send", &unreachable()));
+        assert!(faults.is_new("read", unreachable));
+        assert!(faults.is_new("send", Some(libc::EPERM)));
+        assert!(!faults.is_new("send", unreachable));
     }
 
     #[test]

@@ -59,6 +59,8 @@ pub struct Reply {
     pub to: Ipv4Addr,
     /// The packet, from port 67 to port 68.
     pub bytes: Vec<u8>,
+    /// Numbers of the options that had no room.
+    pub left_out: Vec<u16>,
 }
 
 /// The answer to a packet, if it has one.
@@ -98,7 +100,8 @@ fn say(told: &DhcpSettings, packet: &Packet, kind: u8, address: bool) -> Reply {
     let next = told.tftp_server.as_deref().and_then(|server| server.parse().ok());
     let head =
         packet::Head { yours, next: next.unwrap_or(Ipv4Addr::UNSPECIFIED), file: told.boot_file.as_deref() };
-    Reply { to, bytes: packet.reply(&head, &options.finish()) }
+    let (options, left_out) = options.finish();
+    Reply { to, bytes: packet.reply(&head, &options), left_out }
 }
 
 fn refuse(told: &DhcpSettings, packet: &Packet) -> Reply {
@@ -106,7 +109,8 @@ fn refuse(told: &DhcpSettings, packet: &Packet) -> Reply {
     options.put(options::KIND, &[options::NAK]);
     options.put(options::SERVER, &told.lease.server.octets());
     let head = packet::Head { yours: Ipv4Addr::UNSPECIFIED, next: Ipv4Addr::UNSPECIFIED, file: None };
-    Reply { to: Ipv4Addr::BROADCAST, bytes: packet.refusal(&head, &options.finish()) }
+    let (options, left_out) = options.finish();
+    Reply { to: Ipv4Addr::BROADCAST, bytes: packet.refusal(&head, &options), left_out }
 }
 
 #[cfg(test)]

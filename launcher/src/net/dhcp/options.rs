@@ -47,11 +47,12 @@ pub(super) fn read(mut bytes: &[u8]) -> impl Iterator<Item = Option<(u8, &[u8])>
 pub(super) struct Options {
     bytes: Vec<u8>,
     room: usize,
+    left_out: Vec<u16>,
 }
 
 impl Options {
     pub(super) fn new(room: usize) -> Options {
-        Options { bytes: Vec::new(), room }
+        Options { bytes: Vec::new(), room, left_out: Vec::new() }
     }
 
     pub(super) fn put(&mut self, kind: u8, value: &[u8]) {
@@ -60,7 +61,7 @@ impl Options {
         }
         let pieces = value.chunks(255);
         if self.bytes.len() + value.len() + 2 * pieces.len() > self.room {
-            tracing::warn!("option {kind} of DHCP has no room in the answer");
+            self.left_out.push(kind.into());
             return;
         }
         for piece in pieces {
@@ -75,8 +76,9 @@ impl Options {
         self.put(kind, &value.to_be_bytes());
     }
 
-    pub(super) fn finish(self) -> Vec<u8> {
-        self.bytes
+    /// The options, and the numbers of those that had no room.
+    pub(super) fn finish(self) -> (Vec<u8>, Vec<u16>) {
+        (self.bytes, self.left_out)
     }
 
     /// Every setting of the guest, the important first.

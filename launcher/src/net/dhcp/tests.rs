@@ -1,5 +1,8 @@
 use super::*;
+use crate::net::serve::Told;
 use api::lease::Route;
+use std::io::{Read as _, Seek as _};
+use std::sync::Mutex;
 
 fn told() -> DhcpSettings {
     DhcpSettings {
@@ -168,6 +171,30 @@ fn the_client_identifier_is_repeated() {
     let offer = answer(&told(), &question(1, &id)).unwrap();
     assert_eq!(option(&offer.bytes, 61), Some(vec![7; 255]));
     assert!(offer.bytes.len() <= 548);
+}
+
+/// A long identifier leaves little room for options.
+#[test]
+fn options_without_room_are_told_in_one_line_however_often_a_guest_asks() {
+    let asked = |length: u8| {
+        let mut id = vec![61, length];
+        id.extend(std::iter::repeat_n(7, usize::from(length)));
+        answer(&told(), &question(1, &id)).unwrap().left_out
+    };
+    assert_eq!((asked(255), asked(1)), (vec![15, 119], vec![]));
+    let mut file = tempfile::tempfile().unwrap();
+    let log = tracing_subscriber::fmt().with_ansi(false).with_writer(Mutex::new(file.try_clone().unwrap()));
+    tracing::subscriber::with_default(log.finish(), || {
+        let mut faults = Told::default();
+        for length in (0..1000).map(|n| 255 - u8::try_from(n % 128).unwrap()) {
+            faults.left_out("DHCP", &asked(length));
+        }
+    });
+    let mut text = String::new();
+    file.rewind().unwrap();
+    file.read_to_string(&mut text).unwrap();
+    assert_eq!(text.lines().count(), 1, "{text}");
+    assert!(text.contains("options [15, 119] of DHCP have no room in an answer to the guest"), "{text}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The message of DHCPv6: a kind, three bytes of a number, options. An option is a kind and a length of two bytes each, and
 //! bytes; two of them have options of their own.
 
+use super::Reply;
 use std::net::Ipv6Addr;
 
 pub(super) const ADVERTISE: u8 = 2;
@@ -119,12 +120,13 @@ impl<'a> Association<'a> {
 /// An answer that is being written. An option that does not fit any more is left out, so the important ones come first.
 pub(super) struct Answer {
     bytes: Vec<u8>,
+    left_out: Vec<u16>,
 }
 
 impl Answer {
     /// An answer to a request, with both identifiers.
     pub(super) fn new(kind: u8, request: &Request<'_>, server: &[u8]) -> Answer {
-        let mut answer = Answer { bytes: vec![kind] };
+        let mut answer = Answer { bytes: vec![kind], left_out: Vec::new() };
         answer.bytes.extend(request.number);
         if let Some(client) = request.client {
             answer.put(CLIENT, client);
@@ -135,7 +137,7 @@ impl Answer {
 
     pub(super) fn put(&mut self, kind: u16, value: &[u8]) {
         if self.bytes.len() + 4 + value.len() > MOST {
-            tracing::warn!("option {kind} of DHCPv6 has no room in the answer");
+            self.left_out.push(kind);
             return;
         }
         option(&mut self.bytes, kind, value);
@@ -148,8 +150,8 @@ impl Answer {
         }
     }
 
-    pub(super) fn finish(self) -> Vec<u8> {
-        self.bytes
+    pub(super) fn finish(self) -> Reply {
+        Reply { bytes: self.bytes, left_out: self.left_out }
     }
 }
 

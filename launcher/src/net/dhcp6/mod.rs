@@ -30,8 +30,17 @@ pub struct Dhcp6Settings {
     pub search: Vec<String>,
 }
 
+/// An answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// The packet, from port 547 to port 546.
+    pub bytes: Vec<u8>,
+    /// Numbers of the options that had no room.
+    pub left_out: Vec<u16>,
+}
+
 /// The answer to a packet, if it has one.
-pub fn answer(told: &Dhcp6Settings, bytes: &[u8]) -> Option<Vec<u8>> {
+pub fn answer(told: &Dhcp6Settings, bytes: &[u8]) -> Option<Reply> {
     let request = Request::read(bytes)?;
     let (known, ours) = (request.client.is_some(), request.server == Some(&SERVER));
     let to_any = request.server.is_none();
@@ -86,7 +95,7 @@ fn more(told: &Dhcp6Settings, answer: &mut Answer) {
     answer.put_some(message::SEARCH, &search(&told.search));
 }
 
-fn done(request: &Request<'_>, status: u16) -> Vec<u8> {
+fn done(request: &Request<'_>, status: u16) -> Reply {
     let mut answer = Answer::new(message::REPLY, request, &SERVER);
     answer.put(message::STATUS, &status.to_be_bytes());
     answer.finish()

@@ -3,6 +3,10 @@ use super::*;
 
 const CLIENT: [u8; 10] = [0, 3, 0, 1, 2, 0, 0, 0, 1, 7];
 
+fn answer(told: &Dhcp6Settings, bytes: &[u8]) -> Option<Vec<u8>> {
+    super::answer(told, bytes).map(|reply| reply.bytes)
+}
+
 fn told() -> Dhcp6Settings {
     Dhcp6Settings {
         lease: Lease6 { device: "k6t-eth0".into(), address: "fd10:0:2::2".parse().unwrap() },
@@ -158,7 +162,8 @@ fn an_answer_fits_on_every_link_and_keeps_the_address() {
     let mut bytes = vec![1, 0xaa, 0xbb, 0xcc];
     option(&mut bytes, 1, &[7; 130]);
     option(&mut bytes, 3, &association(&[]));
-    let large = answer(&told, &bytes).unwrap();
+    let Reply { bytes: large, left_out } = super::answer(&told, &bytes).unwrap();
+    assert_eq!(left_out, [24], "the search domains");
     assert!(large.len() <= 1232, "{}", large.len());
     assert!(large.windows(16).any(|window| window == told.lease.address.octets()));
 }
