@@ -7,7 +7,7 @@ use super::rules::{Around, Operation, Request, Sizes};
 use api::cdi::CONFIG;
 use api::instancetype::Matched;
 use api::meta::ObjectMeta;
-use api::preset::VirtualMachineInstancePreset;
+use api::preset::{self, VirtualMachineInstancePreset};
 use api::wire;
 use api_server::watch::{Seen, follow};
 use jiff::Timestamp;
@@ -124,10 +124,9 @@ impl Live {
             return Vec::new();
         }
         let kept = self.sizes.read().unwrap_or_else(PoisonError::into_inner);
-        let labels = wire::read_in_part::<ObjectMeta>(request.object["metadata"].clone(), &mut Vec::new());
-        let labels = labels.unwrap_or_default().labels;
-        let matching = kept.presets.within(&request.namespace);
-        matching.filter(|preset| preset.spec.selector.matches(&labels)).cloned().collect()
+        let meta = wire::read_in_part::<ObjectMeta>(request.object["metadata"].clone(), &mut Vec::new());
+        let meta = meta.unwrap_or_default();
+        preset::matching(kept.presets.within(&request.namespace), &meta).cloned().collect()
     }
 
     /// Follows all of it, for ever.
@@ -245,6 +244,8 @@ fn take(world: &mut World, event: Seen) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use api::vmi::VirtualMachineInstance;
+    use serde_json::json;
 
     /// Else a VMI that is made while virt-api begins has no presets.
     #[tokio::test]
@@ -260,5 +261,25 @@ mod tests {
             live.keep_sizes(seen).await;
             assert_eq!(live.is_known(), is_known, "{kind:?}");
         }
+    }
+
+    /// Each review has its own.
+    #[test]
+    fn of_a_thousand_presets_no_more_are_handed_on_than_show_that_there_are_too_many() {
+        let live = Live::new("kubevirt", Arc::default());
+        for number in 0..1000 {
+            let spec = json!({"selector": {}, "domain": {"cpu": {"cores": 2}}});
+            let meta = json!({"namespace": "default", "name": format!("p{number}")});
+            take(
+                &mut live.sizes.write().unwrap(),
+                Seen::Changed(Kind::VirtualMachineInstancePreset, json!({"metadata": meta, "spec": spec})),
+            );
+        }
+        let request = Request { namespace: "default".to_owned(), ..Request::default() };
+        let presets = live.presets(Question::FillVmi, &request);
+        assert_eq!(presets.len(), 9);
+        assert_eq!(live.presets(Question::Vmi, &request).len(), 0);
+        let mut vmi = VirtualMachineInstance::default();
+        assert!(preset::apply(presets.iter(), &mut vmi).unwrap_err().contains("more than 8"));
     }
 }

@@ -11,7 +11,7 @@
 use crate::fault::{Fault, Reason};
 use crate::meta::{LabelSelector, ObjectMeta};
 use crate::object;
-use crate::vmi::{Domain, VirtualMachineInstance};
+use crate::vmi::{Clock, Domain, VirtualMachineInstance};
 use crate::wire::Wire;
 
 /// What the API server says of each use of the kind.
@@ -24,8 +24,8 @@ const MARK: &str = "virtualmachinepreset.kubevirt.io/";
 /// The longest name of an annotation, behind its domain.
 const LONGEST: usize = 63;
 /// The most presets of one VMI: each is compared with each.
-const MOST: usize = 32;
-/// The largest preset, in bytes: all of them are kept.
+const MOST: usize = 8;
+/// The largest preset, in bytes, for all of them are kept; and what the presets of one VMI may say together, for it is compared.
 pub const LARGEST: usize = 64 << 10;
 
 object! {
@@ -71,11 +71,7 @@ pub fn faults(preset: &VirtualMachineInstancePreset) -> Vec<Fault> {
 pub fn warnings(preset: &VirtualMachineInstancePreset) -> Vec<String> {
     let Some(domain) = &preset.spec.domain else { return Vec::new() };
     let mut rest = domain.clone();
-    (rest.cpu, rest.firmware, rest.clock, rest.features, rest.io_threads_policy) = Default::default();
-    rest.devices.watchdog = None;
-    if let Some(resources) = &mut rest.resources {
-        resources.requests.clear();
-    }
+    drop(take(&mut rest));
     let mut left = Vec::new();
     named(&rest.write(), "spec.domain", &mut left);
     left.into_iter().map(|field| format!("{field}: no effect in a preset, set it in the VMI")).collect()
@@ -92,30 +88,59 @@ fn named(value: &serde_json::Value, at: &str, found: &mut Vec<String>) {
     }
 }
 
+/// The preset with nothing but what a VMI gets, which is less to keep.
+#[must_use]
+pub fn kept(mut preset: VirtualMachineInstancePreset) -> VirtualMachineInstancePreset {
+    preset.spec.domain = preset.spec.domain.as_mut().map(take);
+    preset.metadata.annotations.clear();
+    preset
+}
+
+/// Takes out of a domain what a VMI gets of a preset.
+fn take(domain: &mut Domain) -> Domain {
+    let mut taken = Domain {
+        cpu: domain.cpu.take(),
+        firmware: domain.firmware.take(),
+        clock: domain.clock.take(),
+        features: domain.features.take(),
+        io_threads_policy: domain.io_threads_policy.take(),
+        ..Domain::default()
+    };
+    taken.devices.watchdog = domain.devices.watchdog.take();
+    if let Some(resources) = &mut domain.resources {
+        taken.resources.get_or_insert_default().requests = std::mem::take(&mut resources.requests);
+    }
+    taken
+}
+
+/// Of these presets those that a new VMI gets, and no more than show that there are too many.
+pub fn matching<'a>(
+    presets: impl Iterator<Item = &'a VirtualMachineInstancePreset>,
+    vmi: &ObjectMeta,
+) -> impl Iterator<Item = &'a VirtualMachineInstancePreset> {
+    let ObjectMeta { labels, annotations, .. } = vmi;
+    let is_excluded = annotations.get(EXCLUDE).is_some_and(|said| said == "true");
+    // What it has already is complete since: virt-controller asks here before the webhook does, and the webhook may be asked twice.
+    let has = move |preset: &VirtualMachineInstancePreset| {
+        let name = preset.metadata.name.as_deref().unwrap_or_default();
+        annotations.contains_key(&format!("{MARK}{name}"))
+    };
+    presets
+        .filter(move |_| !is_excluded)
+        .filter(move |preset| preset.spec.selector.matches(labels))
+        .filter(move |preset| !has(preset))
+        .take(MOST + 1)
+}
+
 /// Gives a new VMI what the presets of its namespace say, and tells what of them it did not get; or tells why it may not be made.
 pub fn apply<'a>(
     presets: impl Iterator<Item = &'a VirtualMachineInstancePreset>,
     vmi: &mut VirtualMachineInstance,
 ) -> Result<Vec<String>, String> {
-    if vmi.metadata.annotations.get(EXCLUDE).is_some_and(|said| said == "true") {
-        return Ok(Vec::new());
-    }
-    let ObjectMeta { labels, annotations, .. } = &vmi.metadata;
-    // What it has already is complete since: virt-controller asks here before the webhook does, and the webhook may be asked twice.
-    let has = |name: &str| annotations.contains_key(&format!("{MARK}{name}"));
-    let chosen: Vec<(&str, &Domain)> = presets
-        .filter(|preset| preset.spec.selector.matches(labels))
+    let chosen: Vec<(&str, &Domain)> = matching(presets, &vmi.metadata)
         .filter_map(|preset| Some((preset.metadata.name.as_deref()?, preset.spec.domain.as_ref()?)))
-        .filter(|(name, _)| !has(name))
-        .take(MOST + 1)
         .collect();
-    if chosen.len() > MOST {
-        let what = format!(
-            "more than {MOST} VirtualMachineInstancePresets match the labels of the VMI: delete some, or set the annotation \
-             {EXCLUDE}"
-        );
-        return Err(what);
-    }
+    bounded(&chosen)?;
     for (at, (name, domain)) in chosen.iter().enumerate() {
         for (other, before) in &chosen[..at] {
             if let [first, rest @ ..] = &conflicts(domain, before)[..] {
@@ -148,21 +173,45 @@ pub fn apply<'a>(
     Ok(warnings)
 }
 
+/// Whether there are no more, and they say no more, than is compared.
+fn bounded(chosen: &[(&str, &Domain)]) -> Result<(), String> {
+    let hint = format!("delete some, or set the annotation {EXCLUDE}");
+    if chosen.len() > MOST {
+        return Err(format!(
+            "more than {MOST} VirtualMachineInstancePresets match the labels of the VMI: {hint}"
+        ));
+    }
+    let mut together = 0;
+    for (_, domain) in chosen {
+        together += domain.write().to_string().len();
+        if together > LARGEST {
+            return Err(format!(
+                "the VirtualMachineInstancePresets that match the labels of the VMI have more than {LARGEST} bytes \
+                 together: {hint}"
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// What two say differently.
-fn conflicts(one: &Domain, other: &Domain) -> Vec<&'static str> {
+fn conflicts<'a>(one: &'a Domain, other: &'a Domain) -> Vec<&'static str> {
     fn differ<T: PartialEq>(one: Option<&T>, other: Option<&T>) -> bool {
         one.zip(other).is_some_and(|(one, other)| one != other)
     }
-    let requests = |domain: &Domain| domain.resources.clone().unwrap_or_default().requests;
-    let (ours, theirs) = (requests(one), requests(other));
-    let clock = |domain: &Domain| domain.clock.clone().map(|clock| (clock.utc, clock.timezone));
-    let timer = |domain: &Domain| domain.clock.clone().and_then(|clock| clock.timer);
+    let resources = one.resources.as_ref().zip(other.resources.as_ref());
+    let requests = resources.is_some_and(|(one, other)| {
+        one.requests.iter().any(|(name, value)| differ(Some(value), other.requests.get(name)))
+    });
+    let (ours, theirs) = (one.clock.as_ref(), other.clock.as_ref());
+    let clock = |clock: &Clock| (clock.utc.clone(), clock.timezone.clone());
+    let timer = |clock: Option<&'a Clock>| clock.and_then(|clock| clock.timer.as_ref());
     let parts = [
-        ("spec.resources.requests", ours.iter().any(|(name, value)| differ(Some(value), theirs.get(name)))),
+        ("spec.resources.requests", requests),
         ("spec.cpu", differ(one.cpu.as_ref(), other.cpu.as_ref())),
         ("spec.firmware", differ(one.firmware.as_ref(), other.firmware.as_ref())),
-        ("spec.clock", differ(clock(one).as_ref(), clock(other).as_ref())),
-        ("spec.clock.timer", differ(timer(one).as_ref(), timer(other).as_ref())),
+        ("spec.clock", differ(ours.map(clock).as_ref(), theirs.map(clock).as_ref())),
+        ("spec.clock.timer", differ(timer(ours), timer(theirs))),
         ("spec.features", differ(one.features.as_ref(), other.features.as_ref())),
         ("spec.devices.watchdog", differ(one.devices.watchdog.as_ref(), other.devices.watchdog.as_ref())),
         ("spec.ioThreadsPolicy", differ(one.io_threads_policy.as_ref(), other.io_threads_policy.as_ref())),
@@ -263,8 +312,42 @@ mod tests {
         let why = apply([&two, &four].into_iter(), &mut made).unwrap_err();
         assert!(why.ends_with("presets 'four' and 'two' conflict: spec.cpu"), "{why}");
         let many: Vec<_> = (0..=MOST).map(|number| preset(&format!("p{number}"), &json!({}))).collect();
-        assert!(apply(many.iter(), &mut made).unwrap_err().contains("more than 32"));
+        assert!(apply(many.iter(), &mut made).unwrap_err().contains("more than 8"));
         assert_eq!(apply(many[1..].iter(), &mut made), Ok(Vec::new()));
+    }
+
+    /// Each is as large as one may be, and they agree: nothing but their sum speaks against them.
+    #[test]
+    fn presets_are_refused_by_what_they_say_together() {
+        let large = |number: usize| {
+            let mut requests: serde_json::Map<String, Value> =
+                (0..2500).map(|at| (format!("example.com/r{at}"), json!("1"))).collect();
+            requests.insert(format!("example.com/own{number}"), json!("1"));
+            preset(&format!("p{number}"), &json!({"resources": {"requests": requests}}))
+        };
+        let many: Vec<_> = (0..MOST).map(large).collect();
+        assert!(many.iter().all(|preset| faults(preset).is_empty()));
+        let mut made = vmi("web", &json!({"devices": {}}));
+        let why = apply(many.iter(), &mut made).unwrap_err();
+        assert!(why.contains("more than 65536 bytes together: delete some"), "{why}");
+        assert_eq!(apply(many[..1].iter(), &mut made), Ok(vec![DEPRECATED.to_owned()]));
+    }
+
+    #[test]
+    fn what_no_vmi_gets_of_a_preset_is_not_kept() {
+        let domain = json!({
+            "cpu": {"cores": 2}, "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "1"}},
+            "memory": {"guest": "1Gi"}, "devices": {"watchdog": {"name": "w"}, "autoattachSerialConsole": true},
+        });
+        let kept = kept(preset("a", &domain));
+        assert!(warnings(&kept).is_empty(), "{kept:?}");
+        let (mut of_all, mut of_kept) =
+            (vmi("web", &json!({"devices": {}})), vmi("web", &json!({"devices": {}})));
+        assert_eq!(
+            apply([&preset("a", &domain)].into_iter(), &mut of_all),
+            apply([&kept].into_iter(), &mut of_kept)
+        );
+        assert_eq!(of_all, of_kept);
     }
 
     #[test]
