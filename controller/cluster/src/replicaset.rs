@@ -12,7 +12,7 @@ use super::replicas::{AT_ONCE, condition, put, text_of};
 use super::vmi::phase;
 use api::vmi::{ConditionType, Phase, VirtualMachineInstance};
 use jiff::{SignedDuration, Timestamp};
-use kubernetes::metadata::FENCING;
+use kubernetes::metadata::{FENCING, RESERVED};
 use kubernetes::objects::{Kept, Key, Kind, World, key, owner};
 use kubernetes::plan::Plan;
 use serde_json::{Value, json};
@@ -133,6 +133,10 @@ fn vmi(set: &kubernetes::objects::Plain, name: &str) -> Value {
     }
     if let Some(notes) = meta.get_mut("annotations").and_then(Value::as_object_mut) {
         notes.remove(FENCING);
+    }
+    // Our programs find VMIs by these, and believe what stands there.
+    if let Some(labels) = meta.get_mut("labels").and_then(Value::as_object_mut) {
+        labels.retain(|key, _| !RESERVED.contains(&key.as_str()));
     }
     meta["name"] = json!(name);
     meta["namespace"] = json!(set.meta().namespace);

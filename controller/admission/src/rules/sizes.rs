@@ -8,7 +8,8 @@
 //! ```
 //!
 //! virt-controller looks at all of it again, and a VMI that it makes is judged by its own webhook: what is put off here is not
-//! left out.
+//! left out. That webhook lets labels pass that are reserved for our programs, since one of them makes the VMI: they are never put
+//! off, and no VMI has them from a template.
 
 use super::{Around, Operation, Request};
 use api::fault::{Fault, Reason};

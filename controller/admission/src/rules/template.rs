@@ -24,12 +24,16 @@ pub(super) fn faults(
     vm.spec.template = Some(template.clone());
     let Some(mut vmi) = defaults::vmi_of(&vm) else { return Vec::new() };
     defaults::apply(&mut vmi, &around.given());
-    let mut faults: Vec<Fault> = Vec::new();
-    faults.extend(reserved(template).map(|labels| labels.fault(LABELS)));
+    let mut faults: Vec<Fault> = labels(template).into_iter().collect();
     if let Err(found) = Machine::check(&vmi, &around.permitted_at(&format!("{AT}.spec"))) {
         faults.extend(found);
     }
     faults
+}
+
+/// What is wrong with the labels of a template, whatever else its VMIs get.
+pub(super) fn labels(template: &Template) -> Option<Fault> {
+    reserved(template).map(|labels| labels.fault(LABELS))
 }
 
 /// What whoever writes a template should know.

@@ -96,12 +96,14 @@ fn faults_of(vm: &VirtualMachine, sized: sizes::Looked, around: &Around) -> Vec<
     faults.extend(volumes::templates(data_volume_templates, &template.spec.volumes, namespace));
     faults.extend(clone::faults(around));
     // What an instance type would give is not missed on top of that.
-    if let Some(template) = &sized.template {
-        let name = vm.metadata.name.as_deref().filter(|name| !name.is_empty());
-        let generated = vm.metadata.generate_name.as_ref().map(|start| format!("{start}xxxxx"));
-        let name = name.map(str::to_owned).or(generated).unwrap_or_default();
-        faults.extend(template::faults(template, &name, namespace, around));
-    }
+    let Some(template) = &sized.template else {
+        faults.extend(template::labels(template));
+        return faults;
+    };
+    let name = vm.metadata.name.as_deref().filter(|name| !name.is_empty());
+    let generated = vm.metadata.generate_name.as_ref().map(|start| format!("{start}xxxxx"));
+    let name = name.map(str::to_owned).or(generated).unwrap_or_default();
+    faults.extend(template::faults(template, &name, namespace, around));
     faults
 }
 

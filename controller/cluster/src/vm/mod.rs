@@ -41,7 +41,7 @@ use api::vmi::VirtualMachineInstance;
 use api::wire::Wire;
 use jiff::Timestamp;
 use kubernetes::config::Config;
-use kubernetes::metadata::FENCING;
+use kubernetes::metadata::{FENCING, RESERVED};
 use kubernetes::objects::{Attempt, Failure, Key, Kind, OF_VM, World, key, owner};
 use kubernetes::plan::Plan;
 use serde_json::json;
@@ -210,6 +210,8 @@ fn start(world: &World, vm: &VirtualMachine, expanded: &VirtualMachine, paused: 
     vmi.status.get_or_insert_default().virtual_machine_revision_name = Some(revision.clone());
     let meta = &mut vmi.metadata;
     meta.annotations.remove(FENCING);
+    // Our programs find VMIs by these, and believe what stands there.
+    meta.labels.retain(|key, _| !RESERVED.contains(&key.as_str()));
     meta.annotations.insert(revision::GENERATION.to_owned(), generation.to_string());
     meta.annotations.insert(revision::TEMPLATE.to_owned(), revision::of_template(vm));
     meta.finalizers.push(OF_VM.to_owned());

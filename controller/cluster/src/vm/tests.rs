@@ -4,6 +4,7 @@
 #![allow(clippy::needless_pass_by_value)]
 
 use crate::sim::{Sim, replica_set, vm};
+use kubernetes::metadata::RESERVED;
 use kubernetes::objects::{Key, Kind};
 use serde_json::{Value, json};
 
@@ -502,6 +503,36 @@ fn the_word_that_ends_fencing_does_not_come_from_a_template() {
         let made = sim.keys(Kind::VirtualMachineInstance).remove(0);
         let notes = &sim.get(&made)["metadata"]["annotations"];
         assert_eq!((&notes["mine"], &notes["kubevirt.io/fencing"]), (&json!("a"), &json!(null)), "{kind:?}");
+    }
+}
+
+/// virt-handler takes a VMI with the label of its node for its own, and virt-controller's VMIs may have it.
+#[test]
+fn labels_that_our_programs_go_by_do_not_come_from_a_template() {
+    let labels: std::collections::BTreeMap<_, _> = RESERVED.into_iter().map(|key| (key, "forged")).collect();
+    let template = json!({"template": {"metadata": {"labels": labels}}});
+    let mut of_pool = vm("web", "Always")["spec"].clone();
+    kubernetes::plan::merge(&mut of_pool, &template);
+    let made = json!({"metadata": {"labels": {"app": "web"}}, "spec": of_pool});
+    let selector = json!({"matchLabels": {"app": "web"}});
+    let pool = json!({
+        "metadata": {"namespace": "n", "name": "pool"},
+        "spec": {"replicas": 1, "selector": selector, "virtualMachineTemplate": made},
+    });
+    for (kind, mut object) in [
+        (Kind::VirtualMachine, vm("web", "Always")),
+        (Kind::VirtualMachineInstanceReplicaSet, replica_set("flock", 1)),
+        (Kind::VirtualMachinePool, pool),
+    ] {
+        let mut sim = Sim::new();
+        if kind != Kind::VirtualMachinePool {
+            kubernetes::plan::merge(&mut object["spec"], &template);
+        }
+        sim.put(kind, object);
+        sim.settle();
+        let made = sim.keys(Kind::VirtualMachineInstance).remove(0);
+        let labels = sim.get(&made)["metadata"]["labels"].to_string();
+        assert!(!labels.contains("forged"), "{kind:?}: {labels}");
     }
 }
 

@@ -187,6 +187,22 @@ fn a_vm_that_keeps_another_revision_is_judged_when_it_starts() {
     assert!(ask(VALIDATE, &create(inferred), &around()).is_yes());
 }
 
+/// Its VMI is made by virt-controller, whose VMIs may have them.
+#[test]
+fn labels_that_are_reserved_are_refused_whether_the_size_is_known_or_not() {
+    for matcher in [
+        json!({"name": "small"}),
+        json!({"name": "small", "revisionName": "another-vms"}),
+        json!({"inferFromVolume": "root"}),
+    ] {
+        let mut vm = sized(&json!({"instancetype": matcher}));
+        vm["spec"]["template"]["metadata"]["labels"] = json!({"kubevirt.io/nodeName": "node7"});
+        let answer = ask(VALIDATE, &create(vm), &with_sizes(small(), json!({})));
+        let field = "spec.template.metadata.labels";
+        assert_eq!(told(&answer).iter().filter(|(at, _)| at == field).count(), 1, "{:?}", answer.faults);
+    }
+}
+
 #[test]
 fn a_name_is_not_changed_without_its_revision() {
     let named = |name: &str| sized(&json!({"instancetype": {"name": name, "revisionName": "kept"}}));
