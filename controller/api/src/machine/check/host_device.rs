@@ -227,6 +227,22 @@ fn resource(entry: &Entry<'_>, here: &Path, check: &mut Check<'_>) -> String {
     resource.to_owned()
 }
 
+/// What else the pod of a VMI with devices of its node asks for. All device files of VFIO and of USB that the kubelet gives such a pod
+/// become the launcher's: so each resource that may bring some is one that is permitted.
+pub(super) fn beside(resources: Option<&vmi::Resources>, domain: &Path, check: &mut Check<'_>) {
+    let settings = check.settings;
+    let (Some(resources), Some(permitted)) = (resources, &settings.host_devices) else { return };
+    for (kind, list) in [("requests", &resources.requests), ("limits", &resources.limits)] {
+        // A resource without a domain is one of Kubernetes itself.
+        for name in list.keys().filter(|name| name.contains('/') && !permitted.contains(*name)) {
+            let message = format!(
+                "resource {name} is not permitted in permittedHostDevices configuration, and the VMI has devices of its node"
+            );
+            check.invalid(domain.child("resources").child(kind).child(name), message);
+        }
+    }
+}
+
 /// The screens that virtual GPUs draw on.
 struct Screens {
     /// The VMI has one.

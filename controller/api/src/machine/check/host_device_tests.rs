@@ -18,6 +18,15 @@ fn cluster() -> Settings {
 }
 
 fn check(devices: &Value, settings: &Settings) -> Result<Machine, Vec<String>> {
+    check_with(devices, &json!({}), settings)
+}
+
+/// With these resources of the domain.
+fn check_with(devices: &Value, resources: &Value, settings: &Settings) -> Result<Machine, Vec<String>> {
+    let networks = match devices.get("interfaces") {
+        Some(_) => json!([{"name": "blue", "multus": {"networkName": "blue"}}]),
+        None => Value::Null,
+    };
     let mut devices = devices.clone();
     devices["autoattachPodInterface"] = json!(false);
     let vmi: VirtualMachineInstance = crate::wire::read(json!({
@@ -26,7 +35,8 @@ fn check(devices: &Value, settings: &Settings) -> Result<Machine, Vec<String>> {
             "memory": {"guest": "128Mi"},
             "firmware": {"uuid": "5d307ca9-b3ef-428c-8861-06e72d69f223"},
             "devices": devices,
-        }},
+            "resources": resources,
+        }, "networks": networks},
     }))
     .unwrap();
     Machine::check(&vmi, settings).map_err(|faults| faults.iter().map(ToString::to_string).collect())
@@ -61,6 +71,32 @@ fn permitted_devices_are_taken_gpus_first() {
         ]
     );
     assert_eq!(machine.host_devices[2].tag.as_deref(), Some("fast"));
+}
+
+/// Its device files would become the launcher's with those of the device.
+#[test]
+fn beside_a_device_of_the_node_no_resource_is_asked_for_that_is_not_permitted() {
+    let (gpu, card) = (json!({"gpus": [gpu("g")]}), json!({"interfaces": [{"name": "blue", "sriov": {}}]}));
+    let other = "resource v.io/other is not permitted in permittedHostDevices configuration";
+    for list in ["requests", "limits"] {
+        let said = |devices: &Value, name: &str, settings: &Settings| {
+            let told = check_with(devices, &json!({list: {name: "1", "memory": "256Mi"}}), settings);
+            told.err().unwrap_or_default().join("\n")
+        };
+        for devices in [&gpu, &card] {
+            let told = said(devices, "v.io/other", &cluster());
+            assert!(
+                told.contains(other) && told.contains(&format!("spec.domain.resources.{list}")),
+                "{told}"
+            );
+            assert!(!said(devices, "devices.kubevirt.io/vhost-vsock", &cluster()).is_empty());
+            for fine in ["v.io/card", "ephemeral-storage"] {
+                assert_eq!(said(devices, fine, &cluster()), "", "{fine}");
+            }
+            assert_eq!(said(devices, "v.io/other", &Settings::of_judged()), "", "it was judged before");
+        }
+        assert_eq!(said(&json!({}), "v.io/other", &cluster()), "", "no device file is given away");
+    }
 }
 
 #[test]

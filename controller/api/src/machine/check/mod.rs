@@ -213,7 +213,7 @@ fn machine(vmi: &VirtualMachineInstance, check: &mut Check<'_>) -> Machine {
     let small = devices::small(devices, metadata, &domain_at, check);
     devices::tpm_beside(&firmware, small.tpm, &devices_at, check);
 
-    Machine {
+    let whole = Machine {
         hostname: pod::hostname(hostname.as_deref(), &name, &at, check),
         subdomain: pod::subdomain(subdomain.as_deref(), &at, check),
         name,
@@ -256,7 +256,11 @@ fn machine(vmi: &VirtualMachineInstance, check: &mut Check<'_>) -> Machine {
         grace_period: pod::grace_period(*termination_grace_period_seconds, &at, check),
         credentials,
         hooks,
+    };
+    if whole.has_device_of_node() {
+        host_device::beside(resources.as_ref(), &domain_at, check);
     }
+    whole
 }
 
 fn architecture_of(architecture: Option<&str>, at: &Path, check: &mut Check<'_>) -> Arch {
