@@ -64,14 +64,14 @@ object! {
         pub paused: Option<bool> = "paused",
         /// Names of ConfigMaps and Secrets with the number of the VM as a suffix. Unset: all VMs use the same ones.
         pub name_generation: Option<NameGeneration> = "nameGeneration",
-        /// Number or percentage of VMs that a proactive update may make unavailable at a time. Default: `100%`;
-        /// 1 at least.
+        /// Number or percentage of VMs that a proactive update may make unavailable at a time, or autohealing may
+        /// replace. Default: `100%`, of autohealing 1; 1 at least.
         pub max_unavailable: Option<NumberOrName> = "maxUnavailable",
         /// Strategy for the deletion of VMs when `replicas` is lowered. Default: `proactive`.
         pub scale_in_strategy: Option<ScaleInStrategy> = "scaleInStrategy",
         /// Strategy for VMs of an older template. Default: `proactive`.
         pub update_strategy: Option<UpdateStrategy> = "updateStrategy",
-        /// Replacement of VMs that fail to start. Unset: VMs that fail to start are kept.
+        /// Replacement of VMs that fail to start, with their disks. Unset: VMs that fail to start are kept.
         pub autohealing: Option<Autohealing> = "autohealing",
     }
 }

@@ -2,7 +2,12 @@
 //!
 //! How long one fails is counted from when virt-controller first saw it fail: that time is an annotation of the VM, which goes with
 //! the failure. The conditions of a VM do not tell it: a VM that was stopped for a day is not ready since yesterday.
+//!
+//! A VM that finds no node is none of them: its node is full or gone, another VM would find none either, and its disks would be lost.
+//! Where many fail, the fault is seldom theirs, too: so what was made anew has to be ready before the next one is replaced, or has
+//! to have had its time.
 
+use super::AT_ONCE;
 use api::pool::{Autohealing, FAILING, FAILING_SINCE, FAILURES};
 use api::vm::{PrintableStatus, VirtualMachine};
 use api::wire::Wire;
@@ -44,6 +49,33 @@ pub(super) fn ill<'a>(
     ill
 }
 
+/// Those of the VMs that fail which are replaced now, the oldest first. `most`: VMs that may be on their way at a time; `going`: those
+/// that are being deleted.
+pub(super) fn healed<'a>(
+    mut ill: Vec<&'a VirtualMachine>,
+    alive: &[&VirtualMachine],
+    healing: &Autohealing,
+    (most, going): (usize, usize),
+    now: Timestamp,
+    plan: &mut Plan,
+) -> Vec<&'a VirtualMachine> {
+    if ill.is_empty() {
+        return ill;
+    }
+    let is_ill = |vm: &VirtualMachine| ill.iter().any(|ill| std::ptr::eq(*ill, vm));
+    let end = |vm: &VirtualMachine| -> Option<Timestamp> {
+        until(vm.metadata.creation_timestamp.as_deref()?.parse().ok()?, healing)
+    };
+    let waits = |vm: &&&VirtualMachine| !super::is_ready(vm) && !is_ill(vm);
+    let ends = alive.iter().filter(waits).filter_map(|vm| end(vm));
+    let young: Vec<Timestamp> = ends.filter(|end| *end > now).collect();
+    let free = most.saturating_sub(going + young.len()).min(AT_ONCE);
+    young.into_iter().for_each(|end| plan.look_again(end));
+    ill.sort_by_key(|vm| vm.metadata.creation_timestamp.clone());
+    ill.truncate(free);
+    ill
+}
+
 /// It has failed so often one after the other that it is replaced at once.
 fn has_failed(vm: &VirtualMachine, healing: &Autohealing) -> bool {
     let most = healing.start_up_failure_threshold.unwrap_or(FAILURES);
@@ -57,7 +89,6 @@ fn is_failing(vm: &VirtualMachine) -> bool {
         word,
         Some(
             PrintableStatus::CrashLoopBackOff
-                | PrintableStatus::ErrorUnschedulable
                 | PrintableStatus::DataVolumeError
                 | PrintableStatus::ErrorPvcNotFound
                 | PrintableStatus::ErrImagePull

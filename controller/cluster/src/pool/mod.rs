@@ -113,9 +113,10 @@ impl<'a> Pool<'a> {
             ours.iter().copied().partition(|vm| vm.metadata.deletion_timestamp.is_none());
         if let Some(healing) = &self.spec.autohealing {
             let ill = autohealing::ill(&alive, healing, now, plan);
-            // Where many fail, the fault is seldom theirs, and their disks go with them.
-            let most = max_unavailable(self.spec.max_unavailable.as_ref(), self.wanted).unwrap_or(1).max(1);
-            let healed = &ill[..ill.len().min(most.saturating_sub(going.len())).min(AT_ONCE)];
+            // Where nobody says how many, one: their disks go with them.
+            let said = self.spec.max_unavailable.as_ref();
+            let most = said.and_then(|said| max_unavailable(Some(said), self.wanted)).unwrap_or(1);
+            let healed = autohealing::healed(ill, &alive, healing, (most, going.len()), now, plan);
             if !healed.is_empty() {
                 healed.iter().for_each(|vm| self.delete(vm, plan));
                 return None;

@@ -14,7 +14,7 @@ use api::wire::{self, Wire};
 use jiff::{SignedDuration, Timestamp};
 use kubernetes::metadata::FENCING;
 use kubernetes::objects::{Key, Kind};
-use kubernetes::plan::{Plan, merge};
+use kubernetes::plan::{Plan, Step, merge};
 use serde_json::{Value, json};
 
 fn pool(replicas: u8, strategy: &str) -> Value {
@@ -489,19 +489,14 @@ fn what_fails_to_start_is_replaced_when_it_has_failed_long_enough() {
         (status("Starting", 3, None), json!({}), true, None, false),
         (status("Starting", 2, None), json!({}), false, None, false),
         (status("Starting", 2, long), json!({}), false, None, true),
+        (status("ErrorUnschedulable", 0, long), json!({}), false, None, true),
         (status("Starting", 2, None), json!({"startUpFailureThreshold": 2}), true, None, false),
-        (status("ErrorUnschedulable", 0, long), json!({}), true, None, false),
-        (status("ErrorUnschedulable", 0, None), json!({}), false, Some(5 * 60), true),
-        (status("ErrorUnschedulable", 0, Some("never")), json!({}), false, Some(5 * 60), true),
-        (status("ErrorUnschedulable", 0, Some("2030-01-01T00:50:00Z")), json!({}), false, Some(5 * 60), true),
-        (status("ErrorUnschedulable", 0, short), json!({}), false, Some(2 * 60), false),
-        (
-            status("ErrorUnschedulable", 0, short),
-            json!({"minFailingToStartDuration": "1m"}),
-            true,
-            None,
-            false,
-        ),
+        (status("ImagePullBackOff", 0, long), json!({}), true, None, false),
+        (status("ImagePullBackOff", 0, None), json!({}), false, Some(5 * 60), true),
+        (status("ImagePullBackOff", 0, Some("never")), json!({}), false, Some(5 * 60), true),
+        (status("ImagePullBackOff", 0, Some("2030-01-01T00:50:00Z")), json!({}), false, Some(5 * 60), true),
+        (status("ImagePullBackOff", 0, short), json!({}), false, Some(2 * 60), false),
+        (status("ImagePullBackOff", 0, short), json!({"minFailingToStartDuration": "1m"}), true, None, false),
     ] {
         let vm = made(0, "2026-01-01T00:00:00Z", said.clone());
         let healing: Autohealing = wire::read(healing).unwrap();
@@ -510,6 +505,52 @@ fn what_fails_to_start_is_replaced_when_it_has_failed_long_enough() {
         assert_eq!(ill.len(), usize::from(is_ill), "{said}");
         let again = again.map(|seconds| now.checked_add(SignedDuration::from_secs(seconds)).unwrap());
         assert_eq!((plan.again, !plan.steps.is_empty()), (again, writes), "{said}");
+    }
+}
+
+/// Whoever fills the nodes has no disk deleted by it, and whoever breaks a registry not all of them at once.
+#[test]
+fn what_fails_everywhere_takes_the_disks_of_one_vm_after_the_other() {
+    for (word, most, deleted) in [
+        ("ErrorUnschedulable", Value::Null, 0),
+        ("ImagePullBackOff", Value::Null, 1),
+        ("ImagePullBackOff", json!(3), 3),
+    ] {
+        let (mut sim, _) = begin(10, "Always", json!({"autohealing": {}, "maxUnavailable": most}));
+        let later = |seconds| sim.now.checked_add(SignedDuration::from_secs(seconds)).unwrap();
+        let (now, after) = (later(20 * 60), later(26 * 60));
+        let failing = json!({
+            "metadata": {"annotations": {api::pool::FAILING_SINCE: sim.now.to_string()}},
+            "status": {"printableStatus": word},
+        });
+        for number in 0..10 {
+            let mut vm = sim.get(&vm_key(number)).clone();
+            merge(&mut vm, &failing);
+            sim.world.put(Kind::VirtualMachine, vm, now);
+        }
+        let gone = |sim: &Sim, now| {
+            let plan = super::decide(&sim.world, "n", "web", now);
+            let keys = plan.steps.iter().filter_map(|step| match step {
+                Step::Delete { key, .. } => Some(key.name.clone()),
+                _ => None,
+            });
+            (keys.collect::<Vec<_>>(), plan.again)
+        };
+        let (names, _) = gone(&sim, now);
+        assert_eq!(names.len(), deleted, "{word}: {names:?}");
+        // The VM that was made anew is not ready yet.
+        if deleted == 1 {
+            let mut vm = sim.get(&vm_key(0)).clone();
+            let anew = json!({
+                "metadata": {"creationTimestamp": now.to_string(), "annotations": {api::pool::FAILING_SINCE: null}},
+                "status": {"printableStatus": "Starting"},
+            });
+            merge(&mut vm, &anew);
+            sim.world.put(Kind::VirtualMachine, vm, now);
+            let (names, again) = gone(&sim, now);
+            assert!(names.is_empty() && again.is_some(), "{names:?}");
+            assert_eq!(gone(&sim, after).0, ["web-1"]);
+        }
     }
 }
 
