@@ -55,6 +55,9 @@ fn look(
     let uid = owner["uid"].as_str().unwrap_or_default();
     let own = names::state(name, uid);
     let Some(claim) = found(world, &machine.namespace, name, uid, &own) else {
+        if let Some(taken) = world.pvcs.get(&machine.namespace, &own) {
+            return Err(of_another(taken));
+        }
         let key = Key::new(Kind::PersistentVolumeClaim, machine.namespace.clone(), own.clone());
         let object = object(world, &key, name, &owner, config);
         let object = object.map_err(|why| format!("Failed to create backend storage: {why}"))?;
@@ -71,6 +74,19 @@ fn look(
         ));
     }
     Ok((found, None))
+}
+
+/// What stands in the way of a PVC of our name.
+fn of_another(claim: &PersistentVolumeClaim) -> String {
+    let [namespace, name] =
+        [&claim.meta.namespace, &claim.meta.name].map(|said| said.as_deref().unwrap_or_default());
+    let owner = owner::controller(&claim.meta);
+    let whose = owner
+        .map(|owner| format!("{} {} with uid {}", owner.kind, owner.name, owner.uid))
+        .unwrap_or_default();
+    format!(
+        "PVC {namespace}/{name}, which would keep EFI variables and TPM of the VM, belongs to {whose}: delete the PVC, and another is made"
+    )
 }
 
 /// The PVC of a VMI's state, where there is one.
@@ -99,17 +115,15 @@ fn found<'a>(
     uid: &str,
     own: &str,
 ) -> Option<&'a PersistentVolumeClaim> {
+    let is_ours =
+        |claim: &&PersistentVolumeClaim| owner::controller(&claim.meta).is_none_or(|owner| owner.uid == uid);
     if let Some(claim) = world.pvcs.get(namespace, own) {
-        return Some(claim);
+        return Some(claim).filter(is_ours);
     }
     let mark = Mark::StateOf(namespace.to_owned(), names::label(name));
     let labelled = world.marked(&mark).filter_map(|key| world.pvcs.get(&key.namespace, &key.name));
     let older = world.pvcs.get(namespace, &format!("{STATE_FOR}-{name}"));
-    let is_free = |claim: &&PersistentVolumeClaim| {
-        claim.meta.deletion_timestamp.is_none()
-            && owner::controller(&claim.meta).is_none_or(|owner| owner.uid == uid)
-    };
-    labelled.chain(older).find(is_free)
+    labelled.chain(older).find(|claim| claim.meta.deletion_timestamp.is_none() && is_ours(claim))
 }
 
 /// What the PVC is owned by: the VM, or a VMI without one.
@@ -264,6 +278,34 @@ mod tests {
             let key = sim.put(Kind::VirtualMachineInstance, kept("web"));
             sim.settle();
             assert_eq!(mounted(&sim, &key).name == name, used, "{owner:?}");
+        }
+    }
+
+    #[test]
+    fn a_pvc_of_our_own_name_that_another_looks_after_is_not_used_and_it_is_said_whose_it_is() {
+        for (owner, used) in [("another", false), ("its own", true)] {
+            let mut sim = Sim::new();
+            class(&mut sim, "fast", DEFAULT);
+            let key = sim.put(Kind::VirtualMachineInstance, kept("web"));
+            let uid = sim.get(&key)["metadata"]["uid"].as_str().unwrap().to_owned();
+            let owner = if used { uid.as_str() } else { owner };
+            let owners = json!([{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "name": "db", "uid": owner, "controller": true}]);
+            let name = kubernetes::objects::names::state("web", &uid);
+            let meta = json!({"namespace": "n", "name": name, "ownerReferences": owners});
+            sim.put(
+                Kind::PersistentVolumeClaim,
+                json!({"metadata": meta, "spec": {"volumeMode": "Filesystem"}}),
+            );
+            sim.settle();
+            if used {
+                assert_eq!(mounted(&sim, &key).name, name);
+                continue;
+            }
+            assert_eq!(sim.pod_of(&key), None);
+            let (_, reason, message) = sim.condition(&key, "Synchronized").unwrap();
+            assert_eq!(reason, "FailedBackendStorageCreate");
+            assert!(message.contains(&name), "{message}");
+            assert!(message.contains("belongs to VirtualMachine db with uid another"), "{message}");
         }
     }
 
