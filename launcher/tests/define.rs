@@ -95,18 +95,24 @@ fn goldens(folder: &str) -> Vec<(String, String)> {
     goldens
 }
 
-/// True if this host has the devices that the golden needs.
+/// True if this host has the devices and the versions that the golden needs.
 fn possible(name: &str) -> bool {
+    let (libvirt, qemu) = (version("virsh"), version("qemu-system-x86_64"));
     let has_kvm = opens("/dev/kvm") || !(name == "kvm" || name.ends_with("-kvm"));
-    has_kvm && (has_passt() || !name.contains("passt"))
+    // libvirt knows passt as a vhost-user device from 11.1 on.
+    let has_passt = libvirt >= (11, 1) || !name.contains("passt");
+    let has_mapping = (libvirt >= (10, 0) && qemu >= (9, 0)) || !name.ends_with("-mapping");
+    has_kvm && has_passt && has_mapping
 }
 
-/// libvirt knows passt as a vhost-user device from 11.1 on.
-fn has_passt() -> bool {
-    let said = Command::new("virsh").arg("--version").output().unwrap();
+/// The first two numbers of a program's version.
+fn version(program: &str) -> (u32, u32) {
+    let said = Command::new(program).arg("--version").output().unwrap();
     let text = String::from_utf8_lossy(&said.stdout).into_owned();
-    let mut numbers = text.trim().split('.').filter_map(|number| number.parse::<u32>().ok());
-    (numbers.next(), numbers.next()) >= (Some(11), Some(1))
+    let version = text.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()));
+    let mut numbers = version.unwrap_or_else(|| panic!("{program}: {text}")).split('.');
+    let mut number = || numbers.next().unwrap().parse().unwrap();
+    (number(), number())
 }
 
 /// Lets libvirt make QEMU's arguments of a domain. Huge pages, taps, the frequency of the TSC and the socket of a passt are the host's

@@ -98,6 +98,10 @@ impl Hypervisor for Agent {
         self.fake.about()
     }
 
+    fn has_iothread_mapping(&self) -> Result<bool> {
+        self.fake.has_iothread_mapping()
+    }
+
     fn watch(&self, name: &str, tell: Tell) -> Result<()> {
         self.fake.watch(name, tell)
     }

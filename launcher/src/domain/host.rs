@@ -38,6 +38,8 @@ pub struct Host {
     pub vsock: Option<u32>,
     /// The socket on which QEMU serves the channel of metrics, where the VM has one.
     pub metrics: Option<PathBuf>,
+    /// A disk may have several IOThreads. Asked where the VM has a pool of them.
+    pub iothread_mapping: bool,
     /// What every VM here has, whatever its own spec.
     pub hardware: Hardware,
 }

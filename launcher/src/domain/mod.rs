@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  Machine (strict, from the spec) ─┐   places  PCI address of each device
-//!  Host (paths, taps, accelerator) ─┴─► threads IOThread of each disk
+//!  Host (paths, taps, accelerator) ─┴─► threads IOThreads of each disk
 //!                                        │
 //!            one file per device ◄───────┘   memory cpu os features clock sysinfo metadata
 //!                    │                       controller disk/ interface usernet passt video input serial channel
@@ -110,7 +110,7 @@ impl<'a> Domain<'a> {
             machine,
             host,
             places: Places::of(machine, &host.host_devices)?,
-            threads: Threads::of(machine),
+            threads: Threads::of(machine, host),
         })
     }
 

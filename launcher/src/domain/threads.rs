@@ -1,8 +1,12 @@
-//! The IOThread of each disk.
+//! The IOThreads of each virtio disk.
 //!
-//! Dedicated threads come after the pool. libvirt 9.0 ties a disk to one IOThread, so a pool is dealt out in turn;
-//! spreading one disk over all of a pool needs libvirt 10 and QEMU 9.
+//! | policy | a disk has |
+//! |---|---|
+//! | `shared`, `auto` | one of the pool, which is dealt out in turn; with `dedicatedIOThread` one behind the pool, alone |
+//! | `supplementalPool` | all of the pool, which share its queues; `dedicatedIOThread` adds none, as upstream |
+//! | the same, where a disk can have but one (`Host::iothread_mapping`) | as with `auto` |
 
+use super::host::Host;
 use super::xml::Element;
 use api::machine::{Bus, IoThreads, Machine};
 
@@ -10,11 +14,25 @@ use api::machine::{Bus, IoThreads, Machine};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Threads {
     total: u32,
-    of_disk: Vec<Option<u32>>,
+    of_disk: Vec<Share>,
+}
+
+/// What a disk has of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Share {
+    None,
+    One(u32),
+    All,
 }
 
 impl Threads {
-    pub(super) fn of(machine: &Machine) -> Threads {
+    pub(super) fn of(machine: &Machine, host: &Host) -> Threads {
+        if let IoThreads::Pool(total) = machine.io_threads
+            && host.iothread_mapping
+        {
+            let share = |bus| if bus == Bus::Virtio { Share::All } else { Share::None };
+            return Threads { total, of_disk: machine.disks.iter().map(|disk| share(disk.bus)).collect() };
+        }
         let virtio = || machine.disks.iter().filter(|disk| disk.bus == Bus::Virtio);
         let dedicated = virtio().filter(|disk| disk.dedicated_io_thread).count() as u32;
         let others = virtio().count() as u32 - dedicated;
@@ -29,23 +47,33 @@ impl Threads {
         let (mut turn, mut own) = (0, pool);
         let of_disk = machine.disks.iter().map(|disk| {
             if disk.bus != Bus::Virtio {
-                None
+                Share::None
             } else if disk.dedicated_io_thread {
                 own += 1;
-                Some(own)
+                Share::One(own)
             } else if pool > 0 {
                 turn = turn % pool + 1;
-                Some(turn)
+                Share::One(turn)
             } else {
-                None
+                Share::None
             }
         });
         Threads { of_disk: of_disk.collect(), total: pool + dedicated }
     }
 
-    /// The IOThread of a disk, by its position in the VM.
+    /// The one IOThread of a disk, by its position in the VM.
     pub(super) fn of_disk(&self, position: usize) -> Option<u32> {
-        self.of_disk.get(position).copied().flatten()
+        match self.of_disk.get(position) {
+            Some(Share::One(thread)) => Some(*thread),
+            _ => None,
+        }
+    }
+
+    /// The IOThreads of a disk that has several.
+    pub(super) fn all_of_disk(&self, position: usize) -> Option<Element> {
+        let has_all = self.of_disk.get(position) == Some(&Share::All);
+        let thread = |id| Element::new("iothread").at("id", id);
+        has_all.then(|| Element::new("iothreads").with((1..=self.total).map(thread)))
     }
 
     /// How many there are.

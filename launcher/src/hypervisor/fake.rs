@@ -18,6 +18,7 @@ pub struct Fake {
 #[derive(Default)]
 struct Inner {
     conversation: Vec<String>,
+    definition: String,
     domains: BTreeMap<String, Condition>,
     listeners: Vec<(String, Tell)>,
     failures: BTreeMap<String, Error>,
@@ -35,6 +36,11 @@ impl Fake {
     /// All commands to guest agents so far, whole.
     pub fn agent_commands(&self) -> Vec<String> {
         self.lock().commands.clone()
+    }
+
+    /// The XML of the last definition.
+    pub fn definition(&self) -> String {
+        self.lock().definition.clone()
     }
 
     /// The next call of this verb fails.
@@ -105,6 +111,10 @@ impl Hypervisor for Fake {
         Ok(About { version: "0.0.0".into(), uri: "fake:///".into() })
     }
 
+    fn has_iothread_mapping(&self) -> Result<bool> {
+        Ok(true)
+    }
+
     fn watch(&self, name: &str, tell: Tell) -> Result<()> {
         self.said("watch", name)?;
         self.lock().listeners.push((name.to_owned(), tell));
@@ -114,6 +124,7 @@ impl Hypervisor for Fake {
     fn define(&self, xml: &str) -> Result<()> {
         let name = element(xml, "name").unwrap_or_default().to_owned();
         self.said("define", &name)?;
+        self.lock().definition = xml.to_owned();
         if name.is_empty() {
             return Err(Error::new(ErrorKind::Invalid, "define the domain", "it has no name"));
         }

@@ -27,6 +27,9 @@ pub trait Hypervisor: Send + Sync + 'static {
     /// Version and URI.
     fn about(&self) -> Result<About>;
 
+    /// True if a disk may have several IOThreads. May start QEMU to ask for its version.
+    fn has_iothread_mapping(&self) -> Result<bool>;
+
     /// Sends the events of the domain from now on. Called from a thread of the hypervisor's; must not block.
     fn watch(&self, name: &str, tell: Tell) -> Result<()>;
 

@@ -12,6 +12,7 @@ use crate::hypervisor::{Condition, ErrorKind, Hypervisor, Pause, Result, Seen, p
 use crate::net;
 use crate::root::Root;
 use api::launcher::{Life, Link, REFUSED, Request, START_FAILED};
+use api::machine::IoThreads;
 use api::machine::hook::SOCKETS;
 use error_core::chain;
 use guard::confine;
@@ -42,10 +43,13 @@ pub(super) fn start(hypervisor: &dyn Hypervisor, known: &Known, root: &Root, lin
         let info = resolved.network_info.as_deref();
         hooks::tell_networks(info, Path::new(SOCKETS)).map_err(stands)?;
         let wishes = Hooks::collect(&resolved.hooks, &known.sync.vmi).map_err(stands)?;
-        let host = prepare(&known.machine, resolved, root, How::Fresh(&wishes)).map_err(stands)?;
+        let failed = |e: crate::hypervisor::Error| Standing::failed(START_FAILED, e.to_string());
+        let mut host = prepare(&known.machine, resolved, root, How::Fresh(&wishes)).map_err(stands)?;
+        if let IoThreads::Pool(_) = known.machine.io_threads {
+            host.iothread_mapping = hypervisor.has_iothread_mapping().map_err(failed)?;
+        }
         let xml = domain::render(&known.machine, &host).map_err(|e| Standing::failed(REFUSED, chain(&e)))?;
         let xml = wishes.domain(xml).map_err(stands)?;
-        let failed = |e: crate::hypervisor::Error| Standing::failed(START_FAILED, e.to_string());
         // An earlier run may have had another uuid, and libvirt keeps a name with its uuid.
         match hypervisor.undefine(&known.name) {
             Err(e) if e.kind() != ErrorKind::NotFound => return Err(failed(e)),

@@ -73,6 +73,7 @@ pub fn prepare(machine: &Machine, resolved: &Resolved, root: &Root, how: How<'_>
         vsock: resolved.vsock,
         host_devices: preparing.host_devices.clone(),
         metrics: machine.downward_metrics.then(|| root.socket(metrics::CHANNEL)),
+        iothread_mapping: false,
         hardware: resolved.hardware.clone(),
     };
     preparing.links();

@@ -123,6 +123,21 @@ fn a_vm_starts_and_is_shut_down() {
 }
 
 #[test]
+fn a_pool_of_iothreads_is_every_disks_where_a_disk_may_have_several() {
+    play(async {
+        let scene = Scene::new();
+        let pool = vmi(|vmi| {
+            vmi["spec"]["domain"]["ioThreadsPolicy"] = json!("supplementalPool");
+            vmi["spec"]["domain"]["ioThreads"] = json!({"supplementalPoolThreadCount": 2});
+        });
+        assert_eq!(scene.handle.sync(sync(pool, 1)).await.unwrap(), Answer::Queued);
+        scene.until(|state| state.life == Life::Running).await;
+        let xml = scene.fake.definition();
+        assert!(xml.contains("<iothread id='2'/>"), "{xml}");
+    });
+}
+
+#[test]
 fn a_guest_that_ignores_the_power_button_is_forced_off_after_the_grace_period() {
     play(async {
         let scene = Scene::running().await;

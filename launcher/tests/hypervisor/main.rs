@@ -22,6 +22,13 @@ const XML: &str = "<domain type='qemu'><name>suite_vm</name><uuid>5d307ca9-b3ef-
     <video><model type='vga'/></video></devices></domain>";
 const NAME: &str = "suite_vm";
 
+/// The same with a disk that has several IOThreads.
+fn with_pool() -> String {
+    let disk = "<iothreads>2</iothreads><devices><disk type='file' device='disk'><driver name='qemu' type='raw'><iothreads>\
+        <iothread id='1'/><iothread id='2'/></iothreads></driver><source file='/none'/><target dev='vda' bus='virtio'/></disk>";
+    XML.replace("<devices>", disk)
+}
+
 #[test]
 fn the_fake_passes() {
     conform(&Fake::default());
@@ -52,6 +59,10 @@ fn libvirt_passes() {
 fn conform(hypervisor: &dyn Hypervisor) {
     let about = hypervisor.about().unwrap();
     assert_eq!(about.version.split('.').count(), 3, "{about:?}");
+    if hypervisor.has_iothread_mapping().unwrap() {
+        hypervisor.define(&with_pool()).unwrap();
+        hypervisor.undefine(NAME).unwrap();
+    }
 
     // A missing domain.
     assert_eq!(hypervisor.look(NAME).unwrap_err().kind(), ErrorKind::NotFound);

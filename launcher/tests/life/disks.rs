@@ -1,7 +1,7 @@
-//! Disks of every kind, of sizes that are not a multiple of a block; a block device.
+//! Disks of every kind, of sizes that are not a multiple of a block; a block device; the threads of disks.
 
-use crate::vm::{Vm, vmi};
-use serde_json::json;
+use crate::vm::{Vm, node_info, vmi};
+use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -63,6 +63,60 @@ fn a_guest_writes_to_the_end_of_disks_of_any_size() {
         fs::File::open(&device.file).unwrap().read_exact_at(&mut end, (8 << 20) - 512).unwrap();
         assert_eq!(&end, b"end of /dev/vde");
     }
+}
+
+/// Each disk has all threads of the pool, or one in turn where libvirt and QEMU are older.
+#[test]
+fn the_threads_of_a_pool_do_the_work_of_the_disks() {
+    let mut vmi = vmi("pool");
+    vmi["spec"]["domain"]["ioThreadsPolicy"] = json!("supplementalPool");
+    vmi["spec"]["domain"]["ioThreads"] = json!({"supplementalPoolThreadCount": 3});
+    vmi["spec"]["domain"]["devices"]["disks"] =
+        ["one", "two"].map(|name| json!({"name": name, "disk": {"bus": "virtio"}})).into_iter().collect();
+    vmi["spec"]["volumes"] = ["one", "two"]
+        .map(|name| json!({"name": name, "emptyDisk": {"capacity": "8Mi"}}))
+        .into_iter()
+        .collect();
+    let vm = Vm::running(&vmi);
+    let line = fs::read(format!("/proc/{}/cmdline", vm.state()["qemu_pid"])).unwrap();
+    let line = String::from_utf8(line).unwrap();
+    // libvirt writes devices as JSON.
+    let devices = line.split('\0').filter_map(|arg| serde_json::from_str::<Value>(arg).ok());
+    let disks = devices
+        .filter(|device| device["driver"].as_str().is_some_and(|driver| driver.starts_with("virtio-blk")));
+    let node = node_info();
+    let is_at_least = |program: &str, major: u32| {
+        let version = node[program].as_str().unwrap();
+        version.split('.').next().unwrap().parse::<u32>().unwrap() >= major
+    };
+    let thread = |number: usize| json!(format!("iothread{number}"));
+    let has_mapping = is_at_least("libvirt", 10) && is_at_least("qemu", 9);
+    let mut count = 0;
+    for disk in disks {
+        count += 1;
+        let (all, own) = (&disk["iothread-vq-mapping"], &disk["iothread"]);
+        match has_mapping {
+            true => {
+                let pool: Value = (1..=3).map(|number| json!({"iothread": thread(number)})).collect();
+                assert_eq!((all, own), (&pool, &Value::Null), "{disk}");
+            }
+            false => assert_eq!((all, own), (&Value::Null, &thread(count)), "{disk}"),
+        }
+    }
+    assert_eq!(count, 2, "{line}");
+    if !has_mapping {
+        eprintln!(
+            "libvirt {} and QEMU {} give a disk one thread: several were not tried",
+            node["libvirt"], node["qemu"]
+        );
+    }
+    let mut console = vm.console();
+    console.log_in();
+    let copied = console.runs(
+        "for d in /dev/vda /dev/vdb; do echo \"all of $d\" | dd of=$d conv=fsync 2>/dev/null; \
+         echo 3 >/proc/sys/vm/drop_caches; head -c 15 $d; done",
+    );
+    assert_eq!(copied, "all of /dev/vdaall of /dev/vdb");
 }
 
 /// A block device of 8 MiB.

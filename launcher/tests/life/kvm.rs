@@ -1,9 +1,8 @@
 //! KVM itself. A host whose KVM starts no Linux still runs a boot sector.
 
-use crate::vm::{Vm, vmi};
-use serde_json::{Value, json};
+use crate::vm::{Vm, node_info, vmi};
+use serde_json::json;
 use std::fs;
-use std::process::Command;
 
 /// Writes the text after it to the serial port, letter by letter, and stops.
 const SECTOR: &[u8] = &[
@@ -61,9 +60,7 @@ const ASKS: &[u8] = &[
 
 /// A KVM that is itself emulated may have none: then QEMU is asked for them, and the guest sees what there is.
 fn kvm_has_enlightenments() -> bool {
-    let told = Command::new(env!("CARGO_BIN_EXE_virt-launcher")).arg("node-info").output().unwrap();
-    let node: Value = serde_json::from_slice(&told.stdout).unwrap();
-    node["cpu"]["hyperv"].as_array().unwrap().contains(&json!("relaxed"))
+    node_info()["cpu"]["hyperv"].as_array().unwrap().contains(&json!("relaxed"))
 }
 
 #[test]

@@ -39,6 +39,12 @@ pub(crate) fn tiny() -> Value {
     json!({"kernel": folder.join("vmlinux"), "initrd": folder.join("initrd"), "args": args.trim_end()})
 }
 
+/// What the launcher finds out about this host.
+pub(crate) fn node_info() -> Value {
+    let told = Command::new(env!("CARGO_BIN_EXE_virt-launcher")).arg("node-info").output().unwrap();
+    serde_json::from_slice(&told.stdout).unwrap()
+}
+
 /// A VM with one empty disk.
 pub(crate) fn vmi(name: &str) -> Value {
     json!({

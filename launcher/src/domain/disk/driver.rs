@@ -1,4 +1,4 @@
-//! The `<driver>` of a disk: cache, I/O, discard, error policy, IOThread, queues.
+//! The `<driver>` of a disk: cache, I/O, discard, error policy, IOThreads, queues.
 //!
 //! | cache    | as the spec says; else `none` where the file can be opened past the host's cache, else `writethrough` |
 //! | io       | as the spec says; else `native` with cache `none` on a device or a file all of whose blocks are there  |
@@ -60,7 +60,8 @@ impl Domain<'_> {
             .maybe_at("io", io.map(word_of_io))
             .maybe_at("discard", (!cdrom && !preallocated).then_some("unmap"))
             .maybe_at("iothread", self.threads.of_disk(position))
-            .maybe_at("queues", multi_queue.then(|| self.queues())))
+            .maybe_at("queues", multi_queue.then(|| self.queues()))
+            .with(self.threads.all_of_disk(position)))
     }
 }
 

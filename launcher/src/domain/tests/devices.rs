@@ -353,13 +353,15 @@ fn threads() {
         }
         fixture.with(|machine| machine.disks[1].dedicated_io_thread = true)
     };
-    for (name, policy) in [
-        ("default", IoThreads::Default),
-        ("shared", IoThreads::Shared),
-        ("auto", IoThreads::Auto),
-        ("pool", IoThreads::Pool(3)),
+    for (name, policy, iothread_mapping) in [
+        ("default", IoThreads::Default, true),
+        ("shared", IoThreads::Shared, true),
+        ("auto", IoThreads::Auto, true),
+        ("pool", IoThreads::Pool(3), false),
+        ("pool-mapping", IoThreads::Pool(3), true),
     ] {
-        device(&format!("threads-{name}"), &disks(policy), |domain, qemu_arguments| {
+        let fixture = disks(policy).on(|host| host.iothread_mapping = iothread_mapping);
+        device(&format!("threads-{name}"), &fixture, |domain, qemu_arguments| {
             let mut elements: Vec<_> = domain.threads.element().into_iter().collect();
             for position in 0..names.len() {
                 elements.push(domain.disk(position, qemu_arguments)?);

@@ -139,6 +139,7 @@ impl Fixture {
             vsock: None,
             host_devices: Vec::new(),
             metrics: None,
+            iothread_mapping: false,
             hardware: api::machine::hardware::Hardware::default(),
         };
         Fixture { machine, host }

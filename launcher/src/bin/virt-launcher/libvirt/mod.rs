@@ -32,6 +32,9 @@ const LARGEST_SCREEN: usize = 48 << 20;
 /// The length limit of the guest agent's answer.
 const LONGEST_ANSWER: usize = 64 << 20;
 
+/// The first versions of libvirt (10.0) and QEMU (9.0) that give a disk several IOThreads.
+const IOTHREAD_MAPPING: (u32, u32) = (10_000_000, 9_000_000);
+
 /// A connection.
 pub(crate) struct Libvirt {
     connection: Connect,
@@ -111,6 +114,13 @@ impl Hypervisor for Libvirt {
     fn about(&self) -> Result<About> {
         let version = Connect::get_version().map_err(|e| words::error("ask for the version", &e))?;
         Ok(About { version: words::version(version), uri: self.uri.clone() })
+    }
+
+    fn has_iothread_mapping(&self) -> Result<bool> {
+        let asked = self.connection.get_lib_version().and_then(|libvirt| {
+            Ok(libvirt >= IOTHREAD_MAPPING.0 && self.connection.get_hyp_version()? >= IOTHREAD_MAPPING.1)
+        });
+        asked.map_err(|e| words::error("ask for the versions of libvirt and QEMU", &e))
     }
 
     fn watch(&self, name: &str, tell: Tell) -> Result<()> {
