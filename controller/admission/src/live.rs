@@ -278,7 +278,7 @@ mod tests {
         let request = Request { namespace: "default".to_owned(), ..Request::default() };
         let presets = live.presets(Question::FillVmi, &request);
         assert_eq!(presets.len(), 9);
-        assert_eq!(live.presets(Question::Vmi, &request).len(), 0);
+        assert_eq!(live.presets(Question::Vm, &request).len(), 0);
         let mut vmi = VirtualMachineInstance::default();
         assert!(preset::apply(presets.iter(), &mut vmi).unwrap_err().contains("more than 8"));
     }
