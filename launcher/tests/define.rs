@@ -174,6 +174,10 @@ fn around(name: &str, part: &str) -> String {
     unless("os", "<os><type arch='x86_64' machine='q35'>hvm</type></os>");
     unless("sysinfo", "<sysinfo type='smbios'/>");
     unless("features", "<features><acpi/></features>");
+    // passt reads and writes it.
+    if part.contains("type='passt'") {
+        domain += "<memoryBacking><source type='memfd'/><access mode='shared'/></memoryBacking>";
+    }
     if !has("serial") {
         devices += "<serial type='pty'/>";
     }
