@@ -25,6 +25,10 @@ use transcript::{Transcript, without_kernel};
 /// Longer than any step takes on a busy host; only a test that fails waits so long.
 const PATIENCE: Duration = Duration::from_secs(540);
 
+/// Asks a TPM for the public part of the endorsement key that was made with it (TPM2_ReadPublic of 81010001).
+const TPM_KEY: &str = "exec 3<>/dev/tpm0; printf '\\x80\\x01\\x00\\x00\\x00\\x0e\\x00\\x00\\x01\\x73\\x81\\x01\\x00\\x01' >&3; \
+                       sha256sum <&3; exec 3>&-";
+
 /// Both ways of a guest's serial console.
 pub struct Serial {
     /// The program that carries it, which ends with the value.
@@ -173,6 +177,16 @@ impl Serial {
             }
         }
         panic!("what {command:?} prints never came whole: {}", self.text());
+    }
+
+    /// The key of the guest's TPM 2.0, by which one TPM is told from another.
+    #[track_caller]
+    pub fn tpm_key(&mut self) -> String {
+        assert_eq!(self.runs("cat /sys/class/tpm/tpm0/tpm_version_major"), "2\n");
+        let key = self.runs(TPM_KEY);
+        // Not of nothing.
+        assert!(key.len() > 64 && !key.starts_with("e3b0c442"), "{key}");
+        key
     }
 
     #[track_caller]

@@ -7,10 +7,6 @@ use std::path::Path;
 use std::process::Command;
 use tests::serial::Serial;
 
-/// Asks the TPM for the public part of the endorsement key that was made with it (TPM2_ReadPublic of 81010001).
-const KEY: &str = "exec 3<>/dev/tpm0; printf '\\x80\\x01\\x00\\x00\\x00\\x0e\\x00\\x00\\x01\\x73\\x81\\x01\\x00\\x01' >&3; \
-                   sha256sum <&3; exec 3>&-";
-
 /// The small guest as EFI starts it: where BIOS does, an initrd and a TPM exclude each other.
 fn kernel() -> Value {
     let mut kernel = crate::vm::tiny();
@@ -42,14 +38,6 @@ fn guest(vm: &Vm) -> Serial {
     console
 }
 
-fn key(console: &mut Serial) -> String {
-    assert_eq!(console.runs("cat /sys/class/tpm/tpm0/tpm_version_major"), "2\n");
-    let key = console.runs(KEY);
-    // Not of nothing.
-    assert!(key.len() > 64 && !key.starts_with("e3b0c442"), "{key}");
-    key
-}
-
 #[test]
 fn a_guest_has_a_tpm_which_begins_anew_unless_it_is_persistent() {
     for (persistent, driver) in [(true, "tpm_crb"), (false, "tpm_tis")] {
@@ -63,7 +51,7 @@ fn a_guest_has_a_tpm_which_begins_anew_unless_it_is_persistent() {
         let seen = console
             .runs("cat /sys/class/tpm/tpm0/tpm_version_major; readlink /sys/class/tpm/tpm0/device/driver");
         assert!(seen.starts_with("2\n") && seen.contains(driver), "{seen}");
-        let first = key(&mut console);
+        let first = console.tpm_key();
         vm.request(&json!({"request": "destroy"}));
         vm.until("an end", ended);
         let kept = Path::new(state["tpm"].as_str().unwrap()).join("tpm2-00.permall");
@@ -71,7 +59,7 @@ fn a_guest_has_a_tpm_which_begins_anew_unless_it_is_persistent() {
 
         vm.request(&json!({"request": "start"}));
         vm.until_logged("tiny login:", 2);
-        let second = key(vm.console_taken().log_in());
+        let second = vm.console_taken().log_in().tpm_key();
         assert_eq!(first == second, persistent, "persistent: {persistent}");
         vm.end();
     }
@@ -91,7 +79,7 @@ fn another_vm_goes_on_with_the_tpm_beside_the_disk() {
         let mut vm = Vm::new();
         vm.launch();
         vm.put_resolved(&vmi, &json!({"accelerator": "emulation", "kernel": kernel(), "state": state}));
-        keys.push(key(&mut guest(&vm)));
+        keys.push(guest(&vm).tpm_key());
         vm.end();
     }
     assert_eq!(keys[0], keys[1]);
@@ -113,8 +101,7 @@ fn an_ordinary_user_has_a_tpm() {
         kernel[file] = json!(to);
     }
     vm.put_resolved(&with_tpm("user", false), &json!({"accelerator": "emulation", "kernel": kernel}));
-    let mut console = guest(&vm);
-    key(&mut console);
+    guest(&vm).tpm_key();
     let root = vm.root.to_str().unwrap().to_owned();
     let swtpm = processes("swtpm", &root);
     assert_eq!(swtpm.len(), 1, "{swtpm:?}");

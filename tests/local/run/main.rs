@@ -9,6 +9,7 @@ mod apart;
 mod console;
 mod debian;
 mod dry;
+mod firmware;
 mod hooks;
 mod killed;
 mod life;
@@ -55,13 +56,18 @@ impl Laptop {
             return None;
         }
         let laptop = Laptop::new();
+        laptop.build_guest("tiny:1", "vmlinux");
+        Some(laptop)
+    }
+
+    /// Puts the guest into its store with this one of its kernels.
+    fn build_guest(&self, image: &str, kernel: &str) {
         let guest = guest();
         let file = |name: &str| guest.join(name).display().to_string();
         let words = std::fs::read_to_string(guest.join("cmdline")).unwrap();
-        let (kernel, initrd) = (file("vmlinux"), file("initrd"));
-        let build = ["build", "-q", "-t", "tiny:1", "--kernel", &kernel, "--initrd", &initrd];
-        laptop.run(&[&build[..], &["--cmdline", words.trim()]].concat()).ok();
-        Some(laptop)
+        let (kernel, initrd) = (file(kernel), file("initrd"));
+        let build = ["build", "-q", "-t", image, "--kernel", &kernel, "--initrd", &initrd];
+        self.run(&[&build[..], &["--cmdline", words.trim()]].concat()).ok();
     }
 
     fn command(&self, args: &[&str]) -> Command {
