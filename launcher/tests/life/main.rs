@@ -9,8 +9,11 @@ mod disks;
 mod efi;
 mod first;
 mod kvm;
+mod metrics;
+mod redirection;
 mod tpm;
 mod vm;
+mod windows;
 
 use serde_json::{Value, json};
 use std::fs;
