@@ -234,9 +234,12 @@ fn found(
     if let Some(name) = revision_in_use(vm, matcher) {
         let Some(revision) = world.revisions.get(namespace, name) else {
             let field = matcher.role.field();
+            let other = match matcher.revision_name {
+                "" => format!("name another {field}"),
+                _ => format!("take out spec.{field}.revisionName"),
+            };
             return Err(format!(
-                "controllerrevisions.apps \"{name}\" not found: it has the {field} that this VM uses; restore it, or name \
-                 another {field}"
+                "controllerrevisions.apps \"{name}\" not found: it has the {field} that this VM uses; restore it, or {other}"
             ));
         };
         given.take(matcher.role, of_revision(revision, matcher.role)?).map_err(|why| wrong(name, &why))?;
