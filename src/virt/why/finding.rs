@@ -87,6 +87,14 @@ impl<'a> Seen<'a> {
         self.vm().map_or("", strategy)
     }
 
+    /// Where the template of the VM has its spec; a VMI that stands alone has its own.
+    pub(super) fn at(&self) -> &'static str {
+        match self.vm() {
+            Some(_) => "spec.template.spec",
+            None => "spec of the VMI",
+        }
+    }
+
     /// The newest warning about an object, with one of these reasons; without any, whatever it is.
     pub(super) fn warning(&self, kind: Kind, name: &str, reasons: &[&str]) -> Option<&'a Event> {
         self.facts.events.iter().find(|event| {

@@ -11,6 +11,7 @@
 //! Whoever stands still on it has said so on an object of his own; the page is that sentence, found. Everything below
 //! [`fetch()`] is pure. What may not be read is named, and the rest is told all the same.
 
+mod advice;
 mod disk;
 mod disks;
 pub(crate) mod event;
@@ -111,6 +112,11 @@ impl Finding {
             self.words.push(words);
         }
         self
+    }
+
+    /// All words in one, in lower case: signs are looked for in them.
+    fn heard(&self) -> String {
+        self.words.iter().map(|words| words.text.to_lowercase()).collect::<Vec<_>>().join("\n")
     }
 
     fn advise(mut self, advice: impl Into<String>) -> Finding {

@@ -2,7 +2,7 @@
 
 use super::finding::Seen;
 use super::see::{condition, list, moment, name, text};
-use super::{Finding, Words};
+use super::{Finding, Words, advice};
 use crate::virt::object::Kind;
 use serde_json::Value;
 
@@ -83,25 +83,19 @@ pub(super) fn is_not_scheduled(seen: &Seen<'_>) -> Option<Finding> {
         let advice = "see whether a scheduler runs: kubectl get pods -n kube-system";
         return Some(Finding { says, ..finding }.advise(advice));
     }
-    let words = finding.words.iter().map(|words| words.text.to_lowercase()).collect::<String>();
+    let words = finding.heard();
     let advice = [
         (
             "devices.kubevirt.io/",
             "no node offers that device: see whether virt-handler runs on the nodes, and whether they have /dev/kvm; \
              without KVM, useEmulation in the KubeVirt object lets guests run slowly",
         ),
-        ("insufficient hugepages", "reserve hugepages of that size on a node"),
         ("persistentvolumeclaim", "see why the PVC has no volume: kubectl describe pvc"),
         (
             "volume node affinity",
             "its volume is on a node that cannot take the pod: free that node, or move the volume",
         ),
         ("untolerated taint", "give the VM a toleration for the taint, or take the taint off a node"),
-        (
-            "node affinity/selector",
-            "no node has the labels that are asked for; virt-handler marks nodes that can run VMs: \
-             kubectl get nodes -L kubevirt.io/schedulable",
-        ),
     ];
     let fitting =
         advice.into_iter().filter(|(sign, _)| words.contains(sign)).map(|(_, advice)| advice.to_owned());
@@ -110,19 +104,62 @@ pub(super) fn is_not_scheduled(seen: &Seen<'_>) -> Option<Finding> {
     let sizes = sizes.map(|(_, resource, less)| {
         format!("make room on a node, or give the VM {less} ({})", field_of(seen, resource))
     });
-    let fitting: Vec<String> = sizes.chain(fitting).collect();
+    let pages = words.split_once("insufficient hugepages-").map(|(_, rest)| huge_pages(rest));
+    let labels = words.contains("node affinity/selector").then(|| labels(pod));
+    let fitting: Vec<String> = sizes.chain(fitting).chain(pages).chain(labels).collect();
     Some(match fitting.is_empty() {
         true => finding.advise("compare what the pod asks for with the nodes: kubectl describe nodes"),
         false => fitting.into_iter().fold(finding, Finding::advise),
     })
 }
 
+/// Huge pages are lacking, of the size with which a text begins.
+fn huge_pages(rest: &str) -> String {
+    let size: String = rest.chars().take_while(char::is_ascii_alphanumeric).collect();
+    let size = size.replace("mi", "Mi").replace("gi", "Gi");
+    format!(
+        "reserve hugepages of {size} on a node, and restart its kubelet; what each node has: \
+         kubectl get nodes -o custom-columns=NAME:.metadata.name,HUGEPAGES:.status.allocatable.hugepages-{size}"
+    )
+}
+
+/// No node has the labels that the pod asks for: those that only some nodes have, with what stands behind them.
+fn labels(pod: &Value) -> String {
+    let asked = pod.pointer("/spec/nodeSelector").unwrap_or(&Value::Null);
+    let rare = [
+        (
+            "cpumanager",
+            "true",
+            "the VM has dedicated CPUs, and goes only to nodes labelled cpumanager=true: those whose kubelet has the static \
+             CPU manager policy; ",
+        ),
+        (
+            "kubevirt.io/realtime",
+            "",
+            "the VM has real-time CPUs, and goes only to nodes labelled kubevirt.io/realtime, whose kernel lets \
+             real-time threads run for as long as they want; ",
+        ),
+    ];
+    let rare = rare
+        .into_iter()
+        .filter(|(label, value, _)| asked.get(label).and_then(Value::as_str) == Some(value))
+        .map(|(label, _, means)| (label, means));
+    let (columns, means): (Vec<&str>, Vec<&str>) = rare.unzip();
+    let means = match means.as_slice() {
+        [] => "no node has the labels that are asked for; ".to_owned(),
+        means => means.concat(),
+    };
+    let columns = columns.into_iter().chain(["kubevirt.io/schedulable"]).collect::<Vec<_>>().join(",");
+    format!("{means}virt-handler marks nodes that can run VMs: kubectl get nodes -L {columns}")
+}
+
 /// The field by which so much of a resource is asked for: a request, a limit where no request is said, the instance type, or what the
 /// guest has.
 fn field_of(seen: &Seen<'_>, resource: &str) -> String {
-    let (spec, at) = match (seen.vm(), seen.vmi()) {
-        (Some(vm), _) => (vm.pointer("/spec/template/spec"), "spec.template.spec"),
-        (None, vmi) => (vmi.and_then(|vmi| vmi.get("spec")), "spec of the VMI"),
+    let at = seen.at();
+    let spec = match (seen.vm(), seen.vmi()) {
+        (Some(vm), _) => vm.pointer("/spec/template/spec"),
+        (None, vmi) => vmi.and_then(|vmi| vmi.get("spec")),
     };
     let said = |list: &str| {
         let place = format!("/domain/resources/{list}/{resource}");
@@ -177,11 +214,13 @@ pub(super) fn container_waits(seen: &Seen<'_>) -> Option<Finding> {
         Some(words) if !is_image => finding.said(words.who, &words.text),
         _ => finding,
     };
-    Some(match is_image {
-        true => finding.advise(
+    let missing = text(waiting, "/message").and_then(|message| advice::missing(seen, message));
+    Some(match missing {
+        Some(missing) if !is_image => finding.advise(missing),
+        _ if is_image => finding.advise(
             "check the name of the image, that the node reaches the registry, and the pull secret; it is tried again by itself",
         ),
-        false => finding.advise(format!(
+        _ => finding.advise(format!(
             "read what it says: kubectl logs {pod_name} -n {} -c {container_name} --previous",
             seen.facts.namespace
         )),
@@ -214,6 +253,9 @@ pub(super) fn begins(seen: &Seen<'_>) -> Option<Finding> {
     };
     let warning = seen.warning(Kind::Pod, pod_name, &[]);
     let finding = finding.told(warning);
+    if let Some(missing) = warning.and_then(|warning| advice::missing(seen, &warning.message)) {
+        return Some(finding.advise(missing));
+    }
     Some(match warning.map(|warning| warning.reason.as_str()) {
         Some("FailedMount" | "FailedAttachVolume" | "FailedMapVolume") => finding
             .advise("see why the volume is not there: kubectl describe pvc, and the storage driver's pods"),

@@ -166,6 +166,25 @@ pub(super) fn of_vms() -> Vec<Situation> {
             "",
         ),
         (
+            "no ControllerRevision",
+            Facts {
+                vm: vm(
+                    "Always",
+                    json!({
+                        "conditions": [condition(
+                            "Failure", "True", "FailedCreate", "ControllerRevision.apps \"web-large\" not found",
+                        )],
+                        "instancetypeRef": {"controllerRevisionRef": {"name": "web-large"}},
+                    }),
+                ),
+                volumes: filled(),
+                ..facts()
+            },
+            "VM web cannot be started",
+            "virt-controller, condition Failure, FailedCreate of VM web: ControllerRevision.apps \"web-large\" not found",
+            "name another one in spec.instancetype.name, or restore the ControllerRevision",
+        ),
+        (
             "import goes on",
             Facts {
                 vm: running(),
@@ -354,6 +373,41 @@ pub(super) fn of_pods() -> Vec<Situation> {
             "describe pvc",
         ),
         (
+            "no ConfigMap of a sidecar",
+            Facts {
+                pods: pod(Some("n1"), "Pending", waiting("ContainerCreating", "")),
+                events: vec![event(
+                    "Pod",
+                    "virt-launcher-web-x",
+                    "FailedMount",
+                    "MountVolume.SetUp failed: configmap \"hook\" not found",
+                )],
+                ..scheduling()
+            },
+            "VM web waits for the kubelet of node n1 to start its launcher pod virt-launcher-web-x",
+            "somebody, event FailedMount of Pod virt-launcher-web-x: MountVolume.SetUp failed: configmap \"hook\" not found",
+            "create the ConfigMap hook in namespace blue",
+        ),
+        (
+            "no node for real-time CPUs",
+            Facts {
+                pods: {
+                    let lacking =
+                        "2 node(s) didn't match Pod's node affinity/selector, 1 Insufficient hugepages-2Mi";
+                    let said = [condition("PodScheduled", "False", "Unschedulable", lacking)];
+                    let mut pods = pod(None, "Pending", json!({"conditions": said}));
+                    pods[0]["spec"]["nodeSelector"] =
+                        json!({"cpumanager": "true", "kubevirt.io/realtime": ""});
+                    pods
+                },
+                ..scheduling()
+            },
+            "VM web waits for a node",
+            "the scheduler, condition PodScheduled, Unschedulable of Pod virt-launcher-web-x: \
+             2 node(s) didn't match Pod's node affinity/selector, 1 Insufficient hugepages-2Mi",
+            ".status.allocatable.hugepages-2Mi; the VM has dedicated CPUs",
+        ),
+        (
             "launcher ended",
             Facts {
                 pods: pod(
@@ -429,7 +483,7 @@ pub(super) fn of_guests() -> Vec<Situation> {
                 ),
                 ..running(&[])
             },
-            "VM web runs on node n1, and waits for nothing",
+            "VM web runs on node n1, and changes of it wait for a restart",
             "virt-controller, condition RestartRequired of VM web: cpu changed",
             "$virt restart web",
         ),

@@ -1,8 +1,8 @@
 //! Rules about a VM: while there is no VMI, and while it is being deleted.
 
-use super::Finding;
 use super::finding::Seen;
 use super::see::{condition, list, moment, text};
+use super::{Finding, advice};
 use crate::virt::object::Kind;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -60,10 +60,11 @@ pub(super) fn fails_again(seen: &Seen<'_>) -> Option<Finding> {
         _ => String::new(),
     };
     let times = if count == 1 { "once".to_owned() } else { format!("{count} times in a row") };
+    let finding = Finding::new(format!("VM {} has failed to start {times}{when}", seen.name))
+        .told(seen.warning(Kind::VirtualMachineInstance, seen.name, &[]))
+        .told(seen.warning_of_pods());
     Some(
-        Finding::new(format!("VM {} has failed to start {times}{when}", seen.name))
-            .told(seen.warning(Kind::VirtualMachineInstance, seen.name, &[]))
-            .told(seen.warning_of_pods())
+        advice::of_sidecar(seen, finding)
             .advise("read on what it failed: the events below are of all tries")
             .advise(format!(
                 "to try at once, once that is mended: $virt stop {0}, then $virt start {0}",
@@ -105,12 +106,11 @@ pub(super) fn is_off(seen: &Seen<'_>) -> Option<Finding> {
 pub(super) fn has_failure(seen: &Seen<'_>) -> Option<Finding> {
     let vm = seen.vm()?;
     let failure = condition(vm, "Failure", "True")?;
-    Some(
-        Finding::new(format!("VM {} cannot be started", seen.name))
-            .since(failure.since)
-            .said(format!("virt-controller, {} of VM {}", failure.shown(), seen.name), failure.words())
-            .told(seen.warning(Kind::VirtualMachine, seen.name, &[])),
-    )
+    let finding = Finding::new(format!("VM {} cannot be started", seen.name))
+        .since(failure.since)
+        .said(format!("virt-controller, {} of VM {}", failure.shown(), seen.name), failure.words())
+        .told(seen.warning(Kind::VirtualMachine, seen.name, &[]));
+    Some(advice::of_revision(vm, finding))
 }
 
 /// All is there, and the VMI is not.

@@ -1,8 +1,8 @@
 //! Rules about the VMI: its phase and its conditions.
 
-use super::Finding;
 use super::finding::Seen;
 use super::see::{condition, list, moment, text};
+use super::{Finding, advice};
 use crate::virt::object::Kind;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -161,12 +161,17 @@ pub(super) fn runs(seen: &Seen<'_>) -> Option<Finding> {
         .filter(|volume| !matches!(text(volume, "/phase"), Some("Ready") | None))
         .filter_map(|volume| text(volume, "/name"))
         .collect();
-    let waits = match volumes.as_slice() {
-        [] => "waits for nothing".to_owned(),
-        names => format!("waits for hotplugged volumes: {}", names.join(", ")),
+    let required = condition(seen.vm().unwrap_or(&Value::Null), "RestartRequired", "True");
+    let waits = match (volumes.as_slice(), required) {
+        ([], None) => "waits for nothing".to_owned(),
+        ([], Some(_)) => "changes of it wait for a restart".to_owned(),
+        (names, None) => format!("waits for hotplugged volumes: {}", names.join(", ")),
+        (names, Some(_)) => {
+            format!("waits for hotplugged volumes: {}; other changes wait for a restart", names.join(", "))
+        }
     };
     let finding = Finding::new(format!("VM {} runs on node {node}, and {waits}", seen.name)).since(since);
-    Some(match condition(seen.vm().unwrap_or(&Value::Null), "RestartRequired", "True") {
+    Some(match required {
         Some(required) => finding
             .said(format!("virt-controller, {} of VM {}", required.shown(), seen.name), required.words())
             .advise(format!(
@@ -200,6 +205,11 @@ pub(super) fn has_ended(seen: &Seen<'_>) -> Option<Finding> {
             seen.name,
             &[],
         ));
+        // Why it was not started stays in the condition.
+        if let Some(said) = condition(vmi, "Synchronized", "False") {
+            let who = format!("virt-handler, {} of VMI {}", said.shown(), seen.name);
+            finding = finding.said(who, said.words());
+        }
         if let Some(words) = seen.pod.and_then(super::pod::end) {
             finding = finding.said(words.who, &words.text);
         }
@@ -211,6 +221,7 @@ pub(super) fn has_ended(seen: &Seen<'_>) -> Option<Finding> {
                 seen.facts.namespace
             ));
         }
+        finding = advice::of_sidecar(seen, finding);
     }
     Some(match seen.strategy() {
         "Manual" | "Halted" => finding.advise(format!("start it: $virt start {}", seen.name)),
@@ -231,7 +242,10 @@ pub(super) fn is_not_synchronized(seen: &Seen<'_>) -> Option<Finding> {
         .said(format!("{who}, {} of VMI {}", said.shown(), seen.name), said.words())
         .told(seen.warning(Kind::VirtualMachineInstance, seen.name, &[]));
     let words = said.words().to_lowercase();
-    Some(if words.contains("exceeded quota") {
+    let missing = advice::missing(seen, &words);
+    Some(if let Some(missing) = missing {
+        finding.advise(missing)
+    } else if words.contains("exceeded quota") {
         finding.advise("make room in the quota: kubectl describe resourcequota")
     } else if words.contains("podsecurity") || words.contains("privileged namespace") {
         finding.advise("permit such pods in the namespace: its label pod-security.kubernetes.io/enforce")
