@@ -103,7 +103,7 @@ fn its_tpm_comes_along_when_its_pvc_gets_the_other_name() {
     sim.change(&state, json!({"metadata": {"labels": {"persistent-state-for": "new"}}}));
     sim.put(Kind::VirtualMachine, with_tpm("new", "Always"));
     sim.settle();
-    assert_eq!(sim.keys(Kind::PersistentVolumeClaim), [state.clone()], "no other is made");
+    assert_eq!(sim.keys(Kind::PersistentVolumeClaim), std::slice::from_ref(&state), "no other is made");
     let pod = sim.pod_of(&Key::new(Kind::VirtualMachineInstance, "n", "new")).unwrap();
     assert!(sim.get(&pod)["spec"]["volumes"].to_string().contains(&state.name));
 }

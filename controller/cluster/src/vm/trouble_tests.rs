@@ -95,7 +95,7 @@ fn a_pod_that_the_server_keeps_is_told_once_and_tried_again() {
 }
 
 /// A VM with a disk of a template.
-fn with_disk(spec: Value) -> Value {
+fn with_disk(spec: &Value) -> Value {
     let mut object = vm("web", "Always");
     object["spec"]["dataVolumeTemplates"] = json!([{"metadata": {"name": "data"}, "spec": spec}]);
     object
@@ -105,7 +105,7 @@ fn with_disk(spec: Value) -> Value {
 fn a_data_volume_that_is_refused_is_told_of_its_vm() {
     let mut sim = Sim::new();
     let spec = json!({"source": {"blank": {}}, "storage": {"resources": {"requests": {"storage": "1Gi"}}}});
-    let of = sim.put(Kind::VirtualMachine, with_disk(spec));
+    let of = sim.put(Kind::VirtualMachine, with_disk(&spec));
     let retry = sim.now + jiff::SignedDuration::from_secs(5);
     let message = "exceeded quota: small".to_owned();
     let about = Attempt::Make(Kind::DataVolume);
@@ -120,7 +120,7 @@ fn a_data_volume_that_its_vm_may_not_have_is_told_as_one_without_authorization()
     let mut sim = Sim::new();
     let snapshot = json!({"snapshot": {"namespace": "other", "name": "golden"}});
     let spec = json!({"source": snapshot, "storage": {"resources": {"requests": {"storage": "1Gi"}}}});
-    let of = sim.put(Kind::VirtualMachine, with_disk(spec));
+    let of = sim.put(Kind::VirtualMachine, with_disk(&spec));
     sim.settle();
     let (_, reason, why) = sim.condition(&of, "Failure").unwrap();
     assert_eq!(reason, "UnauthorizedDataVolumeCreate");

@@ -60,7 +60,7 @@ fn cards_go_to_the_types_in_turn() {
 fn only_what_was_made_here_goes_and_the_card_waits_for_it() {
     let ours = of_mediated("a", "t1", 3);
     let one = with(card("a", &[("t1", 1), ("t2", 1)]), &[(&ours, "t1"), ("somebody's", "t1")]);
-    assert_eq!(one.unwanted(&["t2"]).collect::<Vec<_>>(), [ours.clone()]);
+    assert_eq!(one.unwanted(&["t2"]).collect::<Vec<_>>(), std::slice::from_ref(&ours));
     assert_eq!(one.unwanted(&["t1"]).count(), 0);
     assert_eq!(steps(&[one], &["t2"], &[&ours]), [ours]);
 }
