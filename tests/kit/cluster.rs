@@ -16,6 +16,7 @@ use crate::serial::Serial;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -51,10 +52,14 @@ impl Cluster {
         Ran::of(command.args(args).stdin(Stdio::null()).output().expect("the cluster's tools are there"))
     }
 
-    /// kubectl, to be run.
+    /// kubectl as the cluster's administrator, to be run. Not by the script of that name: it runs thousands of times.
     pub fn kubectl(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(self.tools.join("kubectl"));
-        command.args(args);
+        static CLIENT: OnceLock<[String; 2]> = OnceLock::new();
+        let said = |word| String::from_utf8_lossy(&self.tool("info", &[word]).ok().out).trim().to_owned();
+        let [program, config] = CLIENT.get_or_init(|| ["kubectl", "kubeconfig"].map(said));
+        let mut command = Command::new(program);
+        // It ends before the memory that it would collect is worth it.
+        command.args(args).env("KUBECONFIG", config).env("GOGC", "off");
         command
     }
 
@@ -282,7 +287,8 @@ pub fn until(mut so: impl FnMut() -> bool, what: impl Fn() -> String) {
     let end = Instant::now() + PATIENCE;
     while !so() {
         assert!(Instant::now() < end, "after {PATIENCE:?}: {}", what());
-        std::thread::sleep(Duration::from_millis(200));
+        // Four stories that wait look by a program each: it takes the processor for a tenth of a second.
+        std::thread::sleep(Duration::from_millis(500));
     }
 }
 

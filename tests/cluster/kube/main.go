@@ -1,4 +1,4 @@
-// Command kube is every program of Kubernetes that the test cluster runs, in one binary: they share nearly all of their
+// Command kube is every server of Kubernetes that the test cluster runs, in one binary: they share nearly all of their
 // code, so one link takes the time of the largest. Which one it is comes from its own name (tests/cluster/build makes
 // the links), or from the first argument:
 //
@@ -20,8 +20,6 @@ import (
 	"github.com/spf13/cobra"
 	"go.etcd.io/etcd/server/v3/etcdmain"
 	"k8s.io/component-base/cli"
-	kubectl "k8s.io/kubectl/pkg/cmd"
-	kubectlutil "k8s.io/kubectl/pkg/cmd/util"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	proxy "k8s.io/kubernetes/cmd/kube-proxy/app"
@@ -40,13 +38,6 @@ var programs = map[string]func() int{
 	"kube-scheduler":          command(func() *cobra.Command { return scheduler.NewSchedulerCommand() }),
 	"kubelet":                 command(func() *cobra.Command { return kubelet.NewKubeletCommand(context.Background()) }),
 	"kube-proxy":              command(proxy.NewProxyCommand),
-	"kubectl": func() int {
-		// Unlike a server it prints its errors in its own words, and ends with its own codes.
-		if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
-			kubectlutil.CheckErr(err)
-		}
-		return 0
-	},
 }
 
 func command(construct func() *cobra.Command) func() int {
