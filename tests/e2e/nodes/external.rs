@@ -30,6 +30,7 @@ fn drain(space: &Space) -> Serial {
     let kubectl = space.cluster.kubectl(&words);
     let mut command = Command::new("sh");
     command.args(["-c", "exec \"$0\" \"$@\" 2>&1"]).arg(kubectl.get_program()).args(kubectl.get_args());
+    command.envs(kubectl.get_envs().filter_map(|(name, value)| Some((name, value?))));
     Serial::of(command)
 }
 
