@@ -29,8 +29,7 @@ fn manifests(folder: &Path, args: &[&str]) -> Ran {
 
 /// The real Helm, in a folder: it reads and writes nothing of the user's own.
 pub(crate) fn helm(cluster: &Cluster, folder: &Path) -> Command {
-    let program = cluster.tool("info", &["helm"]).ok().out;
-    let mut command = Command::new(String::from_utf8_lossy(&program).trim());
+    let mut command = Command::new(cluster.info("helm"));
     let own = ["HELM_CONFIG_HOME", "HELM_CACHE_HOME", "HELM_DATA_HOME"];
     command.envs(own.map(|name| (name, folder.join("own")))).current_dir(folder);
     command

@@ -78,7 +78,7 @@ fn drives(space: &Space, words: &[&str], settings: &[(&str, &str)], steps: &str)
 /// Where something of the cluster is.
 #[track_caller]
 fn info(space: &Space, word: &str) -> String {
-    String::from_utf8_lossy(&space.cluster.tool("info", &[word]).ok().out).trim().to_owned()
+    space.cluster.info(word)
 }
 
 /// docs/reference/clients.md says the versions that are run.

@@ -19,8 +19,7 @@ struct Guarded {
 impl Guarded {
     /// Its Secret is `login`, and its ConfigMap `authority`.
     fn start(space: &Space) -> Guarded {
-        let said = space.cluster.tool("info", &["gateway"]).ok();
-        let gateway: Ipv4Addr = String::from_utf8_lossy(&said.out).trim().parse().unwrap();
+        let gateway: Ipv4Addr = space.cluster.info("gateway").parse().unwrap();
         let authority = Authority::new();
         let serve = Serve { tls: Some(&authority), basic: Some(USER), at: Some(gateway), ..Serve::default() };
         let server = Registry::serve(&serve);
@@ -106,8 +105,7 @@ fn annotated(space: &Space, said: &[(&str, &str)]) {
 
 /// `coracle build` on this computer, whatever comes of it.
 fn build(space: &Space, words: &[&str]) -> Ran {
-    let info =
-        |word| String::from_utf8_lossy(&space.cluster.tool("info", &[word]).ok().out).trim().to_owned();
+    let info = |word| space.cluster.info(word);
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_coracle"));
     command.args(["build", "-n", &space.name]).args(words).env("KUBECONFIG", info("kubeconfig"));
     command.env_remove("SOURCE_DATE_EPOCH");

@@ -68,8 +68,7 @@ fn register(space: &Space, image: Option<&str>) {
 
 /// Makes the image of the plugin, and pushes it; its name in the cluster.
 fn plugin(space: &Space) -> String {
-    let registry = String::from_utf8_lossy(&space.cluster.tool("info", &["registry"]).ok().out).into_owned();
-    let registry = registry.trim();
+    let registry = space.cluster.info("registry");
     let folder = tempfile::tempdir().unwrap();
     let script = folder.path().join("onDefineDomain");
     std::fs::write(&script, PLUGIN).unwrap();

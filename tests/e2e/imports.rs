@@ -12,8 +12,7 @@ const MIB: u64 = 1 << 20;
 
 /// A server that the pods of the cluster reach.
 pub(crate) fn serve(space: &Space, bytes: Vec<u8>, behaviour: Behaviour) -> Server {
-    let said = space.cluster.tool("info", &["gateway"]).ok();
-    let gateway: Ipv4Addr = String::from_utf8_lossy(&said.out).trim().parse().unwrap();
+    let gateway: Ipv4Addr = space.cluster.info("gateway").parse().unwrap();
     Server::start_at(gateway, bytes, behaviour)
 }
 

@@ -211,9 +211,9 @@ spec:
 
 /// A registry with the image `os:1`, which names an instance type and a preference; its authority is in the ConfigMap `ca`.
 fn image(space: &Space) -> Registry {
-    let gateway = String::from_utf8_lossy(&space.cluster.tool("info", &["gateway"]).ok().out).into_owned();
+    let gateway = space.cluster.info("gateway");
     let authority = Authority::new();
-    let at = Some(gateway.trim().parse().unwrap());
+    let at = Some(gateway.parse().unwrap());
     let registry = Registry::serve(&Serve { tls: Some(&authority), at, ..Serve::default() });
     space.run(&["create", "configmap", "ca", &format!("--from-literal=ca.crt={}", authority.pem())]);
     let folder = tempfile::tempdir().unwrap();

@@ -14,8 +14,7 @@ const USER: (&str, &str) = ("me", "s3cret-word");
 
 /// This host, as the pods of the cluster see it.
 fn gateway(space: &Space) -> Ipv4Addr {
-    let said = space.cluster.tool("info", &["gateway"]).ok();
-    String::from_utf8_lossy(&said.out).trim().parse().unwrap()
+    space.cluster.info("gateway").parse().unwrap()
 }
 
 fn disk(name: &str, source: &str) -> String {

@@ -33,11 +33,11 @@ pub(crate) fn comes_and_goes(space: &Space, before: &Before) {
     let words =
         ["manifests", "--registry", "registry:5000/coracle", "--version", &before.version, "--helm", "chart"];
     tests::coracle::run(env!("CARGO_BIN_EXE_coracle"), place.path(), &words).ok();
-    let config = cluster.tool("info", &["kubeconfig"]).ok().out;
+    let config = cluster.info("kubeconfig");
     let release = |args: &[&str]| {
         let mut command = helm(cluster, place.path());
         command.args(args).args(["--namespace", "kubevirt"]);
-        command.env("KUBECONFIG", String::from_utf8_lossy(&config).trim());
+        command.env("KUBECONFIG", &config);
         Ran::of(command.output().unwrap())
     };
     cluster.run(&["create", "namespace", "kubevirt"]).ok();

@@ -88,8 +88,7 @@ fn it_takes_its_vms_along_and_leaves_nothing_and_helm_installs_it_anew() {
     let file = file.to_str().unwrap();
     cluster.run(&["delete", "--ignore-not-found", "--timeout=170s", "-f", file]).ok();
     until(|| left(cluster).is_empty(), || format!("{:?}", left(cluster)));
-    let nodes = cluster.tool("info", &["nodes"]).ok();
-    for node in String::from_utf8_lossy(&nodes.out).split_whitespace() {
+    for node in cluster.info("nodes").split_whitespace() {
         let number = node.trim_start_matches("node");
         until(|| left_on(cluster, number).is_empty(), || left_on(cluster, number));
     }

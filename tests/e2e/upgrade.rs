@@ -52,8 +52,7 @@ fn coracle(args: &[&str]) -> Ran {
 
 /// The same images by another tag.
 fn tagged(cluster: &Cluster, folder: &Path, old: &str, new: &str) {
-    let registry = cluster.tool("info", &["registry"]).ok();
-    let registry = String::from_utf8_lossy(&registry.out).trim().to_owned();
+    let registry = cluster.info("registry");
     let plain = folder.join("registries.toml");
     std::fs::write(&plain, format!("[host.\"{registry}\"]\nplain-http = true\n")).unwrap();
     for image in IMAGES {

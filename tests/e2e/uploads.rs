@@ -31,8 +31,7 @@ fn upload(space: &Space, what: &[&str], image: &Path) -> Ran {
 
 /// `virtctl image-upload` with these words.
 fn virtctl(space: &Space, words: &[&str]) -> Ran {
-    let info =
-        |word| String::from_utf8_lossy(&space.cluster.tool("info", &[word]).ok().out).trim().to_owned();
+    let info = |word| space.cluster.info(word);
     let mut command = Command::new("timeout");
     command.arg(PATIENCE.as_secs().to_string()).arg(info("virtctl"));
     command.args(["-n", &space.name, "image-upload"]).args(words);

@@ -38,11 +38,9 @@ fn begin(story: &'static str) -> Option<(Space, Virtctl)> {
 
 impl Virtctl {
     fn of(space: &Space, story: &'static str) -> Virtctl {
-        let info =
-            |word| String::from_utf8_lossy(&space.cluster.tool("info", &[word]).ok().out).trim().to_owned();
         let mut table = Table::of(story);
         table.calls(&space.name, "NAMESPACE");
-        let (program, kubeconfig) = (info("virtctl"), info("kubeconfig"));
+        let (program, kubeconfig) = (space.cluster.info("virtctl"), space.cluster.info("kubeconfig"));
         Virtctl { program, kubeconfig, namespace: space.name.clone(), table }
     }
 

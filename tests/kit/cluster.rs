@@ -52,11 +52,16 @@ impl Cluster {
         Ran::of(command.args(args).stdin(Stdio::null()).output().expect("the cluster's tools are there"))
     }
 
+    /// What `tests/cluster/info` says of it.
+    #[track_caller]
+    pub fn info(&self, word: &str) -> String {
+        String::from_utf8_lossy(&self.tool("info", &[word]).ok().out).trim().to_owned()
+    }
+
     /// kubectl as the cluster's administrator, to be run. Not by the script of that name: it runs thousands of times.
     pub fn kubectl(&self, args: &[&str]) -> Command {
         static CLIENT: OnceLock<[String; 2]> = OnceLock::new();
-        let said = |word| String::from_utf8_lossy(&self.tool("info", &[word]).ok().out).trim().to_owned();
-        let [program, config] = CLIENT.get_or_init(|| ["kubectl", "kubeconfig"].map(said));
+        let [program, config] = CLIENT.get_or_init(|| ["kubectl", "kubeconfig"].map(|word| self.info(word)));
         let mut command = Command::new(program);
         // It ends before the memory that it would collect is worth it.
         command.args(args).env("KUBECONFIG", config).env("GOGC", "off");

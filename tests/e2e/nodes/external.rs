@@ -11,8 +11,7 @@ const LEAVES: &str = ".status.evacuationNodeName";
 /// virtctl in the namespace, as the one who moves VMIs uses it.
 #[track_caller]
 fn virtctl(space: &Space, args: &[&str], said: &str) {
-    let info =
-        |word| String::from_utf8_lossy(&space.cluster.tool("info", &[word]).ok().out).trim().to_owned();
+    let info = |word| space.cluster.info(word);
     let mut command = Command::new(info("virtctl"));
     command.args(["-n", &space.name]).args(args).env("KUBECONFIG", info("kubeconfig"));
     let ran = command.output().unwrap();
@@ -27,10 +26,8 @@ fn virtctl(space: &Space, args: &[&str], said: &str) {
 /// A drain, with all that it says.
 fn drain(space: &Space) -> Serial {
     let words = ["drain", AWAY, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=600s"];
-    let kubectl = space.cluster.kubectl(&words);
     let mut command = Command::new("sh");
-    command.args(["-c", "exec \"$0\" \"$@\" 2>&1"]).arg(kubectl.get_program()).args(kubectl.get_args());
-    command.envs(kubectl.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.args(["-c", "exec \"$0\" \"$@\" 2>&1"]).arg(space.cluster.path("kubectl")).args(words);
     Serial::of(command)
 }
 
