@@ -85,6 +85,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 /// Packages of ours that a package uses in its own tests beside those that it may use anyway.
 const IN_TESTS: &[(&str, &[&str])] = &[
     ("admission", &["kit"]),
+    ("api-server", &["kit"]),
     // The histories of a cluster are played with virt-handler's own decisions.
     ("cluster", &["kit", "node"]),
     ("controller", &["api", "install", "kit", "kubernetes"]),

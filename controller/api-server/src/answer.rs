@@ -2,13 +2,15 @@
 //!
 //! Webhooks keep objects small, but not every object meets one: some kinds have none, none is asked about what is being deleted, and there
 //! may have been none when the object was made. Whoever may write an object in one namespace would otherwise say how much memory a
-//! program of the whole cluster takes: 1.4 MB of short entries are 100 MB here.
+//! program of the whole cluster takes (1.4 MB of short entries are 100 MB here), or keep it from reading any list with this object.
 //!
-//! Of an object with more than [`VALUES`] values the name of its kind and its metadata are kept, and of the metadata each field that
-//! is not larger itself. Who wrote which field (`managedFields`) is nothing to us, and the largest part of many objects.
+//! Of an object that has more than [`VALUES`] values, is nested too deep, or holds what is no value here, the name of its kind and its
+//! metadata are kept, and of the metadata each field that can be read. Who wrote which field (`managedFields`) is nothing to us, and the
+//! largest part of many objects.
 
 use kubernetes::objects::VALUES;
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use std::cell::Cell;
 use std::fmt;
@@ -19,13 +21,16 @@ pub(super) struct Answer(pub(super) Value);
 
 impl<'de> serde::Deserialize<'de> for Answer {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Answer, D::Error> {
-        from.deserialize_any(OfObject).map(Answer)
+        from.deserialize_map(OfObject { listed: None }).map(Answer)
     }
 }
 
-struct OfObject;
+struct OfObject<'a> {
+    /// In a list of this kind.
+    listed: Option<&'a str>,
+}
 
-impl<'de> Visitor<'de> for OfObject {
+impl<'de> Visitor<'de> for OfObject<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -35,24 +40,41 @@ impl<'de> Visitor<'de> for OfObject {
     fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<Value, A::Error> {
         let left = Left::new();
         let mut fields = Map::new();
+        let (mut items, mut unread) = (None, None);
         while let Some(name) = from.next_key::<String>()? {
             let value = match name.as_str() {
                 "metadata" => from.next_value_seed(Metadata)?,
-                // Each of a list is an object.
-                "items" => from.next_value_seed(Items)?,
-                _ => from.next_value_seed(&left)?,
+                "apiVersion" | "kind" => Value::String(from.next_value()?),
+                "items" => {
+                    items = Some(from.next_value::<&RawValue>()?);
+                    continue;
+                }
+                _ => match left.deserialize(from.next_value::<&RawValue>()?) {
+                    Ok(value) => value,
+                    Err(error) => {
+                        unread = Some(error);
+                        continue;
+                    }
+                },
             };
             fields.insert(name, value);
         }
-        if left.is_short() {
-            let named = &fields["metadata"];
+        let named = fields.get("metadata").unwrap_or(&Value::Null);
+        let kind = fields.get("kind").and_then(Value::as_str);
+        // A list has no name, and is in no other. What an object calls so is nothing to us.
+        let items = items.filter(|_| self.listed.is_none() && named["name"].is_null());
+        let items = items.map(|items| items.deserialize_any(Items { kind: kind.unwrap_or_default() }));
+        if let Some(error) = unread {
             tracing::warn!(
-                "{} {}/{} has more than {VALUES} values: only its metadata are looked at",
-                fields.get("kind").and_then(|kind| kind.as_str()).unwrap_or("an object"),
+                "{} {}/{}: only its metadata are looked at: {error}",
+                kind.or(self.listed).unwrap_or("an object"),
                 named["namespace"].as_str().unwrap_or_default(),
                 named["name"].as_str().unwrap_or_default(),
             );
             fields.retain(|name, _| ["apiVersion", "kind", "metadata"].contains(&name.as_str()));
+        }
+        if let Some(items) = items {
+            fields.insert("items".to_owned(), items.map_err(A::Error::custom)?);
         }
         Ok(Value::Object(fields))
     }
@@ -79,13 +101,10 @@ impl<'de> Visitor<'de> for Metadata {
     fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<Value, A::Error> {
         let mut fields = Map::new();
         while let Some(name) = from.next_key::<String>()? {
-            if name == "managedFields" {
-                from.next_value::<IgnoredAny>()?;
-                continue;
-            }
-            let left = Left::new();
-            let value = from.next_value_seed(&left)?;
-            if !left.is_short() {
+            let value: &RawValue = from.next_value()?;
+            if name != "managedFields"
+                && let Ok(value) = Left::new().deserialize(value)
+            {
                 fields.insert(name, value);
             }
         }
@@ -93,18 +112,12 @@ impl<'de> Visitor<'de> for Metadata {
     }
 }
 
-/// The objects of a list.
-struct Items;
-
-impl<'de> DeserializeSeed<'de> for Items {
-    type Value = Value;
-
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Value, D::Error> {
-        from.deserialize_any(self)
-    }
+/// The objects of a list of this kind.
+struct Items<'a> {
+    kind: &'a str,
 }
 
-impl<'de> Visitor<'de> for Items {
+impl<'de> Visitor<'de> for Items<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -117,26 +130,22 @@ impl<'de> Visitor<'de> for Items {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Value, A::Error> {
         let mut objects = Vec::new();
-        while let Some(Answer(object)) = from.next_element()? {
-            objects.push(object);
+        while let Some(object) = from.next_element::<&RawValue>()? {
+            match object.deserialize_map(OfObject { listed: Some(self.kind) }) {
+                Ok(object) => objects.push(object),
+                Err(error) => tracing::warn!("one of {} is left out: {error}", self.kind),
+            }
         }
         Ok(Value::Array(objects))
     }
 }
 
-/// How many values may still come. What is over is read and dropped.
-struct Left {
-    values: Cell<usize>,
-    short: Cell<bool>,
-}
+/// How many values may still come.
+struct Left(Cell<usize>);
 
 impl Left {
     fn new() -> Left {
-        Left { values: Cell::new(VALUES), short: Cell::new(false) }
-    }
-
-    fn is_short(&self) -> bool {
-        self.short.get()
+        Left(Cell::new(VALUES))
     }
 }
 
@@ -144,16 +153,9 @@ impl<'de> DeserializeSeed<'de> for &Left {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Value, D::Error> {
-        match self.values.get().checked_sub(1) {
-            Some(less) => {
-                self.values.set(less);
-                from.deserialize_any(self)
-            }
-            None => {
-                self.short.set(true);
-                from.deserialize_ignored_any(IgnoredAny).map(|_| Value::Null)
-            }
-        }
+        let over = || D::Error::custom(format_args!("there are more than {VALUES} values"));
+        self.0.set(self.0.get().checked_sub(1).ok_or_else(over)?);
+        from.deserialize_any(self)
     }
 }
 
@@ -195,10 +197,7 @@ impl<'de> Visitor<'de> for &Left {
     fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Value, A::Error> {
         let mut list = Vec::new();
         while let Some(value) = from.next_element_seed(self)? {
-            // What was dropped leaves nothing behind: a list of a million numbers is no million of nulls.
-            if !self.is_short() {
-                list.push(value);
-            }
+            list.push(value);
         }
         Ok(Value::Array(list))
     }
@@ -206,10 +205,7 @@ impl<'de> Visitor<'de> for &Left {
     fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<Value, A::Error> {
         let mut fields = Map::new();
         while let Some(name) = from.next_key::<String>()? {
-            let value = from.next_value_seed(self)?;
-            if !self.is_short() {
-                fields.insert(name, value);
-            }
+            fields.insert(name, from.next_value_seed(self)?);
         }
         Ok(Value::Object(fields))
     }
@@ -218,6 +214,7 @@ impl<'de> Visitor<'de> for &Left {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kube::core::WatchEvent;
     use serde_json::json;
 
     fn read(value: &Value) -> Value {
@@ -253,5 +250,66 @@ mod tests {
         let mut labelled = small.clone();
         labelled["metadata"]["labels"] = many;
         assert_eq!(read(&labelled), small, "the labels are left out");
+    }
+    #[test]
+    fn of_an_object_that_is_nested_too_deep_its_metadata_are_kept() {
+        let small = r#"{"kind":"DataSource","metadata":{"name":"b"},"spec":{"a":[{"b":{}}]}}"#;
+        for (levels, is_read) in [(100, true), (200, false), (100_000, false)] {
+            let nested =
+                |open: &str, close: &str| format!("{}0{}", open.repeat(levels), close.repeat(levels));
+            for deep in [nested("{\"a\":", "}"), nested("[", "]")] {
+                // In a field of the specification, beside it, where a list has its objects, and in the metadata.
+                let spec = format!(r#"{{"metadata":{{"name":"a"}},"spec":{{"more":{deep}}}}}"#);
+                let root = format!(r#"{{"metadata":{{"name":"a"}},"more":{deep}}}"#);
+                let items = format!(r#"{{"metadata":{{"name":"a"}},"items":[{{"items":{deep}}}]}}"#);
+                let metadata = format!(r#"{{"metadata":{{"name":"a","more":{deep}}}}}"#);
+                for object in [spec, root, items, metadata] {
+                    let list = format!(r#"{{"kind":"DataSourceList","items":[{small},{object},{small}]}}"#);
+                    let list: Answer = serde_json::from_str(&list).unwrap();
+                    let (small, named): (Value, Value) =
+                        (serde_json::from_str(small).unwrap(), json!({"metadata": {"name": "a"}}));
+                    let [first, read, last] = list.0["items"].as_array().unwrap().as_slice() else {
+                        panic!()
+                    };
+                    assert_eq!((first, last), (&small, &small));
+                    assert_eq!(read["metadata"]["name"], "a");
+                    assert!(is_read || *read == named, "{levels} levels");
+                    let event = format!(r#"{{"type":"MODIFIED","object":{object}}}"#);
+                    let Ok(WatchEvent::Modified(Answer(told))) = serde_json::from_str(&event) else {
+                        panic!()
+                    };
+                    assert_eq!(told, *read);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_value_here_takes_its_object_alone() {
+        let (kept, small) =
+            (json!({"metadata": {"name": "a"}}), json!({"metadata": {"name": "b"}, "data": 1}));
+        for data in ["1e999", r#"{"\ud800":1}"#, r#"["\ud800"]"#] {
+            let odd = format!(r#"{{"metadata":{{"name":"a","labels":{data}}},"data":{data}}}"#);
+            let list = format!(r#"{{"items":[{odd},7,null,{{"metadata":7}},{small}]}}"#);
+            let Answer(list) = serde_json::from_str(&list).unwrap();
+            assert_eq!(list, json!({"items": [kept, small]}));
+        }
+        assert!(
+            serde_json::from_str::<Answer>(r#"{"items":7}"#).is_err(),
+            "nobody takes this for an empty list"
+        );
+    }
+
+    #[test]
+    fn an_object_is_no_list_whatever_its_fields_are_called() {
+        let within = json!({"metadata": {"name": "a"}, "items": vec![json!({"a": vec![0; VALUES / 2]}); 4]});
+        assert_eq!(read(&within), json!({"metadata": {"name": "a"}}));
+        let list = json!({"items": [{"items": [{"items": []}]}]});
+        assert_eq!(read(&list), json!({"items": [{}]}));
+    }
+
+    #[test]
+    fn an_object_without_metadata_may_be_too_large() {
+        assert_eq!(read(&json!({"kind": "Review", "spec": vec![7; VALUES]})), json!({"kind": "Review"}));
     }
 }

@@ -29,24 +29,18 @@ const LATE: Duration = Duration::from_secs(10);
 /// How long the task that acts may give no sign of life.
 const STUCK: Duration = Duration::from_secs(60);
 
-/// Signs of life of the task that acts.
-#[derive(Clone, Debug)]
-pub struct Pulse(Arc<Mutex<Instant>>);
-
-impl Default for Pulse {
-    fn default() -> Self {
-        Pulse(Arc::new(Mutex::new(Instant::now())))
-    }
-}
+/// Signs of life of the task that acts: none is waited for until it begins, with the first.
+#[derive(Clone, Debug, Default)]
+pub struct Pulse(Arc<Mutex<Option<Instant>>>);
 
 impl Pulse {
     /// The task is alive.
     pub fn beat(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 
     fn silent(&self) -> Duration {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).map_or(Duration::ZERO, |last| last.elapsed())
     }
 }
 
@@ -220,11 +214,21 @@ mod tests {
         let writer = Writer::new(kube::Client::try_from(nowhere).unwrap(), "test");
         let mut lease = Lease::new(writer, "n", "lease", "one".to_owned());
         let pulse = Pulse::default();
-        *pulse.0.lock().unwrap() = Instant::now().checked_sub(STUCK).unwrap();
+        *pulse.0.lock().unwrap() = Instant::now().checked_sub(STUCK);
         let lost = lease.keep(&pulse).await;
         assert!(lost.to_string().contains("no sign of life for 60 s"), "{lost}");
         pulse.beat();
         assert!(pulse.silent() < STUCK);
+    }
+
+    #[test]
+    fn what_has_not_begun_to_act_is_not_stuck() {
+        let pulse = Pulse::default();
+        std::thread::sleep(Duration::from_millis(1));
+        assert_eq!(pulse.silent(), Duration::ZERO);
+        pulse.beat();
+        std::thread::sleep(Duration::from_millis(1));
+        assert!(pulse.silent() > Duration::ZERO);
     }
 
     #[test]

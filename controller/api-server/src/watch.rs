@@ -10,7 +10,7 @@
 //! After every `Listed` the receiver has the whole truth again, whatever was lost in between.
 
 use super::answer::Answer;
-use super::request::ask;
+use super::request::{JSON, ask};
 use crate::error::{Error, ErrorKind, Result};
 use futures_util::TryStreamExt as _;
 use http::Request;
@@ -20,8 +20,10 @@ use serde_json::Value;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::Sender;
 
-/// Objects of one page of a list; where they are too long together, the next has an eighth of them.
+/// Objects of one page of a list at most. Where they are too long together, the next has an eighth of them; then twice as many again.
 const PAGE: u32 = 500;
+/// What is asked for of an object that is too long alone.
+const METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 /// How long the server may take for a page of a list.
 const LISTING: Duration = Duration::from_secs(60);
 /// How long the server keeps a watch open; nothing is lost when it ends.
@@ -93,11 +95,12 @@ pub async fn follow(client: kube::Client, which: Which, to: Sender<Seen>) {
 async fn list(client: &kube::Client, which: &Which, to: &Sender<Seen>) -> Result<Option<String>> {
     let mut objects = Vec::new();
     let mut next = String::new();
-    let mut page = PAGE;
+    let (mut page, mut form) = (PAGE, JSON);
     let version = loop {
         let path = which.path(&format!("limit={page}&continue={}", escaped(&next)));
         let all = Key::new(which.kind, which.namespace.clone(), "(all)");
-        let mut answer = match ask(client, "list", &all, Request::get(&path), None, LISTING).await {
+        let request = Request::get(&path).header(http::header::ACCEPT, form);
+        let mut answer = match ask(client, "list", &all, request, None, LISTING).await {
             // The kind is not known to the server (yet): there are none. It may be installed any time.
             Err(error) if error.kind() == ErrorKind::Gone && objects.is_empty() => {
                 if to.send(listed(which, Vec::new())).await.is_err() {
@@ -111,17 +114,27 @@ async fn list(client: &kube::Client, which: &Which, to: &Sender<Seen>) -> Result
                     page = (page / 8).max(1);
                     continue;
                 }
+                None if form == JSON => {
+                    form = METADATA;
+                    continue;
+                }
                 None => {
                     return Err(Error::new(
                         ErrorKind::Refused,
-                        format!("cannot list {all}: one object is too long"),
+                        format!("cannot list {all}: the metadata of one object are too long"),
                     ));
                 }
             },
         };
         if let Value::Array(items) = answer["items"].take() {
+            for long in items.iter().filter(|_| form == METADATA) {
+                let text = |name: &str| long["metadata"][name].as_str().unwrap_or_default();
+                let (kind, namespace, name) = (which.kind.name(), text("namespace"), text("name"));
+                tracing::warn!("{kind} {namespace}/{name} is too long: only its metadata are looked at");
+            }
             objects.extend(items);
         }
+        (page, form) = (page.saturating_mul(2).min(PAGE), JSON);
         let text = |name: &str| answer["metadata"][name].as_str().unwrap_or_default().to_owned();
         next = text("continue");
         if next.is_empty() {
@@ -200,12 +213,62 @@ fn silent(doing: &str, which: &Which) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kit::Asked;
+    use serde_json::json;
+    use tokio::sync::mpsc;
+
+    /// What a list of these objects tells, and how many requests that takes.
+    async fn list_of(objects: &[Value]) -> (Vec<Value>, usize) {
+        let server = Asked::begin().await;
+        let (which, (to, mut seen)) = (Which::all(Kind::DataSource, None), mpsc::channel(1));
+        let objects = json!({"metadata": {"resourceVersion": "1"}, "items": objects});
+        server.has(&Kind::DataSource.collection(""), objects);
+        assert_eq!(list(&server.client, &which, &to).await.unwrap().unwrap(), "1");
+        let Some(Seen::Listed(Kind::DataSource, listed)) = seen.recv().await else { panic!("it is a list") };
+        (listed, server.count())
+    }
+
+    fn object(name: &str, spec: &Value) -> Value {
+        json!({"metadata": {"name": name}, "spec": spec})
+    }
+
+    #[tokio::test]
+    async fn an_object_that_is_too_deep_leaves_the_list_as_it_is() {
+        let deep = (0..200).fold(Value::Null, |within, _| json!({"a": within}));
+        let (small, server) = (object("b", &json!({"c": 1})), Asked::begin().await);
+        let objects = [&small, &object("a", &deep), &small];
+        let list = json!({"metadata": {"resourceVersion": "1"}, "items": objects});
+        server.has(&Kind::DataSource.collection(""), list);
+        let (to, mut seen) = mpsc::channel(1);
+        tokio::spawn(follow(server.client.clone(), Which::all(Kind::DataSource, None), to));
+        let told = tokio::time::timeout(LISTING, seen.recv()).await.unwrap();
+        let Some(Seen::Listed(Kind::DataSource, listed)) = told else { panic!("it is a list") };
+        assert_eq!(listed, [small.clone(), json!({"metadata": {"name": "a"}}), small]);
+        server.until(&[(Kind::DataSource, None, "list"), (Kind::DataSource, None, "watch")].into()).await;
+    }
+
+    #[tokio::test]
+    async fn of_an_object_that_is_too_long_alone_the_metadata_are_listed() {
+        let (small, long) = (object("b", &Value::Null), object("a", &json!("x".repeat(17 << 20))));
+        let (listed, requests) = list_of(&[small.clone(), long, small.clone()]).await;
+        assert_eq!(listed, [small.clone(), json!({"metadata": {"name": "a"}}), small]);
+        assert_eq!(requests, 8, "of 500, 62, 7, 1, 2, 1, of the metadata of 1, and of 2");
+    }
+
+    #[tokio::test]
+    async fn pages_grow_again_behind_long_objects() {
+        let long = object("a", &json!("x".repeat(300 << 10)));
+        let (mut objects, small) = (vec![long; 64], object("b", &Value::Null));
+        objects.resize(504, small);
+        let (listed, requests) = list_of(&objects).await;
+        assert_eq!((listed.len(), requests), (504, 9), "of 500, 62, 7, 14, 28, 56, 112, 224, and the rest");
+    }
 
     #[test]
     fn one_object_is_followed_by_its_name_and_another_of_the_answer_is_left_out() {
         let which = Which::only(Kind::Secret, "n", "a");
         assert!(which.path("watch=true").ends_with("&fieldSelector=metadata.name%3Da"));
-        let object = |name: &str| serde_json::json!({"metadata": {"name": name}});
+        let object = |name: &str| json!({"metadata": {"name": name}});
         for (objects, expected) in
             [(vec![], None), (vec![object("b")], None), (vec![object("b"), object("a")], Some(object("a")))]
         {

@@ -167,7 +167,8 @@ impl State {
                 now.fetch_sub(1, Ordering::SeqCst);
                 let listed = self.objects.lock().unwrap().get(&path).cloned();
                 let nothing = || json!({"metadata": {"resourceVersion": "1"}, "items": []});
-                (StatusCode::OK, listed.unwrap_or_else(nothing))
+                let of_metadata = head.headers.get("accept").is_some_and(|form| form != "application/json");
+                (StatusCode::OK, page(listed.unwrap_or_else(nothing), query, of_metadata))
             }
             verb => self.keep(verb, whole, body),
         };
@@ -198,6 +199,25 @@ impl State {
         }
         (StatusCode::OK, object.clone())
     }
+}
+
+/// So many objects of a list as are asked for, from where the last page ended; of each its metadata alone, if no more is wanted.
+fn page(mut list: Value, query: &str, of_metadata: bool) -> Value {
+    let asked = |name: &str| {
+        query.split('&').find_map(|part| part.strip_prefix(name)?.strip_prefix('=')?.parse::<usize>().ok())
+    };
+    let (from, most) = (asked("continue").unwrap_or(0), asked("limit").unwrap_or(usize::MAX));
+    let Some(items) = list.get_mut("items").and_then(Value::as_array_mut) else { return list };
+    let all = items.len();
+    *items = std::mem::take(items).into_iter().skip(from).take(most).collect();
+    let end = from + items.len();
+    for object in items.iter_mut().filter(|_| of_metadata) {
+        *object = json!({"metadata": object["metadata"]});
+    }
+    if end < all {
+        list["metadata"]["continue"] = json!(end.to_string());
+    }
+    list
 }
 
 /// A review with its answer: a token that begins with a user's name is that user's, and `monitor` may read `/metrics`.
