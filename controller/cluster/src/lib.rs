@@ -43,6 +43,7 @@ mod export;
 mod histories;
 mod installation;
 mod kubevirt;
+mod later;
 mod measures;
 mod node;
 mod order;

@@ -11,6 +11,7 @@
 //! fails is decided anew after a pause that grows.
 
 use crate::dataimportcron::{self, Question};
+use crate::later::Later;
 use crate::measures::{self, Times, Work};
 use crate::polls::{self, Polls};
 use crate::reports::{Heard, Reports, Told};
@@ -52,8 +53,7 @@ pub(crate) struct ControlLoop {
     listed: BTreeSet<(Kind, Option<String>)>,
     dirty: Turns,
     busy: BTreeSet<Key>,
-    /// What is decided again, and when.
-    pub(crate) later: BTreeMap<Key, Timestamp>,
+    pub(crate) later: Later,
     failed: BTreeMap<Key, u32>,
     /// The uids of the last objects that went. The answer to a write of ours may come after the news that the object is
     /// gone, and would bring it back for ever.
@@ -100,7 +100,7 @@ pub(crate) async fn run(
     loop {
         pulse.beat();
         let hurries = std::mem::take(&mut goes_on);
-        let next = control.later.values().min().map(|&time| time.duration_since(Timestamp::now()));
+        let next = control.later.times().next().map(|time| time.duration_since(Timestamp::now()));
         let pause =
             next.map_or(BEAT, |next| BEAT.min(std::time::Duration::try_from(next).unwrap_or_default()));
         tokio::select! {
@@ -316,10 +316,7 @@ impl ControlLoop {
 
     /// Decides on the key whose turn it is.
     fn turn(&mut self, now: Timestamp) -> Turn {
-        let due: Vec<Key> =
-            self.later.iter().filter(|&(_, &time)| time <= now).map(|(key, _)| key.clone()).collect();
-        for key in due {
-            self.later.remove(&key);
+        while let Some(key) = self.later.due(now) {
             self.dirty.insert(key);
         }
         let Some((key, waited)) = self.dirty.next(|key| self.busy.contains(key)) else { return Turn::Idle };
@@ -523,7 +520,7 @@ mod tests {
             assert_eq!(control.failed.get(&key), Some(&1));
             assert!(control.next(after(60)).is_none(), "there is no such PVC any more");
             assert!(control.failed.is_empty() && control.world.failures.is_empty(), "{about:?}");
-            assert!(control.later.is_empty(), "{:?}", control.later);
+            assert!(control.later.times().next().is_none(), "{:?}", control.later);
         }
     }
 
@@ -556,6 +553,6 @@ mod tests {
         control.busy.clear();
         let later = now.checked_add(SignedDuration::from_secs(60)).unwrap();
         let again = control.world.vmis.get("n", "web").cloned();
-        assert!(again.is_some() && control.later.values().all(|time| *time <= later));
+        assert!(again.is_some() && control.later.times().all(|time| time <= later));
     }
 }
