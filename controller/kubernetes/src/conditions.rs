@@ -6,6 +6,10 @@ use jiff::Timestamp;
 
 /// The reason of what is said while nothing is heard of a node, until its heartbeat is seen again.
 pub const UNHEARD: &str = "NodeUnresponsive";
+/// The reason of what is said while a pod of a VMI could not be deleted.
+pub const KEPT: &str = "FailedDelete";
+/// Reasons why a VMI that was handed to its node is not synchronized, as virt-controller says and takes back.
+pub const OF_CONTROLLER: [&str; 2] = [UNHEARD, KEPT];
 
 /// A time as objects hold it: whole seconds.
 pub fn stamp(now: Timestamp) -> String {
@@ -128,10 +132,10 @@ pub fn say_of_cdi<C: OfCdi>(
     (*is.reason, *is.message, *is.said) = (reason, message, time);
 }
 
-/// It is said of a VMI that nothing is heard of its node: by us, who take that back.
-pub fn is_unheard(list: &[Condition]) -> bool {
-    let said = of(list, &ConditionType::Synchronized);
-    said.is_some_and(|said| said.reason.as_deref() == Some(UNHEARD))
+/// A VMI is not synchronized, for one of these reasons.
+pub fn is_unsynchronized(list: &[Condition], reasons: &[&str]) -> bool {
+    let reason = of(list, &ConditionType::Synchronized).and_then(|said| said.reason.as_deref());
+    reason.is_some_and(|reason| reasons.contains(&reason))
 }
 
 /// Takes a condition away.

@@ -26,6 +26,8 @@ const BEAT: SignedDuration = SignedDuration::from_secs(30);
 pub(crate) struct Others {
     /// The kubelet and the virt-handler of the node neither say nor do anything.
     pub(crate) silent: bool,
+    /// No guest heeds that it is to end.
+    pub(crate) stubborn: bool,
     /// No image can be fetched.
     pub(crate) no_images: bool,
     /// virt-handler looks at what was the last time.
@@ -206,7 +208,7 @@ impl Others {
             let life = if self.fails(&key.name) { Life::Failed } else { Life::Running };
             self.lives.insert(pod.clone(), life);
         }
-        if matches!(plan.request, Some(Request::Shutdown { .. })) {
+        if !self.stubborn && matches!(plan.request, Some(Request::Shutdown { .. })) {
             self.lives.insert(pod, Life::Succeeded);
         }
         let Some(status) = plan.status else { return };

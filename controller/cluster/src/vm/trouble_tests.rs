@@ -1,9 +1,11 @@
 //! What is told where a VM or a VMI is kept from what is wanted of it.
 
 use crate::sim::controller::Controller;
+use crate::sim::others::Others;
 use crate::sim::{Sim, vm, vmi};
 use kubernetes::objects::{Attempt, Failure, Key, Kind};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 /// By the loop itself, until nothing moves any more.
 fn until_quiet(controller: &mut Controller, sim: &mut Sim) {
@@ -18,6 +20,13 @@ fn settings(sim: &mut Sim) {
 /// Sentences under a reason.
 fn told(sim: &Sim, reason: &str) -> Vec<String> {
     sim.told.iter().filter(|(told, _)| told == reason).map(|(_, said)| said.clone()).collect()
+}
+
+/// Since when a VMI is not synchronized.
+fn since(sim: &Sim, key: &Key) -> String {
+    let conditions = sim.get(key)["status"]["conditions"].as_array().unwrap();
+    let said = conditions.iter().find(|condition| condition["type"] == "Synchronized").unwrap();
+    said["lastTransitionTime"].to_string()
 }
 
 fn is_going(sim: &Sim, key: &Key) -> bool {
@@ -70,10 +79,13 @@ fn a_pod_that_the_server_keeps_is_told_once_and_tried_again() {
     sim.delete(&key);
     sim.wire.keeps = Some(Kind::Pod);
     let mut controller = Controller::begin(&mut sim, 1);
+    let mut times = BTreeSet::new();
     for _ in 0..3 {
         until_quiet(&mut controller, &mut sim);
+        times.insert(since(&sim, &key));
         sim.later(30);
     }
+    assert_eq!(times.len(), 1, "it is the same all the time: {times:?}");
     let (status, reason, message) = sim.condition(&key, "Synchronized").unwrap();
     assert_eq!((status.as_str(), reason.as_str()), ("False", "FailedDelete"));
     assert!(
@@ -92,6 +104,38 @@ fn a_pod_that_the_server_keeps_is_told_once_and_tried_again() {
         said.as_ref().is_none_or(|(_, reason, _)| reason != "FailedDelete"),
         "it is taken back: {said:?}"
     );
+}
+
+/// Its guest outlives the grace period, and virt-handler writes in turn.
+#[test]
+fn the_pod_of_a_running_vmi_that_the_server_keeps_is_told_once() {
+    let mut sim = Sim::new();
+    settings(&mut sim);
+    let key = sim.put(Kind::VirtualMachineInstance, vmi("web"));
+    let mut others = Others::default();
+    others.stubborn = true;
+    let mut controller = Controller::begin(&mut sim, 1);
+    let mut play = |sim: &mut Sim| {
+        others.beat(sim);
+        assert!((0..100).any(|tick| !(controller.tick(sim, tick) | others.act(sim))), "it never settles");
+    };
+    play(&mut sim);
+    assert_eq!(sim.get(&key)["status"]["phase"], "Running");
+    sim.delete(&key);
+    sim.wire.keeps = Some(Kind::Pod);
+    for _ in 0..4 {
+        sim.later(30);
+        play(&mut sim);
+    }
+    let (status, reason, message) = sim.condition(&key, "Synchronized").unwrap();
+    assert_eq!((status.as_str(), reason.as_str()), ("False", "FailedDelete"));
+    assert_eq!(told(&sim, "FailedDelete"), [message], "once");
+    sim.wire.keeps = None;
+    for _ in 0..2 {
+        sim.later(60);
+        play(&mut sim);
+    }
+    assert!(!sim.objects.contains_key(&key), "it goes with its pod");
 }
 
 /// A VM with a disk of a template.

@@ -2,15 +2,12 @@
 
 use super::Round;
 use crate::pod;
-use api::vmi::{Condition, ConditionType, Phase, VirtualMachineInstance};
-use kubernetes::conditions;
+use api::vmi::{ConditionType, Phase, VirtualMachineInstance};
+use kubernetes::conditions::{self, KEPT, is_unsynchronized};
 use kubernetes::objects::{
     Attempt, FINALIZER, Failure, Key, Kind, LauncherPods, OF_VM, Pod, World, is_revision, key, owner,
 };
 use kubernetes::plan::Step;
-
-/// A pod of it could not be deleted.
-const KEPT: &str = "FailedDelete";
 
 impl<'a> Round<'a> {
     /// Of one that has ended the pods go, and what held it.
@@ -86,7 +83,7 @@ impl<'a> Round<'a> {
     /// Says that a pod could not be deleted; an event where that begins.
     fn say_kept(&mut self, message: &str) {
         let list = self.vmi.status.as_ref().map_or(&[][..], |status| &status.conditions);
-        if !is_kept(list) {
+        if !is_unsynchronized(list, &[KEPT]) {
             self.tell(true, KEPT, message);
         }
         self.say(ConditionType::Synchronized, "False", KEPT, message);
@@ -94,7 +91,14 @@ impl<'a> Round<'a> {
 
     /// Takes back that a pod could not be deleted.
     fn forget_kept(&mut self) {
-        if self.kept().is_none() && is_kept(&self.status().conditions) {
+        if self.kept().is_none() && is_unsynchronized(&self.status().conditions, &[KEPT]) {
+            conditions::drop(&mut self.status().conditions, &ConditionType::Synchronized);
+        }
+    }
+
+    /// Nothing is wrong with the start of its pod. That one could not be deleted stays until [`Self::forget_kept`].
+    pub(super) fn forget_trouble(&mut self) {
+        if !is_unsynchronized(&self.status().conditions, &[KEPT]) {
             conditions::drop(&mut self.status().conditions, &ConditionType::Synchronized);
         }
     }
@@ -104,12 +108,6 @@ impl<'a> Round<'a> {
         let failed = self.world.failures.get(&key(Kind::VirtualMachineInstance, &self.vmi.metadata));
         failed.filter(|failed| failed.about == Attempt::Delete(Kind::Pod))
     }
-}
-
-/// The conditions say that a pod could not be deleted.
-fn is_kept(list: &[Condition]) -> bool {
-    let said = conditions::of(list, &ConditionType::Synchronized);
-    said.is_some_and(|said| said.reason.as_deref() == Some(KEPT))
 }
 
 /// The VM that a VMI is a run of is there, and has to look at it before it may go.

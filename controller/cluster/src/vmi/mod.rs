@@ -45,7 +45,7 @@ use api::machine::Machine;
 use api::vmi::{Condition, ConditionType, Phase, PhaseTransition, Status, VirtualMachineInstance};
 use api::wire::Wire;
 use jiff::{SignedDuration, Timestamp};
-use kubernetes::conditions::{self, UNHEARD, is_unheard, say, stamp};
+use kubernetes::conditions::{self, UNHEARD, is_unsynchronized, say, stamp};
 use kubernetes::config::Config;
 use kubernetes::launcher::USER;
 use kubernetes::metadata::{LeftOut, left_out};
@@ -495,7 +495,7 @@ impl Round<'_> {
                 }
                 self.say(ConditionType::Synchronized, "False", &reason, &message);
             }
-            None => conditions::drop(&mut self.status().conditions, &ConditionType::Synchronized),
+            None => self.forget_trouble(),
         }
     }
 
@@ -538,7 +538,7 @@ impl Round<'_> {
             return self.say(ConditionType::Synchronized, "False", UNHEARD, &message);
         }
         let list = &mut self.status().conditions;
-        if is_unheard(list) {
+        if is_unsynchronized(list, &[UNHEARD]) {
             conditions::drop(list, &ConditionType::Synchronized);
         }
         if let Some(until) = until {

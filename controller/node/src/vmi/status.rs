@@ -20,7 +20,7 @@ use api::vmi::{
     Condition, ConditionType, GuestOsInfo, InterfaceStatus, MachineType, MemoryStatus, Phase,
     PhaseTransition, Status, VirtualMachineInstance, VolumeStatus,
 };
-use kubernetes::conditions::is_unheard;
+use kubernetes::conditions::{OF_CONTROLLER, is_unsynchronized};
 
 /// What is told about a VMI.
 #[derive(Debug)]
@@ -110,7 +110,7 @@ pub(super) fn status(old: &Status, story: &Story<'_>, now: &Now) -> Status {
 
 fn conditions(new: &mut Status, story: &Story<'_>, now: &Now) {
     let is_final = new.phase.as_ref().is_some_and(Phase::is_final);
-    let is_unheard = is_unheard(&new.conditions);
+    let is_of_controller = is_unsynchronized(&new.conditions, &OF_CONTROLLER);
     let mut tell = |kind: ConditionType, said: Option<(&str, &str, String)>| {
         set(&mut new.conditions, kind, said, now);
     };
@@ -150,8 +150,8 @@ fn conditions(new: &mut Status, story: &Story<'_>, now: &Now) {
     }
     let refused = story.why().map(str::to_owned).or_else(|| story.trouble.clone());
     match refused {
-        // This is taken back by whoever said it, when our heartbeat is seen: until then, two would write in turn.
-        _ if !is_final && is_unheard => {}
+        // This is taken back by whoever said it: until then, two would write in turn.
+        _ if !is_final && is_of_controller => {}
         Some(why) => tell(ConditionType::Synchronized, Some(("False", SYNC_FAILED, why))),
         // What another said of the time before stays until there is a domain.
         None if lives.is_some() => tell(ConditionType::Synchronized, None),
