@@ -402,6 +402,54 @@ fn a_vm_that_is_changed_without_end_is_told_in_part() {
     );
 }
 
+/// A machine type is told by virt-handler, and its node may be a stranger's.
+#[test]
+fn machine_types_that_a_node_invents_are_told_in_part() {
+    let mut sim = Sim::new();
+    let key = sim.put(Kind::VirtualMachineInstance, vmi("web"));
+    let (mut times, mut told) = (Times::default(), BTreeSet::new());
+    for number in 0..1000 {
+        sim.change(&key, json!({"status": {"machine": {"type": format!("pc-q35-{number}")}}}));
+        let text = page(&sim.world, &mut times, Work::default(), Timestamp::UNIX_EPOCH);
+        told.extend(lines(&text, "kubevirt_vmi_info"));
+        told.extend(lines(&text, "kubevirt_vmi_phase_count"));
+    }
+    assert_eq!(told.len(), 2 * (words::SETS + 1));
+}
+
+/// A page that is too long is not taken at all: nobody fills it for others.
+#[test]
+fn the_disks_and_interfaces_of_a_namespace_are_told_in_part() {
+    let mut sim = Sim::new();
+    for namespace in ["n", "other"] {
+        let meta = json!({"namespace": namespace, "name": "disk"});
+        let spec = json!({"resources": {"requests": {"storage": "1Gi"}}});
+        sim.put(Kind::PersistentVolumeClaim, json!({"metadata": meta, "spec": spec}));
+    }
+    let disk = |number| json!({"name": format!("d{number}"), "persistentVolumeClaim": {"claimName": "disk"}});
+    let mut put = |namespace: &str, number: usize, disks: usize| {
+        let mut object = vm(&format!("web-{number}"), "Halted");
+        object["metadata"]["namespace"] = json!(namespace);
+        let spec = &mut object["spec"]["template"]["spec"];
+        spec["networks"] = json!([{"name": "default", "pod": {}}]);
+        spec["domain"]["devices"]["interfaces"] = json!([{"name": "default", "masquerade": {}}]);
+        spec["volumes"] = (0..disks).map(disk).collect();
+        sim.put(Kind::VirtualMachine, object);
+    };
+    (0..=words::OF_NAMESPACE / words::DISKS).for_each(|number| put("n", number, words::DISKS));
+    put("other", 0, 1);
+    let mut times = Times::default();
+    for _ in 0..2 {
+        let text = page(&sim.world, &mut times, Work::default(), Timestamp::UNIX_EPOCH);
+        let told = |namespace: &str| {
+            let families = ["kubevirt_vm_disk_allocated_size_bytes", "kubevirt_vm_vnic_info"];
+            let all = families.into_iter().flat_map(|family| lines(&text, family));
+            all.filter(|line| line.contains(&format!("namespace=\"{namespace}\""))).count()
+        };
+        assert_eq!([told("n"), told("other")], [words::OF_NAMESPACE, 2]);
+    }
+}
+
 /// The count of a VM of an instance type is what its VMI would be made of.
 #[test]
 fn what_an_instance_type_gives_is_asked_for_too() {

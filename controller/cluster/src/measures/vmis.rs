@@ -47,7 +47,7 @@ pub(super) fn write(page: &mut Page, world: &World, words: &mut Words, now: Time
     let mut family = page.family("kubevirt_vmi_vnic_info");
     for vmi in world.vmis.all() {
         for interface in interfaces::labels(&vmi.spec) {
-            if !words.tells(&vmi.metadata, "vnics", &interface, words::INTERFACES, now) {
+            if !words.counts(&vmi.metadata, "vnics", &interface, words::INTERFACES, now) {
                 continue;
             }
             family.is(&with(&names(&vmi.metadata), &interface), 1.0);
@@ -103,7 +103,10 @@ fn described(vmi: &VirtualMachineInstance, words: &mut Words, now: Timestamp) ->
         let mut names = kinds.filter_map(|kind| annotations.get(kind.annotation()));
         label(names.next().map(String::as_str))
     };
+    // Upstream's word for the machine type that libvirt gave the domain.
+    let machine = status.and_then(|status| status.machine.as_ref()).map(|machine| &machine.r#type);
     let of_guest = [
+        ("guest_os_machine", said(machine)),
         ("guest_os_kernel_release", said(guest.and_then(|guest| guest.kernel_release.as_ref()))),
         ("guest_os_arch", said(guest.and_then(|guest| guest.machine.as_ref()))),
         ("guest_os_name", said(guest.and_then(|guest| guest.name.as_ref()))),
@@ -117,9 +120,7 @@ fn described(vmi: &VirtualMachineInstance, words: &mut Words, now: Timestamp) ->
         workload,
         flavor,
     ];
-    // Upstream's word for the machine type that libvirt gave the domain.
-    let machine = status.and_then(|status| status.machine.as_ref()).map(|machine| &machine.r#type);
-    let mut labels = vec![("node", node(vmi)), ("phase", phase(vmi)), ("guest_os_machine", said(machine))];
+    let mut labels = vec![("node", node(vmi)), ("phase", phase(vmi))];
     labels.extend(words.set(&vmi.metadata, "guest", of_guest, now));
     labels.extend(words.set(&vmi.metadata, "user", of_user, now));
     labels
@@ -132,7 +133,7 @@ fn addresses(page: &mut Page, world: &World, words: &mut Words, now: Timestamp) 
         for interface in vmi.status.iter().flat_map(|status| &status.interfaces) {
             for address in &interface.ip_addresses {
                 let place = [cut(interface.name.as_deref().unwrap_or_default()), cut(address)];
-                if !words.tells(&vmi.metadata, "addresses", &place, words::ADDRESSES, now) {
+                if !words.counts(&vmi.metadata, "addresses", &place, words::ADDRESSES, now) {
                     continue;
                 }
                 let [network, address] = &place;

@@ -33,7 +33,7 @@ pub(super) fn write(page: &mut Page, world: &World, words: &mut Words, now: Time
     let mut family = page.family("kubevirt_vm_vnic_info");
     for vm in world.vms.all() {
         for interface in template(vm).into_iter().flat_map(|template| interfaces::labels(&template.spec)) {
-            if !words.tells(&vm.metadata, "vnics", &interface, words::INTERFACES, now) {
+            if !words.counts(&vm.metadata, "vnics", &interface, words::INTERFACES, now) {
                 continue;
             }
             family.is(&with(&names(&vm.metadata), &interface), 1.0);
@@ -247,7 +247,7 @@ fn disks(page: &mut Page, world: &World, words: &mut Words, now: Timestamp) {
                 ("device", &device),
             ];
             if let Some(size) = size
-                && words.tells(&vm.metadata, "disks", &labels, words::DISKS, now)
+                && words.counts(&vm.metadata, "disks", &labels, words::DISKS, now)
             {
                 family.is(&labels, number(size));
             }

@@ -1,10 +1,11 @@
-//! Words of guests and of users that name measures: the systems and addresses that a guest agent tells; labels, annotations, instance types,
-//! interfaces and disks that a user writes.
+//! Words that name measures: the systems and addresses that a guest agent tells, and the machine type that a node tells; labels,
+//! annotations, instance types, interfaces and disks that a user writes.
 //!
-//! Whoever collects measures keeps each name for long, and both may say ever new ones. So of an object [`SETS`] are told of words that stand
-//! together in one measure, and so many addresses, interfaces and disks: those that were seen first. One that was not seen for a day makes
-//! room for another: a guest that is updated each week, or a VM that is labelled anew each day, is told for ever. This is kept while
-//! virt-controller leads, of objects that are there, and of the words by their hashes alone.
+//! Whoever collects measures keeps each name for long, and all of them may say ever new ones. So of an object [`SETS`] are told of words that
+//! stand together in one measure, and so many addresses, interfaces and disks: those that were seen first. One that was not seen for a day
+//! makes room for another: a guest that is updated each week, or a VM that is labelled anew each day, is told for ever. This is kept while
+//! virt-controller leads, of objects that are there, and of the words by their hashes alone. A page that is too long is not taken, so
+//! each namespace has its part of it.
 
 use api::meta::ObjectMeta;
 use jiff::{SignedDuration, Timestamp};
@@ -12,7 +13,7 @@ use kubernetes::objects::World;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher as _, Hash, RandomState};
 
-/// Words that stand together in one measure of an object: of a guest kernel release, machine, name and version of its system.
+/// Words that stand together in one measure of an object: of a guest machine type, kernel release, machine, name and version of its system.
 pub(super) const SETS: usize = 16;
 /// Addresses of a VMI.
 pub(super) const ADDRESSES: usize = 64;
@@ -20,6 +21,8 @@ pub(super) const ADDRESSES: usize = 64;
 pub(super) const INTERFACES: usize = 64;
 /// Disks of a VM.
 pub(super) const DISKS: usize = 512;
+/// Addresses, interfaces and disks of all VMs and VMIs of a namespace: a page of more than 500,000 samples is not taken.
+pub(super) const OF_NAMESPACE: usize = 50_000;
 /// For how long what is not seen any more holds its place.
 const KEPT: SignedDuration = SignedDuration::from_hours(24);
 /// What stands in the place of words that are not told.
@@ -29,6 +32,8 @@ pub(super) const MANY: &str = "<many>";
 #[derive(Clone, Debug, Default)]
 pub(super) struct Words {
     told: BTreeMap<String, BTreeMap<&'static str, Told>>,
+    /// Addresses, interfaces and disks that the page has of a namespace so far.
+    counts: BTreeMap<String, usize>,
     /// Nobody outside knows which words have one hash.
     keys: RandomState,
 }
@@ -37,11 +42,28 @@ pub(super) struct Words {
 type Told = BTreeMap<u64, Timestamp>;
 
 impl Words {
-    /// Forgets objects that are gone.
+    /// A page begins. Objects that are gone are forgotten.
     pub(super) fn are_those_of(&mut self, world: &World) {
         let vms = world.vms.all().map(|vm| uid(&vm.metadata));
         let there: BTreeSet<&str> = world.vmis.all().map(|vmi| uid(&vmi.metadata)).chain(vms).collect();
         self.told.retain(|uid, _| there.contains(uid.as_str()));
+        self.counts.clear();
+    }
+
+    /// An address, an interface or a disk is told: of its object, and of all in its namespace, there are not too many.
+    pub(super) fn counts(
+        &mut self,
+        meta: &ObjectMeta,
+        measure: &'static str,
+        words: &impl Hash,
+        most: usize,
+        now: Timestamp,
+    ) -> bool {
+        let namespace = meta.namespace.clone().unwrap_or_default();
+        let count = self.counts.get(&namespace).copied().unwrap_or_default();
+        let is_told = count < OF_NAMESPACE && self.tells(meta, measure, words, most, now);
+        self.counts.insert(namespace, count + usize::from(is_told));
+        is_told
     }
 
     /// Words in a measure of an object are told: they were told before, or there is a place for them.
