@@ -1,7 +1,7 @@
 //! What virt-controller measures: VMs and VMIs as they are, how long their phases took, its own work.
 //!
 //! Names and labels are those that dashboards look for. Everything but the times is read off the World when somebody
-//! asks; nothing is kept for it but what guests and users have said (`words`). What a user writes into a label is cut after [`LONGEST`] characters;
+//! asks; nothing is kept for it but what guests and users have said (`words`). What a user writes into a label is cut ([`cut`]);
 //! how many labels and values an object has is bounded by the size of an object.
 
 mod cdi;
@@ -16,6 +16,7 @@ mod words;
 use api::vmi::{Phase, VirtualMachineInstance};
 use api_server::metrics::{ANSWERS, Histograms, Page};
 use jiff::Timestamp;
+use kubernetes::metrics::cut;
 use kubernetes::objects::World;
 use std::collections::BTreeMap;
 use words::Words;
@@ -145,8 +146,6 @@ fn nodes(page: &mut Page, world: &World) {
 
 /// What stands where an object says nothing.
 const NONE: &str = "<none>";
-/// Characters of a label's value.
-const LONGEST: usize = 128;
 
 /// What stands for a phase of a VMI that is not known.
 const OTHER: &str = "Other";
@@ -162,10 +161,6 @@ fn phase(phase: &Phase) -> &str {
 /// What a user wrote, as a label.
 fn label(text: Option<&str>) -> String {
     text.filter(|text| !text.is_empty()).map_or(NONE.to_owned(), cut)
-}
-
-fn cut(text: &str) -> String {
-    text.chars().take(LONGEST).collect()
 }
 
 /// What the annotations of a VMI, or of a template of one, say of its guest.

@@ -18,6 +18,7 @@ use super::filesystems::Told;
 use super::launchers::{Entry, Launchers, Names};
 use api::launcher::{DiskStats, GuestLoad, InterfaceStats, MemoryStats, Stats, VcpuState, VcpuStats};
 use api_server::metrics::Page;
+use kubernetes::metrics::cut;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -140,7 +141,7 @@ fn page_of(node: &str, all: &[Used]) -> String {
         for used in all {
             for (name, stats) in named(&used.entry.disks, &used.stats.disks) {
                 let mut labels = used.names(node).to_vec();
-                labels.push(("drive", name));
+                labels.push(("drive", &name));
                 family.is(&labels, value(stats));
             }
         }
@@ -150,7 +151,7 @@ fn page_of(node: &str, all: &[Used]) -> String {
         for used in all {
             for (name, stats) in named(&used.entry.taps, &used.stats.interfaces) {
                 let mut labels = used.names(node).to_vec();
-                labels.push(("interface", name));
+                labels.push(("interface", &name));
                 family.is(&labels, value(stats) as f64);
             }
         }
@@ -160,7 +161,7 @@ fn page_of(node: &str, all: &[Used]) -> String {
         for (name, stats) in named(&used.entry.taps, &used.stats.interfaces) {
             for (way, bytes) in [("rx", stats.received_bytes), ("tx", stats.sent_bytes)] {
                 let mut labels = used.names(node).to_vec();
-                labels.extend([("interface", name), ("type", way)]);
+                labels.extend([("interface", name.as_str()), ("type", way)]);
                 family.is(&labels, bytes as f64);
             }
         }
@@ -197,8 +198,8 @@ impl Used {
 }
 
 /// What is measured of devices, by their names in the spec; a device that has none there is left out.
-fn named<'a, T>(names: &'a Names, stats: &'a BTreeMap<String, T>) -> impl Iterator<Item = (&'a str, &'a T)> {
-    stats.iter().filter_map(|(device, stats)| Some((names.get(device)?.as_str(), stats)))
+fn named<'a, T>(names: &'a Names, stats: &'a BTreeMap<String, T>) -> impl Iterator<Item = (String, &'a T)> {
+    stats.iter().filter_map(|(device, stats)| Some((cut(names.get(device)?), stats)))
 }
 
 fn seconds(ns: u64) -> f64 {

@@ -1,7 +1,7 @@
 //! Interfaces of VMIs and of templates.
 
-use super::cut;
 use api::vmi::{Interface, Network, Spec};
+use kubernetes::metrics::cut;
 
 /// The labels of each interface.
 pub(super) fn labels(spec: &Spec) -> impl Iterator<Item = Vec<(&'static str, String)>> {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::sim::{Sim, vm, vmi};
+use kubernetes::metrics::LONGEST;
 use kubernetes::objects::{Key, Kind};
 use serde_json::json;
 use std::collections::BTreeSet;

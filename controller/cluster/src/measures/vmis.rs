@@ -2,12 +2,13 @@
 
 use super::vms::with;
 use super::words::{self, Words};
-use super::{cut, interfaces, label, names, system};
+use super::{interfaces, label, names, system};
 use api::instancetype::{Matched, Role};
 use api::vmi::{EvictionStrategy, VirtualMachineInstance};
 use api_server::metrics::Page;
 use jiff::Timestamp;
 use kubernetes::config::Config;
+use kubernetes::metrics::cut;
 use kubernetes::objects::{Kept as _, OUTDATED, World};
 use std::collections::BTreeMap;
 

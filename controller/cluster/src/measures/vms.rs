@@ -4,12 +4,13 @@
 //! of labels with commas between them. Without it all are told; `*` in the first stands for all, and the second goes before the first.
 
 use super::words::{self, Words};
-use super::{cut, interfaces, label, names, seconds, system};
+use super::{interfaces, label, names, seconds, system};
 use api::quantity::Quantity;
 use api::vm::{PrintableStatus, Template, VirtualMachine};
 use api::vmi::{Domain, Volume};
 use api_server::metrics::Page;
 use jiff::Timestamp;
+use kubernetes::metrics::cut;
 use kubernetes::objects::{VM_LABELS, World};
 use std::collections::{BTreeMap, BTreeSet};
 

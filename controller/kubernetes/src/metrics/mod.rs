@@ -73,6 +73,14 @@ pub const TABLE: &[(&str, &[Metric])] = &[
     ("pods that fill, clone or export a PVC", cdi::WORKERS),
 ];
 
+/// Characters of a label's value that a user writes. A page with a label of more than 1024 bytes is not taken.
+pub const LONGEST: usize = 128;
+
+/// What a user wrote, as a label.
+pub fn cut(text: &str) -> String {
+    text.chars().take(LONGEST).collect()
+}
+
 /// The metric of a name.
 pub fn find(name: &str) -> Option<&'static Metric> {
     TABLE.iter().flat_map(|(_, all)| *all).find(|metric| metric.name == name)

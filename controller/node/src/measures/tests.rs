@@ -65,19 +65,49 @@ fn the_load_of_a_guest_is_told_until_its_agent_cannot_be_asked() {
     assert_eq!(told(), None, "its agent was asked, and did not answer");
 }
 
-#[test]
-fn what_vmis_use_is_told_by_the_names_of_their_specs() {
-    let entry = Entry {
+/// A VMI with a disk and an interface of these names.
+fn entry(disk: &str, interface: &str) -> Entry {
+    Entry {
         namespace: "n".into(),
         name: "web".into(),
         uid: "u".into(),
         client: Client::new("n/web", Arc::new(Nobody)),
-        disks: [("vda".to_owned(), "root".to_owned())].into(),
-        taps: [("tap0".to_owned(), "default".to_owned())].into(),
+        disks: [("vda".to_owned(), disk.to_owned())].into(),
+        taps: [("tap0".to_owned(), interface.to_owned())].into(),
         agent: true,
         load: Some(GuestLoad { load1m: Some(0.5), load5m: Some(2.0), load15m: None }),
         filesystems: Filesystems::default(),
+    }
+}
+
+/// Prometheus takes nothing of a page with a longer one.
+#[test]
+fn no_label_of_a_page_is_longer_than_1024_bytes() {
+    let long = "ü".repeat(5000);
+    let entry = entry(&long, &long);
+    let said = GuestFilesystem {
+        name: long.clone(),
+        mountpoint: "😀".repeat(5000),
+        kind: long,
+        used_bytes: Some(1),
+        total_bytes: Some(8),
     };
+    let filesystems = entry.filesystems.told(vec![said]);
+    let stats = Stats {
+        disks: [("vda".to_owned(), DiskStats::default())].into(),
+        interfaces: [("tap0".to_owned(), InterfaceStats::default())].into(),
+        ..Stats::default()
+    };
+    let text = page_of("node1", &[Used { entry, stats, filesystems }]);
+    for label in ["drive", "interface", "disk_name", "mount_point", "file_system_type"] {
+        assert!(text.contains(&format!("{label}=\"")), "{label}");
+    }
+    assert!(text.split('"').all(|word| word.len() <= 1024 || word.contains('\n')), "a long label");
+}
+
+#[test]
+fn what_vmis_use_is_told_by_the_names_of_their_specs() {
+    let entry = entry("root", "default");
     let disk = DiskStats { read_bytes: 7, flushes: 3, flush_ns: 1_500_000_000, ..DiskStats::default() };
     let interface = InterfaceStats { sent_bytes: 9, ..InterfaceStats::default() };
     let vcpu = VcpuStats {
