@@ -30,10 +30,10 @@ pub(super) const BETWEEN: &str = "_";
 pub(super) struct Given(BTreeMap<(String, String), BTreeMap<String, BTreeSet<String>>>);
 
 impl Given {
-    /// Of the kubelet's file in this folder; of what is not understood, nothing.
+    /// Of the kubelet's file in this folder; of an entry that is not understood, nothing.
     pub(super) fn of_kubelet(folder: &Path) -> Result<Given> {
         let mut given = Given::default();
-        for entry in entries(folder)? {
+        for entry in entries(folder)?.into_iter().flatten() {
             given.keep(&entry);
         }
         Ok(given)
@@ -95,18 +95,24 @@ impl Given {
     }
 }
 
-/// The mediated devices that pods have, whichever device plugin gave them.
+/// The mediated devices that pods have, whichever device plugin gave them. Who is not in this list loses a device: what is not
+/// understood is an error.
 pub(super) fn mediated_of_kubelet(folder: &Path) -> Result<BTreeSet<String>> {
-    let answers = entries(folder)?;
-    let envs = answers.iter().filter_map(answer).flat_map(|answer| answer.envs);
-    let uuids = envs.filter(|(name, _)| name.starts_with(MEDIATED));
-    Ok(uuids.flat_map(|(_, uuids)| uuids.split(',').map(str::to_lowercase).collect::<Vec<_>>()).collect())
+    let unknown = |why: &str| Error::failed(format!("{} {why}", folder.join(KEPT).display()));
+    let entries = entries(folder)?.ok_or_else(|| unknown("is not there"))?;
+    let mut uuids = BTreeSet::new();
+    for entry in &entries {
+        let answer = answer(entry).ok_or_else(|| unknown("has an entry that is not understood"))?;
+        let mediated = answer.envs.iter().filter(|(name, _)| name.starts_with(MEDIATED));
+        uuids.extend(mediated.flat_map(|(_, uuids)| uuids.split(',').map(str::to_lowercase)));
+    }
+    Ok(uuids)
 }
 
-/// What the kubelet keeps in this folder of devices that containers have.
-fn entries(folder: &Path) -> Result<Vec<Value>> {
+/// What the kubelet keeps in this folder of devices that containers have; nothing where it keeps no file.
+fn entries(folder: &Path) -> Result<Option<Vec<Value>>> {
     let file = match Folder::open(folder)?.read(KEPT) {
-        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
         file => file?,
     };
     let (mut bytes, path) = (Vec::new(), folder.join(KEPT));
@@ -115,8 +121,10 @@ fn entries(folder: &Path) -> Result<Vec<Value>> {
     let mut kept: Value =
         serde_json::from_slice(&bytes).map_err(|e| Error::failed(format!("{}: {e}", cannot())))?;
     match kept.pointer_mut("/Data/PodDeviceEntries").map(Value::take) {
-        Some(Value::Array(entries)) => Ok(entries),
-        _ => Ok(Vec::new()),
+        Some(Value::Array(entries)) => Ok(Some(entries)),
+        // As the kubelet writes that nobody has anything.
+        Some(Value::Null) => Ok(Some(Vec::new())),
+        _ => Err(Error::failed(format!("{}: it has no list Data.PodDeviceEntries", cannot()))),
     }
 }
 
@@ -135,6 +143,9 @@ pub(super) mod tests {
         let envs = [(name.to_owned(), value.to_owned())].into();
         STANDARD.encode(ContainerResponse { envs, ..ContainerResponse::default() }.encode_to_vec())
     }
+
+    /// The kubelet's file where no pod has anything.
+    pub(in super::super) const NOBODY: &str = r#"{"Data": {"PodDeviceEntries": null}}"#;
 
     /// The kubelet's file where a pod has this mediated device.
     pub(in super::super) fn with_mediated(uuid: &str) -> String {
@@ -171,9 +182,9 @@ pub(super) mod tests {
     #[test]
     fn mediated_devices_of_pods_are_known_whoever_gave_them() {
         let folder = tempfile::tempdir().unwrap();
-        assert!(mediated_of_kubelet(folder.path()).unwrap().is_empty());
         let kept = json!({"Data": {"PodDeviceEntries": [
-            {"AllocResp": answer("MDEV_PCI_RESOURCE_V_IO_A", "AB,cd")}, {"AllocResp": answer("OTHER", "ef")}, {},
+            {"AllocResp": answer("MDEV_PCI_RESOURCE_V_IO_A", "AB,cd")}, {"AllocResp": answer("OTHER", "ef")},
+            {"AllocResp": ""},
         ]}});
         std::fs::write(folder.path().join(KEPT), kept.to_string()).unwrap();
         let given = mediated_of_kubelet(folder.path()).unwrap();

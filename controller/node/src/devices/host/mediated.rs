@@ -10,8 +10,9 @@
 //! A card is of one type: as many devices of it are made as the card has room for. Cards on which nothing is yet go to the types in
 //! turn, to the one that has fewest.
 //! **Guarantees.** Only what was made here is removed: it is known by its UUID, which follows from card, type and number. A device is
-//! removed when it was offered to nobody for one look at least, and no pod has it then: until then the kubelet may have given it
-//! away. So nothing has to be remembered, and an end at any line is made good by the next look.
+//! removed when it was offered to nobody for as long as lies between two looks, and no pod has it then: until then the kubelet may have
+//! given it away. What pods have and is not understood keeps all. So nothing has to be remembered, and an end at any line is made good by
+//! the next look.
 //! **Caveats.** Where a device of a type that is not wanted stays, because a pod has it or somebody else made it, the card has the
 //! room that its driver says.
 
@@ -66,31 +67,24 @@ enum Step {
 pub(super) struct Made {
     /// Devices that are to go: they are offered to nobody.
     pub(super) leaving: BTreeSet<String>,
-    /// What was done, and why something was not.
-    pub(super) notes: Vec<String>,
+    /// What was done, or why it was not.
+    pub(super) notes: BTreeSet<Result<String, String>>,
 }
 
-/// Makes the mediated devices of these types, and removes those that were made before. `left`: those that were leaving at the last
-/// look; `kubelet`: the folder of its device plug-ins.
+/// Makes the mediated devices of these types, and removes those that were made before. `left`: those that have been leaving for long
+/// enough; `kubelet`: the folder of its device plug-ins.
 pub(super) fn make(sysfs: &Path, kubelet: &Path, types: &[&str], left: &BTreeSet<String>) -> Result<Made> {
     let sysfs = Sysfs::open(sysfs)?;
     let cards = cards(&sysfs)?;
     let leaving: BTreeSet<String> = cards.iter().flat_map(|card| card.unwanted(types)).collect();
-    let free = match leaving.is_empty() {
-        true => BTreeSet::new(),
-        false => {
-            let given = mediated_of_kubelet(kubelet)?;
-            leaving.intersection(left).filter(|uuid| !given.contains(*uuid)).cloned().collect()
-        }
-    };
-    let mut made = Made { leaving, notes: Vec::new() };
-    for step in decide(&cards, types, &free) {
-        made.notes.push(match carry_out(&sysfs, &step) {
-            Ok(done) => done,
-            Err(e) => e.chain(),
-        });
+    let mut free: BTreeSet<String> = leaving.intersection(left).cloned().collect();
+    if !free.is_empty() {
+        let given = mediated_of_kubelet(kubelet)?;
+        free.retain(|uuid| !given.contains(uuid));
     }
-    Ok(made)
+    let steps = decide(&cards, types, &free);
+    let notes = steps.iter().map(|step| carry_out(&sysfs, step).map_err(|e| e.chain())).collect();
+    Ok(Made { leaving, notes })
 }
 
 impl Kind {

@@ -73,7 +73,8 @@ fn a_device_is_made_by_its_uuid() {
     let made = make(&["GRID_T4-1Q"]);
     let uuid = of_mediated(CARD, "nvidia-222", 0);
     assert_eq!(tree.written(CARD, "mdev_supported_types/nvidia-222/create"), uuid);
-    assert!(made.notes[0].contains(&uuid) && made.leaving.is_empty(), "{made:?}");
+    let [Ok(note)] = &Vec::from_iter(&made.notes)[..] else { panic!("{made:?}") };
+    assert!(note.contains(&uuid) && made.leaving.is_empty(), "{made:?}");
     // The kernel has done it.
     tree.card(CARD, &[("nvidia-222", Some("GRID T4-1Q"), 0), ("nvidia-223", None, 0)]);
     tree.made(CARD, "nvidia-222", &uuid, 7);
@@ -94,13 +95,35 @@ fn a_device_is_removed_when_nobody_was_offered_it_for_a_look_and_no_pod_has_it()
     std::fs::write(&kept, super::super::given::tests::with_mediated(&uuid)).unwrap();
     let second = look(&first.leaving);
     assert_eq!((second.leaving.len(), removed().as_str()), (1, ""), "a pod has it");
-    std::fs::write(&kept, "{}").unwrap();
+    std::fs::write(&kept, super::super::given::tests::NOBODY).unwrap();
     let third = look(&second.leaving);
     assert_eq!(removed(), "1");
-    assert!(third.notes[0].contains("was removed"), "{third:?}");
+    let [Ok(note)] = &Vec::from_iter(&third.notes)[..] else { panic!("{third:?}") };
+    assert!(note.contains("was removed"), "{third:?}");
     // What cannot be known of pods keeps it.
     std::fs::write(&kept, "no JSON").unwrap();
     assert!(make(&tree.sysfs(), folder.path(), &[], &third.leaving).is_err());
+}
+
+#[test]
+fn what_is_not_understood_of_what_pods_have_keeps_a_device() {
+    let (tree, folder) = (Tree::new(), tempfile::tempdir().unwrap());
+    let uuid = of_mediated(CARD, "nvidia-222", 0);
+    tree.card(CARD, &[("nvidia-222", None, 0)]);
+    tree.made(CARD, "nvidia-222", &uuid, 7);
+    let left = BTreeSet::from([uuid.clone()]);
+    let of = |entries: &str| format!(r#"{{"Data": {{"PodDeviceEntries": {entries}}}}}"#);
+    let entries = ["{}", "[{}]", "[7]", r#"[{"AllocResp": "%"}]"#, r#"[{"AllocResp": "/w=="}]"#].map(of);
+    let texts = [None, Some("{}".to_owned())].into_iter().chain(entries.map(Some));
+    for text in texts {
+        if let Some(text) = &text {
+            std::fs::write(folder.path().join("kubelet_internal_checkpoint"), text).unwrap();
+        }
+        let made = make(&tree.sysfs(), folder.path(), &[], &left);
+        assert_eq!(tree.written(CARD, &format!("{uuid}/remove")), "", "{text:?}");
+        let why = made.unwrap_err().to_string();
+        assert!(why.contains("kubelet_internal_checkpoint"), "{text:?}: {why}");
+    }
 }
 
 #[test]

@@ -32,11 +32,12 @@ use given::Given;
 use in_use::InUse;
 use kubernetes::config::node::NodeSettings;
 use kubernetes::objects::names::fnv;
+use mediated::Made;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 use tonic::Status;
@@ -82,7 +83,7 @@ pub(crate) async fn run(
             blocking,
             given: Arc::default(),
             making,
-            leaving: Arc::default(),
+            mediated: Arc::default(),
         },
         running: BTreeMap::new(),
         tasks: JoinSet::new(),
@@ -95,9 +96,7 @@ pub(crate) async fn run(
             *plugins.look.given() = given;
         }
         let types = plugins.look.types(&labels.borrow_and_update());
-        if let Some(types) = types {
-            plugins.look.make(folder, types).await;
-        }
+        plugins.look.make(folder, types).await;
         // Before the first word of the KubeVirt object nothing is begun, and nothing is ended.
         if let Some(permitted) = permitted {
             match plugins.look.found().await {
@@ -135,8 +134,16 @@ struct Look {
     /// Nothing, before it is known.
     given: Arc<Mutex<Option<Given>>>,
     making: Blocking,
-    /// Mediated devices that are to go.
-    leaving: Arc<Mutex<BTreeSet<String>>>,
+    mediated: Arc<Mutex<Mediated>>,
+}
+
+/// Mediated devices, as the last look left them.
+#[derive(Debug, Default)]
+struct Mediated {
+    /// Those that are to go, and since when they are offered to nobody.
+    leaving: BTreeMap<String, Instant>,
+    /// What was done, or why it was not.
+    notes: BTreeSet<Result<String, String>>,
 }
 
 impl Look {
@@ -147,7 +154,8 @@ impl Look {
         if permitted.rules.is_empty() {
             return Ok(Found::default());
         }
-        let (roots, given, leaving) = (self.roots.clone(), self.given().clone(), self.leaving().clone());
+        let (roots, given) = (self.roots.clone(), self.given().clone());
+        let leaving = self.mediated().leaving.keys().cloned().collect();
         let look = move || {
             let mut found = look(&roots, &permitted, given.as_ref())?;
             found.units.values_mut().for_each(|units| units.retain(|unit| !unit.is_of(&leaving)));
@@ -163,28 +171,51 @@ impl Look {
         labels.is_object().then(|| mediated.of_node(labels).into_iter().map(str::to_owned).collect())
     }
 
-    /// Makes the mediated devices of these types, and removes those of others that were made before. `folder`: the kubelet's.
-    async fn make(&self, folder: &Path, types: Vec<String>) {
-        let (sysfs, folder, left) = (self.roots.sysfs.clone(), folder.to_owned(), self.leaving().clone());
+    /// Makes the mediated devices of these types, and removes those of others that were made before. Where the node leaves them alone,
+    /// none of them is to go. `folder`: the kubelet's.
+    async fn make(&self, folder: &Path, types: Option<Vec<String>>) {
+        let Some(types) = types else {
+            return *self.mediated() = Mediated::default();
+        };
+        let (sysfs, folder) = (self.roots.sysfs.clone(), folder.to_owned());
+        let left = self.mediated().left();
         let make = move || {
             let types: Vec<&str> = types.iter().map(String::as_str).collect();
             mediated::make(&sysfs, &folder, &types, &left)
         };
         match self.making.run("making mediated devices", PATIENCE, make).await {
-            Ok(made) => {
-                made.notes.iter().for_each(|note| tracing::info!("{note}"));
-                *self.leaving() = made.leaving;
-            }
+            Ok(made) => self.mediated().saw(made),
             Err(e) => tracing::warn!("mediated devices are not made: {}", e.chain()),
         }
     }
 
-    fn leaving(&self) -> std::sync::MutexGuard<'_, BTreeSet<String>> {
-        self.leaving.lock().unwrap_or_else(PoisonError::into_inner)
+    fn mediated(&self) -> std::sync::MutexGuard<'_, Mediated> {
+        self.mediated.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn given(&self) -> std::sync::MutexGuard<'_, Option<Given>> {
         self.given.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Mediated {
+    /// Those that have been offered to nobody for long enough: two looks may follow each other at once.
+    fn left(&self) -> BTreeSet<String> {
+        let is_over = |since: &Instant| since.elapsed() >= EXAMINE;
+        self.leaving.iter().filter(|(_, since)| is_over(since)).map(|(uuid, _)| uuid.clone()).collect()
+    }
+
+    /// What the last look had said is not said again.
+    fn saw(&mut self, made: Made) {
+        for note in made.notes.difference(&self.notes) {
+            match note {
+                Ok(done) => tracing::info!("{done}"),
+                Err(why) => tracing::warn!("{why}"),
+            }
+        }
+        self.notes = made.notes;
+        let since = |uuid: &String| self.leaving.get(uuid).copied().unwrap_or_else(Instant::now);
+        self.leaving = made.leaving.into_iter().map(|uuid| (uuid.clone(), since(&uuid))).collect();
     }
 }
 

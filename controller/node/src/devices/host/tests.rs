@@ -2,6 +2,7 @@ use super::super::wire::ContainerRequest;
 use super::discover::tests::Tree;
 use super::*;
 use serde_json::json;
+use std::io::{Read as _, Seek as _};
 
 fn settings(said: &Value) -> NodeSettings {
     NodeSettings::of(&json!({"spec": {"configuration": {"permittedHostDevices": said}}}))
@@ -14,6 +15,17 @@ fn pci(selector: &str, resource: &str) -> Value {
 fn ask(ids: &[&str]) -> AllocateRequest {
     let ids = ids.iter().map(|id| (*id).to_owned()).collect();
     AllocateRequest { containers: vec![ContainerRequest { ids }] }
+}
+
+fn look_at(tree: &Tree, settings: watch::Receiver<Option<NodeSettings>>) -> Look {
+    Look {
+        roots: Roots { sysfs: tree.sysfs(), proc: tree.proc() },
+        settings,
+        blocking: Blocking::new("the test", 4),
+        given: Arc::new(Mutex::new(Some(Given::default()))),
+        making: Blocking::new("the test's cards", 1),
+        mediated: Arc::default(),
+    }
 }
 
 #[test]
@@ -64,19 +76,11 @@ async fn plug_ins_begin_and_end_with_the_kubevirt_object() {
     let tree = Tree::new();
     tree.pci("0000:81:00.0", "10de", "1eb8", "vfio-pci", Some(7));
     let folder = tempfile::tempdir().unwrap();
-    let roots = Roots { sysfs: tree.sysfs(), proc: tree.proc() };
     let (tell, heard) = watch::channel(Some(settings(&pci("10de:1eb8", "v.io/gpu"))));
     let mut plugins = Plugins {
         folder: folder.path().to_owned(),
         at_kubelet: Blocking::new("the test's folder", 4),
-        look: Look {
-            roots,
-            settings: heard,
-            blocking: Blocking::new("the test", 4),
-            given: Arc::new(Mutex::new(Some(Given::default()))),
-            making: Blocking::new("the test's cards", 1),
-            leaving: Arc::default(),
-        },
+        look: look_at(&tree, heard),
         running: BTreeMap::new(),
         tasks: JoinSet::new(),
         notes: BTreeSet::new(),
@@ -123,4 +127,65 @@ fn without_knowing_what_pods_have_no_usb_device_is_offered() {
     };
     assert_eq!(offered(None), ["v.io/gpu"]);
     assert_eq!(offered(Some(&Given::default())), ["v.io/gpu", "v.io/stick"]);
+}
+
+/// A node with a mediated device that virt-handler made, and the folder of its kubelet, of which no pod has anything.
+fn node_with_mediated() -> (Tree, tempfile::TempDir, String) {
+    let (tree, folder) = (Tree::new(), tempfile::tempdir().unwrap());
+    let uuid = api::uuid::of_mediated(CARD, "nvidia-222", 0);
+    tree.card(CARD, &[("nvidia-222", Some("GRID T4-1Q"), 0)]);
+    tree.made(CARD, "nvidia-222", &uuid, 7);
+    std::fs::write(folder.path().join("kubelet_internal_checkpoint"), given::tests::NOBODY).unwrap();
+    (tree, folder, uuid)
+}
+
+const CARD: &str = "0000:81:00.0";
+
+#[tokio::test]
+async fn two_looks_at_once_remove_no_mediated_device() {
+    let (tree, folder, uuid) = node_with_mediated();
+    let look = look_at(&tree, watch::channel(None).1);
+    let removed = || tree.written(CARD, &format!("{uuid}/remove"));
+    for _ in 0..2 {
+        look.make(folder.path(), Some(Vec::new())).await;
+        assert_eq!(removed(), "");
+    }
+    for since in look.mediated().leaving.values_mut() {
+        *since -= EXAMINE;
+    }
+    look.make(folder.path(), Some(Vec::new())).await;
+    assert_eq!(removed(), "1");
+}
+
+#[tokio::test]
+async fn a_mediated_device_that_was_to_go_is_offered_where_the_node_leaves_them_alone() {
+    let (tree, folder, _) = node_with_mediated();
+    let vgpu = json!({"mediatedDevices": [{"mdevNameSelector": "GRID T4-1Q", "resourceName": "v.io/vgpu"}]});
+    let look = look_at(&tree, watch::channel(Some(settings(&vgpu))).1);
+    for (types, count) in [(Some(Vec::new()), 0), (None, 1)] {
+        look.make(folder.path(), types).await;
+        let found = look.found().await.unwrap();
+        assert_eq!(found.units.get("v.io/vgpu").map_or(0, Vec::len), count, "{found:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_driver_refuses_is_a_warning_once() {
+    let (tree, folder) = (Tree::new(), tempfile::tempdir().unwrap());
+    tree.card(CARD, &[("nvidia-222", None, 64)]);
+    let types = tree.sysfs().join("class/mdev_bus").join(CARD).join("mdev_supported_types");
+    std::fs::remove_file(types.join("nvidia-222/create")).unwrap();
+    let look = look_at(&tree, watch::channel(None).1);
+    let mut file = tempfile::tempfile().unwrap();
+    let log = tracing_subscriber::fmt().with_ansi(false).with_writer(Mutex::new(file.try_clone().unwrap()));
+    let log = tracing::subscriber::set_default(log.finish());
+    for _ in 0..2 {
+        look.make(folder.path(), Some(vec!["nvidia-222".to_owned()])).await;
+    }
+    drop(log);
+    let mut text = String::new();
+    file.rewind().unwrap();
+    file.read_to_string(&mut text).unwrap();
+    assert_eq!(text.lines().count(), 1, "{text}");
+    assert!(text.contains(" WARN ") && text.contains("nvidia-222/create"), "{text}");
 }
