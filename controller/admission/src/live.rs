@@ -277,9 +277,9 @@ mod tests {
         }
         let request = Request { namespace: "default".to_owned(), ..Request::default() };
         let presets = live.presets(Question::FillVmi, &request);
-        assert_eq!(presets.len(), 9);
+        assert_eq!(presets.len(), 33);
         assert_eq!(live.presets(Question::Vm, &request).len(), 0);
         let mut vmi = VirtualMachineInstance::default();
-        assert!(preset::apply(presets.iter(), &mut vmi).unwrap_err().contains("more than 8"));
+        assert!(preset::apply(presets.iter(), &mut vmi).unwrap_err().contains("more than 32"));
     }
 }

@@ -24,8 +24,9 @@ const MARK: &str = "virtualmachinepreset.kubevirt.io/";
 /// The longest name of an annotation, behind its domain.
 const LONGEST: usize = 63;
 /// The most presets of one VMI: each is compared with each.
-const MOST: usize = 8;
-/// The largest preset, in bytes, for all of them are kept; and what the presets of one VMI may say together, for it is compared.
+const MOST: usize = 32;
+/// The largest preset, in bytes, for all of them are kept; and what the presets of one VMI may say together, for it is compared, and
+/// copied for each review.
 pub const LARGEST: usize = 64 << 10;
 
 object! {
@@ -59,7 +60,7 @@ pub fn faults(preset: &VirtualMachineInstancePreset) -> Vec<Fault> {
     if preset.spec.domain.is_none() {
         faults.push(Fault::new("spec.domain", Reason::Required, "missing domain."));
     }
-    let size = preset.spec.write().to_string().len();
+    let size = size(preset);
     if size > LARGEST {
         let what = format!("spec is {size} bytes long, and may have {LARGEST}: say less");
         faults.push(Fault::new("spec", Reason::Invalid, what));
@@ -92,7 +93,8 @@ fn named(value: &serde_json::Value, at: &str, found: &mut Vec<String>) {
 #[must_use]
 pub fn kept(mut preset: VirtualMachineInstancePreset) -> VirtualMachineInstancePreset {
     preset.spec.domain = preset.spec.domain.as_mut().map(take);
-    preset.metadata.annotations.clear();
+    let ObjectMeta { name, namespace, uid, resource_version, .. } = preset.metadata;
+    preset.metadata = ObjectMeta { name, namespace, uid, resource_version, ..ObjectMeta::default() };
     preset
 }
 
@@ -113,7 +115,7 @@ fn take(domain: &mut Domain) -> Domain {
     taken
 }
 
-/// Of these presets those that a new VMI gets, and no more than show that there are too many.
+/// Of these presets those that a new VMI gets, and no more than show that they are too many, or say too much.
 pub fn matching<'a>(
     presets: impl Iterator<Item = &'a VirtualMachineInstancePreset>,
     vmi: &ObjectMeta,
@@ -125,11 +127,22 @@ pub fn matching<'a>(
         let name = preset.metadata.name.as_deref().unwrap_or_default();
         annotations.contains_key(&format!("{MARK}{name}"))
     };
+    let mut together = 0;
     presets
         .filter(move |_| !is_excluded)
         .filter(move |preset| preset.spec.selector.matches(labels))
         .filter(move |preset| !has(preset))
         .take(MOST + 1)
+        .take_while(move |preset| {
+            let before = together;
+            together += size(preset);
+            before <= LARGEST
+        })
+}
+
+/// What a preset says, in bytes.
+fn size(preset: &VirtualMachineInstancePreset) -> usize {
+    preset.spec.write().to_string().len()
 }
 
 /// Gives a new VMI what the presets of its namespace say, and tells what of them it did not get; or tells why it may not be made.
@@ -137,10 +150,12 @@ pub fn apply<'a>(
     presets: impl Iterator<Item = &'a VirtualMachineInstancePreset>,
     vmi: &mut VirtualMachineInstance,
 ) -> Result<Vec<String>, String> {
-    let chosen: Vec<(&str, &Domain)> = matching(presets, &vmi.metadata)
-        .filter_map(|preset| Some((preset.metadata.name.as_deref()?, preset.spec.domain.as_ref()?)))
-        .collect();
-    bounded(&chosen)?;
+    let matching: Vec<_> = matching(presets, &vmi.metadata).collect();
+    bounded(&matching)?;
+    let named = |preset: &'a VirtualMachineInstancePreset| {
+        Some((preset.metadata.name.as_deref()?, preset.spec.domain.as_ref()?))
+    };
+    let chosen: Vec<(&str, &Domain)> = matching.into_iter().filter_map(named).collect();
     for (at, (name, domain)) in chosen.iter().enumerate() {
         for (other, before) in &chosen[..at] {
             if let [first, rest @ ..] = &conflicts(domain, before)[..] {
@@ -174,22 +189,18 @@ pub fn apply<'a>(
 }
 
 /// Whether there are no more, and they say no more, than is compared.
-fn bounded(chosen: &[(&str, &Domain)]) -> Result<(), String> {
+fn bounded(matching: &[&VirtualMachineInstancePreset]) -> Result<(), String> {
     let hint = format!("delete some, or set the annotation {EXCLUDE}");
-    if chosen.len() > MOST {
+    if matching.len() > MOST {
         return Err(format!(
             "more than {MOST} VirtualMachineInstancePresets match the labels of the VMI: {hint}"
         ));
     }
-    let mut together = 0;
-    for (_, domain) in chosen {
-        together += domain.write().to_string().len();
-        if together > LARGEST {
-            return Err(format!(
-                "the VirtualMachineInstancePresets that match the labels of the VMI have more than {LARGEST} bytes \
-                 together: {hint}"
-            ));
-        }
+    if matching.iter().map(|preset| size(preset)).sum::<usize>() > LARGEST {
+        return Err(format!(
+            "the VirtualMachineInstancePresets that match the labels of the VMI have more than {LARGEST} bytes \
+             together: {hint}"
+        ));
     }
     Ok(())
 }
@@ -312,7 +323,7 @@ mod tests {
         let why = apply([&two, &four].into_iter(), &mut made).unwrap_err();
         assert!(why.ends_with("presets 'four' and 'two' conflict: spec.cpu"), "{why}");
         let many: Vec<_> = (0..=MOST).map(|number| preset(&format!("p{number}"), &json!({}))).collect();
-        assert!(apply(many.iter(), &mut made).unwrap_err().contains("more than 8"));
+        assert!(apply(many.iter(), &mut made).unwrap_err().contains("more than 32"));
         assert_eq!(apply(many[1..].iter(), &mut made), Ok(Vec::new()));
     }
 
@@ -330,6 +341,7 @@ mod tests {
         let mut made = vmi("web", &json!({"devices": {}}));
         let why = apply(many.iter(), &mut made).unwrap_err();
         assert!(why.contains("more than 65536 bytes together: delete some"), "{why}");
+        assert_eq!(matching(many.iter(), &made.metadata).count(), 2, "a review has copies of them");
         assert_eq!(apply(many[..1].iter(), &mut made), Ok(vec![DEPRECATED.to_owned()]));
     }
 
@@ -339,8 +351,10 @@ mod tests {
             "cpu": {"cores": 2}, "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "1"}},
             "memory": {"guest": "1Gi"}, "devices": {"watchdog": {"name": "w"}, "autoattachSerialConsole": true},
         });
-        let kept = kept(preset("a", &domain));
-        assert!(warnings(&kept).is_empty(), "{kept:?}");
+        let mut whole = preset("a", &domain);
+        whole.metadata.labels.insert("app".to_owned(), "web".to_owned());
+        let kept = kept(whole);
+        assert!(warnings(&kept).is_empty() && kept.metadata.labels.is_empty(), "{kept:?}");
         let (mut of_all, mut of_kept) =
             (vmi("web", &json!({"devices": {}})), vmi("web", &json!({"devices": {}})));
         assert_eq!(

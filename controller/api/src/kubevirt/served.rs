@@ -221,11 +221,8 @@ pub fn unserved(object: &Value) -> Vec<Unserved> {
     }
     let odd = Permitted::odd(object).into_iter().chain(MediatedTypes::odd(object));
     found.extend(odd.map(|Odd { field, why }| Unserved { field: format!("spec.{field}"), why }));
-    let why =
-        |entry: String| format!("{entry:?} is not NAME=TYPE: pc-q35-rhel9.4.0=pc-q35-8.2, of one board");
-    let odd = Boards::odd(object).into_iter().map(why);
     let field = format!("metadata.annotations[{MACHINE_TYPES}]");
-    found.extend(odd.map(|why| Unserved { field: field.clone(), why }));
+    found.extend(Boards::odd(object).into_iter().map(|why| Unserved { field: field.clone(), why }));
     let patches = spec["customizeComponents"]["patches"].as_array().into_iter().flatten();
     for (at, patch) in patches.enumerate() {
         let read = wire::read_in_part::<ComponentPatch>(patch.clone(), &mut Vec::new());

@@ -76,12 +76,20 @@ pub struct Boards(BTreeMap<String, String>);
 impl Boards {
     /// What a KubeVirt object says.
     pub fn of_cluster(object: &Value) -> Boards {
-        Boards(entries(object).filter_map(Result::ok).collect())
+        Boards(entries(object).take(ENTRIES).filter_map(entry_of).collect())
     }
 
-    /// Entries of its annotation that have no effect.
+    /// Entries of its annotation that have no effect, and why; of those that are not read the first.
     pub fn odd(object: &Value) -> Vec<String> {
-        entries(object).filter_map(Result::err).map(|entry| entry.chars().take(LONGEST).collect()).collect()
+        let why = |(at, entry): (usize, &str)| {
+            let shown: String = entry.chars().take(LONGEST).collect();
+            match at {
+                ENTRIES => Some(format!("{shown:?} is entry {}, and {ENTRIES} are read", at + 1)),
+                _ if entry_of(entry).is_some() => None,
+                _ => Some(format!("{shown:?} is not NAME=TYPE: pc-q35-rhel9.4.0=pc-q35-8.2, of one board")),
+            }
+        };
+        entries(object).enumerate().take(ENTRIES + 1).filter_map(why).collect()
     }
 
     /// The machine type of QEMU that the cluster wants for one that a distribution named.
@@ -95,11 +103,10 @@ impl Boards {
     }
 }
 
-/// What the annotation says: two names each, or what is none.
-fn entries(object: &Value) -> impl Iterator<Item = Result<(String, String), &str>> {
+/// What the annotation says, one by one.
+fn entries(object: &Value) -> impl Iterator<Item = &str> {
     let said = object["metadata"]["annotations"][MACHINE_TYPES].as_str().unwrap_or_default();
-    let entries = said.split(',').map(str::trim).filter(|entry| !entry.is_empty()).take(ENTRIES);
-    entries.map(|entry| entry_of(entry).ok_or(entry))
+    said.split(',').map(str::trim).filter(|entry| !entry.is_empty())
 }
 
 /// Of a board that QEMU has by a version another name, and that board by a version: so what is made of a name is none that something
@@ -216,8 +223,23 @@ mod tests {
         ] {
             let object = serde_json::json!({"metadata": {"annotations": {MACHINE_TYPES: entry}}});
             assert_eq!(Boards::of_cluster(&object), Boards::default(), "{entry}");
-            assert_eq!(Boards::odd(&object), [entry.chars().take(LONGEST).collect::<String>()]);
+            let shown: String = entry.chars().take(LONGEST).collect();
+            let [odd] = &Boards::odd(&object)[..] else { panic!("{entry}") };
+            assert!(odd.starts_with(&format!("{shown:?} is not NAME=TYPE")), "{odd}");
         }
+    }
+
+    #[test]
+    fn the_first_entry_that_is_not_read_is_told() {
+        let said = |count: usize| {
+            let entries: Vec<String> = (0..count).map(|n| format!("pc-q35-own{n}=pc-q35-8.2")).collect();
+            serde_json::json!({"metadata": {"annotations": {MACHINE_TYPES: entries.join(",")}}})
+        };
+        assert!(Boards::odd(&said(ENTRIES)).is_empty());
+        let more = said(ENTRIES + 2);
+        assert_eq!(Boards::odd(&more), ["\"pc-q35-own128=pc-q35-8.2\" is entry 129, and 128 are read"]);
+        let boards = Boards::of_cluster(&more);
+        assert_eq!((boards.said("pc-q35-own127"), boards.said("pc-q35-own128")), (Some("pc-q35-8.2"), None));
     }
 
     #[test]
