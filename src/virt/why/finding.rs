@@ -3,7 +3,7 @@
 
 use super::event::Event;
 use super::see::{conditions, text};
-use super::{Facts, Finding, disks, pod, vm, vmi};
+use super::{Facts, Finding, disks, kept, pod, vm, vmi};
 use crate::virt::object::Kind;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -25,6 +25,7 @@ const OF_VMI: &[Rule] = &[
     vm::is_deleted,
     vmi::is_deleted,
     vmi::is_unheard,
+    kept::is_kept,
     vmi::migrates,
     vmi::is_paused,
     vmi::runs,

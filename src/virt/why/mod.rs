@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  API server ──fetch──► Facts ──┬─ finding: the first rule that fits ─► Finding ─┐
-//!                                │    (rules: vm, vmi, disks, pod)                 ├─page─► text
+//!                                │    (rules: vm, vmi, kept, disks, pod)           ├─page─► text
 //!                                └─ event: newest first ──────────────────────────┘
 //!  a DataVolume, a PVC, a DataImportCron ──disk::fetch──► Disk ──► the same page
 //! ```
@@ -17,6 +17,7 @@ mod disks;
 pub(crate) mod event;
 mod fetch;
 mod finding;
+mod kept;
 mod page;
 mod pod;
 mod see;

@@ -7,6 +7,10 @@ use super::fetch::volumes;
 use super::{Facts, Volume};
 use serde_json::{Value, json};
 
+mod ends;
+
+pub(super) use ends::of_ends;
+
 const BEFORE: &str = "2026-09-01T10:05:00Z";
 
 pub(super) fn facts() -> Facts {
@@ -446,30 +450,29 @@ pub(super) fn of_pods() -> Vec<Situation> {
     ]
 }
 
-pub(super) fn of_guests() -> Vec<Situation> {
-    let node = |status: &str| {
-        Some(
-            json!({"metadata": {"name": "n1"}, "status": {"conditions": [condition("Ready", status, "Kubelet", "kubelet says so")]}}),
-        )
-    };
-    let running = |conditions: &[Value]| Facts {
+/// The node of the VMI, with what its kubelet says of Ready.
+fn node(status: &str) -> Option<Value> {
+    let ready = condition("Ready", status, "Kubelet", "kubelet says so");
+    Some(json!({"metadata": {"name": "n1"}, "status": {"conditions": [ready]}}))
+}
+
+fn with_guest(conditions: &[Value]) -> Facts {
+    Facts {
         vm: vm("Always", json!({"printableStatus": "Running"})),
         vmi: on_node(vmi("Running", conditions)),
         pods: up(),
         node: node("True"),
         ..facts()
-    };
-    let mut leaves = vmi("Running", &[]).unwrap();
-    leaves["metadata"]["deletionTimestamp"] = json!(BEFORE);
-    leaves["spec"]["terminationGracePeriodSeconds"] = json!(180);
+    }
+}
+
+pub(super) fn of_guests() -> Vec<Situation> {
     let mut migrates = on_node(vmi("Running", &[])).unwrap();
     migrates["status"]["migrationState"] = json!({"targetNode": "n2", "startTimestamp": BEFORE});
-    let mut failed = vmi("Failed", &[]).unwrap();
-    failed["status"]["reason"] = json!("Evicted");
     vec![
         (
             "runs",
-            running(&[condition("Ready", "True", "", "")]),
+            with_guest(&[condition("Ready", "True", "", "")]),
             "VM web runs on node n1, and waits for nothing",
             "",
             "",
@@ -481,7 +484,7 @@ pub(super) fn of_guests() -> Vec<Situation> {
                     "Always",
                     json!({"printableStatus": "Running", "conditions": [condition("RestartRequired", "True", "", "cpu changed")]}),
                 ),
-                ..running(&[])
+                ..with_guest(&[])
             },
             "VM web runs on node n1, and changes of it wait for a restart",
             "virt-controller, condition RestartRequired of VM web: cpu changed",
@@ -489,14 +492,19 @@ pub(super) fn of_guests() -> Vec<Situation> {
         ),
         (
             "not ready",
-            running(&[condition("Ready", "False", "GuestNotRunning", "Guest VM is not reported as running")]),
+            with_guest(&[condition(
+                "Ready",
+                "False",
+                "GuestNotRunning",
+                "Guest VM is not reported as running",
+            )]),
             "VM web runs, and is not ready",
             "condition Ready, GuestNotRunning of VMI web: Guest VM is not reported as running",
             "readinessProbe",
         ),
         (
             "paused by a full disk",
-            running(&[condition(
+            with_guest(&[condition(
                 "Paused",
                 "True",
                 "PausedIOError",
@@ -508,7 +516,7 @@ pub(super) fn of_guests() -> Vec<Situation> {
         ),
         (
             "node not ready",
-            Facts { node: node("Unknown"), ..running(&[]) },
+            Facts { node: node("Unknown"), ..with_guest(&[]) },
             "VM web ran on node n1 when it was last heard of",
             "condition Ready of Node n1: kubelet says so",
             "virt-handler runs there",
@@ -517,53 +525,18 @@ pub(super) fn of_guests() -> Vec<Situation> {
             "node unheard of",
             Facts {
                 node: node("Unknown"),
-                ..running(&[condition("Synchronized", "False", "NodeUnresponsive", "no heartbeat")])
+                ..with_guest(&[condition("Synchronized", "False", "NodeUnresponsive", "no heartbeat")])
             },
             "VM web waits for node n1, of which nothing is heard",
             "virt-controller, condition Synchronized, NodeUnresponsive of VMI web: no heartbeat | condition Ready of Node n1: kubelet says so",
             "bring node n1 back",
         ),
         (
-            "stopping",
-            Facts { vmi: Some(leaves), ..running(&[]) },
-            "VMI web is being stopped: the guest has 180 s to shut down",
-            "",
-            "$virt stop web --force --grace-period=0",
-        ),
-        (
             "migrating",
-            Facts { vmi: Some(migrates), ..running(&[]) },
+            Facts { vmi: Some(migrates), ..with_guest(&[]) },
             "VM web runs, and migrates from node n1 to n2",
             "",
             "$virt migrate-cancel web",
-        ),
-        (
-            "failed alone",
-            Facts {
-                vm: None,
-                vmi: Some(failed),
-                pods: pod(
-                    Some("n1"),
-                    "Failed",
-                    json!({"reason": "Evicted", "message": "The node was low on memory"}),
-                ),
-                node: None,
-                ..facts()
-            },
-            "VM web has failed",
-            "status.reason of VMI web: Evicted | status of Pod virt-launcher-web-x, Evicted: The node was low on memory",
-            "kubectl logs virt-launcher-web-x -n blue",
-        ),
-        (
-            "shut down, and not started again",
-            Facts {
-                vm: vm("RerunOnFailure", json!({"printableStatus": "Stopped"})),
-                vmi: vmi("Succeeded", &[]),
-                ..facts()
-            },
-            "VM web has been shut down",
-            "",
-            "",
         ),
     ]
 }

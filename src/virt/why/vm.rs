@@ -21,7 +21,8 @@ pub(super) fn is_deleted(seen: &Seen<'_>) -> Option<Finding> {
         (None, names) => format!("VM {} is being deleted, and waits for: {}", seen.name, names.join(", ")),
     };
     let finding = Finding::new(says).since(Some(since));
-    let finding = match super::vmi::is_deleted(seen).or_else(|| super::vmi::is_unheard(seen)) {
+    let of_vmi = super::vmi::is_deleted(seen).or_else(|| super::vmi::is_unheard(seen));
+    let finding = match of_vmi.or_else(|| super::kept::is_kept(seen)) {
         Some(of_vmi) => Finding {
             says: format!("{}: {}", finding.says, of_vmi.says),
             words: of_vmi.words,

@@ -1,7 +1,7 @@
 //! Rules about the VMI: its phase and its conditions.
 
 use super::finding::Seen;
-use super::see::{condition, list, moment, text};
+use super::see::{Condition, condition, list, moment, text};
 use super::{Finding, advice};
 use crate::virt::object::Kind;
 use jiff::Timestamp;
@@ -19,6 +19,14 @@ fn in_phase(vmi: &Value, phase: &str) -> Option<Timestamp> {
 fn node<'a>(seen: &Seen<'a>) -> &'a str {
     let of_vmi = seen.vmi().and_then(|vmi| text(vmi, "/status/nodeName"));
     of_vmi.or(seen.pod.and_then(|pod| text(pod, "/spec/nodeName"))).unwrap_or("(unknown)")
+}
+
+/// Whoever says the condition Synchronized: virt-handler has one reason, all others are virt-controller's.
+fn teller(said: &Condition<'_>) -> &'static str {
+    match said.reason {
+        "Synchronizing with the Domain failed." => "virt-handler",
+        _ => "virt-controller",
+    }
 }
 
 fn look_at_handler(node: &str) -> String {
@@ -53,8 +61,8 @@ pub(super) fn is_unheard(seen: &Seen<'_>) -> Option<Finding> {
 pub(super) fn is_deleted(seen: &Seen<'_>) -> Option<Finding> {
     let vmi = seen.vmi()?;
     let since = moment(vmi, "/metadata/deletionTimestamp")?;
-    if let Some(unheard) = is_unheard(seen) {
-        return Some(unheard);
+    if let Some(stands) = is_unheard(seen).or_else(|| super::kept::is_kept(seen)) {
+        return Some(stands);
     }
     if matches!(seen.phase(), "Succeeded" | "Failed") {
         let finding = match seen.pod {
@@ -140,7 +148,7 @@ pub(super) fn runs(seen: &Seen<'_>) -> Option<Finding> {
         return Some(
             Finding::new(format!("VM {} runs, and a change of it could not be carried out", seen.name))
                 .since(said.since)
-                .said(format!("virt-handler, {} of VMI {}", said.shown(), seen.name), said.words())
+                .said(format!("{}, {} of VMI {}", teller(&said), said.shown(), seen.name), said.words())
                 .told(seen.warning(Kind::VirtualMachineInstance, seen.name, &["SyncFailed"])),
         );
     }
@@ -207,7 +215,7 @@ pub(super) fn has_ended(seen: &Seen<'_>) -> Option<Finding> {
         ));
         // Why it was not started stays in the condition.
         if let Some(said) = condition(vmi, "Synchronized", "False") {
-            let who = format!("virt-handler, {} of VMI {}", said.shown(), seen.name);
+            let who = format!("{}, {} of VMI {}", teller(&said), said.shown(), seen.name);
             finding = finding.said(who, said.words());
         }
         if let Some(words) = seen.pod.and_then(super::pod::end) {

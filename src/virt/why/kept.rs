@@ -1,0 +1,22 @@
+//! The rule about what cannot be taken away: the API server refuses that virt-controller deletes it.
+
+use super::Finding;
+use super::finding::Seen;
+use super::see::{Condition, condition};
+
+/// virt-controller could not delete a pod of the VMI, as the VMI says, or the VMI, as its VM says.
+pub(super) fn is_kept(seen: &Seen<'_>) -> Option<Finding> {
+    let vmi = seen.vmi()?;
+    let is_kept = |said: &Condition<'_>| said.reason == "FailedDelete";
+    let of_pod = || condition(vmi, "Synchronized", "False").filter(is_kept);
+    let of_vmi = || seen.vm().and_then(|vm| condition(vm, "Failure", "True")).filter(is_kept);
+    let (said, of, what) = of_pod()
+        .map(|said| (said, "VMI", "the launcher pod of VMI"))
+        .or_else(|| of_vmi().map(|said| (said, "VM", "VMI")))?;
+    Some(
+        Finding::new(format!("virt-controller cannot delete {what} {}, and tries again", seen.name))
+            .since(said.since)
+            .said(format!("virt-controller, {} of {of} {}", said.shown(), seen.name), said.words())
+            .advise("look at the admission policy or webhook that the sentence above names"),
+    )
+}
