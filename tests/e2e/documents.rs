@@ -15,7 +15,7 @@ fn the_way_from_zero_to_a_console_is_true() {
     let [zero, middle @ .., console] = &commands[..] else { panic!("the README has no commands") };
     // Whoever started this cluster has typed the first line.
     let start = std::fs::read_to_string(root().join("tests/e2e/run")).unwrap();
-    assert!(start.lines().any(|line| line == zero), "tests/e2e/run does not say {zero:?}");
+    assert!(start.lines().any(|line| line.trim() == zero), "tests/e2e/run does not say {zero:?}");
     reader.run(&root(), &format!("set -e\n{}", middle.join("\n")));
     assert_eq!(console, "coracle virt console tiny");
     Serial::of(reader.shell(&root(), console)).says("tiny login:");

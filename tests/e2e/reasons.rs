@@ -7,8 +7,8 @@ use tests::cluster::Space;
 pub(crate) fn told(space: &Space, condition: &str, words: &str) {
     let path = format!(".status.conditions[?(@.type==\"{condition}\")].message");
     tests::cluster::until(
-        || space.get("vmi/web", &path).contains(words),
-        || format!("{words:?} is not in {condition}: {}", space.get("vmi/web", ".status.conditions")),
+        || space.look("vmi/web", &path).contains(words),
+        || format!("{words:?} is not in {condition}: {}", space.look("vmi/web", ".status.conditions")),
     );
 }
 

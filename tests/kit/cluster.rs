@@ -13,7 +13,7 @@
 
 use crate::coracle::Ran;
 use crate::serial::Serial;
-use std::io::{self, Write as _};
+use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -142,15 +142,30 @@ impl Space {
         self.run(&["get", object, "-o", &format!("jsonpath={{{path}}}")])
     }
 
-    /// Waits until a field says this.
+    /// The same, or nothing where there is no such object yet.
+    pub fn look(&self, object: &str, path: &str) -> String {
+        let ran = self.try_run(&["get", object, "-o", &format!("jsonpath={{{path}}}")]);
+        String::from_utf8_lossy(&ran.out).trim().to_owned()
+    }
+
+    /// Waits until a field says this: looks, and then at each change. Where the object is not there yet, or the API server
+    /// is away, it asks again.
     #[track_caller]
     pub fn says(&self, object: &str, path: &str, wanted: &str) {
-        let output = format!("jsonpath={{{path}}}");
-        let look = || {
-            let ran = self.try_run(&["get", object, "-o", &output]);
-            String::from_utf8_lossy(&ran.out).into_owned()
+        let changes = format!("jsonpath={{{path}}}{{\"\\x1e\"}}");
+        let bound = format!("--request-timeout={}s", PATIENCE.as_secs());
+        let follow = || {
+            let args = ["-n", &self.name, "get", object, "--watch", &bound, "-o", &changes];
+            let mut client = self.cluster.kubectl(&args);
+            client.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+            let mut child = client.spawn().expect("kubectl runs");
+            let mut said = BufReader::new(child.stdout.take().expect("a pipe")).split(0x1e);
+            let seen = said.any(|value| value.is_ok_and(|value| value == wanted.as_bytes()));
+            // One that was not seen has ended.
+            child.kill().and_then(|()| child.wait()).expect("kubectl ends");
+            seen
         };
-        until(|| look() == wanted, || format!("{path} of {object} is {:?}, not {wanted:?}", look()));
+        until(follow, || format!("{path} of {object} is {:?}, not {wanted:?}", self.look(object, path)));
     }
 
     /// Waits until a condition of an object has this status.
