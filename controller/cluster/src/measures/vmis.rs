@@ -48,7 +48,7 @@ pub(super) fn write(page: &mut Page, world: &World, words: &mut Words, now: Time
     let mut family = page.family("kubevirt_vmi_vnic_info");
     for vmi in world.vmis.all() {
         for interface in interfaces::labels(&vmi.spec) {
-            if !words.counts(&vmi.metadata, "vnics", &interface, words::INTERFACES, now) {
+            if !words.counts(&vmi.metadata, ("vnics", words::INTERFACES), &interface, now) {
                 continue;
             }
             family.is(&with(&names(&vmi.metadata), &interface), 1.0);
@@ -134,7 +134,7 @@ fn addresses(page: &mut Page, world: &World, words: &mut Words, now: Timestamp) 
         for interface in vmi.status.iter().flat_map(|status| &status.interfaces) {
             for address in &interface.ip_addresses {
                 let place = [cut(interface.name.as_deref().unwrap_or_default()), cut(address)];
-                if !words.counts(&vmi.metadata, "addresses", &place, words::ADDRESSES, now) {
+                if !words.counts(&vmi.metadata, ("addresses", words::ADDRESSES), &place, now) {
                     continue;
                 }
                 let [network, address] = &place;

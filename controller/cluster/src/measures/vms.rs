@@ -34,7 +34,7 @@ pub(super) fn write(page: &mut Page, world: &World, words: &mut Words, now: Time
     let mut family = page.family("kubevirt_vm_vnic_info");
     for vm in world.vms.all() {
         for interface in template(vm).into_iter().flat_map(|template| interfaces::labels(&template.spec)) {
-            if !words.counts(&vm.metadata, "vnics", &interface, words::INTERFACES, now) {
+            if !words.counts(&vm.metadata, ("vnics", words::INTERFACES), &interface, now) {
                 continue;
             }
             family.is(&with(&names(&vm.metadata), &interface), 1.0);
@@ -127,7 +127,7 @@ fn labels(page: &mut Page, world: &World, words: &mut Words, now: Timestamp) {
         for (key, value) in vm.metadata.labels.iter().filter(|(key, _)| wanted.has(key)).take(LABELS) {
             said.entry(format!("label_{}", key.chars().map(plain).collect::<String>())).or_insert(value);
         }
-        if !words.tells(&vm.metadata, "labels", &said, words::SETS, now) {
+        if !words.tells(&vm.metadata, ("labels", words::SETS), &said, now) {
             said.clear();
         }
         let mut all: Vec<(&str, &str)> = names(&vm.metadata).to_vec();
@@ -248,7 +248,7 @@ fn disks(page: &mut Page, world: &World, words: &mut Words, now: Timestamp) {
                 ("device", &device),
             ];
             if let Some(size) = size
-                && words.counts(&vm.metadata, "disks", &labels, words::DISKS, now)
+                && words.counts(&vm.metadata, ("disks", words::DISKS), &labels, now)
             {
                 family.is(&labels, number(size));
             }

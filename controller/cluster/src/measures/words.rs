@@ -38,6 +38,9 @@ pub(super) struct Words {
     keys: RandomState,
 }
 
+/// What is measured of an object, and how many words are told of it.
+pub(super) type Measure = (&'static str, usize);
+
 /// Hashes of what was told, and when it was seen last.
 type Told = BTreeMap<u64, Timestamp>;
 
@@ -54,15 +57,16 @@ impl Words {
     pub(super) fn counts(
         &mut self,
         meta: &ObjectMeta,
-        measure: &'static str,
+        of: Measure,
         words: &impl Hash,
-        most: usize,
         now: Timestamp,
     ) -> bool {
-        let namespace = meta.namespace.clone().unwrap_or_default();
-        let count = self.counts.get(&namespace).copied().unwrap_or_default();
-        let is_told = count < OF_NAMESPACE && self.tells(meta, measure, words, most, now);
-        self.counts.insert(namespace, count + usize::from(is_told));
+        let namespace = meta.namespace.as_deref().unwrap_or_default();
+        let count = self.counts.get(namespace).copied().unwrap_or_default();
+        let is_told = count < OF_NAMESPACE && self.tells(meta, of, words, now);
+        if is_told {
+            self.counts.insert(namespace.to_owned(), count + 1);
+        }
         is_told
     }
 
@@ -70,11 +74,11 @@ impl Words {
     pub(super) fn tells(
         &mut self,
         meta: &ObjectMeta,
-        measure: &'static str,
+        of: Measure,
         words: &impl Hash,
-        most: usize,
         now: Timestamp,
     ) -> bool {
+        let (measure, most) = of;
         let hash = self.keys.hash_one(words);
         let told = self.told.entry(uid(meta).to_owned()).or_default().entry(measure).or_default();
         is_told(told, &hash, most, now)
@@ -88,7 +92,7 @@ impl Words {
         labels: [(&'static str, String); N],
         now: Timestamp,
     ) -> [(&'static str, String); N] {
-        match self.tells(meta, measure, &labels, SETS, now) {
+        match self.tells(meta, (measure, SETS), &labels, now) {
             true => labels,
             false => labels.map(|(name, _)| (name, MANY.to_owned())),
         }
