@@ -5,11 +5,9 @@
 //!       └────────── spec.dataVolumeTemplates ──► DataVolume
 //! ```
 
-mod reason;
 mod spec;
 mod status;
 
-pub use reason::*;
 pub use spec::*;
 pub use status::*;
 

@@ -174,7 +174,7 @@ fn a_plugin_attaches_an_interface_or_the_reason_is_said() {
         set(&mut object, "spec.domain.devices.interfaces[0]", interface);
         check(&object, settings).map(|machine| machine.interfaces[0].clone()).map_err(|faults| {
             let [fault] = faults.try_into().unwrap();
-            fault.to_string()
+            [Some(fault.to_string()), fault.hint].into_iter().flatten().collect::<Vec<_>>().join(" ")
         })
     };
     let made = judged("macvtap", &cluster).unwrap();
@@ -210,6 +210,9 @@ fn a_plugin_attaches_an_interface_or_the_reason_is_said() {
         let said = judged(name, &cluster).unwrap_err();
         assert!(said.starts_with(&wanted), "{said}");
     }
+    // As manifests for older versions have it.
+    let said = judged("passt", &Settings::of_cluster(&json!({}))).unwrap_err();
+    assert!(said.contains("plugin 'passt'") && said.contains("write passtBinding: {}"), "{said}");
     assert!(
         judged("macvtap", &Settings::of_laptop())
             .unwrap_err()

@@ -2,7 +2,7 @@
 
 use super::super::devices::WatchdogAction;
 use super::super::{Boot, Firmware, Input, Panic, Serial, Sound, SoundModel, Tpm, Video, Watchdog};
-use super::{Check, Site};
+use super::{Check, Site, text};
 use crate::meta::{Empty, ObjectMeta};
 use crate::vmi::{self, Devices, InputBus, InputType, PanicModel};
 use crate::wire::Path;
@@ -133,6 +133,7 @@ fn input_devices(inputs: &[vmi::Input], at: &Path, check: &mut Check<'_>) -> Vec
         if *r#type != InputType::Tablet {
             check.invalid(at.child("type"), "Input device can have only tablet type.");
         }
+        text::device_name(name, &at, check);
         if !names.insert(name) {
             check.duplicate(at.child("name"), format!("input device {name:?} is given twice"));
         }
@@ -143,6 +144,7 @@ fn input_devices(inputs: &[vmi::Input], at: &Path, check: &mut Check<'_>) -> Vec
 
 fn watchdog_of(watchdog: &vmi::Watchdog, at: &Path, check: &mut Check<'_>) -> Option<Watchdog> {
     let vmi::Watchdog { name, i6300esb, diag288, other: _ } = watchdog;
+    text::device_name(name, at, check);
     if let Some(vmi::Diag288 { action: _, other: _ }) = diag288 {
         check.not_supported(at.child("diag288"), "amd64 only supports I6300ESB watchdog device");
         return None;
@@ -174,7 +176,7 @@ fn screen_of(
     at: &Path,
     check: &mut Check<'_>,
 ) -> Option<Video> {
-    let model = video.and_then(|vmi::VideoDevice { r#type, other: _ }| super::text::said(r#type));
+    let model = video.and_then(|vmi::VideoDevice { r#type, other: _ }| text::said(r#type));
     if !there {
         if video.is_some() {
             let message = "Video configuration is not allowed when autoattachGraphicsDevice is set to false";
@@ -199,11 +201,9 @@ fn sound_of(sound: &vmi::Sound, at: &Path, check: &mut Check<'_>) -> Sound {
     let vmi::Sound { name, model, other: _ } = sound;
     if name.is_empty() {
         check.required(at, "Sound device requires a name field.");
-    } else if let Some(why) = super::text::not_plain(name) {
-        let at = at.child("name");
-        check.invalid(&at, format!("{at} {why}"));
     }
-    let model = match super::text::said(model) {
+    text::device_name(name, at, check);
+    let model = match text::said(model) {
         None | Some("ich9") => SoundModel::Ich9,
         Some("ac97") => SoundModel::Ac97,
         Some(_) => {

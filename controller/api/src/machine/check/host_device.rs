@@ -70,7 +70,7 @@ pub(super) fn host_devices(
     let screen = devices.autoattach_graphics_device.unwrap_or(true);
     let ramfb = devices.video.as_ref().and_then(|video| video.r#type.as_deref()) == Some("ramfb");
     let mut screens = Screens { there: screen, ramfb };
-    let mut aliases = taken(devices);
+    let mut aliases = BTreeSet::new();
     let mut all = Vec::new();
     let mut claims = Claims { told, at, pairs: BTreeMap::new(), shut: BTreeSet::new() };
     let entries = gpus.enumerate().chain(others.enumerate());
@@ -97,16 +97,6 @@ pub(super) fn host_devices(
     all
 }
 
-/// The names by which libvirt knows the other devices of the spec.
-fn taken(devices: &Devices) -> BTreeSet<String> {
-    let disks = devices.disks.iter().map(|disk| &disk.name);
-    let interfaces = devices.interfaces.iter().map(|interface| &interface.name);
-    let inputs = devices.inputs.iter().map(|input| &input.name);
-    let others = devices.watchdog.iter().map(|watchdog| &watchdog.name);
-    let sound = devices.sound.iter().map(|sound| &sound.name);
-    disks.chain(interfaces).chain(inputs).chain(others).chain(sound).cloned().collect()
-}
-
 fn named(device: &HostDevice, here: &Path, aliases: &mut BTreeSet<String>, check: &mut Check<'_>) {
     let (at, name) = (here.child("name"), &device.name);
     let is_letter = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
@@ -116,10 +106,8 @@ fn named(device: &HostDevice, here: &Path, aliases: &mut BTreeSet<String>, check
         let message = format!("{at} must be no more than {NAME} letters, digits, '-', '_' and '.'");
         check.invalid(&at, message);
     } else if !aliases.insert(device.alias()) {
-        let message = format!(
-            "{at} '{name}' must be unique in its list, and no other device may be called {}",
-            device.alias()
-        );
+        let message =
+            format!("{at} '{name}' must be unique in its list: libvirt knows it as {}", device.alias());
         check.duplicate(&at, message);
     }
 }

@@ -142,9 +142,6 @@ fn host_devices_have_a_gate_and_gpus_have_none() {
 fn names_are_told_apart() {
     let said = refused(&json!({"gpus": [gpu("a.b"), gpu("a_b")]}));
     assert!(said.contains("gpus[1].name 'a_b' must be unique"), "{said}");
-    let disk = json!({"name": "gpu-a", "disk": {}});
-    let said = refused(&json!({"gpus": [gpu("a")], "disks": [disk]}));
-    assert!(said.contains("no other device may be called gpu-a"), "{said}");
     for odd in ["a b", "a'/>", "é", &"a".repeat(64)] {
         assert!(refused(&json!({"gpus": [gpu(odd)]})).contains("gpus[0].name must be no more"), "{odd}");
     }

@@ -6,6 +6,7 @@ use super::super::{Binding, Interface, Nic, Port, Protocol};
 use super::disk::Taken;
 use super::network::Networks;
 use super::{Check, Site, text};
+use crate::fault::{Fault, Reason};
 use crate::vmi;
 use crate::wire::Path;
 use std::collections::BTreeSet;
@@ -15,6 +16,8 @@ const NO_SRIOV: &str =
     "virtual functions are given out by Multus and a device plugin of a cluster; here, write masquerade: {}";
 const NO_PASST: &str = "passt needs libvirt 11, which the image of launcher pods has; here, write masquerade: {}, which is \
                         QEMU's own network of the same kind";
+/// For manifests of older versions of KubeVirt.
+const PASST: &str = "write passtBinding: {}";
 /// The longest name of an interface of passt, whose socket is called after it.
 const LONGEST_OF_PASST: usize = 20;
 /// The address of the bridge in the pod.
@@ -224,7 +227,8 @@ fn plugin(name: &str, at: &Path, check: &mut Check<'_>) -> Option<Plugin> {
         None => {
             let message =
                 format!("unable to find the network binding plugin '{name}' in Kubevirt configuration");
-            check.not_found(at.child("name"), message);
+            let fault = Fault::new(at.child("name"), Reason::NotFound, message);
+            check.faults.push(if name == "passt" { fault.hint(PASST) } else { fault });
             None
         }
         Some(plugin) if plugin.attachment.is_none() && plugin.sidecar.is_none() => {

@@ -11,6 +11,7 @@
 //! not compile until somebody has said here what becomes of it. A function that finds a fault notes it and goes on with
 //! anything that fits; what it returns then is never seen, because a [`Machine`] with faults is not handed out.
 
+mod alias;
 mod cloudinit;
 mod cpu;
 mod credentials;
@@ -259,6 +260,11 @@ fn machine(vmi: &VirtualMachineInstance, check: &mut Check<'_>) -> Machine {
     };
     if whole.has_device_of_node() {
         host_device::beside(resources.as_ref(), &domain_at, check);
+    }
+    pod::files(&whole, check);
+    // The places of devices are those of their lists where none was left out.
+    if check.faults.is_empty() {
+        alias::aliases(&whole, &devices_at, check);
     }
     whole
 }

@@ -1,6 +1,7 @@
 //! Names, and what the pod and the scheduler do: it is looked at here and left to them.
 
 use super::{Check, text};
+use crate::machine::Machine;
 use crate::machine::hook::{self, HookSidecar};
 use crate::meta::{Empty, ObjectMeta};
 use crate::vmi;
@@ -9,6 +10,8 @@ use serde_json::Value;
 
 /// How long a shutdown may take when nobody says, in seconds.
 const GRACE: u64 = 30;
+/// Letters of the name of a libvirt domain.
+const DOMAIN: usize = 224;
 /// Ignition's texts.
 const IGNITION: &str = "kubevirt.io/ignitiondata";
 
@@ -21,6 +24,18 @@ pub(super) fn name(metadata: &ObjectMeta, check: &mut Check<'_>) -> String {
         check.invalid("metadata.name", message);
     }
     name.to_owned()
+}
+
+/// The name of a file has room for 255 letters: the libvirt domain's, and an ending of ours.
+pub(super) fn files(machine: &Machine, check: &mut Check<'_>) {
+    let length = machine.domain_name().len();
+    if length > DOMAIN {
+        let message = format!(
+            "metadata.name must be shorter by {} letters: with its namespace it names files, and has room for {DOMAIN}",
+            length - DOMAIN
+        );
+        check.invalid("metadata.name", message);
+    }
 }
 
 pub(super) fn namespace(metadata: &ObjectMeta, check: &mut Check<'_>) -> String {
@@ -278,5 +293,37 @@ pub(super) fn dns(policy: Option<&str>, config: Option<&Value>, at: &Path, check
     if searches.join(" ").len() > 256 {
         let message = "must not have more than 256 characters (including spaces) in the search list";
         check.invalid(config_at.child("searches"), message);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::DOMAIN;
+    use crate::machine::{Machine, Settings};
+    use serde_json::json;
+
+    #[test]
+    fn a_name_of_which_no_file_can_be_called_is_refused() {
+        // Labels of a name have 63 letters at most.
+        let name = |length: usize| {
+            let text: String =
+                "a".repeat(60) + "." + &"b".repeat(60) + "." + &"c".repeat(60) + "." + &"d".repeat(60);
+            text[..length].to_owned()
+        };
+        let told = |length: usize| {
+            let vmi = json!({
+                "metadata": {"name": name(length), "namespace": "n"},
+                "spec": {"domain": {
+                    "memory": {"guest": "128Mi"},
+                    "firmware": {"uuid": "5d307ca9-b3ef-428c-8861-06e72d69f223"},
+                    "devices": {},
+                }},
+            });
+            Machine::check(&crate::wire::read(vmi).unwrap(), &Settings::of_cluster(&json!({})))
+        };
+        // The namespace, and a letter between both.
+        assert!(told(DOMAIN - 2).is_ok());
+        let said = told(DOMAIN - 1).unwrap_err()[0].to_string();
+        assert!(said.contains("metadata.name must be shorter by 1 letters"), "{said}");
     }
 }

@@ -69,6 +69,14 @@ pub fn not_plain(text: &str) -> Option<&'static str> {
     }
 }
 
+/// The name of a device, which stands in the description of the domain.
+pub(super) fn device_name(name: &str, device: &Path, check: &mut Check<'_>) {
+    if let Some(why) = not_plain(name) {
+        let at = device.child("name");
+        check.invalid(&at, format!("{at} {why}"));
+    }
+}
+
 /// The tag of a device: a word for people, which stands in a config drive.
 pub(super) fn tag(tag: &Option<String>, device: &Path, check: &mut Check<'_>) -> Option<String> {
     let tag = said(tag)?;

@@ -11,7 +11,7 @@ use crate::wire::Path;
 use std::collections::BTreeMap;
 
 /// Folders of the launcher pod that no guest is shown.
-const RESERVED: [&str; 10] = [
+const RESERVED: [&str; 11] = [
     "/proc",
     "/sys",
     "/dev",
@@ -20,6 +20,7 @@ const RESERVED: [&str; 10] = [
     "/lib",
     "/lib64",
     "/run",
+    "/var/lock",
     "/var/run/kubevirt",
     "/var/run/libvirt",
 ];
@@ -277,6 +278,9 @@ fn in_container(source: &vmi::ContainerPath, at: &Path, check: &mut Check<'_>) -
         check.invalid(&path_at, message);
     } else if let Some(prefix) = RESERVED.iter().find(|prefix| is_below(path, prefix)) {
         check.invalid(&path_at, format!("{path_at} '{path}' must not be below {prefix}, which is reserved"));
+    } else if let Some(inside) = RESERVED.iter().find(|inside| is_below(inside, path)) {
+        check
+            .invalid(&path_at, format!("{path_at} '{path}' must not have {inside} in it, which is reserved"));
     }
     if *read_only == Some(false) {
         check.not_supported(at.child("readOnly"), "a folder of the launcher pod is only read");
@@ -347,4 +351,43 @@ fn label(label: &Option<String>, at: &Path, check: &mut Check<'_>) -> Option<Str
         check.invalid(&at, format!("{at} must be no more than {LABEL} letters without control characters"));
     }
     Some(label.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::machine::{Machine, Settings};
+    use serde_json::json;
+
+    #[test]
+    fn a_folder_of_the_pod_is_shown_unless_something_of_ours_is_in_it_or_above_it() {
+        let told = |path: &str| {
+            let vmi = json!({
+                "metadata": {"name": "vm", "namespace": "n"},
+                "spec": {
+                    "domain": {
+                        "memory": {"guest": "128Mi"},
+                        "firmware": {"uuid": "5d307ca9-b3ef-428c-8861-06e72d69f223"},
+                        "devices": {"filesystems": [{"name": "files", "virtiofs": {}}]},
+                    },
+                    "volumes": [{"name": "files", "containerPath": {"path": path}}],
+                },
+            });
+            let settings = Settings::of_cluster(&json!({}));
+            let told = Machine::check(&crate::wire::read(vmi).unwrap(), &settings);
+            told.err().map(|faults| faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+        };
+        for path in ["/var/run/secrets/mesh", "/var/lib/x", "/opt", "/processes", "/var/running"] {
+            assert_eq!(told(path), None, "{path}");
+        }
+        for (path, why) in [
+            ("/run/x", "below /run"),
+            ("/var/run/kubevirt-private", "below /var/run/kubevirt"),
+            ("/var/lock", "below /var/lock"),
+            ("/var/run", "have /var/run/kubevirt in it"),
+            ("/var", "have /var/"),
+        ] {
+            let said = told(path).unwrap_or_default();
+            assert!(said.contains(why), "{path}: {said}");
+        }
+    }
 }
