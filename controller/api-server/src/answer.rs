@@ -5,11 +5,12 @@
 //! program of the whole cluster takes (1.4 MB of short entries are 100 MB here), or keep it from reading any list with this object.
 //!
 //! Of an object that has more than [`VALUES`] values, is nested too deep, or holds what is no value here, the name of its kind and its
-//! metadata are kept, and of the metadata each field that can be read. Who wrote which field (`managedFields`) is nothing to us, and the
+//! metadata are kept, and of the metadata each field that can be read; such an object is marked ([`METADATA_ALONE`]), so that nobody takes what it
+//! asks for for nothing. Who wrote which field (`managedFields`) is nothing to us, and the
 //! largest part of many objects.
 
-use kubernetes::objects::VALUES;
-use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use kubernetes::objects::{METADATA_ALONE, VALUES};
+use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use std::cell::Cell;
@@ -45,6 +46,11 @@ impl<'de> Visitor<'de> for OfObject<'_> {
             let value = match name.as_str() {
                 "metadata" => from.next_value_seed(Metadata)?,
                 "apiVersion" | "kind" => Value::String(from.next_value()?),
+                // Nobody but us says so.
+                METADATA_ALONE => {
+                    from.next_value::<IgnoredAny>()?;
+                    continue;
+                }
                 "items" => {
                     items = Some(from.next_value::<&RawValue>()?);
                     continue;
@@ -72,6 +78,7 @@ impl<'de> Visitor<'de> for OfObject<'_> {
                 named["name"].as_str().unwrap_or_default(),
             );
             fields.retain(|name, _| ["apiVersion", "kind", "metadata"].contains(&name.as_str()));
+            fields.insert(METADATA_ALONE.to_owned(), true.into());
         }
         if let Some(items) = items {
             fields.insert("items".to_owned(), items.map_err(A::Error::custom)?);
@@ -241,7 +248,7 @@ mod tests {
         let metadata =
             json!({"name": "a", "namespace": "n", "deletionTimestamp": "now", "finalizers": ["x"]});
         let large = json!({"kind": "DataSource", "metadata": metadata, "spec": {"more": many}, "status": {}});
-        let kept = json!({"kind": "DataSource", "metadata": metadata});
+        let kept = json!({"kind": "DataSource", "metadata": metadata, "metadataAlone": true});
         assert_eq!(read(&large), kept);
         // Its neighbours are whole.
         let small = json!({"kind": "DataSource", "metadata": {"name": "b"}, "spec": {"source": 1}});
@@ -263,17 +270,22 @@ mod tests {
                 let root = format!(r#"{{"metadata":{{"name":"a"}},"more":{deep}}}"#);
                 let items = format!(r#"{{"metadata":{{"name":"a"}},"items":[{{"items":{deep}}}]}}"#);
                 let metadata = format!(r#"{{"metadata":{{"name":"a","more":{deep}}}}}"#);
-                for object in [spec, root, items, metadata] {
+                for (object, part) in
+                    [(spec, "spec"), (root, "more"), (items, "items"), (metadata, "metadata")]
+                {
                     let list = format!(r#"{{"kind":"DataSourceList","items":[{small},{object},{small}]}}"#);
                     let list: Answer = serde_json::from_str(&list).unwrap();
-                    let (small, named): (Value, Value) =
-                        (serde_json::from_str(small).unwrap(), json!({"metadata": {"name": "a"}}));
+                    let small: Value = serde_json::from_str(small).unwrap();
                     let [first, read, last] = list.0["items"].as_array().unwrap().as_slice() else {
                         panic!()
                     };
                     assert_eq!((first, last), (&small, &small));
-                    assert_eq!(read["metadata"]["name"], "a");
-                    assert!(is_read || *read == named, "{levels} levels");
+                    let expected = match (is_read, part) {
+                        (_, "items") | (false, "metadata") => json!({"metadata": {"name": "a"}}),
+                        (true, _) => serde_json::from_str(&object).unwrap(),
+                        (false, _) => json!({"metadata": {"name": "a"}, "metadataAlone": true}),
+                    };
+                    assert_eq!(*read, expected, "{levels} levels");
                     let event = format!(r#"{{"type":"MODIFIED","object":{object}}}"#);
                     let Ok(WatchEvent::Modified(Answer(told))) = serde_json::from_str(&event) else {
                         panic!()
@@ -286,8 +298,10 @@ mod tests {
 
     #[test]
     fn what_is_no_value_here_takes_its_object_alone() {
-        let (kept, small) =
-            (json!({"metadata": {"name": "a"}}), json!({"metadata": {"name": "b"}, "data": 1}));
+        let (kept, small) = (
+            json!({"metadata": {"name": "a"}, "metadataAlone": true}),
+            json!({"metadata": {"name": "b"}, "data": 1}),
+        );
         for data in ["1e999", r#"{"\ud800":1}"#, r#"["\ud800"]"#] {
             let odd = format!(r#"{{"metadata":{{"name":"a","labels":{data}}},"data":{data}}}"#);
             let list = format!(r#"{{"items":[{odd},7,null,{{"metadata":7}},{small}]}}"#);
@@ -304,12 +318,19 @@ mod tests {
     fn an_object_is_no_list_whatever_its_fields_are_called() {
         let within = json!({"metadata": {"name": "a"}, "items": vec![json!({"a": vec![0; VALUES / 2]}); 4]});
         assert_eq!(read(&within), json!({"metadata": {"name": "a"}}));
+        let said = json!({"metadata": {"name": "a"}, "metadataAlone": true, "spec": 1});
+        assert_eq!(
+            read(&said),
+            json!({"metadata": {"name": "a"}, "spec": 1}),
+            "it is not the object that says so"
+        );
         let list = json!({"items": [{"items": [{"items": []}]}]});
         assert_eq!(read(&list), json!({"items": [{}]}));
     }
 
     #[test]
     fn an_object_without_metadata_may_be_too_large() {
-        assert_eq!(read(&json!({"kind": "Review", "spec": vec![7; VALUES]})), json!({"kind": "Review"}));
+        let review = json!({"kind": "Review", "metadataAlone": true});
+        assert_eq!(read(&json!({"kind": "Review", "spec": vec![7; VALUES]})), review);
     }
 }

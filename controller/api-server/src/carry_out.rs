@@ -17,7 +17,7 @@ use jiff::Timestamp;
 use kubernetes::claimed::{self, Allocated, Search, TellDevices, Wanted};
 use kubernetes::issue::{ForPod, Issue, IssueKey, KeyChange};
 use kubernetes::networks;
-use kubernetes::objects::{Attempt, FOUND_BY, Key, Kind, owner};
+use kubernetes::objects::{Attempt, FOUND_BY, Key, Kind, object_labels, owner};
 use kubernetes::plan::{Mounts, Note, OnNetwork, Plan, Step};
 use kubernetes::worker::WORK;
 use serde_json::{Value, json};
@@ -37,6 +37,14 @@ pub struct Done {
     pub writes: usize,
     /// Why it ended early, and what was tried.
     pub failed: Option<(Option<Attempt>, Error)>,
+}
+
+impl Done {
+    /// What comes of a plan whose task panicked: it is tried again.
+    pub fn broken_off(error: impl std::error::Error + Send + Sync + 'static) -> Done {
+        let error = Error::new(ErrorKind::Unreachable, "a plan broke off, by a fault of ours").because(error);
+        Done { failed: Some((None, error)), ..Done::default() }
+    }
 }
 
 /// Does what a plan says, in its order, up to the first step that fails. `source` is the program that does it, in events.
@@ -404,19 +412,19 @@ fn unserved(error: Error, wanted: &Wanted) -> Error {
 }
 
 /// A pod of that name which is not of the same owner is a stranger's, and so is one that is not found by the same labels:
-/// nobody who watches launcher pods, or workers, would hear of its end. It is never taken for the one that was to be made. Nor is
-/// the Service of a PVC that is gone, which the garbage collector takes away later than the PVC.
+/// nobody who watches launcher pods, or workers, would hear of its end, and nobody reads a ControllerRevision that is not found. It is never
+/// taken for the one that was to be made. Nor is the Service of a PVC that is gone, which the garbage collector takes away later than the PVC.
 fn strange(key: &Key, wanted: &Value, there: &Value) -> Result<()> {
     let owner = |object: &Value| {
         let meta = meta(object);
         let owner = owner::controller(&meta).cloned();
         owner.map(|owner| (owner.api_version, owner.kind, owner.uid))
     };
-    let labels = || FOUND_BY.into_iter().chain([WORK.0]);
+    let labels = || FOUND_BY.into_iter().chain([WORK.0, object_labels::KIND]);
     let found_by = |object: &Value| {
         labels().map(|label| object["metadata"]["labels"][label].clone()).collect::<Vec<_>>()
     };
-    if !matches!(key.kind, Kind::Pod | Kind::Service)
+    if !matches!(key.kind, Kind::Pod | Kind::Service | Kind::ControllerRevision)
         || owner(wanted) == owner(there) && found_by(wanted) == found_by(there)
     {
         return Ok(());

@@ -22,6 +22,7 @@ mod carry_out;
 pub mod certificate;
 pub mod error;
 mod event;
+mod events;
 pub mod lease;
 pub mod metrics;
 mod request;

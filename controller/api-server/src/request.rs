@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 pub(super) const JSON: &str = "application/json";
 
 /// The longest answer that is read. An object has 3 MiB at most.
-const LONGEST: usize = 16 << 20;
+pub(super) const LONGEST: usize = 16 << 20;
 
 /// Sends a request about an object, with a body of this content type, and waits so long for the answer.
 pub(super) async fn send(

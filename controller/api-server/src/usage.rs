@@ -14,7 +14,12 @@ pub fn mounter<'a>(pods: impl IntoIterator<Item = &'a Value>, claim: &str, by: M
 
 /// It may run, and names the PVC: the kubelet mounts that whether or not a container sees it.
 fn mounts(pod: &Value, claim: &str) -> bool {
-    !has_ended(pod) && of_claim(pod, claim).next().is_some()
+    is_unread(pod) || !has_ended(pod) && of_claim(pod, claim).next().is_some()
+}
+
+/// Of this pod the metadata alone are known: it may have any PVC.
+fn is_unread(pod: &Value) -> bool {
+    pod["spec"].is_null()
 }
 
 fn has_ended(pod: &Value) -> bool {
@@ -38,7 +43,7 @@ fn writes(pod: &Value, claim: &str) -> bool {
                 || list(&container["volumeDevices"]).any(|one| named(&one))
         })
     };
-    !has_ended(pod) && of_claim.any(is_written)
+    is_unread(pod) || !has_ended(pod) && of_claim.any(is_written)
 }
 
 fn list(value: &Value) -> impl Iterator<Item = &Value> {
@@ -87,7 +92,10 @@ mod tests {
             let is_mounted = source["claimName"] == "disk" && !matches!(phase, "Succeeded" | "Failed");
             assert_eq!(mounter(&pods, "disk", Mounts::Any).is_some(), is_mounted, "{source} {mount} {phase}");
         }
-        assert_eq!(mounter(&[json!({})], "disk", Mounts::ToWrite), None);
-        assert_eq!(mounter(&[json!({})], "disk", Mounts::Any), None);
+        for by in [Mounts::ToWrite, Mounts::Any] {
+            assert_eq!(mounter(&[json!({"spec": {}})], "disk", by), None);
+            let unread = json!({"metadata": {"name": "large"}});
+            assert_eq!(mounter(&[unread], "disk", by).as_deref(), Some("large"));
+        }
     }
 }

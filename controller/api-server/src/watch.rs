@@ -10,12 +10,12 @@
 //! After every `Listed` the receiver has the whole truth again, whatever was lost in between.
 
 use super::answer::Answer;
+use super::events::Events;
 use super::request::{JSON, ask};
 use crate::error::{Error, ErrorKind, Result};
-use futures_util::TryStreamExt as _;
 use http::Request;
 use kube::core::WatchEvent;
-use kubernetes::objects::{Key, Kind, Which, escaped};
+use kubernetes::objects::{Key, Kind, METADATA_ALONE, Which, escaped};
 use serde_json::Value;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::Sender;
@@ -127,10 +127,17 @@ async fn list(client: &kube::Client, which: &Which, to: &Sender<Seen>) -> Result
             },
         };
         if let Value::Array(items) = answer["items"].take() {
-            for long in items.iter().filter(|_| form == METADATA) {
-                let text = |name: &str| long["metadata"][name].as_str().unwrap_or_default();
-                let (kind, namespace, name) = (which.kind.name(), text("namespace"), text("name"));
-                tracing::warn!("{kind} {namespace}/{name} is too long: only its metadata are looked at");
+            let mut items = items;
+            if form == METADATA {
+                // A page of one was asked for: of others the specifications are not to be lost.
+                if items.len() > 1 {
+                    let what = format!(
+                        "cannot list {all}: the API server answered with {} objects for one",
+                        items.len()
+                    );
+                    return Err(Error::new(ErrorKind::Refused, what));
+                }
+                items.iter_mut().for_each(|long| mark(which, long));
             }
             objects.extend(items);
         }
@@ -145,6 +152,14 @@ async fn list(client: &kube::Client, which: &Which, to: &Sender<Seen>) -> Result
     Ok(told.is_ok().then_some(version))
 }
 
+/// Of this object only the metadata were asked for.
+fn mark(which: &Which, long: &mut Value) {
+    let text = |name: &str| long["metadata"][name].as_str().unwrap_or_default();
+    let (kind, namespace, name) = (which.kind.name(), text("namespace"), text("name"));
+    tracing::warn!("{kind} {namespace}/{name} is too long: only its metadata are looked at");
+    long[METADATA_ALONE] = true.into();
+}
+
 /// Tells what becomes of them. The version to go on from when the server ends it; nothing, when nobody listens.
 async fn watch(
     client: &kube::Client,
@@ -157,13 +172,13 @@ async fn watch(
         escaped(&from)
     ));
     let began = Instant::now();
-    let events = client.request_events::<Answer>(get(&path)?).await;
+    let events = Events::of(client, get(&path)?).await;
     crate::metrics::request("GET", began, Some(events.as_ref()));
-    let mut events = std::pin::pin!(events.map_err(|error| wrong("watch", which, error))?);
+    let mut events = events.map_err(|error| wrong("watch", which, error))?;
     let mut version = from;
     loop {
         let event = tokio::select! {
-            event = tokio::time::timeout(SILENT, events.try_next()) => event,
+            event = tokio::time::timeout(SILENT, events.next()) => event,
             () = to.closed() => return Ok(None),
         };
         let event =
@@ -243,7 +258,8 @@ mod tests {
         tokio::spawn(follow(server.client.clone(), Which::all(Kind::DataSource, None), to));
         let told = tokio::time::timeout(LISTING, seen.recv()).await.unwrap();
         let Some(Seen::Listed(Kind::DataSource, listed)) = told else { panic!("it is a list") };
-        assert_eq!(listed, [small.clone(), json!({"metadata": {"name": "a"}}), small]);
+        let named = json!({"metadata": {"name": "a"}, "metadataAlone": true});
+        assert_eq!(listed, [small.clone(), named, small]);
         server.until(&[(Kind::DataSource, None, "list"), (Kind::DataSource, None, "watch")].into()).await;
     }
 
@@ -251,7 +267,8 @@ mod tests {
     async fn of_an_object_that_is_too_long_alone_the_metadata_are_listed() {
         let (small, long) = (object("b", &Value::Null), object("a", &json!("x".repeat(17 << 20))));
         let (listed, requests) = list_of(&[small.clone(), long, small.clone()]).await;
-        assert_eq!(listed, [small.clone(), json!({"metadata": {"name": "a"}}), small]);
+        let named = json!({"metadata": {"name": "a"}, "metadataAlone": true});
+        assert_eq!(listed, [small.clone(), named, small]);
         assert_eq!(requests, 8, "of 500, 62, 7, 1, 2, 1, of the metadata of 1, and of 2");
     }
 

@@ -11,6 +11,10 @@ use kubernetes::plan::Plan;
 /// What is to be done for one object.
 pub fn decide(world: &World, key: &Key, now: Timestamp) -> Plan {
     let Key { kind, namespace, name } = key;
+    // What is not known of it is not nothing: it would be stopped, emptied or begun anew.
+    if parts(key).iter().any(|part| world.is_unread(part)) {
+        return Plan::default();
+    }
     // Another installation fills the disks, or nobody does. What was begun, and holds an object meanwhile, is ended all the same.
     let is_left = is_of_disks(*kind) && !cdi::serves(world);
     match kind {
@@ -40,6 +44,17 @@ pub fn decide(world: &World, key: &Key, now: Timestamp) -> Plan {
         Kind::Node => node::decide(world, name, now),
         Kind::Secret => certificates::decide(world, now),
         _ => Plan::default(),
+    }
+}
+
+/// The objects that are decided on under a key.
+pub(crate) fn parts(key: &Key) -> Vec<Key> {
+    let of = |kind| Key { kind, ..key.clone() };
+    match key.kind {
+        Kind::DataVolume | Kind::PersistentVolumeClaim => {
+            [Kind::DataVolume, Kind::PersistentVolumeClaim].map(of).to_vec()
+        }
+        _ => vec![key.clone()],
     }
 }
 

@@ -20,6 +20,13 @@ impl Later {
         self.order.insert((time, key));
     }
 
+    /// This key is not due at any time.
+    pub(crate) fn remove(&mut self, key: &Key) {
+        if let Some(before) = self.times.remove(key) {
+            self.order.remove(&(before, key.clone()));
+        }
+    }
+
     /// Takes the key that is due, and has been for the longest.
     pub(crate) fn due(&mut self, now: Timestamp) -> Option<Key> {
         self.order.first().filter(|(time, _)| *time <= now)?;
@@ -54,5 +61,8 @@ mod tests {
             [Some(key("a")), Some(key("b")), None]
         );
         assert_eq!((later.times.len(), later.order.len()), (1, 1));
+        later.remove(&key("c"));
+        later.remove(&key("c"));
+        assert_eq!((later.times.len(), later.order.len()), (0, 0));
     }
 }

@@ -21,14 +21,16 @@ use api_server::lease::Pulse;
 use api_server::watch::{self, Seen};
 use api_server::{Done, Writer};
 use jiff::{SignedDuration, Timestamp};
-use kubernetes::objects::{Attempt, ClusterFacts, Failure, Home, Key, Kind, Program, World, followed_by};
+use kubernetes::objects::{
+    Attempt, ClusterFacts, Failure, Home, Key, Kind, Program, VALUES, World, followed_by,
+};
 use kubernetes::plan::{Plan, Step};
 use kubernetes::polls::Polled;
 use serve::health::Health;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Instant;
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::task::{self, JoinSet};
 
 /// How long is decided at a stretch, before the next events are looked at and others have their turn.
 const STRETCH: std::time::Duration = std::time::Duration::from_millis(50);
@@ -60,6 +62,8 @@ pub(crate) struct ControlLoop {
     removed: VecDeque<String>,
     /// Servers that are to be asked for the images of DataImportCrons: by key, the uid and the question.
     pub(crate) questions: BTreeMap<Key, (String, Question)>,
+    /// Objects of which it was said that they cannot be read.
+    unread: BTreeSet<Key>,
     times: Times,
     decided: u64,
     broken: u64,
@@ -92,9 +96,9 @@ pub(crate) async fn run(
     drop(to);
     let mut asked = health.measures();
     let mut control = ControlLoop::new(facts);
-    let mut tasks: JoinSet<(Key, Done)> = JoinSet::new();
-    // When each of them began.
-    let mut began: BTreeMap<Key, Instant> = BTreeMap::new();
+    let mut tasks: JoinSet<Done> = JoinSet::new();
+    // What each of them is for, and when it began.
+    let mut began: HashMap<task::Id, (Key, Instant)> = HashMap::new();
     // There is more to decide.
     let mut goes_on = false;
     loop {
@@ -110,24 +114,25 @@ pub(crate) async fn run(
             },
             Some(report) = told.recv() => control.told(report),
             told = polls.next(), if polls.are_running() => told.into_iter().for_each(|told| control.polled(told)),
-            Some(done) = tasks.join_next(), if !tasks.is_empty() => match done {
-                Ok((key, done)) => {
-                    if let Some(began) = began.remove(&key) {
-                        control.times.worked(began.elapsed().as_secs_f64());
-                    }
+            Some(done) = tasks.join_next_with_id(), if !tasks.is_empty() => {
+                let (id, done) = match done {
+                    Ok((id, done)) => (id, done),
+                    Err(error) => (error.id(), Done::broken_off(error)),
+                };
+                if let Some((key, began)) = began.remove(&id) {
+                    control.times.worked(began.elapsed().as_secs_f64());
                     control.done(key, done, Timestamp::now());
                 }
-                Err(error) => tracing::error!("a plan broke off: {error}"),
             },
             Some(tell) = asked.recv() => {
                 // Whoever asked may be gone.
-                let running = || began.values().map(|began| began.elapsed().as_secs_f64());
+                let running = || began.values().map(|(_, began)| began.elapsed().as_secs_f64());
                 let (longest, unfinished) = (running().fold(0.0, f64::max), running().sum());
                 let work = Work { longest, unfinished, ..control.work() };
                 let page = measures::page(&control.world, &mut control.times, work, Timestamp::now());
                 let _ = tell.send(page);
             }
-            () = tokio::task::yield_now(), if hurries => {}
+            () = task::yield_now(), if hurries => {}
             () = tokio::time::sleep(pause) => {}
         }
         // What has come meanwhile is looked at before anything is decided on it, unless more comes than can be looked at.
@@ -147,8 +152,8 @@ pub(crate) async fn run(
                 Turn::Empty => {}
                 Turn::Plan(key, plan) => {
                     let writer = writer.clone();
-                    began.insert(key.clone(), Instant::now());
-                    tasks.spawn(async move { (key, writer.carry_out(plan).await) });
+                    let task = tasks.spawn(async move { writer.carry_out(plan).await });
+                    began.insert(task.id(), (key, Instant::now()));
                 }
             }
             goes_on = deciding.elapsed() >= STRETCH;
@@ -288,6 +293,7 @@ impl ControlLoop {
         self.touch(key);
         self.world.failures.remove(key);
         self.failed.remove(key);
+        self.unread.remove(key);
     }
 
     fn touch(&mut self, key: &Key) {
@@ -321,9 +327,12 @@ impl ControlLoop {
         }
         let Some((key, waited)) = self.dirty.next(|key| self.busy.contains(key)) else { return Turn::Idle };
         self.times.waited(waited.as_secs_f64());
-        let plan = crate::decide(&self.world, &key, now);
+        // Each decision says anew when the next one is due: what is gone is not kept until then.
+        self.later.remove(&key);
+        let plan = crate::decide(&self.world, &key, now).and(self.unread(&key));
         self.decided += 1;
         if key.kind == Kind::DataImportCron
+            && !self.world.is_unread(&key)
             && let Some(question) = dataimportcron::question(&self.world, &key.namespace, &key.name, now)
         {
             self.questions.insert(key.clone(), question);
@@ -358,6 +367,25 @@ impl ControlLoop {
             self.failed.remove(&key);
         }
         Turn::Empty
+    }
+
+    /// Says once why nothing is decided on an object any more.
+    fn unread(&mut self, key: &Key) -> Plan {
+        let mut plan = Plan::default();
+        for part in crate::decide::parts(key) {
+            if !self.world.is_unread(&part) {
+                self.unread.remove(&part);
+            } else if self.unread.insert(part.clone())
+                && let Some(meta) = self.world.meta(&part)
+            {
+                let message = format!(
+                    "nothing is done for this {} until it is smaller: it has more than {VALUES} values, is nested too deep or is too long",
+                    part.kind.name()
+                );
+                plan.tell(part.kind, meta, true, "TooLarge", message);
+            }
+        }
+        plan
     }
 
     pub(crate) fn done(&mut self, key: Key, done: Done, now: Timestamp) {
@@ -414,145 +442,5 @@ fn key_of(kind: Kind, object: &serde_json::Value) -> Option<Key> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    /// A pod without the label of launchers, whose end no watch tells.
-    #[test]
-    fn what_is_found_gone_when_it_is_deleted_is_forgotten() {
-        let mut control = ControlLoop::default();
-        let object = |uid: &str| json!({"metadata": {"namespace": "n", "name": "a", "uid": uid, "resourceVersion": "5"}});
-        let (key, now) = (Key::new(Kind::Pod, "n", "a"), Timestamp::UNIX_EPOCH);
-        let gone = |uid: &str| Done { gone: vec![(key.clone(), uid.to_owned())], ..Done::default() };
-        control.see(Seen::Changed(Kind::Pod, object("2")), now);
-        let about = Key::new(Kind::VirtualMachineInstance, "n", "a");
-        control.done(about.clone(), gone("1"), now);
-        assert_eq!(control.world.uid(&key).as_deref(), Some("2"), "another has the name by now");
-        control.done(about, gone("2"), now);
-        assert_eq!(control.world.uid(&key), None);
-    }
-
-    /// Whoever has many objects about which nothing is to be done keeps the loop from nothing else.
-    #[test]
-    fn a_turn_decides_on_one_key() {
-        let mut control = ControlLoop::default();
-        let now = Timestamp::UNIX_EPOCH;
-        (0..3).for_each(|n| control.dirty.insert(Key::new(Kind::Pod, "n", format!("pod-{n}"))));
-        for left in [2, 1, 0] {
-            assert!(matches!(control.turn(now), Turn::Empty));
-            assert_eq!(control.dirty.len(), left);
-        }
-        assert!(matches!(control.turn(now), Turn::Idle));
-    }
-
-    #[test]
-    fn the_answer_to_a_write_does_not_bring_back_what_is_gone() {
-        let mut control = ControlLoop::default();
-        let object = |uid: &str, version: &str| json!({"metadata": {"namespace": "n", "name": "a", "uid": uid, "resourceVersion": version}});
-        let key = Key::new(Kind::VirtualMachineInstance, "n", "a");
-        let answer = |object| Done {
-            answers: vec![(Kind::VirtualMachineInstance, object)],
-            writes: 1,
-            ..Done::default()
-        };
-        control.see(Seen::Changed(Kind::VirtualMachineInstance, object("1", "5")), Timestamp::UNIX_EPOCH);
-        control.see(Seen::Gone(key.clone(), "1".to_owned()), Timestamp::UNIX_EPOCH);
-        control.done(key.clone(), answer(object("1", "6")), Timestamp::UNIX_EPOCH);
-        assert!(control.world.vmis.get("n", "a").is_none());
-        control.done(key.clone(), answer(object("2", "7")), Timestamp::UNIX_EPOCH);
-        let is_there = |control: &ControlLoop| control.world.vmis.get("n", "a").is_some();
-        assert!(is_there(&control), "another of that name");
-        control.see(Seen::Gone(key.clone(), "1".to_owned()), Timestamp::UNIX_EPOCH);
-        assert!(is_there(&control), "that news is not about this one");
-        control.see(Seen::Listed(Kind::VirtualMachineInstance, Vec::new()), Timestamp::UNIX_EPOCH);
-        control.done(key, answer(object("2", "8")), Timestamp::UNIX_EPOCH);
-        assert!(!is_there(&control), "a list that lacks it is such news too");
-    }
-
-    /// Two objects of a kind are followed, each by its name: the news of one is none of the other.
-    #[test]
-    fn an_object_that_is_followed_by_its_name_goes_alone() {
-        let mut control = ControlLoop::default();
-        let key = |name: &str| Key::new(Kind::Secret, "n", name);
-        let object = |name: &str| json!({"metadata": {"namespace": "n", "name": name, "uid": name, "resourceVersion": "5"}});
-        let now = Timestamp::UNIX_EPOCH;
-        for name in ["a", "b"] {
-            control.see(Seen::Only(key(name), Some(object(name))), now);
-        }
-        assert_eq!(control.listed.len(), 2);
-        control.see(Seen::Only(key("a"), None), now);
-        let is_there = |name: &str| control.world.secrets.get("n", name).is_some();
-        assert!(!is_there("a") && is_there("b"));
-    }
-
-    /// An answer that comes late is about an object that is gone, and may be wrong for the next one of its name.
-    #[test]
-    fn the_answer_to_a_poll_is_for_the_object_that_it_was_asked_for() {
-        let mut control = ControlLoop::default();
-        let (key, now) = (Key::new(Kind::DataImportCron, "n", "images"), Timestamp::UNIX_EPOCH);
-        let object =
-            json!({"metadata": {"namespace": "n", "name": "images", "uid": "2", "resourceVersion": "5"}});
-        control.see(Seen::Changed(Kind::DataImportCron, object), now);
-        let mut told = |uid: &str, answer| {
-            control.polled(polls::Told { key: key.clone(), uid: uid.to_owned(), at: now, answer });
-            control.world.polls.values().map(|(_, polled)| polled.failures).next()
-        };
-        let failed = || Err((kubernetes::polls::NoAnswer::Silent, None));
-        assert_eq!(told("1", failed()), None);
-        assert_eq!((told("2", failed()), told("2", failed())), (Some(1), Some(2)));
-        assert_eq!(told("2", Ok("sha256:0".to_owned())), Some(0));
-        control.see(Seen::Gone(key.clone(), "2".to_owned()), now);
-        assert!(control.world.polls.is_empty(), "nothing is kept of what is gone");
-    }
-
-    /// A PVC without a DataVolume: the key that its disk is decided on under has no object, and so no end.
-    #[test]
-    fn nothing_is_counted_of_what_failed_once_and_is_gone() {
-        let mut control = ControlLoop::default();
-        let (key, now) = (Key::new(Kind::DataVolume, "n", "disk"), Timestamp::UNIX_EPOCH);
-        let after = |seconds| now.checked_add(SignedDuration::from_secs(seconds)).unwrap();
-        for (about, kind) in
-            [(Some(Attempt::Make(Kind::Pod)), ErrorKind::Refused), (None, ErrorKind::Conflict)]
-        {
-            let error = api_server::error::Error::new(kind, "exceeded quota");
-            control.done(key.clone(), Done { failed: Some((about, error)), ..Done::default() }, now);
-            assert_eq!(control.failed.get(&key), Some(&1));
-            assert!(control.next(after(60)).is_none(), "there is no such PVC any more");
-            assert!(control.failed.is_empty() && control.world.failures.is_empty(), "{about:?}");
-            assert!(control.later.times().next().is_none(), "{:?}", control.later);
-        }
-    }
-
-    #[test]
-    fn what_could_not_be_made_is_said_at_once_and_tried_again_later() {
-        let mut control = ControlLoop::new(ClusterFacts {
-            image_volumes: true,
-            namespace: "kubevirt".into(),
-            ..ClusterFacts::default()
-        });
-        let settings = json!({"metadata": {"namespace": "kubevirt", "name": "kubevirt"}});
-        let now = Timestamp::UNIX_EPOCH;
-        control.world.put(Kind::KubeVirt, settings, now);
-        let mut object = crate::sim::vmi("web");
-        object["metadata"]["uid"] = json!("1");
-        control.see(Seen::Changed(Kind::VirtualMachineInstance, object), now);
-        let (key, plan) = control.next(now).expect("a plan");
-        assert!(matches!(plan.steps[0], Step::Create { .. }));
-        let error = api_server::error::Error::new(ErrorKind::Refused, "exceeded quota");
-        control.done(
-            key,
-            Done { failed: Some((Some(Attempt::Make(Kind::Pod)), error)), ..Done::default() },
-            now,
-        );
-        let (_, plan) = control.next(now).expect("a plan that says so");
-        assert!(plan.steps.iter().all(|step| !matches!(step, Step::Create { .. })), "{plan:?}");
-        assert!(plan.steps.iter().any(
-            |step| matches!(step, Step::Patch { change, .. } if change.to_string().contains("exceeded quota"))
-        ));
-        control.busy.clear();
-        let later = now.checked_add(SignedDuration::from_secs(60)).unwrap();
-        let again = control.world.vmis.get("n", "web").cloned();
-        assert!(again.is_some() && control.later.times().all(|time| time <= later));
-    }
-}
+#[path = "run_tests.rs"]
+mod tests;

@@ -372,3 +372,32 @@ fn a_vm_that_is_to_have_the_values_is_written_before_it_starts_and_not_while_it_
     assert_eq!(sim.get(&run)["spec"]["domain"]["memory"]["guest"], "256Mi");
     assert_eq!(sim.condition(&next, "RestartRequired"), None);
 }
+
+/// A VM that named it would not find it, for ever.
+#[test]
+fn a_revision_of_somebody_else_under_the_name_is_not_taken_for_ours() {
+    let (mut sim, mut ours) = (Sim::new(), Sim::new());
+    for sim in [&mut sim, &mut ours] {
+        size(sim, "small", "256Mi");
+    }
+    let stopped = || vm(json!({"instancetype": {"name": "small"}, "runStrategy": "Halted"}));
+    let key = ours.put(Kind::VirtualMachine, stopped());
+    ours.settle();
+    let name = revisions(&ours).remove(0);
+    let planted = json!({"metadata": {"namespace": "n", "name": name}, "data": {}, "revision": 1});
+    let planted = sim.put(Kind::ControllerRevision, planted);
+    assert_eq!(sim.put(Kind::VirtualMachine, stopped()), key);
+    let plan = crate::decide(&sim.world, &key, sim.now);
+    let (about, error) = crate::sim::door::carry_out(&mut sim, plan).failed.unwrap();
+    assert!(
+        error.to_string().contains(&name) && error.to_string().contains("somebody else made it"),
+        "{error}"
+    );
+    assert!(about.is_some(), "it is said of the VM");
+    let named =
+        |sim: &Sim| sim.get(&key)["status"]["instancetypeRef"]["controllerRevisionRef"]["name"].clone();
+    assert_eq!((named(&sim), &sim.get(&planted)["data"]), (Value::Null, &json!({})));
+    sim.vanish(&planted);
+    sim.settle();
+    assert_eq!(named(&sim), name.as_str());
+}

@@ -16,6 +16,9 @@
 /// The most values of an object that are looked at: its fields, and the entries of its lists. A VM with a hundred disks has some 2,000.
 pub const VALUES: usize = 20_000;
 
+/// The field that an object has of which its metadata alone were read.
+pub const METADATA_ALONE: &str = "metadataAlone";
+
 mod about;
 pub mod certificate;
 mod kind;

@@ -96,7 +96,7 @@ impl<T: Kept> Store<T> {
         let meta = object.meta();
         let key = (meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default());
         if let Some(old) = self.0.get(&key)
-            && (is_older(meta, old.meta()) || old == &object)
+            && (is_older(&meta.resource_version, &old.meta().resource_version) || old == &object)
         {
             return None;
         }
@@ -111,8 +111,8 @@ impl<T: Kept> Store<T> {
 }
 
 /// The versions of etcd are numbers that rise; of any other kind nothing is said, and what comes later is newer.
-fn is_older(one: &ObjectMeta, other: &ObjectMeta) -> bool {
-    let number = |meta: &ObjectMeta| meta.resource_version.as_deref()?.parse::<u64>().ok();
+pub(super) fn is_older(one: &Option<String>, other: &Option<String>) -> bool {
+    let number = |version: &Option<String>| version.as_deref()?.parse::<u64>().ok();
     number(one).zip(number(other)).is_some_and(|(one, other)| one < other)
 }
 

@@ -10,9 +10,10 @@
 //! of them alone: a cluster has many of those that are none of our business. Objects find each other by their marks ([`Mark`]).
 
 use super::marks::Marks;
+use super::store::is_older;
 use super::{
-    Component, Key, Kind, LauncherPods, Mark, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
-    ResourceQuota, Revision, Secret, StorageClass, Store,
+    Component, Key, Kind, LauncherPods, METADATA_ALONE, Mark, Namespace, Node, PersistentVolume,
+    PersistentVolumeClaim, Pod, ResourceQuota, Revision, Secret, StorageClass, Store,
 };
 use crate::polls::Polled;
 use api::cdi::{
@@ -30,7 +31,7 @@ use api::vm::VirtualMachine;
 use api::vmi::VirtualMachineInstance;
 use jiff::Timestamp;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What we know of the cluster.
 #[derive(Clone, Debug, Default)]
@@ -96,6 +97,9 @@ pub struct World {
     pub heard: BTreeMap<String, (String, Timestamp)>,
     /// What could not be done for an object, until it can.
     pub failures: BTreeMap<Key, Failure>,
+    /// Objects of whose present state the metadata alone are known ([`METADATA_ALONE`]): what is kept of them is of before, or, of one
+    /// that is leaving or was never read whole, the metadata. Only that they leave can be decided on.
+    pub in_part: BTreeSet<Key>,
     /// What is known of the cluster beside its objects.
     pub facts: ClusterFacts,
     pub(super) marks: Marks,
@@ -165,11 +169,28 @@ impl World {
     }
 
     /// Puts an object as it is at a time, unless there is a newer one. Whether something has changed.
-    pub fn put(&mut self, kind: Kind, object: Value, now: Timestamp) -> bool {
+    pub fn put(&mut self, kind: Kind, mut object: Value, now: Timestamp) -> bool {
         let about = kind.about();
         let Some(place) = about.kept else { return (about.read)(self, &object) };
-        let Some((namespace, name)) = (place.of_mut)(self).put(object) else { return false };
-        let key = Key { kind, namespace, name };
+        let is_in_part = object.as_object_mut().is_some_and(|all| all.remove(METADATA_ALONE).is_some());
+        let text = |name: &str| object["metadata"][name].as_str().map(str::to_owned);
+        let key = Key::new(kind, text("namespace").unwrap_or_default(), text("name").unwrap_or_default());
+        let known = self.meta(&key);
+        if known.is_some_and(|known| is_older(&text("resourceVersion"), &known.resource_version)) {
+            return false;
+        }
+        let is_same = known.is_some_and(|known| known.uid == text("uid"));
+        let is_leaving = !object["metadata"]["deletionTimestamp"].is_null();
+        if is_in_part && is_same && !is_leaving {
+            return self.in_part.insert(key);
+        }
+        let is_read_again = !is_in_part && self.in_part.remove(&key);
+        if (place.of_mut)(self).put(object).is_none() {
+            return is_read_again;
+        }
+        if is_in_part {
+            self.in_part.insert(key.clone());
+        }
         let marks = (place.of)(self).marks(&key.namespace, &key.name);
         self.marks.set(&key, marks);
         (about.put)(self, &key, now);
@@ -181,6 +202,7 @@ impl World {
         let about = key.kind.about();
         let Some(place) = about.kept else { return false };
         let was_there = (place.of_mut)(self).remove(&key.namespace, &key.name);
+        self.in_part.remove(key);
         self.marks.set(key, Vec::new());
         (about.removed)(self, key);
         was_there
@@ -194,7 +216,18 @@ impl World {
 
     /// The uid of an object, if it is known.
     pub fn uid(&self, key: &Key) -> Option<String> {
-        (key.kind.about().kept?.of)(self).meta(&key.namespace, &key.name)?.uid.clone()
+        self.meta(key)?.uid.clone()
+    }
+
+    /// The metadata of an object, if it is known.
+    pub fn meta(&self, key: &Key) -> Option<&ObjectMeta> {
+        (key.kind.about().kept?.of)(self).meta(&key.namespace, &key.name)
+    }
+
+    /// Nothing can be decided on the object: what it asks for is not known, and it stays.
+    pub fn is_unread(&self, key: &Key) -> bool {
+        let stays = |key: &Key| self.meta(key).is_some_and(|meta| meta.deletion_timestamp.is_none());
+        self.in_part.contains(key) && stays(key)
     }
 
     /// The keys of the objects whose decision an object takes part in.
