@@ -26,6 +26,7 @@ mod tests;
 mod update;
 
 use super::replicas::{AT_ONCE, condition, put, text_of};
+use api::fault::Fault;
 use api::pool::{SelectionPolicy, Spec, VirtualMachinePool, max_unavailable};
 use api::vm::{ConditionType, VirtualMachine};
 use api::wire::{self, Wire};
@@ -57,15 +58,17 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
         return plan;
     }
     let failed = world.failures.get(&key(Kind::VirtualMachinePool, object.meta()));
-    let read = wire::read_in_part::<VirtualMachinePool>(object.object.clone(), &mut Vec::new());
+    let mut unread = Vec::new();
+    let read = wire::read_in_part::<VirtualMachinePool>(object.object.clone(), &mut unread);
     let spec = read.map(|pool| pool.spec).unwrap_or_default();
+    unread.retain(|fault| fault.field.starts_with("spec"));
     let paused = spec.paused.unwrap_or(false);
     let (ours, strangers): (Vec<&VirtualMachine>, Vec<_>) = world.vms_of(namespace, uid).partition(|vm| {
         // One that is leaving anyway is still counted.
         vm.metadata.deletion_timestamp.is_some() || spec.selector.matches(&vm.metadata.labels)
     });
     let mut trouble = None;
-    match Pool::of(object, spec) {
+    match Pool::of(object, spec, unread) {
         Err(why) => trouble = Some(why),
         Ok(pool) => {
             for vm in strangers.iter().take(AT_ONCE) {
@@ -83,9 +86,10 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
 
 impl<'a> Pool<'a> {
     /// A pool that can be looked after, or why it cannot.
-    fn of(object: &'a Plain, spec: Spec) -> Result<Pool<'a>, Trouble> {
+    /// `unread`: what of its spec cannot be read. What is left is not what was asked for.
+    fn of(object: &'a Plain, spec: Spec, unread: Vec<Fault>) -> Result<Pool<'a>, Trouble> {
         let invalid = |why: String| ("InvalidSpec", why);
-        if let Some(fault) = api::pool::faults(&spec).into_iter().next() {
+        if let Some(fault) = unread.into_iter().chain(api::pool::faults(&spec)).next() {
             return Err(invalid(fault.to_string()));
         }
         let Some(made) = &spec.virtual_machine_template else {

@@ -290,6 +290,8 @@ fn a_spec_that_cannot_be_done_is_told_and_nothing_is_done() {
         (json!({"selector": {"matchLabels": {"app": "other"}}}), "spec.selector"),
         (json!({"selector": {"matchLabels": null}}), "spec.selector"),
         (json!({"virtualMachineTemplate": null}), "spec.virtualMachineTemplate"),
+        (json!({"autohealing": {"minFailingToStartDuration": "9999999h"}}), "minFailingToStartDuration"),
+        (json!({"paused": "yes"}), "spec.paused"),
     ] {
         let (sim, key) = begin(1, "Halted", change.clone());
         let (status, reason, said) = sim.condition(&key, "ReplicaFailure").unwrap();

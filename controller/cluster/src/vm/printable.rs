@@ -37,9 +37,15 @@ pub(super) fn word(seen: &Seen<'_>) -> PrintableStatus {
         (PrintableStatus::Migrating, migrates.is_some_and(|state| state.completed != Some(true))),
         (PrintableStatus::Paused, is_running && is_paused),
         (PrintableStatus::Running, is_running),
-        (PrintableStatus::ErrorPvcNotFound, says(ConditionType::Synchronized, "FailedPvcNotFound")),
+        (
+            PrintableStatus::ErrorPvcNotFound,
+            !is_final && says(ConditionType::Synchronized, "FailedPvcNotFound"),
+        ),
         (PrintableStatus::DataVolumeError, seen.disks.failed),
-        (PrintableStatus::ErrorUnschedulable, says(ConditionType::PodScheduled, "Unschedulable")),
+        (
+            PrintableStatus::ErrorUnschedulable,
+            !is_final && says(ConditionType::PodScheduled, "Unschedulable"),
+        ),
         (PrintableStatus::Provisioning, seen.disks.filling),
         (PrintableStatus::WaitingForVolumeBinding, seen.starts && seen.disks.unbound),
         (PrintableStatus::ErrImagePull, says(ConditionType::Synchronized, "ErrImagePull")),

@@ -13,6 +13,10 @@ use kubernetes::conditions::stamp;
 /// Conditions of the VMI that are the VM's own affair, or say nothing once there is no VMI.
 const NOT_COPIED: [vmi::ConditionType; 1] = [vmi::ConditionType::Ready];
 
+/// Conditions that are taken over from a VMI, and letters of each of their texts: whoever has stolen a node writes these.
+const TAKEN: usize = 32;
+const LONGEST: usize = 1024;
+
 /// Says what is seen. `vm` has its requests and failures already. `trouble`: what keeps it from what is wanted.
 pub(super) fn say(
     vm: &mut VirtualMachine,
@@ -124,10 +128,10 @@ fn conditions(list: &mut Vec<Condition>, vmi: Option<&VirtualMachineInstance>, n
                 | ConditionType::ManualRecoveryRequired
         )
     };
-    let is_theirs =
-        |kind: &ConditionType| theirs.iter().any(|theirs| theirs.r#type.as_str() == kind.as_str());
+    let theirs = || theirs.iter().filter(|theirs| !NOT_COPIED.contains(&theirs.r#type)).take(TAKEN);
+    let is_theirs = |kind: &ConditionType| theirs().any(|theirs| theirs.r#type.as_str() == kind.as_str());
     list.retain(|condition| ours(&condition.r#type) || is_theirs(&condition.r#type));
-    for theirs in theirs.iter().filter(|theirs| !NOT_COPIED.contains(&theirs.r#type)) {
+    for theirs in theirs() {
         let kind = ConditionType::from(theirs.r#type.as_str());
         set(list, kind, &theirs.status, theirs.reason.as_deref(), theirs.message.as_deref(), now);
     }
@@ -141,7 +145,9 @@ fn set(
     message: Option<&str>,
     now: Timestamp,
 ) {
-    let text = |text: Option<&str>| text.filter(|text| !text.is_empty()).map(str::to_owned);
+    let text = |text: Option<&str>| {
+        text.filter(|text| !text.is_empty()).map(|text| text.chars().take(LONGEST).collect())
+    };
     let (reason, message) = (text(reason), text(message));
     match list.iter_mut().find(|condition| condition.r#type == kind) {
         Some(old) => {
@@ -159,5 +165,33 @@ fn set(
             message,
             ..Condition::default()
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn of_a_vmi_with_many_conditions_a_vm_takes_few_and_their_beginnings() {
+        let said =
+            |n: usize| json!({"type": format!("x{n}"), "status": "True", "message": "y".repeat(1 << 20)});
+        let ready = json!({"type": "Ready", "status": "True", "message": "z".repeat(1 << 20)});
+        let short = |n: usize| json!({"type": format!("x{n}"), "status": "True"});
+        let conditions: Vec<_> = (0..5).map(said).chain((5..5500).map(short)).collect();
+        let all = [vec![ready], conditions].concat();
+        let vmi = json!({"metadata": {"name": "a"}, "status": {"conditions": all}});
+        let vmi: VirtualMachineInstance = api::wire::read(vmi).unwrap();
+        let mut list = Vec::new();
+        for _ in 0..2 {
+            super::conditions(&mut list, Some(&vmi), Timestamp::UNIX_EPOCH);
+            assert_eq!(list.len(), 1 + TAKEN);
+            let longest =
+                list.iter().filter_map(|condition| condition.message.as_ref()).map(String::len).max();
+            assert_eq!(longest, Some(LONGEST));
+        }
+        super::conditions(&mut list, None, Timestamp::UNIX_EPOCH);
+        assert_eq!(list.len(), 1);
     }
 }

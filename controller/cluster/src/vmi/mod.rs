@@ -36,20 +36,23 @@ mod strangers_tests;
 mod tests;
 mod volumes;
 mod vsock;
+mod waiting;
+#[cfg(test)]
+mod waiting_tests;
 
 pub(crate) use outdated::is_outdated;
 
 use super::pod::{self, Automatic, Surroundings};
 use super::tsc;
 use api::machine::Machine;
-use api::vmi::{Condition, ConditionType, Phase, PhaseTransition, Status, VirtualMachineInstance};
+use api::vmi::{ConditionType, Phase, PhaseTransition, Status, VirtualMachineInstance};
 use api::wire::Wire;
 use jiff::{SignedDuration, Timestamp};
 use kubernetes::conditions::{self, UNHEARD, is_unsynchronized, say, stamp};
 use kubernetes::config::Config;
 use kubernetes::launcher::USER;
 use kubernetes::metadata::{LeftOut, left_out};
-use kubernetes::objects::{Attempt, FINALIZER, Key, Kind, LauncherPods, OUTDATED, Pod, World, key};
+use kubernetes::objects::{FINALIZER, Key, Kind, LauncherPods, OUTDATED, Pod, World, key};
 use kubernetes::plan::{Plan, Step};
 use needs::Needs;
 use serde_json::json;
@@ -216,15 +219,8 @@ impl Round<'_> {
                 );
                 self.fail("FailedDataVolumeImport");
             }
-            Needs::Missing { message } => {
-                self.wait("FailedPvcNotFound", &message);
-                self.say(ConditionType::PodScheduled, "False", "Unschedulable", &message);
-            }
-            Needs::Filling { message } => {
-                self.say(ConditionType::DataVolumesReady, "False", "NotAllDVsReady", &message);
-                self.say(ConditionType::Provisioning, "True", "NotAllDVsReady", &message);
-                self.set_phase(Phase::Pending);
-            }
+            Needs::Missing { message } => self.wait_for_claim(&message),
+            Needs::Filling { message } => self.wait_for_data(&message),
             Needs::There(claims) => {
                 self.say_data_is_there();
                 // What keeps a VMI until its pod is gone is there before the pod is, also where no webhook stood.
@@ -311,27 +307,6 @@ impl Round<'_> {
         self.set_phase(Phase::Pending);
     }
 
-    /// The pod, or the PVC for it, could not be created the last time: that is said first, and it is tried again after a pause,
-    /// for quotas are raised and webhooks come back.
-    fn waits_after_failure(&mut self, machine: &Machine) -> bool {
-        let Some(failure) = self.world.failures.get(&key_of(self.vmi)) else { return false };
-        let before = self.next.clone();
-        match failure.about {
-            Attempt::Make(Kind::Pod) => self.wait("FailedCreate", &create_failed(machine, &failure.message)),
-            Attempt::Make(Kind::PersistentVolumeClaim) => {
-                self.wait("FailedBackendStorageCreate", &failure.message)
-            }
-            _ => return false,
-        }
-        let is_said = self.next == *self.vmi;
-        if !is_said || failure.retry > self.now {
-            self.after.look_again(failure.retry);
-            return true;
-        }
-        self.next = before;
-        false
-    }
-
     /// Who wrote it through others (a tool, a template) has not seen the webhook's warning.
     fn tell_left_out(&mut self) {
         let LeftOut { labels, annotations } = left_out(&self.vmi.metadata);
@@ -342,13 +317,6 @@ impl Round<'_> {
         }
     }
 
-    fn say_data_is_there(&mut self) {
-        if needs::has_data_volumes(self.vmi) {
-            let message = "All of the VMI's DVs are bound and ready";
-            self.say(ConditionType::DataVolumesReady, "True", "AllDVsReady", message);
-        }
-    }
-
     /// The pod is there: the VMI waits for it now.
     fn take_pod(&mut self) {
         self.hold();
@@ -356,27 +324,6 @@ impl Round<'_> {
         self.status().device_status = None; // It is known when the pod runs.
         if let Some(pod) = self.pod {
             self.repeat(pod);
-        }
-    }
-
-    /// It waits for something, and says so; an event only when it begins to.
-    fn wait(&mut self, reason: &'static str, message: &str) {
-        let list = self.vmi.status.as_ref().map_or(&[][..], |status| &status.conditions);
-        let old = conditions::of(list, &ConditionType::Synchronized);
-        let is_new = |old: &Condition| {
-            old.reason.as_deref() != Some(reason) || old.message.as_deref() != Some(message)
-        };
-        if old.is_none_or(is_new) {
-            self.tell(true, reason, message);
-        }
-        self.say(ConditionType::Synchronized, "False", reason, message);
-        self.set_phase(Phase::Pending);
-    }
-
-    /// What it waited for is there.
-    fn forget_waiting(&mut self) {
-        for kind in [ConditionType::Synchronized, ConditionType::PodScheduled, ConditionType::Provisioning] {
-            conditions::drop(&mut self.status().conditions, &kind);
         }
     }
 
@@ -585,16 +532,6 @@ impl Round<'_> {
 }
 
 /// Why a pod was not made.
-fn create_failed(machine: &Machine, why: &str) -> String {
-    if why.contains("violates PodSecurity") {
-        let (namespace, name) = (&machine.namespace, &machine.name);
-        return format!(
-            "failed to create pod for vmi {namespace}/{name}, it needs a privileged namespace to run: {why}"
-        );
-    }
-    why.to_owned()
-}
-
 fn key_of(vmi: &VirtualMachineInstance) -> Key {
     key(Kind::VirtualMachineInstance, &vmi.metadata)
 }

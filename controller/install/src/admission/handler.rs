@@ -3,7 +3,7 @@
 //! | right | bound |
 //! |---|---|
 //! | patch `nodes` | its own; of the metadata the labels of [`ABILITIES`], [`CPU_MANAGER`], [`REALTIME`] and [`OBSOLETE_HOST_MODEL`], and the annotation [`HEARTBEAT`], nothing of the spec |
-//! | patch `virtualmachineinstances` | those that its node has, before and after; only the fields of the status that it tells ([`TOLD_BY_HANDLER`]), a phase that is known, and no other once it is final |
+//! | patch `virtualmachineinstances` | those that its node has, before and after; only the fields of the status that it tells ([`TOLD_BY_HANDLER`]), no more than [`CONDITIONS`] conditions, a phase that is known, and no other once it is final |
 //! | create `events` | about VMIs, in the name of its own node |
 //!
 //! Which node is its own stands in the token, which the API server vouches for. Whoever takes one node over reaches no
@@ -17,6 +17,9 @@ use kubernetes::objects::{
     ABILITIES, CPU_MANAGER, CPU_MANAGER_OF_KUBEVIRT, HEARTBEAT, OBSOLETE_HOST_MODEL, Program, REALTIME,
     SCHEDULABLE, TOLD_BY_HANDLER,
 };
+
+/// More than there are types of them: virt-controller writes them to the VM.
+const CONDITIONS: usize = 64;
 
 /// What is said to a token without its node.
 const NO_NODE: &str = "the token of virt-handler does not say its node: it must be one that Kubernetes 1.30 or newer has made for \
@@ -78,6 +81,11 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 3] {
         &mut vmis,
         differ_only("?status", &format!("key in {}", literal(TOLD_BY_HANDLER))),
         "changes only its own fields of a VMI's status",
+    );
+    also(
+        &mut vmis,
+        format!("size(object.?status.?conditions.orValue([])) <= {CONDITIONS}"),
+        "tells few conditions of a VMI",
     );
     let phase = |object: &str| format!("{object}.?status.?phase.orValue('')");
     also(
