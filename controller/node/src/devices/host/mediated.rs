@@ -11,8 +11,8 @@
 //! turn, to the one that has fewest.
 //! **Guarantees.** Only what was made here is removed: it is known by its UUID, which follows from card, type and number. A device is
 //! removed when it was offered to nobody for as long as lies between two looks, and no pod has it then: until then the kubelet may have
-//! given it away. What pods have and is not understood keeps all. So nothing has to be remembered, and an end at any line is made good by
-//! the next look.
+//! given it away. What pods have and is not understood keeps all. Whether a device is still leaving is asked once more when its turn comes:
+//! what went before may have taken long. So nothing has to be remembered, and an end at any line is made good by the next look.
 //! **Caveats.** Where a device of a type that is not wanted stays, because a pod has it or somebody else made it, the card has the
 //! room that its driver says.
 
@@ -72,18 +72,34 @@ pub(super) struct Made {
 }
 
 /// Makes the mediated devices of these types, and removes those that were made before. `left`: those that have been leaving for long
-/// enough; `kubelet`: the folder of its device plug-ins.
-pub(super) fn make(sysfs: &Path, kubelet: &Path, types: &[&str], left: &BTreeSet<String>) -> Result<Made> {
+/// enough, as it is when it is asked; `kubelet`: the folder of its device plug-ins.
+pub(super) fn make(
+    sysfs: &Path,
+    kubelet: &Path,
+    types: &[&str],
+    left: &dyn Fn() -> BTreeSet<String>,
+) -> Result<Made> {
     let sysfs = Sysfs::open(sysfs)?;
     let cards = cards(&sysfs)?;
     let leaving: BTreeSet<String> = cards.iter().flat_map(|card| card.unwanted(types)).collect();
-    let mut free: BTreeSet<String> = leaving.intersection(left).cloned().collect();
+    let mut free: BTreeSet<String> = leaving.intersection(&left()).cloned().collect();
+    let mut notes = BTreeSet::new();
     if !free.is_empty() {
-        let given = mediated_of_kubelet(kubelet)?;
-        free.retain(|uuid| !given.contains(uuid));
+        match mediated_of_kubelet(kubelet) {
+            Ok(given) => free.retain(|uuid| !given.contains(uuid)),
+            // Nothing goes; what is wanted is made all the same.
+            Err(e) => {
+                free.clear();
+                notes.insert(Err(e.chain()));
+            }
+        }
     }
     let steps = decide(&cards, types, &free);
-    let notes = steps.iter().map(|step| carry_out(&sysfs, step).map_err(|e| e.chain())).collect();
+    let holds = |step: &&Step| match step {
+        Step::Make { .. } => true,
+        Step::Remove { uuid } => left().contains(uuid),
+    };
+    notes.extend(steps.iter().filter(holds).map(|step| carry_out(&sysfs, step).map_err(|e| e.chain())));
     Ok(Made { leaving, notes })
 }
 
@@ -194,7 +210,8 @@ fn cards(sysfs: &Sysfs) -> Result<Vec<Card>> {
 
 fn kind(sysfs: &Sysfs, card: &str, id: String) -> Option<Kind> {
     let folder = sysfs.folder(&kind_path(card, &id)).ok()?;
-    let free = decimal(&text(&folder, "available_instances").ok()?)?;
+    // A type that says nothing has no room; its devices are of it all the same.
+    let free = text(&folder, "available_instances").ok().and_then(|said| decimal(&said)).unwrap_or_default();
     let name = text(&folder, "name").map_or_else(|_| id.clone(), |name| name.replace(' ', "_"));
     Some(Kind { id, name, free })
 }

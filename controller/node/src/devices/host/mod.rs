@@ -36,7 +36,7 @@ use mediated::Made;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
@@ -155,9 +155,10 @@ impl Look {
             return Ok(Found::default());
         }
         let (roots, given) = (self.roots.clone(), self.given().clone());
-        let leaving = self.mediated().leaving.keys().cloned().collect();
+        let mediated = self.mediated.clone();
         let look = move || {
             let mut found = look(&roots, &permitted, given.as_ref())?;
+            let leaving = held(&mediated).leaving.keys().cloned().collect();
             found.units.values_mut().for_each(|units| units.retain(|unit| !unit.is_of(&leaving)));
             Ok(found)
         };
@@ -178,10 +179,10 @@ impl Look {
             return *self.mediated() = Mediated::default();
         };
         let (sysfs, folder) = (self.roots.sysfs.clone(), folder.to_owned());
-        let left = self.mediated().left();
+        let mediated = self.mediated.clone();
         let make = move || {
             let types: Vec<&str> = types.iter().map(String::as_str).collect();
-            mediated::make(&sysfs, &folder, &types, &left)
+            mediated::make(&sysfs, &folder, &types, &|| held(&mediated).left())
         };
         match self.making.run("making mediated devices", PATIENCE, make).await {
             Ok(made) => self.mediated().saw(made),
@@ -189,13 +190,17 @@ impl Look {
         }
     }
 
-    fn mediated(&self) -> std::sync::MutexGuard<'_, Mediated> {
-        self.mediated.lock().unwrap_or_else(PoisonError::into_inner)
+    fn mediated(&self) -> MutexGuard<'_, Mediated> {
+        held(&self.mediated)
     }
 
-    fn given(&self) -> std::sync::MutexGuard<'_, Option<Given>> {
-        self.given.lock().unwrap_or_else(PoisonError::into_inner)
+    fn given(&self) -> MutexGuard<'_, Option<Given>> {
+        held(&self.given)
     }
+}
+
+fn held<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Mediated {
