@@ -185,13 +185,6 @@ pub enum Event {
     },
     /// The guest agent opened (or closed) its channel.
     Agent(bool),
-    /// The guest opened (or closed) the tray of a CD-ROM.
-    Tray {
-        /// The disk's name in the VM.
-        disk: String,
-        /// The tray is open.
-        open: bool,
-    },
     /// The connection to the hypervisor is gone.
     Lost(String),
 }

@@ -445,9 +445,6 @@ impl Driver {
             }
             Event::Watchdog { reset } => self.before.watchdog = !reset,
             Event::Agent(here) => self.publisher.change(|state| state.agent = here),
-            Event::Tray { disk, open } => {
-                tracing::info!("the guest {} {disk}", if open { "opened" } else { "closed" })
-            }
             Event::Lost(why) => {
                 tracing::error!("{why}");
                 self.publisher.change(|state| state.message = Some(why));

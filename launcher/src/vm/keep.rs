@@ -1,7 +1,7 @@
 //! Files for a new launcher: the VM to run, and its last state.
 
 use crate::error::{Error, Result};
-use crate::hypervisor::embed::write_whole;
+use crate::hypervisor::embed::write_durable;
 use crate::root::Root;
 use api::launcher::{State, Sync};
 use serde::de::DeserializeOwned;
@@ -13,7 +13,8 @@ use std::path::Path;
 pub(super) fn sync(root: &Root, sync: &Sync) -> Result<()> {
     let cannot = || format!("cannot keep the VM in {}", root.vm().display());
     let text = serde_json::to_vec(sync).map_err(|e| Error::refused(cannot()).because(e))?;
-    write_whole(&root.vm(), &text).map_err(|e| Error::io(cannot(), e))
+    // Without it no launcher begins again.
+    write_durable(&root.vm(), &text).map_err(|e| Error::io(cannot(), e))
 }
 
 /// The VM of an earlier launcher, if there was one.

@@ -101,9 +101,10 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
     all.map(|entry| entry.map(|entry| entry.path()).map_err(cannot)).collect()
 }
 
-/// The file of a disk that is written and stays.
+/// The file of a disk that is written and stays, and is of this VM alone: another one would have the same TPM.
 fn file(disk: &Disk, resolved: &Resolved) -> Option<PathBuf> {
-    if disk.readonly || !matches!(disk.target, Target::Disk) {
+    let is_shared = disk.shareable || matches!(disk.volume, Volume::Host { shared: true, .. });
+    if disk.readonly || is_shared || !matches!(disk.target, Target::Disk) {
         return None;
     }
     match (&disk.volume, resolved.volumes.get(&disk.name)) {
@@ -257,5 +258,15 @@ mod tests {
         let next = super::place(&kept, &resolved).unwrap();
         assert_eq!(next.tpm, PathBuf::from("/e.img.state/tpm2"));
         assert_eq!(super::place(&machine(&json!({"persistent": false})), &resolved), None);
+    }
+
+    #[test]
+    fn a_disk_that_vms_share_has_no_state_of_one_beside_it() {
+        let mut kept = machine(&json!({"persistent": true}));
+        kept.disks[2].shareable = true;
+        assert_eq!(place(&kept, &Resolved::default()).unwrap().tpm, PathBuf::from("/e.img.state/tpm2"));
+        let Volume::Host { shared, .. } = &mut kept.disks[3].volume else { panic!() };
+        *shared = true;
+        assert_eq!(place(&kept, &Resolved::default()), None);
     }
 }

@@ -69,7 +69,6 @@ const CALLBACKS: &[(sys::virDomainEventID, sys::virConnectDomainEventGenericCall
     (sys::VIR_DOMAIN_EVENT_ID_REBOOT, generic(reboot as *const ())),
     (sys::VIR_DOMAIN_EVENT_ID_WATCHDOG, generic(watchdog as *const ())),
     (sys::VIR_DOMAIN_EVENT_ID_IO_ERROR_REASON, generic(io_error as *const ())),
-    (sys::VIR_DOMAIN_EVENT_ID_TRAY_CHANGE, generic(tray as *const ())),
     (sys::VIR_DOMAIN_EVENT_ID_AGENT_LIFECYCLE, generic(agent as *const ())),
 ];
 
@@ -152,18 +151,6 @@ unsafe extern "C" fn io_error(
             })
         });
     }
-}
-
-unsafe extern "C" fn tray(
-    _: sys::virConnectPtr,
-    domain: sys::virDomainPtr,
-    alias: *const c_char,
-    reason: c_int,
-    opaque: *mut c_void,
-) {
-    let open = reason == sys::VIR_DOMAIN_EVENT_TRAY_CHANGE_OPEN as c_int;
-    // SAFETY: as above.
-    unsafe { pass(domain, opaque, || Some(Event::Tray { disk: words::disk_of(&text(alias)?), open })) };
 }
 
 unsafe extern "C" fn agent(
