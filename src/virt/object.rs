@@ -9,6 +9,7 @@ pub(crate) enum Kind {
     VirtualMachine,
     VirtualMachineInstance,
     ReplicaSet,
+    Pool,
     Migration,
     KubeVirt,
     DataVolume,
@@ -26,6 +27,7 @@ pub(crate) enum Kind {
 }
 
 const KUBEVIRT: &str = "/apis/kubevirt.io/v1";
+const POOLS: &str = "/apis/pool.kubevirt.io/v1beta1";
 const SUBRESOURCES: &str = "/apis/subresources.kubevirt.io/v1";
 const CDI: &str = "/apis/cdi.kubevirt.io/v1beta1";
 const UPLOADS: &str = "/apis/upload.cdi.kubevirt.io/v1beta1";
@@ -49,6 +51,7 @@ impl Kind {
                 "VirtualMachineInstanceReplicaSet",
                 "VirtualMachineInstanceReplicaSet",
             ),
+            Kind::Pool => (POOLS, "virtualmachinepools", "VirtualMachinePool", "VirtualMachinePool"),
             Kind::Migration => (
                 KUBEVIRT,
                 "virtualmachineinstancemigrations",
@@ -89,6 +92,8 @@ impl Kind {
         let all = [
             Kind::VirtualMachine,
             Kind::VirtualMachineInstance,
+            Kind::ReplicaSet,
+            Kind::Pool,
             Kind::Migration,
             Kind::DataVolume,
             Kind::PersistentVolumeClaim,
@@ -165,6 +170,10 @@ mod tests {
                 Kind::UploadTokenRequest.list("ns"),
                 "/apis/upload.cdi.kubevirt.io/v1beta1/namespaces/ns/uploadtokenrequests",
             ),
+            (
+                Kind::Pool.one("ns", "web"),
+                "/apis/pool.kubevirt.io/v1beta1/namespaces/ns/virtualmachinepools/web",
+            ),
             (Kind::KubeVirt.everywhere(), "/apis/kubevirt.io/v1/kubevirts"),
             (vm.one("ns", "a/../b?c"), "/apis/kubevirt.io/v1/namespaces/ns/virtualmachines/a%2F..%2Fb%3Fc"),
         ] {
@@ -175,6 +184,7 @@ mod tests {
             ("kubevirt.io/v1", "v1", "cdi.kubevirt.io/v1beta1")
         );
         assert_eq!(Kind::of_name("Pod"), Some(Kind::Pod));
-        assert_eq!(Kind::of_name("Deployment"), None);
+        assert_eq!(Kind::of_name("VirtualMachinePool"), Some(Kind::Pool));
+        assert_eq!((Kind::of_name("Deployment"), Kind::of_name("ReplicaSet")), (None, None));
     }
 }

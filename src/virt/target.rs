@@ -92,6 +92,14 @@ pub(crate) fn kind(word: &str) -> Result<Kind, String> {
     }
 }
 
+/// `vmirs`, in all forms that kubectl knows.
+pub(crate) fn is_replica_set(word: &str) -> bool {
+    matches!(
+        word.to_lowercase().as_str(),
+        "vmirs" | "vmirss" | "virtualmachineinstancereplicaset" | "virtualmachineinstancereplicasets"
+    )
+}
+
 /// A name that an object can have: checked here, since it becomes part of a path.
 pub(crate) fn name(text: &str) -> Result<String, String> {
     let ends = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();

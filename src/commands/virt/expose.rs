@@ -90,9 +90,7 @@ fn word(text: &str, words: &[&str]) -> Result<String, String> {
 pub(super) async fn run(args: &Args, cluster: &Cluster) -> Result<()> {
     let word = args.kind.to_lowercase();
     let kind = match word.as_str() {
-        "vmirs" | "vmirss" | "virtualmachineinstancereplicaset" | "virtualmachineinstancereplicasets" => {
-            Kind::ReplicaSet
-        }
+        word if crate::virt::target::is_replica_set(word) => Kind::ReplicaSet,
         other => crate::virt::target::kind(other)
             .map_err(|_| Error::new(ErrorKind::Usage, format!("unsupported resource type: {word}")))?,
     };

@@ -437,6 +437,7 @@ mod tests {
             "virtctl version --client",
             "virtctl version -c",
             "virtctl why web",
+            "virtctl why pool/web -n blue",
             "virtctl events web -v 4",
             "virtctl top",
             "virtctl top web --once --interval=0.5 -n blue",

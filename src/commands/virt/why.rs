@@ -4,21 +4,23 @@ use super::args::VmArg;
 use crate::ui;
 use crate::virt::client::Cluster;
 use crate::virt::object::Kind;
-use crate::virt::target::name;
-use crate::virt::why::{event, fetch, fetch_disk, page};
+use crate::virt::target::{is_replica_set, name};
+use crate::virt::why::{event, fetch, fetch_disk, fetch_group, page};
 use cdi::Result;
 use jiff::Timestamp;
 use std::str::FromStr;
 
-/// Explain what a VM or a disk waits for, on one page
+/// Explain what a VM, a pool or a disk waits for, on one page
 ///
 /// The page names the object that the VM waits for, since when, in whose
 /// words, and what to do; below are the objects on the way from the VM to its
-/// guest, and their newest events. Of a DataVolume, a PVC and a DataImportCron
-/// it says how they stand.
+/// guest, and their newest events. Of a pool and a replica set it says how many
+/// of their VMs or VMIs are there, and which are not ready; of a DataVolume, a
+/// PVC and a DataImportCron how they stand.
 #[derive(Debug, clap::Args)]
 pub(super) struct WhyArgs {
-    /// Name of the VM, or TYPE/NAME: vm, vmi, dv, pvc or dataimportcron
+    /// Name of the VM, or TYPE/NAME: vm, vmi, pool, rs, dv, pvc or
+    /// dataimportcron
     #[arg(value_name = "VM")]
     what: Asked,
 }
@@ -40,9 +42,13 @@ impl FromStr for Asked {
             "pvc" | "pvcs" | "persistentvolumeclaim" | "persistentvolumeclaims" => {
                 Kind::PersistentVolumeClaim
             }
+            "pool" | "vmpool" | "vmpools" | "virtualmachinepool" | "virtualmachinepools" => Kind::Pool,
+            word if word == "rs" || is_replica_set(word) => Kind::ReplicaSet,
             "dic" | "dics" | "dataimportcron" | "dataimportcrons" => Kind::DataImportCron,
             word => crate::virt::target::kind(word).map_err(|_| {
-                format!("unsupported resource type '{word}': say vm, vmi, dv, pvc or dataimportcron")
+                format!(
+                    "unsupported resource type '{word}': say vm, vmi, pool, rs, dv, pvc or dataimportcron"
+                )
             })?,
         };
         Ok(Asked { kind, name: name(rest)? })
@@ -62,6 +68,9 @@ pub(super) async fn why(args: &WhyArgs, cluster: &Cluster) -> Result<()> {
         // The page about one has the other on it.
         Kind::VirtualMachine | Kind::VirtualMachineInstance => {
             page(&fetch(cluster, name).await?, &super::prefix(), Timestamp::now())
+        }
+        Kind::Pool | Kind::ReplicaSet => {
+            fetch_group(cluster, *kind, name).await?.page(&super::prefix(), Timestamp::now())
         }
         kind => fetch_disk(cluster, *kind, name).await?.page(&super::prefix(), Timestamp::now()),
     };
@@ -94,11 +103,18 @@ mod tests {
             ("dv/os.1", Kind::DataVolume, "os.1"),
             ("persistentvolumeclaims/a", Kind::PersistentVolumeClaim, "a"),
             ("dic/a", Kind::DataImportCron, "a"),
+            ("pool/web", Kind::Pool, "web"),
+            ("VMPools/web", Kind::Pool, "web"),
+            ("virtualmachinepool/web", Kind::Pool, "web"),
+            ("rs/front", Kind::ReplicaSet, "front"),
+            ("vmirs/front", Kind::ReplicaSet, "front"),
         ] {
             assert_eq!(text.parse(), Ok(Asked { kind, name: name.to_owned() }));
         }
         for bad in ["pod/a", "dv/", "dv/../a", "dv/a/b", "/a", ""] {
             assert!(bad.parse::<Asked>().is_err(), "{bad}");
         }
+        let error = "pod/a".parse::<Asked>().unwrap_err();
+        assert!(error.ends_with("'pod': say vm, vmi, pool, rs, dv, pvc or dataimportcron"), "{error}");
     }
 }

@@ -63,6 +63,8 @@ pub(super) struct Wanted {
     pub(super) claims: BTreeSet<String>,
     /// Names of DataImportCrons.
     pub(super) crons: BTreeSet<String>,
+    /// Kind and name of a pool or a replica set.
+    pub(super) group: Option<(Kind, String)>,
     /// Names of pods that are there: launchers, or workers.
     pub(super) pods: BTreeSet<String>,
 }
@@ -73,6 +75,9 @@ impl Wanted {
             Kind::VirtualMachine | Kind::VirtualMachineInstance => event.name == self.vm,
             Kind::PersistentVolumeClaim | Kind::DataVolume => self.claims.contains(&event.name),
             Kind::DataImportCron => self.crons.contains(&event.name),
+            Kind::Pool | Kind::ReplicaSet => {
+                self.group.as_ref().is_some_and(|(kind, name)| *kind == event.kind && *name == event.name)
+            }
             Kind::Pod => self.pods.contains(&event.name) || self.is_launcher(&event.name),
             _ => false,
         }
@@ -169,6 +174,22 @@ mod tests {
              6s (x4)    Warning  C       PVC disk                     kubelet  C [31m!\n\
              (1 older events are left out)\n"
         );
+    }
+
+    #[test]
+    fn events_of_a_pool_are_not_those_of_a_replica_set_of_its_name() {
+        let objects = [
+            event("VirtualMachinePool", "web", "A", 1),
+            event("VirtualMachineInstanceReplicaSet", "web", "B", 2),
+            event("ReplicaSet", "web", "no", 3),
+            event("VirtualMachinePool", "other", "no", 4),
+            event("VirtualMachine", "web", "no", 5),
+        ];
+        for (kind, reason) in [(Kind::Pool, "A"), (Kind::ReplicaSet, "B")] {
+            let wanted = Wanted { group: Some((kind, "web".to_owned())), ..Wanted::default() };
+            let found = wanted.of(&objects);
+            assert_eq!(found.iter().map(|event| event.reason.as_str()).collect::<String>(), reason);
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //!                                │    (rules: vm, vmi, kept, disks, pod)           ├─page─► text
 //!                                └─ event: newest first ──────────────────────────┘
 //!  a DataVolume, a PVC, a DataImportCron ──disk::fetch──► Disk ──► the same page
+//!  a pool, a replica set ──group::fetch──► Group ──► the same page
 //! ```
 //!
 //! The way of a VM to its guest is long: DataVolumes, PVCs, the VMI, its pod, the scheduler, the kubelet, virt-handler.
@@ -17,6 +18,7 @@ mod disks;
 pub(crate) mod event;
 mod fetch;
 mod finding;
+mod group;
 mod kept;
 mod page;
 mod pod;
@@ -31,6 +33,7 @@ mod vmi;
 pub(crate) use disk::fetch as fetch_disk;
 pub(crate) use fetch::fetch;
 pub(crate) use finding::find;
+pub(crate) use group::fetch as fetch_group;
 pub(crate) use page::page;
 
 use jiff::Timestamp;

@@ -7,7 +7,7 @@ use crate::virt::object::Kind;
 use jiff::Timestamp;
 use serde_json::Value;
 
-const LOOK_AT_CONTROLLER: &str =
+pub(super) const LOOK_AT_CONTROLLER: &str =
     "see whether virt-controller runs: kubectl get pods -A -l kubevirt.io=virt-controller";
 
 pub(super) fn is_deleted(seen: &Seen<'_>) -> Option<Finding> {

@@ -239,6 +239,38 @@ fn the_page_says_what_the_vm_waits_for() {
 }
 
 #[test]
+fn the_page_about_a_pool_names_its_vms_that_are_not_ready() {
+    let cluster = Cluster::new();
+    let pool = json!({
+        "metadata": {"uid": "u1"}, "spec": {"replicas": 2}, "status": {"replicas": 2, "readyReplicas": 1},
+    });
+    let path = "/apis/pool.kubevirt.io/v1beta1/namespaces/blue/virtualmachinepools/web";
+    cluster.server.has(path, &pool);
+    let vm = |name: &str, owner: &str, ready: &str| {
+        json!({
+            "metadata": {"name": name, "ownerReferences": [{"uid": owner, "controller": true}]},
+            "status": {"printableStatus": "Starting", "conditions": [{"type": "Ready", "status": ready}]},
+        })
+    };
+    let vms = [vm("web-0", "u1", "True"), vm("web-1", "u1", "False"), vm("web-2", "u2", "False")];
+    cluster.server.has("/apis/kubevirt.io/v1/namespaces/blue/virtualmachines", &json!({"items": vms}));
+    let event = json!({
+        "type": "Normal", "reason": "SuccessfulCreate", "message": "Created VM blue/web-1",
+        "involvedObject": {"kind": "VirtualMachinePool", "name": "web"},
+    });
+    cluster.server.has("/api/v1/namespaces/blue/events", &json!({"items": [event]}));
+    let page = cluster.text("why pool/web");
+    assert!(
+        page.starts_with("VirtualMachinePool web waits for 1 of its 2 VMs, which is not ready."),
+        "{page}"
+    );
+    assert!(page.contains("coracle virt why vm/web-1 -n blue") && !page.contains("web-2"), "{page}");
+    assert!(page.contains("Normal  SuccessfulCreate  VirtualMachinePool web"), "{page}");
+    let said = "cannot read VirtualMachineInstanceReplicaSet front in namespace blue";
+    cluster.run("why rs/front").refused(4, said);
+}
+
+#[test]
 fn the_program_is_virtctl_under_that_name() {
     let cluster = Cluster::new();
     cluster.server.answers(&format!("PUT {PARTS_OF_VM}/start"), 202, "");

@@ -1,0 +1,408 @@
+//! The same page about a pool or a replica set: how many of its VMs or VMIs are there and ready, and which are not.
+
+mod rules;
+
+use super::Finding;
+use super::disks::phase;
+use super::event::{Event, Wanted};
+use super::page::{Parts, row, troubles, written};
+use super::see::{condition, list, name, text};
+use crate::virt::client::Cluster;
+use crate::virt::object::Kind;
+use cdi::Result;
+use futures_util::future::join;
+use jiff::Timestamp;
+use rules::RULES;
+use serde_json::Value;
+
+/// So many of those that are not ready are listed.
+const MOST: usize = 10;
+
+/// What is known of one of these.
+#[derive(Debug, Clone)]
+pub(crate) struct Group {
+    kind: Kind,
+    name: String,
+    namespace: String,
+    object: Value,
+    /// Its VMs or VMIs; none where they could not be read.
+    members: Option<Vec<Value>>,
+    events: Vec<Event>,
+    /// What could not be read, and why.
+    unread: Vec<String>,
+}
+
+/// Asks for the object, for what it keeps a number of, and for its events.
+pub(crate) async fn fetch(cluster: &Cluster, kind: Kind, name_of_it: &str) -> Result<Group> {
+    let namespace = cluster.namespace();
+    let object = cluster.get(&kind.one(namespace, name_of_it)).await.map_err(|failure| {
+        failure.of(&format!("cannot read {kind} {name_of_it} in namespace {namespace}"))
+    })?;
+    let uid = text(&object, "/metadata/uid");
+    let (of, ..) = terms(kind);
+    let (members_path, events_path) = (of.list(namespace), Kind::Event.list(namespace));
+    let mut members = Vec::new();
+    // Those of others need not be kept until the last page is there.
+    let take = |page: Vec<Value>| members.extend(page.into_iter().filter(|member| is_of(kind, uid, member)));
+    let (listed, events) = join(cluster.pages(&members_path, take), cluster.list(&events_path)).await;
+    let mut unread = Vec::new();
+    let members = match listed {
+        Ok(_) => Some(members),
+        Err(failure) => {
+            unread.push(format!("{of} (all): {}", failure.words()));
+            None
+        }
+    };
+    let wanted = Wanted { group: Some((kind, name_of_it.to_owned())), ..Wanted::default() };
+    let events = match events {
+        Ok(events) => wanted.of(&events),
+        Err(failure) => {
+            unread.push(format!("Event (all): {}", failure.words()));
+            Vec::new()
+        }
+    };
+    let (name, namespace) = (name_of_it.to_owned(), namespace.to_owned());
+    Ok(Group { kind, name, namespace, object, members, events, unread })
+}
+
+impl Group {
+    /// The page: for a program that is called like this, at this time.
+    pub(crate) fn page(&self, program: &str, now: Timestamp) -> String {
+        let there = self.number("/status/replicas", 0);
+        let ready = self.number("/status/readyReplicas", 0);
+        let counts = format!("{} wanted, {there} there, {ready} ready", self.wanted());
+        let mut rows = vec![row(&self.kind.to_string(), &self.name, counts)];
+        rows.extend(troubles(&self.object, now));
+        let of = terms(self.kind).0.to_string();
+        let unready = self.unready();
+        rows.extend(unready.iter().take(MOST).map(|member| row(&of, name(member), state(member))));
+        if unready.len() > MOST {
+            rows.push(row("", "", format!("and {} more", unready.len() - MOST)));
+        }
+        let all = format!(
+            "kubectl get events -n {} --field-selector involvedObject.kind={},involvedObject.name={}",
+            self.namespace,
+            self.kind.name(),
+            self.name
+        );
+        written(self.find(), &Parts { rows, unread: &self.unread, events: &self.events, all }, program, now)
+    }
+
+    /// How it stands.
+    fn find(&self) -> Finding {
+        let Some(found) = RULES.iter().find_map(|rule| rule(self)) else { return self.is_complete() };
+        match self.unready().first() {
+            Some(first) => found.advise(format!(
+                "look at the first that is not ready: $virt why {}/{} -n {}",
+                terms(self.kind).1,
+                name(first),
+                self.namespace
+            )),
+            None => found,
+        }
+    }
+
+    fn me(&self) -> String {
+        format!("{} {}", self.kind, self.name)
+    }
+
+    /// So many VMs or VMIs, in words.
+    fn many(&self, number: u64) -> String {
+        format!("{number} {}{}", terms(self.kind).0, if number == 1 { "" } else { "s" })
+    }
+
+    fn warning(&self) -> Option<&Event> {
+        self.events.iter().find(|event| event.is_warning)
+    }
+
+    fn number(&self, pointer: &str, unset: u64) -> u64 {
+        self.object.pointer(pointer).and_then(Value::as_u64).unwrap_or(unset)
+    }
+
+    fn wanted(&self) -> u64 {
+        self.number("/spec/replicas", 1)
+    }
+
+    fn members(&self) -> &[Value] {
+        self.members.as_deref().unwrap_or_default()
+    }
+
+    /// How many there are: another VMI takes the place of one that has ended.
+    fn there(&self) -> u64 {
+        match &self.members {
+            Some(members) => members.iter().filter(|member| !has_ended(member)).count() as u64,
+            None => self.number("/status/replicas", 0),
+        }
+    }
+
+    /// How many of these are not ready.
+    fn not_ready(&self) -> u64 {
+        let waits = |member: &&Value| !has_ended(member) && !is_ready(member);
+        match &self.members {
+            Some(members) => members.iter().filter(waits).count() as u64,
+            None => self.there().saturating_sub(self.number("/status/readyReplicas", 0)),
+        }
+    }
+
+    /// Those that are not ready, by their numbers, with those that have ended.
+    fn unready(&self) -> Vec<&Value> {
+        let mut unready: Vec<&Value> = self.members().iter().filter(|member| !is_ready(member)).collect();
+        // `web-2` stands before `web-10`.
+        unready.sort_by_cached_key(|member| (name(member).len(), name(member).to_owned()));
+        unready
+    }
+}
+
+/// The kind that it keeps a number of, the word for it, and kubectl's word for the pool or replica set itself.
+fn terms(kind: Kind) -> (Kind, &'static str, &'static str) {
+    match kind {
+        Kind::Pool => (Kind::VirtualMachine, "vm", "vmpool"),
+        _ => (Kind::VirtualMachineInstance, "vmi", "vmirs"),
+    }
+}
+
+/// It is one of those that are counted: a VM that is being deleted keeps its place in a pool, a VMI has none any more.
+fn is_of(kind: Kind, uid: Option<&str>, member: &Value) -> bool {
+    let is_controller = |owner: &Value| owner.get("controller").and_then(Value::as_bool) == Some(true);
+    let is_ours = list(member, "/metadata/ownerReferences")
+        .any(|owner| uid.is_some() && text(owner, "/uid") == uid && is_controller(owner));
+    is_ours && (kind == Kind::Pool || !goes(member))
+}
+
+fn goes(member: &Value) -> bool {
+    text(member, "/metadata/deletionTimestamp").is_some()
+}
+
+/// A VM has no phase, and does not end.
+fn has_ended(member: &Value) -> bool {
+    matches!(phase(member), "Succeeded" | "Failed")
+}
+
+fn is_ready(member: &Value) -> bool {
+    !goes(member) && condition(member, "Ready", "True").is_some()
+}
+
+fn state(member: &Value) -> String {
+    let says = text(member, "/status/printableStatus").or(text(member, "/status/phase"));
+    let how = if goes(member) { "being deleted" } else { "not ready" };
+    format!("{}, {how}", says.unwrap_or("no status"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const POOL: Kind = Kind::Pool;
+    const SET: Kind = Kind::ReplicaSet;
+
+    fn now() -> Timestamp {
+        "2026-09-01T10:10:00Z".parse().unwrap()
+    }
+
+    fn group(kind: Kind, spec: &Value, status: &Value, members: Vec<Value>) -> Group {
+        Group {
+            kind,
+            name: "web".to_owned(),
+            namespace: "blue".to_owned(),
+            object: json!({"metadata": {"name": "web", "uid": "u1"}, "spec": spec, "status": status}),
+            members: Some(members),
+            events: Vec::new(),
+            unread: Vec::new(),
+        }
+    }
+
+    fn vm(number: u32, printed: &str, ready: &str) -> Value {
+        let ready = json!({"type": "Ready", "status": ready, "lastTransitionTime": "2026-09-01T10:05:00Z"});
+        json!({
+            "metadata": {"name": format!("web-{number}")},
+            "status": {"printableStatus": printed, "conditions": [ready]},
+        })
+    }
+
+    fn vmi(number: u32, phase: &str, ready: &str) -> Value {
+        let mut vmi = vm(number, "", ready);
+        vmi["status"]["phase"] = json!(phase);
+        vmi
+    }
+
+    fn says(group: &Group) -> (String, String, String) {
+        let page = group.page("virtctl", now());
+        assert!(page.contains("\nObjects\n") && !page.contains("$virt"), "{page}");
+        let found = group.find();
+        let words: Vec<String> =
+            found.words.iter().map(|words| format!("{}: {}", words.who, words.text)).collect();
+        (found.says, words.join(" | "), found.advice.join("; "))
+    }
+
+    #[test]
+    fn a_pool_and_a_replica_set_say_what_they_wait_for() {
+        let up = |number: u32| vm(number, "Running", "True");
+        let counted = json!({"replicas": 2, "labelSelector": "app=web"});
+        let said = |kind: &str, reason: &str, message: &str| json!({"conditions": [{"type": kind, "status": "True", "reason": reason, "message": message}]});
+        let (one, two, three) = (json!({"replicas": 1}), json!({"replicas": 2}), json!({"replicas": 3}));
+        let keeps = json!({"replicas": 1, "scaleInStrategy": {"opportunistic": {}}});
+        let mut leaving = vm(1, "Terminating", "True");
+        leaving["metadata"]["deletionTimestamp"] = json!("2026-09-01T10:05:00Z");
+        for (found, wanted, words, advice) in [
+            (
+                group(POOL, &two, &counted, vec![up(0), up(1)]),
+                "VirtualMachinePool web has 2 VMs, all ready, and waits for nothing",
+                "",
+                "",
+            ),
+            (
+                group(POOL, &json!({"replicas": 0}), &counted, vec![]),
+                "VirtualMachinePool web is to have no VM, and waits for nothing",
+                "",
+                "",
+            ),
+            (
+                group(POOL, &keeps, &counted, vec![up(0), up(1)]),
+                "VirtualMachinePool web has 2 VMs, all ready, and waits for nothing",
+                "",
+                "",
+            ),
+            (
+                group(
+                    POOL,
+                    &three,
+                    &counted,
+                    vec![up(0), vm(10, "Starting", "False"), vm(2, "Starting", "False")],
+                ),
+                "VirtualMachinePool web waits for 2 of its 3 VMs, which are not ready",
+                "",
+                "$virt why vm/web-2 -n blue",
+            ),
+            (
+                group(POOL, &two, &counted, vec![up(0), leaving.clone()]),
+                "VirtualMachinePool web waits for 1 of its 2 VMs, which is not ready",
+                "",
+                "$virt why vm/web-1 -n blue",
+            ),
+            (
+                group(POOL, &two, &said("ReplicaFailure", "FailedScaleOut", "exceeded quota"), vec![up(0)]),
+                "VirtualMachinePool web waits for a VM that cannot be created",
+                "virt-controller, condition ReplicaFailure, FailedScaleOut of VirtualMachinePool web: exceeded quota",
+                "a quota",
+            ),
+            (
+                group(POOL, &one, &said("ReplicaFailure", "FailedScaleIn", "takes 0"), vec![up(0), up(1)]),
+                "VirtualMachinePool web has more VMs than are wanted, and its selectors take fewer",
+                "virt-controller, condition ReplicaFailure, FailedScaleIn of VirtualMachinePool web: takes 0",
+                "selectionPolicy.selectors, or spec.replicas: kubectl edit vmpool web -n blue",
+            ),
+            (
+                group(POOL, &one, &said("ReplicaFailure", "InvalidSpec", "spec.replicas: x"), vec![]),
+                "VirtualMachinePool web has a spec that cannot be carried out",
+                "virt-controller, condition ReplicaFailure, InvalidSpec of VirtualMachinePool web: spec.replicas: x",
+                "kubectl edit vmpool web -n blue",
+            ),
+            (
+                group(POOL, &one, &said("ReplicaFailure", "FailedUpdate", "no"), vec![up(0)]),
+                "VirtualMachinePool web cannot be kept at its number of VMs",
+                "virt-controller, condition ReplicaFailure, FailedUpdate of VirtualMachinePool web: no",
+                "mend",
+            ),
+            (
+                group(SET, &one, &said("ReplicaPaused", "Paused", ""), vec![]),
+                "VirtualMachineInstanceReplicaSet web is paused: no VMI is created or deleted",
+                "",
+                "kubectl edit vmirs web -n blue",
+            ),
+            (
+                group(POOL, &one, &json!({}), vec![]),
+                "VirtualMachinePool web waits for virt-controller, which has not looked at it yet",
+                "",
+                "virt-controller runs",
+            ),
+            (
+                group(POOL, &three, &counted, vec![up(0), up(1)]),
+                "VirtualMachinePool web waits for virt-controller to create 1 VM",
+                "",
+                "virt-controller runs",
+            ),
+            (
+                group(POOL, &one, &counted, vec![up(0), up(1)]),
+                "VirtualMachinePool web waits for 1 VM to be deleted",
+                "",
+                "virt-controller runs",
+            ),
+            (
+                group(POOL, &one, &counted, vec![up(0), leaving]),
+                "VirtualMachinePool web waits for 1 VM to be deleted",
+                "",
+                "look at the first that is not ready: $virt why vm/web-1 -n blue",
+            ),
+            (
+                group(SET, &json!({}), &counted, vec![vmi(0, "Scheduling", "False")]),
+                "VirtualMachineInstanceReplicaSet web waits for its VMI, which is not ready",
+                "",
+                "$virt why vmi/web-0 -n blue",
+            ),
+            (
+                group(SET, &one, &counted, vec![vmi(0, "Failed", "False")]),
+                "VirtualMachineInstanceReplicaSet web waits for virt-controller to create 1 VMI",
+                "",
+                "$virt why vmi/web-0 -n blue",
+            ),
+        ] {
+            let (said, by, to_do) = says(&found);
+            assert!(said.starts_with(wanted), "{said}");
+            assert_eq!(by, words, "{said}");
+            assert!(to_do.contains(advice) && (!advice.is_empty() || to_do.is_empty()), "{said}: {to_do}");
+        }
+    }
+
+    #[test]
+    fn the_page_lists_the_first_that_are_not_ready() {
+        let mut vms: Vec<Value> = (1..13).map(|number| vm(number, "Starting", "False")).collect();
+        vms.push(vm(0, "Running", "True"));
+        let status = json!({"replicas": 13, "readyReplicas": 1});
+        let mut found = group(POOL, &json!({"replicas": 13}), &status, vms);
+        let page = found.page("virtctl", now());
+        let head = "VirtualMachinePool web waits for 12 of its 13 VMs, which are not ready.\n\
+                    Since 2026-09-01T10:05:00Z, for 5m.\n\n\
+                    What to do\n  - look at the first that is not ready: virtctl why vm/web-1 -n blue\n\n\
+                    Objects\n  VirtualMachinePool  web     13 wanted, 13 there, 1 ready\n  VM";
+        assert!(page.starts_with(head), "{page}");
+        assert_eq!(page.matches("  Starting, not ready\n").count(), MOST, "{page}");
+        assert!(page.contains("  web-10  Starting") && !page.contains("web-11"), "{page}");
+        assert!(page.contains("  and 2 more\n") && !page.contains("web-0"), "{page}");
+
+        // Without the right to list them, its own numbers count.
+        found.members = None;
+        found.unread = vec!["VM (all): forbidden".to_owned()];
+        let page = found.page("virtctl", now());
+        assert!(page.starts_with("VirtualMachinePool web waits for 12 of its 13 VMs"), "{page}");
+        assert!(page.contains("Not read\n  - VM (all): forbidden\n"), "{page}");
+    }
+
+    #[test]
+    fn it_has_those_that_it_controls() {
+        let owned = |uid: &str, controller: bool, deleted: Option<&str>| {
+            let owner = json!({"uid": uid, "controller": controller});
+            json!({"metadata": {"ownerReferences": [owner], "deletionTimestamp": deleted}})
+        };
+        let (ours, leaving) = (owned("u1", true, None), owned("u1", true, Some("2026-09-01T10:05:00Z")));
+        assert!(is_of(POOL, Some("u1"), &ours) && is_of(SET, Some("u1"), &ours));
+        assert!(is_of(POOL, Some("u1"), &leaving) && !is_of(SET, Some("u1"), &leaving));
+        for other in [owned("u2", true, None), owned("u1", false, None), json!({}), json!(7)] {
+            assert!(!is_of(POOL, Some("u1"), &other) && !is_of(POOL, None, &other), "{other}");
+        }
+    }
+
+    #[test]
+    fn odd_objects_make_a_page_too() {
+        for kind in [POOL, SET] {
+            for odd in [json!(null), json!(7), json!({"status": {"conditions": {"a": 1}}, "metadata": 3})] {
+                let mut found = group(kind, &odd, &odd, vec![odd.clone()]);
+                assert!(!says(&found).0.is_empty());
+                found.object = odd;
+                assert!(!says(&found).0.is_empty());
+                found.members = None;
+                assert!(!says(&found).0.is_empty());
+            }
+        }
+    }
+}
