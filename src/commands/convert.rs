@@ -16,7 +16,7 @@ use disk_format::Codec;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Convert a disk: any format and compression in, one disk out, in one pass
+/// Convert a raw, ISO or qcow2 disk to raw or qcow2, in one pass
 ///
 /// SRC is a path, a block device, http:// or https://, '-' for standard
 /// input, or an image (docker://HOST/REPO:TAG, oci:DIR, oci-archive:FILE,

@@ -13,6 +13,7 @@ const PLACES: &[&str] = &[
     "docs/reference/accounts.md",
     "docs/reference/kubevirt.md",
     "docs/reference/metadata.md",
+    "docs/reference/vm-reasons.md",
     "docs/reference/vmi.md",
     "src/",
     "tests/e2e/",

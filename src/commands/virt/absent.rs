@@ -56,8 +56,8 @@ impl GuestFsArgs {
 
 impl UsbRedirArgs {
     pub(super) const ABSENT: Absent = Absent(
-        "usbredir: USB devices cannot be redirected by this version",
-        "carry files by 'scp', or put them on a volume of the VM",
+        "usbredir: 'coracle virt' cannot redirect USB devices",
+        "use KubeVirt's own 'virtctl usbredir', which clusters of this version serve",
     );
 }
 

@@ -167,7 +167,7 @@ fn served(levels: &[(&str, u8)]) -> Result<()> {
     let Some((_, why)) = refused.first() else { return Ok(()) };
     let names: Vec<&str> = refused.iter().map(|(name, _)| *name).collect();
     let what = format!("cannot set the log verbosity of {}: {why}", names.join(", "));
-    Err(Error::new(ErrorKind::Refused, what).with_hint("--virt-launcher=LEVEL is served"))
+    Err(Error::new(ErrorKind::Refused, what).with_hint("name the others one by one in place of --all: --virt-api, --virt-controller, --virt-handler, --virt-launcher"))
 }
 
 fn changes(kubevirt: &Value, set: &[(&str, u8)], reset: bool) -> Value {

@@ -46,7 +46,7 @@ pub(super) struct Args {
     address: IpAddr,
 
     /// Fail if another client has the screen, instead of taking keyboard and
-    /// pointer from it; that client sees on
+    /// pointer from it and leaving it the picture
     #[arg(long)]
     preserve_session: bool,
 

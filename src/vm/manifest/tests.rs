@@ -103,7 +103,7 @@ fn every_fault_is_told_with_its_line_and_what_is_not_known_is_only_a_warning() {
     assert_eq!(
         told(&objects.faults),
         [
-            "25: spec.source.vddk: not supported yet\n    on a laptop a disk comes from http, s3, gcs, registry or blank"
+            "25: spec.source.vddk: not supported yet\n    with coracle run a disk comes from http, s3, gcs, registry or blank"
         ]
     );
     assert_eq!(told(&objects.warnings), [unknown]);

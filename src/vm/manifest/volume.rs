@@ -22,7 +22,7 @@ fn advised(fault: Fault) -> Fault {
     let source = fault.field.strip_prefix("spec.source.").is_some_and(|source| !source.contains('.'));
     match (fault.reason, source) {
         (Reason::NotSupported, true) => {
-            fault.hint("on a laptop a disk comes from http, s3, gcs, registry or blank")
+            fault.hint("with coracle run a disk comes from http, s3, gcs, registry or blank")
         }
         _ => fault,
     }

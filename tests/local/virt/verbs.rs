@@ -301,7 +301,7 @@ fn verbs_that_are_not_there_say_so_and_what_to_do_instead() {
     for (line, wanted) in [
         ("vmexport download e --vm=web --output=d.gz", "make an image of its PVC"),
         ("guestfs data --kvm=false", "mount the PVC in a pod of your own"),
-        ("usbredir 1-2 web", "USB devices cannot be redirected"),
+        ("usbredir 1-2 web", "cannot redirect USB devices"),
         ("template process t --param=A=b", "create vm"),
     ] {
         let ran = cluster.run(line).refused(3, wanted);

@@ -93,8 +93,8 @@ pub(super) struct Args {
 
     /// Credential of a Secret; repeat for several:
     /// src:SECRET[,type:ssh|password][,method:ga|nocloud|configdrive][,user:NAME].
-    /// Default: type:ssh,method:ga. Clusters of this version refuse method:ga,
-    /// and with it type:password; say method:nocloud
+    /// Default: type:ssh,method:ga, which needs the QEMU guest agent in the
+    /// guest; type:password has no other method
     #[arg(long, value_name = "PARAMS")]
     access_cred: Vec<String>,
 
