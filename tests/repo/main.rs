@@ -45,6 +45,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("install", &["api", "kubernetes"]),
     ("controller", &["admission", "api-server", "cluster", "node", "serve", "uploadproxy"]),
     ("kit", &["kubernetes"]),
+    ("repo", &[]),
     (
         "coracle",
         &[
@@ -141,7 +142,7 @@ const LONG: &[(&str, &str)] = &[];
 const LONGEST: usize = 600;
 
 /// Folders of tests, whose files must each be part of a test target.
-const SUITES: &[&str] = &["tests/sim", "tests/local", "tests/e2e"];
+const SUITES: &[&str] = &["tests/repo", "tests/sim", "tests/local", "tests/e2e"];
 
 #[test]
 fn arrows_between_our_packages_are_those_of_the_table() {
@@ -194,7 +195,7 @@ fn errors_of_packages_are_made_around_one_core() {
     let (mut wrong, mut seen) = (Vec::new(), 0);
     for file in files().iter().filter(|file| is_rust(file)) {
         let name = short(file);
-        if name.starts_with("cdi/error/") || name.starts_with("tests/sim/") {
+        if name.starts_with("cdi/error/") || name.starts_with("tests/repo/") {
             continue;
         }
         let content = fs::read_to_string(file).unwrap();
@@ -369,7 +370,11 @@ fn scripts_can_be_run_and_stop_at_the_first_fault() {
 }
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace above tests/").to_owned()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .nth(2)
+        .expect("the workspace above tests/repo/")
+        .to_owned()
 }
 
 fn short(file: &Path) -> String {
