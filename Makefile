@@ -20,7 +20,7 @@ FUZZ_SECONDS ?= 60
 PROFILE ?= release
 BUILT := $(TARGET)/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))
 
-.PHONY: help setup build images install check test e2e demo bench fuzz advisories clean cluster-build cluster-up cluster-down guests kubeconfig kubectl
+.PHONY: help setup build images install check test test-all e2e demo bench fuzz advisories clean cluster-build cluster-up cluster-down guests kubeconfig kubectl
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
@@ -47,8 +47,12 @@ check: setup ## format, lints, licences and bans, documentation, the arrows betw
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --document-private-items --locked
 
-test: setup ## everything that proves the product, on this machine alone
+test: setup ## every suite, and a story in a real cluster for each capability and kind (tests/e2e/stories.tsv)
 	tests/suites
+	PROFILE=dev tests/e2e/run --short
+
+test-all: setup ## every suite at its full length, and every story
+	CORACLE_TEST_TIER=all tests/suites
 	PROFILE=dev tests/e2e/run
 
 # Linked statically (images/rustc-static), so that they run in an image with nothing else in it.

@@ -1,11 +1,12 @@
 //! The rules of this repository that a compiler does not see: which crate may use which, that no circle is between modules,
 //! where lints come from, that no dependency is idle, no test is forgotten, that files stay small, that links lead somewhere
-//! and promises to tests, that reasons are listed, and that the control plane speaks of VMs and VMIs.
+//! and promises to tests, that reasons are listed, that each capability has a story, and that the control plane speaks of VMs and VMIs.
 
 mod dependencies;
 mod modules;
 mod reasons;
 mod security;
+mod stories;
 mod words;
 
 use std::collections::BTreeMap;

@@ -92,13 +92,16 @@ fn comes_to_an_end(run: &mut Run) -> Result<(), TestCaseError> {
     none(run.wrong())
 }
 
-/// So many histories, always the same; but where PROPTEST_CASES says how many, new ones.
+/// The number of histories in the long tier (CORACLE_TEST_TIER=all, which `make test-all` sets), always the same ones; a
+/// quarter of them otherwise. PROPTEST_CASES gives another number of new ones.
 fn cases(count: u32) -> ProptestConfig {
     let config = ProptestConfig { max_shrink_iters: 2000, ..ProptestConfig::default() };
-    match std::env::var_os("PROPTEST_CASES") {
-        Some(_) => config,
-        None => ProptestConfig { cases: count, rng_seed: RngSeed::Fixed(1), ..config },
+    if std::env::var_os("PROPTEST_CASES").is_some() {
+        return config;
     }
+    let is_long = std::env::var_os("CORACLE_TEST_TIER").is_some_and(|tier| tier == "all");
+    let cases = if is_long { count } else { count / 4 };
+    ProptestConfig { cases, rng_seed: RngSeed::Fixed(1), ..config }
 }
 
 proptest! {
