@@ -3,6 +3,7 @@
 pub mod cluster;
 pub mod coracle;
 pub mod disk;
+pub mod failing_disk;
 pub mod faults;
 pub mod http;
 pub mod layout;
@@ -18,4 +19,5 @@ pub mod seeds;
 pub mod serial;
 pub mod thief;
 pub mod token;
+pub mod tracer;
 pub mod upload_proxy;

@@ -258,7 +258,7 @@ impl BlobWriter for Blob<'_> {
         let diff_id = layer.hash.finish()?;
         let name = format!("{}.tar", diff_id.hex());
         if sink.is_new(&name) {
-            layer.growth.finish(&name)?;
+            layer.growth.finish(&name, diff_id)?;
         }
         sink.known().blobs.insert(digest, Stored { size, name, diff_id, config: None });
         Ok((digest, size))

@@ -4,11 +4,12 @@
 //! end of the file, others are written into files without a name and wait there for their turn.
 
 use crate::behind::WriteBehind;
+use crate::digest::Hasher;
 use crate::layout::folder::Folder;
 use crate::layout::lock::Locked;
 use crate::publish::Standing;
 use crate::tar::{BLOCK, END, Item, head, patched, rest};
-use crate::{Error, ErrorKind, Result};
+use crate::{Digest, Error, ErrorKind, Result};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
@@ -33,6 +34,8 @@ struct State {
     /// One grows there.
     busy: bool,
     waiting: Vec<Waiting>,
+    /// A member or a sync failed: a second attempt might succeed without the bytes.
+    broken: bool,
     /// Nothing is missing but its name; it stays, whatever comes of that.
     whole: bool,
     closed: bool,
@@ -42,6 +45,7 @@ struct Waiting {
     name: String,
     file: File,
     size: u64,
+    digest: Digest,
 }
 
 /// A member on its way. Dropped before it has a name, it was never there.
@@ -74,7 +78,14 @@ impl Growing {
         let file = begun(&folder, &partial(name))?;
         let behind = WriteBehind::of(&file)
             .map_err(|e| Error::io(format!("cannot write {}", folder.shown(&partial(name))), e))?;
-        let state = Mutex::new(State { end: 0, busy: false, waiting: vec![], whole: false, closed: false });
+        let state = Mutex::new(State {
+            end: 0,
+            busy: false,
+            waiting: vec![],
+            broken: false,
+            whole: false,
+            closed: false,
+        });
         Ok(Growing { folder, name: name.to_owned(), behind, file, over, state })
     }
 
@@ -104,7 +115,7 @@ impl Growing {
         }
         let mut growth = self.begin()?;
         growth.write(bytes)?;
-        growth.finish(name)
+        growth.finish(name, Digest::of(bytes))
     }
 
     /// Ends the archive with some last members, and gives it its name.
@@ -119,8 +130,14 @@ impl Growing {
                 self.name
             )));
         }
+        if state.broken {
+            return Err(Error::failed(format!(
+                "{} lacks bytes that could not be written; write it anew",
+                self.shown()
+            )));
+        }
         if !state.whole {
-            self.end(&mut state, last)?;
+            self.end(&mut state, last).inspect_err(|_| state.broken = true)?;
             state.whole = true;
         }
         self.folder.publish(&partial(&self.name), &self.name, self.over.as_ref())?;
@@ -144,16 +161,24 @@ impl Growing {
     /// Appends what has waited, if nothing grows at the end.
     fn settle(&self, state: &mut State) -> Result<()> {
         while !state.busy
-            && let Some(Waiting { name, file, size }) = state.waiting.pop()
+            && let Some(Waiting { name, file, size, digest }) = state.waiting.pop()
         {
+            let mut hash = Hasher::like(&digest);
             let mut piece = vec![0; 1 << 20];
             let mut at = 0;
             while at < size {
                 let n = usize::try_from(size - at).unwrap_or(usize::MAX).min(piece.len());
                 let cannot = |e| Error::io(format!("cannot read back a part of {}", self.shown()), e);
                 file.read_exact_at(&mut piece[..n], at).map_err(cannot)?;
+                hash.update(&piece[..n]);
                 self.write(&piece[..n], state.end + BLOCK as u64 + at)?;
                 at += n as u64;
+            }
+            // A disk that could not take it reports that at a sync alone, and there was none.
+            if hash.finish() != digest {
+                let what =
+                    format!("a part of {} was lost in the file beside it where it waited", self.shown());
+                return Err(Error::failed(format!("{what}; the disk fails or is full")));
             }
             self.seal(state, &name, size)?;
         }
@@ -230,18 +255,20 @@ impl Growth<'_> {
         Ok(())
     }
 
-    /// All bytes are here: this is its name.
-    pub(super) fn finish(mut self, name: &str) -> Result<()> {
+    /// All bytes are here: this is its name, and what they hash to.
+    pub(super) fn finish(mut self, name: &str, digest: Digest) -> Result<()> {
         let mut state = self.archive.state();
         match std::mem::replace(&mut self.at, Ok(0)) {
             Ok(_) => {
                 self.archive.seal(&mut state, name, self.size)?;
                 state.busy = false;
             }
-            Err(file) => state.waiting.push(Waiting { name: name.to_owned(), file, size: self.size }),
+            Err(file) => {
+                state.waiting.push(Waiting { name: name.to_owned(), file, size: self.size, digest });
+            }
         }
         self.done = true;
-        self.archive.settle(&mut state)
+        self.archive.settle(&mut state).inspect_err(|_| state.broken = true)
     }
 }
 

@@ -121,7 +121,7 @@ impl BlobWriter for Blob<'_> {
         }
         // Twice the same blob is written once.
         if sink.known().blobs.insert(digest, size).is_none() {
-            growth.finish(&path(&digest))?;
+            growth.finish(&path(&digest), digest)?;
         }
         Ok((digest, size))
     }

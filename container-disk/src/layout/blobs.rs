@@ -104,30 +104,49 @@ impl<'a> Writer<'a> {
     }
 
     /// One that goes on where an earlier attempt was cut short, and how many bytes that had; begun anew while another
-    /// process is at it.
+    /// process is at it, and where the disk does not hold or does not give back what was written.
     pub(crate) fn resume(top: &'a Folder, promised: &Descriptor) -> Result<(u64, Writer<'a>)> {
         let promise = promise(top, promised)?;
-        let Some(temp) = Temp::half(top, half_name(&promise.digest))? else {
+        let Some(mut temp) = Temp::half(top, half_name(&promise.digest))? else {
             return Ok((0, Writer::new(top, Some(promised))?));
         };
-        let mut hash = Aside::new(Promise::hasher(Some(&promise)));
-        let cannot = |e| Error::io(format!("cannot go on with {}", temp.path()), e);
-        let mut have = temp.file.metadata().map_err(cannot)?.len();
-        if have > promise.size {
-            temp.file.set_len(0).map_err(cannot)?;
-            have = 0;
+        match hash_half(&temp, &promise) {
+            Ok((have, hash)) => {
+                let behind = behind(&temp)?;
+                Ok((
+                    have,
+                    Writer { top, behind, temp, hash, size: have, promised: Some(promise), found: have },
+                ))
+            }
+            Err(e) => {
+                tracing::warn!("{e}; the blob is brought anew");
+                temp.spoil();
+                drop(temp);
+                Ok((0, Writer::new(top, Some(promised))?))
+            }
         }
-        let mut piece = vec![0; 256 << 10];
-        let mut at = 0;
-        while at < have {
-            let n = usize::try_from(have - at).unwrap_or(usize::MAX).min(piece.len());
-            temp.file.read_exact_at(&mut piece[..n], at).map_err(cannot)?;
-            hash.update(&piece[..n])?;
-            at += n as u64;
-        }
-        let behind = behind(&temp)?;
-        Ok((have, Writer { top, behind, temp, hash, size: have, promised: Some(promise), found: have }))
     }
+}
+
+/// What an earlier attempt has left of a blob: its size, and the hash of the bytes that the disk holds.
+fn hash_half(temp: &Temp, promise: &Promise) -> Result<(u64, Aside)> {
+    let cannot = |e| Error::io(format!("cannot go on with {}", temp.path()), e);
+    let mut hash = Aside::new(Promise::hasher(Some(promise)));
+    let (have, mut disk) = temp.settle()?;
+    if have > promise.size {
+        temp.file.set_len(0).map_err(cannot)?;
+        return Ok((0, hash));
+    }
+    let mut at = 0;
+    while at < have {
+        let piece = disk.piece(at).map_err(cannot)?;
+        if piece.is_empty() {
+            return Err(cannot(io::ErrorKind::UnexpectedEof.into()));
+        }
+        hash.update(piece)?;
+        at += piece.len() as u64;
+    }
+    Ok((have, hash))
 }
 
 impl Write for Writer<'_> {

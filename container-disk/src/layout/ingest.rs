@@ -7,11 +7,19 @@
 //!
 //! A file here belongs to whoever holds its lock (flock; it ends with the process). One that nobody holds is what a
 //! process left that was killed: [`clear`] removes it.
+//!
+//! Linux reports a write-back error once, and the page cache keeps what the disk never got. So a file whose sync failed is
+//! removed, and a half blob is judged by the bytes that come back from the disk ([`Temp::settle`]).
 
 use super::folder::Folder;
 use super::lock::{Keeps, Locked};
+use crate::behind::write_out;
 use crate::{Error, ErrorKind, Result};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
+use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The folder of such files.
@@ -71,10 +79,23 @@ impl Temp {
         self.keep = false;
     }
 
-    /// Makes it durable, and gives it its final name, durably.
+    /// Makes what an earlier attempt has left durable, and opens it for a reading that comes from the disk. How many bytes
+    /// it has.
+    pub(crate) fn settle(&self) -> Result<(u64, FromDisk<'_>)> {
+        let cannot = |e| Error::io(format!("cannot go on with {}", self.path()), e);
+        self.file.sync_all().map_err(cannot)?;
+        // Synced pages leave the cache, so that later readers see what the disk holds, too.
+        write_out(&*self.file);
+        Ok((self.file.metadata().map_err(cannot)?.len(), FromDisk::of(&self.file)))
+    }
+
+    /// Makes it durable, and gives it its final name, durably. A file that could not be made durable is not kept: the next
+    /// sync would succeed, and its bytes be read from the page cache.
     pub(crate) fn rename(mut self, to: &Folder, name: &str) -> Result<()> {
-        let synced = self.file.sync_all();
-        synced.map_err(|e| Error::io(format!("cannot make {} durable", self.path()), e))?;
+        if let Err(e) = self.file.sync_all() {
+            self.spoil();
+            return Err(Error::io(format!("cannot make {} durable", self.path()), e));
+        }
         self.folder.rename(&self.name, to, name)?;
         self.keep = true;
         Ok(())
@@ -93,6 +114,61 @@ impl Drop for Temp {
         {
             tracing::warn!("{e}; the next prune removes it");
         }
+    }
+}
+
+/// A reading of a file past the page cache, where its file system permits that.
+pub(crate) struct FromDisk<'a> {
+    file: &'a File,
+    /// The flags of the file before, while it is read directly.
+    before: Option<OFlags>,
+    room: Vec<u8>,
+}
+
+impl<'a> FromDisk<'a> {
+    /// Bytes that are read at once. A multiple of the blocks of all devices, as is every offset.
+    const PIECE: usize = 256 << 10;
+    /// Alignment in memory that all devices accept.
+    const ALIGNED: usize = 4096;
+
+    fn of(file: &'a File) -> FromDisk<'a> {
+        let before = fcntl_getfl(file).ok();
+        let before = before.filter(|flags| fcntl_setfl(file, *flags | OFlags::DIRECT).is_ok());
+        FromDisk { file, before, room: vec![0; Self::PIECE + Self::ALIGNED] }
+    }
+
+    /// The bytes from `at` on, a piece at most; `at` is the end of the piece before.
+    pub(crate) fn piece(&mut self, at: u64) -> io::Result<&[u8]> {
+        let begin = self.room.as_ptr().align_offset(Self::ALIGNED).min(Self::ALIGNED);
+        let room = begin..begin + Self::PIECE;
+        let mut n = 0;
+        while n < Self::PIECE {
+            match self.file.read_at(&mut self.room[room.start + n..room.end], at + n as u64) {
+                Ok(0) => break,
+                Ok(more) => n += more,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                // A file system that takes the flag and cannot read so, or an end that is not that of a block.
+                Err(e) if Errno::from_io_error(&e) == Some(Errno::INVAL) && self.before.is_some() => {
+                    self.undo()
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(&self.room[room.start..room.start + n])
+    }
+
+    fn undo(&mut self) {
+        if let Some(before) = self.before.take()
+            && let Err(e) = fcntl_setfl(self.file, before)
+        {
+            tracing::debug!("a file stays open for direct reads: {e}");
+        }
+    }
+}
+
+impl Drop for FromDisk<'_> {
+    fn drop(&mut self) {
+        self.undo();
     }
 }
 
