@@ -3,7 +3,7 @@
 use super::ends::Partial;
 use super::facts::{Seek, Stream, enter_at, limits};
 use super::report::Report;
-use super::{Prepared, Request, shown, verify};
+use super::{Prepared, Request, overlap, shown, verify};
 use crate::journal::{Conversion, Journal, Mark, Mode, Position, Tables};
 use crate::plan::{self, Flow, Output, Plan};
 use crate::run::engine::{End, Engine, Marker, Marks, Size};
@@ -20,6 +20,7 @@ use crate::run::watch::{Phase, Watch};
 use crate::run::{stream, tables};
 use crate::source::{Identity, Named};
 use crate::spool::Spool;
+use crate::target::storage::Storage;
 use crate::target::{
     self, BlockTarget, Claim, Destination, FileOptions, Finished, Nowhere, Order, Started, StdoutTarget,
     Target,
@@ -30,9 +31,6 @@ use disk_format::qcow2::write::{Compression, Options};
 use disk_format::{Format, Image, ReadAt};
 use std::path::Path;
 use std::time::Instant;
-
-/// A device is told to zero so much by one call, which cannot be stopped.
-const ZEROED_AT_ONCE: u64 = 1 << 30;
 
 /// A run under way.
 pub(super) struct Run<'a> {
@@ -149,6 +147,11 @@ impl Run<'_> {
             let what = format!("cannot go on with an earlier run: {why}; leave out --resume");
             return Err(Error::new(ErrorKind::Usage, what));
         }
+        let folder = path.parent().unwrap_or(path);
+        // A folder that cannot be examined cannot be claimed, which says why.
+        if let Ok(below) = Storage::of_new_file(folder) {
+            overlap::refuse(self.request, &**flow.source(), &below)?;
+        }
         let claim = Claim::take(path, mode)?;
         if self.plan.resume.is_err() {
             let target = claim.start_anew(options)?;
@@ -234,10 +237,7 @@ impl Run<'_> {
     fn to_block(&self, path: &Path, flow: Flow<Seek, Stream>, temp: &Path) -> Result<(Moved, Finished)> {
         let raw = self.plan.facts.output == Output::Raw;
         let target = BlockTarget::open(path, self.plan.size.filter(|_| raw))?;
-        if let Some(source) = self.request.source.path().filter(|source| target.overlaps(source)) {
-            let (path, source) = (path.display(), source.display());
-            return Err(Error::refused(format!("{path} lies on the device that is to be read, {source}")));
-        }
+        overlap::refuse(self.request, &**flow.source(), &target.storage()?)?;
         let around = Around { spool: temp, written: Some(path) };
         let Some(journals) = &self.request.wishes.journals else {
             return self.through(Box::new(target), flow, None, around);
@@ -563,34 +563,5 @@ impl Run<'_> {
     fn mark(&self, position: Position, sum: DiskSum) -> Mark {
         let sum = self.request.wishes.verify.then(|| sum.to_string());
         Mark { position, written: self.watch.written(), sum }
-    }
-
-    /// Zeros behind the disk: on a device it may be long until they are there, and a run may be stopped meanwhile.
-    fn zero_rest(&self, target: &dyn Target, disk: u64, size: u64) -> Result<()> {
-        let mut at = disk;
-        while at < size {
-            self.watch.check()?;
-            let len = (size - at).min(ZEROED_AT_ONCE);
-            target.zero(at, len)?;
-            at += len;
-        }
-        Ok(())
-    }
-
-    /// The size the target gets for a disk of this size: whole sectors, and no less than was wished for.
-    fn final_size(&self, disk: u64) -> Result<u64> {
-        if disk == 0 {
-            return Err(plan::empty(&self.plan.facts.source.name));
-        }
-        match self.request.wishes.resize {
-            Some(wish) if wish < disk => {
-                let what = format!(
-                    "--resize {wish} is smaller than the disk, which turned out to have {disk} bytes"
-                );
-                Err(Error::new(ErrorKind::Usage, what).with_detail(Detail::TooLarge { disk, room: wish }))
-            }
-            Some(wish) => plan::in_sectors(&self.plan.facts, wish),
-            None => plan::in_sectors(&self.plan.facts, disk),
-        }
     }
 }

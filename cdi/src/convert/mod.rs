@@ -13,8 +13,10 @@ mod again;
 mod carry;
 mod ends;
 mod facts;
+mod overlap;
 mod report;
 mod shown;
+mod size;
 mod verify;
 
 pub use report::Report;

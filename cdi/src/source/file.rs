@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -31,7 +31,8 @@ pub struct FileSource {
 #[derive(Debug)]
 enum From {
     File { file: Arc<File>, bytes: Arc<FileAt> },
-    Pipe(Once),
+    /// A pipe; or the rest of a file, which is kept open.
+    Pipe(Once, Option<File>),
 }
 
 impl FileSource {
@@ -91,7 +92,7 @@ impl FileSource {
             reentry: false,
             identity: None,
         };
-        Ok(FileSource { facts, from: From::Pipe(Once::new(file, name)) })
+        Ok(FileSource { facts, from: From::Pipe(Once::new(file, name), None) })
     }
 
     fn seekable(file: File, name: String, kind: FileType) -> Result<Self> {
@@ -108,7 +109,8 @@ impl FileSource {
                 reentry: false,
                 identity: None,
             };
-            return Ok(FileSource { facts, from: From::Pipe(Once::new(file, name)) });
+            let copy = file.try_clone().map_err(|e| Error::io(format!("cannot use {name}"), e))?;
+            return Ok(FileSource { facts, from: From::Pipe(Once::new(file, name), Some(copy)) });
         }
         let stat = rustix::fs::fstat(&file).map_err(cannot)?;
         let (size, identity) = if kind == FileType::BlockDevice {
@@ -151,7 +153,7 @@ impl FileSource {
     pub fn sparse(&self) -> Option<SparseFile> {
         match &self.from {
             From::File { file, bytes } => Some(SparseFile { file: file.clone(), bytes: bytes.clone() }),
-            From::Pipe(_) => None,
+            From::Pipe(..) => None,
         }
     }
 }
@@ -161,17 +163,24 @@ impl Source for FileSource {
         &self.facts
     }
 
+    fn file(&self) -> Option<BorrowedFd<'_>> {
+        match &self.from {
+            From::File { file, .. } => Some(file.as_fd()),
+            From::Pipe(_, file) => file.as_ref().map(File::as_fd),
+        }
+    }
+
     fn read_at(&self) -> Option<Arc<dyn ReadAt>> {
         match &self.from {
             From::File { bytes, .. } => Some(bytes.clone()),
-            From::Pipe(_) => None,
+            From::Pipe(..) => None,
         }
     }
 
     fn stream(&self, from: u64) -> Result<Box<dyn Read + Send>> {
         match &self.from {
             From::File { bytes, .. } => Ok(Box::new(Sequential { bytes: bytes.clone(), at: from })),
-            From::Pipe(pipe) => pipe.stream(from),
+            From::Pipe(pipe, _) => pipe.stream(from),
         }
     }
 
@@ -194,7 +203,7 @@ impl Source for FileSource {
     fn data_map(&self) -> Option<Box<dyn Iterator<Item = Range<u64>> + Send>> {
         match &self.from {
             From::File { file, .. } => Some(Box::new(data_map(file.clone(), self.facts.size?))),
-            From::Pipe(_) => None,
+            From::Pipe(..) => None,
         }
     }
 }

@@ -36,6 +36,7 @@ use disk_format::ReadAt;
 use std::fmt;
 use std::io::Read;
 use std::ops::Range;
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -90,6 +91,16 @@ impl Named {
         match self {
             Named::Path(path) => Some(path),
             _ => None,
+        }
+    }
+
+    /// The file, device or folder of this host that its bytes are read from, where the name says it.
+    pub(crate) fn local(&self) -> Option<&Path> {
+        match self {
+            Named::Image(Name::Layout(path, _) | Name::OciArchive(path, _) | Name::DockerArchive(path, _)) => {
+                Some(path)
+            }
+            _ => self.path(),
         }
     }
 }
@@ -155,6 +166,11 @@ fn in_store(name: &str, options: &Options) -> Result<Option<Name>> {
 pub trait Source: Send + Sync {
     /// What is known without reading the bytes.
     fn facts(&self) -> &SourceFacts;
+
+    /// The file or block device that is open, where it is one.
+    fn file(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
 
     /// The bytes at any offset, where the source can do that. Reads may come from several threads. Where reading needs
     /// more than what is open ([`SourceFacts::remote`]), a thread that parses is given them by another one.

@@ -5,7 +5,7 @@ use crate::{Error, ErrorKind, Result};
 use disk_format::ReadAt;
 use std::io::{self, IsTerminal, Read};
 use std::ops::Range;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 /// Standard input.
@@ -32,6 +32,10 @@ impl StdinSource {
 impl Source for StdinSource {
     fn facts(&self) -> &SourceFacts {
         self.0.facts()
+    }
+
+    fn file(&self) -> Option<BorrowedFd<'_>> {
+        self.0.file()
     }
 
     fn read_at(&self) -> Option<Arc<dyn ReadAt>> {

@@ -17,6 +17,8 @@ mod start;
 pub use start::forget;
 
 use super::held;
+use super::storage::Storage;
+use super::sync_guard::SyncGuard;
 use super::{Finished, Order, Target};
 use crate::size::Human;
 use crate::{Detail, Error, Result, sys};
@@ -48,6 +50,7 @@ pub struct BlockTarget {
     path: PathBuf,
     capacity: u64,
     how: AtomicU8,
+    syncs: SyncGuard,
 }
 
 /// Ways to zero, best first.
@@ -74,7 +77,8 @@ impl BlockTarget {
         let capacity =
             (&file).seek(SeekFrom::End(0)).map_err(|e| Error::io(format!("cannot measure {shown}"), e))?;
         let behind = WriteBehind::of(&file).map_err(cannot)?;
-        let target = BlockTarget { file, path: path.to_owned(), capacity, how: AtomicU8::new(PUNCH), behind };
+        let (path, how, syncs) = (path.to_owned(), AtomicU8::new(PUNCH), SyncGuard::default());
+        let target = BlockTarget { behind, file, path, capacity, how, syncs };
         target.fits(size.unwrap_or(0))?;
         Ok(target)
     }
@@ -84,14 +88,10 @@ impl BlockTarget {
         self.capacity
     }
 
-    /// Whether another device is this one, a partition of it, or the disk it is a partition of: a disk must not be read
-    /// from where it is written.
-    pub fn overlaps(&self, path: &Path) -> bool {
-        let Ok(meta) = std::fs::metadata(path) else { return false };
-        let Ok(own) = self.file.metadata() else { return true };
-        let within = |disk: u64, part: u64| held::with_partitions(disk).iter().any(|&(_, rdev)| rdev == part);
-        meta.file_type().is_block_device()
-            && (within(own.rdev(), meta.rdev()) || within(meta.rdev(), own.rdev()))
+    /// What the device lies in: a disk must not be read from where it is written.
+    pub(crate) fn storage(&self) -> Result<Storage> {
+        let name = self.path.display().to_string();
+        Storage::of(&self.file, &name).map_err(|e| Error::io(format!("cannot examine {name}"), e))
     }
 
     fn fits(&self, size: u64) -> Result<()> {
@@ -183,8 +183,8 @@ impl Target for BlockTarget {
     }
 
     fn sync(&self) -> Result<()> {
-        self.file
-            .sync_data()
+        self.syncs
+            .run(|| self.file.sync_data())
             .map_err(|e| Error::io(format!("cannot sync the device {}", self.path.display()), e))
     }
 

@@ -125,15 +125,17 @@ pub(super) fn with_partitions(rdev: u64) -> Vec<(String, u64)> {
 }
 
 /// "259:3" as two numbers.
-fn pair(text: &str) -> Option<(u32, u32)> {
+pub(super) fn pair(text: &str) -> Option<(u32, u32)> {
     let (major, minor) = text.trim().split_once(':')?;
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
 struct Mount {
+    id: u64,
     dev: (u32, u32),
     at: PathBuf,
     kind: String,
+    source: PathBuf,
 }
 
 fn mounts() -> Vec<Mount> {
@@ -143,14 +145,22 @@ fn mounts() -> Vec<Mount> {
 /// Lines like `36 35 98:0 /root /at rw,noatime shared:1 - ext3 /dev/root rw`; spaces in paths are octal.
 fn parse_mounts(text: &[u8]) -> Vec<Mount> {
     let line = |line: &[u8]| {
-        let mut words = line.split(|&b| b == b' ').skip(2);
-        let dev = pair(std::str::from_utf8(words.next()?).ok()?)?;
+        let mut words = line.split(|&b| b == b' ');
+        let id = std::str::from_utf8(words.next()?).ok()?.parse().ok()?;
+        let dev = pair(std::str::from_utf8(words.nth(1)?).ok()?)?;
         let at = PathBuf::from(unescape(words.nth(1)?));
         // Behind as many optional words as there are.
-        let kind = words.skip_while(|&word| word != b"-").nth(1)?;
-        Some(Mount { dev, at, kind: String::from_utf8_lossy(kind).into_owned() })
+        let mut words = words.skip_while(|&word| word != b"-").skip(1);
+        let kind = String::from_utf8_lossy(words.next()?).into_owned();
+        let source = PathBuf::from(unescape(words.next()?));
+        Some(Mount { id, dev, at, kind, source })
     };
     text.split(|&b| b == b'\n').filter_map(line).collect()
+}
+
+/// What is mounted by the mount with this number: the path of a device, where it is one.
+pub(super) fn source_of_mount(id: u64) -> Option<PathBuf> {
+    mounts().into_iter().find(|mount| mount.id == id).map(|mount| mount.source)
 }
 
 fn swaps() -> Vec<u64> {
@@ -193,6 +203,7 @@ mod tests {
         let mounts = parse_mounts(text);
         assert_eq!(mounts.len(), 2);
         assert_eq!((mounts[0].dev, mounts[0].at.as_path()), ((98, 0), Path::new("/a b\\c")));
+        assert_eq!((mounts[0].id, mounts[0].source.as_path()), (36, Path::new("/dev/root")));
         assert_eq!((mounts[1].dev, mounts[1].at.as_path()), ((0, 5), Path::new("/dev")));
 
         let text = b"50 35 0:51 / /share rw - cifs //server/share rw,uid=1000\n51 35 0:52 / /far rw shared:3 master:1 - fuse.sshfs host: rw\n52 35 0:53 / /glass rw - fuse.glusterfs volume rw\n";

@@ -18,11 +18,12 @@
 //!
 //! `convert` starts and finishes these, and the engine writes to them. A target makes no decision about formats; whoever writes a format (qcow2) into a file
 //! writes it through a `FileTarget`, whose offsets are then those of the file. `held.rs` tells who else has a file or a
-//! device, for the sentences of refusals.
+//! device, for the sentences of refusals; `storage.rs` what lies below it. Behind a sync that failed, none of the same target
+//! succeeds (`sync_guard.rs`): nothing is marked or named any more in that run.
 //!
 //! | refused | kind |
 //! |---|---|
-//! | a link, a folder, a pipe, a file bound into place, a device that is too small | `Refused` |
+//! | a link, a folder, a pipe, a file bound into place, a device that is too small, a place that the source is stored in | `Refused` |
 //! | in use, no permission, read-only, too little room | `Failed`: it may work later |
 //! | the folder does not exist | `NotFound` |
 //! | no name of a file, a URL, a terminal | `Usage` |
@@ -39,6 +40,8 @@ mod refuse;
 #[cfg(test)]
 mod sim;
 mod stdout;
+pub(crate) mod storage;
+mod sync_guard;
 
 pub use block::{BlockTarget, forget};
 pub use file::{Claim, FileOptions, FileTarget, Started, discard};

@@ -1,0 +1,24 @@
+//! A source that lies where the target is written: below a device, through loop devices and partitions, or around the folder of a
+//! file. Asked before the first byte is written, since the first ones are the source's tables.
+
+use super::Request;
+use crate::source::Source;
+use crate::target::storage::Storage;
+use crate::{Error, Result};
+
+/// Refuses a target whose writing would change what is to be read.
+pub(super) fn refuse(request: &Request, source: &dyn Source, target: &Storage) -> Result<()> {
+    let name = &source.facts().name;
+    let read = match (source.file(), request.source.local()) {
+        (Some(file), _) => Storage::of(file, name),
+        (None, Some(path)) => Storage::of_path(path),
+        (None, None) => return Ok(()),
+    };
+    let read = read.map_err(|e| Error::io(format!("cannot examine {name}"), e))?;
+    read.shared_with(target).map_or(Ok(()), |how| {
+        let target = &request.target;
+        Err(Error::refused(format!(
+            "cannot write {target} while {name} is read: {how}; write to another place"
+        )))
+    })
+}

@@ -1,0 +1,39 @@
+//! The size that a target gets, and the zeros behind a smaller disk.
+
+use super::carry::Run;
+use crate::target::Target;
+use crate::{Detail, Error, ErrorKind, Result, plan};
+
+/// A device is told to zero so much by one call, which cannot be stopped.
+const ZEROED_AT_ONCE: u64 = 1 << 30;
+
+impl Run<'_> {
+    /// Zeros behind the disk: on a device it may be long until they are there, and a run may be stopped meanwhile.
+    pub(super) fn zero_rest(&self, target: &dyn Target, disk: u64, size: u64) -> Result<()> {
+        let mut at = disk;
+        while at < size {
+            self.watch.check()?;
+            let len = (size - at).min(ZEROED_AT_ONCE);
+            target.zero(at, len)?;
+            at += len;
+        }
+        Ok(())
+    }
+
+    /// The size the target gets for a disk of this size: whole sectors, and no less than was wished for.
+    pub(super) fn final_size(&self, disk: u64) -> Result<u64> {
+        if disk == 0 {
+            return Err(plan::empty(&self.plan.facts.source.name));
+        }
+        match self.request.wishes.resize {
+            Some(wish) if wish < disk => {
+                let what = format!(
+                    "--resize {wish} is smaller than the disk, which turned out to have {disk} bytes"
+                );
+                Err(Error::new(ErrorKind::Usage, what).with_detail(Detail::TooLarge { disk, room: wish }))
+            }
+            Some(wish) => plan::in_sectors(&self.plan.facts, wish),
+            None => plan::in_sectors(&self.plan.facts, disk),
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! The storage that the bytes of a file or a device lie in, down to the last device, so that a disk is not read from where it
+//! is written.
+//!
+//! ```text
+//!  partition ─► its disk              device mapper, RAID ─► slaves
+//!  loop device ─► its backing file    file ─► the device of its file system
+//! ```
+//!
+//! All of it is read from /sys/dev/block and the list of mounts. Two disks of one device (partitions, logical volumes, files of
+//! one file system) lie beside one another; one lies in the other where one is part of the other's storage. What a program
+//! serves (nbd, FUSE) is not seen: qemu-nbd holds QEMU's locks, which sources look for.
+
+use super::held::{self, pair};
+use rustix::fs::{AtFlags, CWD, StatxFlags, major, minor};
+use std::fs::{self, File, Metadata};
+use std::io;
+use std::ops::Range;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// More parts than any stack of devices has.
+const MOST: usize = 1024;
+/// Unit of sizes in /sys.
+const SECTOR: u64 = 512;
+
+/// A file or a device, and everything that its bytes lie in.
+#[derive(Debug)]
+pub(crate) struct Storage {
+    parts: Vec<Part>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Part {
+    place: Place,
+    /// Bytes of the place, where they are known.
+    span: Option<Range<u64>>,
+    /// The file or device itself.
+    is_itself: bool,
+    name: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Device(u64),
+    File { dev: u64, ino: u64 },
+}
+
+impl Storage {
+    /// The storage of an open file or device.
+    pub(crate) fn of(file: impl AsFd, name: &str) -> io::Result<Storage> {
+        let copy = File::from(file.as_fd().try_clone_to_owned()?);
+        let mount = mount_of(&copy, Path::new(""), AtFlags::EMPTY_PATH);
+        Ok(Storage::walk(&copy.metadata()?, mount, name, true))
+    }
+
+    /// The storage of what has this path.
+    pub(crate) fn of_path(path: &Path) -> io::Result<Storage> {
+        let mount = mount_of(CWD, path, AtFlags::empty());
+        Ok(Storage::walk(&fs::metadata(path)?, mount, &path.display().to_string(), true))
+    }
+
+    /// The storage of files that will be made in this folder.
+    pub(crate) fn of_new_file(folder: &Path) -> io::Result<Storage> {
+        let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+        let mount = mount_of(CWD, folder, AtFlags::empty());
+        Ok(Storage::walk(&fs::metadata(folder)?, mount, &folder.display().to_string(), false))
+    }
+
+    fn walk(meta: &Metadata, mount: Option<u64>, name: &str, is_itself: bool) -> Storage {
+        let whole = is_itself.then_some(0..u64::MAX);
+        let first = Part { place: Place::of(meta), span: whole, is_itself, name: name.to_owned() };
+        let mut parts = vec![];
+        let mut open = vec![(first, mount)];
+        while let Some((part, mount)) = open.pop() {
+            if parts.len() < MOST && !parts.contains(&part) {
+                open.extend(part.beneath(mount));
+                parts.push(part);
+            }
+        }
+        Storage { parts }
+    }
+
+    /// What this storage, which is read, and that of a target have in common, as a sentence; `None` where writing the one
+    /// changes nothing of the other.
+    pub(crate) fn shared_with(&self, target: &Storage) -> Option<String> {
+        let pairs =
+            self.parts.iter().flat_map(|read| target.parts.iter().map(move |written| (read, written)));
+        let (read, written) = pairs.into_iter().find(|(read, written)| read.overlaps(written))?;
+        Some(match (read.is_itself, written.is_itself) {
+            (true, true) => format!("{} and {} are the same device", written.name, read.name),
+            (true, false) => {
+                format!("the target lies on the device or file that is to be read, {}", read.name)
+            }
+            (false, true) => format!("what is to be read lies on the target {}", written.name),
+            (false, false) => format!("both lie in the same bytes of {}", written.name),
+        })
+    }
+}
+
+impl Place {
+    fn of(meta: &Metadata) -> Place {
+        match meta.file_type().is_block_device() {
+            true => Place::Device(meta.rdev()),
+            false => Place::File { dev: meta.dev(), ino: meta.ino() },
+        }
+    }
+}
+
+impl Part {
+    /// Two disks of which neither is the other's storage may have a device in common, each in bytes of its own.
+    fn overlaps(&self, other: &Part) -> bool {
+        self.place == other.place
+            && match (&self.span, &other.span) {
+                (Some(a), Some(b)) => a.start < b.end && b.start < a.end,
+                _ => self.is_itself || other.is_itself,
+            }
+    }
+
+    /// The next parts below. `mount`: where a file lies.
+    fn beneath(&self, mount: Option<u64>) -> Vec<(Part, Option<u64>)> {
+        match self.place {
+            Place::Device(rdev) => self.beneath_device(&held::sys_block(rdev)),
+            Place::File { dev, .. } => {
+                let device = if held::sys_block(dev).exists() { Some(dev) } else { device_of_mount(mount) };
+                device.map(|rdev| (self.device(rdev, None), None)).into_iter().collect()
+            }
+        }
+    }
+
+    fn beneath_device(&self, folder: &Path) -> Vec<(Part, Option<u64>)> {
+        let mut all = vec![];
+        if folder.join("partition").exists()
+            && let Some(disk) = fs::canonicalize(folder).ok().and_then(|folder| number(folder.parent()?))
+        {
+            let start = sectors(&folder.join("start"));
+            all.push((self.device(disk, self.moved(start, sectors(&folder.join("size")))), None));
+        }
+        for slave in fs::read_dir(folder.join("slaves")).into_iter().flatten().flatten() {
+            all.extend(number(&slave.path()).map(|rdev| (self.device(rdev, None), None)));
+        }
+        all.extend(self.backing(folder));
+        all
+    }
+
+    /// The file of a loop device, and the folders in which it lies: an image may be a folder.
+    fn backing(&self, folder: &Path) -> Vec<(Part, Option<u64>)> {
+        let Ok(path) = fs::read(folder.join("loop/backing_file")) else { return vec![] };
+        let path: PathBuf = {
+            use std::os::unix::ffi::OsStringExt as _;
+            std::ffi::OsString::from_vec(path.strip_suffix(b"\n").unwrap_or(&path).to_vec()).into()
+        };
+        let Ok(meta) = fs::metadata(&path) else { return vec![] };
+        let bytes = |name: &str| {
+            let text = fs::read_to_string(folder.join("loop").join(name)).ok()?;
+            text.trim().parse::<u64>().ok()
+        };
+        let size = bytes("sizelimit").filter(|&size| size > 0).or_else(|| sectors(&folder.join("size")));
+        let span = self.moved(bytes("offset"), size);
+        let part = |path: &Path, meta: &Metadata, span| Part {
+            place: Place::of(meta),
+            span,
+            is_itself: false,
+            name: path.display().to_string(),
+        };
+        let mut all = vec![(part(&path, &meta, span), mount_of(CWD, &path, AtFlags::empty()))];
+        for folder in path.ancestors().skip(1) {
+            all.extend(fs::metadata(folder).ok().map(|meta| (part(folder, &meta, None), None)));
+        }
+        all
+    }
+
+    fn device(&self, rdev: u64, span: Option<Range<u64>>) -> Part {
+        Part { place: Place::Device(rdev), span, is_itself: false, name: name(rdev) }
+    }
+
+    /// The bytes that this part's bytes are of a place in which it begins at `start` and has `size` bytes.
+    fn moved(&self, start: Option<u64>, size: Option<u64>) -> Option<Range<u64>> {
+        let (span, start, size) = (self.span.as_ref()?, start?, size?);
+        Some(start.saturating_add(span.start.min(size))..start.saturating_add(span.end.min(size)))
+    }
+}
+
+/// "/dev/sda1", or its number where it has no name here.
+fn name(rdev: u64) -> String {
+    let folder = fs::canonicalize(held::sys_block(rdev)).ok();
+    let name = folder.as_deref().and_then(Path::file_name);
+    name.map_or_else(
+        || format!("device {}:{}", major(rdev), minor(rdev)),
+        |name| format!("/dev/{}", name.to_string_lossy()),
+    )
+}
+
+/// The number of the device with this folder in /sys.
+fn number(folder: &Path) -> Option<u64> {
+    let (major, minor) = pair(&fs::read_to_string(folder.join("dev")).ok()?)?;
+    Some(rustix::fs::makedev(major, minor))
+}
+
+fn sectors(file: &Path) -> Option<u64> {
+    fs::read_to_string(file).ok()?.trim().parse::<u64>().ok()?.checked_mul(SECTOR)
+}
+
+/// The mount that a file lies on, by its number; kernels before 5.8 do not tell.
+fn mount_of(folder: impl AsFd, path: &Path, flags: AtFlags) -> Option<u64> {
+    let told = rustix::fs::statx(folder, path, flags, StatxFlags::MNT_ID).ok()?;
+    (told.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(told.stx_mnt_id)
+}
+
+/// The device of a file system that has a number of its own, as btrfs has.
+fn device_of_mount(mount: Option<u64>) -> Option<u64> {
+    let meta = fs::metadata(held::source_of_mount(mount?)?).ok()?;
+    meta.file_type().is_block_device().then(|| meta.rdev())
+}
+
+#[cfg(test)]
+mod tests;
