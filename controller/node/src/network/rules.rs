@@ -25,12 +25,14 @@ pub(crate) struct Chain {
     pub(crate) rules: Vec<Rule>,
 }
 
-/// Where packets come into a chain: one that translates addresses, but for the first.
+/// Where packets come into a chain: one that translates addresses, but for the first two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub(crate) enum Hook {
     /// As they come from a link, before any address is translated, also back.
     Raw,
+    /// As they go from one link to another, between the translations of their two addresses.
+    Forward,
     Prerouting,
     Input,
     Output,
@@ -51,12 +53,18 @@ pub(crate) struct Rule {
 pub(crate) enum Match {
     /// It came in on this link.
     From(String),
+    /// It came in on another link than this one.
+    NotFrom(String),
     /// It goes out on this link.
     To(String),
     /// Who sent it.
     Source(IpAddr),
+    /// It has another sender.
+    NotSource(IpAddr),
     /// Whom it is for.
     Destination(IpAddr),
+    /// It is for another address.
+    NotDestination(IpAddr),
     /// Its sender is of 127.0.0.0/8.
     FromLoopback,
     /// It is for one of 127.0.0.0/8.
@@ -96,9 +104,12 @@ impl fmt::Display for Table {
                 for property in &rule.matches {
                     match property {
                         Match::From(link) => write!(f, "iifname {link:?} ")?,
+                        Match::NotFrom(link) => write!(f, "iifname != {link:?} ")?,
                         Match::To(link) => write!(f, "oifname {link:?} ")?,
                         Match::Source(ip) => write!(f, "{family} saddr {ip} ")?,
+                        Match::NotSource(ip) => write!(f, "{family} saddr != {ip} ")?,
                         Match::Destination(ip) => write!(f, "{family} daddr {ip} ")?,
+                        Match::NotDestination(ip) => write!(f, "{family} daddr != {ip} ")?,
                         Match::FromLoopback => write!(f, "ip saddr 127.0.0.0/8 ")?,
                         Match::ToLoopback => write!(f, "ip daddr 127.0.0.0/8 ")?,
                         Match::Ports(protocol, first, last) => {
@@ -131,7 +142,7 @@ impl fmt::Display for Table {
 impl fmt::Display for Hook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (hook, priority) = self.place();
-        let name = ["prerouting", "input", "", "output", "postrouting"];
+        let name = ["prerouting", "input", "forward", "output", "postrouting"];
         let name = usize::try_from(hook).ok().and_then(|hook| name.get(hook)).unwrap_or(&"");
         write!(f, "type {} hook {name} priority {priority}", self.kind())
     }
@@ -141,17 +152,18 @@ impl Hook {
     /// The kind of its chains.
     pub(crate) fn kind(self) -> &'static str {
         match self {
-            Hook::Raw => "filter",
+            Hook::Raw | Hook::Forward => "filter",
             Hook::Prerouting | Hook::Input | Hook::Output | Hook::Postrouting => "nat",
         }
     }
 
-    /// Its number and the usual priority there, of address translation or before it.
+    /// Its number and the usual priority there, of address translation, before it or between.
     pub(crate) fn place(self) -> (u32, i32) {
         match self {
             Hook::Raw => (0, -300),
             Hook::Prerouting => (0, -100),
             Hook::Input => (1, 100),
+            Hook::Forward => (2, 0),
             Hook::Output => (3, -100),
             Hook::Postrouting => (4, 100),
         }

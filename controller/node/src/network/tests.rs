@@ -318,6 +318,99 @@ fn a_guest_hears_of_its_router_and_reaches_the_world_in_ipv6() {
     assert!(advertisers(&machine, &pod.process()).unwrap().is_empty());
 }
 
+/// A neighbour that takes the pod for a router gets past none of what the manifest names.
+#[test]
+fn a_neighbour_on_the_segment_reaches_named_ports_alone() {
+    let Some((world, pod, guest)) = spaces() else { return };
+    let has_v6 = std::path::Path::new("/proc/net/if_inet6").exists();
+    if has_v6 {
+        world.ip("addr add fd00:99::1/64 dev eth0 nodad");
+        pod.ip("addr add fd00:99::2/64 dev eth0 nodad");
+    }
+    let mut machine = machine("masquerade");
+    let protocol = api::machine::network::Protocol::Tcp;
+    machine.interfaces[0].ports =
+        vec![api::machine::network::Port { name: None, number: 80, last: 80, protocol }];
+    ready(&machine, &pod.process()).unwrap();
+    plug(&pod, &guest, "02:00:00:00:00:02", "10.0.2.2/24", "10.0.2.1");
+    // Another address that the guest has given to itself.
+    guest.ip("addr add 10.0.2.9/24 dev eth0");
+    world.ip("route add 10.0.2.0/24 via 10.99.0.2");
+    let at_guest = guest.listen("0.0.0.0:80");
+    let beside = guest.listen("0.0.0.0:81");
+    assert_eq!(heard(&at_guest, world.connect("10.99.0.2:80")), ip("10.99.0.1"));
+    let mut hidden = vec!["10.0.2.2:80", "10.0.2.2:81", "10.0.2.9:81"];
+    let at_guest6 = has_v6.then(|| {
+        guest.ip("addr add fd10:0:2::2/120 dev eth0 nodad");
+        guest.ip("addr add fd10:0:2::9/120 dev eth0 nodad preferred_lft 0");
+        guest.ip("-6 route add default via fd10:0:2::1");
+        world.ip("-6 route add fd10:0:2::/120 via fd00:99::2");
+        hidden.extend(["[fd10:0:2::2]:80", "[fd10:0:2::2]:81", "[fd10:0:2::9]:81"]);
+        let at_guest = guest.listen("[fd10:0:2::2]:80");
+        assert_eq!(heard(&at_guest, world.connect("[fd00:99::2]:80")), ip("fd00:99::1"));
+        (at_guest, guest.listen("[::]:82"))
+    });
+    for address in hidden {
+        let reached = world.dial(address, Duration::from_secs(2));
+        assert!(reached.is_err(), "a neighbour reaches {address} of the guest");
+    }
+    // What the guest asks outside is answered, and the pod itself reaches all of its guest.
+    let at_world = world.listen("10.99.0.1:8080");
+    assert_eq!(heard(&at_world, guest.connect("10.99.0.1:8080")), ip("10.99.0.2"));
+    assert_eq!(heard(&beside, pod.connect("10.0.2.2:81")), ip("10.0.2.1"));
+    if at_guest6.is_some() {
+        let at_world = world.listen("[fd00:99::1]:8080");
+        assert_eq!(heard(&at_world, guest.connect("[fd00:99::1]:8080")), ip("fd00:99::2"));
+    }
+}
+
+#[test]
+fn the_pod_forwards_nothing_but_its_guests_packets() {
+    let Some((world, pod, guest)) = spaces() else { return };
+    // Another network that the pod is in.
+    let other = Space::new();
+    pod.ip(&format!("link add net1 type veth peer name net1 netns {}", other.id()));
+    for (space, address) in [(&pod, "10.98.0.1/24"), (&other, "10.98.0.2/24")] {
+        space.ip(&format!("addr add {address} dev net1"));
+        space.ip("link set net1 up");
+    }
+    other.ip("route add default via 10.98.0.1");
+    world.ip("route add 10.98.0.0/24 via 10.99.0.2");
+    world.ip("route add 192.0.2.0/24 via 10.99.0.2");
+    let mut machine = machine("masquerade");
+    let protocol = api::machine::network::Protocol::Tcp;
+    machine.interfaces[0].ports =
+        vec![api::machine::network::Port { name: None, number: 80, last: 80, protocol }];
+    ready(&machine, &pod.process()).unwrap();
+    plug(&pod, &guest, "02:00:00:00:00:02", "10.0.2.2/24", "10.0.2.1");
+    // A sender that is not the guest's address: the first that the world hears of is the pod.
+    guest.ip("addr add 192.0.2.7/32 dev eth0");
+    let bound = |space: &Space, address: &'static str| {
+        namespace::inside(&space.process(), || Ok(UdpSocket::bind(address).unwrap())).unwrap()
+    };
+    let hears = bound(&world, "10.99.0.1:8125");
+    hears.set_read_timeout(Some(PATIENCE)).unwrap();
+    for sender in ["192.0.2.7:0", "10.0.2.2:0"] {
+        bound(&guest, sender).send_to(b"hello", "10.99.0.1:8125").unwrap();
+    }
+    assert_eq!(hears.recv_from(&mut [0; 8]).unwrap().1.ip(), ip("10.99.0.2"));
+    // Neighbours of either network, through the pod to the other one; and one that takes the guest's address.
+    let (_at_world, _at_other) = (world.listen("10.99.0.1:8080"), other.listen("10.98.0.2:8080"));
+    for (space, address) in [(&world, "10.98.0.2:8080"), (&other, "10.99.0.1:8080")] {
+        let reached = space.dial(address, Duration::from_secs(2));
+        assert!(reached.is_err(), "a neighbour reaches {address} through the pod");
+    }
+    other.ip("addr add 10.0.2.2/32 dev net1");
+    bound(&other, "10.0.2.2:0").send_to(b"not me", "10.99.0.1:8125").unwrap();
+    bound(&guest, "10.0.2.2:0").send_to(b"me", "10.99.0.1:8125").unwrap();
+    let mut said = [0; 8];
+    let (size, from) = hears.recv_from(&mut said).unwrap();
+    assert_eq!((&said[..size], from.ip()), (&b"me"[..], ip("10.99.0.2")));
+    // The guest reaches the pod's other network, as the pod.
+    let at_other = other.listen("10.98.0.2:8081");
+    assert_eq!(heard(&at_other, guest.connect("10.98.0.2:8081")), ip("10.98.0.1"));
+}
+
 /// The kernel's own words come back, however many rules fail.
 #[test]
 fn a_batch_that_fails_changes_nothing_and_says_why() {

@@ -28,6 +28,7 @@ const TRANSPORT: u32 = 2;
 const LOOPBACK: u8 = 127;
 /// How a register is compared with bytes.
 const EQUAL: u32 = 0;
+const NOT_EQUAL: u32 = 1;
 const NOT_MORE: u32 = 3;
 const NOT_LESS: u32 = 5;
 
@@ -47,7 +48,7 @@ fn messages(table: &Table) -> Vec<Message> {
     for chain in &table.chains {
         for rule in &chain.rules {
             let message = new(NEW_RULE, CREATE | APPEND).text(1, name).text(2, chain.name);
-            all.push(message.nest(4, |list| instructions(list, rule, table.v6)));
+            all.push(message.nest(4, |list| instructions(list, rule)));
         }
     }
     all
@@ -60,14 +61,15 @@ fn made(message: Message, chain: &Chain) -> Message {
     message.nest(4, |place| place.big(1, number).put(2, &priority.to_be_bytes())).text(7, hook.kind())
 }
 
-fn instructions(list: Message, rule: &Rule, v6: bool) -> Message {
+fn instructions(list: Message, rule: &Rule) -> Message {
     let list = rule.matches.iter().fold(list, |list, wanted| match wanted {
         Match::From(link) => equal(meta(list, 6), &padded(link)),
+        Match::NotFrom(link) => compared(meta(list, 6), NOT_EQUAL, &padded(link)),
         Match::To(link) => equal(meta(list, 7), &padded(link)),
-        Match::Source(ip) => equal(payload(list, NETWORK, if v6 { 8 } else { 12 }, size(*ip)), &octets(*ip)),
-        Match::Destination(ip) => {
-            equal(payload(list, NETWORK, if v6 { 24 } else { 16 }, size(*ip)), &octets(*ip))
-        }
+        Match::Source(ip) => equal(source(list, *ip), &octets(*ip)),
+        Match::NotSource(ip) => compared(source(list, *ip), NOT_EQUAL, &octets(*ip)),
+        Match::Destination(ip) => equal(destination(list, *ip), &octets(*ip)),
+        Match::NotDestination(ip) => compared(destination(list, *ip), NOT_EQUAL, &octets(*ip)),
         // Of a network of eight bits the first byte is enough.
         Match::FromLoopback => equal(payload(list, NETWORK, 12, 1), &[LOOPBACK]),
         Match::ToLoopback => equal(payload(list, NETWORK, 16, 1), &[LOOPBACK]),
@@ -119,6 +121,16 @@ fn meta(list: Message, key: u32) -> Message {
 /// Some of a packet's bytes.
 fn payload(list: Message, base: u32, offset: u32, length: u32) -> Message {
     instruction(list, "payload", |data| data.big(1, REGISTER).big(2, base).big(3, offset).big(4, length))
+}
+
+/// The sender in the header of the address's family.
+fn source(list: Message, ip: IpAddr) -> Message {
+    payload(list, NETWORK, if ip.is_ipv4() { 12 } else { 8 }, size(ip))
+}
+
+/// The receiver in the header of the address's family.
+fn destination(list: Message, ip: IpAddr) -> Message {
+    payload(list, NETWORK, if ip.is_ipv4() { 16 } else { 24 }, size(ip))
 }
 
 fn equal(list: Message, value: &[u8]) -> Message {

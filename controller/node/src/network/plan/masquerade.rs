@@ -66,15 +66,16 @@ pub(super) fn plan(given: &Given<'_>) -> Result<NetworkPlan> {
     ]);
     if has_v4 {
         steps.extend([
+            // Before the next steps, which open the pod to what is to be forwarded, and 127.0.0.1 to what the guest sends.
+            Step::Rules(barrier(&card.name, &bridge, inside.guest)),
             Step::Set("ipv4/ip_forward".into(), 1),
-            // Before the next step, which opens 127.0.0.1 to what the guest sends as well.
-            Step::Rules(off_the_loopback(&bridge)),
             // What asks the pod's own 127.0.0.1 reaches the guest.
             Step::Set(format!("ipv4/conf/{bridge}/route_localnet"), 1),
             Step::Rules(table(given, &inside, &bridge)),
         ]);
     }
     if has_v6 {
+        steps.push(Step::Rules(barrier(&card.name, &bridge, inside6.guest)));
         steps.push(Step::Set("ipv6/conf/all/forwarding".into(), 1));
         steps.push(Step::Rules(table(given, &inside6, &bridge)));
     }
@@ -132,13 +133,35 @@ impl Ends {
     }
 }
 
-/// What the kernel drops itself on a link without `route_localnet`, as it does with `::1` on every link. What answers the pod's
-/// own 127.0.0.1 is for the gateway here: it is translated back later.
-fn off_the_loopback(bridge: &str) -> Table {
-    let dropped = |end| Rule { matches: vec![Match::From(bridge.to_owned()), end], verdict: Verdict::Drop };
-    let rules = [Match::FromLoopback, Match::ToLoopback].map(dropped).to_vec();
-    let chains = vec![Chain { name: "prerouting", hook: Some(Hook::Raw), rules }];
-    Table { name: OWN, v6: false, chains }
+/// Keeps the pod from being a router for others than its guest.
+///
+/// - **prerouting**, before an address is translated: the guest's address is nobody's beyond its bridge. A neighbour on a network
+///   of the pod that takes the pod for a router would get past `ports` with it. And what the kernel drops itself on a link
+///   without `route_localnet`, as it does with `::1` on every link; what answers the pod's own 127.0.0.1 is for the gateway
+///   here: it is translated back later.
+/// - **forward**, once the receiver was translated and before the sender is: what comes from the guest's bridge has its address,
+///   and so has what goes out on the pod's card; what comes from the card or goes to the bridge is for it. Frames that a
+///   bridge of another network carries come here on some nodes, by the name of that bridge: they match nothing.
+fn barrier(card: &str, bridge: &str, guest: IpAddr) -> Table {
+    let drop = |matches: Vec<Match>| Rule { matches, verdict: Verdict::Drop };
+    let from = |link: &str, property| drop(vec![Match::From(link.to_owned()), property]);
+    let to = |link: &str, property| drop(vec![Match::To(link.to_owned()), property]);
+    let beyond = |property| drop(vec![Match::NotFrom(bridge.to_owned()), property]);
+    let mut early = vec![beyond(Match::Source(guest)), beyond(Match::Destination(guest))];
+    if guest.is_ipv4() {
+        early.extend([Match::FromLoopback, Match::ToLoopback].map(|end| from(bridge, end)));
+    }
+    let forward = vec![
+        from(bridge, Match::NotSource(guest)),
+        from(card, Match::NotDestination(guest)),
+        to(bridge, Match::NotDestination(guest)),
+        to(card, Match::NotSource(guest)),
+    ];
+    let chains = vec![
+        Chain { name: "prerouting", hook: Some(Hook::Raw), rules: early },
+        Chain { name: "forward", hook: Some(Hook::Forward), rules: forward },
+    ];
+    Table { name: OWN, v6: guest.is_ipv6(), chains }
 }
 
 fn table(given: &Given<'_>, ends: &Ends, bridge: &str) -> Table {

@@ -57,11 +57,18 @@ join tap0 to k6t-eth0
 up k6t-eth0
 up tap0
 lower ipv4/ip_unprivileged_port_start 67
-set ipv4/ip_forward 1
 table ip coracle
   prerouting: type filter hook prerouting priority -300
+    iifname != "k6t-eth0" ip saddr 10.0.2.2 counter drop
+    iifname != "k6t-eth0" ip daddr 10.0.2.2 counter drop
     iifname "k6t-eth0" ip saddr 127.0.0.0/8 counter drop
     iifname "k6t-eth0" ip daddr 127.0.0.0/8 counter drop
+  forward: type filter hook forward priority 0
+    iifname "k6t-eth0" ip saddr != 10.0.2.2 counter drop
+    iifname "eth0" ip daddr != 10.0.2.2 counter drop
+    oifname "k6t-eth0" ip daddr != 10.0.2.2 counter drop
+    oifname "eth0" ip saddr != 10.0.2.2 counter drop
+set ipv4/ip_forward 1
 set ipv4/conf/k6t-eth0/route_localnet 1
 table ip nat
   prerouting: type nat hook prerouting priority -100
@@ -107,6 +114,9 @@ fn masquerade_of_ports_in_both_families() {
         "    tcp dport 80 counter dnat to fd00:9::2",
         "    ip6 saddr ::1 tcp dport 80 counter snat to fd00:9::1",
         "    ip6 saddr fd00:9::2 counter masquerade",
+        "    iifname != \"k6t-eth0\" ip6 daddr fd00:9::2 counter drop",
+        "    iifname \"k6t-eth0\" ip6 saddr != fd00:9::2 counter drop",
+        "    oifname \"eth0\" ip6 saddr != fd00:9::2 counter drop",
     ] {
         assert!(text.lines().any(|known| known == line), "{line} is not in\n{text}");
     }
