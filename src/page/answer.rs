@@ -39,7 +39,7 @@ impl From<Error> for Refusal {
         let status = match e.kind() {
             ErrorKind::NotFound => StatusCode::NOT_FOUND,
             ErrorKind::Usage | ErrorKind::Refused => StatusCode::UNPROCESSABLE_ENTITY,
-            // 403 is what this page says itself to whoever has no cookie.
+            // 403 is what this page says itself to whoever has no session.
             ErrorKind::Auth | ErrorKind::Failed | ErrorKind::Interrupted => StatusCode::BAD_GATEWAY,
         };
         Refusal::new(status, e.chain())
@@ -72,10 +72,22 @@ pub(super) fn asset(asset: &'static Asset) -> Response<Body> {
     whole(StatusCode::OK, asset.media_type(), asset.bytes)
 }
 
+/// What the page gets that was opened by the token.
+#[derive(Debug)]
+pub(super) struct Welcome {
+    /// The session: base64 for addresses.
+    pub(super) session: String,
+    /// Where the page begins: namespaces and names have no letter that HTML reads otherwise.
+    pub(super) beginning: String,
+}
+
 /// The page. What its own scripts make of styles has the word of this answer; nothing else may.
-pub(super) fn page(port: u16, word: &str) -> Response<Body> {
-    let mut response =
-        whole(StatusCode::OK, "text/html; charset=utf-8", INDEX.replace("NONCE", word).into_bytes());
+pub(super) fn page(port: u16, word: &str, welcome: Option<&Welcome>) -> Response<Body> {
+    let given = |of: fn(&Welcome) -> &String| welcome.map_or("", |welcome| of(welcome).as_str());
+    let index = INDEX.replace("NONCE", word);
+    let index = index.replace("SESSION", given(|welcome| &welcome.session));
+    let index = index.replace("BEGINNING", given(|welcome| &welcome.beginning));
+    let mut response = whole(StatusCode::OK, "text/html; charset=utf-8", index.into_bytes());
     let policy = format!(
         "default-src 'none'; script-src 'self'; style-src 'self' 'nonce-{word}'; style-src-attr 'unsafe-inline'; \
          img-src 'self' data:; connect-src 'self' ws://127.0.0.1:{port}; base-uri 'none'; form-action 'none'; \
@@ -83,21 +95,6 @@ pub(super) fn page(port: u16, word: &str) -> Response<Body> {
     );
     if let Ok(policy) = HeaderValue::from_str(&policy) {
         response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
-    }
-    response
-}
-
-/// The answer to the token: the cookie, and the way to the page. A redirection would be part of the way by which the
-/// visitor came, and the cookie would not come along from another site.
-pub(super) fn welcome(cookie: &str, beginning: &str) -> Response<Body> {
-    // Namespaces and names have no letter that HTML reads otherwise.
-    let page = format!(
-        "<!doctype html><meta charset=\"utf-8\"><meta http-equiv=\"refresh\" content=\"0; url={beginning}\">\
-         <title>Coracle</title><p><a href=\"{beginning}\">The VMs of the cluster</a></p>"
-    );
-    let mut response = whole(StatusCode::OK, "text/html; charset=utf-8", page);
-    if let Ok(cookie) = HeaderValue::from_str(cookie) {
-        response.headers_mut().insert(header::SET_COOKIE, cookie);
     }
     response
 }
@@ -128,13 +125,12 @@ mod tests {
     #[test]
     fn no_answer_may_be_kept_framed_or_load_anything() {
         let refusal = Refusal::new(StatusCode::NOT_FOUND, "no");
-        for response in
-            [refusal.answer(), value(&json!([])), page(1, "w"), welcome("a=b", "/#/blue/web/screen")]
-        {
+        for response in [refusal.answer(), value(&json!([])), page(1, "w", None)] {
             let response = secured(response);
             let says = |name: &str| response.headers()[name].to_str().unwrap().to_owned();
             assert_eq!(says("cache-control"), "no-store");
             assert_eq!(says("x-content-type-options"), "nosniff");
+            assert!(!response.headers().contains_key("set-cookie"));
             let policy = says("content-security-policy");
             assert!(policy.starts_with("default-src 'none'; ") && policy.contains("frame-ancestors 'none'"));
         }
@@ -142,7 +138,7 @@ mod tests {
 
     #[test]
     fn the_page_lets_in_nothing_but_itself() {
-        let response = page(4000, "word");
+        let response = page(4000, "word", None);
         let policy = response.headers()["content-security-policy"].to_str().unwrap();
         assert!(policy.contains("connect-src 'self' ws://127.0.0.1:4000;"), "{policy}");
         assert!(policy.contains("script-src 'self';") && policy.contains("style-src 'self' 'nonce-word';"));

@@ -15,7 +15,7 @@ macro_rules! assets {
     };
 }
 
-/// The page itself, which has a place for a word of this answer alone.
+/// The page itself, which has places for what is of this answer alone.
 pub(super) const INDEX: &str = include_str!("assets/index.html");
 
 /// All others. What is not here is not there.
@@ -35,6 +35,7 @@ const ASSETS: &[Asset] = assets![
     "panels.js",
     "power.js",
     "screen.js",
+    "session.js",
     "uploads.js",
     "vendor/addon-fit/lib/addon-fit.mjs",
     "vendor/novnc/core/base64.js",
@@ -219,6 +220,8 @@ mod tests {
             assert!(name.starts_with('#') || Asset::at(&name).is_some(), "index.html names {name}");
         }
         assert!(!INDEX.contains("://") && !INDEX.contains("style=") && !INDEX.contains("onclick"));
-        assert_eq!(INDEX.matches("NONCE").count(), 1);
+        for word in ["NONCE", "SESSION", "BEGINNING"] {
+            assert_eq!(INDEX.matches(word).count(), 1, "{word}");
+        }
     }
 }

@@ -6,6 +6,7 @@
 
 use super::answer::{Body, Refusal};
 use super::route::{Mode, Place};
+use super::visitor::SUBPROTOCOL;
 use crate::virt::client::{Cluster, Failure};
 use crate::virt::object::Kind;
 use crate::virt::websocket::{End, Input, Output, Stream};
@@ -88,6 +89,7 @@ pub(super) fn open(
         return Err(Refusal::new(StatusCode::UPGRADE_REQUIRED, "this is a WebSocket, which a page opens"));
     };
     let accept = derive_accept_key(key.as_bytes());
+    let protocols = request.headers().contains_key(header::SEC_WEBSOCKET_PROTOCOL);
     let upgrade = hyper::upgrade::on(&mut request);
     tokio::spawn(async move {
         let _permit = permit;
@@ -109,6 +111,10 @@ pub(super) fn open(
     headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
     if let Ok(accept) = HeaderValue::from_str(&accept) {
         headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
+    }
+    // A browser breaks off where none of its own is chosen.
+    if protocols {
+        headers.insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(SUBPROTOCOL));
     }
     Ok(response)
 }

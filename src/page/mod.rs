@@ -13,9 +13,10 @@
 //! ```
 //!
 //! **Guarantees.** It listens on 127.0.0.1 alone, and to programs of the same user (under sudo, also of who called it). The
-//! address that is printed has a token which is good once; what it buys is a cookie, and without that every answer is 403, and
-//! the last of its connection. Neither another site nor a name that leads here can use the cookie: `Host` and `Origin` are
-//! looked at. Nothing but the API server and the upload proxy is asked, as the user, who may here what he may with kubectl. Connections, streams,
+//! address that is printed has a token which is good once; what it buys is a session, and without that every answer but the
+//! files of the page is 403, and the last of its connection. The session never travels as a cookie, which every other port of
+//! this address would see: a guest's web server, too. Neither another site nor a name that leads here can use it: `Host` and
+//! `Origin` are looked at. Nothing but the API server and the upload proxy is asked, as the user, who may here what he may with kubectl. Connections, streams,
 //! heads, bodies and lists are bounded; what leaves the page is what `assets` has, and its policy lets the browser load nothing
 //! else. What a guest copies comes into the clipboard of the computer by a button alone.
 //!

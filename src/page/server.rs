@@ -1,6 +1,6 @@
 //! The server on this computer: connections, their bounds, and who answers what.
 
-use super::answer::{self, Body, Refusal};
+use super::answer::{self, Body, Refusal, Welcome};
 use super::bridge::{self, Target};
 use super::route::{Place, Route, Step};
 use super::uploads::{self, Begin, Uploads};
@@ -165,7 +165,7 @@ impl Server {
     }
 }
 
-/// The connection, if the program at its other end is the user's own. Someone else's browser has no cookie; it should not
+/// The connection, if the program at its other end is the user's own. Someone else's browser has no session; it should not
 /// even learn what is here.
 fn own(stream: TcpStream) -> Option<TcpStream> {
     let stream = stream.into_std().ok()?;
@@ -195,7 +195,23 @@ async fn answer(site: &Site, request: Request<Incoming>) -> Response<Body> {
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             response
         }
-        Verdict::Welcome(cookie) => answer::welcome(&cookie, &site.scope.beginning()),
+        Verdict::Welcome(session) => {
+            let beginning = site.scope.beginning();
+            page(site, Some(Welcome { session, beginning })).unwrap_or_else(|refusal| refusal.answer())
+        }
+        Verdict::Anyone(sentence) => {
+            let route = Route::of(&head.method, head.uri.path(), head.uri.query().unwrap_or_default());
+            let answered = match route {
+                Ok(Route::Page) => page(site, None),
+                Ok(Route::File(asset)) => Ok(answer::asset(asset)),
+                _ => Err(Refusal::new(StatusCode::FORBIDDEN, sentence)),
+            };
+            answered.unwrap_or_else(|refusal| {
+                let mut response = refusal.answer();
+                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+                response
+            })
+        }
         Verdict::Known => {
             let known = known(site, Request::from_parts(head, body)).await;
             known.unwrap_or_else(|refusal| refusal.answer())
@@ -204,13 +220,18 @@ async fn answer(site: &Site, request: Request<Incoming>) -> Response<Body> {
     answer::secured(response)
 }
 
+/// The page itself, which has a session where it is opened by the token.
+fn page(site: &Site, welcome: Option<Welcome>) -> Result<Response<Body>, Refusal> {
+    Ok(answer::page(site.port, &secret()?, welcome.as_ref()))
+}
+
 /// Answers the user's own page.
 async fn known(site: &Site, request: Request<Incoming>) -> Result<Response<Body>, Refusal> {
     let uri = request.uri();
     let route = Route::of(request.method(), uri.path(), uri.query().unwrap_or_default())?;
     let Site { cluster, scope, .. } = site;
     let answer = match route {
-        Route::Page => answer::page(site.port, &secret()?),
+        Route::Page => page(site, None)?,
         Route::File(asset) => answer::asset(asset),
         Route::List => {
             let all = changes::list(cluster, scope).await?;

@@ -1,11 +1,16 @@
-//! Who may ask: the user's own page, in the browser that has exchanged the token for a cookie. Pure, but for the secrets.
+//! Which requests are those of the user's own page, in the browser that has exchanged the token for a session. Pure, but for
+//! the secrets.
 //!
 //! | against | what is looked at |
 //! |---|---|
 //! | a name that leads to 127.0.0.1 (DNS rebinding) | `Host` is this address and port |
 //! | a form, a script or a WebSocket of another site | `Origin` is this page's, and must be there for all but reading; `Sec-Fetch-Site` |
-//! | another user of this computer | the cookie; and the server looks whose program calls (`vm::relay`) |
+//! | another user of this computer | the session; and the server looks whose program calls (`vm::relay`) |
 //! | whoever reads the address later | the token is good once |
+//! | a web server at another port of this address (a guest of `coracle run -p`) | the session is no cookie: cookies know no ports |
+//!
+//! The page keeps the session in the storage of its origin, of which the port is a part, and sends it in `Authorization`;
+//! with a WebSocket, which can have no such header, as the name of a subprotocol.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -21,6 +26,11 @@ const STRANGER: &str = "this page is open to the browser that began with the add
 const ELSEWHERE: &str = "this request comes from another site, or by another name: open the address which \
     'coracle ui' has printed";
 
+/// The subprotocol of the page's WebSockets …
+pub(super) const SUBPROTOCOL: &str = "coracle";
+/// … and the beginning of the one beside it, which is never chosen and ends with the session.
+const SUBPROTOCOL_SESSION: &str = "coracle.session.";
+
 /// Who may ask.
 pub(super) struct Visitors {
     port: u16,
@@ -32,10 +42,12 @@ pub(super) struct Visitors {
 /// What is thought of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It has the token: its sender gets this cookie.
+    /// It has the token: its sender gets this session.
     Welcome(String),
-    /// It has the cookie.
+    /// It has the session.
     Known,
+    /// It has none, and may read what is the same for everybody: the files of the page. The sentence refuses all others.
+    Anyone(&'static str),
     /// It may not ask.
     Refused(&'static str),
 }
@@ -61,31 +73,31 @@ impl Visitors {
         if !names_us || !is_ours {
             return Verdict::Refused(ELSEWHERE);
         }
-        // Whoever follows a link to the page comes from elsewhere; it is the cookie that he cannot bring.
+        // The address may be opened from elsewhere: a terminal in the browser.
         let is_page = only_reads && head.uri.path() == "/";
         if is_page && self.has_token(head.uri.query().unwrap_or_default()) {
-            let name = self.cookie();
-            return Verdict::Welcome(format!("{name}={}; Path=/; HttpOnly; SameSite=Strict", self.session));
+            return Verdict::Welcome(self.session.clone());
         }
         let site = says(HeaderName::from_static("sec-fetch-site"));
-        let is_near =
-            site.is_ok_and(|said| said.is_none_or(|said| is_page || ["same-origin", "none"].contains(&said)));
-        match is_near && self.has_cookie(&head.headers) {
+        if !site.is_ok_and(|said| said.is_none_or(|said| ["same-origin", "none"].contains(&said))) {
+            return Verdict::Refused(ELSEWHERE);
+        }
+        match self.has_session(&head.headers, only_reads) {
             true => Verdict::Known,
-            false => Verdict::Refused(STRANGER),
+            false => Verdict::Anyone(STRANGER),
         }
     }
 
-    /// Cookies know no ports: each page has its own name for its own.
-    fn cookie(&self) -> String {
-        format!("coracle-{}", self.port)
-    }
-
-    fn has_cookie(&self, headers: &HeaderMap) -> bool {
-        let name = self.cookie();
-        let texts = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
-        let mut pairs = texts.flat_map(|text| text.split(';')).filter_map(|pair| pair.trim().split_once('='));
-        pairs.any(|(known, value)| known == name && same(value, &self.session))
+    /// Whether the headers have the session.
+    fn has_session(&self, headers: &HeaderMap, only_reads: bool) -> bool {
+        let bearer = one(headers, header::AUTHORIZATION).ok().flatten();
+        if bearer.and_then(|said| said.strip_prefix("Bearer ")).is_some_and(|said| same(said, &self.session))
+        {
+            return true;
+        }
+        let protocols = one(headers, header::SEC_WEBSOCKET_PROTOCOL).ok().flatten().filter(|_| !only_reads);
+        let mut words = protocols.unwrap_or_default().split(',').map(str::trim);
+        words.any(|word| word.strip_prefix(SUBPROTOCOL_SESSION).is_some_and(|said| same(said, &self.session)))
     }
 
     /// Whether a query has the token, which is spent by that.
@@ -142,39 +154,53 @@ mod tests {
     const ORIGIN: (&str, &str) = ("origin", "http://127.0.0.1:4000");
 
     fn refused(verdict: &Verdict) -> bool {
-        matches!(verdict, Verdict::Refused(_))
+        matches!(verdict, Verdict::Refused(_) | Verdict::Anyone(_))
     }
 
     #[test]
-    fn the_token_is_good_once_and_buys_a_cookie() {
+    fn the_token_is_good_once_and_buys_a_session() {
         let (visitors, token) = Visitors::new(4000).unwrap();
         let page = head(&format!("GET /?token={token}"), &[HOST]);
         assert!(refused(&visitors.judge(&head("GET /?token=x", &[HOST]))));
         assert!(refused(&visitors.judge(&head(&format!("GET /api/vms?token={token}"), &[HOST]))));
         assert!(refused(&visitors.judge(&head(&format!("POST /?token={token}"), &[HOST, ORIGIN]))));
-        let Verdict::Welcome(cookie) = visitors.judge(&page) else { panic!("not let in") };
-        assert!(cookie.ends_with("; Path=/; HttpOnly; SameSite=Strict"), "{cookie}");
+        let Verdict::Welcome(session) = visitors.judge(&page) else { panic!("not let in") };
         assert!(refused(&visitors.judge(&page)), "a second time");
-        let pair = cookie.split(';').next().unwrap();
-        let many = format!("coracle-4001=x; {pair}; other=1");
-        assert_eq!(visitors.judge(&head("GET /", &[HOST, ("cookie", &many)])), Verdict::Known);
-        assert!(refused(&visitors.judge(&head("GET /", &[HOST, ("cookie", "coracle-4000=")]))));
-        assert!(refused(&visitors.judge(&head("GET /", &[HOST]))));
+        let judged = |name, value: &str| visitors.judge(&head("GET /api/vms", &[HOST, (name, value)]));
+        assert_eq!(judged("authorization", &format!("Bearer {session}")), Verdict::Known);
+        for (name, value) in [
+            ("authorization", format!("Bearer {token}")),
+            ("authorization", "Bearer ".to_owned()),
+            ("authorization", session.clone()),
+            // What other ports of this address see, and what a page of another site may add.
+            ("cookie", format!("coracle-4000={session}; session={session}")),
+            ("sec-websocket-protocol", format!("coracle, coracle.session.{session}")),
+        ] {
+            assert!(matches!(judged(name, &value), Verdict::Anyone(_)), "{name}: {value}");
+        }
     }
 
     #[test]
     fn other_names_and_other_sites_are_refused_whatever_they_have() {
         let (visitors, token) = Visitors::new(4000).unwrap();
-        let cookie = format!("coracle-4000={}", visitors.session);
-        let cookie = ("cookie", cookie.as_str());
+        let bearer = format!("Bearer {}", visitors.session);
+        let session = ("authorization", bearer.as_str());
         let known = |line: &str, headers: &[(&str, &str)]| {
-            visitors.judge(&head(line, &[headers, &[cookie]].concat())) == Verdict::Known
+            visitors.judge(&head(line, &[headers, &[session]].concat())) == Verdict::Known
         };
         let upgrade = ("upgrade", "websocket");
         assert!(known("GET /api/vms", &[HOST]) && known("GET /api/vms", &[HOST, ORIGIN]));
         assert!(known("POST /api/vms/a/b/stop", &[HOST, ORIGIN, ("sec-fetch-site", "same-origin")]));
         assert!(known("GET /ws/console/a/b", &[HOST, ORIGIN, upgrade]));
         assert!(known("GET /", &[HOST, ("sec-fetch-site", "none")]));
+        // A WebSocket has its session beside the name of its protocol.
+        let protocols = format!("coracle, coracle.session.{}", visitors.session);
+        let socket = |more: &[(&str, &str)]| {
+            let headers = [&[HOST, upgrade, ("sec-websocket-protocol", &protocols)], more].concat();
+            visitors.judge(&head("GET /ws/console/a/b", &headers))
+        };
+        assert_eq!(socket(&[ORIGIN]), Verdict::Known);
+        assert!(refused(&socket(&[])) && refused(&socket(&[("origin", "http://127.0.0.1:4001")])));
         for (line, headers) in [
             ("GET /", &[][..]),
             ("GET /", &[("host", "evil.example:4000")]),
@@ -183,6 +209,8 @@ mod tests {
             ("GET /", &[("host", "127.0.0.1:4001")]),
             ("GET /", &[HOST, HOST]),
             ("GET http://evil.example/", &[HOST]),
+            ("GET /", &[HOST, ("sec-fetch-site", "cross-site")]),
+            ("GET /", &[HOST, ("sec-fetch-site", "same-site")]),
             ("GET /api/vms", &[HOST, ("origin", "http://evil.example")]),
             ("GET /api/vms", &[HOST, ("origin", "null")]),
             ("GET /api/vms", &[HOST, ("origin", "http://127.0.0.1:4001")]),
@@ -193,11 +221,16 @@ mod tests {
             ("GET /ws/console/a/b", &[HOST, upgrade, ("origin", "http://evil.example")]),
         ] {
             assert!(!known(line, headers), "{line} {headers:?}");
+            assert!(
+                matches!(visitors.judge(&head(line, headers)), Verdict::Refused(_)),
+                "{line} {headers:?}"
+            );
         }
         let rebound = head(&format!("GET /?token={token}"), &[("host", "evil.example:4000")]);
         assert!(refused(&visitors.judge(&rebound)));
+        let elsewhere = [HOST, ("sec-fetch-site", "cross-site")];
         assert!(matches!(
-            visitors.judge(&head(&format!("GET /?token={token}"), &[HOST])),
+            visitors.judge(&head(&format!("GET /?token={token}"), &elsewhere)),
             Verdict::Welcome(_)
         ));
     }

@@ -1,15 +1,21 @@
 // Requests to the program that serves this page, which asks the API server.
 
+import { authorization, subprotocols } from "./session.js";
+
 export const GONE = "coracle ui has ended, or cannot be reached; start it again in the terminal";
 
 /** The way to a VM or an upload: `kind` is vms, why, events, uploads, or a stream. */
 export const path = (kind, { namespace, name }) => `/api/${kind}/${namespace}/${name}`;
 
+/** A request of this page. */
+export const ask = (where, { headers, ...more }) =>
+  fetch(where, { ...more, headers: { ...headers, ...authorization() }, cache: "no-store", credentials: "omit", redirect: "error" });
+
 /** Asks, with this body where there is one. */
 export async function send(method, where, body, headers) {
   let response;
   try {
-    response = await fetch(where, { method, body, headers, cache: "no-store", credentials: "same-origin", redirect: "error" });
+    response = await ask(where, { method, body, headers });
   } catch {
     throw new Error(GONE);
   }
@@ -32,7 +38,7 @@ export const remove = (where) => send("DELETE", where);
  * it, so that no byte is missed. `ended` gets how it ended: `error` and `code` where it never was one, else `reason`.
  */
 export function stream(where, { opened, ended }) {
-  const socket = new WebSocket(`ws://${location.host}${where}`);
+  const socket = new WebSocket(`ws://${location.host}${where}`, subprotocols());
   let refused = null, was = false, left = false;
   socket.binaryType = "arraybuffer";
   socket.onmessage = ({ data }) => {

@@ -2,7 +2,7 @@
 // that it wants, and shows how far it is. Nothing here is lost when the page is loaded anew, but the file: a person chooses it
 // again, where the browser does not remember it.
 
-import { get, path, remove, send } from "./api.js";
+import { ask as request, get, path, remove, send } from "./api.js";
 import { alarm, announce, button, element, one, write } from "./dom.js";
 import { Form } from "./form.js";
 import { remember, remembered } from "./handles.js";
@@ -192,8 +192,8 @@ export class Uploads {
       let at = item.entry.wants;
       while (at < item.entry.length) {
         const part = item.file.slice(at, at + PART);
-        const answer = await fetch(path("uploads", item.entry), {
-          method: "PATCH", body: part, cache: "no-store", credentials: "same-origin", redirect: "error", signal: stop.signal,
+        const answer = await request(path("uploads", item.entry), {
+          method: "PATCH", body: part, signal: stop.signal,
           headers: { "content-type": "application/offset+octet-stream", "upload-offset": `${at}` },
         });
         if (answer.status !== 204) break;

@@ -3,7 +3,7 @@
 use crate::Page;
 use crate::server::status;
 use serde_json::Value;
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
@@ -52,54 +52,104 @@ impl Page {
         Answer { code, head: head.to_owned(), body: body.to_owned() }
     }
 
-    /// The cookie for the token.
-    fn cookie(&self) -> String {
+    /// The header with the session for the token.
+    fn session(&self) -> String {
         let answer = self.ask(&format!("GET /?token={}", self.token), &[]);
         assert_eq!(answer.code, 200, "{}", answer.body);
-        let cookie = answer.header("set-cookie").unwrap();
-        assert!(cookie.ends_with("; Path=/; HttpOnly; SameSite=Strict"), "{cookie}");
-        format!("Cookie: {}", cookie.split(';').next().unwrap())
+        assert_eq!(answer.header("cache-control"), Some("no-store"));
+        let session = given(&answer);
+        assert_eq!(session.len(), 43, "{session}");
+        format!("Authorization: Bearer {session}")
     }
 }
 
+/// The session that a page is given.
+fn given(answer: &Answer) -> String {
+    let (_, rest) = answer.body.split_once(r#"<meta name="session" content=""#).unwrap();
+    rest.split('"').next().unwrap().to_owned()
+}
+
 #[test]
-fn nobody_is_let_in_without_the_cookie_that_the_token_bought() {
+fn nobody_is_let_in_without_the_session_that_the_token_bought() {
     let page = Page::of(3, &[]);
     for line in
-        ["GET /", "GET /page.css", "GET /api/vms", "GET /api/changes", "GET /?token=guessed", "GET /nothing"]
+        ["GET /api/vms", "GET /api/changes", "GET /api/uploads", "POST /", "GET /nothing", "GET /vendor.sh"]
     {
-        let answer = page.ask(line, &[]);
+        let answer = page.ask(line, &["Origin: http://127.0.0.1:1"][..usize::from(line.starts_with("POST"))]);
         assert_eq!(answer.code, 403, "{line}");
         assert!(answer.json()["error"].as_str().unwrap().contains("'coracle ui'"), "{}", answer.body);
-        assert!(answer.header("set-cookie").is_none());
+        assert_eq!(answer.header("connection"), Some("close"), "{line}");
     }
+    // The files of the page are the same for everybody, and have no session.
+    for line in ["GET /", "GET /?token=guessed", "GET /page.css", "GET /session.js"] {
+        assert_eq!(page.ask(line, &[]).code, 200, "{line}");
+    }
+    assert_eq!(given(&page.ask("GET /?token=guessed", &[])), "");
     let other = page.ask(&format!("GET /?token={}", page.token), &["Host: evil.example"]);
     assert_eq!(other.code, 403);
-    let cookie = page.cookie();
-    assert_eq!(page.ask(&format!("GET /?token={}", page.token), &[]).code, 403, "the token is spent");
-    let list = page.ask("GET /api/vms", &[&cookie]);
+    let session = page.session();
+    assert_eq!(given(&page.ask(&format!("GET /?token={}", page.token), &[])), "", "the token is spent");
+    assert_eq!(given(&page.ask("GET /", &[&session])), "");
+    let list = page.ask("GET /api/vms", &[&session]);
     assert_eq!(list.json()["rows"].as_array().unwrap().len(), 3);
     for headers in [
-        [&cookie, "Host: evil.example"],
-        [&cookie, "Origin: http://evil.example"],
-        [&cookie, "Sec-Fetch-Site: cross-site"],
+        [&session, "Host: evil.example"],
+        [&session, "Origin: http://evil.example"],
+        [&session, "Sec-Fetch-Site: cross-site"],
     ] {
         assert_eq!(page.ask("GET /api/vms", &headers).code, 403, "{headers:?}");
+        assert_eq!(page.ask("GET /page.css", &headers).code, 403, "{headers:?}");
     }
     // No other address of this computer answers.
     assert!(TcpStream::connect(("127.0.0.2", page.port)).is_err());
     assert!(page.server.asked().is_empty());
 }
 
+/// Cookies know no ports: every web server of this address would get one.
+#[test]
+fn the_session_is_no_cookie() {
+    let page = Page::of(1, &[]);
+    let opened = page.ask(&format!("GET /?token={}", page.token), &[]);
+    assert_eq!((opened.code, opened.header("set-cookie")), (200, None));
+    let session = given(&opened);
+    for name in ["session".to_owned(), "coracle".to_owned(), format!("coracle-{}", page.port)] {
+        assert_eq!(page.ask("GET /api/vms", &[&format!("Cookie: {name}={session}")]).code, 403, "{name}");
+    }
+    let origin = format!("Origin: http://127.0.0.1:{}", page.port);
+    let stop = "POST /api/vms/blue/vm-0001/stop";
+    let protocol = format!("Sec-WebSocket-Protocol: coracle, coracle.session.{session}");
+    let upgrade = [
+        "Connection: upgrade",
+        "Upgrade: websocket",
+        "Sec-WebSocket-Version: 13",
+        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+    ];
+    assert_eq!(page.ask(stop, &[&origin]).code, 403);
+    assert_eq!(page.ask("GET /ws/console/blue/vm-0001", &[&upgrade[..], &[&origin]].concat()).code, 403);
+    assert!(page.server.asked().is_empty());
+    let mut stream = TcpStream::connect(("127.0.0.1", page.port)).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let head = [&upgrade[..], &[&origin, &protocol]].concat().join("\r\n");
+    let host = format!("Host: 127.0.0.1:{}", page.port);
+    write!(stream, "GET /ws/console/blue/vm-0001 HTTP/1.1\r\n{host}\r\n{head}\r\n\r\n").unwrap();
+    let mut told = String::new();
+    let mut lines = BufReader::new(stream);
+    while !told.ends_with("\r\n\r\n") {
+        assert_ne!(lines.read_line(&mut told).unwrap(), 0, "{told}");
+    }
+    assert!(told.starts_with("HTTP/1.1 101 "), "{told}");
+    assert!(told.contains("sec-websocket-protocol: coracle\r\n") && !told.contains(&session), "{told}");
+}
+
 #[test]
 fn whoever_is_refused_keeps_no_connection() {
     let page = Page::of(1, &[]);
-    let cookie = page.cookie();
+    let session = page.session();
     // A request that leaves the connection open, and one more by it.
     let twice = |host: &str| {
         let mut stream = TcpStream::connect(("127.0.0.1", page.port)).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        let one = format!("GET /api/vms HTTP/1.1\r\nHost: {host}\r\n{cookie}\r\n");
+        let one = format!("GET /api/vms HTTP/1.1\r\nHost: {host}\r\n{session}\r\n");
         stream.write_all(format!("{one}\r\n{one}Connection: close\r\n\r\n").as_bytes()).unwrap();
         let mut bytes = Vec::new();
         // What was not read is a reset at the end.
@@ -118,7 +168,7 @@ fn a_list_without_end_is_given_up() {
     let page = Page::of(1, &[]);
     let endless = r#"{"items": [], "metadata": {"continue": "again", "resourceVersion": "1"}}"#;
     page.server.answers("GET /apis/kubevirt.io/v1/namespaces/blue/virtualmachines", 200, endless);
-    let list = page.ask("GET /api/vms", &[&page.cookie()]);
+    let list = page.ask("GET /api/vms", &[&page.session()]);
     let said = list.json()["error"].as_str().unwrap().to_owned();
     assert_eq!(list.code, 422, "{said}");
     assert!(said.contains("cannot list VMs of namespace blue: there are more than 20000"), "{said}");
@@ -127,32 +177,32 @@ fn a_list_without_end_is_given_up() {
 #[test]
 fn only_the_page_itself_changes_anything() {
     let page = Page::of(3, &[]);
-    let cookie = page.cookie();
+    let session = page.session();
     let origin = format!("Origin: http://127.0.0.1:{}", page.port);
     let stop = "POST /api/vms/blue/vm-0001/stop";
-    for headers in [&[cookie.as_str()][..], &[&cookie, "Origin: http://127.0.0.1:1"], &[&origin]] {
+    for headers in [&[session.as_str()][..], &[&session, "Origin: http://127.0.0.1:1"], &[&origin]] {
         assert_eq!(page.ask(stop, headers).code, 403, "{headers:?}");
     }
     assert!(page.server.asked().is_empty());
-    assert_eq!(page.ask(stop, &[&cookie, &origin]).code, 200);
+    assert_eq!(page.ask(stop, &[&session, &origin]).code, 200);
     let part = "/apis/subresources.kubevirt.io/v1/namespaces/blue/virtualmachines/vm-0001";
     assert_eq!(page.server.asked(), [format!("PUT {part}/stop")]);
     let upgrade =
         ["Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="];
     let console = "GET /ws/console/blue/vm-0001";
     for origin in ["Origin: http://evil.example", "X: y"] {
-        assert_eq!(page.ask(console, &[&upgrade[..], &[&cookie, origin]].concat()).code, 403);
+        assert_eq!(page.ask(console, &[&upgrade[..], &[&session, origin]].concat()).code, 403);
     }
-    assert_eq!(page.ask(console, &[&cookie, &origin]).code, 426);
+    assert_eq!(page.ask(console, &[&session, &origin]).code, 426);
 }
 
 #[test]
 fn what_the_api_server_refuses_is_told_in_a_sentence() {
     let page = Page::of(5, &[]);
-    let (cookie, origin) = (page.cookie(), format!("Origin: http://127.0.0.1:{}", page.port));
+    let (session, origin) = (page.session(), format!("Origin: http://127.0.0.1:{}", page.port));
     let part = "/apis/subresources.kubevirt.io/v1/namespaces/blue/virtualmachines/vm-0001";
     page.server.answers(&format!("PUT {part}/start"), 409, &status(409, "VM is already running"));
-    let start = page.ask("POST /api/vms/blue/vm-0001/start", &[&cookie, &origin]);
+    let start = page.ask("POST /api/vms/blue/vm-0001/start", &[&session, &origin]);
     let said = "cannot start VM vm-0001 in namespace blue: VM is already running";
     assert_eq!((start.code, start.json()["error"].as_str().unwrap()), (502, said));
     for (line, code, said) in [
@@ -162,58 +212,58 @@ fn what_the_api_server_refuses_is_told_in_a_sentence() {
         ("GET /api/vms/blue/..", 400, "names no VM"),
         ("GET /vendor.sh", 404, "load the page again"),
     ] {
-        let answer = page.ask(line, &[&cookie]);
+        let answer = page.ask(line, &[&session]);
         assert_eq!(answer.code, code, "{line}: {}", answer.body);
         assert!(answer.json()["error"].as_str().unwrap().contains(said), "{line}: {}", answer.body);
     }
-    let why = page.ask("GET /api/why/blue/vm-0003", &[&cookie]).json();
+    let why = page.ask("GET /api/why/blue/vm-0003", &[&session]).json();
     assert!(!why["says"].as_str().unwrap().is_empty());
     assert_eq!((why["events"].as_array().unwrap().len(), &why["more"]), (12, &Value::from(8)));
     assert_eq!(
-        page.ask("GET /api/events/blue/vm-0003", &[&cookie]).json()["events"].as_array().unwrap().len(),
+        page.ask("GET /api/events/blue/vm-0003", &[&session]).json()["events"].as_array().unwrap().len(),
         20
     );
     // Heads and bodies have a bound.
     let long = format!("X-Long: {}", "a".repeat(64 << 10));
-    assert!([431, 0].contains(&page.ask("GET /api/vms", &[&cookie, &long]).code));
-    let large = page.ask("POST /api/vms/blue/vm-0001/stop", &[&cookie, &origin, "Content-Length: 100000"]);
+    assert!([431, 0].contains(&page.ask("GET /api/vms", &[&session, &long]).code));
+    let large = page.ask("POST /api/vms/blue/vm-0001/stop", &[&session, &origin, "Content-Length: 100000"]);
     assert!([413, 0].contains(&large.code), "{}", large.code);
 }
 
 #[test]
 fn the_page_may_load_nothing_from_elsewhere() {
     let page = Page::of(1, &["-A"]);
-    let cookie = page.cookie();
-    let index = page.ask("GET /", &[&cookie]);
+    let session = page.session();
+    let index = page.ask("GET /", &[&session]);
     let policy = index.header("content-security-policy").unwrap();
     assert!(policy.starts_with("default-src 'none'; script-src 'self'; "), "{policy}");
     let word = policy.split("'nonce-").nth(1).unwrap().split('\'').next().unwrap();
     assert!(index.body.contains(&format!("nonce=\"{word}\"")));
-    let again = page.ask("GET /", &[&cookie]);
+    let again = page.ask("GET /", &[&session]);
     assert!(!again.body.contains(word), "each answer has a word of its own");
     for file in ["/main.js", "/vendor/xterm/lib/xterm.mjs", "/vendor/novnc/core/rfb.js"] {
-        let answer = page.ask(&format!("GET {file}"), &[&cookie]);
+        let answer = page.ask(&format!("GET {file}"), &[&session]);
         assert_eq!(
             (answer.code, answer.header("content-type")),
             (200, Some("text/javascript; charset=utf-8"))
         );
         assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
     }
-    assert_eq!(page.ask("GET /api/vms", &[&cookie]).json()["namespace"], Value::Null);
+    assert_eq!(page.ask("GET /api/vms", &[&session]).json()["namespace"], Value::Null);
 }
 
 #[test]
 fn an_upload_is_for_the_page_itself_and_is_bounded() {
     let page = Page::of(1, &[]);
-    let (cookie, origin) = (page.cookie(), format!("Origin: http://127.0.0.1:{}", page.port));
-    let known = [cookie.as_str(), &origin];
+    let (session, origin) = (page.session(), format!("Origin: http://127.0.0.1:{}", page.port));
+    let known = [session.as_str(), &origin];
     let upload = "/api/uploads/blue/disk";
     let form = |file: &str| {
         format!(r#"{{"file": "{file}", "length": 10, "modified": 1, "size": "1Gi", "storageClass": ""}}"#)
     };
     for method in ["POST", "PATCH", "DELETE"] {
         let line = format!("{method} {upload}");
-        for headers in [&[cookie.as_str()][..], &[&cookie, "Origin: http://evil.example"], &[&origin]] {
+        for headers in [&[session.as_str()][..], &[&session, "Origin: http://evil.example"], &[&origin]] {
             assert_eq!(page.send(&line, headers, &form("d.img")).code, 403, "{line} {headers:?}");
         }
     }
@@ -256,8 +306,8 @@ fn an_upload_is_for_the_page_itself_and_is_bounded() {
         assert_eq!(answer.code, 400, "{headers:?}: {}", answer.body);
         assert!(answer.body.contains(said), "{headers:?}: {}", answer.body);
     }
-    let all = page.ask("GET /api/uploads", &[&cookie]).json();
+    let all = page.ask("GET /api/uploads", &[&session]).json();
     assert_eq!((all.as_array().unwrap().len(), &all[0]["sent"]), (1, &Value::from(0)));
     assert_eq!(page.ask(&format!("DELETE {upload}"), &known).code, 200);
-    assert_eq!(page.ask("GET /api/uploads", &[&cookie]).json(), Value::Array(vec![]));
+    assert_eq!(page.ask("GET /api/uploads", &[&session]).json(), Value::Array(vec![]));
 }

@@ -4,6 +4,8 @@ use crate::Page;
 use crate::browser::Browser;
 use crate::guest::{COLOUR, COPIED};
 use serde_json::json;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpListener;
 
 /// Counts what is painted anew, and how long the page was busy at most.
 const COUNT: &str = "(() => {
@@ -44,7 +46,7 @@ fn five_hundred_vms_are_listed_searched_and_followed() {
     browser.open(&page.address());
     browser.until("document.querySelectorAll('#list tbody tr').length === 500");
     assert_eq!(browser.value("location.href"), json!(format!("http://127.0.0.1:{}/", page.port)));
-    assert_eq!(browser.value("document.cookie"), json!(""), "no script reads the cookie");
+    assert_eq!(browser.value("document.cookie"), json!(""), "the page has no cookie");
     assert_eq!(browser.text("#count"), "500 VMs");
     browser.says("#link", "Live");
     browser.says("#where", "namespace blue");
@@ -266,4 +268,38 @@ fn a_phone_shows_one_thing_at_a_time() {
     browser.click("#back");
     browser.until("document.querySelector('#vm').hidden");
     assert_eq!(browser.complaints(), [""; 0]);
+}
+
+/// A web server in a guest of `coracle run -p` is another port of the same address, and cookies know no ports.
+#[test]
+fn a_server_at_another_port_of_this_address_gets_nothing_of_the_session() {
+    let Some(mut browser) = Browser::start() else { return };
+    let page = Page::of(3, &[]);
+    browser.open(&page.address());
+    browser.says("#link", "Live");
+    let guest = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let address = format!("http://{}/", guest.local_addr().unwrap());
+    let seen = std::thread::spawn(move || {
+        let (stream, _) = guest.accept().unwrap();
+        let lines: Vec<String> =
+            BufReader::new(&stream).lines().map(Result::unwrap).take_while(|line| !line.is_empty()).collect();
+        let body = "<!doctype html><title>guest</title>";
+        let head = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close";
+        write!(&stream, "{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len()).unwrap();
+        lines
+    });
+    browser.open(&address);
+    browser.until("document.title === 'guest'");
+    let head = seen.join().unwrap();
+    let told: Vec<&String> = head.iter().filter(|line| line.to_lowercase().contains("coracle")).collect();
+    assert!(
+        told.is_empty() && !head.iter().any(|line| line.to_lowercase().starts_with("cookie:")),
+        "{head:?}"
+    );
+    assert_eq!(browser.value("Object.keys({ ...localStorage, ...sessionStorage }).length"), json!(0));
+    // The page goes on where it was, in this tab and in another one.
+    for _ in 0..2 {
+        browser.open(&format!("http://127.0.0.1:{}/", page.port));
+        browser.says("#link", "Live");
+    }
 }
