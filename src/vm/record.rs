@@ -12,6 +12,7 @@ use super::launch;
 use super::place::{Home, Lock, gone};
 use api::launcher::{Answer, Life, Request, State, Sync};
 use cdi::{Error, ErrorKind, Result};
+use launcher_client::process;
 use serde::{Deserialize, Serialize};
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -126,11 +127,6 @@ fn word(life: Life) -> &'static str {
     }
 }
 
-/// Whether a VM still runs in this process.
-fn is_qemu(pid: u32) -> bool {
-    std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.starts_with("qemu-system"))
-}
-
 /// A VM that was run here.
 #[derive(Debug, Clone)]
 pub(crate) struct Vm {
@@ -221,7 +217,7 @@ impl Vm {
     fn last_state(&self) -> Option<State> {
         let path = launch::root(&self.home, self.name()).join("state.json");
         let mut state: State = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
-        if !state.life.is_final() && !state.qemu_pid.is_some_and(is_qemu) {
+        if !state.life.is_final() && !process::runs_qemu(&state) {
             state.life = Life::Failed;
             state.reason = Some("Lost".to_owned());
             state.message = Some("the VM ended while no launcher watched it".to_owned());

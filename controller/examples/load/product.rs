@@ -135,6 +135,7 @@ async fn run_vmi(handler: Arc<Writer>, administrator: Speaker, mut object: Value
         since: now().text,
         doing: None,
         qemu_pid: None,
+        qemu_started: None,
         agent: false,
         targets: [("root".to_owned(), "vda".to_owned())].into(),
         links: [].into(),

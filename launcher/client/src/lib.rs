@@ -27,6 +27,7 @@ mod connect;
 mod connection;
 mod duplex;
 mod error;
+pub mod process;
 mod states;
 mod stream;
 mod wait;

@@ -173,7 +173,7 @@ impl Hypervisor for Fake {
         match self.lock().domains.get(name).copied() {
             Some(condition) => {
                 let pid = (!matches!(condition, Condition::Off(_))).then_some(4711);
-                Ok(Seen { condition, pid, agent: false })
+                Ok(Seen { condition, pid, started: None, agent: false })
             }
             None => {
                 Err(Error::new(ErrorKind::NotFound, format!("look at {name}"), "there is no such domain"))

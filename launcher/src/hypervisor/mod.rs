@@ -101,6 +101,8 @@ pub struct Seen {
     pub condition: Condition,
     /// The process of QEMU.
     pub pid: Option<u32>,
+    /// The start of that process, in clock ticks since boot.
+    pub started: Option<u64>,
     /// True if the guest agent has opened its channel.
     pub agent: bool,
 }

@@ -453,7 +453,9 @@ impl Driver {
     }
 
     fn saw(&mut self, seen: &Seen) {
-        self.publisher.change(|state| (state.qemu_pid, state.agent) = (seen.pid, seen.agent));
+        self.publisher.change(|state| {
+            (state.qemu_pid, state.qemu_started, state.agent) = (seen.pid, seen.started, seen.agent)
+        });
         match seen.condition {
             Condition::Running => self.saw_running(),
             Condition::Paused(pause) => self.saw_paused(pause),
@@ -500,7 +502,9 @@ impl Driver {
         }
         (self.grace, self.tick) = (None, None);
         self.stands(&life::ended(end, &self.before));
-        self.publisher.change(|state| (state.qemu_pid, state.agent, state.credentials) = (None, false, None));
+        self.publisher.change(|state| {
+            (state.qemu_pid, state.qemu_started, state.agent, state.credentials) = (None, None, false, None);
+        });
         self.mode(Mode::Ended);
     }
 
@@ -575,5 +579,6 @@ async fn finished(work: &mut Option<JoinHandle<Outcome>>) -> Outcome {
 fn emptied(state: &State) -> State {
     let gone =
         State { reason: None, message: None, doing: None, qemu_pid: None, agent: false, ..state.clone() };
+    let gone = State { qemu_started: None, ..gone };
     State { targets: BTreeMap::new(), credentials: None, links: BTreeMap::new(), ..gone }
 }

@@ -75,6 +75,7 @@ fn empty(now: String) -> State {
         since: now,
         doing: None,
         qemu_pid: None,
+        qemu_started: None,
         agent: false,
         credentials: None,
         targets: std::collections::BTreeMap::new(),

@@ -1,7 +1,9 @@
 //! Whoever is killed, nothing is lost and nothing leaks.
 
 use super::{Laptop, below, launcher, until};
+use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 
 fn kill(pid: &str) {
@@ -99,5 +101,47 @@ fn a_vm_without_launcher_and_without_qemu_can_be_removed() {
     until(|| laptop.status("dead")["state"] == "Failed", || laptop.status("dead").to_string());
     assert_eq!(laptop.names(&[]), Vec::<String>::new());
     laptop.run(&["rm", "dead"]).ok();
+    laptop.is_empty();
+}
+
+/// Nobody takes notice of the two that were killed: the first process of a container may not, or only later.
+#[test]
+#[allow(unsafe_code)]
+fn a_qemu_that_is_a_zombie_does_not_run() {
+    let Some(laptop) = Laptop::with_guest() else { return };
+    let args = ["run", "-d", "-q", "tiny:1", "--memory", "256M", "--accel", "emulation", "--name", "dead"];
+    let run = laptop.command(&args);
+    // A shell that becomes the parent of all whose own parents end, and waits for none of them.
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "\"$@\"; echo started; read _", "sh"]).arg(run.get_program()).args(run.get_args());
+    shell.envs(run.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    shell.current_dir(laptop.place.folder()).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let subreaper = || Ok(rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?);
+    // SAFETY: between fork and exec only two system calls are made, and no memory is taken.
+    unsafe { shell.pre_exec(subreaper) };
+    let mut shell = shell.spawn().unwrap();
+    let mut told = [0; 13];
+    shell.stdout.as_mut().unwrap().read_exact(&mut told).unwrap();
+    assert_eq!(told.as_slice(), b"dead\nstarted\n");
+    let process = laptop.status("dead")["qemu_pid"].to_string();
+    let launcher = launcher_of(&laptop);
+    let is_zombie =
+        |pid: &String| std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap().contains(") Z ");
+    kill(&launcher);
+    kill(&process);
+    until(|| is_zombie(&launcher) && is_zombie(&process), || "they still run".into());
+    assert_eq!(laptop.status("dead")["state"], "Failed");
+    assert_eq!(laptop.names(&[]), Vec::<String>::new());
+    laptop.run(&["pause", "dead"]).refused(1, "dead does not run");
+    laptop.run(&["restart", "dead"]).ok();
+    let status = laptop.status("dead");
+    assert_eq!(status["state"], "Running");
+    assert!(is_zombie(&process) && status["qemu_pid"].to_string() != process, "{status}");
+    // libvirt waits for the monitor of a zombie, and shows a running domain meanwhile.
+    let log = std::fs::read_to_string(laptop.place.path("h/state/vms/dead/launcher.log")).unwrap();
+    assert!(!log.contains("took over") && log.contains("is a zombie"), "{log}");
+    drop(shell.stdin.take());
+    shell.wait().unwrap();
+    laptop.run(&["rm", "-f", "dead"]).ok();
     laptop.is_empty();
 }

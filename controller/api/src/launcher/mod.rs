@@ -359,6 +359,10 @@ pub struct State {
     /// The QEMU process of the VMI.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub qemu_pid: Option<u32>,
+    /// Start of that process in clock ticks since the boot of its host, as `/proc/PID/stat` counts: another process that is
+    /// given the same number later has another one. Unset by launchers that do not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub qemu_started: Option<u64>,
     /// The guest agent answers.
     pub agent: bool,
     /// How far its keys and passwords are in the guest; nothing where the guest agent hands none over.

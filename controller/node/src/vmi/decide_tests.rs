@@ -29,6 +29,7 @@ fn state(life: Life) -> State {
         since: "2026-11-21T10:00:00Z".into(),
         doing: None,
         qemu_pid: None,
+        qemu_started: None,
         agent: false,
         credentials: None,
         targets: [("data".to_owned(), "vda".to_owned())].into(),

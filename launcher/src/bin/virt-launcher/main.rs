@@ -21,6 +21,7 @@ mod memory;
 mod node;
 mod probe;
 mod quiesce;
+mod remains;
 mod run;
 
 use clap::Parser;

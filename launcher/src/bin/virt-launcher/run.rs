@@ -1,11 +1,12 @@
 //! `virt-launcher run`: connects the parts. All of them are made here, in this order, and handed on.
 //!
 //! ```text
-//!  root (locked) ─► environment ─► cache seeded ─► libvirt ─► driver ─► server; the cache is saved when a VM has started
+//!  root (locked) ─► environment ─► cache seeded ─► notes of a dead QEMU removed ─► libvirt ─► driver ─► server
+//!  the cache is saved when a VM has started
 //! ```
 
 use crate::libvirt::Libvirt;
-use crate::{args, memory, surroundings};
+use crate::{args, memory, remains, surroundings};
 use api::launcher::{Info, Life};
 use launcher::error::{Error, ErrorKind, Result};
 use launcher::hypervisor::{Hypervisor, embed};
@@ -174,6 +175,7 @@ fn connect(uri: Option<&str>, root: &Root, cache: Option<&Path>) -> Result<Libvi
         if let Some(Err(e)) = cache.map(|cache| embed::seed(root, cache)) {
             tracing::warn!("the cache of libvirt's findings is not used: {e}");
         }
+        remains::clear(root);
         return Libvirt::open(&embed::uri(root), Some(root.pids())).map_err(failed);
     };
     Libvirt::open(uri, None).map_err(failed)

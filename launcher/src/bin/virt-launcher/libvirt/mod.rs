@@ -16,6 +16,7 @@ mod words;
 
 use api::launcher::Stats;
 use launcher::hypervisor::{About, Condition, Error, ErrorKind, Hypervisor, Result, Seen, Tell};
+use launcher_client::process::Process;
 use rustix::fs::{Mode, OFlags};
 use std::io::Write;
 use std::os::fd::OwnedFd;
@@ -196,7 +197,7 @@ impl Hypervisor for Libvirt {
             let text = std::fs::read_to_string(folder.join(format!("{name}.pid"))).ok()?;
             text.trim().parse().ok()
         });
-        Ok(Seen { condition, pid, agent })
+        Ok(Seen { condition, pid, started: pid.and_then(|pid| Process::of(pid).started()), agent })
     }
 
     fn shutdown(&self, name: &str) -> Result<()> {

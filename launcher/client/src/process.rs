@@ -1,0 +1,105 @@
+//! The QEMU process that a state names: does it run still?
+//!
+//! Its number alone does not tell. An ended process keeps its number, its name and its start time until its parent has
+//! taken notice (a zombie); later the number is another process's, after a reboot of the host in any case.
+
+use api::launcher::State;
+use std::fs;
+
+/// The beginning of the names of QEMU's programs, as the kernel cuts them.
+const PROGRAM: &str = "qemu-system";
+
+/// A process, by its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Process {
+    /// No process has the number.
+    Absent,
+    /// The process has ended, and its parent has not taken notice.
+    Zombie,
+    /// The process runs.
+    Runs {
+        /// Its start, in clock ticks since boot.
+        started: u64,
+    },
+}
+
+impl Process {
+    /// The process that has this number now.
+    pub fn of(pid: u32) -> Process {
+        fs::read_to_string(format!("/proc/{pid}/stat")).map_or(Process::Absent, |stat| parse(&stat))
+    }
+
+    /// Its start, in clock ticks since boot, if it runs.
+    pub fn started(self) -> Option<u64> {
+        match self {
+            Process::Runs { started } => Some(started),
+            Process::Absent | Process::Zombie => None,
+        }
+    }
+}
+
+/// True if the QEMU of this state runs on this host.
+pub fn runs_qemu(state: &State) -> bool {
+    state.qemu_pid.is_some_and(|pid| is_qemu(pid, state.qemu_started))
+}
+
+/// True if this process runs QEMU and, where `since` is known, is the one that started then.
+fn is_qemu(pid: u32, since: Option<u64>) -> bool {
+    let Process::Runs { started } = Process::of(pid) else { return false };
+    let name = fs::read_to_string(format!("/proc/{pid}/comm"));
+    since.is_none_or(|since| since == started) && name.is_ok_and(|name| name.starts_with(PROGRAM))
+}
+
+/// `/proc/PID/stat`: `PID (NAME) STATE …`, where the name may hold anything, and the start is field 22.
+fn parse(stat: &str) -> Process {
+    let mut fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_ascii_whitespace();
+    match fields.next() {
+        None => Process::Absent,
+        Some("Z" | "X" | "x") => Process::Zombie,
+        Some(_) => {
+            let started = fields.nth(18).and_then(|field| field.parse().ok());
+            started.map_or(Process::Absent, |started| Process::Runs { started })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read as _;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn the_start_is_read_behind_any_name() {
+        let stat = |state| format!("7 (qemu) Z 1) {state} 1 7 7 0 -1 4 0 0 0 0 1 2 0 0 20 0 1 0 4711 9 8 7");
+        assert_eq!(parse(&stat('S')), Process::Runs { started: 4711 });
+        assert_eq!(parse(&stat('Z')), Process::Zombie);
+        for broken in ["7 (qemu) S 1 2", "7 (qemu", ""] {
+            assert_eq!(parse(broken), Process::Absent, "{broken:?}");
+        }
+    }
+
+    #[test]
+    fn a_zombie_and_another_process_of_that_number_do_not_run_qemu() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("qemu-system-any");
+        fs::copy("/bin/cat", &program).unwrap();
+        let mut child = Command::new(&program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let pid = child.id();
+        let started = Process::of(pid).started().unwrap();
+        assert!(is_qemu(pid, Some(started)) && is_qemu(pid, None));
+        assert!(!is_qemu(pid, Some(started + 1)), "it started at another time");
+        let own = std::process::id();
+        assert!(Process::of(own).started().is_some() && !is_qemu(own, None), "this is not QEMU");
+        child.kill().unwrap();
+        // Its standard output is closed while it ends; nobody has waited for it.
+        child.stdout.take().unwrap().read_to_end(&mut vec![]).unwrap();
+        while Process::of(pid) != Process::Zombie {
+            std::thread::yield_now();
+        }
+        assert!(fs::read_to_string(format!("/proc/{pid}/comm")).unwrap().starts_with(PROGRAM));
+        assert!(!is_qemu(pid, Some(started)) && !is_qemu(pid, None));
+        child.wait().unwrap();
+        assert_eq!(Process::of(pid), Process::Absent);
+    }
+}

@@ -1,0 +1,97 @@
+//! What libvirt has noted of a QEMU process that is gone.
+//!
+//! libvirt's driver takes over each domain of `ROOT/run/qemu/NAME.xml` when it is opened: it connects to QEMU's monitor for
+//! as long as a process has the number in `NAME.pid`, and ends that process where nothing answers. A zombie never goes away
+//! by that, and its domain is running for good. A number that was given to another process since would cost that one its
+//! life. Of both the notes are removed before the driver is opened; a number that no process has, libvirt handles well.
+
+use api::launcher::State;
+use launcher::root::Root;
+use launcher_client::process::Process;
+use std::fs;
+use std::path::Path;
+
+/// Removes libvirt's notes of a QEMU process that is gone.
+pub(crate) fn clear(root: &Root) {
+    let state: Option<State> =
+        fs::read(root.state()).ok().and_then(|text| serde_json::from_slice(&text).ok());
+    let known = state.and_then(|state| Some((state.qemu_pid?, state.qemu_started?)));
+    // Without the folder there are no notes.
+    for entry in fs::read_dir(root.pids()).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let notes = path.with_extension("xml");
+        if path.extension().is_some_and(|extension| extension == "pid")
+            // The driver's own pid file has none.
+            && notes.exists()
+            && let Some(why) = gone(&path, known)
+        {
+            tracing::warn!("{}: {why}; the VM is not taken over", path.display());
+            for note in [notes, path] {
+                if let Err(e) = fs::remove_file(&note)
+                    && e.kind() != std::io::ErrorKind::NotFound
+                {
+                    tracing::warn!("cannot remove {}: {e}", note.display());
+                }
+            }
+        }
+    }
+}
+
+/// Why the process of a pid file is not the QEMU that libvirt started. `known`: number and start of the last one.
+fn gone(file: &Path, known: Option<(u32, u64)>) -> Option<String> {
+    let pid: u32 = fs::read_to_string(file).ok()?.trim().parse().ok()?;
+    match (Process::of(pid), known) {
+        (Process::Zombie, _) => Some(format!("QEMU has ended, process {pid} is a zombie")),
+        (Process::Runs { started }, Some((number, since))) if number == pid && started != since => {
+            Some(format!("QEMU has ended, {pid} is the number of another process now"))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(pid: u32, started: u64) -> Vec<u8> {
+        let state = serde_json::json!({
+            "number": 1, "generation": 1, "life": "Running", "since": "now", "agent": false,
+            "qemu_pid": pid, "qemu_started": started,
+        });
+        state.to_string().into_bytes()
+    }
+
+    #[test]
+    fn notes_of_a_process_that_has_another_start_are_removed_and_those_of_others_stay() {
+        let place = tempfile::tempdir().unwrap();
+        let root = Root::open(&place.path().join("a"), place.path()).unwrap();
+        let own = std::process::id();
+        let started = Process::of(own).started().unwrap();
+        let notes = ["vm.pid", "vm.xml", "driver.pid"].map(|name| root.pids().join(name));
+        let there = || notes.iter().map(|note| note.exists()).collect::<Vec<_>>();
+        let clear_with = |state: Option<Vec<u8>>, pid: u32| {
+            fs::create_dir_all(root.pids()).unwrap();
+            for (note, pid) in notes.iter().zip([pid, 0, own]) {
+                fs::write(note, pid.to_string()).unwrap();
+            }
+            drop(fs::remove_file(root.state()));
+            state.into_iter().for_each(|state| fs::write(root.state(), state).unwrap());
+            clear(&root);
+            there()
+        };
+        let all = [true; 3];
+        assert_eq!(clear_with(None, own), all);
+        assert_eq!(clear_with(Some(b"broken".to_vec()), own), all);
+        assert_eq!(clear_with(Some(state(own, started)), own), all);
+        assert_eq!(clear_with(Some(state(own + 1, started + 1)), own), all, "of an earlier QEMU");
+        assert_eq!(clear_with(Some(state(own, started)), u32::MAX), all, "libvirt sees that itself");
+        let but_the_driver = [false, false, true];
+        assert_eq!(clear_with(Some(state(own, started + 1)), own), but_the_driver);
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        while Process::of(child.id()) != Process::Zombie {
+            std::thread::yield_now();
+        }
+        assert_eq!(clear_with(None, child.id()), but_the_driver);
+        child.wait().unwrap();
+    }
+}
