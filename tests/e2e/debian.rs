@@ -54,6 +54,29 @@ fn a_server_is_ready_when_its_own_program_says_so() {
     udp::reaches(&space, &mut console);
     bodies::thaws_by_itself(&space, &mut console);
     is_backed_up(&space, &mut console);
+    answers_virsh(&space);
+}
+
+/// What administrators type in the launcher pod, where there is no libvirt daemon.
+fn answers_virsh(space: &Space) {
+    let pod = space.pod_of("web");
+    let domain = format!("{}_web", space.name);
+    let virsh =
+        |args: &[&str]| space.try_run(&[&["exec", &pod, "-c", "compute", "--", "virsh"], args].concat());
+    let says = |args: &[&str]| String::from_utf8_lossy(&virsh(args).ok().out).into_owned();
+    assert_eq!(says(&["domstate", &domain]), "running\n\n");
+    assert_eq!(says(&["list", "--name"]), format!("{domain}\n\n"));
+    assert!(says(&["-c", "qemu:///system", "dumpxml", &domain]).starts_with("<domain type="));
+    assert!(says(&["domblklist", &domain]).contains(" vda "));
+    let status = says(&["qemu-monitor-command", &domain, r#"{"execute":"query-status"}"#]);
+    assert!(status.contains(r#""status":"running""#), "{status}");
+    let refused = virsh(&["destroy", &domain]);
+    assert!(
+        refused.code == 1 && refused.err.contains("virtctl stop web -n"),
+        "{} {}",
+        refused.code,
+        refused.err
+    );
 }
 
 /// What a backup program runs in the launcher pod, as the annotations of the pod say it.

@@ -7,8 +7,8 @@ use crate::states::States;
 use crate::stream::Stream;
 use crate::words;
 use api::launcher::{
-    Answer, Exec, Executed, Freeze, GuestFilesystem, GuestInfo, GuestUser, Info, Refusal, Request, STREAM,
-    State, Stats, Sync as Vm,
+    Answer, Domain, Exec, Executed, Freeze, GuestFilesystem, GuestInfo, GuestUser, Info, MonitorCommand,
+    Refusal, Request, STREAM, State, Stats, Sync as Vm,
 };
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
@@ -168,6 +168,22 @@ impl<P> Client<P> {
     /// Usage statistics of the VM.
     pub async fn stats(&self) -> Result<Stats> {
         self.ask(self.get("/v1/stats")).await
+    }
+
+    /// The domain as libvirt has it.
+    pub async fn domain(&self) -> Result<Domain> {
+        self.ask(Question { most: OUTPUT, ..self.get("/v1/domain") }).await
+    }
+
+    /// All statistics of the domain, by libvirt's names.
+    pub async fn domain_stats(&self) -> Result<Vec<(String, String)>> {
+        self.ask(self.get("/v1/domain/stats")).await
+    }
+
+    /// Sends a command to QEMU's monitor, and returns its answer.
+    pub async fn monitor(&self, command: &MonitorCommand) -> Result<String> {
+        let question = self.with_body(Method::POST, "/v1/domain/monitor", command, self.patience.answer)?;
+        self.ask(Question { most: OUTPUT, ..question }).await
     }
 
     /// The screen, as a PNG.

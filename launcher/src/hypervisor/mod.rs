@@ -17,10 +17,14 @@ pub mod passt;
 
 pub use error::{Error, ErrorKind, Result};
 
-use api::launcher::Stats;
+use api::launcher::{Domain, MonitorCommand, Stats};
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
+
+fn unsupported(name: &str) -> Error {
+    Error::new(ErrorKind::Unsupported, format!("show the domain {name}"), "this hypervisor cannot")
+}
 
 /// Runs domains.
 pub trait Hypervisor: Send + Sync + 'static {
@@ -77,6 +81,22 @@ pub trait Hypervisor: Send + Sync + 'static {
 
     /// Usage of a running domain since its start.
     fn stats(&self, name: &str) -> Result<Stats>;
+
+    /// Facts of a defined domain, for `virsh`.
+    fn domain(&self, name: &str) -> Result<Domain> {
+        Err(unsupported(name))
+    }
+
+    /// All statistics of a domain, by libvirt's names, for `virsh`.
+    fn records(&self, name: &str) -> Result<Vec<(String, String)>> {
+        Err(unsupported(name))
+    }
+
+    /// Sends a command to QEMU's monitor, and returns its answer.
+    fn monitor(&self, name: &str, command: &MonitorCommand) -> Result<String> {
+        let _ = command;
+        Err(unsupported(name))
+    }
 
     /// Writes a screenshot: PNG where QEMU can (7.1 and later), else PPM.
     fn screenshot(&self, name: &str, into: &mut dyn Write) -> Result<()>;

@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind};
 use crate::vm::guest::Guest;
 use crate::vm::thaw;
 use crate::{hypervisor, screen};
-use api::launcher::{Exec, Freeze, Refusal, Request, State, Sync};
+use api::launcher::{Exec, Freeze, MonitorCommand, Refusal, Request, State, Sync};
 use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::header::{ALLOW, CONTENT_TYPE};
@@ -71,6 +71,27 @@ async fn done(
             let stats =
                 ask(service, |hypervisor, name| hypervisor.stats(name).map_err(|e| theirs(&e))).await?;
             Ok(say(StatusCode::OK, &stats))
+        }
+        Route::Domain => {
+            let domain =
+                ask(service, |hypervisor, name| hypervisor.domain(name).map_err(|e| theirs(&e))).await?;
+            Ok(say(StatusCode::OK, &domain))
+        }
+        Route::DomainStats => {
+            let records =
+                ask(service, |hypervisor, name| hypervisor.records(name).map_err(|e| theirs(&e))).await?;
+            Ok(say(StatusCode::OK, &records))
+        }
+        Route::Monitor => {
+            let command: MonitorCommand = read(request.into_body()).await.map_err(|e| ours(&e))?;
+            tracing::info!(
+                "QEMU's monitor is asked: {}",
+                command.command.chars().take(200).collect::<String>()
+            );
+            let ask_monitor = move |hypervisor: &dyn hypervisor::Hypervisor, name: &str| {
+                hypervisor.monitor(name, &command).map_err(|e| theirs(&e))
+            };
+            Ok(say(StatusCode::OK, &ask(service, ask_monitor).await?))
         }
         Route::Screenshot { wake } => screenshot(service, wake).await,
         Route::GuestInfo => guest(service, |guest| guest.info()).await,

@@ -100,6 +100,117 @@ fn a_daemon_runs_the_vm_and_the_daemons_end_is_reported() {
     vm.until("word of the daemon's end", told);
 }
 
+/// What a program printed, on both outputs, and whether it succeeded.
+fn ran(command: &mut Command) -> (String, String, bool) {
+    let done = command.stdin(Stdio::null()).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (text(&done.stdout), text(&done.stderr), done.status.success())
+}
+
+/// Numbers that differ from one question to the next.
+fn steady(text: &str) -> String {
+    let mut out = String::new();
+    for line in text.lines() {
+        let kept = match line {
+            line if line.starts_with("CPU time:") => "CPU time:",
+            // libvirt numbers what it asks QEMU.
+            line if line.contains("libvirt-") => line.split("libvirt-").next().unwrap(),
+            // Of statistics that go on while the guest stands still, the names.
+            line if line.starts_with("  ") && line.contains('=') => line.split('=').next().unwrap(),
+            line => line,
+        };
+        out += kept;
+        out.push('\n');
+    }
+    out
+}
+
+#[test]
+fn virsh_in_a_pod_prints_what_libvirts_own_prints_of_the_same_domain() {
+    if !rustix::process::getuid().is_root() {
+        eprintln!("skipped: only root may become another user");
+        return;
+    }
+    if Command::new("virsh").arg("--version").output().is_err() {
+        eprintln!("skipped: virsh is not installed");
+        return;
+    }
+    let mut vm = Vm::of_another_user(USER);
+    let daemon = Daemon::start(vm.place.path());
+    let uri = format!("qemu+unix:///session?socket={}", daemon.socket().display());
+    vm.args = vec!["--libvirt-uri".into(), uri.clone()];
+    vm.launch();
+    let own = vm.place.path().join("virsh");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_virt-launcher"), &own).unwrap();
+    let ask = |args: &[&str]| ran(Command::new(&own).env("VIRT_LAUNCHER_SOCKET", vm.socket()).args(args));
+    assert_eq!(ask(&["list", "--all"]).0, " Id   Name   State\n--------------------\n\n");
+    let kernel = vm.tiny_for_all();
+    vm.put_resolved(&vmi("guest"), &json!({"accelerator": "emulation", "kernel": kernel}));
+    vm.until_runs();
+    let libvirts = |args: &[&str]| {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", USER, "--regid", USER, "--clear-groups", "virsh", "-c", &uri]).args(args);
+        ran(command.env("HOME", &daemon.folder).env("XDG_RUNTIME_DIR", daemon.folder.join("run")))
+    };
+    let name = "test_guest";
+    assert_eq!(ask(&["domstate", name]).0, "running\n\n");
+    vm.request(&json!({"request": "pause"}));
+    vm.until("a pause", |state| state["life"] == "Paused");
+    let query = r#"{"execute": "query-name"}"#;
+    for args in [
+        &["list"][..],
+        &["list", "--all"],
+        &["list", "--inactive"],
+        &["list", "--name"],
+        &["list", "--uuid"],
+        &["list", "--id"],
+        &["-q", "list"],
+        &["domstate", name],
+        &["domstate", "1", "--reason"],
+        &["dominfo", name],
+        &["domblklist", name],
+        &["domblklist", "--details", name],
+        &["domblklist", "--inactive", name],
+        &["domiflist", name],
+        &["domid", name],
+        &["domuuid", name],
+        &["domname", "1"],
+        &["dumpxml", name],
+        &["dumpxml", "--inactive", name],
+        &["-q", "dumpxml", name],
+        &["domstats"],
+        &["domstats", "--state", "--balloon", "--vcpu", name],
+        &["version"],
+        &["--version"],
+        &["qemu-monitor-command", name, query],
+        &["qemu-monitor-command", name, "--pretty", query],
+        &["qemu-monitor-command", "--hmp", name, "info", "status"],
+        &["qemu-monitor-command", "--hmp", name, "info block"],
+        &["domid test_guest; domstate test_guest"],
+        &["domstate", "nosuch"],
+        &["domstate"],
+        &["domstate", name, "more"],
+        &["list", "--bogus"],
+        &["nosuch"],
+        &["help", "domstate"],
+        &["help", "domiflist"],
+        &["help", "domblklist"],
+        &["help", "dominfo"],
+    ] {
+        let (wanted, shown) = (libvirts(args), ask(args));
+        let steady = |(out, error, is_done): &(String, String, bool)| (steady(out), error.clone(), *is_done);
+        assert_eq!(steady(&shown), steady(&wanted), "virsh {args:?}");
+    }
+    let (out, error, is_done) = ask(&["destroy", name]);
+    assert!(!is_done && out.is_empty(), "{out}");
+    assert!(error.contains("virtctl stop guest -n test --grace-period=0 --force"), "{error}");
+    assert_eq!(vm.state()["life"], "Paused");
+    vm.request(&json!({"request": "destroy"}));
+    vm.until("an end", ended);
+    assert_eq!(ask(&["domstate", name, "--reason"]).0, libvirts(&["domstate", name, "--reason"]).0);
+    assert_eq!(ask(&["list", "--all"]), libvirts(&["list", "--all"]));
+}
+
 #[test]
 fn two_launchers_fill_one_empty_cache() {
     let cache = tempfile::tempdir().unwrap();

@@ -9,6 +9,9 @@
 //! GET  /v1/state?watch          State, State, …      one JSON text a line, at once and after every change
 //! POST /v1/requests             Request  ─► Answer
 //! GET  /v1/stats                Stats                what it has used since it began
+//! GET  /v1/domain               Domain               as libvirt has it, for virsh in the launcher pod
+//! GET  /v1/domain/stats         [[NAME, VALUE], …]   all that libvirt counts of it, by libvirt's names
+//! POST /v1/domain/monitor       MonitorCommand ─► QEMU's answer, a JSON text
 //! GET  /v1/screenshot[?wake]    image/png            wake: the pointer is moved first
 //! GET  /v1/guest/info           GuestInfo            and /users, /filesystems: what the guest agent says
 //! POST /v1/guest/exec           Exec     ─► Executed
@@ -24,9 +27,11 @@
 //!
 //! Whatever goes wrong is answered with a status of 4xx or 5xx and a [`Refusal`].
 
+mod domain;
 mod guest;
 mod stats;
 
+pub use domain::{Domain, MonitorCommand};
 pub use guest::{
     Exec, Executed, Freeze, GuestCommand, GuestFilesystem, GuestInfo, GuestInterface, GuestLoad, GuestUser,
     LONGEST_FREEZE,

@@ -114,11 +114,20 @@ mod tests {
             assert_eq!(route(&method, &below(path)), Some((vmi, *question)), "{path}");
             assert_eq!(route(&Method::PUT, &below(path)), None, "{path}");
         }
-        for path in ["", "/", "/v1/info", "/v1/state?watch", "/v1/state/", "/v1/console?write&take", "/v1/vm"]
-        {
+        let others = [
+            "",
+            "/",
+            "/v1/info",
+            "/v1/state?watch",
+            "/v1/state/",
+            "/v1/console?write&take",
+            "/v1/vm",
+            "/v1/domain",
+        ];
+        for path in others {
             assert_eq!(route(&Method::GET, &below(path)), None, "{path}");
         }
-        for path in ["/v1/guest/exec", "/v1/guest/ping", "/v1/state"] {
+        for path in ["/v1/guest/exec", "/v1/guest/ping", "/v1/state", "/v1/domain/monitor"] {
             assert_eq!(route(&Method::POST, &below(path)), None, "{path}");
         }
         for path in ["/v1/state", "/healthz", "", "/v1/namespaces/n/virtualmachineinstances/web/v1/state"] {

@@ -5,6 +5,7 @@
 //!  virt-launcher console                          joins the terminal to the VM's serial console
 //!  virt-launcher probe -- COMMAND                 asks the guest for a probe of the pod; --ping asks the guest agent alone
 //!  virt-launcher freeze, thaw                     freezes and thaws the guest's file systems, for a backup
+//!  virsh …                                        the same program by that name: see virsh
 //!  passt …                                        the same program by that name: see launcher::hypervisor::passt
 //!  virt-launcher node-info                        prints the capabilities of this host as JSON
 //! ```
@@ -23,6 +24,7 @@ mod probe;
 mod quiesce;
 mod remains;
 mod run;
+mod virsh;
 
 use clap::Parser;
 use launcher::error::{Error, Result};
@@ -37,6 +39,9 @@ fn main() -> ExitCode {
         // libvirt tells what a program says that does not start.
         drop(writeln!(std::io::stderr(), "{}", passt::enter(&words).chain()));
         return ExitCode::FAILURE;
+    }
+    if virsh::is_meant(&words) {
+        return virsh::run(&words);
     }
     let args = args::Args::parse();
     let log = tracing_subscriber::EnvFilter::try_from_env("CORACLE_LOG")

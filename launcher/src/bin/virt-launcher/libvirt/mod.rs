@@ -10,11 +10,12 @@
 //! registered before the first connection and runs until the process ends. A domain is looked up by name for every verb;
 //! nothing of libvirt's is kept but the connection.
 
+mod domain;
 mod events;
 mod records;
 mod words;
 
-use api::launcher::Stats;
+use api::launcher::{MonitorCommand, Stats};
 use launcher::hypervisor::{About, Condition, Error, ErrorKind, Hypervisor, Result, Seen, Tell};
 use launcher_client::process::Process;
 use rustix::fs::{Mode, OFlags};
@@ -32,6 +33,9 @@ use virt::sys;
 const LARGEST_SCREEN: usize = 48 << 20;
 /// The length limit of the guest agent's answer.
 const LONGEST_ANSWER: usize = 64 << 20;
+
+/// The length limit of the answer of QEMU's monitor.
+const LONGEST_MONITOR: usize = 2 << 20;
 
 /// The first versions of libvirt (10.0) and QEMU (9.0) that give a disk several IOThreads.
 const IOTHREAD_MAPPING: (u32, u32) = (10_000_000, 9_000_000);
@@ -280,6 +284,28 @@ impl Hypervisor for Libvirt {
             disks: records.disks(),
             interfaces: interfaces.collect(),
         })
+    }
+
+    fn domain(&self, name: &str) -> Result<api::launcher::Domain> {
+        let doing = format!("describe {name}");
+        domain::facts(&self.connection, &self.domain(name, &doing)?, &doing)
+    }
+
+    fn records(&self, name: &str) -> Result<Vec<(String, String)>> {
+        let doing = format!("read the statistics of {name}");
+        records::all(&self.domain(name, &doing)?, &doing)
+    }
+
+    fn monitor(&self, name: &str, command: &MonitorCommand) -> Result<String> {
+        let doing = format!("ask the monitor of {name}");
+        let text = plain(&command.command, &doing)?;
+        let flags = if command.human { sys::VIR_DOMAIN_QEMU_MONITOR_COMMAND_HMP } else { 0 };
+        let answer = self.domain(name, &doing)?.qemu_monitor_command(text, flags);
+        let answer = answer.map_err(|e| words::error(&doing, &e))?;
+        match answer.len() > LONGEST_MONITOR {
+            true => Err(Error::new(ErrorKind::Failed, doing, "its answer is longer than 2 MiB")),
+            false => Ok(answer),
+        }
     }
 
     fn screenshot(&self, name: &str, into: &mut dyn Write) -> Result<()> {

@@ -26,18 +26,11 @@ pub(super) struct Records {
 impl Records {
     /// The fields of a domain.
     pub(super) fn of(domain: &Domain, doing: &str) -> Result<Records> {
-        let mut domains = [domain.as_ptr(), ptr::null_mut()];
-        let mut list: *mut sys::virDomainStatsRecordPtr = ptr::null_mut();
-        // SAFETY: `domains` ends with null, and its domain is held by the caller; `list` is set where the call succeeds.
-        let count = unsafe { sys::virDomainListGetStats(domains.as_mut_ptr(), WHICH, &raw mut list, 0) };
-        let list = List { all: list, count: usize::try_from(count).unwrap_or_default() };
-        if count < 0 {
-            return Err(words::error(doing, &virt::error::Error::last_error()));
-        }
         let mut records = Records::default();
-        list.each(|name, value| match value {
-            Value::Number(number) => drop(records.numbers.insert(name, number)),
-            Value::Text(text) => drop(records.texts.insert(name, text)),
+        List::of(domain, WHICH, doing)?.each(|name, field| match value(field) {
+            Some(Value::Number(number)) => drop(records.numbers.insert(name, number)),
+            Some(Value::Text(text)) => drop(records.texts.insert(name, text)),
+            None => {}
         });
         Ok(records)
     }
@@ -102,8 +95,28 @@ struct List {
     count: usize,
 }
 
+/// All fields of a domain in libvirt's order, each value as `virsh` writes it.
+pub(super) fn all(domain: &Domain, doing: &str) -> Result<Vec<(String, String)>> {
+    let mut found = Vec::new();
+    List::of(domain, 0, doing)?.each(|name, field| found.extend(written(field).map(|value| (name, value))));
+    Ok(found)
+}
+
 impl List {
-    fn each(&self, mut tell: impl FnMut(String, Value)) {
+    /// The fields of a domain: of these groups, or of all that its driver knows.
+    fn of(domain: &Domain, which: sys::virDomainStatsTypes, doing: &str) -> Result<List> {
+        let mut domains = [domain.as_ptr(), ptr::null_mut()];
+        let mut list: *mut sys::virDomainStatsRecordPtr = ptr::null_mut();
+        // SAFETY: `domains` ends with null, and its domain is held by the caller; `list` is set where the call succeeds.
+        let count = unsafe { sys::virDomainListGetStats(domains.as_mut_ptr(), which, &raw mut list, 0) };
+        let list = List { all: list, count: usize::try_from(count).unwrap_or_default() };
+        match count < 0 {
+            true => Err(words::error(doing, &virt::error::Error::last_error())),
+            false => Ok(list),
+        }
+    }
+
+    fn each(&self, mut tell: impl FnMut(String, &sys::virTypedParameter)) {
         for at in 0..self.count {
             // SAFETY: libvirt made a list of `count` pointers, and it is not freed yet.
             let record = unsafe { *self.all.add(at) };
@@ -115,9 +128,7 @@ impl List {
             for at in 0..usize::try_from(record.nparams).unwrap_or_default() {
                 // SAFETY: a record has `nparams` fields.
                 let field = unsafe { &*record.params.add(at) };
-                if let Some(value) = value(field) {
-                    tell(text(field.field.as_ptr()), value);
-                }
+                tell(text(field.field.as_ptr()), field);
             }
         }
     }
@@ -149,6 +160,24 @@ fn value(field: &sys::virTypedParameter) -> Option<Value> {
         }
     };
     u64::try_from(number).ok().map(Value::Number)
+}
+
+/// The value of a field as `virsh` writes it; nothing for an unknown kind.
+fn written(field: &sys::virTypedParameter) -> Option<String> {
+    let kind = sys::virTypedParameterType::try_from(field.type_).ok()?;
+    // SAFETY: the kind says which member of the union was written; a text is a C string that is freed with the list.
+    unsafe {
+        match kind {
+            sys::VIR_TYPED_PARAM_INT => Some(field.value.i.to_string()),
+            sys::VIR_TYPED_PARAM_UINT => Some(field.value.ui.to_string()),
+            sys::VIR_TYPED_PARAM_LLONG => Some(field.value.l.to_string()),
+            sys::VIR_TYPED_PARAM_ULLONG => Some(field.value.ul.to_string()),
+            sys::VIR_TYPED_PARAM_DOUBLE => Some(format!("{:.2}", field.value.d)),
+            sys::VIR_TYPED_PARAM_BOOLEAN => Some(if field.value.b == 0 { "no" } else { "yes" }.to_owned()),
+            sys::VIR_TYPED_PARAM_STRING if !field.value.s.is_null() => Some(text(field.value.s)),
+            _ => None,
+        }
+    }
 }
 
 /// A C string of libvirt's.
@@ -211,6 +240,12 @@ mod tests {
         (field.type_, field.value.s) = (7, ptr::null_mut());
         assert!(value(&field).is_none(), "no text");
         field.type_ = -1;
-        assert!(value(&field).is_none(), "no kind");
+        assert!(value(&field).is_none() && written(&field).is_none(), "no kind");
+        (field.type_, field.value.l) = (3, -1);
+        assert_eq!(written(&field).as_deref(), Some("-1"));
+        (field.type_, field.value.b) = (6, 1);
+        assert_eq!(written(&field).as_deref(), Some("yes"));
+        (field.type_, field.value.d) = (5, 1.5);
+        assert_eq!(written(&field).as_deref(), Some("1.50"));
     }
 }
