@@ -35,6 +35,7 @@ impl OfIo for ErrorKind {
     const FAILED: ErrorKind = ErrorKind::Failed;
     const NOT_FOUND: ErrorKind = ErrorKind::NotFound;
     const MALFORMED: ErrorKind = ErrorKind::Refused;
+    const NEVER: ErrorKind = ErrorKind::Refused;
 }
 
 /// What went wrong, for who says it in words of his own: a DataVolume has no flags.

@@ -62,16 +62,37 @@ pub trait OfIo: ErrorKind {
     const NO_SPACE: Self = Self::FAILED;
     /// The bytes that were read end too early or are not what they should be.
     const MALFORMED: Self = Self::FAILED;
+    /// The system does not do what was asked, and never will ([`is_never`]).
+    const NEVER: Self = Self::FAILED;
 
     /// The kind of an error of the system.
-    fn of_io(kind: io::ErrorKind) -> Self {
-        match kind {
+    fn of_io(e: &io::Error) -> Self {
+        match e.kind() {
             io::ErrorKind::NotFound => Self::NOT_FOUND,
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::NO_SPACE,
             io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData => Self::MALFORMED,
+            _ if is_never(e) => Self::NEVER,
             _ => Self::FAILED,
         }
     }
+}
+
+/// Whether the same call of the system fails again for ever: the request itself is to blame (a file larger than any, a name longer
+/// than any, an operation that the file system does not have), and not files, devices, users or room, which may change meanwhile.
+pub fn is_never(e: &io::Error) -> bool {
+    /// A number that does not fit, and a name that the file system cannot write; `io::ErrorKind` has no word for them.
+    const OVERFLOW: i32 = 75;
+    const ILLEGAL_NAME: i32 = 84;
+    let by_kind = matches!(
+        e.kind(),
+        io::ErrorKind::ArgumentListTooLong
+            | io::ErrorKind::FileTooLarge
+            | io::ErrorKind::InvalidFilename
+            | io::ErrorKind::InvalidInput
+            | io::ErrorKind::NotSeekable
+            | io::ErrorKind::Unsupported
+    );
+    by_kind || matches!(e.raw_os_error(), Some(OVERFLOW | ILLEGAL_NAME))
 }
 
 /// What an error of one package knows besides its sentence, such as the offset in a file.

@@ -34,7 +34,7 @@ macro_rules! error {
                         Err(cause) => cause,
                     };
                 )+)?
-                let kind = <$Kind as $crate::OfIo>::of_io(cause.kind());
+                let kind = <$Kind as $crate::OfIo>::of_io(&cause);
                 $Error::new(kind, format!("{}{}", sentence.into(), $crate::advice(cause.kind()))).because(cause)
             }
         }

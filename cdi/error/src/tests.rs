@@ -17,6 +17,7 @@ impl ErrorKind for Lower {
 impl OfIo for Lower {
     const FAILED: Lower = Lower::Lost;
     const MALFORMED: Lower = Lower::Broken;
+    const NEVER: Lower = Lower::Broken;
 }
 
 #[derive(Default)]
@@ -76,6 +77,19 @@ fn an_error_that_travelled_as_io_comes_out_as_what_it_was() {
 fn a_full_file_system_says_what_to_do() {
     let full = Copying::io("cannot write /x", io::Error::from(io::ErrorKind::StorageFull));
     assert!(full.to_string().ends_with("make room there or choose another place"), "{full}");
+}
+
+#[test]
+fn an_errno_that_can_never_succeed_is_final_and_one_of_the_state_of_the_system_is_not() {
+    let kind = |errno| Copying::io("cannot write /x", io::Error::from_raw_os_error(errno)).kind();
+    // E2BIG, EINVAL, EFBIG, ESPIPE, ENAMETOOLONG, ENOSYS, EOVERFLOW, EILSEQ, EOPNOTSUPP.
+    for errno in [7, 22, 27, 29, 36, 38, 75, 84, 95] {
+        assert_eq!(kind(errno), Lower::Broken, "errno {errno}");
+    }
+    // EPERM, ENOENT, EIO, ENXIO, ENOMEM, EACCES, ENOTDIR, EMFILE, ENOSPC, EROFS, ECONNRESET, ESTALE, EDQUOT.
+    for errno in [1, 2, 5, 6, 12, 13, 20, 24, 28, 30, 104, 116, 122] {
+        assert_eq!(kind(errno), Lower::Lost, "errno {errno}");
+    }
 }
 
 #[test]

@@ -34,6 +34,7 @@ impl OfIo for ErrorKind {
     const FAILED: ErrorKind = ErrorKind::Failed;
     const NOT_FOUND: ErrorKind = ErrorKind::NotFound;
     const MALFORMED: ErrorKind = ErrorKind::Refused;
+    const NEVER: ErrorKind = ErrorKind::Refused;
 }
 
 error_core::error! {
