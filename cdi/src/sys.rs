@@ -1,7 +1,7 @@
-//! The system call that no safe crate offers. Everything else goes through `std` and `rustix`.
+//! The system calls that no safe crate offers. Everything else goes through `std` and `rustix`.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 
 /// Whether somebody else holds an fcntl lock (of a process, or of an open file as QEMU takes them) that touches
 /// `start .. start + len`; a `len` of 0 reaches to the end. `rustix` cannot be used for this: it refuses the process id
@@ -22,5 +22,37 @@ pub(crate) fn is_locked(file: BorrowedFd<'_>, start: u64, len: u64) -> io::Resul
         Err(io::Error::last_os_error())
     } else {
         Ok(lock.l_type != libc::F_UNLCK as libc::c_short)
+    }
+}
+
+/// Fails once where bytes of a file were lost on their way to the device, as far as the system knows by now: pages that it could
+/// not write count as clean, and once they have left the memory a read brings what was there before. Unlike a sync it begins no
+/// writing. Asked after the last read of a temporary file, it tells whether any of them may have been wrong.
+#[allow(unsafe_code)]
+pub(crate) fn written_back(file: BorrowedFd<'_>) -> io::Result<()> {
+    #[cfg(target_arch = "x86_64")]
+    {
+        // SAFETY: a call that takes numbers alone, the first of which is an open descriptor.
+        let done = unsafe {
+            let wait = i64::from(libc::SYNC_FILE_RANGE_WAIT_BEFORE);
+            libc::syscall(libc::SYS_sync_file_range, i64::from(file.as_raw_fd()), 0_i64, 0_i64, wait)
+        };
+        match io::Error::last_os_error() {
+            _ if done == 0 => return Ok(()),
+            e if matches!(e.raw_os_error(), Some(libc::ENOSYS | libc::EPERM | libc::EINVAL)) => {}
+            e => return Err(e),
+        }
+    }
+    Ok(rustix::fs::fdatasync(file)?)
+}
+
+/// Closes a file, and says what dropping it would not: a file system on a network or in user space may tell only here that bytes
+/// were lost.
+#[allow(unsafe_code)]
+pub(crate) fn close(file: OwnedFd) -> io::Result<()> {
+    // SAFETY: the descriptor is ours alone, and nobody uses it after this call, which frees it also where it fails.
+    match unsafe { libc::close(file.into_raw_fd()) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
     }
 }

@@ -9,10 +9,11 @@
 //! Each arrow is one rename, durable before the next: wherever a run breaks off, the next one finds one of these names and
 //! knows the rest.
 
-use crate::{Error, Result, mark};
-use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, RenameFlags};
+use crate::{Error, Result, mark, sys};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -37,6 +38,8 @@ pub(super) struct Folder {
     naming: CString,
     /// All names are given. Nothing where nobody says whose the volume is: there is no next run then.
     done: Option<CString>,
+    #[cfg(test)]
+    disk: super::disk::Disk,
 }
 
 impl Folder {
@@ -50,7 +53,16 @@ impl Folder {
         };
         let (partial, whole, naming) = (name("partial")?, name("whole")?, name("naming")?);
         let done = if owner.is_empty() { None } else { Some(name("done")?) };
-        Ok(Folder { at, path: path.to_owned(), partial, whole, naming, done })
+        Ok(Folder {
+            at,
+            path: path.to_owned(),
+            partial,
+            whole,
+            naming,
+            done,
+            #[cfg(test)]
+            disk: super::disk::Disk::of_this_thread(),
+        })
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -112,8 +124,46 @@ impl Folder {
         done.map_err(|e| self.failed("cannot remove what an earlier run left in", e))
     }
 
-    /// What has been unpacked is all there is, and survives a power cut from now on.
+    /// Makes a file or a folder durable.
+    pub(super) fn sync(&self, file: impl AsFd) -> io::Result<()> {
+        #[cfg(test)]
+        self.disk.syncs(&file)?;
+        Ok(rustix::fs::fsync(file)?)
+    }
+
+    /// Closes a file that is durable.
+    pub(super) fn close(&self, file: OwnedFd) -> io::Result<()> {
+        #[cfg(test)]
+        self.disk.closes()?;
+        sys::close(file)
+    }
+
+    /// Makes a folder and those in it durable, which hold the names of the files: these are already.
+    fn sync_folders(&self, at: BorrowedFd<'_>, depth: usize) -> io::Result<()> {
+        let below = depth.checked_sub(1).ok_or(Errno::NAMETOOLONG)?;
+        for entry in Dir::read_from(at)? {
+            let entry = entry?;
+            let may_be_folder = matches!(entry.file_type(), FileType::Directory | FileType::Unknown);
+            if is_dots(entry.file_name()) || !may_be_folder {
+                continue;
+            }
+            match open(at, entry.file_name()) {
+                Ok(folder) => self.sync_folders(folder.as_fd(), below)?,
+                Err(Errno::NOTDIR | Errno::LOOP) if entry.file_type() == FileType::Unknown => {}
+                Err(e) => return Err(e.into()),
+            }
+        }
+        self.sync(at)
+    }
+
+    /// What has been unpacked is all there is, and survives a power cut from now on: the files are durable, then each folder,
+    /// then what the file system keeps of all of them.
     pub(super) fn seal(&self) -> Result<()> {
+        let partial = step().and_then(|()| open(self.at.as_fd(), &self.partial));
+        let folders = partial.map_err(io::Error::from).and_then(|at| self.sync_folders(at.as_fd(), DEEPEST));
+        folders.map_err(|e| {
+            Error::io(format!("cannot make the folders durable in {}", self.path.display()), e)
+        })?;
         let sealed = step().and_then(|()| rustix::fs::syncfs(&self.at));
         let sealed = sealed.and_then(|()| self.becomes(&self.partial, &self.whole));
         sealed.map_err(|e| self.failed("cannot make the files durable in", e))

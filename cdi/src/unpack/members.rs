@@ -37,15 +37,24 @@ pub(super) enum End {
     Stopped,
 }
 
-/// Reads an archive to its end. `room`: bytes that all files together may have.
+/// The most bytes that all files of an archive may have together.
+#[derive(Clone, Copy)]
+pub(super) struct Bounds {
+    /// Holes aside.
+    pub(super) room: u64,
+    /// With their holes: whoever copies the files may write these.
+    pub(super) most: u64,
+}
+
+/// Reads an archive to its end.
 pub(super) fn read(
     input: Box<dyn Read + Send>,
-    room: u64,
+    Bounds { room, most }: Bounds,
     watch: &Watch,
     steps: &SyncSender<Step>,
 ) -> Result<End> {
     let mut archive = Archive::new(Streamed::new(input), RULES);
-    let mut used = 0_u64;
+    let (mut used, mut whole) = (0_u64, 0_u64);
     while let Some(member) = archive.next_member().map_err(error)? {
         watch.check()?;
         let refused = |what| error(Fault::Refused { at: member.at, what });
@@ -61,6 +70,13 @@ pub(super) fn read(
                     used - room
                 );
                 return Err(Error::of_bytes(what).with_detail(Detail::Files { name, bytes: used, room }));
+            }
+            whole = whole.saturating_add(member.size);
+            if whole > most {
+                return Err(refused(format!(
+                    "with {} the files of the archive have {whole} bytes with their holes, more than the limit of {most}",
+                    quoted(&member.name)
+                )));
             }
         }
         if steps.send(step).is_err() || (is_file && !hand_on(&mut archive, &member, watch, steps)?) {

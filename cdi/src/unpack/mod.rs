@@ -11,7 +11,7 @@
 //!
 //! **What is unpacked**: files and folders with their permissions (never setuid, setgid, sticky), owned by this user, holes
 //! as holes. **What is refused**, with its name: links of both kinds, devices, pipes, names that lead out, names that come
-//! twice or are in the folder already, more bytes than the folder holds. Whoever wrote the archive can so neither reach out
+//! twice or are in the folder already, more bytes than the folder holds, holes longer than any disk. Whoever wrote the archive can so neither reach out
 //! of the folder nor change what is in it.
 //!
 //! **A run that broke off** leaves its `.partial`, which the next one removes: an archive is read from its beginning. When
@@ -21,6 +21,8 @@
 //!
 //! **Caveat.** An archive that is whole is this PVC's: another one, of a client that sends again, is not taken in its place.
 
+#[cfg(test)]
+mod disk;
 mod folder;
 mod members;
 mod staging;
@@ -102,6 +104,8 @@ struct Archive {
     counted: Count,
     /// Bytes that its files may have.
     room: u64,
+    /// The same with their holes.
+    most: u64,
 }
 
 /// Opens the source and looks at its beginning. Nothing is written; what a run of the same owner left goes, since it takes room.
@@ -164,7 +168,8 @@ fn peel(
         let what = "this is not a tar archive, plain or in gzip, xz or zstd; a disk image wants contentType kubevirt";
         return Err(Error::of_bytes(what));
     }
-    Ok(Archive { source, layers, reader: Box::new(reader), counted, room })
+    let most = room.max(wishes.max_size);
+    Ok(Archive { source, layers, reader: Box::new(reader), counted, room, most })
 }
 
 impl Prepared {
@@ -207,7 +212,7 @@ impl Prepared {
 
 impl Archive {
     fn unpack(self, folder: &Folder, watch: &Watch) -> Result<Unpacked> {
-        let Archive { source, reader, counted, room, .. } = self;
+        let Archive { source, reader, counted, room, most, .. } = self;
         let facts = source.facts();
         let mut staging = Staging::new(folder, folder.begin()?);
         watch.enter(Phase::Converting, facts.size.unwrap_or(0));
@@ -217,7 +222,7 @@ impl Archive {
         let (read, written) = thread::scope(|scope| {
             let writer = thread::Builder::new().name("files".into());
             let writer = writer.spawn_scoped(scope, || staging.take_all(taken, watch)).map_err(cannot)?;
-            let read = apart(move || members::read(reader, room, watch, &steps));
+            let read = apart(move || members::read(reader, members::Bounds { room, most }, watch, &steps));
             let read = read.map_err(Error::from).and_then(|read| read);
             let written = writer.join().map_err(|_| Error::failed("the thread that writes files has failed"));
             Ok::<_, Error>((read, written.and_then(|written| written)))

@@ -24,6 +24,11 @@ const UNNAMED: u32 = 0o755;
 /// Without these its files could not be made.
 const OWN: u32 = 0o700;
 
+/// Files that are written and wait to be synced, at most, and their bytes: one sync after each small file would be slow, and these
+/// are written out meanwhile.
+const BATCH: usize = 64;
+const BATCH_BYTES: u64 = 64 << 20;
+
 /// The folder that is filled, until it is whole.
 pub(super) struct Staging<'a> {
     folder: &'a Folder,
@@ -31,6 +36,9 @@ pub(super) struct Staging<'a> {
     /// The folder that was used last, by its name.
     last: Option<(String, OwnedFd)>,
     open: Option<Open>,
+    /// Files that have all their bytes and are not durable yet.
+    written: Vec<(String, File)>,
+    written_bytes: u64,
     done: Unpacked,
     has_modes: bool,
 }
@@ -40,6 +48,7 @@ struct Open {
     name: String,
     file: File,
     mode: u32,
+    bytes: u64,
     // Gives up the file before it is closed.
     behind: WriteBehind,
 }
@@ -47,7 +56,16 @@ struct Open {
 impl<'a> Staging<'a> {
     /// `at` is empty.
     pub(super) fn new(folder: &'a Folder, at: OwnedFd) -> Staging<'a> {
-        Staging { folder, at, last: None, open: None, done: Unpacked::default(), has_modes: true }
+        Staging {
+            folder,
+            at,
+            last: None,
+            open: None,
+            written: Vec::with_capacity(BATCH),
+            written_bytes: 0,
+            done: Unpacked::default(),
+            has_modes: true,
+        }
     }
 
     /// Takes steps until there are no more.
@@ -59,18 +77,19 @@ impl<'a> Staging<'a> {
                     watch.count_written(bytes.len() as u64);
                 }
                 Step::Folder { name, mode } => {
-                    self.close();
+                    self.close()?;
                     self.last = Some((name.clone(), self.walk(&name, mode)?));
                     self.done.folders += 1;
                 }
                 Step::File { name, mode, size } => {
-                    self.close();
+                    self.close()?;
                     self.make(name, mode, size)?;
                     self.done.files += 1;
                 }
             }
         }
-        self.close();
+        self.close()?;
+        self.sync()?;
         Ok(self.done)
     }
 
@@ -92,26 +111,36 @@ impl<'a> Staging<'a> {
         })?;
         let failed = |e| Error::io(format!("cannot write {}", quoted(&name)), e);
         if size > 0 {
-            file.set_len(size).map_err(failed)?;
+            file.set_len(size).map_err(|e| match e.kind() {
+                io::ErrorKind::FileTooLarge => {
+                    let what = format!(
+                        "tar: {} has {size} bytes with its holes, and the file system of the volume takes no such file",
+                        quoted(&name)
+                    );
+                    Error::of_bytes(what).because(e)
+                }
+                _ => failed(e),
+            })?;
         }
         let behind = WriteBehind::of(&file).map_err(failed)?;
-        self.open = Some(Open { name, file, mode, behind });
+        self.open = Some(Open { name, file, mode, bytes: 0, behind });
         Ok(())
     }
 
     fn write(&mut self, at: u64, bytes: &[u8]) -> Result<()> {
-        let open = self.open.as_ref();
+        let open = self.open.as_mut();
         let open = open.ok_or_else(|| Error::failed("bytes of no file; this is a fault of the program"))?;
         let written = open.file.write_all_at(bytes, at);
         written.map_err(|e| Error::io(format!("cannot write {}", quoted(&open.name)), e))?;
         open.behind.count(bytes.len() as u64);
+        open.bytes = open.bytes.saturating_add(bytes.len() as u64);
         self.done.bytes = self.done.bytes.saturating_add(bytes.len() as u64);
         Ok(())
     }
 
-    /// The file has all its bytes.
-    fn close(&mut self) {
-        let Some(Open { name, file, mode, behind }) = self.open.take() else { return };
+    /// The file has all its bytes, and waits to be synced with others.
+    fn close(&mut self) -> Result<()> {
+        let Some(Open { name, file, mode, bytes, behind }) = self.open.take() else { return Ok(()) };
         drop(behind);
         if let Err(e) = set_attributes(&file, Attributes::Mode(mode))
             && std::mem::replace(&mut self.has_modes, false)
@@ -120,6 +149,23 @@ impl<'a> Staging<'a> {
             tracing::warn!("{} has not got the mode {mode:04o}, and others may not: {e}", quoted(&name));
         }
         write_out(&file);
+        self.written.push((name, file));
+        self.written_bytes = self.written_bytes.saturating_add(bytes);
+        if self.written.len() >= BATCH || self.written_bytes >= BATCH_BYTES { self.sync() } else { Ok(()) }
+    }
+
+    /// The files that are written become durable, each by its own sync: that of a whole file system says nothing of files of
+    /// FUSE, and of lost bytes on old kernels. Then they are closed, which may say of lost bytes too.
+    fn sync(&mut self) -> Result<()> {
+        self.written_bytes = 0;
+        for (name, file) in self.written.drain(..) {
+            let synced = self.folder.sync(&file);
+            // What is durable need not stay in memory.
+            write_out(&file);
+            let closed = synced.and_then(|()| self.folder.close(file.into()));
+            closed.map_err(|e| Error::io(format!("cannot make {} durable", quoted(&name)), e))?;
+        }
+        Ok(())
     }
 
     /// Opens a folder below, and makes those on the way that are not there.

@@ -1,5 +1,6 @@
 //! Archives of GNU tar come out as they went in; hostile ones leave nothing, inside of the folder and outside.
 
+use super::disk::Disk;
 use super::folder::kill;
 use super::*;
 use crate::ErrorKind;
@@ -357,4 +358,87 @@ fn an_upload_is_not_taken_over_an_archive_that_is_whole() {
         let told = prepare(&request, &Watch::default()).err().unwrap().to_string();
         assert!(told.contains("has its archive already"), "{told}");
     }
+}
+
+/// A sync of the file system says nothing of lost bytes on FUSE, and on old kernels.
+#[test]
+fn every_file_and_every_folder_is_synced_before_the_archive_is_whole() {
+    let place = Place::new();
+    let disk = Disk::of_this_thread();
+    disk.begins(None, None);
+    let mut archive = Tar::default().other(b'5', "empty/folder", "").file("d/e/f/deep", &[7; 100_000]);
+    for i in 0..200 {
+        archive = archive.file(&format!("d/n{i}"), b"new");
+    }
+    place.unpack(&archive.file("top", b"x").end()).unwrap();
+    let (mut folders, mut seen) = (vec![place.path("volume/d"), place.path("volume/empty")], 0);
+    let is_synced = |path: &Path| disk.has_synced(fs::metadata(path).unwrap().ino());
+    assert!(is_synced(&place.path("volume/top")));
+    // It was the folder that the names were given from.
+    assert!(is_synced(&place.path("volume").join(MARK)));
+    while let Some(folder) = folders.pop() {
+        assert!(is_synced(&folder), "{}", folder.display());
+        for entry in fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            seen += 1;
+            match path.is_dir() {
+                true => folders.push(path),
+                false => assert!(is_synced(&path), "{}", path.display()),
+            }
+        }
+    }
+    assert_eq!(seen, 200 + 4);
+}
+
+#[test]
+fn an_error_of_a_sync_or_of_a_close_leaves_nothing_and_names_the_file() {
+    let disk = Disk::of_this_thread();
+    for (sync, close, needle) in [
+        (Some(2), None, "cannot make \"n2\" durable"),
+        (None, Some(3), "cannot make \"n3\" durable"),
+        // All five files are durable, and then a folder is not.
+        (Some(5), None, "cannot make the folders durable"),
+    ] {
+        let place = Place::new();
+        disk.begins(sync, close);
+        let e = place.unpack(&several()).expect_err(needle);
+        disk.begins(None, None);
+        assert_eq!(e.kind(), ErrorKind::Failed, "{e}");
+        assert!(e.to_string().contains(needle), "{e}");
+        assert_eq!(place.names("volume"), ["lost+found"], "{e}");
+        place.unpack(&several()).unwrap();
+        is_all_there(&place);
+    }
+}
+
+/// A file with one hole of so many bytes.
+fn hole(archive: Tar, name: &str, bytes: u64) -> Tar {
+    let records = [
+        "GNU.sparse.major=1".to_owned(),
+        "GNU.sparse.minor=0".to_owned(),
+        format!("GNU.sparse.name={name}"),
+        format!("GNU.sparse.realsize={bytes}"),
+    ];
+    let line = |record: String| {
+        let length = (record.len() + 3..).find(|n| n.to_string().len() + record.len() + 2 == *n).unwrap();
+        format!("{length} {record}\n")
+    };
+    let records: String = records.into_iter().map(line).collect();
+    let mut map = b"0\n".to_vec();
+    map.resize(512, 0);
+    let archive = archive.member(b'x', "PaxHeader", "", records.len() as u64, records.as_bytes());
+    archive.member(b'0', name, "", map.len() as u64, &map)
+}
+
+#[test]
+fn holes_longer_than_any_disk_are_refused_for_good() {
+    let place = Place::new();
+    for bytes in [1 << 62, i64::MAX as u64, (16 << 40) + 1] {
+        place.refuses(&hole(Tar::default(), "absurd", bytes).end(), "more than the limit of");
+    }
+    let many = (0..20).fold(Tar::default(), |tar, i| hole(tar, &format!("n{i}"), 1 << 40));
+    place.refuses(&many.end(), "with \"n16\" the files of the archive have");
+    let fits = hole(Tar::default(), "holey", 1 << 40).end();
+    assert_eq!(place.unpack(&fits).unwrap().bytes, 0);
+    assert_eq!(fs::metadata(place.path("volume/holey")).unwrap().len(), 1 << 40);
 }
