@@ -72,6 +72,13 @@ impl StreamImage for RawStream {
             if len == 0 { vec![] } else { vec![Extent { guest: base, len, data: Data::Raw { at: base } }] };
         Ok(Pushed { extents, spool: vec![], keep_from: end })
     }
+    fn skippable(&self, base: u64) -> u64 {
+        u64::MAX - base
+    }
+    fn skip(&mut self, base: u64, len: u64) -> Result<Vec<Extent>> {
+        check_size(self.format, base.saturating_add(len), self.limits)?;
+        Ok(if len == 0 { vec![] } else { vec![Extent { guest: base, len, data: Data::Zero }] })
+    }
     fn leftover(&mut self, _spool: &dyn ReadAt) -> Result<Option<Vec<Extent>>> {
         Ok(None)
     }

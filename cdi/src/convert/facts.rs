@@ -4,6 +4,7 @@
 
 use super::{Keep, Request};
 use crate::filter::ahead::{Ahead, Shape};
+use crate::filter::holes::{Dense, HoleRead};
 use crate::filter::judged::Judged;
 use crate::filter::plain::Plain;
 use crate::filter::progress::{Count, Counted};
@@ -33,7 +34,7 @@ pub(crate) struct Seek {
 /// A source that is read in order, decoded.
 pub(crate) struct Stream {
     pub(crate) source: Arc<dyn Source>,
-    pub(crate) reader: Box<dyn Read + Send>,
+    pub(crate) reader: Box<dyn HoleRead + Send>,
     /// Bytes taken from the source.
     pub(crate) counted: Count,
     /// Where it could be entered again.
@@ -141,10 +142,14 @@ pub(super) fn enter_at(
             );
         }
         match layer {
-            Some(layer) => stack::resume(layer, input, &peeling, boundary.clone()),
+            Some(layer) => {
+                let inside = stack::resume(layer, input, &peeling, boundary.clone())?;
+                Ok(Box::new(Dense(inside)) as Box<dyn HoleRead + Send>)
+            }
             None => {
                 let ahead = Ahead::new("source", input, Shape::DEFAULT)?;
-                Ok(Box::new(Plain::new(ahead, boundary.output, boundaries.note())) as Box<dyn Read + Send>)
+                Ok(Box::new(Plain::new(ahead, boundary.output, boundaries.note()))
+                    as Box<dyn HoleRead + Send>)
             }
         }
     })??;
@@ -274,9 +279,11 @@ fn peel(
         }
     };
     // Bytes that go through as they are.
-    let size = size.or_else(|| facts.size.filter(|_| layers.is_empty() && is_as_it_is(request, format)));
+    // The header of an archive's file tells it before the first of them has come.
+    let told = if layers.is_empty() { facts.size } else { reader.size() };
+    let size = size.or_else(|| told.filter(|_| is_as_it_is(request, format)));
     let name = &facts.name;
-    let reader: Box<dyn Read + Send> = match is_kept(request, format) {
+    let reader: Box<dyn HoleRead + Send> = match is_kept(request, format) {
         true => Box::new(Judged::new(reader, name, limits(request))),
         // Others are read by offset, or cannot be entered again.
         false if layers.is_empty() && request.wishes.checksum.is_some() => {

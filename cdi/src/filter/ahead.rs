@@ -5,6 +5,7 @@
 //! the latest after the read it is in. It gives up everything but what is open ([`guard::confine::parser`]): a reader
 //! that still wants to open something has its place elsewhere.
 
+use super::holes::HoleRead;
 use super::marks::Marks;
 use crate::Error;
 use std::io::{self, Read};
@@ -104,6 +105,8 @@ impl Read for Ahead {
         Ok(n)
     }
 }
+
+impl HoleRead for Ahead {}
 
 impl Ahead {
     fn next(&mut self) -> io::Result<()> {

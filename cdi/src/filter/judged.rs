@@ -1,5 +1,6 @@
 //! An image file that goes through as it is, checked on the way.
 
+use super::holes::HoleRead;
 use crate::{Error, Result};
 use disk_format::Limits;
 use disk_format::judge::{Judge, Verdict};
@@ -44,3 +45,6 @@ impl<R: Read> Read for Judged<R> {
         Ok(n)
     }
 }
+
+// Its zeros are judged like all else.
+impl<R: Read> HoleRead for Judged<R> {}

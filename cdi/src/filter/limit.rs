@@ -1,6 +1,8 @@
-//! Ends a decompression bomb: an error as soon as more bytes come out than were allowed. Size and zeros: unchanged.
+//! Ends a decompression bomb: an error as soon as more bytes come out than were allowed, or a header tells of more. Size and
+//! zeros: unchanged.
 
 use super::Layer;
+use super::holes::HoleRead;
 use crate::Error;
 use std::io::{self, Read};
 
@@ -35,15 +37,34 @@ impl<R: Read> Read for Limited<R> {
     }
 }
 
+impl<R: HoleRead> HoleRead for Limited<R> {
+    fn skip_hole(&mut self, unit: u64, most: u64) -> io::Result<u64> {
+        let skipped = self.inner.skip_hole(unit, most.min(self.left))?;
+        self.left = self.left.saturating_sub(skipped);
+        Ok(skipped)
+    }
+
+    fn size(&self) -> Option<u64> {
+        self.inner.size()
+    }
+
+    fn holes(&self) -> u64 {
+        self.inner.holes()
+    }
+}
+
 impl<R> Limited<R> {
     fn refusal(&self) -> io::Error {
-        let what = format!(
-            "decompression ({}) passed {}, the limit; if the disk is really that large, raise it with --max-size",
-            self.layer,
-            size(self.limit)
-        );
-        Error::of_bytes(what).into()
+        refusal(self.layer, "passed", self.limit).into()
     }
+}
+
+/// The refusal of a layer out of which more bytes come than `limit`.
+pub(super) fn refusal(layer: Layer, verb: &str, limit: u64) -> Error {
+    let limit = size(limit);
+    Error::of_bytes(format!(
+        "decompression ({layer}) {verb} {limit}, the limit; if the disk is really that large, raise it with --max-size"
+    ))
 }
 
 /// A size as people write it: exact, in the largest unit that keeps it exact.

@@ -12,7 +12,7 @@
 //! | gzip | `gzip.rs` | grows, up to 1032 × | as stored | 32 KiB | one | each member |
 //! | xz | `xz/` | grows, up to 7090 × | as stored | dictionary, for each block in flight | one per block | each block, each stream |
 //! | zstd | `zstd/` | grows, up to 2¹⁵ × | as stored | window, for each frame in flight | one per frame | each frame |
-//! | tar | `tar/` | one file of it; sparse ones grow | holes become zeros | none | none | nowhere |
+//! | tar | `tar/` | one file of it; sparse ones grow | holes are passed over, or become zeros | none | none | nowhere |
 //! | none | `plain.rs` | unchanged | as stored | none | none | anywhere |
 //!
 //! | helper | file | what it does |
@@ -21,6 +21,7 @@
 //! | lanes | `lanes/` | independent units decoded in parallel, handed on in order, under one memory bound |
 //! | ahead | `ahead.rs` | runs a reader on its own thread with bounded, recycled buffers |
 //! | limit | `limit.rs` | ends a decompression bomb |
+//! | holes | `holes.rs` | zeros that are told by their number |
 //! | judged | `judged.rs` | checks an image file that goes through as it is |
 //! | verify | `verify.rs` | compares the digest of all bytes at the end |
 //! | progress | `progress.rs` | counts bytes where others can see them |
@@ -34,6 +35,7 @@
 pub mod ahead;
 pub mod detect;
 mod gzip;
+pub mod holes;
 pub(crate) mod judged;
 mod lanes;
 pub mod limit;
@@ -50,6 +52,7 @@ pub use detect::{detect, refused_layer};
 pub(crate) use tar::looks_like_tar;
 
 use crate::{Detail, Error, Result};
+use holes::HoleRead;
 use std::fmt;
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -178,7 +181,7 @@ struct Room {
 
 /// A decoder whose memory bound may be raised later.
 struct Opened {
-    reader: Box<dyn Read + Send>,
+    reader: Box<dyn HoleRead + Send>,
     /// Sets the bound; `None` where there is nothing to gain.
     allow: Option<Box<dyn Fn(u64) + Send>>,
 }

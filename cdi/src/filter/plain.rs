@@ -1,5 +1,6 @@
 //! Bytes without a layer around them, which can be entered again anywhere. Size and zeros: unchanged.
 
+use super::holes::HoleRead;
 use super::marks::Marks;
 use super::{Boundary, OnBoundary};
 use std::io::{self, Read};
@@ -35,6 +36,8 @@ impl<R: Read> Read for Plain<R> {
         Ok(n)
     }
 }
+
+impl<R: Read> HoleRead for Plain<R> {}
 
 #[cfg(test)]
 mod tests {

@@ -7,7 +7,8 @@
 //! layers are known, as far as they can use it.
 
 use super::ahead::{Ahead, Shape};
-use super::limit::Limited;
+use super::holes::{Dense, HoleRead};
+use super::limit::{self, Limited};
 use super::{Boundary, Budget, HEAD, Layer, Need, OnBoundary, Opened, Room};
 use super::{detect, need, open_growing, refused_layer};
 use crate::{Error, Result};
@@ -17,6 +18,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Layers around a disk, at most.
 pub const DEPTH: usize = 4;
+/// Holes of a compressed file in an archive, at most: no compressor leaves any, and a decoder reads them zero by zero.
+const PACKED_HOLES: u64 = 64 << 20;
 
 /// How layers are peeled.
 #[derive(Clone)]
@@ -50,7 +53,7 @@ pub fn stack_of_archive(input: Box<dyn Read + Send>, options: &Options) -> Resul
 }
 
 fn peel(input: Box<dyn Read + Send>, options: &Options, detect: fn(&[u8]) -> Option<Layer>) -> Result<Stack> {
-    let mut reader = Peeked::new(input, HEAD)?;
+    let mut reader = Peeked::new(Box::new(Dense(input)), HEAD)?;
     let (mut layers, mut needs, mut growing) = (Vec::new(), Vec::new(), Vec::new());
     let mut budget = options.budget;
     let sole = Arc::new(AtomicBool::new(false));
@@ -68,6 +71,13 @@ fn peel(input: Box<dyn Read + Send>, options: &Options, detect: fn(&[u8]) -> Opt
             );
             return Err(Error::of_bytes(what));
         }
+        if reader.holes() > PACKED_HOLES {
+            let what = format!(
+                "the {layer} in the archive is a file with holes, {} bytes of them; unpack it first",
+                reader.holes()
+            );
+            return Err(Error::of_bytes(what));
+        }
         let need = need(layer, reader.head())?;
         let room = Room { budget, at_first: need.least };
         let marks = on_boundary.clone().filter(|_| layers.is_empty());
@@ -75,6 +85,9 @@ fn peel(input: Box<dyn Read + Send>, options: &Options, detect: fn(&[u8]) -> Opt
         growing.extend(allow.map(|allow| (allow, need)));
         spend(&mut budget, need.least);
         reader = Peeked::new(Box::new(Limited::new(inner, layer, options.limit, 0)), HEAD)?;
+        if reader.size().is_some_and(|size| size > options.limit) {
+            return Err(limit::refusal(layer, "would pass", options.limit));
+        }
         layers.push(layer);
         needs.push(need);
         next = detect(reader.head());
@@ -114,12 +127,12 @@ pub fn resume(
 pub struct Peeked {
     head: Vec<u8>,
     given: usize,
-    rest: Box<dyn Read + Send>,
+    rest: Box<dyn HoleRead + Send>,
 }
 
 impl Peeked {
     /// Reads up to `want` bytes.
-    pub fn new(mut rest: Box<dyn Read + Send>, want: usize) -> Result<Self> {
+    pub fn new(mut rest: Box<dyn HoleRead + Send>, want: usize) -> Result<Self> {
         let mut head = Vec::with_capacity(want);
         rest.by_ref()
             .take(want as u64)
@@ -144,6 +157,20 @@ impl Read for Peeked {
         out[..n].copy_from_slice(&left[..n]);
         self.given += n;
         Ok(n)
+    }
+}
+
+impl HoleRead for Peeked {
+    fn skip_hole(&mut self, unit: u64, most: u64) -> io::Result<u64> {
+        if self.given < self.head.len() { Ok(0) } else { self.rest.skip_hole(unit, most) }
+    }
+
+    fn size(&self) -> Option<u64> {
+        self.rest.size()
+    }
+
+    fn holes(&self) -> u64 {
+        self.rest.holes()
     }
 }
 

@@ -6,6 +6,7 @@
 
 use super::engine::Feed;
 use super::job::{Cut, Job, Reached, Span, cut};
+use crate::filter::holes::HoleRead;
 use crate::spool::Spool;
 use crate::{Error, Result};
 use disk_format::{Data, ReadAt, Standing, StreamImage};
@@ -16,6 +17,9 @@ use std::sync::{Mutex, PoisonError};
 
 /// Bytes of the stream that are pushed at a time.
 pub(crate) const PIECE: usize = 1 << 20;
+
+/// Zeros that are handed on at a time: a run is stopped between two jobs.
+const HOLE: u64 = 1 << 30;
 
 /// What the producer learnt at the end of the stream.
 #[derive(Debug, Clone, Copy, Default)]
@@ -123,17 +127,20 @@ impl Standings {
 }
 
 /// Reads to the end, `piece` bytes at a time. `from` is where the reader stands in the decoded stream (not 0 when an
-/// earlier run is continued).
+/// earlier run is continued). Holes of `piece` bytes and more are handed on as what they are.
 pub(crate) fn arrive(
     feed: &Feed<'_>,
     image: &mut dyn StreamImage,
-    reader: &mut dyn Read,
+    reader: &mut dyn HoleRead,
     from: u64,
     piece: usize,
     (spool, standings): (&Spool, &Standings),
 ) -> Result<Arrived> {
     let (mut base, mut carry) = (from, Vec::new());
     loop {
+        if carry.is_empty() {
+            base = pass_holes(feed, image, reader, base, piece as u64)?;
+        }
         let mut job = feed.job();
         job.bytes.append(&mut carry);
         let want = job.bytes.len() + piece.max(image.lookback() + 1);
@@ -159,6 +166,28 @@ pub(crate) fn arrive(
     }
 }
 
+/// Hands on zeros that need not be read, and says where the next byte lies.
+fn pass_holes(
+    feed: &Feed<'_>,
+    image: &mut dyn StreamImage,
+    reader: &mut dyn HoleRead,
+    mut base: u64,
+    unit: u64,
+) -> Result<u64> {
+    loop {
+        let most = image.skippable(base).min(HOLE);
+        let len = reader.skip_hole(unit, most).map_err(|e| Error::reading("cannot read it", e))?;
+        if len == 0 {
+            return Ok(base);
+        }
+        let extents = image.skip(base, len)?;
+        let end = base + len;
+        let reached = Reached { window: 0, file: end };
+        feed.send(Job { guest: base..end, extents, reached, ..feed.job() })?;
+        base = end;
+    }
+}
+
 /// Places what the stream could not: the spooled ranges, window by window.
 pub(crate) fn place(feed: &Feed<'_>, image: &mut dyn StreamImage, spool: &dyn ReadAt) -> Result<()> {
     let how = Cut { piece: PIECE as u64, gap: 0 };
@@ -177,7 +206,7 @@ pub(crate) fn place(feed: &Feed<'_>, image: &mut dyn StreamImage, spool: &dyn Re
 }
 
 /// Fills `buf` up to `want` bytes; true at the end of the stream.
-fn read_up_to(reader: &mut dyn Read, buf: &mut Vec<u8>, want: usize) -> Result<bool> {
+fn read_up_to(reader: &mut dyn HoleRead, buf: &mut Vec<u8>, want: usize) -> Result<bool> {
     let missing = want.saturating_sub(buf.len());
     // At once: reading to an end that is not known doubles the buffer, and leaves as much again behind it in the heap.
     buf.reserve_exact(missing);

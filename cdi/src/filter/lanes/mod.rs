@@ -29,6 +29,7 @@ mod worker;
 
 pub(super) use tape::Tape;
 
+use super::holes::HoleRead;
 use super::{Boundary, OnBoundary, Opened, Room};
 use crate::{Error, Result};
 use guard::confine::parser;
@@ -157,6 +158,8 @@ enum State {
     Ended,
     Failed,
 }
+
+impl HoleRead for Lanes {}
 
 impl Read for Lanes {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {

@@ -1,5 +1,5 @@
-//! The one disk in an archive: GNU, PAX, ustar and v7. Size: what the entry says. Zeros: holes of sparse entries are
-//! expanded to zeros (old GNU, and PAX in its versions 0.0, 0.1 and 1.0).
+//! The one disk in an archive: GNU, PAX, ustar and v7. Size: what the entry says, known with the first byte. Zeros: holes of
+//! sparse entries (old GNU, and PAX in its versions 0.0, 0.1 and 1.0) are passed over, or become zeros for who only reads.
 //!
 //! [`container_disk::tar`] reads the archive, and refuses what two programs could read as two different disks. Here it is
 //! decided which of its files is the disk. The archive must have its end mark: nothing else tells that it is whole.
@@ -19,6 +19,7 @@ mod tests;
 
 pub(crate) use container_disk::tar::looks_like_tar;
 
+use super::holes::HoleRead;
 use super::{Layer, refused, truncated};
 use candidate::Worth;
 use container_disk::tar::{Archive, End, Fault, Map, Member, Rules, Streamed, What, quoted};
@@ -38,6 +39,8 @@ pub(super) struct Tar {
     /// The first link, device or the like, and the first file that is no disk: for the refusal when there is no disk.
     special: Option<String>,
     other: Option<String>,
+    /// Bytes of the disk, and of its holes.
+    told: Option<(u64, u64)>,
     state: State,
 }
 
@@ -67,6 +70,7 @@ impl Tar {
             more: 0,
             special: None,
             other: None,
+            told: None,
             state: State::Search,
         }
     }
@@ -147,6 +151,9 @@ impl Tar {
         }
         if matches!(self.state, State::Search) {
             let map = entry.map.unwrap_or_else(|| Map::whole(entry.size));
+            let data =
+                map.segments().iter().fold(0, |sum: u64, part| sum.saturating_add(part.end - part.start));
+            self.told = Some((map.size(), map.size().saturating_sub(data)));
             self.state = State::Disk(Disk { map, segment: 0, pos: 0, looked, given: 0 });
         }
     }
@@ -189,19 +196,43 @@ impl Read for Tar {
     }
 }
 
+impl HoleRead for Tar {
+    fn skip_hole(&mut self, unit: u64, most: u64) -> io::Result<u64> {
+        let State::Disk(disk) = &mut self.state else { return Ok(0) };
+        let (is_data, until) = disk.run();
+        let hole = if is_data { 0 } else { (until - disk.pos).min(most) };
+        let skipped = hole - hole % unit.max(1);
+        disk.pos += skipped;
+        Ok(skipped)
+    }
+
+    fn size(&self) -> Option<u64> {
+        self.told.map(|(size, _)| size)
+    }
+
+    fn holes(&self) -> u64 {
+        self.told.map_or(0, |(_, holes)| holes)
+    }
+}
+
 impl Disk {
-    fn read(&mut self, archive: &mut Archive, out: &mut [u8]) -> io::Result<usize> {
+    /// Whether data comes next, and where that or the hole ends.
+    fn run(&mut self) -> (bool, u64) {
         let segment = loop {
             match self.map.segments().get(self.segment) {
                 Some(segment) if segment.end <= self.pos => self.segment += 1,
                 other => break other,
             }
         };
-        let (data, until) = match segment {
+        match segment {
             Some(segment) if segment.start <= self.pos => (true, segment.end),
             Some(segment) => (false, segment.start),
             None => (false, self.map.size()),
-        };
+        }
+    }
+
+    fn read(&mut self, archive: &mut Archive, out: &mut [u8]) -> io::Result<usize> {
+        let (data, until) = self.run();
         let most = usize::try_from(until - self.pos).unwrap_or(usize::MAX).min(out.len());
         let out = &mut out[..most];
         let n = match data {

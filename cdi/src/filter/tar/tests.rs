@@ -373,3 +373,185 @@ fn archives_are_told_from_disks() {
     boot[510..].copy_from_slice(&[0x55, 0xaa]);
     assert!(!looks_like_tar(&boot));
 }
+
+/// Conversions of archives with sparse files.
+mod sparse_files {
+    use super::*;
+    use crate::Detail;
+    use crate::convert::{Request, prepare};
+    use crate::plan::{Output, Wishes};
+    use crate::run::watch::Watch;
+    use crate::source::{Named, Options};
+    use crate::target::Destination;
+    use std::io::Write as _;
+    use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+    use std::path::PathBuf;
+    use std::time::{Duration, Instant};
+
+    /// What zeros that are made one by one would take many times.
+    const SOON: Duration = Duration::from_secs(60);
+
+    /// An archive in gzip with one sparse file: its size, and its data with the offsets.
+    fn archive(name: &str, size: u64, data: &[(u64, &[u8])]) -> Vec<u8> {
+        let mut map = format!("{}\n", data.len());
+        for (at, bytes) in data {
+            map += &format!("{at}\n{}\n", bytes.len());
+        }
+        let mut stored = map.into_bytes();
+        stored.resize(stored.len().next_multiple_of(512), 0);
+        data.iter().for_each(|(_, bytes)| stored.extend_from_slice(bytes));
+        let (size, name) = (size.to_string(), name.to_owned());
+        let records = [
+            ("GNU.sparse.major", "1"),
+            ("GNU.sparse.minor", "0"),
+            ("GNU.sparse.name", &*name),
+            ("GNU.sparse.realsize", &*size),
+        ];
+        let mut tar = [pax(&records), file(&name, &stored)].concat();
+        tar.resize(tar.len() + END, 0);
+        gz(&tar)
+    }
+
+    fn gz(bytes: &[u8]) -> Vec<u8> {
+        let mut packed = flate2::write::GzEncoder::new(vec![], flate2::Compression::best());
+        packed.write_all(bytes).unwrap();
+        packed.finish().unwrap()
+    }
+
+    struct Place(tempfile::TempDir);
+
+    impl Place {
+        fn new() -> Place {
+            Place(tempfile::tempdir().unwrap())
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.0.path().join(name)
+        }
+
+        fn request(&self, archive: &[u8], target: &str) -> Request {
+            std::fs::write(self.path("archive"), archive).unwrap();
+            let source = Named::Path(self.path("archive"));
+            let target = Destination::of(self.path(target).as_os_str()).unwrap();
+            Request::new(source, target, Options::default(), Wishes::of_threads(2))
+        }
+
+        fn convert(&self, request: Request) -> crate::Result<crate::convert::Report> {
+            let watch = Watch::default();
+            prepare(request, &watch)?.run(&watch)
+        }
+    }
+
+    /// 132 bytes made 64 GiB of zeros, one by one.
+    #[test]
+    fn a_hole_costs_neither_time_nor_room_on_its_way() {
+        let (place, since) = (Place::new(), Instant::now());
+        let (first, last) = ([1; 512], [2; 4096]);
+        let size = 1 << 40;
+        let archive = archive("disk.img", size, &[(0, &first), ((700 << 30) + 512, &last)]);
+        assert!(archive.len() < 400, "{}", archive.len());
+        let qcow2 = Output::Qcow2 { cluster_bits: 16, compress: None };
+        for (name, output) in [("disk.img", Output::Raw), ("disk.qcow2", qcow2)] {
+            let request = Request { output, ..place.request(&archive, name) };
+            let report = place.convert(request).unwrap();
+            assert_eq!((report.virtual_size, report.layers.len()), (size, 2));
+            assert!(report.bytes_written < 1 << 20, "{report:?}");
+            assert_eq!(report.flow, if output == Output::Raw { "stream" } else { "stream-in-order" });
+        }
+        assert!(since.elapsed() < SOON, "{:?}", since.elapsed());
+        let disk = std::fs::File::open(place.path("disk.img")).unwrap();
+        assert_eq!(disk.metadata().unwrap().len(), size);
+        assert!(disk.metadata().unwrap().blocks() < 2048);
+        let mut found = [0; 4096 + 1024];
+        disk.read_exact_at(&mut found, 700 << 30).unwrap();
+        let expected = [&[0; 512][..], &last, &[0; 512]].concat();
+        assert!(found[..] == expected);
+        disk.read_exact_at(&mut found[..512], 0).unwrap();
+        assert!(found[..512] == first);
+        // The same disk comes out of the qcow2.
+        let again = place.request(&std::fs::read(place.path("disk.qcow2")).unwrap(), "again.img");
+        place.convert(again).unwrap();
+        let again = std::fs::File::open(place.path("again.img")).unwrap();
+        again.read_exact_at(&mut found, 700 << 30).unwrap();
+        assert!(found[..] == expected && again.metadata().unwrap().len() == size);
+    }
+
+    #[test]
+    fn holes_and_data_at_any_place_make_the_disk_that_they_describe() {
+        let place = Place::new();
+        let mut seed = 7_u64;
+        let mut next = |most: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) % most
+        };
+        for round in 0..6 {
+            let (mut at, mut data) = (next(3 << 20), Vec::new());
+            for i in 0..6_u8 {
+                data.push((at, vec![i + 1; usize::try_from(1 + next(2 << 20)).unwrap()]));
+                at += data.last().unwrap().1.len() as u64 + next(9 << 20);
+            }
+            // Every second one is of whole sectors, and some end with data.
+            let size = if round % 2 == 0 { at.next_multiple_of(512) } else { at };
+            let mut expected = vec![0; usize::try_from(size.next_multiple_of(512)).unwrap()];
+            for (at, bytes) in &data {
+                expected[usize::try_from(*at).unwrap()..][..bytes.len()].copy_from_slice(bytes);
+            }
+            let parts: Vec<(u64, &[u8])> = data.iter().map(|(at, bytes)| (*at, &bytes[..])).collect();
+            let archive = archive("disk.img", size, &parts);
+            let compress = Some((disk_format::Codec::Zstd, 1));
+            for (name, output) in [
+                ("raw", Output::Raw),
+                ("qcow2", Output::Qcow2 { cluster_bits: 16, compress: None }),
+                ("packed", Output::Qcow2 { cluster_bits: 21, compress }),
+            ] {
+                let mut request = Request { output, ..place.request(&archive, name) };
+                request.wishes.verify = true;
+                place.convert(request).unwrap();
+                let bytes = std::fs::read(place.path(name)).unwrap();
+                place.convert(place.request(&bytes, "back")).unwrap();
+                let back = std::fs::read(place.path("back")).unwrap();
+                assert!(back == expected, "{name} in round {round}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_size_is_judged_by_the_header_before_a_byte_is_written() {
+        let place = Place::new();
+        let archive = archive("disk.img", 64 << 30, &[]);
+        assert!(archive.len() < 300);
+        let refused = |change: fn(&mut Wishes)| {
+            let mut request = place.request(&archive, "disk.img");
+            change(&mut request.wishes);
+            prepare(request, &Watch::default()).err().expect("it was planned")
+        };
+        let e = refused(|wishes| wishes.max_size = 32 << 30);
+        assert_eq!(e.kind(), ErrorKind::Refused, "{e}");
+        assert!(e.to_string().contains("limit"), "{e}");
+        let e = refused(|wishes| wishes.max_size = (64 << 30) - 512);
+        assert!(e.to_string().contains("allow it with --max-size 68719476736"), "{e}");
+        let e = refused(|wishes| wishes.resize = Some(1 << 30));
+        assert_eq!(e.detail(), Some(&Detail::TooLarge { disk: 64 << 30, room: 1 << 30 }), "{e}");
+        assert_eq!(std::fs::read_dir(place.0.path()).unwrap().count(), 1, "nothing was begun");
+    }
+
+    #[test]
+    fn zeros_behind_an_image_or_a_compressed_file_are_not_read_one_by_one() {
+        let (place, since) = (Place::new(), Instant::now());
+        let raw = [[3; 70_000].to_vec(), vec![0; 1 << 20], [4; 512].to_vec()].concat();
+        let compress = Some((disk_format::Codec::Deflate, 1));
+        let output = Output::Qcow2 { cluster_bits: 16, compress };
+        place.convert(Request { output, ..place.request(&raw, "small.qcow2") }).unwrap();
+        let image = std::fs::read(place.path("small.qcow2")).unwrap();
+        let padded = archive("small.qcow2", 1 << 40, &[(0, &image)]);
+        place.convert(place.request(&padded, "disk.img")).unwrap();
+        let disk = std::fs::read(place.path("disk.img")).unwrap();
+        assert!(disk[..raw.len()] == raw && disk.len() == raw.len().next_multiple_of(512));
+        // Compressors leave no holes, and their decoders would read these to the end.
+        let packed = archive("disk.img.gz", 1 << 40, &[(0, &gz(&raw))]);
+        let e = place.convert(place.request(&packed, "other.img")).unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::Refused);
+        assert!(e.to_string().contains("the gzip in the archive is a file with holes"), "{e}");
+        assert!(since.elapsed() < SOON, "{:?}", since.elapsed());
+    }
+}

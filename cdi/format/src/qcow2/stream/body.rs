@@ -180,6 +180,22 @@ impl Body {
         Ok(Step::On)
     }
 
+    /// Bytes from `base` on that nothing names, and nothing will.
+    pub(super) fn skippable(&self, base: u64) -> u64 {
+        let is_known = self.l1.is_none() && self.refcounts.is_none() && self.tables.all_read();
+        if base != self.at || !is_known || self.keep_all || self.ended {
+            return 0;
+        }
+        let fixed = self.fixed.get(self.next_fixed).map(|fixed| fixed.clusters.start);
+        let named = [fixed, self.next_table_at(), self.next_block_at(), self.next_pending()];
+        named.into_iter().flatten().min().unwrap_or(u64::MAX).saturating_sub(base)
+    }
+
+    /// So many of them have passed.
+    pub(super) fn skip(&mut self, len: u64) {
+        self.at += len;
+    }
+
     /// Bytes here or soon that belong to a cluster of known data, but that nothing reads of it: subclusters that are
     /// not there, and what the disk's end cuts off.
     fn unread(&self) -> Option<Range<u64>> {

@@ -13,6 +13,9 @@
 //! pending) or behind (then it must have been spooled, and is told at the end). Bytes that have gone by as something
 //! else are refused; in a sound image nothing is stored twice under one offset.
 //!
+//! **Zeros that nobody gave** ([`StreamImage::skip`]) are passed over where all tables are known and nothing that they name lies
+//! there: an archive's sparse file may have more of them than anyone could read.
+//!
 //! **Another reader** can go on ([`Standing`]) where every table lies before what it describes and no data is compressed, as our
 //! writer and `qemu-img convert` have it: nothing is spooled then, and what is pending is known by a few extents.
 //!
@@ -81,6 +84,18 @@ impl StreamImage for Qcow2Stream {
             Some(body) => body.push(base, piece, last),
             None => Ok(Pushed::default()),
         }
+    }
+
+    fn skippable(&self, base: u64) -> u64 {
+        self.body.as_ref().map_or(0, |body| body.skippable(base))
+    }
+
+    fn skip(&mut self, base: u64, len: u64) -> Result<Vec<Extent>> {
+        match &mut self.body {
+            Some(body) if len <= body.skippable(base) => body.skip(len),
+            _ => return Err(misused(format!("{len} zeros at byte {base} cannot be passed over"))),
+        }
+        Ok(vec![])
     }
 
     fn front(&self) -> Option<u64> {
