@@ -134,6 +134,7 @@ async fn run_vmi(handler: Arc<Writer>, administrator: Speaker, mut object: Value
         message: None,
         since: now().text,
         doing: None,
+        grace: None,
         qemu_pid: None,
         qemu_started: None,
         agent: false,

@@ -242,7 +242,7 @@ mod tests {
     }
 
     fn at() -> Now {
-        Now { text: "2026-11-21T10:00:00Z".into(), seconds: 0 }
+        Now { text: "2026-11-21T10:00:00Z".into() }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The time, as those who decide are told it.
+//! The time, as those who decide are told it: for what people read. A clock that is set may jump, so nothing is counted by it.
 
 use jiff::Timestamp;
 
@@ -7,13 +7,11 @@ use jiff::Timestamp;
 pub struct Now {
     /// RFC 3339, in whole seconds.
     pub text: String,
-    /// Seconds since 1970.
-    pub seconds: i64,
 }
 
 /// The time.
 pub fn now() -> Now {
     let now = Timestamp::now();
     let whole = Timestamp::from_second(now.as_second()).unwrap_or(now);
-    Now { text: whole.to_string(), seconds: now.as_second() }
+    Now { text: whole.to_string() }
 }

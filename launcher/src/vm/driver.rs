@@ -14,6 +14,7 @@
 
 use super::changeable;
 use super::effort::{self, EarlierRun, Outcome};
+use super::grace::Grace;
 use super::handle::{Command, Handle, Known};
 use super::keep;
 use super::life::{self, Before, DiskError, Standing};
@@ -109,8 +110,8 @@ struct Driver {
     passing: bool,
     before: Before,
     disk_error: Option<DiskError>,
-    /// The end of the grace period, and its length.
-    grace: Option<(Instant, u64)>,
+    /// The time that the guest has to end, while it is asked to.
+    grace: Option<Grace>,
     tick: Option<Instant>,
     ending: bool,
 }
@@ -128,7 +129,7 @@ impl Driver {
                     None => pending().await,
                 }
             };
-            let (grace, tick) = (self.grace.map(|(time, _)| time), self.tick);
+            let (grace, tick) = (self.grace.map(Grace::end), self.tick);
             // Without `biased` an event could be read before the command that caused it is answered; either is right.
             tokio::select! {
                 command = asked.recv() => match command {
@@ -305,7 +306,7 @@ impl Driver {
         self.passing |= !paused && matches!(request, Request::Eject { .. } | Request::Insert { .. });
         if let Request::Shutdown { grace } = &request {
             let seconds = grace.unwrap_or(known.machine.grace_period);
-            self.grace = Some((Instant::now() + Duration::from_secs(seconds.min(1 << 30)), seconds));
+            self.grace = Some(Grace::begin(self.grace, seconds, Instant::now()));
             if seconds == 0 {
                 self.before.grace_over = Some(0);
             }
@@ -356,8 +357,10 @@ impl Driver {
             (Request::Shutdown { .. }, Ok(())) if self.queue.mode() != Mode::Ended => {
                 self.mode(Mode::Stopping);
                 self.tick = Some(Instant::now() + TICK);
+                self.grace = self.grace.map(|grace| grace.reached(Instant::now()));
+                let grace = self.grace.map(Grace::seconds);
                 self.publisher.change(|state| {
-                    (state.life, state.reason) = (Life::Stopping, None);
+                    (state.life, state.reason, state.grace) = (Life::Stopping, None, grace);
                     state.message = Some("the guest was asked to end".into());
                 });
             }
@@ -374,7 +377,7 @@ impl Driver {
             (request, Err(e)) => {
                 tracing::warn!("{e}");
                 if matches!(request, Request::Shutdown { .. }) {
-                    self.grace = None;
+                    self.grace = self.grace.and_then(Grace::failed);
                 }
                 self.publisher.change(|state| state.message = Some(e.to_string()));
             }
@@ -384,7 +387,7 @@ impl Driver {
     // ---- Time ----
 
     fn grace_is_over(&mut self) {
-        let Some((_, seconds)) = self.grace.take() else { return };
+        let Some(seconds) = self.grace.take().map(Grace::seconds) else { return };
         self.tick = None;
         if self.queue.mode() != Mode::Ended {
             self.before.grace_over = Some(seconds);
@@ -504,6 +507,7 @@ impl Driver {
         self.stands(&life::ended(end, &self.before));
         self.publisher.change(|state| {
             (state.qemu_pid, state.qemu_started, state.agent, state.credentials) = (None, None, false, None);
+            state.grace = None;
         });
         self.mode(Mode::Ended);
     }
@@ -529,6 +533,8 @@ impl Driver {
         })?;
         let name = machine.domain_name();
         self.before.acpi = machine.features.acpi;
+        // What was left of it, that launcher knew.
+        self.publisher.change(|state| state.grace = None);
         self.learn(Known { sync, machine, name, host: None })?;
         let Some(known) = self.known.clone() else { return Ok(()) };
         let last = self.publisher.state().life;
@@ -579,6 +585,7 @@ async fn finished(work: &mut Option<JoinHandle<Outcome>>) -> Outcome {
 fn emptied(state: &State) -> State {
     let gone =
         State { reason: None, message: None, doing: None, qemu_pid: None, agent: false, ..state.clone() };
+    let gone = State { grace: None, ..gone };
     let gone = State { qemu_started: None, ..gone };
     State { targets: BTreeMap::new(), credentials: None, links: BTreeMap::new(), ..gone }
 }

@@ -27,6 +27,7 @@ pub(crate) mod credentials;
 mod driver;
 mod effort;
 pub mod firmware;
+mod grace;
 pub mod guest;
 mod handle;
 pub(crate) mod host_devices;
@@ -46,5 +47,7 @@ mod users;
 mod scenarios;
 
 pub use driver::{Parts, drive};
+#[cfg(test)]
+mod stop_scenarios;
 pub use effort::farewell;
 pub use handle::{Command, Handle};

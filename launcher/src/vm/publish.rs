@@ -74,6 +74,7 @@ fn empty(now: String) -> State {
         message: None,
         since: now,
         doing: None,
+        grace: None,
         qemu_pid: None,
         qemu_started: None,
         agent: false,

@@ -291,9 +291,9 @@ pub enum Answer {
 pub enum Request {
     /// Start it again after it has stopped.
     Start,
-    /// Ask the guest to end; cut it off after the grace period.
+    /// Ask the guest to end; cut it off after the grace period. Of several requests the one with the earliest end counts.
     Shutdown {
-        /// In seconds; else the VMI's own.
+        /// In seconds since the first such request reached the guest, by a clock that nobody sets; else the VMI's own.
         #[serde(default)]
         grace: Option<u64>,
     },
@@ -364,6 +364,9 @@ pub struct State {
     /// The QEMU process of the VMI.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub qemu_pid: Option<u32>,
+    /// Seconds that the guest has to end, since it was first asked to; unset before, and by launchers that do not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grace: Option<u64>,
     /// Start of that process in clock ticks since the boot of its host, as `/proc/PID/stat` counts: another process that is
     /// given the same number later has another one. Unset by launchers that do not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]

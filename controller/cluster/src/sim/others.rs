@@ -202,7 +202,7 @@ impl Others {
         };
         let pod = pod.map(uid).unwrap_or_default();
         let seen = Seen::new(&vmi, &launcher);
-        let now = Now { text: stamp(sim.now), seconds: sim.now.as_second() };
+        let now = Now { text: stamp(sim.now) };
         let plan = decide(&seen, &now);
         if plan.begin {
             let life = if self.fails(&key.name) { Life::Failed } else { Life::Running };

@@ -6,9 +6,12 @@
 //! | Scheduled, Running | has a domain | its life becomes the phase |
 //! | any of these | gone | its last words become the phase; without any, Failed |
 //! | Running | its links are not as in the spec | one of them is changed |
-//! | is being deleted | has a domain | it is asked to end, with what is left of the grace period; again, where that became shorter |
+//! | is being deleted | has a domain | it is asked to end within the grace period of the spec; again, where that became shorter, or it is not known what it was told |
 //! | is being deleted | is there, empty | Failed: it never began |
 //! | final | any | nothing: the cluster's controller takes the pod away |
+//!
+//! The launcher counts the grace period, from when the guest was first asked and by a clock that nobody sets. What is told here
+//! depends on no clock: neither a node whose clock is ahead nor a virt-handler that was away takes from the guest's time.
 
 use super::status::{self, Story};
 use crate::now::Now;
@@ -35,8 +38,9 @@ pub struct Seen<'a> {
     pub may_begin: bool,
     /// The guest runs on emulated processors.
     pub emulated: bool,
-    /// When the guest is cut off, as the launcher was told; nothing where it was not, or by another virt-handler.
-    pub ends_by: Option<i64>,
+    /// Seconds that the guest was given to end, as this virt-handler told the launcher. Nothing where it told none: another one may
+    /// have.
+    pub told_grace: Option<u64>,
 }
 
 impl<'a> Seen<'a> {
@@ -51,7 +55,7 @@ impl<'a> Seen<'a> {
             trouble: None,
             may_begin: true,
             emulated: false,
-            ends_by: None,
+            told_grace: None,
         }
     }
 }
@@ -94,6 +98,9 @@ pub struct Actions {
     pub events: Vec<Event>,
 }
 
+/// Seconds that a guest has to end where its spec says nothing.
+const GRACE: i64 = 30;
+
 /// The reason of the event that goes with the question to end.
 pub(super) const SHUTTING_DOWN: &str = "ShuttingDown";
 
@@ -120,7 +127,7 @@ impl Event {
     }
 }
 
-/// What is to be done. `now` is RFC 3339 and in seconds since 1970.
+/// What is to be done. `now` is for what people read.
 pub fn decide(seen: &Seen<'_>, now: &Now) -> Actions {
     let old = seen.vmi.status.clone().unwrap_or_default();
     let phase = old.phase.clone().unwrap_or_default();
@@ -144,9 +151,12 @@ pub fn decide(seen: &Seen<'_>, now: &Now) -> Actions {
         }
         Launcher::Speaks(state) => {
             let is_new = !is_ending(state);
-            let is_sooner = || seen.ends_by.is_some_and(|by| ends_by(seen.vmi).is_some_and(|now| now < by));
+            let grace = grace(seen.vmi);
+            // Of what was told, a launcher takes the earlier end: telling it once more puts nothing off.
+            let told = state.grace.into_iter().chain(seen.told_grace).min();
+            let is_sooner = || told.is_none_or(|told| grace < told);
             if deleting && !state.life.is_final() && (is_new || is_sooner()) {
-                plan.request = Some(Request::Shutdown { grace: Some(grace_left(seen.vmi, now)) });
+                plan.request = Some(Request::Shutdown { grace: Some(grace) });
             }
             if plan.request.is_some() && is_new {
                 plan.events.push(Event::normal(SHUTTING_DOWN, "Signaled Graceful Shutdown"));
@@ -190,20 +200,10 @@ fn is_ending(state: &State) -> bool {
     state.life == Life::Stopping || state.doing.as_deref() == Some("shutdown")
 }
 
-/// What is left of the time that the guest has to end, since the deletion was asked for.
-fn grace_left(vmi: &VirtualMachineInstance, now: &Now) -> u64 {
-    let left = ends_by(vmi).map_or_else(|| grace(vmi), |by| by.saturating_sub(now.seconds).min(grace(vmi)));
-    u64::try_from(left).unwrap_or(0)
-}
-
-/// When a guest that does not end by itself is cut off, in seconds since 1970; a forced stop brings it nearer.
-pub(super) fn ends_by(vmi: &VirtualMachineInstance) -> Option<i64> {
-    let since = vmi.metadata.deletion_timestamp.as_deref().and_then(status::seconds)?;
-    Some(since.saturating_add(grace(vmi)))
-}
-
-fn grace(vmi: &VirtualMachineInstance) -> i64 {
-    vmi.spec.termination_grace_period_seconds.unwrap_or(30).max(0)
+/// Seconds that the guest has to end, as the spec says; a forced stop makes them fewer.
+pub(super) fn grace(vmi: &VirtualMachineInstance) -> u64 {
+    let seconds = vmi.spec.termination_grace_period_seconds.unwrap_or(GRACE);
+    u64::try_from(seconds).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -28,6 +28,7 @@ fn state(life: Life) -> State {
         message: None,
         since: "2026-11-21T10:00:00Z".into(),
         doing: None,
+        grace: None,
         qemu_pid: None,
         qemu_started: None,
         agent: false,
@@ -43,7 +44,7 @@ fn speaks(life: Life) -> Launcher {
 }
 
 fn now() -> Now {
-    Now { text: "2026-11-21T10:00:40Z".into(), seconds: status::seconds("2026-11-21T10:00:40Z").unwrap() }
+    Now { text: "2026-11-21T10:00:40Z".into() }
 }
 
 fn seen<'a>(vmi: &'a VirtualMachineInstance, launcher: &'a Launcher) -> Seen<'a> {
@@ -175,14 +176,14 @@ fn a_vmi_with_a_device_of_its_node_says_why_it_stays_there() {
 }
 
 #[test]
-fn a_deletion_asks_for_the_end_with_what_is_left_of_the_grace_period() {
+fn a_deletion_asks_for_the_end_within_the_grace_period() {
     let deleted = |life| {
         let vmi = vmi("Running", json!({"deletionTimestamp": "2026-11-21T10:00:30Z"}));
         decide(&seen(&vmi, &speaks(life)), &now()).request
     };
-    assert_eq!(deleted(Life::Running), Some(Request::Shutdown { grace: Some(20) }));
-    assert_eq!(deleted(Life::Paused), Some(Request::Shutdown { grace: Some(20) }));
-    for life in [Life::Stopping, Life::Succeeded, Life::Failed] {
+    assert_eq!(deleted(Life::Running), Some(Request::Shutdown { grace: Some(30) }));
+    assert_eq!(deleted(Life::Paused), Some(Request::Shutdown { grace: Some(30) }));
+    for life in [Life::Succeeded, Life::Failed] {
         assert_eq!(deleted(life), None, "{life:?}");
     }
     let vmi = vmi("Scheduled", json!({"deletionTimestamp": "2026-11-21T10:00:30Z"}));
@@ -193,23 +194,35 @@ fn a_deletion_asks_for_the_end_with_what_is_left_of_the_grace_period() {
 #[test]
 fn a_stop_by_force_cuts_off_a_guest_that_is_ending() {
     let mut vmi = vmi("Running", json!({"deletionTimestamp": "2026-11-21T10:00:30Z"}));
-    let stopping = speaks(Life::Stopping);
-    let asked = |vmi: &VirtualMachineInstance, by: Option<i64>| {
-        let plan = decide(&Seen { ends_by: by, ..seen(vmi, &stopping) }, &now());
+    // What the launcher says that it was told, and what this virt-handler remembers.
+    let asked = |vmi: &VirtualMachineInstance, says: Option<u64>, remembers: Option<u64>| {
+        let stopping = Launcher::Speaks(Box::new(State { grace: says, ..state(Life::Stopping) }));
+        let plan = decide(&Seen { told_grace: remembers, ..seen(vmi, &stopping) }, &now());
         assert!(plan.events.iter().all(|event| event.reason != SHUTTING_DOWN), "it was signaled before");
         plan.request
     };
-    vmi.spec.termination_grace_period_seconds = Some(900);
-    let by = ends_by(&vmi);
-    assert_eq!(asked(&vmi, by), None);
-    for (seconds, left) in [(0, 0), (15, 5)] {
+    let tells = |grace| Some(Request::Shutdown { grace: Some(grace) });
+    for seconds in [0, 15, 899] {
         vmi.spec.termination_grace_period_seconds = Some(seconds);
-        assert_eq!(asked(&vmi, by), Some(Request::Shutdown { grace: Some(left) }));
-        assert_eq!(asked(&vmi, ends_by(&vmi)), None, "once");
-        assert_eq!(asked(&vmi, None), None, "another virt-handler has told it");
+        let seconds = u64::try_from(seconds).unwrap();
+        assert_eq!(
+            asked(&vmi, Some(900), None),
+            tells(seconds),
+            "another virt-handler has told it the old one"
+        );
+        assert_eq!(asked(&vmi, None, Some(900)), tells(seconds), "an older launcher does not say");
+        assert_eq!(asked(&vmi, None, None), tells(seconds), "nobody knows what it was told");
+        assert_eq!(asked(&vmi, Some(seconds), None), None, "once");
+        assert_eq!(asked(&vmi, None, Some(seconds)), None, "once");
+        assert_eq!(
+            asked(&vmi, Some(900), Some(seconds)),
+            None,
+            "a launcher that does not do it is not told for ever"
+        );
     }
     vmi.spec.termination_grace_period_seconds = Some(1000);
-    assert_eq!(asked(&vmi, by), None, "no guest is given longer");
+    assert_eq!(asked(&vmi, Some(900), None), None, "no guest is given longer");
+    assert_eq!(asked(&vmi, None, Some(900)), None);
 }
 
 #[test]
@@ -223,6 +236,21 @@ fn a_launcher_that_is_gone_is_judged_by_its_last_words() {
         let vmi = vmi("Running", json!({}));
         let last = last.map(|life| {
             let message = (life == Life::Failed).then(|| "QEMU ended by itself".to_owned());
+/// A virt-handler that was away, or the clock of a node that was set, takes no second from the guest: only the spec does.
+#[test]
+fn a_clock_that_jumps_by_ten_minutes_and_a_late_virt_handler_cut_no_guest_off() {
+    let times = ["10:00:31", "10:00:30", "10:01:01", "10:10:30", "09:50:30", "23:59:59"];
+    for (seconds, told) in [(None, 30), (Some(900), 900), (Some(1), 1), (Some(0), 0)] {
+        let mut vmi = vmi("Running", json!({"deletionTimestamp": "2026-11-21T10:00:30Z"}));
+        vmi.spec.termination_grace_period_seconds = seconds;
+        for time in times {
+            let now = Now { text: format!("2026-11-21T{time}Z") };
+            let asked = decide(&seen(&vmi, &speaks(Life::Running)), &now).request;
+            assert_eq!(asked, Some(Request::Shutdown { grace: Some(told) }), "{seconds:?} at {time}");
+        }
+    }
+}
+
             Box::new(State { message, ..state(life) })
         });
         let gone = Launcher::Gone { last, why: Some("OOMKilled, exit code 137".into()) };

@@ -11,7 +11,7 @@
 
 use super::again::Again;
 use super::apply::{self, Cluster};
-use super::decide::{Actions, Event, Launcher, SHUTTING_DOWN, Seen, Trouble, decide, ends_by};
+use super::decide::{Actions, Event, Launcher, SHUTTING_DOWN, Seen, Trouble, decide, grace};
 use super::pace::{self, Pace};
 use super::patch::patch;
 use super::permitted::Permitted;
@@ -102,7 +102,6 @@ pub(crate) async fn keep<C: Cluster>(node: Arc<Node<C>>, mut wanted: watch::Rece
         asked: None,
         linked: None,
         router_again: Again::default(),
-        ends_by: None,
         pace: Pace::default(),
     };
     keeper.take_pod(object.pod);
@@ -158,12 +157,10 @@ struct Keeper<C> {
     /// When the guest's router is tried again.
     router_again: Again,
     ask_agent: Option<Instant>,
-    /// The shutdown was asked for when the VMI stood so; asked again only when that changed.
-    asked: Option<u64>,
+    /// The shutdown was asked for when the VMI stood so, with this grace period; asked again only when one of them changed.
+    asked: Option<(u64, u64)>,
     /// The link that was asked for when the VMI stood so; asked again only when one of them changed.
     linked: Option<(BTreeMap<String, bool>, Request)>,
-    /// When the guest is cut off, as the launcher was told.
-    ends_by: Option<i64>,
     pace: Pace,
 }
 
@@ -377,7 +374,7 @@ impl<C: Cluster> Keeper<C> {
             trouble: self.trouble.as_ref(),
             may_begin: !self.told && self.again.at.is_none() && !self.permitted.is_not_known(),
             emulated,
-            ends_by: self.ends_by,
+            told_grace: self.asked.map(|(_, grace)| grace),
         };
         let mut plan = decide(&seen, &now());
         if let (Some(request @ Request::Link { .. }), Launcher::Speaks(state)) =
@@ -393,8 +390,7 @@ impl<C: Cluster> Keeper<C> {
             return plan;
         }
         if let (Some(_), Launcher::Speaks(state)) = (&plan.request, &self.launcher)
-            && self.asked == Some(state.number)
-            && self.ends_by == ends_by(&self.vmi)
+            && self.asked == Some((state.number, grace(&self.vmi)))
         {
             plan.request = None;
             plan.events.retain(|event| event.reason != SHUTTING_DOWN);
@@ -461,8 +457,7 @@ impl<C: Cluster> Keeper<C> {
                             self.linked = Some((state.links.clone(), request.clone()));
                         }
                         (Launcher::Speaks(state), _) => {
-                            self.asked = Some(state.number);
-                            self.ends_by = ends_by(&self.vmi);
+                            self.asked = Some((state.number, grace(&self.vmi)));
                         }
                         _ => {}
                     }

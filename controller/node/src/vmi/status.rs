@@ -345,12 +345,6 @@ fn of_credentials(old: &Status, new: &Status) -> Option<Event> {
     }
 }
 
-/// Seconds since 1970 of an RFC 3339 time in UTC, as API servers write it.
-pub(crate) fn seconds(text: &str) -> Option<i64> {
-    let time: jiff::Timestamp = text.parse().ok()?;
-    Some(time.as_second())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
