@@ -18,6 +18,8 @@ pub enum ErrorKind {
     NoSpace,
     /// An attempt failed.
     Failed,
+    /// The launcher ends, and takes nothing more.
+    Ending,
 }
 
 impl error_core::ErrorKind for ErrorKind {

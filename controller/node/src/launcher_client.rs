@@ -34,9 +34,13 @@ impl Client {
         self.0.info().await.map_err(ours)
     }
 
-    /// Tells it what should run. It refuses a generation that is older than one it has.
+    /// Tells it what should run. It refuses a generation that is older than one it has. The error is [`ErrorKind::Refused`] where
+    /// the VMI has faults, and never because its launcher or its node is not well.
     pub async fn sync(&self, sync: &Sync) -> Result<Answer> {
-        self.0.sync(sync).await.map_err(ours)
+        self.0.sync(sync).await.map_err(|e| match e.refusal().is_some_and(|said| !said.faults.is_empty()) {
+            true => of_kind(ErrorKind::Refused, e),
+            false => of_kind(ErrorKind::Failed, e),
+        })
     }
 
     /// Asks for something.
@@ -89,6 +93,10 @@ fn ours(e: one::Error) -> Error {
         one::ErrorKind::Refused | one::ErrorKind::Endless => ErrorKind::Refused,
         one::ErrorKind::Closed | one::ErrorKind::Late | one::ErrorKind::Failed => ErrorKind::Failed,
     };
+    of_kind(kind, e)
+}
+
+fn of_kind(kind: ErrorKind, e: one::Error) -> Error {
     let error = Error::new(kind, e.to_string());
     match e.into_cause().map(|cause| cause.downcast::<Error>()) {
         Some(Ok(own)) => *own,

@@ -58,6 +58,29 @@ async fn a_refusal_is_told_in_its_own_words() {
     assert!(said.contains("the launcher of test/a answers /v1/info with 500"), "{said}");
 }
 
+/// The faults of a VMI are final, and nothing else is: a node that is full, or a launcher of an older version, which answers with the
+/// same status whatever has failed.
+#[tokio::test]
+async fn a_vmi_is_refused_for_its_faults_alone() {
+    let fault = json!([{"reason": "FieldValueInvalid", "message": "no", "field": "spec.a"}]);
+    let full = json!({"error": "cannot keep the VM in /r/vm.json: No space left on device"}).to_string();
+    let faulty = json!({"error": "spec.a: no", "faults": fault}).to_string();
+    let sync = Sync { vmi: json!({}), generation: 1, resolved: api::launcher::Resolved::default() };
+    for (status, body, kind) in [
+        ("422 Unprocessable Entity", faulty.as_str(), ErrorKind::Refused),
+        ("422 Unprocessable Entity", &full, ErrorKind::Failed),
+        ("422 Unprocessable Entity", "no JSON", ErrorKind::Failed),
+        ("507 Insufficient Storage", &full, ErrorKind::Failed),
+        ("500 Internal Server Error", &full, ErrorKind::Failed),
+        ("503 Service Unavailable", &full, ErrorKind::Failed),
+        ("400 Bad Request", &full, ErrorKind::Failed),
+        ("200 OK", &"x".repeat(LARGEST + 1), ErrorKind::Failed),
+    ] {
+        let said = fake(vec![http(status, body)]).sync(&sync).await.unwrap_err();
+        assert_eq!(said.kind(), kind, "{status}: {said}");
+    }
+}
+
 /// What a launcher says ends in virt-handler's log, which people read.
 #[tokio::test]
 async fn a_launchers_words_are_one_short_line() {

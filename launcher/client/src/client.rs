@@ -427,16 +427,20 @@ impl<P> Client<P> {
 
     async fn refused(&self, path: &str, answer: Response<Incoming>, connection: &mut Connection) -> Error {
         let status = answer.status();
+        // A refusal whose text cannot be read is still a refusal.
+        let (said, _) = whole(answer.into_body(), connection, LARGEST).await;
+        let refusal = serde_json::from_slice::<Refusal>(&said).ok();
+        let has_faults = refusal.as_ref().is_some_and(|refusal| !refusal.faults.is_empty());
         let kind = match status {
             StatusCode::NOT_FOUND => ErrorKind::NotFound,
+            // Older launchers answer so whatever has failed, a full disk too: the faults of a VM alone are final.
+            StatusCode::UNPROCESSABLE_ENTITY if !has_faults => ErrorKind::Failed,
             StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY => ErrorKind::Refused,
             _ => ErrorKind::Failed,
         };
-        // A refusal whose text cannot be read is still a refusal.
-        let (said, _) = whole(answer.into_body(), connection, LARGEST).await;
-        let error = match serde_json::from_slice::<Refusal>(&said) {
-            Ok(refusal) => Error::refused(kind, refusal),
-            Err(_) => Error::new(kind, format!("{self:?} answers {path} with {status}")),
+        let error = match refusal {
+            Some(refusal) => Error::refused(kind, refusal),
+            None => Error::new(kind, format!("{self:?} answers {path} with {status}")),
         };
         error.of_status(status.as_u16())
     }

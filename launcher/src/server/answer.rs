@@ -4,6 +4,7 @@ use super::body::{Out, read, read_or_default};
 use super::route::{Route, Wrong, route};
 use super::{Service, stream};
 use crate::error::{Error, ErrorKind};
+use crate::vm::SyncError;
 use crate::vm::guest::Guest;
 use crate::vm::thaw;
 use crate::{hypervisor, screen};
@@ -52,7 +53,7 @@ async fn done(
             let sync: Sync = read(request.into_body()).await.map_err(|e| ours(&e))?;
             match handle.sync(sync).await {
                 Ok(answer) => Ok(say(StatusCode::OK, &answer)),
-                Err(refusal) => Err((StatusCode::UNPROCESSABLE_ENTITY, refusal)),
+                Err(error) => Err(not_taken(error)),
             }
         }
         Route::State { watch: false } => {
@@ -191,6 +192,14 @@ pub(super) fn refusal(error: String) -> Refusal {
     Refusal { error, faults: Vec::new(), hint: None }
 }
 
+/// A VM that was not taken: faults of its spec have a status of their own, since they alone are final.
+fn not_taken(SyncError { faults, error }: SyncError) -> Refused {
+    match faults.is_empty() {
+        true => ours(&error),
+        false => (StatusCode::UNPROCESSABLE_ENTITY, Refusal { error: error.to_string(), faults, hint: None }),
+    }
+}
+
 /// An error of ours, with its status.
 pub(super) fn ours(e: &Error) -> Refused {
     let status = match e.kind() {
@@ -199,6 +208,7 @@ pub(super) fn ours(e: &Error) -> Refused {
         ErrorKind::Busy => StatusCode::CONFLICT,
         ErrorKind::NoSpace => StatusCode::INSUFFICIENT_STORAGE,
         ErrorKind::Failed => StatusCode::INTERNAL_SERVER_ERROR,
+        ErrorKind::Ending => StatusCode::SERVICE_UNAVAILABLE,
     };
     (status, refusal(e.chain()))
 }

@@ -158,3 +158,5 @@ impl Drop for Listener {
 
 #[cfg(test)]
 mod client_tests;
+#[cfg(test)]
+mod sync_tests;

@@ -15,7 +15,7 @@
 use super::changeable;
 use super::effort::{self, EarlierRun, Outcome};
 use super::grace::Grace;
-use super::handle::{Command, Handle, Known};
+use super::handle::{Command, Handle, Known, SyncError};
 use super::keep;
 use super::life::{self, Before, DiskError, Standing};
 use super::prepare;
@@ -29,7 +29,7 @@ use crate::hypervisor::{Condition, End, Event, Hypervisor, Pause, Seen};
 use crate::net;
 use crate::root::Root;
 use api::fault::Fault;
-use api::launcher::{Answer, Life, Refusal, Request, START_FAILED, State, Sync};
+use api::launcher::{Answer, Life, Request, START_FAILED, State, Sync};
 use api::machine::Machine;
 use api::vmi::VirtualMachineInstance;
 use serde_json::Value;
@@ -164,34 +164,26 @@ impl Driver {
         }
     }
 
-    fn sync(&mut self, sync: Sync) -> std::result::Result<Answer, Refusal> {
+    fn sync(&mut self, sync: Sync) -> std::result::Result<Answer, SyncError> {
         let denied = |reason: String| Ok(Answer::Denied { reason });
-        let refuse = |error: String| Refusal { error, faults: Vec::new(), hint: None };
         if let Some(known) = &self.known
             && sync.generation < known.sync.generation
         {
             let (old, new) = (sync.generation, known.sync.generation);
             return denied(format!("generation {old} is older than {new}, which this launcher has already"));
         }
-        let machine = judge(&sync.vmi).map_err(|faults| Refusal {
-            error: match faults.as_slice() {
-                [one] => one.to_string(),
-                all => format!("the VM has {} faults", all.len()),
-            },
-            faults,
-            hint: None,
-        })?;
+        let machine = judge(&sync.vmi).map_err(SyncError::of_faults)?;
         let name = machine.domain_name();
         if let Some(known) = &self.known
             && known.name != name
         {
             return denied(format!("this launcher runs {}, not {name}", known.name));
         }
-        keep::sync(&self.parts.root, &sync).map_err(|e| refuse(e.chain()))?;
+        keep::sync(&self.parts.root, &sync)?;
         let same = self.known.as_ref().is_some_and(|known| known.machine == machine);
         let host = self.known.take().and_then(|known| known.host);
         if self.queue.mode() == Mode::Empty {
-            self.learn(Known { sync, machine, name, host: None }).map_err(|e| refuse(e.chain()))?;
+            self.learn(Known { sync, machine, name, host: None })?;
             self.start();
             return Ok(Answer::Queued);
         }

@@ -1,8 +1,10 @@
 //! The handle of the VM, for the rest of the launcher.
 
 use crate::domain::host::Host;
+use crate::error::{Error, ErrorKind};
 use crate::hypervisor::Hypervisor;
 use crate::root::Root;
+use api::fault::Fault;
 use api::launcher::{Answer, Credentials, Refusal, Request, State, Sync};
 use std::sync::{Arc, OnceLock};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -10,7 +12,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 /// A command to the loop.
 pub enum Command {
     /// Run this VM.
-    Sync(Box<Sync>, oneshot::Sender<Result<Answer, Refusal>>),
+    Sync(Box<Sync>, oneshot::Sender<Result<Answer, SyncError>>),
     /// A request to the VM.
     Request(Request, oneshot::Sender<Answer>),
     /// How far its keys and passwords are in the guest.
@@ -35,23 +37,18 @@ pub struct Handle {
 
 impl Handle {
     /// Runs this VM.
-    pub async fn sync(&self, sync: Sync) -> Result<Answer, Refusal> {
+    pub async fn sync(&self, sync: Sync) -> Result<Answer, SyncError> {
         let (tell, told) = oneshot::channel();
-        let sent = self.commands.send(Command::Sync(Box::new(sync), tell)).await;
-        match (sent, told.await) {
-            (Ok(()), Ok(answer)) => answer,
-            _ => Err(ending()),
-        }
+        // From a loop that is gone the command comes back, and with it what would answer: to be dropped.
+        drop(self.commands.send(Command::Sync(Box::new(sync), tell)).await);
+        told.await.unwrap_or_else(|_| Err(Error::new(ErrorKind::Ending, ENDING).into()))
     }
 
     /// Sends a request to the VM.
     pub async fn request(&self, request: Request) -> Result<Answer, Refusal> {
         let (tell, told) = oneshot::channel();
-        let sent = self.commands.send(Command::Request(request, tell)).await;
-        match (sent, told.await) {
-            (Ok(()), Ok(answer)) => Ok(answer),
-            _ => Err(ending()),
-        }
+        drop(self.commands.send(Command::Request(request, tell)).await);
+        told.await.map_err(|_| ending())
     }
 
     /// Says how far the keys and passwords are in the guest.
@@ -77,8 +74,36 @@ impl Handle {
     }
 }
 
+const ENDING: &str = "the launcher is ending";
+
 fn ending() -> Refusal {
-    Refusal { error: "the launcher is ending".into(), faults: Vec::new(), hint: None }
+    Refusal { error: ENDING.into(), faults: Vec::new(), hint: None }
+}
+
+/// Why a VM was not taken.
+#[derive(Debug)]
+pub struct SyncError {
+    /// The faults of its spec. They alone are final: the VM cannot run as it is.
+    pub faults: Vec<Fault>,
+    /// What failed: of a host that is full, or has a broken disk, it may be tried again.
+    pub error: Error,
+}
+
+impl SyncError {
+    /// A spec has these faults.
+    pub(super) fn of_faults(faults: Vec<Fault>) -> SyncError {
+        let what = match faults.as_slice() {
+            [one] => one.to_string(),
+            all => format!("the VM has {} faults", all.len()),
+        };
+        SyncError { faults, error: Error::refused(what) }
+    }
+}
+
+impl From<Error> for SyncError {
+    fn from(error: Error) -> SyncError {
+        SyncError { faults: Vec::new(), error }
+    }
 }
 
 /// The VM and its locations.

@@ -1,6 +1,6 @@
 //! Files for a new launcher: the VM to run, and its last state.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::hypervisor::embed::write_durable;
 use crate::root::Root;
 use api::launcher::{State, Sync};
@@ -12,7 +12,7 @@ use std::path::Path;
 /// Keeps the VM to run. The folder is ours alone: there are passwords in it.
 pub(super) fn sync(root: &Root, sync: &Sync) -> Result<()> {
     let cannot = || format!("cannot keep the VM in {}", root.vm().display());
-    let text = serde_json::to_vec(sync).map_err(|e| Error::refused(cannot()).because(e))?;
+    let text = serde_json::to_vec(sync).map_err(|e| Error::new(ErrorKind::Failed, cannot()).because(e))?;
     // Without it no launcher begins again.
     write_durable(&root.vm(), &text).map_err(|e| Error::io(cannot(), e))
 }

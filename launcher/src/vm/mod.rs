@@ -50,4 +50,4 @@ pub use driver::{Parts, drive};
 #[cfg(test)]
 mod stop_scenarios;
 pub use effort::farewell;
-pub use handle::{Command, Handle};
+pub use handle::{Command, Handle, SyncError};

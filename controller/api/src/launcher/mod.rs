@@ -25,7 +25,8 @@
 //! Without a WAY a stream is only read. `write` types, unless another client does; `take` types in its place, and the other
 //! reads on; `take&alone` closes all that came to type.
 //!
-//! Whatever goes wrong is answered with a status of 4xx or 5xx and a [`Refusal`].
+//! Whatever goes wrong is answered with a status of 4xx or 5xx and a [`Refusal`]. Of `PUT /v1/vm` a 422 with faults alone is final:
+//! the VMI cannot run as it is. Everything else may pass: 507 while there is no room, 503 of a launcher that ends, 500.
 
 mod domain;
 mod guest;

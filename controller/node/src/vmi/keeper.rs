@@ -546,7 +546,8 @@ impl<C: Cluster> Keeper<C> {
         match client.sync(&sync).await? {
             Answer::Queued => measures::synced(),
             Answer::Ignored { reason } => tracing::info!("{}: {reason}", self.name()),
-            Answer::Denied { reason } => return Err(Error::refused(reason)),
+            // It is about what the launcher has, not about the VMI.
+            Answer::Denied { reason } => return Err(Error::failed(reason)),
         }
         let mut events: Vec<Event> =
             ready.notes.into_iter().map(|(reason, message)| Event::warning(reason, message)).collect();
