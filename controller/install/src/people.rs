@@ -2,7 +2,10 @@
 //! VMs too, and ask for their subresources as the table of those says ([`kubernetes::subresources`]); the same with
 //! DataVolumes and what belongs to them, by roles of their own, as upstream. Whoever is known to the API server may ask for our
 //! version, read how disks are imported (`virtctl image-upload` does), and read the instance types and preferences of the
-//! cluster. And what a monitor needs, for whoever gives it to one.
+//! cluster and the KubeVirt object. And what a monitor needs, for whoever gives it to one.
+//!
+//! The roles of `kubevirt.io` are upstream's, rule by rule (`upstream_roles.txt`): those of kinds that we do not have too
+//! ([`ABSENT`]), since a cluster that has changed over still has such objects, whose owners read and remove them.
 
 use api::cdi::{self, UPLOAD_GROUP};
 use api::crd::{CustomResource, KINDS};
@@ -14,20 +17,52 @@ use std::collections::BTreeSet;
 
 const KUBEVIRT: &str = "kubevirt.io";
 const READ: &[&str] = &["get", "list", "watch"];
+/// What an editor may: all but to delete every object of a namespace at once.
+const EDIT: &[&str] = &["get", "list", "watch", "create", "update", "patch", "delete"];
 const WRITE: &[&str] = &["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
+/// Kinds of upstream that we do not have, by their group, and whether all of those who edit may write them.
+const ABSENT: &[(&str, &[&str], Absent)] = &[
+    (
+        "snapshot.kubevirt.io",
+        &["virtualmachinesnapshots", "virtualmachinesnapshotcontents", "virtualmachinerestores"],
+        Absent::Edited,
+    ),
+    ("backup.kubevirt.io", &["virtualmachinebackups", "virtualmachinebackuptrackers"], Absent::Edited),
+    ("export.kubevirt.io", &["virtualmachineexports"], Absent::Edited),
+    ("clone.kubevirt.io", &["virtualmachineclones"], Absent::Edited),
+    ("plugin.kubevirt.io", &["plugins"], Absent::Administered),
+    (KUBEVIRT, &[MIGRATIONS], Absent::Read),
+    ("migrations.kubevirt.io", &["migrationpolicies"], Absent::Read),
+];
+const MIGRATIONS: &str = "virtualmachineinstancemigrations";
+
+/// What users of a namespace may do with the objects of a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Absent {
+    /// Editors write them.
+    Edited,
+    /// Administrators write them, and editors do not see them.
+    Administered,
+    /// Nobody writes them.
+    Read,
+}
+
 /// Whom the API server knows. Upstream gave what these have to strangers too, until 2024.
 const KNOWN: &str = "system:authenticated";
 
 pub(super) fn objects() -> Vec<Value> {
-    let edits = || subresources(|one| one.is_for_editors);
-    let migrates = subresources(|one| one.action == Action::Migrate);
+    let (administers, edits) =
+        (subresources(|one| one.is_for_admins), subresources(|one| one.is_for_editors));
+    let views = subresources(|one| one.is_for_viewers);
+    let mut migrates = subresources(|one| one.action == Action::Migrate);
+    migrates.push(json!({"apiGroups": [KUBEVIRT], "resources": [MIGRATIONS], "verbs": WRITE}));
     vec![
-        role(KUBEVIRT, "admin", true, [rules(WRITE, true), edits()].concat()),
-        role(KUBEVIRT, "edit", true, [rules(WRITE, false), edits()].concat()),
-        role(KUBEVIRT, "view", true, [rules(READ, false), subresources(|one| one.is_for_viewers)].concat()),
+        role(KUBEVIRT, "admin", true, [rules(WRITE), administers].concat()),
+        role(KUBEVIRT, "edit", true, [rules(EDIT), vec![settings()], edits].concat()),
+        role(KUBEVIRT, "view", true, [rules(READ), vec![settings()], views].concat()),
         // An administrator of the cluster binds it: a migration takes room on other nodes, which all namespaces share.
         role(KUBEVIRT, "migrate", false, migrates),
-        role(KUBEVIRT, "default", false, vec![about_us()]),
+        role(KUBEVIRT, "default", false, vec![settings(), about_us()]),
         known(KUBEVIRT, "default"),
         role(KUBEVIRT, "metrics-reader", false, measures()),
         role(instancetype::GROUP, "view", false, vec![sizes(READ, |kind| kind.is_of_cluster)]),
@@ -40,8 +75,8 @@ pub(super) fn objects() -> Vec<Value> {
     ]
 }
 
-/// Rights on every kind of VMs; on the settings only for who may see them.
-fn rules(verbs: &[&str], settings: bool) -> Vec<Value> {
+/// Rights on every kind of VMs.
+fn rules(verbs: &[&str]) -> Vec<Value> {
     let kinds = KINDS.iter().filter(|kind| kind.group == KUBEVIRT && kind.kind != "KubeVirt");
     let names: Vec<&str> = kinds.map(|kind| kind.plural).collect();
     let mut rules = vec![json!({"apiGroups": [KUBEVIRT], "resources": names, "verbs": verbs})];
@@ -55,10 +90,20 @@ fn rules(verbs: &[&str], settings: bool) -> Vec<Value> {
         rules.push(json!({"apiGroups": [group], "resources": [scale], "verbs": of_scale}));
     }
     rules.push(sizes(verbs, |_| true));
-    if settings {
-        rules.push(json!({"apiGroups": [KUBEVIRT], "resources": ["kubevirts"], "verbs": READ}));
+    for (group, names, which) in ABSENT {
+        let verbs = match which {
+            Absent::Read => READ,
+            Absent::Administered if verbs == EDIT => continue,
+            Absent::Edited | Absent::Administered => verbs,
+        };
+        rules.push(json!({"apiGroups": [group], "resources": names, "verbs": verbs}));
     }
     rules
+}
+
+/// The right to read the settings of the cluster, in which nothing is secret.
+fn settings() -> Value {
+    json!({"apiGroups": [KUBEVIRT], "resources": ["kubevirts"], "verbs": ["get", "list"]})
 }
 
 /// Rights on instance types and preferences. Those of the cluster are reached only where the role is bound in all of it.

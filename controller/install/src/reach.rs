@@ -47,29 +47,30 @@ fn clusters_own(binding: &Value) -> Value {
 }
 
 /// The three bindings of users: whoever is known to the API server may ask for our version and for the image that
-/// `virtctl guestfs` starts, which virt-api tells to anybody who reaches it; read the settings of imports and what
+/// `virtctl guestfs` starts, which virt-api tells to anybody who reaches it; read the settings of the cluster, those of imports and what
 /// storage can do, in which nothing is secret; and read the instance types and preferences that all VMs may name. Rights to anything else are for accounts of ours, or given by whoever runs
 /// the cluster.
 fn is_everybodys(binding: &Value, role: &Value) -> bool {
     let subject =
         |name: &str| json!([{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": name}]);
-    let rule = match binding["metadata"]["name"].as_str() {
-        Some("kubevirt.io:default") => json!({
-            "apiGroups": ["subresources.kubevirt.io"], "resources": ["version", "guestfs"], "verbs": ["get", "list"],
-        }),
-        Some("cdi.kubevirt.io:config-reader") => json!({
+    let rules = match binding["metadata"]["name"].as_str() {
+        Some("kubevirt.io:default") => json!([
+            {"apiGroups": ["kubevirt.io"], "resources": ["kubevirts"], "verbs": ["get", "list"]},
+            {"apiGroups": ["subresources.kubevirt.io"], "resources": ["version", "guestfs"], "verbs": ["get", "list"]},
+        ]),
+        Some("cdi.kubevirt.io:config-reader") => json!([{
             "apiGroups": ["cdi.kubevirt.io"], "resources": ["cdiconfigs", "storageprofiles"],
             "verbs": ["get", "list", "watch"],
-        }),
-        Some("instancetype.kubevirt.io:view") => json!({
+        }]),
+        Some("instancetype.kubevirt.io:view") => json!([{
             "apiGroups": ["instancetype.kubevirt.io"],
             "resources": ["virtualmachineclusterinstancetypes", "virtualmachineclusterpreferences"],
             "verbs": ["get", "list", "watch"],
-        }),
+        }]),
         _ => return false,
     };
     assert_eq!(binding["subjects"], subject("system:authenticated"), "not for whom nobody knows: {binding}");
-    assert_eq!(role["rules"], json!([rule]), "{role}");
+    assert_eq!(role["rules"], rules, "{role}");
     true
 }
 
@@ -238,8 +239,8 @@ fn a_viewer_enters_no_guest_and_an_editor_migrates_none() {
     let of = |role: &str, verb: &str| permitted(role, "subresources.kubevirt.io", verb);
     let (views, asks) = (of("kubevirt.io:view", "get"), of("kubevirt.io:view", "update"));
     assert_eq!(asks, BTreeSet::from(["expand-vm-spec".to_owned()]));
-    let enters = ["console", "vnc", "vnc/screenshot", "portforward", "usbredir"]
-        .map(|path| format!("virtualmachineinstances/{path}"));
+    let enters =
+        ["console", "vnc", "portforward", "usbredir"].map(|path| format!("virtualmachineinstances/{path}"));
     for role in ["kubevirt.io:edit", "kubevirt.io:admin"] {
         let (gets, updates) = (of(role, "get"), of(role, "update"));
         assert!(gets.is_superset(&views) && updates.is_superset(&asks), "{role}");
@@ -258,9 +259,83 @@ fn a_viewer_enters_no_guest_and_an_editor_migrates_none() {
             assert!(!updates.contains(name) && !gets.contains(name), "{role}: {name}");
         }
     }
+    // Who may open the screen sees it; the picture alone is upstream's administrators'.
+    let screenshot = "virtualmachineinstances/vnc/screenshot";
+    assert!(of("kubevirt.io:admin", "get").contains(screenshot));
+    assert!(!of("kubevirt.io:edit", "get").contains(screenshot));
     let migrates = BTreeSet::from(["virtualmachines/migrate".to_owned()]);
     assert_eq!(of("kubevirt.io:migrate", "update"), migrates);
     assert!(of("kubevirt.io:migrate", "get").is_empty());
+}
+
+/// A right: the group, the resource and the verb.
+type Permission = (String, String, String);
+
+/// What the rules of a role of ours permit.
+fn permissions(role: &str) -> BTreeSet<Permission> {
+    let all = objects(&wishes());
+    let name = format!("kubevirt.io:{role}");
+    let is_it = |object: &&Value| object["kind"] == "ClusterRole" && object["metadata"]["name"] == name;
+    let role = all.iter().find(is_it).unwrap_or_else(|| panic!("no role {name}"));
+    let texts = |list: &Value| {
+        let texts = list.as_array().unwrap().iter().map(|text| text.as_str().unwrap().to_owned());
+        texts.collect::<Vec<_>>()
+    };
+    let mut found = BTreeSet::new();
+    for rule in role["rules"].as_array().unwrap() {
+        for group in texts(&rule["apiGroups"]) {
+            for resource in texts(&rule["resources"]) {
+                for verb in texts(&rule["verbs"]) {
+                    found.insert((group.clone(), resource.clone(), verb));
+                }
+            }
+        }
+    }
+    found
+}
+
+/// What the role of upstream permits, by the table of facts.
+fn of_upstream(role: &str) -> BTreeSet<Permission> {
+    const WRITE: &str = "get,list,watch,create,update,patch,delete";
+    let mut found = BTreeSet::new();
+    let lines = include_str!("upstream_roles.txt").lines().filter(|line| !line.starts_with('#'));
+    for line in lines.filter_map(|line| line.strip_prefix(role)?.strip_prefix(' ')) {
+        let [group, verbs, resources] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
+        let verbs = match verbs {
+            "all" => format!("{WRITE},deletecollection"),
+            "write" => WRITE.to_owned(),
+            "read" => "get,list,watch".to_owned(),
+            verbs => verbs.to_owned(),
+        };
+        for resource in resources.split(',') {
+            let of = |verb: &str| (group.to_owned(), resource.to_owned(), verb.to_owned());
+            found.extend(verbs.split(',').map(of));
+        }
+    }
+    assert!(!found.is_empty(), "{role}");
+    found
+}
+
+/// What a role has beside upstream's: a subresource of ours, `kubectl scale`, and the first words of longer paths, which the
+/// API server looks at before virt-api looks at all of the path.
+fn is_added((group, resource, verb): &Permission) -> bool {
+    let of_scale = ["virtualmachineinstancereplicasets/scale", "virtualmachinepools/scale"];
+    let first_words =
+        ["virtualmachineinstances/sev", "virtualmachineinstances/evacuate", "virtualmachines/evacuate"];
+    of_scale.contains(&resource.as_str()) && group != "subresources.kubevirt.io"
+        || group == "subresources.kubevirt.io" && first_words.contains(&resource.as_str())
+        || resource == "virtualmachineinstances/stats" && verb == "get"
+}
+
+#[test]
+fn the_roles_of_users_are_upstreams_rule_by_rule() {
+    for role in ["default", "view", "edit", "admin", "migrate"] {
+        let (ours, theirs) = (permissions(role), of_upstream(role));
+        let missing: Vec<_> = theirs.difference(&ours).collect();
+        assert_eq!(missing, Vec::<&Permission>::new(), "kubevirt.io:{role} lacks them");
+        let more: Vec<_> = ours.difference(&theirs).filter(|right| !is_added(right)).collect();
+        assert_eq!(more, Vec::<&Permission>::new(), "kubevirt.io:{role} has them, and upstream's has not");
+    }
 }
 
 /// Whoever edits a namespace makes its disks, uploads to them, and lets them be cloned elsewhere; a viewer does none of it. What

@@ -12,13 +12,13 @@
 //! | role | subresources |
 //! |---|---|
 //! | `kubevirt.io:view` | `is_for_viewers`: reads of the object and of the guest agent; `expand-vm-spec`, which stores nothing |
-//! | `kubevirt.io:edit`, `kubevirt.io:admin` | `is_for_editors`: these, consoles, ports, and all that acts on a VM; `evacuate/cancel` too |
+//! | `kubevirt.io:edit` | `is_for_editors`: these, consoles, ports, and all that acts on a VM; `evacuate/cancel` too |
+//! | `kubevirt.io:admin` | `is_for_admins`: these, and `vnc/screenshot` |
 //! | `kubevirt.io:migrate` | `migrate` alone, which neither `edit` nor `admin` has |
 //! | `kubevirt.io:default` | `version` and `guestfs`, for all users who are authenticated |
 //! | none | `vsock`, `backup`, `redefine-checkpoint`, `healthz`, profilers: an administrator of the cluster has them by `*` |
 //!
-//! Three things differ. Upstream gives `vnc/screenshot` to `admin` and not to `edit`, which may open `vnc` and so sees the
-//! screen: here both have it. `virtualmachineinstances/stats` is ours: the numbers that upstream shows to monitors alone, for
+//! Two things differ. `virtualmachineinstances/stats` is ours: the numbers that upstream shows to monitors alone, for
 //! whoever may see the VMI. And a role names the first word of a longer path too ([`Subresource::granted`]): without
 //! `virtualmachineinstances/sev`, the API server refuses `sev/fetchcertchain` before virt-api is asked.
 //!
@@ -56,8 +56,10 @@ pub struct Subresource {
     pub is_listed: bool,
     /// Permitted by the role `kubevirt.io:view`.
     pub is_for_viewers: bool,
-    /// Permitted by the roles `kubevirt.io:edit` and `kubevirt.io:admin`.
+    /// Permitted by the role `kubevirt.io:edit`.
     pub is_for_editors: bool,
+    /// Permitted by the role `kubevirt.io:admin`.
+    pub is_for_admins: bool,
     /// The thing to do.
     pub action: Action,
 }
@@ -164,7 +166,7 @@ pub const SUBRESOURCES: &[Subresource] = &[
     get(VMI, "objectgraph", Action::ObjectGraph).listed().for_viewers(),
     get(VMI, "sev/fetchcertchain", Action::SevFetchCertChain).listed().for_viewers(),
     get(VMI, "sev/querylaunchmeasurement", Action::SevQueryLaunchMeasurement).listed().for_viewers(),
-    get(VMI, "vnc/screenshot", Action::Screenshot).listed().for_editors(),
+    get(VMI, "vnc/screenshot", Action::Screenshot).listed().for_admins(),
     get(VMI, "console", Action::Console).listed().for_editors(),
     get(VMI, "vnc", Action::Vnc).listed().for_editors(),
     get(VMI, "usbredir", Action::UsbRedir).for_editors(),
@@ -254,13 +256,18 @@ impl Subresource {
         Subresource { is_listed: true, ..self }
     }
 
+    const fn for_admins(self) -> Subresource {
+        Subresource { is_for_admins: true, ..self }
+    }
+
+    /// Whoever administers may do whatever an editor may.
     const fn for_editors(self) -> Subresource {
-        Subresource { is_for_editors: true, ..self }
+        Subresource { is_for_editors: true, ..self.for_admins() }
     }
 
     /// Whoever edits may do whatever a viewer may.
     const fn for_viewers(self) -> Subresource {
-        Subresource { is_for_viewers: true, is_for_editors: true, ..self }
+        Subresource { is_for_viewers: true, ..self.for_editors() }
     }
 }
 
@@ -273,7 +280,16 @@ const fn put(of: Of, path: &'static str, action: Action) -> Subresource {
 }
 
 const fn of_method(method: Method, of: Of, path: &'static str, action: Action) -> Subresource {
-    Subresource { of, path, method, is_listed: false, is_for_viewers: false, is_for_editors: false, action }
+    Subresource {
+        of,
+        path,
+        method,
+        is_listed: false,
+        is_for_viewers: false,
+        is_for_editors: false,
+        is_for_admins: false,
+        action,
+    }
 }
 
 #[cfg(test)]
@@ -419,12 +435,16 @@ mod tests {
             "virtualmachineinstances/vsock",
             "virtualmachines/migrate",
         ]);
-        assert_eq!(names(|one| one.of != Of::Group && !one.is_for_editors), nobody);
+        assert_eq!(names(|one| one.of != Of::Group && !one.is_for_admins), nobody);
+        let admins = texts(&["virtualmachineinstances/vnc/screenshot"]);
+        assert_eq!(names(|one| one.is_for_admins && !one.is_for_editors), admins);
         for one in SUBRESOURCES {
             for name in one.granted() {
                 let other = SUBRESOURCES.iter().find(|other| other.resource() == name);
                 let gives_more = |other: &Subresource| {
-                    one.is_for_viewers && !other.is_for_viewers || one.is_for_editors && !other.is_for_editors
+                    one.is_for_viewers && !other.is_for_viewers
+                        || one.is_for_editors && !other.is_for_editors
+                        || one.is_for_admins && !other.is_for_admins
                 };
                 assert!(!other.is_some_and(gives_more), "{} gives {name}", one.resource());
             }

@@ -45,6 +45,7 @@ mod tests {
             let roles = match (one.is_for_viewers, one.is_for_editors, one.action) {
                 (true, ..) => "view, edit, admin",
                 (_, true, _) => "edit, admin",
+                _ if one.is_for_admins => "admin",
                 (.., Action::Migrate) => "migrate",
                 (.., Action::Version | Action::Guestfs) => "default",
                 _ => "",
