@@ -1,7 +1,8 @@
 //! What is accepted and may surprise: warnings for who writes a spec, in a cluster and on a person's own computer.
 
 use crate::machine::boards::Boards;
-use crate::machine::guest_memory;
+use crate::machine::check::{MOST_MEMORY, MOST_VCPUS};
+use crate::machine::{guest_memory, topology};
 use crate::vmi::Spec;
 use crate::wire::Path;
 
@@ -23,6 +24,19 @@ pub fn notes(spec: &Spec, at: &Path, boards: &Boards) -> Vec<(Path, String)> {
         let name: String = name.chars().take(64).collect();
         let note = format!("{name} is a machine type of another distribution; the guest has {own}, {why}");
         notes.push((domain_at.child("machine").child("type"), note));
+    }
+    let (sockets, cores, threads) = topology(&spec.domain);
+    if sockets.checked_mul(cores).and_then(|n| n.checked_mul(threads)).is_none_or(|n| n > MOST_VCPUS) {
+        let note = format!(
+            "{sockets} sockets of {cores} cores of {threads} threads are more than {MOST_VCPUS} vCPUs: \
+                            no node starts it"
+        );
+        notes.push((domain_at.child("cpu"), note));
+    }
+    if let Some((field, guest)) = guest_memory(&spec.domain)
+        && guest.bytes().is_some_and(|bytes| bytes > MOST_MEMORY)
+    {
+        notes.push((domain_at.child(field), format!("{guest} is more than 4Pi: no node starts it")));
     }
     let limit = spec.domain.resources.as_ref().and_then(|resources| resources.limits.get("memory"));
     if let (Some(limit), Some((field, guest))) = (limit, guest_memory(&spec.domain))
@@ -49,6 +63,20 @@ mod tests {
             .into_iter()
             .map(|(at, note)| format!("{at}: {note}"))
             .collect()
+    }
+
+    #[test]
+    fn more_than_a_domain_can_have_is_noted() {
+        assert_eq!(told(&json!({"cpu": {"cores": 255}, "memory": {"guest": "4Pi"}})), [""; 0]);
+        assert_eq!(
+            told(&json!({"cpu": {"sockets": 1_000_000}, "memory": {"guest": "1Ei"}})),
+            [
+                "spec.domain.cpu: 1000000 sockets of 1 cores of 1 threads are more than 255 vCPUs: no node starts it",
+                "spec.domain.memory.guest: 1Ei is more than 4Pi: no node starts it",
+            ]
+        );
+        let most = u32::MAX;
+        assert_eq!(told(&json!({"cpu": {"sockets": most, "cores": most, "threads": most}})).len(), 1);
     }
 
     #[test]

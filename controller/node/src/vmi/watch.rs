@@ -180,7 +180,7 @@ impl NodeVmis {
             }
             Kind::KubeVirt => {
                 let name = text("/metadata/name").unwrap_or_default();
-                self.settings.insert(name, Arc::new(Settings::of_cluster(&object)));
+                self.settings.insert(name, Arc::new(Settings::of_cluster(&object).on_node()));
                 self.vmis.keys().cloned().collect()
             }
             _ => {

@@ -34,7 +34,9 @@ mod settings;
 mod text;
 mod volume;
 
+pub(super) use cpu::MOST as MOST_VCPUS;
 pub use cpu::topology;
+pub(super) use memory::MOST as MOST_MEMORY;
 pub use memory::guest_memory;
 pub use settings::{Files, Gates, OPEN_BY_DEFAULT, Settings, Site};
 pub use text::{is_clean, not_plain, uuid};

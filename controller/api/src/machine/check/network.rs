@@ -5,6 +5,7 @@ use super::{Check, Site, text};
 use crate::vmi;
 use crate::wire::Path;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
@@ -100,22 +101,39 @@ fn network_of(network: &vmi::Network, at: &Path, check: &mut Check<'_>) -> Optio
 }
 
 /// A network of addresses, with room for a gateway and a guest.
-fn cidr<A: FromStr>(written: &Option<String>, most: u8, at: &Path, check: &mut Check<'_>) -> Option<String> {
+fn cidr<A: FromStr + Display>(
+    written: &Option<String>,
+    most: u8,
+    at: &Path,
+    check: &mut Check<'_>,
+) -> Option<String> {
     let written = text::said(written)?;
-    let right = written.split_once('/').is_some_and(|(address, length)| {
-        address.parse::<A>().is_ok()
-            && length.bytes().all(|b| b.is_ascii_digit())
-            // A number with a zero before it is octal to some.
-            && !length.starts_with('0')
-            && length.parse::<u8>().is_ok_and(|length| (1..=most).contains(&length))
+    let right = written.split_once('/').and_then(|(address, length)| {
+        let address = decimal(address)?.parse::<A>().ok()?;
+        let length = decimal(length)?.parse::<u8>().ok().filter(|length| (1..=most).contains(length))?;
+        Some(format!("{address}/{length}"))
     });
-    if !right {
+    if right.is_none() {
         check.invalid(
             at,
             format!("{at} '{written}' is not a network with room for a guest, like {}", example(most)),
         );
     }
-    Some(written.to_owned())
+    right
+}
+
+/// The numbers of an IPv4 address, or of a length, without the zeros before them: KubeVirt reads them as decimal, other
+/// programs as octal, or not at all. An IPv6 address stays as it is.
+fn decimal(text: &str) -> Option<String> {
+    if text.contains(':') {
+        return Some(text.to_owned());
+    }
+    let number = |part: &str| {
+        let is_number = !part.is_empty() && part.bytes().all(|digit| digit.is_ascii_digit());
+        let part = part.trim_start_matches('0');
+        is_number.then(|| if part.is_empty() { "0".to_owned() } else { part.to_owned() })
+    };
+    Some(text.split('.').map(number).collect::<Option<Vec<_>>>()?.join("."))
 }
 
 fn example(most: u8) -> &'static str {
@@ -124,8 +142,54 @@ fn example(most: u8) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use super::Network;
     use crate::machine::{Machine, Settings};
     use serde_json::{Value, json};
+
+    /// KubeVirt's own suite has VMIs with such a network.
+    #[test]
+    fn zeros_before_a_number_of_a_network_are_taken_off() {
+        let cidr = |field: &str, written: &str| {
+            let vmi = json!({
+                "metadata": {"name": "a", "namespace": "n"},
+                "spec": {
+                    "domain": {
+                        "memory": {"guest": "64Mi"},
+                        "firmware": {"uuid": "5d307ca9-b3ef-428c-8861-06e72d69f223"},
+                        "devices": {"interfaces": [{"name": "default", "masquerade": {}}]},
+                    },
+                    "networks": [{"name": "default", "pod": {field: written}}],
+                },
+            });
+            let machine =
+                Machine::check(&crate::wire::read(vmi).unwrap(), &Settings::of_cluster(&json!({}))).ok()?;
+            match machine.interfaces.into_iter().next()?.network {
+                Network::Pod { cidr, cidr6 } => cidr.or(cidr6),
+                Network::Multus { .. } => None,
+            }
+        };
+        let of = |written: &str| cidr("vmNetworkCIDR", written);
+        for (written, read) in [
+            ("10.10.010.0/24", "10.10.10.0/24"),
+            ("010.00.002.000/024", "10.0.2.0/24"),
+            ("10.0.2.0/30", "10.0.2.0/30"),
+        ] {
+            assert_eq!(of(written).as_deref(), Some(read));
+        }
+        for wrong in [
+            "10.10.0256.0/24",
+            "10.10.10/24",
+            "10..10.0/24",
+            "10.0.2.0/",
+            "10.0.2.0/0",
+            "10.0.2.0/31",
+            "+1.0.2.0/24",
+            "0x1.0.2.0/24",
+        ] {
+            assert_eq!(of(wrong), None, "{wrong}");
+        }
+        assert_eq!(cidr("vmIPv6NetworkCIDR", "fd10:0:2::/0120").as_deref(), Some("fd10:0:2::/120"));
+    }
 
     #[test]
     fn more_networks_than_there_may_be_are_one_fault_of_each_list() {

@@ -69,6 +69,9 @@ pub struct Settings {
     pub hardware: Hardware,
     /// How virt-handler makes disks that are files.
     pub files: Files,
+    /// A domain is defined of the VMI here: more vCPUs or memory than a domain can have are faults. Where they are not, the
+    /// scheduler finds no node for the VMI's pod, as in KubeVirt.
+    pub defines: bool,
 }
 
 /// How virt-handler makes the file of a disk on a volume that has none yet.
@@ -149,7 +152,13 @@ impl Settings {
             site: Site::Laptop,
             hardware: Hardware::default(),
             files: Files::default(),
+            defines: true,
         }
+    }
+
+    /// Of the node that a VMI was scheduled to.
+    pub fn on_node(self) -> Settings {
+        Settings { defines: true, ..self }
     }
 
     /// Of a VMI that has been judged before: only what no domain can be defined of is a fault.
@@ -178,6 +187,7 @@ impl Settings {
             site: Site::Cluster,
             hardware: Hardware::of_cluster(object),
             files: Files::of_cluster(object),
+            defines: false,
         }
     }
 
