@@ -4,7 +4,7 @@
 //! UDP knows no end, so a stream ends when nothing has gone either way for [`IDLE`]. A guest whose port nobody listens on
 //! says so (ICMP), and that ends the stream too. What finds no room is lost, as datagrams are.
 
-use crate::websocket::{self, Hears, MESSAGE, PACE, Pace, Speaks, close};
+use crate::websocket::{self, Farewell, Hears, MESSAGE, PACE, Pace, Speaks, close};
 use hyper::body::Bytes;
 use std::io;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ async fn carry_at(
     let (guest, last) = (Arc::new(guest), Arc::new(watch::Sender::new(Instant::now())));
     let hears = Datagrams { guest, last, idle };
     let speaks = hears.clone();
-    websocket::carry_at(pace, client, Heard(hears), Spoken(speaks), ends).await;
+    websocket::carry_at(pace, client, Heard(hears), Spoken(speaks), ends, Farewell::Frame).await;
 }
 
 /// The guest's port.

@@ -21,7 +21,7 @@ use crate::requester::Aggregation;
 use crate::route::Route;
 use crate::running::Way;
 use crate::uploadtoken::Tokens;
-use crate::websocket::{Wanted, carry};
+use crate::websocket::{Farewell, Wanted, carry};
 use crate::{body, datagrams, discovery, ports, query, running, sizes, unserved, uploadtoken, vmi};
 use api::duration::Duration;
 use api::launcher::{Freeze, LONGEST_FREEZE, Request};
@@ -277,9 +277,9 @@ impl Routes {
                     Err(answer) => return Ok(answer),
                 };
                 let stream = running::stream(&launcher()?, vmi, action, way).await?;
-                Ok(leave(upgrade, begun.opened(), &wanted, |client| async move {
+                Ok(leave(upgrade, begun.opened(), &wanted, move |client| async move {
                     let ends = client.ends();
-                    carry(client, stream, ends).await;
+                    carry(client, stream, ends, way.farewell()).await;
                 }))
             }
             Action::EvacuateCancel => self.cancel_evacuation(asked, route).await,
@@ -323,7 +323,7 @@ impl Routes {
                 let stream = ports::dial(address, port).await?;
                 leave(upgrade, begun.opened(), &wanted, |client| async move {
                     let ends = client.ends();
-                    carry(client, stream, ends).await;
+                    carry(client, stream, ends, Farewell::Frame).await;
                 })
             }
             Protocol::Udp => {

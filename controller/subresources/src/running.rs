@@ -5,6 +5,7 @@ use crate::query;
 use crate::refused::{Refused, Result, with_json};
 use crate::stats;
 use crate::vmi::subject;
+use crate::websocket::Farewell;
 use api::launcher::{Answer, Freeze, Request};
 use api::vmi::VirtualMachineInstance;
 use http::{HeaderValue, Response, StatusCode, header};
@@ -92,6 +93,8 @@ pub(crate) struct Way {
     access: Access,
     /// It wants no session to end for it: `?preserveSession=true`.
     preserves: bool,
+    /// It says nothing of sharing: it is a client of upstream.
+    is_upstreams: bool,
 }
 
 impl Way {
@@ -99,7 +102,8 @@ impl Way {
     /// session of the VMI, and the one before it is closed.
     pub(crate) fn of(action: Action, query: Option<&str>) -> Result<Way> {
         let preserves = action == Action::Vnc && query::is(query, "preserveSession");
-        let access = match query::value(query, "mode") {
+        let mode = query::value(query, "mode");
+        let access = match mode {
             Some("read") => Access::Read,
             Some("write") => Access::Write,
             None | Some("take") if preserves => Access::Write,
@@ -110,7 +114,13 @@ impl Way {
                 return Err(Refused::bad_request(why));
             }
         };
-        Ok(Way { access, preserves })
+        let is_upstreams = mode.is_none() && action != Action::UsbRedir;
+        Ok(Way { access, preserves, is_upstreams })
+    }
+
+    /// How the client hears that the stream has ended, be it with the VMI or for another client.
+    pub(crate) fn farewell(self) -> Farewell {
+        if self.is_upstreams { Farewell::Eof } else { Farewell::Frame }
     }
 }
 
@@ -173,6 +183,20 @@ mod tests {
             assert_eq!(way(Action::Vnc, Some(query)), Ok((access, true)), "{query}");
         }
         assert_eq!(way(Action::Console, Some("preserveSession=true")), Ok((Access::Alone, false)));
+    }
+
+    #[test]
+    fn who_says_nothing_of_sharing_hears_the_end_as_upstreams_clients_do() {
+        let farewell = |action, query| Way::of(action, query).unwrap().farewell();
+        for action in [Action::Console, Action::Vnc] {
+            for query in [None, Some("preserveSession=true")] {
+                assert_eq!(farewell(action, query), Farewell::Eof);
+            }
+            for query in ["mode=read", "mode=write", "mode=take"] {
+                assert_eq!(farewell(action, Some(query)), Farewell::Frame);
+            }
+        }
+        assert_eq!(farewell(Action::UsbRedir, None), Farewell::Frame);
     }
 
     /// A launcher that answers everything so.

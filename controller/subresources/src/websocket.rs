@@ -11,7 +11,8 @@
 //!
 //! **Guarantees.** No message is longer than a bound, in either direction; a client that does not read holds back the
 //! stream, which is its own. An end is said with a code and a reason: 1000 where the stream has ended, 1001 where virt-api
-//! goes away (the client may dial again), 1009 and 1002 where the client breaks the rules.
+//! goes away (the client may dial again), 1009 and 1002 where the client breaks the rules. Only the stream of a console or a screen
+//! that was asked for as upstream's clients do ends without a word ([`Farewell`]).
 
 use crate::refused::{self, Refused};
 use bytes::{BufMut as _, Bytes, BytesMut};
@@ -47,6 +48,16 @@ const HEAD: usize = 4;
 pub(crate) const PACE: Pace = Pace { ping: Duration::from_secs(10), silent: Duration::from_secs(600) };
 /// The time for the last words.
 const GOODBYE: Duration = Duration::from_secs(5);
+
+/// The way that a client hears that its stream has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Farewell {
+    /// A close frame with the code 1000 and a reason.
+    Frame,
+    /// The end of the connection, as KubeVirt's virt-handler ends consoles and screens: upstream's clients take 1000 for an end
+    /// that they have asked for, and report a console that another client has opened by `unexpected EOF` alone.
+    Eof,
+}
 
 /// The times of a websocket.
 #[derive(Clone, Copy, Debug)]
@@ -187,9 +198,10 @@ pub(crate) async fn carry(
     client: impl AsyncRead + AsyncWrite + Unpin + Send,
     stream: impl AsyncRead + AsyncWrite + Unpin + Send,
     ends: impl Future<Output = ()> + Send,
+    farewell: Farewell,
 ) {
     let (hears, speaks) = tokio::io::split(stream);
-    carry_at(PACE, client, Pieces::of(hears), speaks, ends).await;
+    carry_at(PACE, client, Pieces::of(hears), speaks, ends, farewell).await;
 }
 
 /// Carries messages between a client and two sides until one of them ends, or the program does.
@@ -199,6 +211,7 @@ pub(crate) async fn carry_at(
     hears: impl Hears,
     speaks: impl Speaks,
     ends: impl Future<Output = ()> + Send,
+    farewell: Farewell,
 ) {
     let config = WebSocketConfig::default()
         .max_message_size(Some(MESSAGE))
@@ -211,7 +224,12 @@ pub(crate) async fn carry_at(
     if let Some(frame) = ended {
         // Whoever does not listen any more misses nothing.
         let _ = tokio::time::timeout(GOODBYE, async {
-            socket.close(Some(frame)).await?;
+            if farewell == Farewell::Eof && frame.code == CloseCode::Normal {
+                // What the client has sent is read: a connection that is closed before would lose what it has not heard yet.
+                socket.get_mut().shutdown().await?;
+            } else {
+                socket.close(Some(frame)).await?;
+            }
             while let Some(Ok(_)) = socket.next().await {}
             Ok::<_, tungstenite::Error>(())
         })
@@ -301,9 +319,17 @@ pub(crate) mod tests {
         pace: Pace,
         ends: impl Future<Output = ()> + Send + 'static,
     ) -> (WebSocketStream<DuplexStream>, DuplexStream, JoinHandle<()>) {
+        carried_until(pace, ends, Farewell::Frame).await
+    }
+
+    async fn carried_until(
+        pace: Pace,
+        ends: impl Future<Output = ()> + Send + 'static,
+        farewell: Farewell,
+    ) -> (WebSocketStream<DuplexStream>, DuplexStream, JoinHandle<()>) {
         let ((client, server), (stream, guest)) = (duplex(1 << 20), duplex(4 << 10));
         let (hears, speaks) = tokio::io::split(stream);
-        let task = tokio::spawn(carry_at(pace, server, Pieces::of(hears), speaks, ends));
+        let task = tokio::spawn(carry_at(pace, server, Pieces::of(hears), speaks, ends, farewell));
         (WebSocketStream::from_raw_socket(client, Role::Client, None).await, guest, task)
     }
 
@@ -336,6 +362,32 @@ pub(crate) mod tests {
         assert_eq!(code(&said(&mut client).await), Some(CloseCode::Normal));
         drop(client);
         task.await.unwrap();
+    }
+
+    /// KubeVirt's conformance suite wants an error with "EOF" for the first of two consoles: its client has one only where no
+    /// close frame came. All that the guest said before is heard.
+    #[tokio::test]
+    async fn a_client_of_upstream_hears_the_end_of_its_stream_as_eof() {
+        let (mut client, mut guest, task) = carried_until(PACE, pending(), Farewell::Eof).await;
+        client.send(Message::Binary(b"ls\n".as_slice().into())).await.unwrap();
+        guest.read_exact(&mut [0; 3]).await.unwrap();
+        guest.write_all(b"another client has opened this console").await.unwrap();
+        drop(guest);
+        assert_eq!(said(&mut client).await.into_data().as_ref(), b"another client has opened this console");
+        let eof = loop {
+            match client.next().await {
+                Some(Ok(Message::Ping(_))) => {}
+                other => break other,
+            }
+        };
+        use tungstenite::error::ProtocolError::ResetWithoutClosingHandshake;
+        let is_eof = matches!(eof, Some(Err(tungstenite::Error::Protocol(ResetWithoutClosingHandshake))));
+        assert!(is_eof, "{eof:?}");
+        drop(client);
+        task.await.unwrap();
+        // What is not the end of the stream is said all the same.
+        let (mut client, _guest, _task) = carried_until(PACE, async {}, Farewell::Eof).await;
+        assert_eq!(code(&said(&mut client).await), Some(CloseCode::Away));
     }
 
     #[tokio::test]
@@ -398,11 +450,12 @@ pub(crate) mod tests {
         while silent < 100 {
             tokio::select! {
                 read = client.read(&mut of_client) => match read {
-                    Ok(size @ 1..) => server.write_all(&of_client[..size]).await.unwrap(),
+                    // The other side may have ended meanwhile.
+                    Ok(size @ 1..) if server.write_all(&of_client[..size]).await.is_ok() => {}
                     _ => return,
                 },
                 read = server.read(&mut of_server) => match read {
-                    Ok(size @ 1..) => client.write_all(&of_server[..size]).await.unwrap(),
+                    Ok(size @ 1..) if client.write_all(&of_server[..size]).await.is_ok() => {}
                     _ => return,
                 },
                 _ = clock.tick() => {
@@ -422,7 +475,8 @@ pub(crate) mod tests {
             let ((client, of_client), (of_server, server)) = (duplex(1 << 10), duplex(1 << 10));
             let (stream, mut guest) = duplex(1 << 10);
             let (hears, speaks) = tokio::io::split(stream);
-            let task = tokio::spawn(carry_at(pace, server, Pieces::of(hears), speaks, pending()));
+            let carries = carry_at(pace, server, Pieces::of(hears), speaks, pending(), Farewell::Frame);
+            let task = tokio::spawn(carries);
             let (tell, mut turns) = tokio::sync::watch::channel(0);
             let proxy = tokio::spawn(cuts_silence(of_client, of_server, tell));
             let mut client = WebSocketStream::from_raw_socket(client, Role::Client, None).await;
