@@ -13,6 +13,7 @@
 //!  console  serial console, between one QEMU and many clients; screen  VNC and screenshots; seats  who sees them, who types
 //!  hooks    what changes the domain before it is defined
 //!  net      DHCP for the guest; redirection  USB devices of clients
+//!  threads  calls that may never return, each on a thread of its own
 //! ```
 //!
 //! The library links no C library: `libvirt/` belongs to the program `virt-launcher` alone.
@@ -30,5 +31,6 @@ pub mod root;
 pub mod screen;
 pub mod seats;
 pub mod seed;
+mod selinux;
 pub mod server;
 pub mod vm;

@@ -3,12 +3,13 @@
 use super::line::{self, Lines};
 use super::log::Log;
 use super::state::Shared;
+use crate::threads::{self, Running};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc::Receiver;
-use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 /// A guest writes byte by byte. A wake-up for each byte would take CPU time from the guest itself, so bytes that come in
 /// drops are gathered: for this time, once the first was passed on.
@@ -18,6 +19,9 @@ const DROPS: usize = 1 << 10;
 
 /// Length of QEMU's last output that is looked for in its log, to find the bytes after it.
 const KNOWN: usize = 4 << 10;
+
+/// Time for the last read of QEMU's log: the next QEMU must not wait for a disk that hangs.
+const LAST_READ: Duration = Duration::from_secs(10);
 
 /// Until the relay ends: takes a line, passes bytes both ways, takes the next one.
 pub(super) async fn run(
@@ -99,6 +103,10 @@ async fn talk(
     }
 }
 
+fn late() -> String {
+    format!("QEMU's last words are not read: its log gives no answer for {} s", LAST_READ.as_secs())
+}
+
 /// The part of QEMU's log that the readers have had.
 enum Known {
     /// The number of their bytes.
@@ -107,12 +115,12 @@ enum Known {
     End(Vec<u8>),
 }
 
-/// Keeps QEMU's log small in a task of its own: the line must not wait for a disk.
+/// Keeps QEMU's log small on a thread of its own: the line must not wait for a disk.
 struct Trimmer {
     log: Log,
     /// Bytes written since the last look.
     since: u64,
-    running: Option<JoinHandle<()>>,
+    running: Option<Running<()>>,
 }
 
 impl Trimmer {
@@ -130,22 +138,22 @@ impl Trimmer {
     /// QEMU's output that is in its log, and was gone before it could be read from the line.
     async fn last_words(&mut self, known: Known, shared: &Arc<Shared>) {
         if let Some(running) = self.running.take() {
-            // The task has reported its own error.
-            let _ = running.await;
+            // The thread has reported its own error.
+            let _ = timeout(LAST_READ, running).await;
         }
         let log = self.log.clone();
         let read = move || match known {
             Known::Size(size) => log.from(size),
             Known::End(last) => log.after(&last),
         };
-        match tokio::task::spawn_blocking(read).await {
+        match timeout(LAST_READ, threads::run("log", read)).await.unwrap_or_else(|_| Err(late())) {
             Ok(Ok(rest)) => {
                 for piece in rest.chunks(shared.piece()) {
                     shared.publish(piece).await;
                 }
             }
             Ok(Err(e)) => shared.trouble(Some(format!("{e:?}"))),
-            Err(e) => shared.trouble(Some(e.to_string())),
+            Err(why) => shared.trouble(Some(why)),
         }
     }
 
@@ -155,7 +163,7 @@ impl Trimmer {
         }
         self.since = 0;
         let (log, shared) = (self.log.clone(), Arc::clone(shared));
-        self.running = Some(tokio::task::spawn_blocking(move || {
+        self.running = Some(threads::run("log", move || {
             shared.trouble(log.trim().err().map(|e| format!("{e:?}")));
         }));
     }

@@ -341,3 +341,22 @@ async fn a_terminal_serves_as_the_line() {
     soon("the end", relay.finish()).await;
     assert!(rest(&mut client).await.is_empty());
 }
+
+/// Calls that hang may hold all threads of the runtime.
+#[test]
+fn its_log_is_kept_small_while_other_calls_hang() {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().max_blocking_threads(1).build().unwrap();
+    runtime.block_on(async {
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        let hangs = tokio::task::spawn_blocking(move || held.recv());
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("serial.log");
+        std::fs::write(&path, vec![b'x'; 100 << 10]).unwrap();
+        let log = Log::new(path, 64 << 10);
+        let line = Line::new(Options { log: Some(log.clone()), ..Options::default() }).await;
+        line.until("the log to be trimmed", |_| log.old().exists()).await;
+        drop(release);
+        let _ = hangs.await;
+    });
+}

@@ -2,17 +2,19 @@
 
 use super::{About, Condition, End, Error, ErrorKind, Event, Hypervisor, Pause, Result, Seen, Tell};
 use api::launcher::{MemoryStats, Stats};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// A hypervisor that runs nothing.
 #[derive(Default)]
 pub struct Fake {
     inner: Mutex<Inner>,
+    /// Told when a verb goes on.
+    released: Condvar,
 }
 
 #[derive(Default)]
@@ -25,6 +27,9 @@ struct Inner {
     agent: BTreeMap<String, String>,
     commands: Vec<String>,
     deaf: bool,
+    /// Verbs whose calls do not return, and the number of those calls.
+    hanging: BTreeSet<String>,
+    hung: BTreeMap<String, usize>,
 }
 
 impl Fake {
@@ -46,6 +51,22 @@ impl Fake {
     /// The next call of this verb fails.
     pub fn fail_next(&self, verb: &str, kind: ErrorKind, why: &str) {
         self.lock().failures.insert(verb.to_owned(), Error::new(kind, verb, why));
+    }
+
+    /// Calls of this verb do not return from now on, until it is released.
+    pub fn hang(&self, verb: &str) {
+        self.lock().hanging.insert(verb.to_owned());
+    }
+
+    /// Calls of this verb return again.
+    pub fn release(&self, verb: &str) {
+        self.lock().hanging.remove(verb);
+        self.released.notify_all();
+    }
+
+    /// The number of calls of this verb that do not return: a thread each.
+    pub fn hung(&self, verb: &str) -> usize {
+        self.lock().hung.get(verb).copied().unwrap_or_default()
     }
 
     /// Its guests do not react to the power button.
@@ -84,6 +105,12 @@ impl Fake {
     fn said(&self, verb: &str, rest: &str) -> Result<()> {
         let mut inner = self.lock();
         inner.conversation.push(format!("{verb} {rest}").trim_end().to_owned());
+        if inner.hanging.contains(verb) {
+            *inner.hung.entry(verb.to_owned()).or_default() += 1;
+            let hangs = |inner: &mut Inner| inner.hanging.contains(verb);
+            inner = self.released.wait_while(inner, hangs).unwrap_or_else(PoisonError::into_inner);
+            inner.hung.entry(verb.to_owned()).and_modify(|calls| *calls -= 1);
+        }
         inner.failures.remove(verb).map_or(Ok(()), Err)
     }
 

@@ -7,7 +7,8 @@
 //!
 //! **Owns** the types [`Condition`], [`End`], [`Event`], [`Error`]. No type of libvirt leaves its implementation. A domain
 //! is identified by its name; a missing one is [`ErrorKind::NotFound`], never a panic and never a text to search in.
-//! **Verbs block.** Callers use a thread of its own ([`tokio::task::spawn_blocking`] in `vm::driver`).
+//! **Verbs block,** some without an end: libvirt waits for QEMU, and QEMU for its storage. Callers use a thread of its own
+//! (`launcher::threads`).
 //! **Both implementations pass one suite**: `launcher/tests/hypervisor/main.rs`.
 
 pub mod embed;

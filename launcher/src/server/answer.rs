@@ -4,11 +4,12 @@ use super::body::{Out, read, read_or_default};
 use super::route::{Route, Wrong, route};
 use super::{Service, stream};
 use crate::error::{Error, ErrorKind};
+use crate::threads::Places;
 use crate::vm::SyncError;
-use crate::vm::guest::Guest;
+use crate::vm::guest::{Guest, Progress};
 use crate::vm::thaw;
 use crate::{hypervisor, screen};
-use api::launcher::{Exec, Freeze, MonitorCommand, Refusal, Request, State, Sync};
+use api::launcher::{Exec, Executed, Freeze, MonitorCommand, Refusal, Request, State, Sync};
 use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::header::{ALLOW, CONTENT_TYPE};
@@ -69,18 +70,24 @@ async fn done(
             }
         }
         Route::Stats => {
-            let stats =
-                ask(service, |hypervisor, name| hypervisor.stats(name).map_err(|e| theirs(&e))).await?;
+            let stats = ask(service, &service.calls, "read the statistics of", |hypervisor, name| {
+                hypervisor.stats(name).map_err(|e| theirs(&e))
+            })
+            .await?;
             Ok(say(StatusCode::OK, &stats))
         }
         Route::Domain => {
-            let domain =
-                ask(service, |hypervisor, name| hypervisor.domain(name).map_err(|e| theirs(&e))).await?;
+            let domain = ask(service, &service.calls, "describe", |hypervisor, name| {
+                hypervisor.domain(name).map_err(|e| theirs(&e))
+            })
+            .await?;
             Ok(say(StatusCode::OK, &domain))
         }
         Route::DomainStats => {
-            let records =
-                ask(service, |hypervisor, name| hypervisor.records(name).map_err(|e| theirs(&e))).await?;
+            let records = ask(service, &service.calls, "read the records of", |hypervisor, name| {
+                hypervisor.records(name).map_err(|e| theirs(&e))
+            })
+            .await?;
             Ok(say(StatusCode::OK, &records))
         }
         Route::Monitor => {
@@ -92,26 +99,36 @@ async fn done(
             let ask_monitor = move |hypervisor: &dyn hypervisor::Hypervisor, name: &str| {
                 hypervisor.monitor(name, &command).map_err(|e| theirs(&e))
             };
-            Ok(say(StatusCode::OK, &ask(service, ask_monitor).await?))
+            Ok(say(StatusCode::OK, &ask(service, &service.calls, "ask the monitor of", ask_monitor).await?))
         }
         Route::Screenshot { wake } => screenshot(service, wake).await,
-        Route::GuestInfo => guest(service, |guest| guest.info()).await,
-        Route::GuestUsers => guest(service, |guest| guest.users()).await,
-        Route::GuestFilesystems => guest(service, |guest| guest.filesystems()).await,
+        Route::GuestInfo => guest(service, "ask the guest agent for facts of", |guest| guest.info()).await,
+        Route::GuestUsers => guest(service, "ask the guest agent for users of", |guest| guest.users()).await,
+        Route::GuestFilesystems => {
+            guest(service, "ask the guest agent for file systems of", |guest| guest.filesystems()).await
+        }
         Route::GuestExec => {
             let exec: Exec = read(request.into_body()).await.map_err(|e| ours(&e))?;
-            guest(service, move |guest| guest.exec(&exec)).await
+            Ok(say(StatusCode::OK, &run(service, exec).await?))
         }
         Route::GuestFreeze => {
             let freeze: Freeze = read_or_default(request.into_body()).await.map_err(|e| ours(&e))?;
             let (thaw, after) = (service.thaw.clone(), thaw::after(&freeze).map_err(|e| ours(&e))?);
-            guest(service, move |guest| thaw.freeze(guest, after).map(|count| json!({"frozen": count}))).await
+            guest(service, "freeze file systems of", move |guest| {
+                thaw.freeze(guest, after).map(|count| json!({"frozen": count}))
+            })
+            .await
         }
         Route::GuestThaw => {
             let thaw = service.thaw.clone();
-            guest(service, move |guest| thaw.thaw(guest).map(|count| json!({"thawed": count}))).await
+            guest(service, "thaw file systems of", move |guest| {
+                thaw.thaw(guest).map(|count| json!({"thawed": count}))
+            })
+            .await
         }
-        Route::GuestPing => guest(service, |guest| guest.ping().map(|()| json!({}))).await,
+        Route::GuestPing => {
+            guest(service, "ping the guest agent of", |guest| guest.ping().map(|()| json!({}))).await
+        }
         Route::Console { mode } => stream::console(service, request, mode),
         Route::Vnc { mode } => stream::vnc(service, request, mode).await,
         Route::UsbRedir => stream::usbredir(service, request).await,
@@ -141,32 +158,59 @@ fn watched(mut state: watch::Receiver<State>) -> HttpResponse {
 /// A call of the hypervisor, on a thread of its own.
 async fn ask<T: Send + 'static>(
     service: &Service,
+    places: &Places,
+    doing: &str,
     question: impl FnOnce(&dyn hypervisor::Hypervisor, &str) -> Result<T, Refused> + Send + 'static,
 ) -> Result<T, Refused> {
     let name = service.handle.name().map(str::to_owned);
     let name = name.ok_or_else(|| (StatusCode::CONFLICT, refusal("there is no VM yet".into())))?;
-    let broken = |why: String| (StatusCode::INTERNAL_SERVER_ERROR, refusal(why));
-    let _place = service.questions.acquire().await.map_err(|e| broken(e.to_string()))?;
+    let doing = format!("{doing} {name}");
     let hypervisor = service.handle.hypervisor.clone();
-    let asked = tokio::task::spawn_blocking(move || question(&*hypervisor, &name)).await;
-    asked.map_err(|e| broken(format!("the launcher has a fault: {e}")))?
+    places.ask(&doing, move || question(&*hypervisor, &name)).await.map_err(|e| theirs(&e))?
+}
+
+/// A call of the guest agent.
+async fn call<T: Send + 'static>(
+    service: &Service,
+    doing: &str,
+    question: impl FnOnce(&Guest<'_>) -> hypervisor::Result<T> + Send + 'static,
+) -> Result<T, Refused> {
+    let question = move |hypervisor: &dyn hypervisor::Hypervisor, name: &str| {
+        question(&Guest { hypervisor, name }).map_err(|e| theirs(&e))
+    };
+    ask(service, &service.agent, doing, question).await
 }
 
 async fn guest<T: Serialize + Send + 'static>(
     service: &Service,
+    doing: &str,
     question: impl FnOnce(&Guest<'_>) -> hypervisor::Result<T> + Send + 'static,
 ) -> Result<HttpResponse, Refused> {
-    let answer =
-        ask(service, |hypervisor, name| question(&Guest { hypervisor, name }).map_err(|e| theirs(&e)))
-            .await?;
-    Ok(say(StatusCode::OK, &answer))
+    Ok(say(StatusCode::OK, &call(service, doing, question).await?))
+}
+
+/// Runs a program in the guest. Between two questions it takes no place from others, however long it runs.
+async fn run(service: &Service, exec: Exec) -> Result<Executed, Refused> {
+    let mut program = call(service, "start a program in", move |guest| guest.begin(&exec)).await?;
+    loop {
+        let asked = call(service, "wait for a program in", move |guest| {
+            let progress = guest.progress(&mut program)?;
+            Ok((program, progress))
+        });
+        let (next, progress) = asked.await?;
+        match progress {
+            Progress::Done(done) => return Ok(done),
+            Progress::Runs(pause) => tokio::time::sleep(pause).await,
+        }
+        program = next;
+    }
 }
 
 async fn screenshot(service: &Service, wake: bool) -> Result<HttpResponse, Refused> {
     if wake {
         service.screen.wake().await.map_err(|e| ours(&e))?;
     }
-    let png = ask(service, |hypervisor, name| {
+    let png = ask(service, &service.calls, "take a screenshot of", |hypervisor, name| {
         let mut picture = Vec::new();
         hypervisor.screenshot(name, &mut picture).map_err(|e| theirs(&e))?;
         match picture.starts_with(b"\x89PNG\r\n\x1a\n") {

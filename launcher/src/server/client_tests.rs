@@ -6,7 +6,6 @@ use crate::vm::{Parts, drive};
 use api::launcher::{Answer, Exec, Freeze, Life, Request, Sync};
 use launcher_client::{Access, Client, ErrorKind};
 use serde_json::json;
-use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 /// More than anything here takes.
@@ -159,6 +158,58 @@ async fn frozen_file_systems_thaw_by_themselves_when_their_time_is_over() {
     assert!(scene.has_alarm());
 }
 
+/// As in KubeVirt: a backup program that tries again, or a second one, hears that it is done.
+#[tokio::test]
+async fn a_freeze_of_a_frozen_guest_and_a_thaw_of_a_thawed_one_are_done_already() {
+    let scene = Scene::running().await;
+    let freeze = |ms| Freeze { thaw_after_ms: ms };
+    let disabled = "Command guest-fsfreeze-freeze has been disabled: the agent is in frozen state";
+    scene.fake.agent_says(FREEZE, &json!({"error": {"desc": disabled}}).to_string());
+    scene.fake.agent_says("guest-fsfreeze-status", r#"{"return":"frozen"}"#);
+    scene.client.freeze(&freeze(Some(3_600_000))).await.unwrap();
+    assert!(scene.has_alarm());
+    // One without a time does not keep the guest frozen for ever.
+    scene.client.freeze(&freeze(None)).await.unwrap();
+    assert!(scene.has_alarm());
+    scene.fake.agent_says("guest-fsfreeze-status", r#"{"return":"thawed"}"#);
+    scene.fake.agent_says(THAW, r#"{"error":{"desc":"a hook has failed"}}"#);
+    scene.client.thaw().await.unwrap();
+    assert!(!scene.has_alarm());
+    assert_eq!((scene.asked(FREEZE), scene.asked(THAW)), (0, 0));
+}
+
+/// Windows thaws by itself after seconds.
+#[tokio::test]
+async fn the_state_says_that_file_systems_are_frozen_until_they_are_not() {
+    let scene = Scene::running().await;
+    let frozen = |is: bool| {
+        let state = scene.handle.state();
+        until("the state of the file systems", move || state.borrow().frozen == is)
+    };
+    scene.fake.agent_says(FREEZE, r#"{"return":2}"#);
+    scene.fake.agent_says(THAW, r#"{"return":2}"#);
+    scene.client.freeze(&Freeze::default()).await.unwrap();
+    frozen(true).await;
+    scene.client.thaw().await.unwrap();
+    frozen(false).await;
+    scene.client.freeze(&Freeze { thaw_after_ms: Some(1) }).await.unwrap();
+    until("the thaw", || scene.asked(THAW) == 2).await;
+    frozen(false).await;
+    scene.client.freeze(&Freeze::default()).await.unwrap();
+    frozen(true).await;
+    let _thaw = Thaw::start_at(Duration::from_millis(1), scene.handle.clone());
+    until("a look", || scene.asked("guest-fsfreeze-status") > 6).await;
+    assert!(scene.handle.state().borrow().frozen, "a guest agent that says nothing changes nothing");
+    scene.fake.agent_says("guest-fsfreeze-status", r#"{"return":"thawed"}"#);
+    frozen(false).await;
+    // A guest that is forced off has nothing frozen.
+    scene.fake.agent_says("guest-fsfreeze-status", r#"{"return":"frozen"}"#);
+    scene.client.freeze(&Freeze::default()).await.unwrap();
+    frozen(true).await;
+    scene.client.request(&Request::Destroy).await.unwrap();
+    frozen(false).await;
+}
+
 #[tokio::test]
 async fn a_new_launcher_thaws_what_the_one_before_it_froze_and_tries_until_it_is_done() {
     let scene = Scene::running().await;
@@ -203,4 +254,56 @@ async fn the_serial_console_is_a_stream_and_a_missing_screen_is_a_refusal() {
     let screen = scene.client.vnc(Access::Take).await.unwrap_err();
     assert_eq!(screen.kind(), ErrorKind::NotFound);
     assert!(screen.to_string().contains("cannot reach the VM's screen at"), "{screen}");
+}
+
+/// The runtime of the program has few threads for calls that block.
+fn play(scene: impl Future<Output = ()>) {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().max_blocking_threads(8).build().unwrap();
+    runtime.block_on(scene);
+    runtime.shutdown_background();
+}
+
+/// Clients that are gone leave their calls behind.
+#[test]
+fn a_guest_agent_that_hangs_keeps_nothing_else_waiting() {
+    play(async {
+        let scene = Scene::running().await;
+        scene.fake.hang("agent");
+        for _ in 0..12 {
+            scene.client.ping(Duration::from_millis(20)).await.unwrap_err();
+        }
+        assert!((1..=4).contains(&scene.fake.hung("agent")), "{} threads", scene.fake.hung("agent"));
+        assert_eq!(scene.client.stats().await.unwrap().cpu_ns, 1);
+        assert_eq!(scene.client.request(&Request::Destroy).await.unwrap(), Answer::Queued);
+        let mut state = scene.handle.state();
+        tokio::time::timeout(Duration::from_secs(20), state.wait_for(|state| state.life.is_final()))
+            .await
+            .expect("the VM ends")
+            .unwrap();
+        scene.fake.release("agent");
+    });
+}
+
+/// Probes of a pod run programs; one that runs for hours holds no place meanwhile.
+#[test]
+fn programs_that_run_for_long_keep_no_other_request_waiting() {
+    play(async {
+        let scene = Scene::running().await;
+        scene.fake.agent_says("guest-ping", r#"{"return":{}}"#);
+        scene.fake.agent_says("guest-exec", r#"{"return":{"pid":7}}"#);
+        scene.fake.agent_says("guest-exec-status", r#"{"return":{"exited":false}}"#);
+        let exec = Exec { command: "sleep".into(), args: vec![], input: None, timeout: Some(u64::MAX) };
+        let programs: Vec<_> = (0..6)
+            .map(|_| {
+                let (client, exec) = (scene.client.clone(), exec.clone());
+                tokio::spawn(async move { client.exec(&exec, LONG).await })
+            })
+            .collect();
+        while scene.asked("guest-exec") < 4 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        scene.client.ping(Duration::from_secs(20)).await.unwrap();
+        programs.iter().for_each(tokio::task::JoinHandle::abort);
+    });
 }

@@ -22,6 +22,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::redirection::{self, Redirection};
 use crate::root::socket_path;
 use crate::screen::Screen;
+use crate::threads::Places;
 use crate::vm::Handle;
 use crate::vm::credentials;
 use crate::vm::metrics;
@@ -37,13 +38,18 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 
 /// The most connections at once.
 const CONNECTIONS: usize = 128;
-/// The most calls of the hypervisor at once: each holds a thread.
-const QUESTIONS: usize = 4;
+/// The most calls of the guest agent at once: each holds a thread.
+const AGENT_CALLS: usize = 4;
+/// The most other calls of the hypervisor at once.
+const CALLS: usize = 2;
+/// Time that a client waits for its turn, and again for the call. Clients of ours leave before.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// The most viewers of the screen at once.
 const VIEWERS: usize = 16;
 /// The size limit of the serial console's log, and of its old file.
@@ -54,7 +60,10 @@ const LOG: u64 = 4 << 20;
 pub struct Service {
     pub(crate) handle: Handle,
     pub(crate) info: Arc<Info>,
-    pub(crate) questions: Arc<Semaphore>,
+    /// Calls of the guest agent.
+    pub(crate) agent: Places,
+    /// Other calls of the hypervisor: a guest agent that hangs does not keep them waiting.
+    pub(crate) calls: Places,
     pub(crate) console: Relay,
     pub(crate) screen: Screen,
     pub(crate) redirection: Redirection,
@@ -69,11 +78,12 @@ impl Service {
         let console = Relay::start(lines, Options { log: Some(log), ..Options::default() });
         let screen = Screen::new(root.socket("vnc"), VIEWERS)?;
         let redirection = Redirection::new(redirection::sockets(root));
-        let questions = Arc::new(Semaphore::new(QUESTIONS));
+        let agent = Places::new("agent", AGENT_CALLS, PATIENCE);
+        let calls = Places::new("hypervisor", CALLS, PATIENCE);
         let thaw = Thaw::start(handle.clone());
         metrics::start(handle.clone());
         credentials::start(handle.clone());
-        Ok(Service { handle, info: Arc::new(info), questions, console, screen, redirection, thaw })
+        Ok(Service { handle, info: Arc::new(info), agent, calls, console, screen, redirection, thaw })
     }
 
     /// Gives the last bytes of the console to its readers.
@@ -124,7 +134,7 @@ impl Listener {
                 Ok((stream, _)) => stream,
                 Err(e) => {
                     tracing::warn!("cannot accept on {}: {e}", self.path.display());
-                    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                    tokio::time::sleep(Duration::from_millis(100)).await;
                     continue;
                 }
             };

@@ -5,29 +5,31 @@
 //!            ├── Event ──── of the hypervisor        │
 //!   select ◄─┼── Outcome ── of a thread              ├─► changes Queue and State, then begins the next work
 //!            ├── grace ──── the time to end is over  │
-//!            └── tick ───── press again; is there space again? ┘
+//!            ├── tick ───── press again; is there space again? │
+//!            └── look ───── the work hangs                     ┘
 //! ```
 //!
 //! **Owns** every decision after the queue's. **Guarantees:** one piece of work at a time; events that arrive while the
-//! VM is being started are kept and handled afterwards, in order; the last event decides its state.
+//! VM is being started are kept and handled afterwards, in order; the last event decides its state. A forced end is done beside
+//! work that hangs.
 //! **Never** blocks, and never forgets a VM: its end is published before anything else is begun.
 
 use super::changeable;
-use super::effort::{self, EarlierRun, Outcome};
+use super::effort::{self, Begun, Outcome};
 use super::grace::Grace;
-use super::handle::{Command, Handle, Known, SyncError};
+use super::handle::{self, Command, Handle, Known, SyncError};
 use super::keep;
 use super::life::{self, Before, DiskError, Standing};
-use super::prepare;
 use super::publish::Publisher;
 use super::queue::{Mode, Next, Queue, word};
+use super::work::{self, Work};
 use crate::console::Give;
 use crate::domain;
-use crate::domain::host::DiskLocation;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hypervisor::{Condition, End, Event, Hypervisor, Pause, Seen};
 use crate::net;
 use crate::root::Root;
+use crate::selinux;
 use api::fault::Fault;
 use api::launcher::{Answer, Life, Request, START_FAILED, State, Sync};
 use api::machine::Machine;
@@ -39,7 +41,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
 /// The interval at which the power button is pressed again, and a full disk is checked. A guest that still boots loses a
@@ -71,6 +72,7 @@ pub fn drive(parts: Parts) -> Result<(Handle, impl Future<Output = ()>)> {
         hypervisor: parts.hypervisor.clone(),
         root: parts.root.clone(),
         name: name.clone(),
+        media: handle::places(),
     };
     let mut driver = Driver {
         parts,
@@ -102,7 +104,7 @@ struct Driver {
     publisher: Publisher,
     known: Option<Known>,
     servers: net::Servers,
-    work: Option<JoinHandle<Outcome>>,
+    work: Option<Work>,
     told: mpsc::UnboundedSender<Event>,
     /// Events that came while the VM was being started.
     early: Vec<Event>,
@@ -120,7 +122,9 @@ impl Driver {
     async fn run(mut self, mut asked: mpsc::Receiver<Command>, mut events: mpsc::UnboundedReceiver<Event>) {
         loop {
             self.go_on();
-            if self.ending && self.work.is_none() && matches!(self.queue.mode(), Mode::Empty | Mode::Ended) {
+            // Work that hangs is of a VM that has ended.
+            let works = self.work.as_ref().is_some_and(|work| !work.hangs());
+            if self.ending && !works && matches!(self.queue.mode(), Mode::Empty | Mode::Ended) {
                 return;
             }
             let until = |time: Option<Instant>| async move {
@@ -130,6 +134,7 @@ impl Driver {
                 }
             };
             let (grace, tick) = (self.grace.map(Grace::end), self.tick);
+            let look = self.work.as_ref().map(|work| work.look);
             // Without `biased` an event could be read before the command that caused it is answered; either is right.
             tokio::select! {
                 command = asked.recv() => match command {
@@ -137,9 +142,10 @@ impl Driver {
                     None => self.ending = true,
                 },
                 Some(event) = events.recv() => self.event(event),
-                outcome = finished(&mut self.work) => self.finished(outcome),
+                outcome = work::outcome(&mut self.work) => self.finished(outcome),
                 () = until(grace) => self.grace_is_over(),
                 () = until(tick) => self.ticked(),
+                () = until(look) => self.work_hangs(),
             }
         }
     }
@@ -155,6 +161,9 @@ impl Driver {
                 if matches!(state.life, Life::Running | Life::Paused | Life::Stopping) {
                     state.credentials = Some(told);
                 }
+            }),
+            Command::Frozen(frozen) => self.publisher.change(|state| {
+                state.frozen = frozen && matches!(state.life, Life::Running | Life::Paused | Life::Stopping);
             }),
             Command::End => {
                 self.ending = true;
@@ -218,11 +227,6 @@ impl Driver {
         if let Some(Err(reason)) = self.known.as_ref().map(|known| changeable::may(known, &request)) {
             return Answer::Denied { reason };
         }
-        if let Request::Insert { path, format, .. } = &request
-            && let Err(e) = prepare::media(path, *format)
-        {
-            return Answer::Denied { reason: e.chain() };
-        }
         self.queue.admit(request)
     }
 
@@ -260,8 +264,9 @@ impl Driver {
         self.passing = !known.machine.start_paused;
         let (targets, links) = (domain::targets(&known.machine), changeable::links(&known));
         let generation = known.sync.generation;
+        let selinux = selinux::context();
         self.publisher.change(|state| {
-            *state = State { life: Life::Preparing, generation, targets, links, ..emptied(state) };
+            *state = State { life: Life::Preparing, generation, targets, links, selinux, ..emptied(state) };
         });
         match effort::network(&known) {
             Ok(servers) => self.servers = servers,
@@ -270,7 +275,7 @@ impl Driver {
         let (hypervisor, root) = (self.parts.hypervisor.clone(), self.parts.root.clone());
         let lines = self.parts.lines.clone();
         let start = move || effort::start(&*hypervisor, &known, &root, &lines);
-        self.work = Some(tokio::task::spawn_blocking(start));
+        self.work = Some(Work::begin("start".to_owned(), start));
     }
 
     fn begin(&mut self, request: Request) {
@@ -279,20 +284,6 @@ impl Driver {
             && let Some(found) = known.machine.interfaces.iter_mut().find(|known| known.name == *interface)
         {
             found.up = *up;
-        }
-        if let Some(known) = &mut self.known
-            && let Some(host) = &mut known.host
-        {
-            match &request {
-                Request::Eject { disk } => drop(host.disks.insert(disk.clone(), DiskLocation::Nothing)),
-                Request::Insert { disk, path, format } => {
-                    // The media were checked when the request was queued; if they are gone since, the insertion fails.
-                    if let Ok(place) = prepare::media(path, *format) {
-                        host.disks.insert(disk.clone(), place);
-                    }
-                }
-                _ => {}
-            }
         }
         let Some(known) = self.known.clone() else { return self.queue.done() };
         self.passing |= !paused && matches!(request, Request::Eject { .. } | Request::Insert { .. });
@@ -304,12 +295,17 @@ impl Driver {
             }
         }
         let hypervisor = self.parts.hypervisor.clone();
-        self.work =
-            Some(tokio::task::spawn_blocking(move || effort::request(&*hypervisor, &known, paused, request)));
+        let doing = word(&request);
+        self.work = Some(Work::begin(doing, move || effort::request(&*hypervisor, known, paused, request)));
     }
 
     fn finished(&mut self, outcome: Outcome) {
-        self.work = None;
+        let said = self.work.take().and_then(Work::said);
+        if said.is_some() {
+            // What the work waited for is over.
+            self.publisher
+                .change(|state| drop(state.message.take_if(|message| Some(&*message) == said.as_ref())));
+        }
         match outcome {
             Outcome::Started(Ok(begun)) => self.started(*begun),
             Outcome::Started(Err(why)) => self.failed(&why),
@@ -321,6 +317,18 @@ impl Driver {
                 self.queue.done();
             }
             Outcome::Done(request, result) => self.done(&request, result),
+            Outcome::Changed(request, result) => {
+                let host = self.known.as_mut().and_then(|known| known.host.as_mut());
+                if let (Some(host), Ok((disk, place))) = (host, &result) {
+                    host.disks.insert(disk.clone(), place.clone());
+                }
+                self.done(&request, result.map(drop));
+            }
+            Outcome::Located(host) => {
+                if let Some(known) = &mut self.known {
+                    known.host = host.map(|host| *host);
+                }
+            }
             Outcome::WentOn(Ok(())) => {}
             Outcome::WentOn(Err(e)) => tracing::warn!("{e}"),
         }
@@ -332,7 +340,9 @@ impl Driver {
         self.mode(Mode::Ended);
     }
 
-    fn started(&mut self, (host, seen): (domain::host::Host, Seen)) {
+    fn started(&mut self, begun: Begun) {
+        let Begun { host, seen, kernel_boot } = begun;
+        self.publisher.change(|state| state.kernel_boot = kernel_boot);
         if let Some(known) = &mut self.known {
             known.host = Some(host);
         }
@@ -395,19 +405,31 @@ impl Driver {
         match (self.queue.mode(), &self.disk_error) {
             (Mode::Stopping, _) if self.work.is_none() => {
                 self.tick = Some(Instant::now() + TICK);
-                self.work =
-                    Some(tokio::task::spawn_blocking(move || Outcome::WentOn(hypervisor.shutdown(&name))));
+                let press = move || Outcome::WentOn(hypervisor.shutdown(&name));
+                self.work = Some(Work::begin("shutdown".to_owned(), press));
             }
             (Mode::Paused, Some(error)) if error.no_space => {
                 self.tick = Some(Instant::now() + TICK);
-                if self.work.is_none() && effort::has_room(&PathBuf::from(&error.path)) {
-                    tracing::info!("there is space again, the VM goes on");
-                    self.work =
-                        Some(tokio::task::spawn_blocking(move || Outcome::WentOn(hypervisor.resume(&name))));
+                if self.work.is_none() {
+                    let path = PathBuf::from(&error.path);
+                    let go_on = move || effort::go_on_with_room(&*hypervisor, &name, &path);
+                    self.work = Some(Work::begin("resume".to_owned(), go_on));
                 }
             }
             (Mode::Stopping, _) => self.tick = Some(Instant::now() + TICK),
             _ => {}
+        }
+    }
+
+    /// What is being done takes longer than it should.
+    fn work_hangs(&mut self) {
+        let (Some(work), Some(known)) = (&mut self.work, &self.known) else { return };
+        if self.queue.is_to_end(known.machine.grace_period) {
+            work.force(&self.parts.hypervisor, &known.name);
+        }
+        if let Some(late) = work.looked() {
+            tracing::warn!("{late}");
+            self.publisher.change(|state| state.message = Some(late));
         }
     }
 
@@ -431,7 +453,10 @@ impl Driver {
             Event::Paused(pause) => self.saw_paused(pause),
             Event::Panicked => self.before.panicked = true,
             Event::Ended(end) => self.ended(end),
-            Event::Rebooted => self.before.watchdog = false,
+            Event::Rebooted => {
+                self.before.watchdog = false;
+                self.publisher.change(|state| state.frozen = false);
+            }
             Event::IoError { disk, path, no_space, paused } => {
                 self.disk_error = Some(DiskError { disk, path, no_space });
                 if paused || self.queue.mode() == Mode::Paused {
@@ -499,6 +524,7 @@ impl Driver {
         self.stands(&life::ended(end, &self.before));
         self.publisher.change(|state| {
             (state.qemu_pid, state.qemu_started, state.agent, state.credentials) = (None, None, false, None);
+            state.frozen = false;
             state.grace = None;
         });
         self.mode(Mode::Ended);
@@ -530,12 +556,9 @@ impl Driver {
         self.learn(Known { sync, machine, name, host: None })?;
         let Some(known) = self.known.clone() else { return Ok(()) };
         let last = self.publisher.state().life;
-        let found = effort::find(&*self.parts.hypervisor, &known, &self.parts.root, &self.parts.lines, last);
-        let EarlierRun { seen, host } =
+        let found = effort::find(&*self.parts.hypervisor, &known, &self.parts.lines, last);
+        let seen =
             found.map_err(|e| Error::new(ErrorKind::Failed, "cannot read the state of the VM").because(e))?;
-        if let Some(known) = &mut self.known {
-            known.host = host;
-        }
         match seen {
             Some(seen) if !matches!(seen.condition, Condition::Off(_)) => {
                 tracing::info!("took over {}, which runs", known.name);
@@ -543,6 +566,8 @@ impl Driver {
                 self.servers = effort::network(&known).unwrap_or_default();
                 self.mode(Mode::Running);
                 self.saw(&seen);
+                let root = self.parts.root.clone();
+                self.work = Some(Work::begin("take over".to_owned(), move || effort::locate(&known, &root)));
             }
             _ if last.is_final() => self.mode(Mode::Ended),
             // The VM was not started yet when the launcher was killed.
@@ -563,21 +588,11 @@ fn judge(object: &Value) -> std::result::Result<Machine, Vec<Fault>> {
     Machine::handed(&vmi)
 }
 
-async fn finished(work: &mut Option<JoinHandle<Outcome>>) -> Outcome {
-    match work {
-        Some(handle) => match handle.await {
-            Ok(outcome) => outcome,
-            Err(e) => Outcome::Broken(format!("the launcher has a fault: {e}")),
-        },
-        None => pending().await,
-    }
-}
-
 /// A state at the begin of a new life.
 fn emptied(state: &State) -> State {
     let gone =
         State { reason: None, message: None, doing: None, qemu_pid: None, agent: false, ..state.clone() };
     let gone = State { grace: None, ..gone };
-    let gone = State { qemu_started: None, ..gone };
+    let gone = State { qemu_started: None, frozen: false, kernel_boot: None, ..gone };
     State { targets: BTreeMap::new(), credentials: None, links: BTreeMap::new(), ..gone }
 }

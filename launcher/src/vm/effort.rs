@@ -2,8 +2,9 @@
 
 use super::handle::Known;
 use super::keep;
+use super::kernel_boot;
 use super::life::Standing;
-use super::prepare::{How, prepare};
+use super::prepare::{How, media, prepare};
 use crate::console::Give;
 use crate::domain;
 use crate::domain::host::{DiskLocation, Host};
@@ -11,7 +12,7 @@ use crate::hooks::{self, Hooks};
 use crate::hypervisor::{Condition, ErrorKind, Hypervisor, Pause, Result, Seen, passt};
 use crate::net;
 use crate::root::Root;
-use api::launcher::{Life, Link, REFUSED, Request, START_FAILED};
+use api::launcher::{KernelChecksums, Life, Link, REFUSED, Request, START_FAILED};
 use api::machine::IoThreads;
 use api::machine::hook::SOCKETS;
 use error_core::chain;
@@ -20,12 +21,24 @@ use std::fs;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
+/// A VM that was started.
+pub(super) struct Begun {
+    pub(super) host: Host,
+    pub(super) seen: Seen,
+    /// Checksums of the kernel that a container image has.
+    pub(super) kernel_boot: Option<KernelChecksums>,
+}
+
 /// The outcome of work.
 pub(super) enum Outcome {
     /// A start.
-    Started(std::result::Result<Box<(Host, Seen)>, Standing>),
+    Started(std::result::Result<Box<Begun>, Standing>),
     /// A request.
     Done(Request, Result<()>),
+    /// A change of the media of a CD-ROM: the disk, and where its media are now.
+    Changed(Request, Result<(String, DiskLocation)>),
+    /// The locations of the parts of a VM that was taken over.
+    Located(Option<Box<Host>>),
     /// A try to resume after a full disk.
     WentOn(Result<()>),
     /// A fault of the launcher in the work.
@@ -34,7 +47,7 @@ pub(super) enum Outcome {
 
 /// Prepares the VM and starts it. Its serial console is handed over before the guest's first word.
 pub(super) fn start(hypervisor: &dyn Hypervisor, known: &Known, root: &Root, lines: &Give) -> Outcome {
-    let begin = || -> std::result::Result<(Host, Seen), Standing> {
+    let begin = || -> std::result::Result<Begun, Standing> {
         let stands = |e: crate::error::Error| match e.may_retry() {
             true => Standing::failed(START_FAILED, e.chain()),
             false => Standing::failed(REFUSED, e.chain()),
@@ -48,6 +61,7 @@ pub(super) fn start(hypervisor: &dyn Hypervisor, known: &Known, root: &Root, lin
         if let IoThreads::Pool(_) = known.machine.io_threads {
             host.iothread_mapping = hypervisor.has_iothread_mapping().map_err(failed)?;
         }
+        let kernel_boot = checksums(known);
         let xml = domain::render(&known.machine, &host).map_err(|e| Standing::failed(REFUSED, chain(&e)))?;
         let xml = wishes.domain(xml).map_err(stands)?;
         // An earlier run may have had another uuid, and libvirt keeps a name with its uuid.
@@ -68,9 +82,16 @@ pub(super) fn start(hypervisor: &dyn Hypervisor, known: &Known, root: &Root, lin
             let _ = hypervisor.destroy(&known.name);
             failed(e)
         })?;
-        Ok((host, seen))
+        Ok(Begun { host, seen, kernel_boot })
     };
     Outcome::Started(begin().map(Box::new))
+}
+
+/// Checksums of the kernel, where a container image has it. A VM starts without them, too.
+fn checksums(known: &Known) -> Option<KernelChecksums> {
+    known.machine.firmware.kernel.as_ref()?.image.as_ref()?;
+    let told = |e: &std::io::Error| tracing::warn!("cannot read the kernel for its checksum: {e}");
+    kernel_boot::checksums(known.sync.resolved.kernel.as_ref()?).inspect_err(told).ok()
 }
 
 /// Tells the hooks of the VM that the launcher ends.
@@ -103,7 +124,12 @@ fn listen(hypervisor: &dyn Hypervisor, name: &str, lines: &Give) -> Result<()> {
 }
 
 /// Carries out a request to a running VM.
-pub(super) fn request(hypervisor: &dyn Hypervisor, known: &Known, paused: bool, request: Request) -> Outcome {
+pub(super) fn request(
+    hypervisor: &dyn Hypervisor,
+    mut known: Known,
+    paused: bool,
+    request: Request,
+) -> Outcome {
     let name = known.name.as_str();
     let result = match &request {
         Request::Shutdown { grace } => match grace.unwrap_or(known.machine.grace_period) {
@@ -117,42 +143,57 @@ pub(super) fn request(hypervisor: &dyn Hypervisor, known: &Known, paused: bool, 
         Request::Reset => hypervisor.reset(name),
         Request::Pause => hypervisor.pause(name),
         Request::Unpause => hypervisor.resume(name),
-        Request::Eject { disk } | Request::Insert { disk, .. } => {
-            change_media(hypervisor, known, paused, disk)
+        Request::Eject { .. } | Request::Insert { .. } => {
+            let changed = change_media(hypervisor, &mut known, paused, &request);
+            return Outcome::Changed(request, changed);
         }
-        Request::Link { interface, .. } => change_link(hypervisor, known, interface),
-        Request::Start | Request::Hotplug | Request::Snapshot | Request::Migrate => {
-            Err(crate::hypervisor::Error::new(
-                ErrorKind::Unsupported,
-                format!("do this with {name}"),
-                "the launcher does not support it",
-            ))
-        }
+        Request::Link { interface, .. } => change_link(hypervisor, &known, interface),
+        Request::Start | Request::Hotplug | Request::Snapshot | Request::Migrate => Err(unsupported(name)),
     };
     Outcome::Done(request, result)
 }
 
-/// The loop has put the new media (or none) into `known` before.
+/// Puts other media in a CD-ROM, or none. Returns the disk, and where its media are.
 ///
 /// libvirt changes media in four steps: the tray opens, the old ones go, the new ones come, the tray closes. A guest that
 /// opens its drive meanwhile closes the tray itself. Between the last two steps QEMU then never tells it of the new media: the
 /// drive stays empty for it, and the change is a success. So a guest that runs stands still for these few milliseconds.
-fn change_media(hypervisor: &dyn Hypervisor, known: &Known, paused: bool, disk: &str) -> Result<()> {
+fn change_media(
+    hypervisor: &dyn Hypervisor,
+    known: &mut Known,
+    paused: bool,
+    request: &Request,
+) -> Result<(String, DiskLocation)> {
+    let (disk, wanted) = match request {
+        Request::Insert { disk, path, format } => (disk, Some((path, *format))),
+        Request::Eject { disk } => (disk, None),
+        _ => return Err(unsupported(&known.name)),
+    };
     let doing = || format!("change the media of '{disk}'");
     let invalid = |why: String| crate::hypervisor::Error::new(ErrorKind::Invalid, doing(), why);
+    let place = match wanted {
+        // They were there when the request was queued.
+        Some((path, format)) => media(path, format).map_err(|e| invalid(e.chain()))?,
+        None => DiskLocation::Nothing,
+    };
     let host =
-        known.host.as_ref().ok_or_else(|| invalid("the locations of the VM's disks are not known".into()))?;
-    if let Some(DiskLocation::File { path, .. }) = host.disks.get(disk) {
-        fs::File::open(path).map_err(|e| invalid(format!("cannot read {}: {e}", path.display())))?;
-    }
+        known.host.as_mut().ok_or_else(|| invalid("the locations of the VM's disks are not known".into()))?;
+    host.disks.insert(disk.clone(), place.clone());
     let xml = domain::render_disk(&known.machine, host, disk).map_err(|e| invalid(chain(&e)))?;
     if paused {
-        return hypervisor.change_media(&known.name, &xml);
+        hypervisor.change_media(&known.name, &xml)?;
+    } else {
+        hypervisor.pause(&known.name)?;
+        let changed = hypervisor.change_media(&known.name, &xml);
+        let resumed = hypervisor.resume(&known.name);
+        changed.and(resumed)?;
     }
-    hypervisor.pause(&known.name)?;
-    let changed = hypervisor.change_media(&known.name, &xml);
-    let resumed = hypervisor.resume(&known.name);
-    changed.and(resumed)
+    Ok((disk.clone(), place))
+}
+
+fn unsupported(name: &str) -> crate::hypervisor::Error {
+    let why = "the launcher does not support it";
+    crate::hypervisor::Error::new(ErrorKind::Unsupported, format!("do this with {name}"), why)
 }
 
 /// The loop has put the new state into `known` before.
@@ -164,20 +205,13 @@ fn change_link(hypervisor: &dyn Hypervisor, known: &Known, interface: &str) -> R
     hypervisor.change_link(&known.name, &xml)
 }
 
-/// The findings of a new launcher.
-pub(super) struct EarlierRun {
-    pub(super) seen: Option<Seen>,
-    pub(super) host: Option<Host>,
-}
-
 /// Looks for a running VM of an earlier launcher, and opens its serial console.
 pub(super) fn find(
     hypervisor: &dyn Hypervisor,
     known: &Known,
-    root: &Root,
     lines: &Give,
     last: Life,
-) -> Result<EarlierRun> {
+) -> Result<Option<Seen>> {
     let mut seen = match hypervisor.look(&known.name) {
         Ok(seen) => Some(seen),
         Err(e) if e.kind() == ErrorKind::NotFound => None,
@@ -194,15 +228,16 @@ pub(super) fn find(
         hypervisor.resume(&known.name)?;
         seen = Some(hypervisor.look(&known.name)?);
     }
-    // The locations are needed only to change media; a file that cannot be found any more must not end a guest.
-    let host = match runs {
-        true => prepare(&known.machine, &known.sync.resolved, root, How::AsItIs)
-            .inspect_err(|e| tracing::warn!("taken over, but {}", e.chain()))
-            .ok(),
-        false => None,
-    };
     tracing::debug!("the last state was {last:?}, and there is {seen:?}");
-    Ok(EarlierRun { seen, host })
+    Ok(seen)
+}
+
+/// Looks for the parts of a VM that was taken over. They are needed only to change media; a file that cannot be found any more
+/// must not end a guest.
+pub(super) fn locate(known: &Known, root: &Root) -> Outcome {
+    let host = prepare(&known.machine, &known.sync.resolved, root, How::AsItIs)
+        .inspect_err(|e| tracing::warn!("taken over, but {}", e.chain()));
+    Outcome::Located(host.ok().map(Box::new))
 }
 
 /// The last line that QEMU wrote to its log, without its own name.
@@ -222,8 +257,17 @@ pub(super) fn last_words(root: &Root, domain: &str) -> Option<String> {
     (said.len() < 300 && !said.starts_with('-') && !said.ends_with('\\')).then(|| said.to_owned())
 }
 
-/// True if there is space again where a guest ran out of it.
-pub(super) fn has_room(path: &Path) -> bool {
+/// Resumes a VM, if there is space again where it ran out of it.
+pub(super) fn go_on_with_room(hypervisor: &dyn Hypervisor, name: &str, path: &Path) -> Outcome {
+    if !has_room(path) {
+        return Outcome::WentOn(Ok(()));
+    }
+    tracing::info!("there is space again, the VM goes on");
+    Outcome::WentOn(hypervisor.resume(name))
+}
+
+/// True if there is space. Storage that is gone gives no answer.
+fn has_room(path: &Path) -> bool {
     const ENOUGH: u64 = 16 << 20;
     // A path that cannot be checked (a daemon's, elsewhere) is tried.
     rustix::fs::statvfs(path).map_or(true, |found| found.f_bavail.saturating_mul(found.f_frsize) >= ENOUGH)

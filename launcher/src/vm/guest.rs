@@ -21,6 +21,12 @@ const EXEC: Duration = Duration::from_secs(60);
 const FREEZE: Duration = Duration::from_secs(30);
 /// The size limit of a program's output that is passed on.
 const OUTPUT: usize = 1 << 20;
+/// The length limit of an answer.
+const ANSWER: usize = 1 << 20;
+/// The same of an answer with the output of a program: libvirt gives up after as much.
+const ANSWER_OF_PROGRAM: usize = 10 << 20;
+/// The limit of values in an answer: a parsed object takes 600 bytes, and seven in the answer.
+const VALUES: usize = 1 << 15;
 
 /// The command that tells which operating system the guest runs.
 const GET_SYSTEM: &str = "guest-get-osinfo";
@@ -135,7 +141,16 @@ impl Guest<'_> {
 
     /// The guest's file systems are frozen; no guest agent says so that does not know.
     pub fn is_frozen(&self) -> bool {
-        self.ask("guest-fsfreeze-status", None, PATIENCE).is_ok_and(|status| status == "frozen")
+        self.freeze_status() == Some(Freezing::Frozen)
+    }
+
+    /// What the guest agent says of its file systems; nothing where it does not know.
+    pub fn freeze_status(&self) -> Option<Freezing> {
+        match self.ask("guest-fsfreeze-status", None, PATIENCE).ok()?.as_str()? {
+            "frozen" => Some(Freezing::Frozen),
+            "thawed" => Some(Freezing::Thawed),
+            _ => None,
+        }
     }
 
     /// Users that are logged in.
@@ -178,39 +193,63 @@ impl Guest<'_> {
 
     /// Runs a program and waits for it.
     pub fn exec(&self, exec: &Exec) -> Result<Executed> {
+        let mut program = self.begin(exec)?;
+        loop {
+            match self.progress(&mut program)? {
+                Progress::Done(done) => return Ok(done),
+                Progress::Runs(pause) => std::thread::sleep(pause),
+            }
+        }
+    }
+
+    /// Starts a program.
+    pub fn begin(&self, exec: &Exec) -> Result<Program> {
         let limit = exec.timeout.map_or(EXEC, Duration::from_secs);
-        let began = Instant::now();
         let mut arguments = json!({"path": exec.command, "arg": exec.args, "capture-output": true});
         if let Some(input) = &exec.input {
             arguments["input-data"] = STANDARD.encode(input).into();
         }
         let started = self.ask("guest-exec", Some(arguments), PATIENCE)?;
         let pid = started["pid"].as_i64().ok_or_else(|| self.nonsense("guest-exec"))?;
-        let mut pause = Duration::from_millis(10);
-        loop {
-            let status = self.ask("guest-exec-status", Some(json!({"pid": pid})), PATIENCE)?;
-            if status["exited"].as_bool().unwrap_or_default() {
-                return Ok(executed(&status));
-            }
-            let Some(left) = limit.checked_sub(began.elapsed()).filter(|left| !left.is_zero()) else {
-                let why = format!(
-                    "'{}' still runs after {} s; it goes on in the guest",
-                    exec.command,
-                    limit.as_secs()
-                );
-                return Err(Error::new(ErrorKind::TimedOut, format!("run a program in {}", self.name), why));
-            };
-            std::thread::sleep(pause.min(left));
-            pause = (pause * 2).min(Duration::from_millis(500));
+        let (command, began, pause) = (exec.command.clone(), Instant::now(), Duration::from_millis(10));
+        Ok(Program { pid, command, began, limit, pause })
+    }
+
+    /// Asks whether a program has ended.
+    pub fn progress(&self, program: &mut Program) -> Result<Progress> {
+        let Program { pid, began, limit, pause, .. } = *program;
+        let arguments = Some(json!({"pid": pid}));
+        let status = self.ask_for("guest-exec-status", arguments, PATIENCE, ANSWER_OF_PROGRAM)?;
+        if status["exited"].as_bool().unwrap_or_default() {
+            return Ok(Progress::Done(executed(&status)));
         }
+        let Some(left) = limit.checked_sub(began.elapsed()).filter(|left| !left.is_zero()) else {
+            let (command, limit) = (&program.command, limit.as_secs());
+            let why = format!("'{command}' still runs after {limit} s; it goes on in the guest");
+            return Err(Error::new(ErrorKind::TimedOut, format!("run a program in {}", self.name), why));
+        };
+        program.pause = (pause * 2).min(Duration::from_millis(500));
+        Ok(Progress::Runs(pause.min(left)))
     }
 
     fn ask(&self, command: &str, arguments: Option<Value>, patience: Duration) -> Result<Value> {
+        self.ask_for(command, arguments, patience, ANSWER)
+    }
+
+    /// The answer to a command, of at most so many bytes.
+    fn ask_for(
+        &self,
+        command: &str,
+        arguments: Option<Value>,
+        patience: Duration,
+        most: usize,
+    ) -> Result<Value> {
         let mut question = json!({"execute": command});
         if let Some(arguments) = arguments {
             question["arguments"] = arguments;
         }
         let text = self.hypervisor.agent(self.name, &question.to_string(), patience)?;
+        self.is_bounded(command, &text, most)?;
         let mut answer: Value = serde_json::from_str(&text).map_err(|_| self.nonsense(command))?;
         if let Some(why) = answer["error"]["desc"].as_str() {
             let why = why.chars().take(500).collect::<String>();
@@ -225,10 +264,49 @@ impl Guest<'_> {
         result.ok_or_else(|| self.nonsense(command))
     }
 
+    /// Refuses an answer before it is parsed: a parsed one is many times as large.
+    fn is_bounded(&self, command: &str, text: &str, most: usize) -> Result<()> {
+        let values = || text.bytes().filter(|byte| matches!(byte, b'{' | b'[' | b',')).count();
+        let why = match text.len() {
+            size if size > most => format!("its answer is longer than {} MiB", most >> 20),
+            _ if values() > VALUES => format!("its answer has more than {VALUES} values"),
+            _ => return Ok(()),
+        };
+        Err(Error::new(ErrorKind::Failed, format!("ask the guest agent in {} for {command}", self.name), why))
+    }
+
     fn nonsense(&self, command: &str) -> Error {
         let doing = format!("ask the guest agent in {} for {command}", self.name);
         Error::new(ErrorKind::Failed, doing, "its answer is not understood")
     }
+}
+
+/// The state of a guest's file systems.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Freezing {
+    Frozen,
+    Thawed,
+}
+
+/// A program in the guest.
+#[derive(Debug)]
+pub struct Program {
+    pid: i64,
+    command: String,
+    began: Instant,
+    limit: Duration,
+    /// Time until it is asked for again.
+    pause: Duration,
+}
+
+/// The state of a program.
+#[derive(Debug)]
+pub enum Progress {
+    /// It has ended.
+    Done(Executed),
+    /// It runs: the time until it is to be asked for again.
+    Runs(Duration),
 }
 
 fn executed(status: &Value) -> Executed {
@@ -239,7 +317,10 @@ fn executed(status: &Value) -> Executed {
         (None, None) => -1,
     };
     let output = |data: &str, cut: &str| {
-        let bytes = STANDARD.decode(status[data].as_str().unwrap_or_default()).unwrap_or_default();
+        let encoded = status[data].as_str().unwrap_or_default();
+        // A little more than is passed on, so that a cut is seen; of four letters each.
+        let whole = encoded.get(..(OUTPUT / 3 + 1) * 4).unwrap_or(encoded);
+        let bytes = STANDARD.decode(whole).unwrap_or_default();
         let whole = bytes.len() <= OUTPUT && !status[cut].as_bool().unwrap_or_default();
         let mut text = String::from_utf8_lossy(bytes.get(..OUTPUT).unwrap_or(&bytes)).into_owned();
         if !whole {
@@ -334,13 +415,28 @@ mod tests {
 
     #[test]
     fn endless_facts_about_the_operating_system_are_cut() {
-        let long = "x".repeat(10_000);
-        let many = (0..1000).map(|i| (format!("{i}{long}"), json!(long))).collect();
+        // Less than an answer may have at all.
+        let long = "x".repeat(5_000);
+        let many = (0..90).map(|i| (format!("{i}{long}"), json!(long))).collect();
         let os = json!({"return": Value::Object(many)}).to_string();
         let fake = with(&[("guest-info", r#"{"return":{}}"#), ("guest-get-osinfo", &os)]);
         let info = Guest { hypervisor: &fake, name: "a_b" }.info().unwrap();
         assert_eq!(info.os.len(), OS);
         assert!(info.os.iter().all(|(key, value)| key.len() <= 4096 && value.len() <= 4096));
+    }
+
+    /// Ten MiB of small values are 300 MB, once they are parsed.
+    #[test]
+    fn an_answer_that_is_too_long_is_not_parsed() {
+        let values = |count: usize| format!(r#"{{"return":[{}0]}}"#, r#"{"":0},"#.repeat(count));
+        let text = format!(r#"{{"return":["{}"]}}"#, "x".repeat(1 << 20));
+        for (answer, why) in [(text, "longer than 1 MiB"), (values(100_000), "more than 32768 values")] {
+            let fake = with(&[("guest-get-users", &answer)]);
+            let error = Guest { hypervisor: &fake, name: "a_b" }.users().unwrap_err();
+            assert!(error.to_string().contains(why), "{error}");
+        }
+        let fake = with(&[("guest-get-users", &values(10_000))]);
+        assert!(Guest { hypervisor: &fake, name: "a_b" }.users().is_ok());
     }
 
     #[test]

@@ -1,13 +1,26 @@
 //! The handle of the VM, for the rest of the launcher.
 
+use super::prepare;
 use crate::domain::host::Host;
 use crate::error::{Error, ErrorKind};
 use crate::hypervisor::Hypervisor;
 use crate::root::Root;
+use crate::threads::Places;
 use api::fault::Fault;
 use api::launcher::{Answer, Credentials, Refusal, Request, State, Sync};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
+
+/// Media that are looked at at once.
+const LOOKS: usize = 2;
+/// Time for one look at media.
+const LOOK: Duration = Duration::from_secs(10);
+
+/// Places for looks at media.
+pub(super) fn places() -> Places {
+    Places::new("media", LOOKS, LOOK)
+}
 
 /// A command to the loop.
 pub enum Command {
@@ -17,6 +30,8 @@ pub enum Command {
     Request(Request, oneshot::Sender<Answer>),
     /// How far its keys and passwords are in the guest.
     Credentials(Credentials),
+    /// File systems of the guest are frozen, or not any more.
+    Frozen(bool),
     /// End the launcher: the VM is shut down first.
     End,
 }
@@ -33,6 +48,8 @@ pub struct Handle {
     /// The VM's folder.
     pub root: Root,
     pub(super) name: Arc<OnceLock<String>>,
+    /// Looks at media that are to be inserted.
+    pub(super) media: Places,
 }
 
 impl Handle {
@@ -44,8 +61,20 @@ impl Handle {
         told.await.unwrap_or_else(|_| Err(Error::new(ErrorKind::Ending, ENDING).into()))
     }
 
-    /// Sends a request to the VM.
+    /// Sends a request to the VM. Media are looked at before, not by the loop: storage that is gone gives no answer.
     pub async fn request(&self, request: Request) -> Result<Answer, Refusal> {
+        if let Request::Insert { path, format, .. } = &request {
+            let (path, format) = (path.clone(), *format);
+            let doing = format!("read {}", path.display());
+            let found = self.media.ask(&doing, move || prepare::media(&path, format)).await;
+            let denied = match found {
+                Ok(found) => found.err().map(|e| e.chain()),
+                Err(e) => Some(e.to_string()),
+            };
+            if let Some(reason) = denied {
+                return Ok(Answer::Denied { reason });
+            }
+        }
         let (tell, told) = oneshot::channel();
         drop(self.commands.send(Command::Request(request, tell)).await);
         told.await.map_err(|_| ending())
@@ -55,6 +84,12 @@ impl Handle {
     pub(super) async fn credentials(&self, told: Credentials) {
         // A loop that is gone has nobody to tell it.
         let _ = self.commands.send(Command::Credentials(told)).await;
+    }
+
+    /// Says that file systems of the guest are frozen, or that none are any more. Blocks.
+    pub(super) fn frozen(&self, frozen: bool) {
+        // A loop that is gone has nobody to tell it.
+        let _ = self.commands.blocking_send(Command::Frozen(frozen));
     }
 
     /// Ends the launcher.

@@ -3,7 +3,7 @@
 //! ```text
 //!   server ──Command──► driver ──────────────► queue     lets requests in (pure)
 //!                         │  ▲                 life      reason and message of an end or a pause (pure)
-//!                  a thread  │ Event, Outcome  publish   State, with a rising number
+//!             work: a thread  │ Event, Outcome  publish   State, with a rising number
 //!                         ▼  │                 keep      files for a new launcher
 //!                       effort ──► prepare     finds and makes the VM's parts on this host (`state`: what outlives it)
 //!                              ├─► domain      the libvirt domain of these parts
@@ -18,8 +18,8 @@
 //! Frozen file systems of the guest thaw by an alarm of their own (`thaw`); a guest that wants to know is told metrics
 //! (`metrics`); its guest agent is given keys and passwords, as often as their Secrets change (`credentials`).
 //!
-//! Blocking work (disks, libvirt) runs on threads of its own, one piece at a time; the loop itself never waits for it, so
-//! an event or the end of a grace period is never late. A launcher that was killed loses nothing: the next one on the
+//! Blocking work (disks, libvirt) runs on threads of its own, one piece at a time (`work`); the loop itself never waits for it,
+//! so an event or the end of a grace period is never late. A forced end does not wait for work that hangs. A launcher that was killed loses nothing: the next one on the
 //! same folder reads the files of `keep` and takes the running VM over.
 
 mod changeable;
@@ -32,6 +32,7 @@ pub mod guest;
 mod handle;
 pub(crate) mod host_devices;
 mod keep;
+mod kernel_boot;
 pub mod life;
 pub(crate) mod metrics;
 mod overlay;
@@ -42,12 +43,13 @@ pub mod queue;
 mod state;
 pub(crate) mod thaw;
 mod users;
+mod work;
 
 #[cfg(test)]
 mod scenarios;
-
-pub use driver::{Parts, drive};
 #[cfg(test)]
 mod stop_scenarios;
+
+pub use driver::{Parts, drive};
 pub use effort::farewell;
 pub use handle::{Command, Handle, SyncError};

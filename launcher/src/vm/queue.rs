@@ -110,6 +110,15 @@ impl Queue {
         self.doing.iter().chain(&self.waiting)
     }
 
+    /// True if a request waits that ends the VM at once: of a shutdown without a grace period of its own, this one holds.
+    pub fn is_to_end(&self, grace: u64) -> bool {
+        self.waiting.iter().any(|request| match request {
+            Request::Destroy => true,
+            Request::Shutdown { grace: own } => own.unwrap_or(grace) == 0,
+            _ => false,
+        })
+    }
+
     /// The mode of the VM after all waiting requests.
     fn mode_then(&self) -> Mode {
         self.outstanding().fold(self.mode, after)

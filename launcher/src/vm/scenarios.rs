@@ -392,3 +392,84 @@ fn a_vm_whose_hook_writes_no_domain_is_not_defined() {
         assert!(!scene.said().contains("define"), "{}", scene.said());
     });
 }
+
+/// A QEMU whose storage is gone answers nothing; libvirt waits for it without an end.
+#[test]
+fn a_forced_end_does_not_wait_for_a_request_that_hangs() {
+    play(async {
+        let scene = Scene::running().await;
+        scene.fake.hang("pause");
+        assert_eq!(scene.ask(Request::Pause).await, Answer::Queued);
+        while scene.fake.hung("pause") == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        assert_eq!(scene.ask(Request::Destroy).await, Answer::Queued);
+        let state = scene.until(|state| state.life.is_final()).await;
+        assert_eq!(state.reason.as_deref(), Some("Destroyed"));
+        // The launcher ends, too, and leaves the call behind.
+        scene.handle.end().await;
+        let mut reader = scene.handle.state();
+        let ends = async { while reader.changed().await.is_ok() {} };
+        tokio::time::timeout(Duration::from_secs(60), ends).await.expect("the launcher ends");
+        scene.fake.release("pause");
+    });
+}
+
+/// Else it would end the next run of the VM.
+#[test]
+fn nothing_is_begun_before_a_forced_end_beside_a_request_is_done() {
+    play(async {
+        let scene = Scene::running().await;
+        scene.fake.hang("pause");
+        scene.fake.hang("destroy");
+        assert_eq!(scene.ask(Request::Pause).await, Answer::Queued);
+        assert_eq!(scene.ask(Request::Destroy).await, Answer::Queued);
+        while scene.fake.hung("destroy") == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        scene.fake.release("pause");
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        scene.fake.release("destroy");
+        scene.until(|state| state.life.is_final()).await;
+        assert_eq!(scene.ask(Request::Start).await, Answer::Queued);
+        scene.until(|state| state.life == Life::Running).await;
+        let ends = scene.said().lines().filter(|line| line.starts_with("destroy")).count();
+        assert_eq!(ends, 1, "{}", scene.said());
+    });
+}
+
+/// Opening media may take for ever: here, a pipe that has no writer.
+#[test]
+fn media_that_cannot_be_read_keep_nothing_else_waiting() {
+    play(async {
+        let scene = Scene::running().await;
+        assert_eq!(scene.ask(Request::Eject { disk: "cd".into() }).await, Answer::Queued);
+        let path = scene.folder.path().join("pipe");
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &path,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+            0,
+        )
+        .unwrap();
+        // A launcher that waits is woken in the end: the test fails, and does not hang.
+        let late = {
+            let path = path.clone();
+            std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_secs(20));
+                rustix::fs::open(path, rustix::fs::OFlags::RDWR, rustix::fs::Mode::empty())
+            })
+        };
+        let insert =
+            Request::Insert { disk: "cd".into(), path: path.clone(), format: api::launcher::Format::Raw };
+        let handle = scene.handle.clone();
+        let inserted = tokio::spawn(async move { handle.request(insert).await });
+        tokio::task::yield_now().await;
+        assert_eq!(scene.ask(Request::Pause).await, Answer::Queued);
+        scene.until(|state| state.life == Life::Paused).await;
+        assert!(!late.is_finished(), "the pause has waited for the media");
+        let Ok(Ok(Answer::Denied { reason })) = inserted.await else { panic!("a pipe is not media") };
+        assert!(reason.contains("no answer for"), "{reason}");
+    });
+}

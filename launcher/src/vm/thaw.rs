@@ -5,19 +5,24 @@
 //!  freeze(after) ─► guest agent ─► alarm ─── time is over ──► guest agent: thaw ── fails ──► again, every 5 s for 10 min
 //!                                    │ thaw.json: a new launcher goes on waiting
 //!  freeze(), thaw() ─────────────────► no alarm
+//!  frozen ─── every 5 s ──► guest agent: is it still? ──► State.frozen
 //! ```
+//!
+//! A freeze of a guest that is frozen, and a thaw of one that is not, are done already, as in KubeVirt: the guest agent would
+//! refuse the one, and run the hooks of the other again. A freeze with a time sets the alarm anew; one without leaves it.
 //!
 //! The alarm is set on the thread that asks the guest agent, so that no client that leaves meanwhile prevents it. One
 //! freeze or thaw is asked for at a time, with what becomes of the alarm: an alarm that rang while file systems were frozen
 //! anew looks at its time again, and leaves them frozen. An alarm outlives its VM; a guest that has ended, or runs anew, has
 //! nothing frozen, and takes no harm.
 
-use super::guest::Guest;
+use super::guest::{Freezing, Guest};
 use super::handle::Handle;
 use crate::error::{Error, Result};
 use crate::hypervisor::embed::write_whole;
 use crate::hypervisor::{self, ErrorKind};
-use api::launcher::{Freeze, LONGEST_FREEZE};
+use crate::threads;
+use api::launcher::{Freeze, LONGEST_FREEZE, State};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -27,7 +32,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
 /// From one try to thaw to the next …
 const AGAIN: Duration = Duration::from_secs(5);
@@ -35,17 +40,17 @@ const AGAIN: Duration = Duration::from_secs(5);
 const TRIES: u32 = 120;
 
 /// Freezes and thaws. Its clones have one alarm.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Thaw {
     alarm: Arc<Alarm>,
 }
 
-#[derive(Debug)]
 struct Alarm {
     file: PathBuf,
     due: watch::Sender<Option<Due>>,
     /// Held while the guest agent is asked to freeze or thaw, until the alarm is set. It blocks.
     asks: Mutex<()>,
+    handle: Handle,
 }
 
 /// The time to thaw.
@@ -87,17 +92,28 @@ impl Thaw {
             tracing::warn!("cannot read {}: {e}; file systems that are frozen stay so", file.display());
             None
         });
-        let alarm = Arc::new(Alarm { file, due: watch::Sender::new(due), asks: Mutex::default() });
-        tokio::spawn(wait(again, handle, alarm.due.subscribe(), Arc::downgrade(&alarm)));
+        let state = handle.state();
+        let alarm = Arc::new(Alarm { file, due: watch::Sender::new(due), asks: Mutex::default(), handle });
+        tokio::spawn(wait(again, state, alarm.due.subscribe(), Arc::downgrade(&alarm)));
         Thaw { alarm }
     }
 
     /// Freezes the guest's file systems, for so long or until they are thawed. Returns their number. Blocks.
     pub(crate) fn freeze(&self, guest: &Guest<'_>, after: Option<Duration>) -> hypervisor::Result<u64> {
         let _asks = self.alarm.asks();
+        if guest.is_frozen() {
+            if after.is_some() {
+                self.alarm.set(after);
+            }
+            self.alarm.handle.frozen(true);
+            return Ok(0);
+        }
         let done = guest.freeze();
         match &done {
-            Ok(_) => self.alarm.set(after),
+            Ok(_) => {
+                self.alarm.set(after);
+                self.alarm.handle.frozen(true);
+            }
             // The guest agent may be at it still. One that says no has frozen nothing, or had before.
             Err(e) if e.kind() == ErrorKind::TimedOut && after.is_some() => self.alarm.set(after),
             Err(_) => {}
@@ -108,8 +124,12 @@ impl Thaw {
     /// Thaws the guest's file systems. Returns their number. Blocks.
     pub(crate) fn thaw(&self, guest: &Guest<'_>) -> hypervisor::Result<u64> {
         let _asks = self.alarm.asks();
-        let count = guest.thaw()?;
+        let count = match guest.freeze_status() {
+            Some(Freezing::Thawed) => 0,
+            _ => guest.thaw()?,
+        };
         self.alarm.set(None);
+        self.alarm.handle.frozen(false);
         Ok(count)
     }
 }
@@ -120,13 +140,16 @@ impl Alarm {
     }
 
     /// Thaws, and sets the alarm for the next try where that fails; nothing, where the alarm is another by now. Blocks.
-    fn rings(&self, was: Due, again: Duration, handle: &Handle) {
+    fn rings(&self, was: Due, again: Duration) {
         let _asks = self.asks();
         if *self.due.borrow() != Some(was) {
             return;
         }
-        let next = match thaw(handle) {
-            Ok(()) => None,
+        let next = match thaw(&self.handle) {
+            Ok(()) => {
+                self.handle.frozen(false);
+                None
+            }
             Err(e) if was.tries < TRIES => {
                 tracing::warn!("{e}; it is tried again in {} s", again.as_secs());
                 Some(Due { at: Instant::now() + again, tries: was.tries + 1 })
@@ -141,6 +164,16 @@ impl Alarm {
             tracing::debug!("no file systems are to be thawed: {forgotten:?}");
         }
         self.due.send_replace(next);
+    }
+
+    /// Asks whether file systems are still frozen: those of Windows thaw by themselves. Blocks.
+    fn look(&self) {
+        let _asks = self.asks();
+        let Some(name) = self.handle.name() else { return };
+        let guest = Guest { hypervisor: &*self.handle.hypervisor, name };
+        if guest.freeze_status() == Some(Freezing::Thawed) {
+            self.handle.frozen(false);
+        }
     }
 
     fn set(&self, after: Option<Duration>) {
@@ -175,7 +208,12 @@ fn kept(file: &PathBuf) -> io::Result<Option<Due>> {
 }
 
 /// Thaws when it is time, as long as there is an alarm.
-async fn wait(again: Duration, handle: Handle, mut due: watch::Receiver<Option<Due>>, alarm: Weak<Alarm>) {
+async fn wait(
+    again: Duration,
+    mut state: watch::Receiver<State>,
+    mut due: watch::Receiver<Option<Due>>,
+    alarm: Weak<Alarm>,
+) {
     loop {
         let now = *due.borrow_and_update();
         let is_over = async {
@@ -184,17 +222,32 @@ async fn wait(again: Duration, handle: Handle, mut due: watch::Receiver<Option<D
                 None => pending().await,
             }
         };
+        let is_frozen = async {
+            // Without a state the launcher ends.
+            let is_gone = state.wait_for(|state| state.frozen).await.is_err();
+            if is_gone {
+                return pending().await;
+            }
+            sleep(again).await;
+        };
         tokio::select! {
             changed = due.changed() => match changed {
                 Ok(()) => continue,
                 Err(_) => return,
             },
             () = is_over => {}
+            () = is_frozen => {
+                let Some(looking) = alarm.upgrade() else { return };
+                if let Err(e) = threads::run("thaw", move || looking.look()).await {
+                    tracing::error!("{e}");
+                }
+                continue;
+            }
         }
         let (Some(alarm), Some(was)) = (alarm.upgrade(), now) else { return };
-        let (handle, ringing) = (handle.clone(), Arc::clone(&alarm));
-        if let Err(e) = tokio::task::spawn_blocking(move || ringing.rings(was, again, &handle)).await {
-            tracing::error!("the guest's file systems stay frozen: the launcher has a fault: {e}");
+        let ringing = Arc::clone(&alarm);
+        if let Err(e) = threads::run("thaw", move || ringing.rings(was, again)).await {
+            tracing::error!("the guest's file systems stay frozen: {e}");
             alarm.due.send_if_modified(|due| due.take_if(|due| *due == was).is_some());
         }
     }
@@ -244,10 +297,11 @@ mod tests {
             file: handle.root.thaw(),
             due: watch::Sender::new(Some(due)),
             asks: Mutex::default(),
+            handle,
         });
         let asks = alarm.asks();
         let ringing = Arc::clone(&alarm);
-        let rings = std::thread::spawn(move || ringing.rings(due, AGAIN, &handle));
+        let rings = std::thread::spawn(move || ringing.rings(due, AGAIN));
         happens(&alarm);
         let set = *alarm.due.borrow();
         drop(asks);

@@ -374,6 +374,15 @@ pub struct State {
     pub qemu_started: Option<u64>,
     /// The guest agent answers.
     pub agent: bool,
+    /// File systems of the guest are frozen.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub frozen: bool,
+    /// SELinux context of the launcher's process, `none` on a host without SELinux. Unset by launchers that do not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selinux: Option<String>,
+    /// Checksums of the kernel that a container image has, of a VMI that boots one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel_boot: Option<KernelChecksums>,
     /// How far its keys and passwords are in the guest; nothing where the guest agent hands none over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credentials: Option<Credentials>,
@@ -386,6 +395,16 @@ pub struct State {
     /// When each life began, in order, RFC 3339.
     #[serde(default)]
     pub phases: Vec<(Life, String)>,
+}
+
+/// CRC-32 checksums (IEEE) of the files of a direct kernel boot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KernelChecksums {
+    /// Checksum of the kernel.
+    pub kernel: u32,
+    /// Checksum of the initial file system, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub initrd: Option<u32>,
 }
 
 /// How far the keys and passwords of a VMI are in the guest.

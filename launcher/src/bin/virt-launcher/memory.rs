@@ -25,12 +25,13 @@ pub(crate) async fn give_back(mut state: watch::Receiver<State>) {
         {
             return;
         }
-        // It takes locks of the allocator, a moment each. The thread's result does not matter.
+        // The thread's result does not matter.
         let _ = tokio::task::spawn_blocking(trim).await;
     }
 }
 
-fn trim() {
+/// Gives free memory back. It takes locks of the allocator, a moment each.
+pub(crate) fn trim() {
     #[cfg(target_env = "gnu")]
     // SAFETY: any thread may call it at any time; it takes the locks of the allocator itself.
     unsafe {

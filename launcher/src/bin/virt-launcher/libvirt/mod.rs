@@ -16,6 +16,7 @@ mod records;
 mod words;
 
 use api::launcher::{MonitorCommand, Stats};
+use crate::memory;
 use launcher::hypervisor::{About, Condition, Error, ErrorKind, Hypervisor, Result, Seen, Tell};
 use launcher_client::process::Process;
 use rustix::fs::{Mode, OFlags};
@@ -31,8 +32,8 @@ use virt::sys;
 
 /// The size limit of a screenshot: 16 million points of 3 bytes, and a little.
 const LARGEST_SCREEN: usize = 48 << 20;
-/// The length limit of the guest agent's answer.
-const LONGEST_ANSWER: usize = 64 << 20;
+/// The length of a guest agent's answer from which memory is given back after it.
+const LONG_ANSWER: usize = 1 << 20;
 
 /// The length limit of the answer of QEMU's monitor.
 const LONGEST_MONITOR: usize = 2 << 20;
@@ -251,10 +252,11 @@ impl Hypervisor for Libvirt {
         let answer = domain
             .qemu_agent_command(command, seconds, 0)
             .map_err(|e| words::agent_error(&doing, patience, &e))?;
-        match answer.len() > LONGEST_ANSWER {
-            true => Err(Error::new(ErrorKind::Failed, doing, "its answer is longer than 64 MiB")),
-            false => Ok(answer),
+        // libvirt itself takes 10 MiB, and has parsed them into a tree that is many times as large.
+        if answer.len() > LONG_ANSWER {
+            memory::trim();
         }
+        Ok(answer)
     }
 
     fn stats(&self, name: &str) -> Result<Stats> {
