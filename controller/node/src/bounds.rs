@@ -62,6 +62,8 @@ pub(crate) fn state(mut state: State) -> State {
         credentials.reason = word(std::mem::take(&mut credentials.reason)).unwrap_or_default();
         credentials.message = text(&credentials.message, SENTENCE);
     }
+    let is_context = |text: &String| text.len() <= WORD && text.chars().all(|c| c.is_ascii_graphic());
+    state.selinux = state.selinux.filter(is_context);
     state.targets.retain(|_, target| is_device(target));
     while state.targets.len() > DISKS {
         state.targets.pop_last();

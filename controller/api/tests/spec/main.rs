@@ -15,5 +15,6 @@ mod known;
 mod messages;
 mod parity;
 mod settings;
+mod status;
 mod windows;
 mod yaml;

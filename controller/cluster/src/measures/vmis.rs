@@ -3,6 +3,7 @@
 use super::vms::with;
 use super::words::{self, Words};
 use super::{interfaces, label, names, system};
+use crate::pod::MEMORY_OVERHEAD;
 use api::instancetype::{Matched, Role};
 use api::vmi::{EvictionStrategy, VirtualMachineInstance};
 use api_server::metrics::Page;
@@ -56,9 +57,9 @@ pub(super) fn write(page: &mut Page, world: &World, words: &mut Words, now: Time
     }
     let mut family = page.family("kubevirt_vmi_launcher_memory_overhead_bytes");
     for vmi in world.vmis.all() {
-        let note = world.active_pod(vmi).and_then(|pod| {
-            pod.meta().annotations.get("kubevirt.io/memory-overhead-bytes")?.parse::<f64>().ok()
-        });
+        let note = world
+            .active_pod(vmi)
+            .and_then(|pod| pod.meta().annotations.get(MEMORY_OVERHEAD)?.parse::<f64>().ok());
         if let Some(bytes) = note {
             family.is(&names(&vmi.metadata), bytes);
         }

@@ -33,6 +33,9 @@ pub(super) fn labels(meta: &ObjectMeta, machine: &Machine) -> BTreeMap<String, S
     labels
 }
 
+/// The note of the bytes that the pod requests beside the guest's memory.
+pub(crate) const MEMORY_OVERHEAD: &str = "kubevirt.io/memory-overhead-bytes";
+
 /// Notes on the pod.
 pub(super) fn annotations(
     vmi: &VirtualMachineInstance,
@@ -62,10 +65,8 @@ pub(super) fn annotations(
             note(key, BRIDGE.to_owned());
         }
     }
-    note(
-        "kubevirt.io/memory-overhead-bytes",
-        super::overhead(machine, config, super::resources::beyond(vmi)).to_string(),
-    );
+    let overhead = super::overhead(machine, config, super::resources::beyond(vmi));
+    note(MEMORY_OVERHEAD, overhead.to_string());
     notes
 }
 

@@ -46,6 +46,7 @@ mod virtiofs;
 mod volumes;
 
 pub(crate) use debug::keeps;
+pub(crate) use labels::MEMORY_OVERHEAD;
 pub(crate) use limits::Automatic;
 pub(crate) use log::NAME as LOG;
 pub(crate) use networks::on_networks;

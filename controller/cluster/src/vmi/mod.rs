@@ -50,6 +50,7 @@ use api::wire::Wire;
 use jiff::{SignedDuration, Timestamp};
 use kubernetes::conditions::{self, UNHEARD, is_unsynchronized, say, stamp};
 use kubernetes::config::Config;
+use api::quantity::Quantity;
 use kubernetes::launcher::USER;
 use kubernetes::metadata::{LeftOut, left_out};
 use kubernetes::objects::{FINALIZER, Key, Kind, LauncherPods, OUTDATED, Pod, World, key};
@@ -395,6 +396,10 @@ impl Round<'_> {
     fn hold(&mut self) {
         let finalizers = &mut self.next.metadata.finalizers;
         if self.vmi.metadata.deletion_timestamp.is_none() && !finalizers.iter().any(|name| name == FINALIZER)
+        if let Some(bytes) = pod.meta.annotations.get(pod::MEMORY_OVERHEAD).and_then(|text| text.parse().ok())
+        {
+            status.memory.get_or_insert_default().memory_overhead = Some(Quantity::of_bytes(bytes));
+        }
         {
             finalizers.push(FINALIZER.to_owned());
         }

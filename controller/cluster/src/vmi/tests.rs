@@ -197,6 +197,17 @@ fn a_claim_that_is_not_there_is_waited_for_by_name() {
     let info = volume(&sim)["persistentVolumeClaimInfo"].clone();
     assert_eq!((volume(&sim)["target"].as_str(), &info["requests"]["storage"]), (Some("vda"), &json!("1Gi")));
     assert_eq!(info["capacity"]["storage"], "2Gi");
+    // virt-handler makes disks by it, in file systems alone.
+    let said = json!({"filesystemOverhead": {"global": "0.1"}});
+    sim.world.put(Kind::CDIConfig, json!({"metadata": {"name": "config"}, "spec": said}), sim.now);
+    let overhead_in = |sim: &mut Sim, mode: &str| {
+        let pvc = Key::new(Kind::PersistentVolumeClaim, "n", "data");
+        sim.change(&pvc, json!({"spec": {"volumeMode": mode}}));
+        sim.settle();
+        volume(sim)["persistentVolumeClaimInfo"]["filesystemOverhead"].clone()
+    };
+    assert_eq!(overhead_in(&mut sim, "Filesystem"), "0.1");
+    assert_eq!(overhead_in(&mut sim, "Block"), Value::Null);
 }
 
 #[test]
@@ -489,6 +500,9 @@ fn a_forged_place_is_put_right_by_what_the_pod_says() {
                 "nodeName": "node9", "launcherContainerImageVersion": "evil:1", "qosClass": "Guaranteed",
                 "activePods": {pod: "node9", "other": "node9"},
             },
+    let note = |pod: &Value| pod["metadata"]["annotations"]["kubevirt.io/memory-overhead-bytes"].clone();
+    let overhead = note(&sim.get(&sim.pod_of(&key).unwrap()));
+    assert!(overhead.is_string() && right["memory"]["memoryOverhead"] == overhead, "{right}");
         }),
     );
     sim.settle();

@@ -2,7 +2,8 @@
 
 use super::Round;
 use api::vmi::{ClaimInfo, VolumeStatus};
-use kubernetes::objects::{PersistentVolumeClaim, claim_of};
+use kubernetes::config::imports;
+use kubernetes::objects::{PersistentVolumeClaim, World, claim_of};
 
 impl Round<'_> {
     /// Repeats what its claims are like. What others say of its volumes stays.
@@ -32,13 +33,28 @@ impl Round<'_> {
             }
         };
         let known = list[at].persistent_volume_claim_info.get_or_insert_default();
-        *known = info(name, claim, known);
+        *known = info(name, claim, known, overhead(self.world, claim));
         list.sort_by(|one, other| one.name.cmp(&other.name));
     }
 }
 
-fn info(name: &str, claim: &PersistentVolumeClaim, known: &ClaimInfo) -> ClaimInfo {
+/// The part of its file system that a PVC keeps for itself, where the settings of the cluster say one: `0.06`.
+fn overhead(world: &World, claim: &PersistentVolumeClaim) -> Option<String> {
+    if claim.spec.volume_mode.as_deref() == Some("Block") {
+        return None;
+    }
+    let thousandths = imports::overhead(world, claim.spec.storage_class_name.as_deref())?;
+    Some((f64::from(thousandths) / 1000.0).to_string())
+}
+
+fn info(
+    name: &str,
+    claim: &PersistentVolumeClaim,
+    known: &ClaimInfo,
+    filesystem_overhead: Option<String>,
+) -> ClaimInfo {
     ClaimInfo {
+        filesystem_overhead,
         claim_name: Some(name.to_owned()),
         access_modes: claim.spec.access_modes.clone(),
         volume_mode: Some(claim.spec.volume_mode.clone().unwrap_or_else(|| "Filesystem".to_owned())),

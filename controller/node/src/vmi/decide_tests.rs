@@ -160,10 +160,40 @@ fn a_vmi_that_runs_is_told_with_all_that_is_ours() {
                  "lastTransitionTime": "2026-11-21T10:00:40Z"}
             ],
             "volumeStatus": [{"name": "data", "target": "vda"}],
+            "currentCPUTopology": {"cores": 1, "sockets": 1, "threads": 1},
             "memory": {"guestAtBoot": "128Mi", "guestCurrent": "128Mi", "guestRequested": "128Mi"}
         })
     );
     assert_eq!(plan.events, [Event::normal("Started", "VirtualMachineInstance started.")]);
+}
+
+#[test]
+fn what_a_launcher_finds_is_told_with_a_vmi_that_runs() {
+    let mut of_launcher = state(Life::Running);
+    of_launcher.frozen = true;
+    of_launcher.selinux = Some("system_u:system_r:container_t:s0:c1,c2".to_owned());
+    of_launcher.kernel_boot = Some(api::launcher::KernelChecksums { kernel: 7, initrd: Some(8) });
+    let launcher = |state: &State| Launcher::Speaks(Box::new(state.clone()));
+    let mut vmi = vmi("Running", json!({}));
+    // virt-controller has told its part of the memory before.
+    let overhead = api::quantity::Quantity::of_bytes(1 << 20);
+    let memory = api::vmi::MemoryStatus { memory_overhead: Some(overhead), ..Default::default() };
+    vmi.status.as_mut().unwrap().memory = Some(memory);
+    let status = *decide(&seen(&vmi, &launcher(&of_launcher)), &now()).status.unwrap();
+    let told = api::wire::Wire::write(&status);
+    assert_eq!(told["fsFreezeStatus"], "frozen");
+    assert_eq!(told["selinuxContext"], "system_u:system_r:container_t:s0:c1,c2");
+    assert_eq!(
+        told["kernelBootStatus"],
+        json!({"kernelInfo": {"checksum": 7}, "initrdInfo": {"checksum": 8}})
+    );
+    let wanted = json!({"guestAtBoot": "128Mi", "guestCurrent": "128Mi", "guestRequested": "128Mi", "memoryOverhead": "1048576"});
+    assert_eq!(told["memory"], wanted);
+    // Thawed file systems have no word.
+    vmi.status = Some(status);
+    of_launcher.frozen = false;
+    let status = decide(&seen(&vmi, &launcher(&of_launcher)), &now()).status.unwrap();
+    assert_eq!(status.fs_freeze_status, None);
 }
 
 #[test]

@@ -7,7 +7,8 @@
 //! | `volumeStatus[].target` | the disks as the guest names them; the rest of each entry stays |
 //! | `interfaces` | the spec, the pod's network, the guest agent |
 //! | `guestOSInfo` | the guest agent |
-//! | `machine`, `memory` | the spec, once it runs |
+//! | `fsFreezeStatus`, `selinuxContext`, `kernelBootStatus` | the launcher |
+//! | `machine`, `memory`, `currentCPUTopology` | the spec, once it runs; `memory.memoryOverhead` is virt-controller's |
 
 use super::decide::{Event, Launcher, Seen};
 use super::interfaces::interfaces;
@@ -17,8 +18,8 @@ use crate::now::Now;
 use api::launcher::{AGENT_OFFLINE, GuestInfo, Life, State};
 use api::machine::boards::of_distribution;
 use api::vmi::{
-    Condition, ConditionType, GuestOsInfo, InterfaceStatus, MachineType, MemoryStatus, Phase,
-    PhaseTransition, Status, VirtualMachineInstance, VolumeStatus,
+    Checksum, Condition, ConditionType, CpuTopology, GuestOsInfo, InterfaceStatus, KernelBootStatus,
+    MachineType, Phase, PhaseTransition, Status, VirtualMachineInstance, VolumeStatus,
 };
 use kubernetes::conditions::{OF_CONTROLLER, is_unsynchronized};
 
@@ -100,7 +101,10 @@ pub(super) fn status(old: &Status, story: &Story<'_>, now: &Now) -> Status {
         new.reason = None;
     }
     conditions(&mut new, story, now);
+    // As upstream: there is a word for frozen file systems alone.
+    new.fs_freeze_status = story.lives().filter(|state| state.frozen).map(|_| FROZEN.to_owned());
     if let Some(state) = story.lives() {
+        launcher(&mut new, state);
         volumes(&mut new, state, story.vmi);
         guest(&mut new, state, story);
         hardware(&mut new, story.vmi);
@@ -179,6 +183,8 @@ fn not_migratable(vmi: &VirtualMachineInstance) -> (&'static str, &'static str) 
     }
 }
 
+/// The word for frozen file systems.
+const FROZEN: &str = "frozen";
 /// The reason that goes with a VMI that could not be handed over.
 const SYNC_FAILED: &str = "Synchronizing with the Domain failed.";
 
@@ -204,6 +210,21 @@ fn set(conditions: &mut Vec<Condition>, kind: ConditionType, said: Option<(&str,
     if (&old.status, &old.reason, &old.message) != (&new.status, &new.reason, &new.message) {
         let time = if old.status == new.status { old.last_transition_time.take() } else { None };
         *old = Condition { last_transition_time: time.or(new.last_transition_time.clone()), ..new };
+    }
+}
+
+/// What the launcher found when it started the VMI.
+fn launcher(new: &mut Status, state: &State) {
+    if state.selinux.is_some() {
+        new.selinux_context.clone_from(&state.selinux);
+    }
+    if let Some(found) = state.kernel_boot {
+        let of = |checksum| Checksum { checksum: Some(checksum), ..Checksum::default() };
+        new.kernel_boot_status = Some(KernelBootStatus {
+            kernel_info: Some(of(found.kernel)),
+            initrd_info: found.initrd.map(of),
+            ..KernelBootStatus::default()
+        });
     }
 }
 
@@ -259,16 +280,26 @@ fn hardware(new: &mut Status, vmi: &VirtualMachineInstance) {
             .as_ref()
             .map(|machine| MachineType { r#type: resolved(&machine.r#type), ..MachineType::default() });
     }
-    if let (None, Ok(bytes)) =
-        (&new.memory, api::machine::Machine::handed(vmi).map(|machine| machine.memory.guest))
-    {
+    let has_memory = new.memory.as_ref().is_some_and(|memory| memory.guest_at_boot.is_some());
+    if has_memory && new.current_cpu_topology.is_some() {
+        return;
+    }
+    let Ok(machine) = api::machine::Machine::handed(vmi) else { return };
+    if !has_memory {
         let amount = domain.memory.as_ref().and_then(|memory| memory.guest.clone());
-        let amount = amount.unwrap_or_else(|| api::quantity::Quantity::of_bytes(bytes));
-        new.memory = Some(MemoryStatus {
-            guest_at_boot: Some(amount.clone()),
-            guest_current: Some(amount.clone()),
-            guest_requested: Some(amount),
-            ..MemoryStatus::default()
+        let amount = amount.unwrap_or_else(|| api::quantity::Quantity::of_bytes(machine.memory.guest));
+        let memory = new.memory.get_or_insert_default();
+        memory.guest_at_boot = Some(amount.clone());
+        memory.guest_current = Some(amount.clone());
+        memory.guest_requested = Some(amount);
+    }
+    if new.current_cpu_topology.is_none() {
+        let (cores, sockets, threads) = (machine.cpu.cores, machine.cpu.sockets, machine.cpu.threads);
+        new.current_cpu_topology = Some(CpuTopology {
+            cores: Some(cores),
+            sockets: Some(sockets),
+            threads: Some(threads),
+            ..CpuTopology::default()
         });
     }
 }
