@@ -5,6 +5,8 @@
 //!    └─ loop device ── file ── tmpfs ◄── balloon: while it is there, no new block can be written
 //! ```
 //!
+//! The blocks are as large as the pages of the tmpfs, since a loop device takes a write that ended in its middle for a whole one.
+//!
 //! Linux reports such a write-back error once, at the next sync of each open file; the pages stay in the page cache as if
 //! they had been written. Only for root, where loop devices are to be had.
 
@@ -37,7 +39,7 @@ impl FailingDisk {
         let file = below.0.join("disk");
         fs::write(&file, vec![0; SIZE]).expect("room for the disk");
         let file = file.to_str().expect("a path in text");
-        let options = ["-q", "-O", "^has_journal", "-N", "256", "-E", "nodiscard,lazy_itable_init=0", file];
+        let options = ["-q", "-b", "4096", "-O", "^has_journal", "-N", "256", "-E", "nodiscard,lazy_itable_init=0", file];
         if !run("mkfs.ext4", &options) {
             return None;
         }
@@ -57,14 +59,6 @@ impl FailingDisk {
         let mut balloon = fs::File::create(self.balloon()).expect("a balloon");
         // By small pieces, so that no page is left.
         while balloon.write_all(&[1; 4096]).is_ok() {}
-    }
-
-    /// From now on so many bytes can be written where nothing is yet, and no more.
-    pub fn fail_behind(&self, room: u64) {
-        self.fail();
-        let balloon = fs::OpenOptions::new().write(true).open(self.balloon()).expect("a balloon");
-        let size = balloon.metadata().expect("a balloon").len();
-        balloon.set_len(size.saturating_sub(room)).expect("a smaller balloon");
     }
 
     /// Takes the file system away and mounts it again: what is read from now on comes from the disk.
@@ -108,6 +102,7 @@ impl Drop for Mounted {
 }
 
 /// Whether a command worked; its complaint is printed as the reason of a skip.
+#[allow(clippy::print_stderr)]
 fn run(program: &str, args: &[&str]) -> bool {
     match Command::new(program).args(args).output() {
         Ok(output) if output.status.success() => true,
