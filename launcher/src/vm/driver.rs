@@ -20,7 +20,7 @@ use super::grace::Grace;
 use super::handle::{self, Command, Handle, Known, SyncError};
 use super::keep;
 use super::life::{self, Before, DiskError, Standing};
-use super::publish::Publisher;
+use super::publish::{Publisher, emptied};
 use super::queue::{Mode, Next, Queue, word};
 use super::work::{self, Work};
 use crate::console::Give;
@@ -35,7 +35,6 @@ use api::launcher::{Answer, Life, Request, START_FAILED, State, Sync};
 use api::machine::Machine;
 use api::vmi::VirtualMachineInstance;
 use serde_json::Value;
-use std::collections::BTreeMap;
 use std::future::pending;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -424,7 +423,12 @@ impl Driver {
     /// What is being done takes longer than it should.
     fn work_hangs(&mut self) {
         let (Some(work), Some(known)) = (&mut self.work, &self.known) else { return };
-        if self.queue.is_to_end(known.machine.grace_period) {
+        let grace = known.machine.grace_period;
+        if let (None, Some(seconds)) = (self.grace, self.queue.waiting_shutdown(grace)) {
+            // The guest may not hear of it before its time is over.
+            self.grace = Some(Grace::begin(None, seconds, Instant::now()));
+        }
+        if self.queue.is_to_end(grace) {
             work.force(&self.parts.hypervisor, &known.name);
         }
         if let Some(late) = work.looked() {
@@ -586,13 +590,4 @@ fn judge(object: &Value) -> std::result::Result<Machine, Vec<Fault>> {
         tracing::warn!("{}: {field}", field.path);
     }
     Machine::handed(&vmi)
-}
-
-/// A state at the begin of a new life.
-fn emptied(state: &State) -> State {
-    let gone =
-        State { reason: None, message: None, doing: None, qemu_pid: None, agent: false, ..state.clone() };
-    let gone = State { grace: None, ..gone };
-    let gone = State { qemu_started: None, frozen: false, kernel_boot: None, ..gone };
-    State { targets: BTreeMap::new(), credentials: None, links: BTreeMap::new(), ..gone }
 }

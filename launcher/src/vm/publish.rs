@@ -5,6 +5,7 @@
 
 use crate::hypervisor::embed::write_whole;
 use api::launcher::{Life, State};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use tokio::sync::watch;
 
@@ -65,6 +66,25 @@ impl Publisher {
     }
 }
 
+/// A state at the begin of a new life.
+pub(super) fn emptied(state: &State) -> State {
+    State {
+        reason: None,
+        message: None,
+        doing: None,
+        grace: None,
+        qemu_pid: None,
+        qemu_started: None,
+        frozen: false,
+        kernel_boot: None,
+        agent: false,
+        credentials: None,
+        targets: BTreeMap::new(),
+        links: BTreeMap::new(),
+        ..state.clone()
+    }
+}
+
 fn empty(now: String) -> State {
     State {
         number: 0,
@@ -82,8 +102,8 @@ fn empty(now: String) -> State {
         kernel_boot: None,
         agent: false,
         credentials: None,
-        targets: std::collections::BTreeMap::new(),
-        links: std::collections::BTreeMap::new(),
+        targets: BTreeMap::new(),
+        links: BTreeMap::new(),
         phases: Vec::new(),
     }
 }

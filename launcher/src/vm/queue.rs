@@ -119,6 +119,14 @@ impl Queue {
         })
     }
 
+    /// The grace period of a shutdown that waits: its own, or else this one.
+    pub fn waiting_shutdown(&self, grace: u64) -> Option<u64> {
+        self.waiting.iter().find_map(|request| match request {
+            Request::Shutdown { grace: own } => Some(own.unwrap_or(grace)),
+            _ => None,
+        })
+    }
+
     /// The mode of the VM after all waiting requests.
     fn mode_then(&self) -> Mode {
         self.outstanding().fold(self.mode, after)

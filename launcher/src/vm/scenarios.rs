@@ -415,6 +415,20 @@ fn a_forced_end_does_not_wait_for_a_request_that_hangs() {
     });
 }
 
+/// Its time is counted, though the guest was not asked yet.
+#[test]
+fn a_shutdown_behind_a_request_that_hangs_ends_the_vm_in_time() {
+    play(async {
+        let scene = Scene::running().await;
+        scene.fake.hang("pause");
+        assert_eq!(scene.ask(Request::Pause).await, Answer::Queued);
+        assert_eq!(scene.ask(Request::Shutdown { grace: Some(1) }).await, Answer::Queued);
+        let state = scene.until(|state| state.life.is_final()).await;
+        assert_eq!(state.reason.as_deref(), Some("GracePeriodExpired"));
+        scene.fake.release("pause");
+    });
+}
+
 /// Else it would end the next run of the VM.
 #[test]
 fn nothing_is_begun_before_a_forced_end_beside_a_request_is_done() {

@@ -6,6 +6,9 @@
 #[allow(dead_code, reason = "the program uses all of it")]
 #[path = "../../src/bin/virt-launcher/libvirt/mod.rs"]
 mod libvirt;
+#[allow(dead_code, reason = "the program uses all of it")]
+#[path = "../../src/bin/virt-launcher/memory.rs"]
+mod memory;
 
 use launcher::hypervisor::fake::Fake;
 use launcher::hypervisor::{Condition, End, ErrorKind, Event, Hypervisor, Pause, embed};

@@ -91,7 +91,12 @@ fn the_agent_answers_runs_programs_and_freezes() {
     assert!(frozen["frozen"].as_u64().unwrap() >= 1, "{frozen}");
     let (status, _) = exec("/bin/true", json!([]), json!({}));
     assert_ne!(status, 200, "an agent with frozen file systems starts no program");
+    vm.until("that its file systems are frozen", |state| state["frozen"] == true);
+    // Once more is done already.
+    assert_eq!(vm.get_well("POST", "/v1/guest/freeze", &json!({})), json!({"frozen": 0}));
     assert_eq!(vm.get_well("POST", "/v1/guest/thaw", &Value::Null), json!({"thawed": frozen["frozen"]}));
+    assert_eq!(vm.get_well("POST", "/v1/guest/thaw", &Value::Null), json!({"thawed": 0}));
+    vm.until("that they are not", |state| state["frozen"].is_null());
 
     let mut console = vm.console();
     console.says("login:");
