@@ -11,7 +11,7 @@
 //!                      hypervisor (a trait; libvirt only in the program virt-launcher, or a fake)
 //!
 //!  console  serial console, between one QEMU and many clients; screen  VNC and screenshots; seats  who sees them, who types
-//!  hooks    what changes the domain before it is defined
+//!  hooks    what changes the domain before it is defined; termination  how the VM ended, left to the kubelet
 //!  net      DHCP for the guest; redirection  USB devices of clients
 //!  threads  calls that may never return, each on a thread of its own
 //! ```
@@ -33,4 +33,6 @@ pub mod seats;
 pub mod seed;
 mod selinux;
 pub mod server;
+pub mod termination;
+mod threads;
 pub mod vm;

@@ -11,6 +11,7 @@
 //! launcher                 what virt-launcher is told and what it tells
 //! node                     what a node can do, as virt-launcher found out
 //! job                      what a program that imports a disk is told; DataVolume (forgiving) ──► Import (strict)
+//! termination              what a container leaves to its kubelet when it ends
 //! der                      what is looked at of a certificate
 //! cpus                     lists of CPUs, as the kernel and libvirt write them
 //! yaml                     a text of YAML or JSON becomes values, each with its line
@@ -44,6 +45,7 @@ pub mod preset;
 pub mod quantity;
 pub mod replicaset;
 pub mod secret;
+pub mod termination;
 pub mod uuid;
 pub mod vm;
 pub mod vmi;

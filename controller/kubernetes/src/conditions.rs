@@ -8,6 +8,8 @@ use jiff::Timestamp;
 pub const UNHEARD: &str = "NodeUnresponsive";
 /// The reason of what is said while a pod of a VMI could not be deleted.
 pub const KEPT: &str = "FailedDelete";
+/// The reason of what is said of a VMI that could not be handed to its launcher, or ended as it should not.
+pub const SYNC_FAILED: &str = "Synchronizing with the Domain failed.";
 /// Reasons why a VMI that was handed to its node is not synchronized, as virt-controller says and takes back.
 pub const OF_CONTROLLER: [&str; 2] = [UNHEARD, KEPT];
 

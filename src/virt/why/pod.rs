@@ -4,6 +4,7 @@ use super::finding::Seen;
 use super::see::{condition, list, moment, name, text};
 use super::{Finding, Words, advice};
 use crate::virt::object::Kind;
+use api::launcher::Ending;
 use serde_json::Value;
 
 /// Words for a container that waits in order: nothing is wrong yet.
@@ -30,8 +31,8 @@ pub(super) fn end(pod: &Value) -> Option<Words> {
         let code = ended.get("exitCode").and_then(Value::as_i64).filter(|code| *code != 0)?;
         let reason = text(ended, "/reason").unwrap_or("Error");
         let who = format!("container {} of Pod {pod_name}, {reason}", text(container, "/name")?);
-        let said =
-            text(ended, "/message").map_or_else(String::new, |message| format!(": {}", message.trim()));
+        let said = text(ended, "/message")
+            .map_or_else(String::new, |message| format!(": {}", Ending::shown(message)));
         Some(Words { who, text: format!("ended with exit code {code}{said}") })
     })
 }

@@ -32,4 +32,4 @@ pub use import::{
     Upload,
 };
 pub use poll::Poll;
-pub use report::{LONGEST, Report, Stage};
+pub use report::{Report, Stage};

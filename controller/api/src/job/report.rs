@@ -1,5 +1,6 @@
 //! What a worker pod says of its job: at `/v1/report` while it works, and as its termination message when it has ended.
 
+use crate::termination;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -65,34 +66,20 @@ pub enum Stage {
     Failed,
 }
 
-/// The most bytes of a termination message: the kubelet keeps no more.
-pub const LONGEST: usize = 4096;
-
 impl Report {
-    /// The termination message: JSON of at most [`LONGEST`] bytes, with the sentence shortened where it is longer.
+    /// The termination message: JSON of at most [`termination::LONGEST`] bytes, with the sentence shortened where it is longer.
     pub fn termination(&self) -> String {
-        let mut report = self.clone();
-        loop {
-            // A report is made of texts and numbers alone.
-            let text = serde_json::to_string(&report).unwrap_or_default();
-            let over = text.len().saturating_sub(LONGEST);
-            if over == 0 {
-                return text;
-            }
-            if report.message.is_empty() {
+        termination::shortened(
+            self,
+            |report| &mut report.message,
+            |report| {
                 // Nothing else of a report is long.
-                if report.labels.is_empty() && report.reason.is_empty() {
-                    return text;
-                }
+                let is_long = !report.labels.is_empty() || !report.reason.is_empty();
                 report.labels.clear();
                 report.reason.clear();
-                continue;
-            }
-            // An escaped character takes up to six bytes of JSON: not more is cut than has to be.
-            let keep = report.message.len().saturating_sub((over / 6).max(1));
-            let keep = (0..=keep).rev().find(|&at| report.message.is_char_boundary(at)).unwrap_or(0);
-            report.message.truncate(keep);
-        }
+                is_long
+            },
+        )
     }
 
     /// The report in a termination message; nothing where the message is of another program.
@@ -112,7 +99,7 @@ mod tests {
             let report =
                 Report { stage: Stage::Failed, message: message.to_owned(), labels, ..Report::default() };
             let text = report.termination();
-            assert!(text.len() <= LONGEST, "{}", text.len());
+            assert!(text.len() <= termination::LONGEST, "{}", text.len());
             let read = Report::of_termination(&text).expect("it is a report");
             assert_eq!(read.stage, Stage::Failed);
             assert!(message.starts_with(&read.message) && !read.message.is_empty());

@@ -29,10 +29,12 @@
 //! the VMI cannot run as it is. Everything else may pass: 507 while there is no room, 503 of a launcher that ends, 500.
 
 mod domain;
+mod ending;
 mod guest;
 mod stats;
 
 pub use domain::{Domain, MonitorCommand};
+pub use ending::Ending;
 pub use guest::{
     Exec, Executed, Freeze, GuestCommand, GuestFilesystem, GuestInfo, GuestInterface, GuestLoad, GuestUser,
     LONGEST_FREEZE,
@@ -343,7 +345,7 @@ pub const START_FAILED: &str = "StartFailed";
 pub const REFUSED: &str = "StartRefused";
 
 /// The state of the VMI.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct State {
     /// Rises with every change.
     pub number: u64,
@@ -362,12 +364,12 @@ pub struct State {
     /// What was asked and is not done yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub doing: Option<String>,
-    /// The QEMU process of the VMI.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub qemu_pid: Option<u32>,
     /// Seconds that the guest has to end, since it was first asked to; unset before, and by launchers that do not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace: Option<u64>,
+    /// The QEMU process of the VMI.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub qemu_pid: Option<u32>,
     /// Start of that process in clock ticks since the boot of its host, as `/proc/PID/stat` counts: another process that is
     /// given the same number later has another one. Unset by launchers that do not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -424,9 +426,10 @@ pub struct Credentials {
 pub const AGENT_OFFLINE: &str = "GuestAgentOffline";
 
 /// Where the life of a VMI stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Life {
     /// Nothing is known of a VMI yet.
+    #[default]
     Empty,
     /// Disks and seeds are made ready.
     Preparing,

@@ -66,6 +66,8 @@ use std::collections::BTreeMap;
 const GRACE: i64 = 30;
 /// What the pod has beyond the VMI's time, to end in order.
 const GRACE_BEYOND: i64 = 30;
+/// The file in which the launcher leaves how its VMI ended.
+const TERMINATION: &str = "/dev/termination-log";
 /// The launcher's program in its image.
 const PROGRAM: &str = "/usr/bin/virt-launcher";
 
@@ -225,11 +227,14 @@ fn compute(
     let (root, cache) = (format!("{}/root", volumes::PRIVATE), format!("{}/cache", volumes::PRIVATE));
     let socket = socket();
     let mut command = vec![PROGRAM, "run", "--root", &root, "--socket", &socket, "--cache", &cache, "--once"];
+    command.extend(["--termination-log", TERMINATION]);
     command.extend(debug::flags(&vmi.metadata));
     put(&mut container, "command", json!(command));
     put(&mut container, "env", Value::Array(debug::environment(&vmi.metadata, around.config)));
     put(&mut container, "ports", Value::Array(ports::ports(machine)));
-    put(&mut container, "terminationMessagePolicy", json!("FallbackToLogsOnError"));
+    // How the VMI ended is read from it: nothing else, no log, may stand there.
+    put(&mut container, "terminationMessagePath", json!(TERMINATION));
+    put(&mut container, "terminationMessagePolicy", json!("File"));
     put(&mut container, "resources", resources::resources(vmi, machine, around.config, around.limits));
     put(&mut container, "securityContext", narrow(&CAPABILITIES));
     put(&mut container, "volumeMounts", Value::Array(volumes.mounts.clone()));

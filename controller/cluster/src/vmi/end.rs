@@ -2,14 +2,29 @@
 
 use super::Round;
 use crate::pod;
+use api::launcher::{Ending, Life};
 use api::vmi::{ConditionType, Phase, VirtualMachineInstance};
-use kubernetes::conditions::{self, KEPT, is_unsynchronized};
+use kubernetes::conditions::{self, KEPT, SYNC_FAILED, is_unsynchronized};
 use kubernetes::objects::{
     Attempt, FINALIZER, Failure, Key, Kind, LauncherPods, OF_VM, Pod, World, is_revision, key, owner,
 };
 use kubernetes::plan::Step;
 
 impl<'a> Round<'a> {
+    /// The VMI has ended as its launcher left it to the kubelet. A launcher is a tenant's, and can lie about its own VMI alone. What
+    /// is said is what virt-handler would say.
+    pub(super) fn ended_as(&mut self, ending: &Ending) {
+        if ending.life == Life::Succeeded {
+            self.tell(false, "Stopped", "The VirtualMachineInstance was shut down.");
+            return self.set_phase(Phase::Succeeded);
+        }
+        let why = ending.message.as_deref().or(ending.reason.as_deref());
+        let why = why.unwrap_or("the launcher gave no reason");
+        self.tell(true, "Stopped", format!("The VirtualMachineInstance crashed: {why}"));
+        self.say(ConditionType::Synchronized, "False", SYNC_FAILED, why);
+        self.set_phase(Phase::Failed);
+    }
+
     /// Of one that has ended the pods go, and what held it.
     pub(super) fn end(&mut self) {
         self.forget_kept();

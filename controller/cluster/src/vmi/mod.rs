@@ -16,13 +16,15 @@
 //! `Phase::may_become` lets it. A pod of which a container has ended before the hand-over has ended as a whole: nobody starts
 //! that container again, and the guest needs it. What waits says for what: the scheduler's, the kubelet's, the server's own words.
 //! **Assumptions.** From `Scheduled` on, virt-handler alone says `Running` and how it ended; only a pod that is gone,
-//! or over for [`PATIENCE`] with no word of virt-handler, ends a VMI from here.
+//! or over for [`PATIENCE`] with no word of virt-handler, ends a VMI from here: as its launcher left it to the kubelet, where it did.
 //! **Caveats.** A pod on a node that is lost is gone only when the node, or somebody by force, says so: until then
 //! the VMI stays, and says what it waits for, so that no second VMI writes to its disk.
 
 mod claimed;
 mod end;
 mod eviction;
+#[cfg(test)]
+mod ending_tests;
 mod needs;
 mod networks;
 mod outdated;
@@ -456,7 +458,10 @@ impl Round<'_> {
     fn handed_over(&mut self) {
         let Some(pod) = self.pod else {
             self.pod_is_gone();
-            return self.fail("PodNotExists");
+            return match self.world.ending(self.vmi) {
+                Some(ending) => self.ended_as(ending),
+                None => self.fail("PodNotExists"),
+            };
         };
         self.hold();
         if let Some(node) = &pod.node {
@@ -466,11 +471,13 @@ impl Round<'_> {
         self.say_networks(pod);
         if pod_state::is_over(pod) {
             let since = pod_state::over_since(pod).unwrap_or(self.now);
-            match since.checked_add(PATIENCE) {
-                Ok(until) if until > self.now => self.after.look_again(until),
-                _ => self.pod_ended(pod),
-            }
-            return;
+            return match (since.checked_add(PATIENCE), pod.ending()) {
+                // Nobody on its node has time any more: it is gone at any moment.
+                (_, Some(ending)) if pod.is_going() => self.ended_as(&ending),
+                (Ok(until), _) if until > self.now => self.after.look_again(until),
+                (_, Some(ending)) => self.ended_as(&ending),
+                (_, None) => self.pod_ended(pod),
+            };
         }
         self.say_node(pod);
         self.end_late(pod);

@@ -1,6 +1,7 @@
 //! What a pod's state means for its VMI.
 
 use crate::pod::LOG;
+use api::launcher::Ending;
 use jiff::Timestamp;
 use kubernetes::objects::{Container, Pod, PodPhase};
 
@@ -59,6 +60,7 @@ pub(super) fn end(pod: &Pod) -> (String, String) {
         let (code, reason, message, _) = container.ended.as_ref().filter(|(code, ..)| *code != 0)?;
         let word = if reason.is_empty() { "Error" } else { reason };
         let mut text = format!("container {} ended with exit code {code}", container.name);
+        let message = Ending::shown(message);
         if !message.is_empty() {
             text = format!("{text}: {message}");
         }

@@ -25,6 +25,7 @@ use api::instancetype::{
     VirtualMachinePreference,
 };
 use api::job::Report;
+use api::launcher::Ending;
 use api::meta::ObjectMeta;
 use api::preset::VirtualMachineInstancePreset;
 use api::vm::VirtualMachine;
@@ -93,6 +94,9 @@ pub struct World {
     pub silent: BTreeMap<(String, String), (String, Timestamp)>,
     /// Since when the bytes that a worker pod counts are as they are, by the pod: its uid, the bytes, and the time.
     pub still: BTreeMap<(String, String), (String, u64, Timestamp)>,
+    /// How VMIs ended, as their launchers left it to the kubelet, by the VMI's namespace and name: its uid, and the ending. It stays
+    /// until the VMI goes, also where the pod is gone.
+    pub endings: BTreeMap<(String, String), (String, Ending)>,
     /// The last heartbeat of each node's virt-handler, and since when we know it.
     pub heard: BTreeMap<String, (String, Timestamp)>,
     /// What could not be done for an object, until it can.
@@ -286,6 +290,13 @@ impl World {
 
     /// The launcher pod that may run the guest of a VMI; a stranger's that is called so is none.
     pub fn active_pod(&self, vmi: &VirtualMachineInstance) -> Option<&Pod> {
+    /// How a VMI ended, as its launcher left it.
+    pub fn ending(&self, vmi: &VirtualMachineInstance) -> Option<&Ending> {
+        let at = (vmi.metadata.namespace.clone()?, vmi.metadata.name.clone()?);
+        let found = self.endings.get(&at).filter(|(of, _)| Some(of) == vmi.metadata.uid.as_ref());
+        found.map(|(_, ending)| ending)
+    }
+
         let wanted = LauncherPods::of(vmi)?;
         wanted.active(self.launcher_pods(&wanted), |pod| &pod.meta)
     }

@@ -1,5 +1,6 @@
 //! A pod as the API server tells it, as far as virt-handler looks at it.
 
+use api::launcher::Ending;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -151,12 +152,19 @@ impl Pod {
         is_id.then_some(id)
     }
 
+    /// How its VMI ended, as the launcher in the container of this name left it to the kubelet.
+    pub fn ending(&self, container: &str) -> Option<Ending> {
+        let status = self.status.container_statuses.iter().find(|status| status.name == container)?;
+        Ending::of_termination(status.state.terminated.as_ref()?.message.as_deref()?)
+    }
+
     /// How the container of this name ended, or the pod with it, if it has.
     pub fn ended(&self, container: &str) -> Option<String> {
         let status = self.status.container_statuses.iter().find(|status| status.name == container);
         if let Some(end) = status.and_then(|status| status.state.terminated.as_ref()) {
             let reason = end.reason.as_deref().unwrap_or("ended");
-            let words = end.message.as_deref().map_or_else(String::new, |words| format!(", {words}"));
+            let words = end.message.as_deref().map(Ending::shown).filter(|words| !words.is_empty());
+            let words = words.map_or_else(String::new, |words| format!(", {words}"));
             return Some(format!("{reason}, exit code {}{words}", end.exit_code));
         }
         match self.status.phase.as_str() {

@@ -102,6 +102,7 @@ pub(crate) async fn keep<C: Cluster>(node: Arc<Node<C>>, mut wanted: watch::Rece
         asked: None,
         linked: None,
         router_again: Again::default(),
+        silent_since: None,
         pace: Pace::default(),
     };
     keeper.take_pod(object.pod);
@@ -161,6 +162,8 @@ struct Keeper<C> {
     asked: Option<(u64, u64)>,
     /// The link that was asked for when the VMI stood so; asked again only when one of them changed.
     linked: Option<(BTreeMap<String, bool>, Request)>,
+    /// The launcher's socket is gone since then, and nothing says how its VMI ended.
+    silent_since: Option<Instant>,
     pace: Pace,
 }
 
@@ -268,7 +271,8 @@ impl<C: Cluster> Keeper<C> {
         }
         let Some(place) = self.place.clone() else { return };
         if let Some(why) = self.pod.as_ref().and_then(|pod| pod.ended(COMPUTE)) {
-            return self.gone(&place, Some(why)).await;
+            let last = self.last_state(&place).await;
+            return self.gone(last, Some(why));
         }
         if self.again.at.is_some() {
             return;
@@ -281,7 +285,7 @@ impl<C: Cluster> Keeper<C> {
                 self.contact = Contact::There { client, states: Box::new(states), process, listed };
                 self.first_state().await;
             }
-            Err(e) if e.kind() == ErrorKind::NotFound && self.has_spoken() => self.gone(&place, None).await,
+            Err(e) if e.kind() == ErrorKind::NotFound && self.has_spoken() => self.fell_silent(&place).await,
             Err(e) if e.kind() == ErrorKind::NotFound => {
                 tracing::debug!("{}", e.chain());
                 self.again.later();
@@ -297,7 +301,10 @@ impl<C: Cluster> Keeper<C> {
     async fn first_state(&mut self) {
         let state = timeout(FIRST, self.contact.next()).await;
         match &state {
-            Ok(Ok(Some(_))) => self.again.forget(),
+            Ok(Ok(Some(_))) => {
+                self.again.forget();
+                self.silent_since = None;
+            }
             _ => self.again.later(),
         }
         let late = || Error::failed(format!("the launcher of {} tells no state", self.name()));
@@ -309,19 +316,6 @@ impl<C: Cluster> Keeper<C> {
     fn has_spoken(&self) -> bool {
         matches!(self.launcher, Launcher::Speaks(_))
             || self.vmi.status.as_ref().is_some_and(|status| status.phase == Some(Phase::Running))
-    }
-
-    async fn gone(&mut self, place: &PodFolder, why: Option<String>) {
-        let told = match &self.launcher {
-            Launcher::Speaks(state) if state.life.is_final() => Some(state.clone()),
-            _ => None,
-        };
-        let last = match told {
-            Some(told) => Some(told),
-            None => place.last_state().await.map(Box::new),
-        };
-        self.launcher = Launcher::Gone { last, why };
-        self.contact = Contact::None;
     }
 
     async fn ask_the_agent(&mut self) {
@@ -589,5 +583,7 @@ pub(crate) fn is_final(object: &Value) -> bool {
 #[path = "keeper_router.rs"]
 mod router;
 #[cfg(test)]
+#[path = "keeper_ending.rs"]
+mod ending;
 #[path = "keeper_tests.rs"]
 mod tests;

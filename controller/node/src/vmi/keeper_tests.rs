@@ -23,6 +23,8 @@ struct Fake {
     told: Arc<Mutex<Vec<Value>>>,
     /// What the guest agent says.
     guest: Arc<Mutex<Value>>,
+    /// Answers to the next VMIs that it is handed, which it does not take.
+    refuses: Arc<Mutex<Vec<(u16, Value)>>>,
 }
 
 impl Fake {
@@ -30,7 +32,12 @@ impl Fake {
         let state = serde_json::from_value(json!({
             "number": 0, "generation": 0, "life": "Empty", "since": "x", "agent": false, "targets": {"data": "vda"}
         }));
-        Fake { state: watch::channel(state.unwrap()).0, told: Arc::default(), guest: Arc::default() }
+        Fake {
+            state: watch::channel(state.unwrap()).0,
+            told: Arc::default(),
+            guest: Arc::default(),
+            refuses: Arc::default(),
+        }
     }
 
     fn is(&self, life: api::launcher::Life) {
@@ -87,6 +94,12 @@ impl Fake {
         let body = request.into_body().collect().await.unwrap().to_bytes();
         let asked: Value = serde_json::from_slice(&body).unwrap();
         self.told.lock().unwrap().push(asked.clone());
+        if path == "/v1/vm"
+            && let Some((status, refusal)) = self.refuses.lock().unwrap().pop()
+        {
+            let refusal = Full::new(Bytes::from(refusal.to_string())).boxed_unsync();
+            return hyper::Response::builder().status(status).body(refusal).unwrap();
+        }
         match path.as_str() {
             "/v1/vm" => self.is(api::launcher::Life::Running),
             _ if asked["request"] == "shutdown" => self.is(api::launcher::Life::Stopping),
@@ -438,5 +451,7 @@ async fn without_settings_nothing_is_begun_and_it_is_said_why() {
     scene.server.until("Running", |object| object["status"]["phase"] == "Running").await;
 }
 
+#[path = "ending_tests.rs"]
+mod ending;
 #[path = "hostile_tests.rs"]
 mod hostile;

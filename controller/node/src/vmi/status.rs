@@ -21,7 +21,7 @@ use api::vmi::{
     Checksum, Condition, ConditionType, CpuTopology, GuestOsInfo, InterfaceStatus, KernelBootStatus,
     MachineType, Phase, PhaseTransition, Status, VirtualMachineInstance, VolumeStatus,
 };
-use kubernetes::conditions::{OF_CONTROLLER, is_unsynchronized};
+use kubernetes::conditions::{OF_CONTROLLER, SYNC_FAILED, is_unsynchronized};
 
 /// What is told about a VMI.
 #[derive(Debug)]
@@ -185,9 +185,6 @@ fn not_migratable(vmi: &VirtualMachineInstance) -> (&'static str, &'static str) 
 
 /// The word for frozen file systems.
 const FROZEN: &str = "frozen";
-/// The reason that goes with a VMI that could not be handed over.
-const SYNC_FAILED: &str = "Synchronizing with the Domain failed.";
-
 /// Sets a condition, or takes it away. Its time is when it changed.
 fn set(conditions: &mut Vec<Condition>, kind: ConditionType, said: Option<(&str, &str, String)>, now: &Now) {
     let at = conditions.iter().position(|condition| condition.r#type == kind);

@@ -112,6 +112,9 @@ pub(crate) struct Run {
     /// With --once: do not end when the VM has failed, so that its files can be looked at; a signal ends the launcher
     #[arg(long, requires = "once")]
     pub(crate) keep_after_failure: bool,
+    /// File of the container's termination message: how the VM has ended is left there, for the status of the pod
+    #[arg(long, value_name = "FILE")]
+    pub(crate) termination_log: Option<PathBuf>,
     /// Fail at once, before a VM is taken, for tests of what comes after a launcher that fails
     #[arg(long)]
     pub(crate) simulate_crash: bool,

@@ -12,6 +12,7 @@ use launcher::error::{Error, ErrorKind, Result};
 use launcher::hypervisor::{Hypervisor, embed};
 use launcher::root::Root;
 use launcher::server::{Listener, Service};
+use launcher::termination::Termination;
 use launcher::vm::{Handle, Parts, drive, farewell};
 use std::fs::File;
 use std::os::fd::AsFd as _;
@@ -26,6 +27,15 @@ use tokio::signal::unix::{SignalKind, signal};
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 pub(crate) fn run(args: &args::Run) -> Result<()> {
+    let termination = args.termination_log.as_deref().map(Termination::open);
+    let done = begin(args, termination.as_ref());
+    if let (Err(e), Some(termination)) = (&done, &termination) {
+        termination.fail(&e.chain());
+    }
+    done
+}
+
+fn begin(args: &args::Run, termination: Option<&Termination>) -> Result<()> {
     if args.simulate_crash {
         return Err(Error::new(ErrorKind::Failed, "the launcher was told to fail (--simulate-crash)"));
     }
@@ -41,13 +51,18 @@ pub(crate) fn run(args: &args::Run) -> Result<()> {
         .thread_keep_alive(Duration::from_secs(2))
         .build()
         .map_err(|e| Error::io("cannot begin", e))?;
-    let done = runtime.block_on(serve(args, root, cache.as_deref()));
+    let done = runtime.block_on(serve(args, root, cache.as_deref(), termination));
     // A call that still blocks inside libvirt must not keep the process.
     runtime.shutdown_background();
     done
 }
 
-async fn serve(args: &args::Run, root: Root, cache: Option<&Path>) -> Result<()> {
+async fn serve(
+    args: &args::Run,
+    root: Root,
+    cache: Option<&Path>,
+    termination: Option<&Termination>,
+) -> Result<()> {
     let hypervisor = Arc::new(connect(args.libvirt_uri.as_deref(), &root, cache)?);
     let about = hypervisor
         .about()
@@ -86,6 +101,7 @@ async fn serve(args: &args::Run, root: Root, cache: Option<&Path>) -> Result<()>
         tokio::select! {
             () = &mut serving => {}
             ended = &mut driver => {
+                leave(termination, &handle);
                 // Sidecars end by it, and so does the pod.
                 let told = tokio::task::spawn_blocking(move || farewell(&kept_in));
                 let last_words = tokio::time::timeout(LAST_WORDS, serving);
@@ -96,6 +112,7 @@ async fn serve(args: &args::Run, root: Root, cache: Option<&Path>) -> Result<()>
             _ = interrupt.recv() => handle.end().await,
             () = over(&handle), if once => {
                 once = false;
+                leave(termination, &handle);
                 if args.keep_after_failure && handle.state().borrow().life == Life::Failed {
                     tracing::warn!("the VM has failed: the launcher stays until a signal ends it (--keep-after-failure)");
                 } else {
@@ -109,6 +126,13 @@ async fn serve(args: &args::Run, root: Root, cache: Option<&Path>) -> Result<()>
                 }
             }
         }
+    }
+}
+
+/// Leaves how the VM has ended to the kubelet.
+fn leave(termination: Option<&Termination>, handle: &Handle) {
+    if let Some(termination) = termination {
+        termination.leave(&handle.state().borrow());
     }
 }
 

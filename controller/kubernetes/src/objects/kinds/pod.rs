@@ -6,9 +6,10 @@ use crate::clones;
 use crate::objects::about::kept;
 use crate::objects::store::{Kept, meta};
 use crate::objects::{
-    About, Key, Kind, Mark, PersistentVolumeClaim, Selector, Use, Work, World, names, owner,
+    About, Key, Kind, LauncherPods, Mark, PersistentVolumeClaim, Selector, Use, Work, World, names, owner,
 };
 use crate::worker::WORKER;
+use api::launcher::Ending;
 use api::meta::ObjectMeta;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -46,6 +47,7 @@ pub(crate) const ABOUT: About = About {
         ..Use::NONE
     },
     touches: touched,
+    put: |world, key, _| keep_ending(world, key),
     removed: |world, key| {
         world.warnings.remove(&(key.namespace.clone(), key.name.clone()));
         world.reports.remove(&(key.namespace.clone(), key.name.clone()));
@@ -54,6 +56,23 @@ pub(crate) const ABOUT: About = About {
     },
     ..About::named("v1", "Pod", "pods")
 };
+
+/// Keeps how a VMI ended, as its launcher left it, for as long as there is the VMI: a pod that is being deleted is gone at the moment
+/// when its containers have ended, before anybody has decided on that.
+fn keep_ending(world: &mut World, key: &Key) {
+    let Key { namespace, name, .. } = key;
+    let Some(pod) = world.pods.get(namespace, name) else { return };
+    let Some(ending) = pod.ending() else { return };
+    let of = world.marked(&Mark::LauncherPod(namespace.clone(), name.clone()));
+    let vmis = of.filter_map(|key| world.vmis.get(&key.namespace, &key.name));
+    let own = vmis.filter(|vmi| LauncherPods::of(vmi).is_some_and(|pods| pods.has(&pod.meta)));
+    let found: Vec<_> = own
+        .filter_map(|vmi| Some(((namespace.clone(), vmi.metadata.name.clone()?), vmi.metadata.uid.clone()?)))
+        .collect();
+    for (at, uid) in found {
+        world.endings.insert(at, (uid, ending.clone()));
+    }
+}
 
 /// The object that the pod belongs to. A pod that has no owner, or is gone, may be the launcher pod of a VMI all the same.
 pub(super) fn touched(world: &World, key: &Key) -> Vec<Key> {
@@ -179,6 +198,12 @@ impl Pod {
     pub fn serves(&self) -> Option<(&str, &str)> {
         let target = self.meta.annotations.get(clones::TARGET)?;
         names::namespaced(target).filter(|_| Work::of(&self.meta) == Some(Work::Serve))
+    }
+
+    /// How its VMI ended, as the launcher left it in its termination message; nothing where it left none.
+    pub fn ending(&self) -> Option<Ending> {
+        let (_, _, message, _) = self.container("compute")?.ended.as_ref()?;
+        Ending::of_termination(message)
     }
 
     /// One of its containers.

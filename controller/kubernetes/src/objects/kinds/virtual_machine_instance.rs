@@ -46,6 +46,7 @@ pub(crate) const ABOUT: About = About {
         ..Use::NONE
     },
     touches: touched,
+    removed: |world, key| drop(world.endings.remove(&(key.namespace.clone(), key.name.clone()))),
     ..About::named("kubevirt.io/v1", "VirtualMachineInstance", "virtualmachineinstances")
 };
 

@@ -1,0 +1,132 @@
+//! How a VMI ended, as its launcher leaves it in the termination message of its container: the kubelet keeps that in the status of
+//! the pod, also when nothing else of the launcher is left.
+//!
+//! A launcher is a tenant's, and says what it likes of its own VMI: nothing here leads beyond that.
+
+use super::{Life, State};
+use crate::termination;
+use serde::{Deserialize, Serialize};
+
+/// The most characters of a reason.
+const WORD: usize = 64;
+
+/// How a VMI ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ending {
+    /// [`Life::Succeeded`] or [`Life::Failed`].
+    pub life: Life,
+    /// The reason of the last state, one word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The message of the last state, one sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+impl Ending {
+    /// The ending of a VMI in this state; nothing while it has not ended.
+    pub fn of(state: &State) -> Option<Ending> {
+        let State { life, reason, message, .. } = state;
+        let (life, reason, message) = (*life, reason.clone(), message.clone());
+        life.is_final().then_some(Ending { life, reason, message })
+    }
+
+    /// The ending of a VMI whose launcher fails.
+    pub fn failed(message: impl Into<String>) -> Ending {
+        Ending { life: Life::Failed, reason: None, message: Some(message.into()) }
+    }
+
+    /// The termination message: JSON of at most [`termination::LONGEST`] bytes, with the sentence shortened where it is longer.
+    pub fn termination(&self) -> String {
+        let rest = |ending: &mut Ending| ending.reason.take().is_some();
+        termination::shortened(self, |ending| ending.message.get_or_insert_default(), rest)
+    }
+
+    /// The ending in a termination message; nothing where the message is of another program, or of a launcher that says nothing of
+    /// its VMI. A reason that is not a word is left out, and the message is one line.
+    pub fn of_termination(text: &str) -> Option<Ending> {
+        if text.len() > termination::LONGEST {
+            return None;
+        }
+        let said: Ending = serde_json::from_str(text).ok()?;
+        let is_word = |reason: &String| {
+            (1..=WORD).contains(&reason.len()) && reason.bytes().all(|letter| letter.is_ascii_alphanumeric())
+        };
+        let line = |text: String| text.replace(|letter: char| letter.is_control(), " ").trim().to_owned();
+        let message = said.message.map(line).filter(|message| !message.is_empty());
+        let ending = Ending { life: said.life, reason: said.reason.filter(is_word), message };
+        ending.life.is_final().then_some(ending)
+    }
+
+    /// A termination message for people: the sentence of an ending, and the words of another program as they are.
+    pub fn shown(text: &str) -> String {
+        match Ending::of_termination(text) {
+            Some(ending) => ending.message.or(ending.reason).unwrap_or_default(),
+            None => text.trim().to_owned(),
+        }
+    }
+
+    /// The last state of the VMI, of which nothing else is known.
+    pub fn state(self) -> State {
+        let Ending { life, reason, message } = self;
+        State { life, reason, message, ..State::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ending_is_read_as_it_was_left_and_fits_what_the_kubelet_keeps() {
+        let ending = |life, message: &str| {
+            let (reason, message) = (Some("GuestPanicked".to_owned()), Some(message.to_owned()));
+            Ending { life, reason, message }
+        };
+        for life in [Life::Succeeded, Life::Failed] {
+            let left = ending(life, "the guest panicked");
+            assert_eq!(Ending::of(&left.clone().state()), Some(left.clone()));
+            assert_eq!(Ending::of_termination(&left.termination()), Some(left));
+            let long = ending(life, &"ä\"\u{1}".repeat(3000)).termination();
+            assert!(long.len() <= termination::LONGEST, "{}", long.len());
+            let read = Ending::of_termination(&long).expect("an ending");
+            assert_eq!((read.life, read.reason.as_deref()), (life, Some("GuestPanicked")));
+            assert!(read.message.unwrap().starts_with("ä\""));
+        }
+        assert_eq!(Ending::of(&State::default()), None);
+    }
+
+    #[test]
+    fn what_is_not_an_ending_ends_nothing() {
+        for text in [
+            "",
+            "panicked at …",
+            "{}",
+            r#"{"life":"Running"}"#,
+            r#"{"life":"Empty","message":"x"}"#,
+            r#"{"life":"Succeeded""#,
+            r#"{"stage":"Done","message":"the disk is whole"}"#,
+            &format!(r#"{{"life":"Succeeded"{}}}"#, " ".repeat(termination::LONGEST)),
+        ] {
+            assert_eq!(Ending::of_termination(text), None, "{text}");
+        }
+        assert_eq!(Ending::shown(" panicked at …\n"), "panicked at …");
+    }
+
+    #[test]
+    fn a_reason_is_one_word_and_a_message_one_line() {
+        let read = |reason: &str, message: &str| {
+            let text =
+                serde_json::json!({"life": "Failed", "reason": reason, "message": message}).to_string();
+            let read = Ending::of_termination(&text).unwrap();
+            (read.reason, read.message)
+        };
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(read("Crashed", "a\nINFO b\u{1b}[2J"), (some("Crashed"), some("a INFO b [2J")));
+        for odd in ["", "two words", "a\nb", &"x".repeat(WORD + 1)] {
+            assert_eq!(read(odd, "\n"), (None, None), "{odd}");
+        }
+        assert_eq!(Ending::shown(r#"{"life":"Failed","message":"no disk"}"#), "no disk");
+        assert_eq!(Ending::shown(r#"{"life":"Failed","reason":"Crashed"}"#), "Crashed");
+    }
+}

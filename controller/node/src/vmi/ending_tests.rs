@@ -1,0 +1,134 @@
+//! Ends of VMIs that virt-handler was away for, stops that it was restarted in, and nodes that cannot take a VMI now.
+
+use super::*;
+use api::launcher::{Ending, Life};
+
+/// The pod whose launcher has ended, and left this to the kubelet.
+fn ended(code: i64, message: &str) -> Arc<Pod> {
+    let mut pod = (*pod()).clone();
+    let end = json!({"terminated": {"exitCode": code, "reason": "Completed", "message": message}});
+    let said = json!({"status": {"containerStatuses": [{"name": "compute", "state": end}]}});
+    pod.status = Pod::read(&said).unwrap().status;
+    Arc::new(pod)
+}
+
+fn left(life: Life, reason: &str, message: &str) -> String {
+    Ending { life, reason: Some(reason.into()), message: Some(message.into()) }.termination()
+}
+
+fn running() -> Value {
+    let mut object = vmi();
+    object["status"]["phase"] = json!("Running");
+    object
+}
+
+fn ends(object: &Value) -> bool {
+    ["Succeeded", "Failed"].contains(&object["status"]["phase"].as_str().unwrap_or_default())
+}
+
+/// The launcher shut its VM down while virt-handler was away; the kubelet has removed the folders of the pod since.
+#[tokio::test]
+async fn a_shutdown_while_nobody_listened_is_read_from_the_pod() {
+    for (message, phase, said) in [
+        (left(Life::Succeeded, "Shutdown", "the guest shut down"), "Succeeded", ""),
+        (left(Life::Failed, "GuestPanicked", "the guest panicked"), "Failed", "the guest panicked"),
+        (
+            "panicked at \u{1b}".to_owned(),
+            "Failed",
+            "the launcher ended before the VMI did: Completed, exit code 0",
+        ),
+    ] {
+        let scene = Scene::of(running());
+        scene.wanted.send_modify(|wanted| wanted.pod = Some(ended(0, &message)));
+        let object = scene.server.until("an end", ends).await;
+        assert_eq!(object["status"]["phase"], phase, "{message}");
+        let conditions = object["status"]["conditions"].to_string();
+        assert!(conditions.contains(said), "{conditions}");
+    }
+}
+
+/// The socket goes first, and the kubelet's word comes a moment later.
+#[tokio::test]
+async fn a_launcher_that_is_gone_without_a_word_is_judged_by_what_the_kubelet_has_of_it() {
+    let scene = Scene::of(running());
+    scene.launcher.is(Life::Running);
+    let listening = scene.launcher.listen(scene.place.path());
+    scene.server.until("a target", |object| object["status"]["volumeStatus"][0]["target"] == "vda").await;
+    listening.abort();
+    // Its last state was never told: the connection is gone.
+    drop(listening.await);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(scene.server.status("phase"), "Running", "nothing says how it ended");
+    let message = left(Life::Succeeded, "Shutdown", "the guest shut down");
+    scene.wanted.send_modify(|wanted| wanted.pod = Some(ended(0, &message)));
+    let object = scene.server.until("an end", ends).await;
+    assert_eq!(object["status"]["phase"], "Succeeded");
+}
+
+/// A forced stop makes the grace period shorter. What a virt-handler before this one has told is not known here.
+#[tokio::test]
+async fn a_forced_stop_is_told_by_a_virt_handler_that_was_restarted() {
+    for (says, told) in [(None, 1), (Some(900), 1), (Some(0), 0)] {
+        let mut object = running();
+        object["metadata"]["deletionTimestamp"] = json!("2026-11-21T10:00:30Z");
+        object["spec"]["terminationGracePeriodSeconds"] = json!(0);
+        let scene = Scene::of(object);
+        scene.launcher.state.send_modify(|state| state.grace = says);
+        scene.launcher.is(Life::Stopping);
+        let _listening = scene.launcher.listen(scene.place.path());
+        scene.server.until("a target", |object| object["status"]["volumeStatus"][0]["target"] == "vda").await;
+        // What it tells further is what comes after everything that was to be done.
+        scene.launcher.state.send_modify(|state| (state.agent, state.number) = (true, state.number + 1));
+        let connected =
+            |object: &Value| object["status"]["conditions"].to_string().contains("AgentConnected");
+        scene.server.until("the guest agent", connected).await;
+        let forced = json!({"request": "shutdown", "grace": 0});
+        let all = scene.launcher.told();
+        assert_eq!(all, vec![forced; told], "{says:?}");
+    }
+}
+
+/// The grace period is told whole, however long ago the deletion was asked for.
+#[tokio::test]
+async fn a_stop_that_virt_handler_was_late_for_asks_the_guest() {
+    let mut object = running();
+    object["metadata"]["deletionTimestamp"] = json!("2001-01-01T00:00:00Z");
+    object["spec"]["terminationGracePeriodSeconds"] = json!(180);
+    let scene = Scene::of(object);
+    scene.launcher.is(Life::Running);
+    let _listening = scene.launcher.listen(scene.place.path());
+    let mut state = scene.launcher.state.subscribe();
+    timeout(Duration::from_secs(60), state.wait_for(|state| state.life == Life::Stopping))
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(scene.launcher.told(), [json!({"request": "shutdown", "grace": 180})]);
+}
+
+#[tokio::test]
+async fn a_vmi_waits_for_a_node_that_is_full_and_runs_once_there_is_room() {
+    let full = json!({"error": "cannot keep the VM in /r/vm.json: No space left on device (os error 28)"});
+    let denied = (200, json!({"answer": "denied", "reason": "generation 1 is older than 2"}));
+    let scene = Scene::of(vmi());
+    // The last one is answered first.
+    *scene.launcher.refuses.lock().unwrap() =
+        vec![denied, (503, full.clone()), (500, full.clone()), (507, full.clone()), (422, full)];
+    let _listening = scene.launcher.listen(scene.place.path());
+    let waits = |object: &Value| object["status"]["conditions"].to_string().contains("No space left");
+    let object = scene.server.until("a reason", |object| waits(object) || ends(object)).await;
+    assert_eq!(object["status"]["phase"], "Scheduled", "a full node ends no VMI");
+    scene.server.until("Running", |object| object["status"]["phase"] == "Running" || ends(object)).await;
+    assert_eq!(scene.server.status("phase"), "Running");
+    assert_eq!(scene.launcher.told().len(), 6);
+}
+
+#[tokio::test]
+async fn a_vmi_with_faults_has_failed() {
+    let fault = json!([{"reason": "FieldValueInvalid", "message": "no such model", "field": "spec.domain.cpu.model"}]);
+    let scene = Scene::of(vmi());
+    scene.launcher.refuses.lock().unwrap().push((422, json!({"error": "it has a fault", "faults": fault})));
+    let _listening = scene.launcher.listen(scene.place.path());
+    scene.server.until("an end", ends).await;
+    assert_eq!(scene.server.status("phase"), "Failed");
+    assert_eq!(scene.launcher.told().len(), 1);
+}

@@ -1,0 +1,106 @@
+//! The termination message of the launcher's container: how its VM ended, where the kubelet looks for it.
+//!
+//! The kubelet keeps it in the status of the pod. So the end of a VM is known also where virt-handler was away when it came, and the
+//! launcher's folder went with the pod.
+//!
+//! The file is opened, and room reserved for it, when the launcher begins: a disk that is full later takes nothing from it.
+
+use api::launcher::{Ending, State};
+use api::termination::LONGEST;
+use rustix::fs::{FallocateFlags, fallocate};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The file of the termination message.
+#[derive(Debug)]
+pub struct Termination {
+    path: PathBuf,
+    file: Option<File>,
+    /// An ending stands there.
+    is_left: AtomicBool,
+}
+
+impl Termination {
+    /// Opens the file, which the container runtime makes. Without it the VM runs all the same.
+    pub fn open(path: &Path) -> Termination {
+        let file = File::options().write(true).open(path);
+        let file = file
+            .inspect_err(|e| tracing::warn!("cannot open the termination message {}: {e}", path.display()));
+        let file = file.ok().inspect(|file| {
+            // Some file systems reserve nothing.
+            let reserved = fallocate(file, FallocateFlags::KEEP_SIZE, 0, LONGEST as u64);
+            let _ =
+                reserved.inspect_err(|e| tracing::debug!("no room is reserved in {}: {e}", path.display()));
+        });
+        Termination { path: path.to_owned(), file, is_left: AtomicBool::new(false) }
+    }
+
+    /// Leaves how the VM ended, where it has.
+    pub fn leave(&self, state: &State) {
+        if let Some(ending) = Ending::of(state) {
+            self.is_left.store(true, Ordering::Relaxed);
+            self.write(&ending);
+        }
+    }
+
+    /// Leaves why the launcher fails, unless its VM has ended before.
+    pub fn fail(&self, why: &str) {
+        if !self.is_left.load(Ordering::Relaxed) {
+            self.write(&Ending::failed(why));
+        }
+    }
+
+    fn write(&self, ending: &Ending) {
+        let Some(file) = &self.file else { return };
+        let text = ending.termination();
+        // What is reserved is written over, and only then cut.
+        let written = file.write_all_at(text.as_bytes(), 0).and_then(|()| file.set_len(text.len() as u64));
+        let _: io::Result<()> = written.inspect_err(|e| {
+            tracing::warn!("cannot write the termination message {}: {e}", self.path.display());
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use api::launcher::Life;
+
+    fn state(life: Life, message: &str) -> State {
+        State { life, message: Some(message.to_owned()), ..State::default() }
+    }
+
+    #[test]
+    fn the_last_ending_stands_alone_in_the_file() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("termination-log");
+        std::fs::write(&path, "").unwrap();
+        let left = || Ending::of_termination(&std::fs::read_to_string(&path).unwrap());
+        let termination = Termination::open(&path);
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), 0, "what is reserved is not read");
+        termination.leave(&state(Life::Running, "it runs"));
+        assert_eq!(left(), None);
+        termination.leave(&state(Life::Failed, &"long ".repeat(2000)));
+        assert_eq!(left().unwrap().life, Life::Failed);
+        termination.leave(&state(Life::Succeeded, "the guest shut down"));
+        let ending = left().unwrap();
+        assert_eq!((ending.life, ending.message.as_deref()), (Life::Succeeded, Some("the guest shut down")));
+        termination.fail("the socket is gone");
+        assert_eq!(left(), Some(ending), "a launcher that fails after its VM has ended changes nothing");
+    }
+
+    #[test]
+    fn a_launcher_that_fails_says_why_and_one_without_the_file_goes_on() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("termination-log");
+        Termination::open(&path).fail("nobody reads this");
+        assert!(!path.exists(), "it is the runtime's to make");
+        std::fs::write(&path, "").unwrap();
+        Termination::open(&path).fail("cannot listen");
+        let left = Ending::of_termination(&std::fs::read_to_string(&path).unwrap()).unwrap();
+        assert_eq!((left.life, left.message.as_deref()), (Life::Failed, Some("cannot listen")));
+    }
+}
