@@ -6,7 +6,7 @@
 //!  StorageClass ────────► StorageProfile       modes and ways to clone that the class can do   (storage_profile)
 //!  DataImportCron ──────► DataVolume ────────► DataSource ◄── sourceRef of a DataVolume        (data_import_cron, data_source)
 //!  PVC ── dataSourceRef ► VolumeImportSource, VolumeUploadSource, VolumeCloneSource            (populator)
-//!  ObjectTransfer                              accepted, deprecated upstream                   (object_transfer)
+//!  ObjectTransfer                              refused, deprecated upstream                    (object_transfer)
 //!  UploadTokenRequest                          of `upload.cdi.kubevirt.io`; never stored       (upload_token)
 //! ```
 //!

@@ -45,7 +45,22 @@ const NO_LIVE_UPDATE: &str = "a change reaches a VM with its next start";
 const ONLY_AMD64: &str = "only VMIs of amd64 run yet";
 const NO_TYPES: &str = "`coracle manifests --instancetypes` prints the instance types and preferences";
 const DEPRECATED: &str = "deprecated, and without effect in KubeVirt too";
+/// Gates of which a feature is served. `DeclarativeHotplugVolumes` is none: of that feature, a CD-ROM may be empty, which it may be by
+/// default; a running VMI takes no volumes.
 const GATES: &[&str] = &[
+    "DownwardMetrics",
+    "GPUsWithDRA",
+    "HostDevices",
+    "HostDevicesWithDRA",
+    "HostDisk",
+    "ImageVolume",
+    "PasstBinding",
+    "RebootPolicy",
+    "Sidecar",
+    "VSOCK",
+];
+/// Gates whose feature is another when they are shut.
+const SHUT_GATES: &[&str] = &[
     "DeclarativeHotplugVolumes",
     "DownwardMetrics",
     "GPUsWithDRA",
@@ -80,7 +95,7 @@ pub const FIELDS: &[(&str, Served)] = &[
     ("configuration.cpuModel", Yes),
     ("configuration.cpuRequest", Yes),
     ("configuration.developerConfiguration.featureGates", Values(GATES)),
-    ("configuration.developerConfiguration.disabledFeatureGates", Values(GATES)),
+    ("configuration.developerConfiguration.disabledFeatureGates", Values(SHUT_GATES)),
     ("configuration.developerConfiguration.pvcTolerateLessSpaceUpToPercent", Yes),
     ("configuration.developerConfiguration.minimumReservePVCBytes", Yes),
     ("configuration.developerConfiguration.memoryOvercommit", Yes),

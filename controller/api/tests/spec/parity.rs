@@ -1,6 +1,7 @@
 //! Every field of the specs that people write, and what becomes of it: `docs/reference/parity.tsv`, made of what the checks
 //! do and of the lists that programs read; `UPDATE_GOLDEN=1` writes it anew. A field may be without effect only where
-//! whoever sets it is told, with the reason.
+//! whoever sets it is told, with the reason. A field that is drawn into the domain, and of which the rest is not done, is served in
+//! part ([`IN_PART`]).
 
 use crate::inventory::Inventory;
 use crate::judged::{self, Verdict};
@@ -52,6 +53,175 @@ const AROUND: &[(&str, &str, &str)] = &[
     ("VirtualMachinePoolSpec", "autohealing.", "served"),
 ];
 
+/// Fields of a VMI that its domain is drawn with, and of which upstream does more.
+const IN_PART: &[(&str, &str)] = &[
+    ("domain.cpu.maxSockets", "the domain has room for the sockets; none is added while the VMI runs"),
+    ("domain.memory.maxGuest", "the domain has room for the memory; none is added while the VMI runs"),
+    (
+        "domain.devices.interfaces[].state",
+        "as it is when the VMI starts; neither link nor interface changes while the VMI runs",
+    ),
+];
+
+const OF_VMI: &str = "served: as the field of VirtualMachineInstanceSpec that it becomes";
+const REFUSED_OF_VMI: &str =
+    "refused: by the VM that names it, as launchSecurity of VirtualMachineInstanceSpec";
+const FOREIGN: &str =
+    "refused: nothing is imported from oVirt or vSphere directly; import a file of the disk";
+const STAGED: &str = "refused: a disk is imported in one stage; leave it out";
+const NO_STREAMS: &str =
+    "not served, as a warning and a condition tell: image streams are OpenShift's; name the image by its url";
+const NO_TRANSFER: &str =
+    "refused: no object is moved to another name or namespace; clone it, and delete the source";
+
+/// Kinds of whose specs no check of this package is: a part of an object as in [`AROUND`], by the name of its struct in the
+/// inventory.
+const KINDS: &[(&str, &str, &[(&str, &str)])] = &[
+    (
+        "DataVolumeSpec",
+        "cdi.DataVolumeSpec",
+        &[
+            ("source.imageio.", FOREIGN),
+            ("source.vddk.", FOREIGN),
+            ("source.registry.imageStream", NO_STREAMS),
+            ("source.", "served"),
+            ("sourceRef.", "served"),
+            ("pvc", "served"),
+            ("storage.", "served"),
+            ("priorityClassName", "served"),
+            ("serviceAccountName", "served"),
+            ("contentType", "served"),
+            ("checkpoints[].", STAGED),
+            ("finalCheckpoint", STAGED),
+            ("preallocation", "served"),
+        ],
+    ),
+    (
+        "VolumeImportSourceSpec",
+        "cdi.VolumeImportSourceSpec",
+        &[
+            ("source.imageio.", FOREIGN),
+            ("source.vddk.", FOREIGN),
+            ("source.registry.imageStream", NO_STREAMS),
+            ("source.", "served"),
+            ("preallocation", "served"),
+            ("contentType", "served"),
+            ("targetClaim", STAGED),
+            ("checkpoints[].", STAGED),
+            ("finalCheckpoint", STAGED),
+        ],
+    ),
+    (
+        "VolumeUploadSourceSpec",
+        "cdi.VolumeUploadSourceSpec",
+        &[("contentType", "served"), ("preallocation", "served")],
+    ),
+    (
+        "VolumeCloneSourceSpec",
+        "cdi.VolumeCloneSourceSpec",
+        &[("source", "served"), ("preallocation", "served"), ("priorityClassName", "served")],
+    ),
+    (
+        "StorageProfileSpec",
+        "cdi.StorageProfileSpec",
+        &[
+            (
+                "cloneStrategy",
+                "served in part: of a PVC no snapshot is taken; snapshot makes a copy, and an event of the DataVolume says why",
+            ),
+            ("claimPropertySets[].", "served"),
+            (
+                "dataImportCronSourceFormat",
+                "served in part: pvc; a DataImportCron keeps PVCs whatever is said",
+            ),
+            ("snapshotClass", "served in part: a VolumeSnapshot is restored with it; none is taken"),
+        ],
+    ),
+    (
+        "DataSourceSpec",
+        "cdi.DataSourceSpec",
+        &[
+            (
+                "source.snapshot.",
+                "served in part: a DataVolume is made of it; no condition says whether the snapshot is ready",
+            ),
+            ("source.", "served"),
+        ],
+    ),
+    (
+        "DataImportCronSpec",
+        "cdi.DataImportCronSpec",
+        &[
+            ("template.", "served: sources registry, http, s3 and pvc; of others a condition tells"),
+            ("schedule", "served"),
+            ("garbageCollect", "served"),
+            ("importsToKeep", "served"),
+            ("managedDataSource", "served"),
+            ("retentionPolicy", "served"),
+            (
+                "serviceAccountName",
+                "not served, as a warning and a condition tell: image streams are OpenShift's, and only they need it",
+            ),
+        ],
+    ),
+    (
+        "ObjectTransferSpec",
+        "cdi.ObjectTransferSpec",
+        &[("source.", NO_TRANSFER), ("target.", NO_TRANSFER), ("parentName", NO_TRANSFER)],
+    ),
+    (
+        "VirtualMachineInstancetypeSpec",
+        "VirtualMachineInstancetypeSpec",
+        &[
+            ("cpu.maxSockets", "served in part: as domain.cpu.maxSockets of VirtualMachineInstanceSpec"),
+            ("memory.maxGuest", "served in part: as domain.memory.maxGuest of VirtualMachineInstanceSpec"),
+            ("launchSecurity.", REFUSED_OF_VMI),
+            ("annotations", "served: annotations of the VMI"),
+            ("cpu.", OF_VMI),
+            ("memory.", OF_VMI),
+            ("gpus[].", OF_VMI),
+            ("hostDevices[].", OF_VMI),
+            ("ioThreadsPolicy", OF_VMI),
+            ("ioThreads.", OF_VMI),
+            ("nodeSelector", OF_VMI),
+            ("schedulerName", OF_VMI),
+        ],
+    ),
+    (
+        "VirtualMachinePreferenceSpec",
+        "VirtualMachinePreferenceSpec",
+        &[
+            ("preferredLaunchSecurity.", REFUSED_OF_VMI),
+            ("annotations", "served: annotations of the VMI"),
+            ("requirements.", "served: a VM with less is refused"),
+            ("volumes.preferredStorageClassName", "served: the StorageClass of dataVolumeTemplates"),
+            ("preferSpreadSocketToCoreRatio", "served: the ratio of spread, which spreadOptions overrides"),
+            ("clock.", OF_VMI),
+            ("cpu.", OF_VMI),
+            ("devices.", OF_VMI),
+            ("features.", OF_VMI),
+            ("firmware.", OF_VMI),
+            ("machine.", OF_VMI),
+            ("preferredSubdomain", OF_VMI),
+            ("preferredTerminationGracePeriodSeconds", OF_VMI),
+            ("preferredArchitecture", OF_VMI),
+        ],
+    ),
+];
+
+#[test]
+fn every_kind_stands_in_the_table() {
+    let table = table();
+    let has = |object: &str| table.lines().any(|line| line.starts_with(&format!("{object}\t")));
+    let missing: Vec<&str> = api::crd::KINDS
+        .iter()
+        .map(|kind| kind.kind)
+        // Those of the cluster have the spec of those of a namespace.
+        .filter(|kind| !has(&format!("{}Spec", kind.replace("Cluster", ""))))
+        .collect();
+    assert_eq!(missing, [""; 0], "kinds without a row");
+}
+
 #[test]
 fn no_field_is_without_effect_and_without_a_word() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/parity.tsv");
@@ -78,7 +248,18 @@ fn table() -> String {
     let mut rows = vec!["object\tfield\twhat becomes of it\n".to_owned()];
     let mut row = |object: &str, field: &str, what: &str| rows.push(format!("{object}\t{field}\t{what}\n"));
     for (field, laptop, cluster) in judged::verdicts() {
-        row("VirtualMachineInstanceSpec", &field, &of_a_vmi(&laptop, &cluster));
+        let part = IN_PART.iter().find(|(part, _)| *part == field);
+        let what = match (part, of_a_vmi(&laptop, &cluster)) {
+            (None, what) => what,
+            (Some((_, rest)), what) if what.starts_with("served") => {
+                let laptop = what
+                    .split_once("; on a laptop")
+                    .map_or(String::new(), |(_, laptop)| format!("; on a laptop{laptop}"));
+                format!("served in part: {rest}{laptop}")
+            }
+            (Some(_), what) => panic!("{field} is {what}, and in the list of what is served in part"),
+        };
+        row("VirtualMachineInstanceSpec", &field, &what);
     }
     let mut used = BTreeSet::new();
     for object in ["VirtualMachineSpec", "VirtualMachineInstanceReplicaSetSpec", "VirtualMachinePoolSpec"] {
@@ -92,6 +273,20 @@ fn table() -> String {
     }
     let stale = AROUND.iter().find(|(object, part, _)| !used.contains(&(*object, *part)));
     assert_eq!(stale, None, "is in the list for nothing");
+    for (object, name, list) in KINDS {
+        let (mut leaves, mut used) = (Vec::new(), BTreeSet::new());
+        judged::walk(&Inventory::read(), name, "", &mut leaves);
+        assert!(!leaves.is_empty(), "the inventory has no {name}");
+        for (field, _) in leaves {
+            let about = |part: &str| field == part || judged::begins(&field, part);
+            let said = list.iter().find(|(part, _)| about(part));
+            let (part, what) = said.unwrap_or_else(|| panic!("nothing is said of {object}.{field}"));
+            used.insert(*part);
+            row(object, &field, what);
+        }
+        let stale: Vec<_> = list.iter().filter(|(part, _)| !used.contains(part)).collect();
+        assert!(stale.is_empty(), "{object}: {stale:?} is in the list for nothing");
+    }
     row("VirtualMachineInstancePresetSpec", "selector", "served");
     for (field, sample) in judged::leaves().into_iter().filter(|(field, _)| field.starts_with("domain.")) {
         row("VirtualMachineInstancePresetSpec", &field, of_a_preset(&field, sample));

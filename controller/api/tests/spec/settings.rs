@@ -242,7 +242,7 @@ fn what_holds_anyway_is_not_named() {
     assert_eq!(unserved(&Value::Null), []);
     assert_eq!(unserved(&json!({"spec": {"configuration": "a"}})), []);
     let told: Vec<String> = unserved(&json!({"spec": {"configuration": {
-        "developerConfiguration": {"featureGates": ["HostDisk", "x".repeat(5000), ""]},
+        "developerConfiguration": {"featureGates": ["HostDisk", "x".repeat(5000), ""], "disabledFeatureGates": ["DeclarativeHotplugVolumes"]},
         "evictionStrategy": "Run",
         "network": {"permitSlirpInterface": true},
     }}}))
@@ -254,8 +254,8 @@ fn what_holds_anyway_is_not_named() {
         [
             format!(
                 "spec.configuration.developerConfiguration.featureGates: no effect, {:?} is not supported; supported are \
-                 DeclarativeHotplugVolumes, DownwardMetrics, GPUsWithDRA, HostDevices, HostDevicesWithDRA, HostDisk, ImageVolume, \
-                 PasstBinding, RebootPolicy, Sidecar, VSOCK",
+                 DownwardMetrics, GPUsWithDRA, HostDevices, HostDevicesWithDRA, HostDisk, ImageVolume, PasstBinding, \
+                 RebootPolicy, Sidecar, VSOCK",
                 "x".repeat(64)
             ),
             "spec.configuration.network.permitSlirpInterface: no effect, deprecated, and without effect in KubeVirt too"

@@ -4,7 +4,7 @@
 //!  DataVolume ─────────────────────────────► spec ─┬─► target    pvc or storage: size, access modes
 //!  DataImportCron ── template, schedule ────► spec ┘   source    one source, and what it says ◄── VolumeImportSource
 //!  VolumeUploadSource                                  its content type
-//!  ObjectTransfer                                      source and target; deprecated
+//!  ObjectTransfer                                      not served, deprecated upstream
 //!  CDI, CDIConfig                                      what has no effect is warned of; goes when it may
 //!  PVC, labelled applyStorageProfile       claim         what it leaves out is filled in
 //!  PVC and DataVolume, annotated           claim         exports that they ask for
