@@ -107,6 +107,16 @@ impl<'a> Imports<'a> {
     }
 
     /// Leads the DataSource to a PVC. Whether it led elsewhere.
+    /// A clone reads the disk of an import, or its storage makes a clone of it: without it the clone would fail for good.
+    pub(super) fn is_read(&self, volume: &DataVolume) -> bool {
+        let meta = &volume.metadata;
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        let claim = self.world.pvcs.get(&text(&meta.namespace), &text(&meta.name));
+        claim.is_some_and(|claim| {
+            self.world.cloner_of(claim).is_some() || self.world.copied_into(claim).is_some()
+        })
+    }
+
     pub(super) fn lead_to(&self, cron: &DataImportCron, pvc: &PvcSource, plan: &mut Plan) -> bool {
         let led = DataSourceSource { pvc: Some(pvc.clone()), ..DataSourceSource::default() };
         let Some(source) = self.source else {

@@ -19,7 +19,7 @@
 //! imported nothing would ever be whole.
 //! **Guarantees.** The DataSource leads to an import that is whole, and stays there while the next one is made or fails. A
 //! DataSource or a DataVolume that somebody else made is neither changed nor deleted; it is said in the way. An import is deleted
-//! when neither the DataSource leads to it nor it is the newest.
+//! when neither the DataSource leads to it nor it is the newest, and no clone reads it.
 //! **What belongs to a DataImportCron** says its label `cdi.kubevirt.io/dataImportCron`. With `retentionPolicy: None` it is the owner too, and
 //! the garbage collector takes all of it along; with `All`, the default, nothing has an owner, and a DataImportCron of the
 //! same name goes on where the first one ended. No finalizer is needed for either.
@@ -380,6 +380,11 @@ impl<'a> Round<'a> {
         for volume in self.imports.outdated(self.cron, newest.as_deref()) {
             self.after.delete(kubernetes::objects::key(Kind::DataVolume, &volume.metadata), &volume.metadata);
         }
+            if self.imports.is_read(volume) {
+                // Nobody says here that a clone has ended.
+                self.after.look_again(self.now.checked_add(IN_THE_WAY).unwrap_or(self.now));
+                continue;
+            }
     }
 
     // ── Words ───────────────────────────────────────────────────────────────────────────────────────────────────

@@ -186,6 +186,41 @@ fn older_imports_go_and_so_many_are_kept() {
     assert_eq!(imports(&sim).len(), 4);
 }
 
+/// A clone of an older image goes on: it would fail for good, and with it the VM that is made of it.
+#[test]
+fn an_import_that_is_cloned_is_kept_until_that_has_ended() {
+    let by_pod = |claim: &Value| {
+        let owner = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "name": claim["metadata"]["name"],
+            "uid": claim["metadata"]["uid"], "controller": true});
+        let labels = json!({"kubevirt.io": "cdi-worker", "cdi.kubevirt.io": "cdi-clone-source"});
+        let annotations = json!({kubernetes::clones::TARGET: "t/disk"});
+        let meta = json!({"namespace": "n", "name": "clone-source-x", "labels": labels, "annotations": annotations,
+            "ownerReferences": [owner]});
+        (Kind::Pod, json!({"metadata": meta, "status": {"phase": "Running"}}))
+    };
+    let by_storage = |claim: &Value| {
+        let owner = json!({"apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "DataVolume", "name": "copy", "uid": "x",
+            "controller": true});
+        let from = json!({"kind": "PersistentVolumeClaim", "name": claim["metadata"]["name"]});
+        let meta = json!({"namespace": "n", "name": "copy", "ownerReferences": [owner]});
+        (Kind::PersistentVolumeClaim, json!({"metadata": meta, "spec": {"dataSource": from}, "status": {"phase": "Pending"}}))
+    };
+    let clones: [&dyn Fn(&Value) -> (Kind, Value); 2] = [&by_pod, &by_storage];
+    for clone in clones {
+        let mut sim = imported(json!({"importsToKeep": 1}), &[1]);
+        let claim = Key::new(Kind::PersistentVolumeClaim, "n", import_of(1).name);
+        let (kind, object) = clone(sim.get(&claim));
+        let clone = sim.put(kind, object);
+        moves(&mut sim, 2);
+        ends(&mut sim, 2, "Succeeded");
+        assert_eq!((imports(&sim), leads_to(&sim)), (vec![import_of(1), import_of(2)], import_of(2).name), "{clone}");
+        sim.vanish(&clone);
+        sim.later(120);
+        sim.settle();
+        assert_eq!(imports(&sim), [import_of(2)], "{clone}");
+    }
+}
+
 /// The newest is not whole yet: what the DataSource leads to is not too old for the number.
 #[test]
 fn what_the_datasource_leads_to_stays_until_it_leads_elsewhere() {

@@ -213,6 +213,10 @@ impl<'a> Round<'a> {
             None if self.awaits_its_claim(name) => return,
             _ => {}
         }
+        if let Some(claim) = claim.filter(|claim| self.is_made_by_storage(claim)) {
+            self.say_bound(claim);
+            return self.populated(claim, self.phase.clone());
+        }
         let is_elsewhere = self.volume.spec.is_filled_otherwise();
         let faults = if is_elsewhere { Vec::new() } else { api::job::check_in_cluster(self.volume) };
         if !faults.is_empty() {

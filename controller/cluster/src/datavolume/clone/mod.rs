@@ -150,6 +150,15 @@ impl Round<'_> {
         self.deletes(self.world.worker_for(claim, Work::Import).filter(|pod| !pod.has_ended()));
     }
 
+    /// The storage has made this PVC from its source, which may be gone since.
+    pub(super) fn is_made_by_storage(&self, claim: &kubernetes::objects::PersistentVolumeClaim) -> bool {
+        self.is_clone()
+            && self.is_ours(claim)
+            && claim.is_bound()
+            && claim.meta.deletion_timestamp.is_none()
+            && !matches!(way::of_claim(claim), Way::Copy(_))
+    }
+
     /// The PVC is made from its source by its storage: there is nothing to do but to wait.
     pub(super) fn populated(&mut self, claim: &kubernetes::objects::PersistentVolumeClaim, phase: Phase) {
         let name = super::claim_name(claim).to_owned();

@@ -189,7 +189,7 @@ fn minutes(span: SignedDuration) -> i64 {
 }
 
 /// The pod runs, or has: what comes of that is decided elsewhere (`fill`).
-fn has_run(pod: &Pod) -> bool {
+pub(super) fn has_run(pod: &Pod) -> bool {
     let container = pod.container(Work::Import.container());
     pod.has_ended() || container.is_some_and(|container| container.running || container.ended.is_some())
 }

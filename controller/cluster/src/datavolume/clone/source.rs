@@ -4,21 +4,24 @@
 //! |---|---|
 //! | of another namespace, and no right is shown | waits, and learns nothing of the source |
 //! | what a DataSource of another namespace leads to, and it leads nowhere, or no right is shown | waits, and learns not which of these |
-//! | not there, not bound, not filled, being deleted | waits; in the middle of a copy: has failed |
+//! | not there, not bound, not filled, being deleted | waits; when bytes of it were copied: has failed |
+//! | being deleted, and a source pod that runs reads it | goes on: the PVC stays as long as the pod |
 //! | of an archive | has failed |
 //!
 //! A DataSource is looked at once: what it led to when the PVC was made stands in an annotation of the PVC. Whoever changes that
-//! names a source that has to be permitted like any other.
+//! names a source that has to be permitted like any other. Where that source goes before the first byte was copied (a newer image has
+//! taken its place), the DataSource is followed again, and noted anew; not for a clone that the storage makes, whose PVC names its source
+//! for ever.
 
 use super::super::size::Overhead;
-use super::super::{NOT_SERVED, Round};
+use super::super::{NOT_SERVED, Round, notes};
 use super::way::{self, Way};
-use super::{CLAIM, Stop};
+use super::{CLAIM, Stop, reader};
 use crate::datasource;
-use api::datavolume::{Phase, PvcSource};
+use api::datavolume::{ConditionType, Phase, PvcSource};
 use api::quantity::Quantity;
 use kubernetes::clones::{self, CLONE_REQUEST};
-use kubernetes::objects::{PersistentVolumeClaim, names};
+use kubernetes::objects::{PersistentVolumeClaim, Work, names};
 use kubernetes::uploads::CONTENT_TYPE;
 use kubernetes::worker::PORT;
 
@@ -88,7 +91,10 @@ impl<'a> Round<'a> {
         }
         let claim = claim.filter(|claim| self.is_ours(claim));
         let own = self.volume.metadata.namespace.as_deref().unwrap_or_default();
-        let far = self.far(claim);
+        // What the PVC notes counts no more: it is as if there was none yet.
+        let left = claim.filter(|claim| self.is_left(claim));
+        let lead = claim.filter(|_| left.is_none());
+        let far = self.far(lead);
         let over = |veil: &Option<String>, stop: Stop| {
             veil.clone().map_or(stop, |message| Stop::Waits(NO_DATA_SOURCE, message))
         };
@@ -98,7 +104,7 @@ impl<'a> Round<'a> {
             None => false,
         };
         let veil = if may_know { None } else { far.clone() };
-        let (namespace, name) = match self.named(claim).map_err(|stop| over(&veil, stop))? {
+        let (namespace, name) = match self.named(lead).map_err(|stop| over(&veil, stop))? {
             Named::Claim(namespace, name) => (namespace, name),
             Named::Snapshot(namespace, name) => {
                 return way::snapshot(own, namespace, name).map(Some).map_err(|stop| over(&veil, stop));
@@ -109,7 +115,10 @@ impl<'a> Round<'a> {
         if !is_served {
             self.permitted(&namespace, &name).map_err(|stop| over(&far, stop))?;
         }
-        let source = self.ready(&namespace, &name, claim.is_some())?;
+        let source = self.ready(&namespace, &name, claim)?;
+        if let Some(claim) = left {
+            self.notes_anew(claim, &format!("{namespace}/{name}"));
+        }
         if let Some(claim) = claim {
             self.is_read(claim, source)?;
         }
@@ -177,13 +186,72 @@ impl<'a> Round<'a> {
         Stop::waits(NO_DATA_SOURCE, message)
     }
 
-    /// The source, where it can be cloned now. `is_begun`: the PVC of its clone is there.
-    fn ready(&self, namespace: &str, name: &str, is_begun: bool) -> Result<&'a PersistentVolumeClaim, Stop> {
+    /// What the DataSource led to when this PVC was made is gone, and not a byte of it was copied: the DataSource may lead to another one
+    /// by now. The storage was told once and for all.
+    fn is_left(&self, target: &PersistentVolumeClaim) -> bool {
+        let refers = self.volume.spec.source_ref.is_some() && self.volume.spec.source.is_none();
+        let Some((namespace, name)) = noted(target).filter(|_| refers) else { return false };
+        matches!(way::of_claim(target), Way::Copy(_))
+            && self.source(namespace, name, Some(target)).is_none()
+            && !self.has_copied(target)
+    }
+
+    /// Notes on the PVC what it is a clone of from now on. An importer pod that has not begun was told where the former source is.
+    fn notes_anew(&mut self, target: &'a PersistentVolumeClaim, source: &str) {
+        if target.meta.annotations.get(CLONE_REQUEST).is_some_and(|noted| noted == source) {
+            return;
+        }
+        let mut should = target.meta.annotations.clone();
+        should.insert(CLONE_REQUEST.to_owned(), source.to_owned());
+        notes::write(target, &should, &mut self.before);
+        self.deletes(self.world.worker_for(target, Work::Import));
+        self.tell(
+            false,
+            "CloneSourceChanged",
+            format!("PVC {source} is cloned: the source of before is gone"),
+        );
+    }
+
+    /// Bytes of the source may stand in this PVC: an importer pod runs, or has.
+    fn has_copied(&self, target: &PersistentVolumeClaim) -> bool {
+        if self.is_alone() {
+            // Less is known of a PVC without a DataVolume.
+            return matches!(self.phase, Phase::CloneScheduled | Phase::CloneInProgress);
+        }
+        let is_transfer = |said: &api::datavolume::Condition| said.r#type == ConditionType::Transferring;
+        self.phase == Phase::CloneInProgress
+            || self.next.conditions.iter().any(is_transfer)
+            || self.world.worker_for(target, Work::Import).is_some_and(reader::has_run)
+    }
+
+    /// The source, where it is there: one that is being deleted stays as long as a pod that runs reads it for the clone into `target`.
+    fn source(
+        &self,
+        namespace: &str,
+        name: &str,
+        target: Option<&PersistentVolumeClaim>,
+    ) -> Option<&'a PersistentVolumeClaim> {
+        let source = self.world.pvcs.get(namespace, name)?;
+        let is_read = || {
+            let target = target?;
+            let uid = target.meta.uid.as_deref().unwrap_or_default();
+            let pod = self.world.pods.get(namespace, &names::cloner(uid))?;
+            let runs = pod.container(Work::Serve.container()).is_some_and(|container| container.running);
+            Some(runs && !pod.is_going() && super::serve::is_source_pod(pod, source, target))
+        };
+        (source.meta.deletion_timestamp.is_none() || is_read() == Some(true)).then_some(source)
+    }
+
+    /// The source, where it can be cloned now. `target`: the PVC of its clone.
+    fn ready(
+        &self,
+        namespace: &str,
+        name: &str,
+        target: Option<&PersistentVolumeClaim>,
+    ) -> Result<&'a PersistentVolumeClaim, Stop> {
         let shown = format!("{namespace}/{name}");
-        let is_copied = is_begun && matches!(self.phase, Phase::CloneScheduled | Phase::CloneInProgress);
-        let is_there = |claim: &&PersistentVolumeClaim| claim.meta.deletion_timestamp.is_none();
-        let Some(source) = self.world.pvcs.get(namespace, name).filter(is_there) else {
-            return match is_copied {
+        let Some(source) = self.source(namespace, name, target) else {
+            return match target.is_some_and(|target| self.has_copied(target)) {
                 true => {
                     Stop::never("CloneSourceGone", format!("PVC {shown} was deleted while it was cloned"))
                 }

@@ -1,5 +1,6 @@
 //! Stories of a clone: what is made beside the source and beside the target, what is said, and who is never let near a disk.
 
+mod gone;
 mod inferred;
 mod refused;
 mod waits;
@@ -356,11 +357,12 @@ fn a_pod_of_somebody_that_mounts_the_source_is_waited_for() {
 }
 
 #[test]
-fn a_source_that_is_deleted_in_the_middle_ends_the_clone_and_leaves_nothing() {
+fn a_source_that_is_deleted_and_not_read_any_more_ends_the_clone_and_leaves_nothing() {
     let mut sim = copying();
     let pod = source_pod(&sim);
     sim.change(&golden(), json!({"metadata": {"finalizers": ["kubernetes.io/pvc-protection"]}}));
     sim.delete(&golden());
+    sim.delete(&pod);
     sim.settle();
     assert_eq!((phase(&sim), said(&sim, "Running").1.as_str()), ("Failed", "CloneSourceGone"));
     assert!(sim.reasons().contains(&"CloneFailed".to_owned()));
