@@ -3,7 +3,8 @@
 use crate::imports::{disk, http, phase, serve};
 use crate::tiny;
 use tests::cluster::{Space, until};
-use tests::disk::Noise;
+use std::path::PathBuf;
+use tests::disk::{Noise, shell};
 use tests::http::Behaviour;
 
 /// The guest still counts where it was: it was neither begun anew nor stopped. What was killed may have carried the
@@ -112,6 +113,50 @@ fn a_strangers_pod_that_says_it_is_the_launcher_changes_nothing() {
     // The agent has the true one still: it tells how that ends.
     space.console("web").log_in().power_off();
     space.another("vmi/web", &uid);
+}
+
+/// Parts of the control plane that hold a picture of what etcd has.
+const PICTURES: [&str; 3] = ["kube-apiserver", "kube-controller-manager", "kube-scheduler"];
+
+/// Ends etcd, does something to its folder, and lets the control plane begin anew on it.
+fn without_etcd(space: &Space, does: &str) {
+    let part = |verb: &str, name: &str| drop(space.cluster.tool("part", &[verb, name]).ok());
+    PICTURES.iter().for_each(|name| part("stop", name));
+    part("stop", "etcd");
+    shell(&PathBuf::from(space.cluster.info("state")), does);
+    part("start", "etcd");
+    PICTURES.iter().for_each(|name| part("start", name));
+    until(|| space.try_run(&["get", "nodes"]).code == 0, || "the API server does not come back".into());
+}
+
+/// Etcd is restored from a snapshot of a time when a VM ran that was halted since, and when another one was not yet there. The first
+/// one runs again: its VMI is not deleted as that of a halted VM. Of the second one nothing is left.
+#[test]
+fn etcd_is_restored_and_each_vm_is_as_it_was_then() {
+    let Some(space) = Space::new("restore") else { return };
+    space.apply(&tiny("web", "Always"));
+    space.has("vmi/web", "Ready", "True");
+    // Nobody writes to the folder meanwhile: so a copy of it is a snapshot.
+    without_etcd(&space, "rm -rf etcd.copy && cp -a etcd etcd.copy");
+    space.has("vmi/web", "Ready", "True");
+    space.run(&["patch", "vm", "web", "--type", "merge", "-p", r#"{"spec":{"runStrategy":"Halted"}}"#]);
+    space.gone("vmi/web");
+    space.apply(&tiny("later", "Always"));
+    space.has("vmi/later", "Ready", "True");
+    without_etcd(&space, "rm -rf etcd && mv etcd.copy etcd");
+    assert_eq!(space.get("vm/web", ".spec.runStrategy"), "Always");
+    // Its guest was stopped: either its pod begins anew, or the VM gets another VMI.
+    space.says("vm/web", ".status.printableStatus", "Running");
+    space.has("vmi/web", "Ready", "True");
+    space.console_when_ready("web").log_in();
+    space.pod_of("web");
+    for object in ["vm/later", "vmi/later"] {
+        space.gone(object);
+    }
+    // virt-controller goes on: what is asked of it now is done.
+    space.run(&["patch", "vm", "web", "--type", "merge", "-p", r#"{"spec":{"runStrategy":"Halted"}}"#]);
+    space.gone("vmi/web");
+    space.gone("pod");
 }
 
 #[test]

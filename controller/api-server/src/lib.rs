@@ -23,6 +23,7 @@ pub mod certificate;
 pub mod error;
 mod event;
 mod events;
+pub mod history;
 pub mod lease;
 pub mod metrics;
 mod request;

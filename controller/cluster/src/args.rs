@@ -90,8 +90,10 @@ impl Controller {
             downgrade::refuse(&client, &self.namespace, VERSION).await?;
             tracing::info!("{} acts", self.identity);
             let facts = self.facts(&writer).await;
-            crate::run::run(client.clone(), writer.clone(), facts, (health, pulse), reports, polls).await;
-            Ok(())
+            // From now on the settings are told when the loop knows them.
+            waits.abort();
+            let around = (health, pulse, dials);
+            Err(crate::run::run(client.clone(), writer.clone(), facts, around, reports, polls).await)
         };
         let (ended, is_ours) = tokio::select! {
             lost = &mut keeping => {

@@ -47,6 +47,8 @@ mod later;
 mod measures;
 mod node;
 mod order;
+#[cfg(test)]
+mod outages;
 mod pod;
 mod polls;
 mod pool;

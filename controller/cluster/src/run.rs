@@ -8,7 +8,8 @@
 //!
 //! One task owns the World. Whose turn it is says `turns`: nobody who changes his objects without end holds up others. Nothing is
 //! decided before every kind has been listed once, and nothing for an object while a plan of it is being carried out. A plan that
-//! fails is decided anew after a pause that grows.
+//! fails is decided anew after a pause that grows. Where the history of the cluster went back, since etcd was restored, the loop ends, and
+//! the program with it ([`History`]): the next one knows nothing of before.
 
 use crate::dataimportcron::{self, Question};
 use crate::later::Later;
@@ -16,7 +17,8 @@ use crate::measures::{self, Times, Work};
 use crate::polls::{self, Polls};
 use crate::reports::{Heard, Reports, Told};
 use crate::turns::Turns;
-use api_server::error::ErrorKind;
+use api_server::error::{Error, ErrorKind};
+use api_server::history::History;
 use api_server::lease::Pulse;
 use api_server::watch::{self, Seen};
 use api_server::{Done, Writer};
@@ -86,12 +88,14 @@ pub(crate) async fn run(
     (health, pulse): (Health, Pulse),
     (mut reports, mut told): (Reports, mpsc::Receiver<Told>),
     mut polls: Polls,
-) {
+) -> Error {
     let (to, mut seen) = mpsc::channel(WAITING);
     let home = Home { namespace: facts.namespace.clone(), ..Home::default() };
     let watched = followed_by(Program::Controller, &home);
     for which in &watched {
-        tokio::spawn(watch::follow(client.clone(), which.clone(), to.clone()));
+    let history = Arc::new(History::default());
+    let mut follows = JoinSet::new();
+        follows.spawn(watch::follow_history(client.clone(), which.clone(), to.clone(), Arc::clone(&history)));
     }
     drop(to);
     let mut asked = health.measures();
@@ -109,10 +113,14 @@ pub(crate) async fn run(
             next.map_or(BEAT, |next| BEAT.min(std::time::Duration::try_from(next).unwrap_or_default()));
         tokio::select! {
             event = seen.recv() => match event {
-                Some(event) => control.see(event, Timestamp::now()),
-                None => return,
+                Some(event) => {
+                    dials.see(&event);
+                    control.see(event, Timestamp::now());
+                }
+                None => return Error::new(ErrorKind::Setup, "the watches of virt-controller have ended"),
             },
             Some(report) = told.recv() => control.told(report),
+            why = history.wait() => return exchanged(&why),
             told = polls.next(), if polls.are_running() => told.into_iter().for_each(|told| control.polled(told)),
             Some(done) = tasks.join_next_with_id(), if !tasks.is_empty() => {
                 let (id, done) = match done {
@@ -120,6 +128,7 @@ pub(crate) async fn run(
                     Err(error) => (error.id(), Done::broken_off(error)),
                 };
                 if let Some((key, began)) = began.remove(&id) {
+                done.answers.iter().for_each(|(kind, object)| history.saw(*kind, object));
                     control.times.worked(began.elapsed().as_secs_f64());
                     control.done(key, done, Timestamp::now());
                 }
@@ -142,6 +151,10 @@ pub(crate) async fn run(
         }
         if !control.has_listed_all(watched.len()) {
             continue;
+        // Some of it is of another history by now: nothing is decided on that any more.
+        if let Some(why) = history.is_back() {
+            return exchanged(&why);
+        }
         }
         health.is_ready();
         reports.follow(&control.world, Timestamp::now());
@@ -167,6 +180,15 @@ pub(crate) async fn run(
 
 impl ControlLoop {
     pub(crate) fn new(facts: ClusterFacts) -> ControlLoop {
+/// Why the program ends where the history of the cluster went back: its picture of each kind would be of another time, and what it
+/// remembers of deleted objects is wrong.
+fn exchanged(why: &str) -> Error {
+    let what = format!(
+        "virt-controller begins anew with what the cluster has now, because etcd was restored from a snapshot or exchanged: {why}"
+    );
+    Error::new(ErrorKind::Conflict, what)
+}
+
         ControlLoop { world: World::of(facts), ..ControlLoop::default() }
     }
 

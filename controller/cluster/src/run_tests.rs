@@ -152,7 +152,7 @@ fn nothing_is_counted_of_what_failed_once_and_is_gone() {
     let (key, now) = (Key::new(Kind::DataVolume, "n", "disk"), Timestamp::UNIX_EPOCH);
     let after = |seconds| now.checked_add(SignedDuration::from_secs(seconds)).unwrap();
     for (about, kind) in [(Some(Attempt::Make(Kind::Pod)), ErrorKind::Refused), (None, ErrorKind::Conflict)] {
-        let error = api_server::error::Error::new(kind, "exceeded quota");
+        let error = Error::new(kind, "exceeded quota");
         control.done(key.clone(), Done { failed: Some((about, error)), ..Done::default() }, now);
         assert_eq!(control.failed.get(&key), Some(&1));
         assert!(control.next(after(60)).is_none(), "there is no such PVC any more");
@@ -176,7 +176,7 @@ fn what_could_not_be_made_is_said_at_once_and_tried_again_later() {
     control.see(Seen::Changed(Kind::VirtualMachineInstance, object), now);
     let (key, plan) = control.next(now).expect("a plan");
     assert!(matches!(plan.steps[0], Step::Create { .. }));
-    let error = api_server::error::Error::new(ErrorKind::Refused, "exceeded quota");
+    let error = Error::new(ErrorKind::Refused, "exceeded quota");
     control.done(key, Done { failed: Some((Some(Attempt::Make(Kind::Pod)), error)), ..Done::default() }, now);
     let (_, plan) = control.next(now).expect("a plan that says so");
     assert!(plan.steps.iter().all(|step| !matches!(step, Step::Create { .. })), "{plan:?}");

@@ -1,7 +1,8 @@
 //! A small API server on loopback that writes down what it is asked, as the rights that this takes: what a program
-//! does is compared with what its role permits; and a program of ours that runs (`running`).
+//! does is compared with what its role permits; a program of ours that runs (`running`); and an API server that lists and watches, and
+//! has bad days (`memory`).
 //!
-//! The server keeps objects by their paths, lists none of them, and never answers a watch.
+//! The first server keeps objects by their paths, lists none of them, and never answers a watch.
 //!
 //! **May be used** in the tests of every package of `controller/` above `kubernetes`. **Absent:** servers that are no API
 //! server, and all else that tests share: the package `tests` has it.
@@ -9,8 +10,10 @@
 // Whoever tests wants to know at once.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::print_stderr)]
 
+mod memory;
 mod running;
 
+pub use memory::{ApiServer, Stored};
 pub use running::{Running, free_address, mount};
 
 use http::{Method, Request, Response, StatusCode};

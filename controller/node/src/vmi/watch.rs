@@ -16,7 +16,8 @@ use super::permitted::Permitted;
 use crate::pod::Pod;
 use api::machine::Settings;
 use api::meta::ObjectMeta;
-use api_server::watch::{Seen, follow};
+use api_server::history::History;
+use api_server::watch::{Seen, follow_history};
 use kubernetes::config::node::NodeSettings;
 use kubernetes::objects::{Home, Key, Kind, LauncherPods, Program, Which};
 use serde_json::Value;
@@ -30,7 +31,7 @@ use tokio::task::JoinHandle;
 /// What is seen and not yet looked at.
 const WAITING: usize = 32;
 
-/// Looks after the VMIs of a node, for ever.
+/// Looks after the VMIs of a node, for as long as the history of the cluster goes on.
 pub(crate) async fn run<C: Cluster>(
     client: kube::Client,
     home: Home,
@@ -39,10 +40,19 @@ pub(crate) async fn run<C: Cluster>(
     itself: Itself,
 ) {
     let (tell, seen) = mpsc::channel(WAITING);
-    let follows = which(&home).into_iter().map(|which| follow(client.clone(), which, tell.clone()));
+    let history = Arc::<History>::default();
+    let follows = which(&home).into_iter();
+    let follows =
+        follows.map(|which| follow_history(client.clone(), which, tell.clone(), Arc::clone(&history)));
     let follows = futures_util::future::join_all(follows);
     drop(tell);
-    tokio::join!(follows, keep(seen, home, node, health, itself));
+    tokio::select! {
+        () = async { tokio::join!(follows, keep(seen, home, node, health, itself)); } => {}
+        // A VMI that was being deleted may be wanted again, and its keeper takes no older object for a newer one.
+        why = history.wait() => tracing::error!(
+            "virt-handler begins anew with what the cluster has now, because etcd was restored from a snapshot or exchanged: {why}"
+        ),
+    }
 }
 
 /// What the KubeVirt object says of virt-handler itself, and of its node.
@@ -251,6 +261,8 @@ impl<C: Cluster> Keepers<C> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::launchers::Launchers;
+    use crate::pod::Pods;
     use serde_json::json;
 
     fn vmis() -> NodeVmis {
@@ -290,6 +302,42 @@ mod tests {
 
     fn has(vmis: &NodeVmis, uid: &str) -> Option<String> {
         Some(vmis.wanted(uid)?.pod?.metadata.uid.clone())
+    }
+
+    /// A VMI that was to be stopped may be one that is to run again: whoever remembers it as it was ends.
+    #[tokio::test]
+    async fn virt_handler_ends_where_the_history_of_the_cluster_went_back() {
+        let server = kit::ApiServer::default();
+        let settings = |label: &str| json!({"metadata": {"namespace": "kubevirt", "name": "kubevirt", "labels": {"a": label}}, "spec": {}});
+        server.has(Kind::KubeVirt, settings("1"));
+        let home = Home { node: "node1".into(), namespace: "kubevirt".into() };
+        let dials = Dials::new(Program::Handler, home.clone());
+        let folder = std::env::temp_dir();
+        let node = Arc::new(Node {
+            cluster: api_server::Writer::on_node(server.client(), "virt-handler", "node1"),
+            pods: Pods::of_kubelet(folder.clone()),
+            findings: folder,
+            launchers: Launchers::default(),
+        });
+        let itself = Itself { dials: Arc::clone(&dials), nodes: watch::channel(None).0 };
+        let running = tokio::spawn(run(server.client(), home, node, Health::default(), itself));
+        let snapshot = server.snapshot();
+        server.has(Kind::KubeVirt, settings("2"));
+        let path = "/apis/kubevirt.io/v1/namespaces/kubevirt/kubevirts/kubevirt";
+        let version = server.object(path).unwrap()["metadata"]["resourceVersion"].to_string();
+        while !String::from_utf8_lossy(&dials.version.answer()).contains(&version) {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        assert!(!running.is_finished());
+        server.restore(&snapshot, 0);
+        let ended = async {
+            while !running.is_finished() {
+                server.breaks();
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+        };
+        let ended = tokio::time::timeout(std::time::Duration::from_secs(60), ended).await;
+        ended.expect("it goes on with its old picture");
     }
 
     #[test]
