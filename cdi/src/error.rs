@@ -150,6 +150,12 @@ impl Error {
         self
     }
 
+    /// The same error, after which nothing of this run may be gone on with: what was written is not what is there.
+    pub(crate) fn of_lost_data(mut self) -> Self {
+        self.0.details.is_spoilt = true;
+        self
+    }
+
     /// The same error, which comes when the disk is whole and durable and has not got its name: it stays where it is.
     pub(crate) fn of_a_whole_disk(mut self) -> Self {
         self.0.details.is_whole = true;

@@ -67,8 +67,12 @@ impl Mark {
         let failed = |e| Error::io(format!("cannot make the mark {}", path.display()), e);
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let made = rustix::fs::openat(CWD, &path, flags, Mode::RUSR | Mode::WUSR).map(File::from);
-        made.map_err(std::io::Error::from).and_then(|file| file.sync_all()).map_err(failed)?;
-        File::open(&self.folder).and_then(|folder| folder.sync_all()).map_err(failed)
+        let durable = made
+            .map_err(std::io::Error::from)
+            .and_then(|file| file.sync_all())
+            .and_then(|()| File::open(&self.folder)?.sync_all());
+        // A later run must not believe what may be lost with the power.
+        durable.inspect_err(|_| drop(fs::remove_file(&path))).map_err(failed)
     }
 }
 

@@ -12,17 +12,25 @@ use crate::run::watch::Phase;
 use crate::source::{FileSource, Source};
 use crate::target::Nowhere;
 use crate::{Error, ErrorKind, Result};
+use container_disk::behind;
 use disk_format::{Format, Image, Limits};
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Compares what is under `path` (a `.partial` or a device) with the sum of what was written.
+/// Compares what is under `path` (a `.partial` or a device) with the sum of what was written, all of which was synced. A
+/// difference may be anywhere, also before the last mark: nothing of the run is gone on with.
 pub(super) fn compare(run: &Run<'_>, written: Option<&Path>, wrote: DiskSum, size: u64) -> Result<()> {
     let Some(path) = written else {
         let what = "--verify cannot read standard output back; write to a file";
         return Err(Error::new(ErrorKind::Usage, what));
     };
     let source: Arc<dyn Source> = Arc::new(FileSource::open(path)?);
+    // The device is judged, and not the page cache.
+    match File::open(path) {
+        Ok(file) => behind::write_out(&file),
+        Err(e) => tracing::debug!("{} stays in the page cache: {e}", path.display()),
+    }
     let bytes =
         source.read_at().ok_or_else(|| Error::failed(format!("{} cannot be read back", path.display())))?;
     let of_target = |e: Error| e.of(&path.display().to_string());
@@ -46,9 +54,9 @@ pub(super) fn compare(run: &Run<'_>, written: Option<&Path>, wrote: DiskSum, siz
         return Ok(());
     }
     let what = format!(
-        "{} does not read back as it was written: the storage below it changed or lost data; look at its health \
-         before trying again",
+        "{} does not read back as it was written: the storage below it changed or lost data, and nothing of it is kept; \
+         look at its health before trying again, which begins anew",
         path.display()
     );
-    Err(Error::failed(what))
+    Err(Error::failed(what).of_lost_data())
 }

@@ -9,6 +9,11 @@
 //! One record is one line, with its length and checksum in front (`frame.rs`); a torn last line is as if it were never
 //! written. Only the last mark counts, so the file is rewritten when the older ones outweigh it.
 //!
+//! **Guarantee.** A mark is made only behind a sync of the data that succeeded, and none is made in a run behind a mark that failed:
+//! the sync after one that failed covers nothing of what that one lost. What of a failed mark reached the file is cut off, or is
+//! torn and as if it were never written. A later run drops journal and target from the page cache before it reads and writes
+//! them ([`Handle::drop_cache`]): it finds the last good mark on the device, and writes everything behind that again.
+//!
 //! The claim of a target makes the journal (`target/file/claim.rs`), and the target removes it after the rename; the engine
 //! calls [`Journal::mark`] through the closures of `convert/carry.rs`; `resume.rs` decides, purely, whether a journal that
 //! was found may be followed.
@@ -154,14 +159,21 @@ pub struct Journal {
 struct Open {
     file: Box<dyn Handle>,
     len: u64,
+    /// A mark has failed, and no further one is made.
+    has_failed: bool,
 }
 
 impl Journal {
     /// Makes sure that everything written to `target` before this call is durable, then that `mark` is. The caller has
-    /// put all that `mark` stands for into the target before it calls.
+    /// put all that `mark` stands for into the target before it calls. After one mark has failed, all of them fail.
     pub fn mark(&self, target: &dyn Target, mark: &Mark) -> Result<Took> {
         let record = frame::encode(mark)?;
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if std::mem::replace(&mut open.has_failed, true) {
+            let journal = self.folder.path(&self.name);
+            let what = format!("nothing more is written to {}: it has failed in this run", journal.display());
+            return Err(Error::failed(what));
+        }
         let since = Instant::now();
         target.sync()?;
         let sync = since.elapsed();
@@ -172,6 +184,7 @@ impl Journal {
             append(&mut open, &record)
         };
         done.map_err(|e| Error::io(format!("cannot write {}", self.folder.path(&self.name).display()), e))?;
+        open.has_failed = false;
         Ok(Took { sync, record: since.elapsed().saturating_sub(sync) })
     }
 
@@ -189,7 +202,7 @@ impl Journal {
             Ok(file)
         });
         let file = file.map_err(|e| Error::io(format!("cannot make {}", folder.path(name).display()), e))?;
-        let open = Mutex::new(Open { file, len: header.len() as u64 });
+        let open = Mutex::new(Open { file, len: header.len() as u64, has_failed: false });
         Ok(Journal { folder, name: name.to_owned(), header, open })
     }
 
@@ -213,7 +226,7 @@ impl Journal {
         // A torn last line must not stand between the marks before it and those to come.
         found.file.set_len(found.len).map_err(failed)?;
         let header = frame::encode(&found.header)?;
-        let open = Mutex::new(Open { file: found.file, len: found.len });
+        let open = Mutex::new(Open { file: found.file, len: found.len, has_failed: false });
         Ok(Journal { folder, name: name.to_owned(), header, open })
     }
 
@@ -225,7 +238,7 @@ impl Journal {
         file.write_at(&bytes, 0)?;
         file.sync()?;
         self.folder.rename(&new, &self.name)?;
-        *open = Open { file, len: bytes.len() as u64 };
+        (open.file, open.len) = (file, bytes.len() as u64);
         // Until this is durable, later marks may be lost with the new name; they are only lost, never wrong.
         self.folder.sync()
     }
@@ -244,10 +257,13 @@ fn scratch_name(name: &OsStr) -> OsString {
 }
 
 fn append(open: &mut Open, record: &[u8]) -> std::io::Result<()> {
-    open.file.write_at(record, open.len)?;
-    open.file.sync()?;
-    open.len += record.len() as u64;
-    Ok(())
+    let appended = open.file.write_at(record, open.len).and_then(|()| open.file.sync());
+    match appended {
+        Ok(()) => open.len += record.len() as u64,
+        // What cannot be cut is torn, or no sync has shown that it is there.
+        Err(_) => drop(open.file.set_len(open.len)),
+    }
+    appended
 }
 
 enum Earlier {
@@ -277,6 +293,8 @@ fn read(folder: &dyn Folder, name: &OsStr, partial: &str) -> std::io::Result<Ear
     if let Some(why) = file.strange()? {
         return Ok(Earlier::Useless(format!("its journal is not believed: {why}")));
     }
+    // A mark that was never written to the device is none.
+    file.drop_cache();
     let len = file.len()?;
     if len > MAX_LEN {
         return useless("its journal is larger than any that this program writes");

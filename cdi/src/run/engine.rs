@@ -7,7 +7,8 @@
 //!     └────────────────────────────────────────────┘                      └─ marks: sync, then journal
 //! ```
 //!
-//! The first error stops all: it is kept in [`Watch`], every thread sees it at its next job, drains and ends.
+//! The first error stops all: it is kept in [`Watch`], every thread sees it at its next job, drains and ends. A run that stops
+//! marks once more what it has, unless a mark is what failed.
 //!
 //! Producer and workers see foreign bytes and the decoders' C code, so they give up everything but what is open
 //! ([`guard::confine::parser`]). Readers of a remote source connect to servers and keep what the program has; the
@@ -254,26 +255,31 @@ fn collect(
         }
         // A run that is stopped and may be continued marks at once what it has: readers that wait for the network may
         // hold it up longer than the user waits.
-        let Some(marks) = &mut marks else { continue };
+        let Some(marking) = &mut marks else { continue };
         let bytes = watch.written().saturating_sub(marked.1);
         let due = match watch.stopped() {
             true => watch.may_go_on(),
-            false => marks.pace.is_due(marked.0.elapsed(), bytes),
+            false => marking.pace.is_due(marked.0.elapsed(), bytes),
         };
         // A run that is stopped before its first mark leaves one, also where nothing but the beginning can be told: what
         // is said then is that the same command goes on.
         let nothing_yet = watch.stopped() && !made;
         let Some(end) =
-            row.reached().filter(|end| due && (end.reached != marks.last || nothing_yet)).copied()
+            row.reached().filter(|end| due && (end.reached != marking.last || nothing_yet)).copied()
         else {
             continue;
         };
-        match (marks.write)(&end) {
+        match (marking.write)(&end) {
             Ok(None) => continue,
-            Ok(Some(took)) => marks.pace.marked(took, outcomes.is_full()),
-            Err(e) => watch.fail(e),
+            Ok(Some(took)) => marking.pace.marked(took, outcomes.is_full()),
+            Err(e) => {
+                // The next sync would succeed, over what this one has lost.
+                watch.fail(e);
+                marks = None;
+                continue;
+            }
         }
-        (made, marks.last) = (true, end.reached);
+        (made, marking.last) = (true, end.reached);
         marked = (Instant::now(), watch.written());
     }
     row.reached().copied().unwrap_or_default()

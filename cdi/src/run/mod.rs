@@ -19,6 +19,8 @@ pub(crate) mod engine;
 pub(crate) mod front;
 pub(crate) mod holes;
 pub(crate) mod job;
+#[cfg(test)]
+mod mark_tests;
 pub mod pace;
 pub(crate) mod packed_qcow2;
 mod pool;

@@ -86,6 +86,12 @@ pub(crate) trait Handle: Send + Sync {
     /// Lets the system begin to write out what it holds, and forget what is on the device; promises nothing.
     fn write_out(&self);
 
+    /// Writes what the page cache holds of it, and drops that: what is read and written from now on goes by the device. Pages that
+    /// an earlier process could not write read as if they had been written; and where one is written again while it is in the
+    /// cache, ext4 writes the block and never records that it holds data, so that the device reads as zeros there. That process
+    /// may have left an error that nobody was told; it says nothing of what is written from now on.
+    fn drop_cache(&self);
+
     /// What was written before this call, and the length, survive a power cut after it.
     fn sync(&self) -> io::Result<()>;
 

@@ -27,6 +27,7 @@ mod claim;
 pub use claim::{Claim, Started, discard};
 
 use super::disk::{Folder, Handle, Replaced};
+use super::sync_guard::SyncGuard;
 use super::{Finished, Order, Target};
 use crate::journal::{self, Mode};
 use crate::size::Human;
@@ -67,6 +68,7 @@ pub struct FileTarget {
     /// Held by every write; taken alone where the file is made longer, so that this never cuts what is just written.
     growing: RwLock<()>,
     behind: WriteBehind,
+    syncs: SyncGuard,
 }
 
 struct Names {
@@ -118,6 +120,21 @@ impl FileTarget {
         }
         Error::io(format!("the disk is whole, but cannot be renamed from {partial} to {target}"), e)
             .of_a_whole_disk()
+    }
+
+    /// The disk is whole and durable, and has its name until the power fails.
+    fn name_not_durable(&self, e: io::Error) -> Error {
+        let target = self.folder.path(&self.names.target);
+        let target = target.display();
+        Error::io(
+            format!("{target} is whole, but its name may be lost with the power: cannot sync its folder"),
+            e,
+        )
+        .of_a_whole_disk()
+    }
+
+    fn sync_all(&self) -> Result<()> {
+        self.syncs.run(|| self.file.sync_all()).map_err(|e| self.write_failed("sync", e))
     }
 
     /// Checks a range against the size, and notes how far the disk reaches.
@@ -197,7 +214,7 @@ impl Target for FileTarget {
                 self.file.len().and_then(|len| if len < end { self.file.set_len(end) } else { Ok(()) });
             grown.map_err(|e| self.failed("cannot set the length of", e))?;
         }
-        self.file.sync().map_err(|e| self.write_failed("sync", e))
+        self.syncs.run(|| self.file.sync()).map_err(|e| self.write_failed("sync", e))
     }
 
     fn finish(self: Box<Self>) -> Result<Finished> {
@@ -212,14 +229,14 @@ impl Target for FileTarget {
         }
         // Twice: the first one may take as long as the disk is large, and until it is done the file stays ours, so that
         // a run that is stopped meanwhile is gone on with. The second has a mode and an owner to write.
-        self.file.sync_all().map_err(|e| self.write_failed("sync", e))?;
+        self.sync_all()?;
         let kept = self.replaced.as_ref().and_then(|replaced| replaced.kept.as_ref());
         self.file.take_after(kept).map_err(|e| self.failed("cannot set the mode of", e))?;
-        self.file.sync_all().map_err(|e| self.write_failed("sync", e))?;
+        self.sync_all()?;
         let over = self.replaced.as_ref().map(|replaced| &replaced.standing);
         let published = self.folder.publish(&self.names.partial, &self.names.target, over);
         published.map_err(|e| self.not_published(e))?;
-        self.folder.sync().map_err(|e| self.failed("cannot sync the folder of", e))?;
+        self.folder.sync().map_err(|e| self.name_not_durable(e))?;
         // The disk is done. A journal that stays behind speaks of a .partial that is gone, and nobody follows it.
         if let Err(e) = journal::remove(&*self.folder, &self.names.journal) {
             tracing::warn!("{} is left behind: {e}", self.folder.path(&self.names.journal).display());

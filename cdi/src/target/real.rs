@@ -346,6 +346,10 @@ impl Handle for RealFile {
         behind::write_out(&self.0);
     }
 
+    fn drop_cache(&self) {
+        drop_cache(&self.0);
+    }
+
     fn sync(&self) -> io::Result<()> {
         self.0.sync_data()
     }
@@ -379,6 +383,15 @@ impl Handle for RealFile {
         };
         Ok(format!("inode:{ino} born:{born}"))
     }
+}
+
+/// Writes what the page cache holds of a file or a device, and drops it ([`Handle::drop_cache`]).
+pub(super) fn drop_cache(file: &File) {
+    if let Err(e) = file.sync_data() {
+        tracing::info!("an earlier run could not write all that it left: {e}");
+    }
+    // All of it is clean now, written or lost.
+    behind::write_out(file);
 }
 
 /// Locks a file. A lock that is held is tried again for a moment: the kernel may take a while to let go of what a process

@@ -3,13 +3,18 @@
 //! Until it is synced, a file's history is a list of changes. A power cut leaves each sector at some moment of that
 //! history or with junk in it, its length at some other, and of the changes to names any that it likes: more disorder than a real file
 //! system makes, so whatever survives here survives there.
+//!
+//! A sync or a write can be made to fail ([`SimFolder::fail`]). A sync tells its error once, as Linux does: sectors that it could
+//! not write read as they were written until the page cache forgets them, and no later sync writes them. Nor does one after they
+//! were written again: ext4 takes the block of a cached page for allocated, and a read from the device brings zeros.
 
 use super::disk::{Claimed, Folder, Handle, Kept, Replaced, Strangers};
 use crate::{Error, Result};
 use container_disk::publish::Standing;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -43,12 +48,37 @@ struct State {
     stop_at: usize,
     /// Why nothing proves who made its files.
     doubt: Option<String>,
+    done: Count,
+    fault: Option<Fault>,
+    luck: Option<Rng>,
 }
 
-#[derive(Clone, Default)]
+/// Operations on files so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Count {
+    pub(super) syncs: usize,
+    pub(super) writes: usize,
+}
+
+/// The one operation that fails, counted from the first one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// A sync of a file writes some sectors and loses others (EIO).
+    Sync(usize),
+    /// A write ends in its middle (ENOSPC).
+    Write(usize),
+}
+
+#[derive(Clone)]
 struct Inode {
-    /// Contents since the last sync, oldest first; the first is durable, the last is what is read.
+    /// Contents on the device.
+    durable: Vec<u8>,
+    /// Contents since the last sync, oldest first; the last is what is read.
     history: Vec<Vec<u8>>,
+    /// Sectors that the next sync writes.
+    dirty: BTreeSet<usize>,
+    /// Sectors that a failed sync did not write. They count as clean, and only reading shows them.
+    lost: BTreeSet<usize>,
 }
 
 #[derive(Clone)]
@@ -97,8 +127,24 @@ impl SimFolder {
         Some(Replaced { standing, kept: None })
     }
 
+    /// One operation fails; `luck` decides which sectors are lost.
+    pub(super) fn fail(&self, fault: Fault, luck: u64) {
+        let mut s = self.lock();
+        (s.fault, s.luck) = (Some(fault), Some(Rng(luck)));
+    }
+
+    pub(super) fn done(&self) -> Count {
+        self.lock().done
+    }
+
     pub(super) fn steps(&self) -> usize {
         self.lock().steps
+    }
+
+    /// Contents of a file on the device, whatever the page cache shows.
+    pub(super) fn on_device(&self, name: &str) -> Option<Vec<u8>> {
+        let s = self.lock();
+        s.names.get(OsStr::new(name)).map(|&i| s.inodes[i].durable.clone())
     }
 
     pub(super) fn contents(&self, name: &str) -> Option<Vec<u8>> {
@@ -113,8 +159,15 @@ impl SimFolder {
     /// What a process finds that comes after one that was killed.
     pub(super) fn after_kill(&self) -> Self {
         let mut s = self.lock().clone();
-        s.stop_at = usize::MAX;
+        (s.stop_at, s.fault) = (usize::MAX, None);
         SimFolder(Arc::new(Mutex::new(s)))
+    }
+
+    /// The same, after the page cache has forgotten every clean page.
+    pub(super) fn after_eviction(&self) -> Self {
+        let folder = self.after_kill();
+        folder.lock().inodes.iter_mut().for_each(Inode::forget_clean);
+        folder
     }
 
     /// What is found after the power came back.
@@ -154,7 +207,7 @@ impl SimFolder {
         let mut made = 0;
         self.step(|s| {
             made = s.inodes.len();
-            s.inodes.push(Inode { history: vec![vec![]] });
+            s.inodes.push(Inode::of(vec![]));
             s.names.insert(name.to_owned(), made);
             s.unsynced_names.push(Change::Link(name.to_owned(), made));
         })?;
@@ -166,26 +219,79 @@ impl SimFolder {
     }
 }
 
+/// The sectors that a range touches.
+fn sectors(range: &Range<usize>) -> Range<usize> {
+    range.start / SECTOR..range.end.div_ceil(SECTOR)
+}
+
 impl Inode {
+    /// A durable file.
+    fn of(bytes: Vec<u8>) -> Inode {
+        let history = vec![bytes.clone()];
+        Inode { durable: bytes, history, dirty: BTreeSet::new(), lost: BTreeSet::new() }
+    }
+
     fn now(&self) -> &Vec<u8> {
         self.history.last().unwrap()
     }
 
+    /// The file has these contents from now on, of which `range` was written.
+    fn write(&mut self, next: Vec<u8>, range: Range<usize>) {
+        self.dirty.extend(sectors(&range));
+        self.history.push(next);
+    }
+
+    /// The same for a range that is a hole from now on: its pages have left the cache.
+    fn punch(&mut self, next: Vec<u8>, range: Range<usize>) {
+        let whole = range.start.div_ceil(SECTOR)..range.end / SECTOR;
+        self.lost.retain(|sector| !whole.contains(sector));
+        self.write(next, range);
+    }
+
+    /// Makes it durable, but for sectors that are `lost` now or were before.
+    fn sync(&mut self, lost: BTreeSet<usize>) {
+        self.lost.extend(lost);
+        self.durable = self.on_device_after_sync();
+        self.history.drain(..self.history.len() - 1);
+        self.dirty.clear();
+    }
+
+    fn on_device_after_sync(&self) -> Vec<u8> {
+        let mut bytes = self.now().clone();
+        for (i, sector) in bytes.chunks_mut(SECTOR).enumerate().filter(|(i, _)| self.lost.contains(i)) {
+            let from = self.durable.len().min(i * SECTOR);
+            let there = &self.durable[from..self.durable.len().min(from + sector.len())];
+            sector.fill(0);
+            sector[..there.len()].copy_from_slice(there);
+        }
+        bytes
+    }
+
+    fn forget_clean(&mut self) {
+        let now = self.on_device_after_sync();
+        self.lost.clear();
+        match self.dirty.is_empty() {
+            true => self.history = vec![now],
+            false => self.history.push(now),
+        }
+    }
+
     fn after_power_cut(&self, rng: &mut Rng) -> Inode {
-        let any = |rng: &mut Rng| &self.history[rng.below(self.history.len())];
+        let states: Vec<&Vec<u8>> = std::iter::once(&self.durable).chain(&self.history).collect();
+        let any = |rng: &mut Rng| states[rng.below(states.len())];
         let mut left = vec![0; any(rng).len()];
         for (i, sector) in left.chunks_mut(SECTOR).enumerate() {
-            let then = any(rng);
+            let then = if self.lost.contains(&i) { &self.durable } else { any(rng) };
             let from = then.len().min(i * SECTOR);
             let bytes = &then[from..then.len().min(from + sector.len())];
             sector[..bytes.len()].copy_from_slice(bytes);
             // A block that was given to the file and not yet written may show what somebody else had there.
-            let written = self.history.iter().any(|h| h.get(from..from + bytes.len()) != Some(bytes));
+            let written = states.iter().any(|h| h.get(from..from + bytes.len()) != Some(bytes));
             if written && rng.below(4) == 0 {
                 sector.fill(0xEE);
             }
         }
-        Inode { history: vec![left] }
+        Inode::of(left)
     }
 }
 
@@ -260,12 +366,31 @@ struct SimFile {
 }
 
 impl SimFile {
-    fn change(&self, how: impl FnOnce(&mut Vec<u8>)) -> io::Result<()> {
+    /// Changes the contents: what `how` makes of them, and which bytes it touched. `keep`: [`Inode::write`] or [`Inode::punch`].
+    fn change(
+        &self,
+        how: impl FnOnce(&mut Vec<u8>) -> Range<usize>,
+        keep: impl FnOnce(&mut Inode, Vec<u8>, Range<usize>),
+    ) -> io::Result<()> {
         self.folder.step(|s| {
             let inode = &mut s.inodes[self.inode];
             let mut next = inode.now().clone();
-            how(&mut next);
-            inode.history.push(next);
+            let range = how(&mut next);
+            keep(inode, next, range);
+        })
+    }
+
+    fn set_len_to(&self, len: impl FnOnce(usize) -> usize) -> io::Result<()> {
+        let cut = |bytes: &mut Vec<u8>| {
+            let (before, len) = (bytes.len(), len(bytes.len()));
+            bytes.resize(len, 0);
+            // The last sector is written where it is cut.
+            if len < before { len - len % SECTOR..len } else { len..len }
+        };
+        self.change(cut, |inode, next, range| {
+            let end = next.len().div_ceil(SECTOR);
+            inode.lost.retain(|&sector| sector < end);
+            inode.write(next, range);
         })
     }
 }
@@ -273,10 +398,19 @@ impl SimFile {
 impl Handle for SimFile {
     fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()> {
         let from = offset as usize;
-        self.change(|bytes| {
+        let is_full = {
+            let mut s = self.folder.lock();
+            s.done.writes += 1;
+            s.fault == Some(Fault::Write(s.done.writes - 1))
+        };
+        let data = if is_full { &data[..data.len() / 2] } else { data };
+        let put = |bytes: &mut Vec<u8>| {
             bytes.resize(bytes.len().max(from + data.len()), 0);
             bytes[from..from + data.len()].copy_from_slice(data);
-        })
+            from..from + data.len()
+        };
+        self.change(put, Inode::write)?;
+        if is_full { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
     }
 
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
@@ -287,18 +421,20 @@ impl Handle for SimFile {
     }
 
     fn zero(&self, offset: u64, len: u64, _keep: bool) -> io::Result<()> {
-        self.change(|bytes| {
+        let fill = |bytes: &mut Vec<u8>| {
             let (from, to) = ((offset as usize).min(bytes.len()), ((offset + len) as usize).min(bytes.len()));
             bytes[from..to].fill(0);
-        })
+            from..to
+        };
+        self.change(fill, Inode::punch)
     }
 
     fn reserve(&self, len: u64) -> io::Result<()> {
-        self.change(|bytes| bytes.resize(bytes.len().max(len as usize), 0))
+        self.set_len_to(|now| now.max(len as usize))
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.change(|bytes| bytes.resize(len as usize, 0))
+        self.set_len_to(|_| len as usize)
     }
 
     fn len(&self) -> io::Result<u64> {
@@ -322,11 +458,24 @@ impl Handle for SimFile {
 
     fn write_out(&self) {}
 
+    fn drop_cache(&self) {
+        let _ = self.sync();
+        let _ = self.folder.step(|s| s.inodes[self.inode].forget_clean());
+    }
+
     fn sync(&self) -> io::Result<()> {
+        let mut has_failed = false;
         self.folder.step(|s| {
+            s.done.syncs += 1;
+            has_failed = s.fault == Some(Fault::Sync(s.done.syncs - 1));
             let inode = &mut s.inodes[self.inode];
-            inode.history.drain(..inode.history.len() - 1);
-        })
+            let lost = match s.luck.as_mut().filter(|_| has_failed) {
+                Some(luck) => inode.dirty.iter().copied().filter(|_| luck.coin()).collect(),
+                None => BTreeSet::new(),
+            };
+            inode.sync(lost);
+        })?;
+        if has_failed { Err(io::Error::other("a sector cannot be written")) } else { Ok(()) }
     }
 
     fn sync_all(&self) -> io::Result<()> {

@@ -2,7 +2,7 @@
 //!
 //! Linux tells a write-back error once. The pages that it could not write count as clean from then on: the next sync of the
 //! same file has nothing to do and succeeds, over the hole. So the first failure is final for whoever has the file open; a
-//! later run goes on from the last mark before it, and writes everything behind that mark again.
+//! later run goes on from the last mark before it, and writes everything behind that mark again, past the page cache.
 
 use std::io;
 use std::sync::{Mutex, PoisonError};

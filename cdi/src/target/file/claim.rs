@@ -7,6 +7,7 @@ use crate::size::Human;
 use crate::target::disk::{Claimed, Folder, Handle, Replaced, Strangers};
 use crate::target::real::RealFolder;
 use crate::target::refuse;
+use crate::target::sync_guard::SyncGuard;
 use crate::{Error, ErrorKind, Result};
 use container_disk::behind::WriteBehind;
 use std::ffi::{OsStr, OsString};
@@ -78,6 +79,8 @@ impl Claim {
         let doubt = self.file.doubt().map_err(|e| self.failed("cannot examine", e))?;
         match may_resume(&before, job, mode, doubt.as_deref()) {
             Resume::Go(mark) => {
+                // What lies behind the mark is written again, and must not meet pages that an earlier run could not write.
+                self.file.drop_cache();
                 let journal = Journal::reopen(self.folder.clone(), &self.names.journal, &partial)?;
                 let target = self.go_on(options)?;
                 Ok(Started { target, journal, mark: Some(mark), anew: None })
@@ -160,6 +163,7 @@ impl Claim {
             end: AtomicU64::new(there),
             growing: RwLock::new(()),
             behind,
+            syncs: SyncGuard::default(),
         })
     }
 

@@ -2,7 +2,7 @@
 //! final name, never a journal that claims more than is there, and the next run comes to the same disk.
 
 use super::super::disk::Strangers;
-use super::super::sim::{Rng, SimFolder};
+use super::super::sim::{Count, Fault, Rng, SimFolder};
 use super::*;
 use crate::journal::{Conversion, Mark, Mode, Position};
 use crate::source::Identity;
@@ -38,7 +38,8 @@ struct Manner {
     marks: usize,
 }
 
-/// One run of a small engine: in order, with marks. Checks what it goes on from.
+/// One run of a small engine: in order, with marks. Checks what it goes on from. After an error it does what it has begun, and
+/// marks: whoever calls a target and a journal may do so.
 fn run(folder: &SimFolder, how: Manner) -> Result<()> {
     let disk = disk(how.seed);
     let size = disk.len() as u64;
@@ -58,21 +59,36 @@ fn run(folder: &SimFolder, how: Manner) -> Result<()> {
         assert!(long >= offset, "the mark {offset} is past the file's end {long}");
         started.target.file.read_at(&mut there, 0).unwrap();
         assert!(there == disk[..from], "the journal claims {from} bytes that are not there ({how:?})");
+        let on_device = folder.on_device(&format!("{NAME}.partial")).unwrap();
+        assert!(
+            on_device.get(..from) == Some(&disk[..from]),
+            "the journal claims {from} bytes that are in the page cache alone ({how:?})"
+        );
     }
+    let (mut failed, mut in_flight) = (None, 2);
     for (i, block) in disk.chunks(BLOCK).enumerate().skip(from / BLOCK) {
         let at = (i * BLOCK) as u64;
-        if block.iter().all(|&b| b == 0) {
-            started.target.zero(at, block.len() as u64)?;
-        } else {
-            started.target.write(at, block)?;
+        let put = match block.iter().all(|&b| b == 0) {
+            true => started.target.zero(at, block.len() as u64),
+            false => started.target.write(at, block),
+        };
+        let reached = if put.is_ok() { at + block.len() as u64 } else { at };
+        let is_written = put.is_ok();
+        failed = failed.or(put.err());
+        if (i + 1) % how.marks == 0 || failed.is_some() {
+            let position = Position::Table { window: reached, done: 0 };
+            let mark = Mark { position, written: reached, sum: None };
+            failed = failed.or(started.journal.mark(&started.target, &mark).err());
         }
-        if (i + 1) % how.marks == 0 {
-            let offset = at + block.len() as u64;
-            started.journal.mark(
-                &started.target,
-                &Mark { position: Position::Table { window: offset, done: 0 }, written: offset, sum: None },
-            )?;
+        if failed.is_some() {
+            if in_flight == 0 || !is_written {
+                break;
+            }
+            in_flight -= 1;
         }
+    }
+    if let Some(e) = failed {
+        return Err(e);
     }
     started.target.set_size(size)?;
     (Box::new(started.target) as Box<dyn Target>).finish()?;
@@ -139,6 +155,11 @@ fn many_runs_of_several_jobs_each_cut_short() {
             let how = manners(job)[rng.below(3)];
             let context = format!("seed {seed}, round {round}, {how:?}");
             folder.stop_after(rng.below(80));
+            match rng.below(6) {
+                0 => folder.fail(Fault::Sync(folder.done().syncs + rng.below(20)), seed),
+                1 => folder.fail(Fault::Write(folder.done().writes + rng.below(40)), seed),
+                _ => {}
+            }
             let done = run(&folder, how);
             if done.is_ok() {
                 // Finished means durable: the older disks are gone for good.
@@ -146,7 +167,11 @@ fn many_runs_of_several_jobs_each_cut_short() {
             } else if !allowed.contains(&Some(job)) {
                 allowed.push(Some(job));
             }
-            folder = if rng.below(3) == 0 { folder.after_kill() } else { folder.after_power_cut(&mut rng) };
+            folder = match rng.below(4) {
+                0 => folder.after_kill(),
+                1 => folder.after_eviction(),
+                _ => folder.after_power_cut(&mut rng),
+            };
             assert_whole(&folder, &allowed, &context);
         }
         run(&folder, manners(1)[0]).unwrap();
@@ -177,4 +202,33 @@ fn a_run_that_was_cut_does_not_begin_again_from_zero() {
         "{} of {steps} steps were done again",
         folder.steps() - before
     );
+}
+
+#[test]
+fn a_sync_or_a_write_that_fails_is_marked_over_by_nothing_and_the_next_run_ends_the_same() {
+    for how in manners(1) {
+        let whole = SimFolder::new();
+        run(&whole, how).unwrap();
+        let Count { syncs, writes } = whole.done();
+        assert!(syncs > 5 && writes > 10, "only {syncs} syncs, {writes} writes");
+        for fault in (0..syncs).map(Fault::Sync).chain((0..writes).map(Fault::Write)) {
+            for luck in 0..12 {
+                let context = format!("{how:?}, {fault:?}, luck {luck}");
+                let folder = SimFolder::new();
+                folder.fail(fault, luck);
+                assert!(run(&folder, how).is_err(), "{context}: it ends well");
+                assert_whole(&folder, &[None], &context);
+                let mut rng = Rng(luck);
+                let folder = match luck % 3 {
+                    0 => folder.after_kill(),
+                    1 => folder.after_eviction(),
+                    _ => folder.after_power_cut(&mut rng),
+                };
+                run(&folder, how).unwrap_or_else(|e| panic!("{context}: {e:?}"));
+                assert_whole(&folder.after_eviction(), &[Some(how.seed)], &context);
+                assert_whole(&folder.after_power_cut(&mut rng), &[Some(how.seed)], &context);
+                assert_eq!(folder.names(), [NAME], "{context}");
+            }
+        }
+    }
 }
