@@ -4,12 +4,14 @@
 //! explain them have passed. The file has no name from the start (or from the next moment, where the file system
 //! cannot do that), so nothing is left behind however the run ends.
 
+use crate::run::scratch::lost;
 use crate::size::Human;
-use crate::{Error, Result};
+use crate::{Error, Result, sys};
 use container_disk::{Nameless, nameless};
 use disk_format::ReadAt;
 use std::collections::BTreeMap;
 use std::io;
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -72,6 +74,14 @@ impl Spool {
     pub fn peak(&self) -> u64 {
         // Nothing is given back before the end.
         self.kept().taken
+    }
+
+    /// Fails where bytes that were read may not be those that were kept. Asked after the last read.
+    pub(crate) fn is_whole(&self) -> Result<()> {
+        match self.is_empty() {
+            true => Ok(()),
+            false => sys::written_back(self.file.as_fd()).map_err(|e| lost(&self.folder, e)),
+        }
     }
 
     /// Whether nothing had to be kept.

@@ -4,9 +4,10 @@
 use super::holes::{DataMap, Sparse};
 use crate::source::data_map;
 use crate::target::{Finished, Order, Target};
-use crate::{Error, Result};
+use crate::{Error, Result, sys};
 use container_disk::{Nameless, nameless};
 use disk_format::{Format, read_at::FileAt};
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -60,8 +61,22 @@ impl Scratch {
             take(at, part)?;
             at += part.len() as u64;
         }
-        Ok(())
+        self.is_whole()
     }
+
+    /// Fails where bytes that were read may not be those that were kept. Asked after the last read.
+    pub(crate) fn is_whole(&self) -> Result<()> {
+        sys::written_back(self.file.as_fd()).map_err(|e| lost(&self.folder, e))
+    }
+}
+
+/// Bytes of a temporary file in this folder were lost.
+pub(crate) fn lost(folder: &Path, e: std::io::Error) -> Error {
+    let what = format!(
+        "a part of the disk was lost in a temporary file in {}: look at the device",
+        folder.display()
+    );
+    Error::failed(what).because(e)
 }
 
 impl Target for Scratch {
