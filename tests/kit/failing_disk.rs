@@ -39,7 +39,18 @@ impl FailingDisk {
         let file = below.0.join("disk");
         fs::write(&file, vec![0; SIZE]).expect("room for the disk");
         let file = file.to_str().expect("a path in text");
-        let options = ["-q", "-b", "4096", "-O", "^has_journal", "-N", "256", "-E", "nodiscard,lazy_itable_init=0", file];
+        let options = [
+            "-q",
+            "-b",
+            "4096",
+            "-O",
+            "^has_journal",
+            "-N",
+            "256",
+            "-E",
+            "nodiscard,lazy_itable_init=0",
+            file,
+        ];
         if !run("mkfs.ext4", &options) {
             return None;
         }

@@ -1,0 +1,251 @@
+//! A device that fails writes: Linux tells such an error once, and keeps the pages as if they had been written.
+
+use super::{PROGRAM, done, is_long, text};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use tests::coracle::Ran;
+use tests::disk::Noise;
+use tests::failing_disk::{FailingDisk, evict};
+use tests::http::{Behaviour, Server};
+use tests::place::Place;
+
+/// Of a disk that nothing shrinks: what a file system needs beside it fits its inode.
+const SIZE: usize = 20 << 20;
+/// Bytes that can still be written when an import begins.
+const ROOM: [u64; 6] = [1 << 20, 3 << 20, 6 << 20, 9 << 20, 13 << 20, 17 << 20];
+
+fn place(seed: u64) -> Place {
+    let place = Place::empty(PROGRAM);
+    std::fs::write(place.path("disk.raw"), Noise::new(seed).bytes(SIZE)).unwrap();
+    place
+}
+
+/// The bytes on the disk, past the page cache.
+fn direct(path: &Path) -> Vec<u8> {
+    let from = format!("if={}", path.display());
+    let output = Command::new("dd").args([&from, "iflag=direct", "bs=1M", "status=none"]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output.stdout
+}
+
+/// Where two disks differ first and last, and whether what is there reads as zeros.
+fn other_bytes(there: &[u8], disk: &[u8]) -> Option<(usize, usize, bool)> {
+    assert_eq!(there.len(), disk.len());
+    let differs = |at: &usize| there[*at] != disk[*at];
+    let (first, last) = ((0..disk.len()).find(differs)?, (0..disk.len()).rev().find(differs)?);
+    Some((first, last, there[first..=last].iter().all(|&byte| byte == 0)))
+}
+
+/// An import to a disk that fails behind its first mark, and heals: the same command ends with the disk.
+fn fails_and_goes_on(place: &Place, source: &str, words: &[&str]) -> Option<()> {
+    let case = format!("{source} {words:?}");
+    let disk = FailingDisk::new()?;
+    let target = disk.path().join("out.img");
+    let args = [&["convert", "--json", source, text(&target)], words].concat();
+    let failed = fails_behind_a_mark(place, &args, &disk, &target);
+    assert_eq!(failed.code, 1, "{case}: {}", failed.err);
+    assert!(!target.exists(), "{case}: a part of a disk");
+    disk.heal();
+    let ran = place.run(&args);
+    assert_eq!(ran.code, 0, "{case}: {} behind {}", ran.err, failed.err);
+    disk.remount();
+    let resumed_at = &ran.json()["resumed_at"];
+    let wrong = other_bytes(&direct(&target), &place.bytes("disk.raw"));
+    assert_eq!(wrong, None, "{case}, gone on with at {resumed_at}: exit code 0");
+    assert!(resumed_at.as_u64() > Some(0), "{case}: the good mark is lost: {}", ran.err);
+    Some(())
+}
+
+/// Starts a run, and holds it where it has a mark while its disk begins to fail. One that ends before gets another try.
+fn fails_behind_a_mark(place: &Place, args: &[&str], disk: &FailingDisk, target: &Path) -> Ran {
+    for _ in 0..50 {
+        let mut command = place.command(args);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        while !has_mark(target) && child.try_wait().unwrap().is_none() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let is_held = is_held(child.id());
+        if is_held {
+            disk.fail();
+            signal(child.id(), "-CONT");
+        }
+        let ran = Ran::of(child.wait_with_output().unwrap());
+        if ran.code != 0 {
+            return ran;
+        }
+        // All of it was written before.
+        if is_held {
+            disk.heal();
+        }
+        assert_eq!(other_bytes(&direct(target), &place.bytes("disk.raw")), None);
+        std::fs::remove_file(target).unwrap();
+    }
+    panic!("no run can be held behind a mark");
+}
+
+fn has_mark(target: &Path) -> bool {
+    let journal = std::fs::read(format!("{}.partial.journal", target.display())).unwrap_or_default();
+    journal.windows(10).any(|part| part == b"\"position\"")
+}
+
+fn signal(process: u32, which: &str) {
+    // It may have ended.
+    let _ = Command::new("kill").args([which, &process.to_string()]).stderr(Stdio::null()).status();
+}
+
+/// Stops all threads of a process; false where it has ended.
+fn is_held(process: u32) -> bool {
+    signal(process, "-STOP");
+    loop {
+        let tasks = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+        let states: Vec<char> = tasks.filter_map(|task| state(&task.path())).collect();
+        if states.is_empty() || states.contains(&'Z') {
+            return false;
+        }
+        if states.iter().all(|&state| state == 'T') {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// The letter behind the name in parentheses.
+fn state(task: &Path) -> Option<char> {
+    let stat = std::fs::read_to_string(task.join("stat")).ok()?;
+    stat.rsplit_once(") ")?.1.chars().next()
+}
+
+#[test]
+fn an_import_that_a_device_failed_goes_on_from_its_last_good_mark() {
+    let place = place(51);
+    place.qcow2("disk.qcow2", "");
+    place.shell("split -b 1M --filter='zstd -q -1' disk.raw > disk.raw.zst");
+    let slow = Behaviour { rate: Some(2 << 20), ..Behaviour::default() };
+    let server = Server::start(place.bytes("disk.qcow2"), slow);
+    let url = server.url("/disk.qcow2");
+    let quick = ["--journal-every", "2"];
+    for (source, words) in [
+        ("disk.raw", &["--journal-every", "2", "--threads", "1"][..]),
+        ("disk.qcow2", &quick),
+        ("disk.raw.zst", &quick),
+        (&url, &quick),
+        (&url, &["--verify"]),
+    ] {
+        for _ in 0..if is_long() { 8 } else { 2 } {
+            if fails_and_goes_on(&place, source, words).is_none() {
+                return;
+            }
+        }
+    }
+}
+
+/// A loop device over a file without blocks, on a tmpfs.
+struct Device {
+    folder: tempfile::TempDir,
+    name: Option<String>,
+}
+
+impl Device {
+    /// `None`, with the reason printed, where there can be none.
+    fn new() -> Option<Device> {
+        let folder = tempfile::tempdir().unwrap();
+        let size = format!("size={}", SIZE + (4 << 20));
+        if !done("mount", &["-t", "tmpfs", "-o", &size, "none", text(folder.path())]) {
+            println!("left out: a tmpfs needs root");
+            return None;
+        }
+        let mut device = Device { folder, name: None };
+        let file = device.folder.path().join("back");
+        std::fs::File::create(&file).unwrap().set_len(SIZE as u64).unwrap();
+        let output = Command::new("losetup").args(["--find", "--show", text(&file)]).output().ok()?;
+        if !output.status.success() {
+            println!("left out: no loop device can be had here");
+            return None;
+        }
+        device.name = Some(String::from_utf8(output.stdout).unwrap().trim().to_owned());
+        Some(device)
+    }
+
+    fn balloon(&self) -> PathBuf {
+        self.folder.path().join("balloon")
+    }
+
+    /// From now on so many bytes can be written, and no more.
+    fn fail_behind(&self, room: usize) {
+        let bytes = (SIZE + (4 << 20)).saturating_sub(room);
+        std::fs::write(self.balloon(), vec![1; bytes]).unwrap();
+    }
+
+    fn heal(&self) {
+        std::fs::remove_file(self.balloon()).unwrap();
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        if let Some(name) = &self.name {
+            done("losetup", &["--detach", name]);
+        }
+        done("umount", &["-l", text(self.folder.path())]);
+    }
+}
+
+#[test]
+fn a_device_that_failed_a_write_never_ends_an_import_well() {
+    let place = place(52);
+    place.qcow2("disk.qcow2", "");
+    for room in ROOM {
+        let Some(device) = Device::new() else { return };
+        let name = device.name.as_deref().unwrap();
+        device.fail_behind(usize::try_from(room).unwrap());
+        let args = ["convert", "-q", "disk.qcow2", name];
+        place.run(&args).refused(1, name);
+        device.heal();
+        place.run(&args).ok();
+        let wrong = other_bytes(&direct(Path::new(name)), &place.bytes("disk.raw"));
+        assert_eq!(wrong, None, "room for {room}: exit code 0");
+    }
+}
+
+/// What waits for its place waits in a file without a name, of which nobody ever asks a sync.
+#[test]
+fn bytes_that_waited_beside_the_target_and_were_lost_there_are_not_written_into_it() {
+    let place = place(53);
+    place.qcow2("disk.qcow2", "");
+    let Some(disk) = FailingDisk::new() else { return };
+    disk.fail();
+    let image = place.bytes("disk.qcow2");
+    // To a pipe, a qcow2 goes through a disk in the temporary folder.
+    let mut command = place.command(&["convert", "-", "-"]);
+    command.env("TMPDIR", disk.path()).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    std::io::Write::write_all(&mut input, &image[..image.len() / 2]).unwrap();
+    let scratch = waits_for_scratch(&disk, child.id(), image.len() as u64 / 4);
+    let lost = std::fs::File::open(&scratch).unwrap().sync_all();
+    lost.expect_err("the device fails writes");
+    evict(&scratch);
+    disk.heal();
+    std::io::Write::write_all(&mut input, &image[image.len() / 2..]).unwrap();
+    drop(input);
+    let ran = Ran::of(child.wait_with_output().unwrap());
+    assert!(ran.code == 1 || ran.out == place.bytes("disk.raw"), "exit code {}, and other bytes", ran.code);
+    ran.refused(1, "temporary");
+}
+
+/// The file without a name that holds the most, once it holds so many bytes.
+fn waits_for_scratch(disk: &FailingDisk, process: u32, bytes: u64) -> PathBuf {
+    let until = Instant::now() + Duration::from_secs(120);
+    loop {
+        let all = std::fs::read_dir(format!("/proc/{process}/fd")).unwrap().flatten().map(|fd| fd.path());
+        let found = all
+            .filter(|fd| std::fs::read_link(fd).is_ok_and(|to| to.starts_with(disk.path())))
+            .find(|fd| std::fs::metadata(fd).is_ok_and(|file| file.is_file() && file.len() >= bytes));
+        if let Some(found) = found {
+            return found;
+        }
+        assert!(Instant::now() < until, "nothing waits in {}", disk.path().display());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}

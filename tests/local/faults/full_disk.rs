@@ -1,0 +1,166 @@
+//! No room: from none at all to a little less than enough, so that each phase of a command meets it.
+
+use super::{PROGRAM, done, text};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use tests::coracle::Ran;
+use tests::place::Place;
+use tests::registry::Registry;
+
+/// Not a multiple of a cluster, nor of the pieces that move.
+const SIZE: u64 = (9 << 20) + 512 * 7;
+const KIB: u64 = 1 << 10;
+/// Room of the first attempts: before a name can be made, at the first write, at the first record of a journal.
+const SMALL: [u64; 5] = [4 * KIB, 12 * KIB, 32 * KIB, 96 * KIB, 512 * KIB];
+/// Enough for every command here.
+const LARGE: u64 = 64 << 20;
+
+/// A tmpfs, gone when it is dropped.
+struct Room(tempfile::TempDir);
+
+impl Room {
+    /// `None`, with the reason printed, where there can be none.
+    fn of(bytes: u64) -> Option<Room> {
+        let folder = tempfile::tempdir().unwrap();
+        let size = format!("size={bytes},mode=0700");
+        if !done("mount", &["-t", "tmpfs", "-o", &size, "none", text(folder.path())]) {
+            println!("left out: a tmpfs needs root");
+            return None;
+        }
+        Some(Room(folder))
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// From now on there is room.
+    fn grow(&self) {
+        assert!(done("mount", &["-o", &format!("remount,size={LARGE}"), text(self.path())]));
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        done("umount", &["-l", text(self.path())]);
+    }
+}
+
+/// Runs a command with less and more room, until it succeeds. `is_there`: the whole result stands under its name; what is there
+/// is never another one. After each failure there is room, and the same command succeeds.
+fn with_less_room_than_enough(run: impl Fn(&Room) -> Ran, is_there: impl Fn(&Room) -> bool) {
+    let steps = (1..=24).map(|step| step * SIZE / 12);
+    let (mut failed, mut enough) = (0, 0);
+    for bytes in SMALL.into_iter().chain(steps) {
+        let Some(room) = Room::of(bytes) else { return };
+        let ran = run(&room);
+        if ran.code == 0 {
+            assert!(is_there(&room), "room for {bytes}: exit code 0, and nothing is there");
+            enough += 1;
+            if enough == 2 {
+                break;
+            }
+            continue;
+        }
+        failed += 1;
+        assert_eq!(ran.code, 1, "room for {bytes}: {}", ran.err);
+        assert!(!ran.err.contains("panicked"), "{}", ran.err);
+        // A store without room cannot even be looked into.
+        room.grow();
+        assert!(!is_there(&room), "room for {bytes}: it failed, and the result has its name");
+        run(&room).ok();
+        assert!(is_there(&room), "room for {bytes}: the second run ended well, and nothing is there");
+    }
+    assert!(failed >= SMALL.len() && enough > 0, "{failed} runs failed, {enough} succeeded");
+}
+
+fn place(seed: u64) -> Place {
+    let place = Place::with_disk(PROGRAM, SIZE, seed);
+    place.qcow2("disk.qcow2", "-c");
+    place
+}
+
+/// Whether a file is there; it is the disk then.
+fn is_the_disk(place: &Place, path: &Path) -> bool {
+    let is_there = path.exists();
+    if is_there {
+        place.run(&["convert", "-q", text(path), "read-back.img"]).ok();
+        place.is_the_disk("read-back.img");
+    }
+    is_there
+}
+
+#[test]
+fn a_conversion_without_room_leaves_no_part_of_a_disk() {
+    let place = place(61);
+    place.shell("zstd -q disk.raw");
+    let quick = ["convert", "-q", "--journal-every", "2"];
+    for words in [
+        &["disk.qcow2"][..],
+        &["disk.qcow2", "--preallocate"],
+        &["disk.raw.zst", "--verify"],
+        &["disk.raw", "-O", "qcow2"],
+        &["disk.raw.zst", "-O", "qcow2", "-c", "zstd"],
+    ] {
+        let target = |room: &Room| room.path().join("out.img");
+        with_less_room_than_enough(
+            |room| place.run(&[&quick, words, &[text(&target(room))]].concat()),
+            |room| is_the_disk(&place, &target(room)),
+        );
+    }
+}
+
+/// What cannot be placed at once waits in the temporary folder.
+#[test]
+fn a_stream_without_room_to_wait_sends_no_wrong_byte_and_ends_well() {
+    let place = place(62);
+    with_less_room_than_enough(
+        |room| {
+            let mut command = place.command(&["convert", "-q", "-", "-"]);
+            command.env("TMPDIR", room.path());
+            let mut cat = Command::new("cat");
+            let mut cat = cat.arg(place.path("disk.qcow2")).stdout(Stdio::piped()).spawn().unwrap();
+            let ran = Ran::of(command.stdin(cat.stdout.take().unwrap()).output().unwrap());
+            cat.wait().unwrap();
+            assert!(ran.code != 0 || ran.out == place.bytes("disk.raw"), "exit code 0, and other bytes");
+            std::fs::write(place.path("ended"), if ran.code == 0 { "well" } else { "" }).unwrap();
+            ran
+        },
+        |_| place.bytes("ended") == b"well",
+    );
+}
+
+/// Whether the store in this room has the image; its disk is the right one then, and its digests too.
+fn has_image(place: &Place, room: &Room) -> bool {
+    let run = |args: &[&str]| in_store(place, room, args);
+    let names = String::from_utf8(run(&["images", "-q"]).ok().out).unwrap();
+    let is_there = !names.is_empty();
+    if is_there {
+        run(&["verify", "-q", "os:1"]).ok();
+        run(&["convert", "-q", "os:1", "read-back.img"]).ok();
+        place.is_the_disk("read-back.img");
+    }
+    is_there
+}
+
+fn in_store(place: &Place, room: &Room, args: &[&str]) -> Ran {
+    Ran::of(place.command(args).env("CORACLE_STORE", room.path().join("store")).output().unwrap())
+}
+
+#[test]
+fn a_build_without_room_leaves_no_image() {
+    let place = place(63);
+    for words in [&["--layer", "none", "--format", "raw"][..], &["--layer", "zstd"]] {
+        let args = [&["build", "-q", "-t", "os:1", "disk.qcow2"], words].concat();
+        with_less_room_than_enough(|room| in_store(&place, room, &args), |room| has_image(&place, room));
+    }
+}
+
+#[test]
+fn a_pull_without_room_leaves_no_image() {
+    let (place, registry) = (place(64), Registry::start());
+    let image = format!("docker://{}/r:1", registry.address());
+    place.run(&["build", "-q", "-t", &image, "--layer", "none", "--format", "raw", "disk.raw"]).ok();
+    let args = ["pull", "-q", &image, "os:1"];
+    with_less_room_than_enough(|room| in_store(&place, room, &args), |room| has_image(&place, room));
+}

@@ -1,0 +1,48 @@
+//! Faults of the machine below a conversion, a pull and a build: a device that fails writes, a disk that is full, a process that
+//! is killed. After each of them no wrong byte stands under a final name, and the same command ends with the right ones.
+//!
+//! | file | fault | needs |
+//! |---|---|---|
+//! | `device.rs` | a device that cannot write what it holds nothing of yet | root: ext4 on a loop device on a tmpfs |
+//! | `full_disk.rs` | no room, at each phase | root: a tmpfs |
+//! | `overlap.rs` | a source below its target | root: loop devices |
+//! | `kill.rs` | kill -9 at a system call | |
+//!
+//! Without root all but the last say so and are left out. With `CORACLE_TEST_TIER=all` each system call is met, else a twentieth of
+//! them, always the same.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+mod device;
+mod full_disk;
+mod kill;
+mod overlap;
+
+use std::path::Path;
+use std::process::Command;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_coracle");
+
+/// True for the long tier.
+fn is_long() -> bool {
+    std::env::var_os("CORACLE_TEST_TIER").is_some_and(|tier| tier == "all")
+}
+
+/// Whether a command worked; its complaint is printed as the reason of a skip.
+fn done(program: &str, args: &[&str]) -> bool {
+    match Command::new(program).args(args).output() {
+        Ok(output) if output.status.success() => true,
+        Ok(output) => {
+            println!("{program} {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+            false
+        }
+        Err(e) => {
+            println!("{program}: {e}");
+            false
+        }
+    }
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}

@@ -1,0 +1,94 @@
+//! A source below its target: refused before a byte of it is overwritten.
+
+use super::{PROGRAM, done, text};
+use std::fs::File;
+use std::path::Path;
+use std::process::Command;
+use tests::coracle::Ran;
+use tests::place::Place;
+
+const SIZE: u64 = 8 << 20;
+
+/// A loop device, gone when it is dropped; `None` (and the reason is printed) where there can be none.
+struct Loop(String);
+
+impl Loop {
+    fn over(file: &Path) -> Option<Loop> {
+        let output = Command::new("losetup").args(["--find", "--show", text(file)]).output();
+        match output {
+            Ok(output) if output.status.success() => {
+                Some(Loop(String::from_utf8(output.stdout).unwrap().trim().to_owned()))
+            }
+            why => {
+                println!("left out: no loop device can be had here: {why:?}");
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        done("losetup", &["--detach", &self.0]);
+    }
+}
+
+#[test]
+fn a_source_below_the_device_that_is_written_stays_as_it_is() {
+    let place = Place::with_disk(PROGRAM, SIZE, 81);
+    place.qcow2("disk.qcow2", "");
+    place.shell("truncate -s 16M disk.qcow2");
+    let before = place.bytes("disk.qcow2");
+    let Some(below) = Loop::over(&place.path("disk.qcow2")) else { return };
+    let Some(above) = Loop::over(Path::new(&below.0)) else { return };
+    for device in [&below.0, &above.0] {
+        let refusal = "is read: the target lies on";
+        place.run(&["convert", "disk.qcow2", device]).refused(3, refusal);
+        // By its open descriptor alone.
+        let mut command = place.command(&["convert", "-", device]);
+        command.stdin(File::open(place.path("disk.qcow2")).unwrap());
+        Ran::of(command.output().unwrap()).refused(3, refusal);
+        assert!(place.bytes("disk.qcow2") == before, "it was written to");
+    }
+    place.run(&["convert", &above.0, &below.0]).refused(3, "what is to be read lies on the target");
+    // Another file of the same file system is nothing to it.
+    place.qcow2("other.qcow2", "");
+    place.run(&["convert", "-q", "other.qcow2", &above.0]).ok();
+    place.shell(&format!("cmp -n {SIZE} disk.raw {}", above.0));
+}
+
+#[test]
+fn an_image_below_the_device_that_is_written_stays_as_it_is() {
+    let place = Place::with_disk(PROGRAM, SIZE, 82);
+    for (name, file) in [("oci-archive:image.tar", "image.tar"), ("oci:layout", "layout/index.json")] {
+        place.run(&["build", "-q", "-t", name, "--layer", "none", "disk.raw"]).ok();
+        place.shell(&format!("truncate -s %1M {file}"));
+        let before = place.bytes(file);
+        let Some(device) = Loop::over(&place.path(file)) else { return };
+        let ran = place.run(&["convert", name, &device.0]);
+        assert_ne!(ran.code, 0, "{name}");
+        assert!(place.bytes(file) == before, "{name}: it was written to: {}", ran.err);
+    }
+}
+
+#[test]
+fn a_file_is_not_made_on_the_disk_that_is_read() {
+    let place = Place::with_disk(PROGRAM, SIZE, 83);
+    let mounted = place.path("mounted");
+    std::fs::create_dir(&mounted).unwrap();
+    place.shell("truncate -s 32M system.img && mkfs.ext4 -q system.img");
+    let (image, at) = (place.path("system.img"), text(&mounted));
+    if !done("mount", &["-o", "loop", text(&image), at]) {
+        println!("left out: nothing can be mounted here");
+        return;
+    }
+    let ran = place.run(&["convert", "system.img", "mounted/out.img"]);
+    let names = std::fs::read_dir(&mounted).unwrap().count();
+    let other = place.run(&["convert", "-q", "disk.raw", "mounted/out.img"]);
+    let is_right = place.same("mounted/out.img");
+    assert!(done("umount", &[at]));
+    ran.refused(3, "the target lies on the device or file that is to be read");
+    assert_eq!(names, 1, "only lost+found");
+    other.ok();
+    assert!(is_right);
+}
