@@ -23,6 +23,7 @@ use crate::target::Destination;
 use crate::{Detail, Error, ErrorKind, Result};
 use disk_format::judge::Judge;
 use disk_format::{Codec, Format};
+use fetch::LeastRate;
 use std::path::PathBuf;
 
 /// Everything a plan is made from.
@@ -83,6 +84,8 @@ pub struct Wishes {
     pub resume: Mode,
     /// Requests in flight to a remote source, at most.
     pub connections: usize,
+    /// Bytes per second that a web server must give. Unset: any rate will do.
+    pub least_rate: Option<LeastRate>,
     /// Whose the place is that is written to, where places change hands: what an earlier run left there for somebody else is
     /// not gone on with.
     pub owner: Option<String>,
@@ -105,6 +108,7 @@ impl Wishes {
             resize: None,
             resume: Mode::Auto,
             connections: 8,
+            least_rate: None,
             owner: None,
             journals: None,
         }
@@ -311,6 +315,13 @@ fn why(flow: Flow, facts: &Facts, wishes: &Wishes) -> String {
             streamed()
         ),
     }
+}
+
+/// Whether a transfer that was cut short gives a shorter disk, and nothing tells: a raw disk without layers and without a checksum,
+/// whose source does not mark its end.
+pub(crate) fn has_unknown_length(facts: &Facts, wishes: &Wishes, marks_its_end: bool) -> bool {
+    let is_raw = matches!(facts.format, Format::Raw | Format::Iso) && facts.kept.is_none();
+    is_raw && facts.layers.is_empty() && !marks_its_end && wishes.checksum.is_none()
 }
 
 /// The size of a disk of these bytes: whole sectors, as QEMU reads a raw file. An image file that is kept as it is has

@@ -90,6 +90,7 @@ impl DiskArgs {
             memory: self.memory,
             max_size: self.max_size,
             connections: from.connections(),
+            least_rate: from.least_rate(),
             ..Wishes::of_threads(self.threads())
         }
     }

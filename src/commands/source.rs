@@ -1,6 +1,7 @@
 //! Arguments about a source, the same for every verb that reads a disk.
 
 use super::places::PlaceArgs;
+use cdi::source::options::{LeastRate, least_rate};
 use cdi::source::{Options, image, options};
 use cdi::{Error, ErrorKind, Result};
 use std::path::PathBuf;
@@ -49,6 +50,11 @@ pub(crate) struct SourceArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = IDLE, value_parser = clap::value_parser!(u64).range(1..))]
     idle_timeout: u64,
 
+    /// Bytes per second that a web server must send, measured over five
+    /// minutes of waiting: below that the run fails [default: any rate]
+    #[arg(long, value_name = "SIZE", value_parser = cdi::size::parse)]
+    min_rate: Option<u64>,
+
     /// Number of consecutive retries without progress
     #[arg(long, value_name = "N", default_value_t = RETRIES)]
     retries: u32,
@@ -96,6 +102,7 @@ impl SourceArgs {
             ca_files: self.ca_files.clone(),
             insecure_tls: self.insecure,
             idle_timeout: Duration::from_secs(self.idle_timeout),
+            least_rate: self.least_rate(),
             retries: self.retries,
             max_connections: self.connections(),
             places: self.places.open(),
@@ -114,6 +121,7 @@ impl SourceArgs {
             ("--cacert", !self.ca_files.is_empty()),
             ("--insecure", self.insecure),
             ("--idle-timeout", self.idle_timeout != IDLE),
+            ("--min-rate", self.min_rate.is_some()),
             ("--retries", self.retries != RETRIES),
             ("--connections", self.connections != CONNECTIONS),
             ("--path", self.path.is_some()),
@@ -131,6 +139,10 @@ impl SourceArgs {
     pub(crate) fn image(&self) -> image::Options {
         let default = image::Options::default();
         image::Options { arch: self.arch.clone().unwrap_or(default.arch), path: self.path.clone(), ..default }
+    }
+
+    pub(crate) fn least_rate(&self) -> Option<LeastRate> {
+        self.min_rate.map(|bytes| LeastRate { bytes, over: least_rate::OVER })
     }
 
     pub(crate) fn connections(&self) -> usize {

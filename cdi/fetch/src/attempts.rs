@@ -2,7 +2,8 @@
 //! their caller's to decide.)
 
 use crate::retry::{Backoff, jitter};
-use crate::{Error, Fault, Result, Silence, Why};
+use crate::{Error, Fault, RateJudge, Result, Silence, Why};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The longest pause of our own, and the longest a server may ask for.
@@ -43,9 +44,14 @@ impl Attempts {
         Attempts { name: name.to_owned(), retry, failures: 0, at, silence }
     }
 
-    /// Whether another try cannot help. Silence has been waited for long enough when it becomes a fault.
+    /// The same transfer with a rate that its bytes must have.
+    pub fn judged(self, rate: Option<Arc<RateJudge>>) -> Attempts {
+        Attempts { silence: self.silence.judged(rate), ..self }
+    }
+
+    /// Whether another try cannot help. Silence, or a rate that is too low, has been waited for long enough when it is a fault.
     pub fn is_final(fault: &Fault) -> bool {
-        !fault.why.passes() || fault.why == Why::Silent
+        !fault.why.passes() || matches!(fault.why, Why::Silent | Why::Slow)
     }
 
     /// Waits before the next attempt, which starts at `at`; or gives the final error.
@@ -105,7 +111,7 @@ mod tests {
         }
         let error = tries.pause(10 * good - 1, fault()).await.unwrap_err();
         assert_eq!(error.to_string(), "http://h/d: gave up at byte 655359 after 3 failures in a row");
-        for why in [Why::Odd, Why::Silent, Why::Changed] {
+        for why in [Why::Odd, Why::Silent, Why::Slow, Why::Changed] {
             let last = attempts(9).pause(0, Fault::because(why, "final")).await.unwrap_err();
             assert_eq!(last.to_string(), "final");
         }

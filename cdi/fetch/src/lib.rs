@@ -12,6 +12,7 @@
 //!                            Client: one request, redirects, who asks                     client.rs authorize/
 //!                            Attempts; what a Fault means                                 attempts.rs retry.rs fault.rs
 //!                            the wait for a body, and how long nothing may come           silence.rs body.rs
+//!                            or too little                                               least_rate.rs
 //!                            where a request goes, and where a redirect may lead          location.rs redirect.rs host.rs
 //!                            where one led, which is asked first from then on            resolved.rs
 //!                               ▼
@@ -36,6 +37,7 @@ mod connect;
 pub mod error;
 mod fault;
 mod host;
+pub mod least_rate;
 mod location;
 pub mod ordered;
 pub mod queue;
@@ -58,6 +60,7 @@ pub use connect::{Connect, Connector, Unchecked};
 pub use error::{Error, ErrorKind, Result};
 pub use fault::{Fault, Why};
 pub use host::{host_of, is_loopback};
+pub use least_rate::{LeastRate, RateJudge};
 pub use location::{Location, UserInfo};
 pub use range::ContentRange;
 pub use ranged::{Expect, Part, PartSink, Ranged};

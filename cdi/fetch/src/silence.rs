@@ -1,9 +1,10 @@
 //! How long nothing may come: the wait for the head of an answer, and the one for each piece of a body.
 
 use crate::retry::silent;
-use crate::{Error, Fault, Why};
+use crate::{Error, Fault, RateJudge, Why};
 use bytes::Bytes;
 use reqwest::Response;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long nothing has come while we waited for it, over all attempts since the last byte.
@@ -11,6 +12,7 @@ pub struct Silence {
     idle: Duration,
     step: Duration,
     spent: Duration,
+    rate: Option<Arc<RateJudge>>,
 }
 
 /// What a wait for the next piece of a body came to.
@@ -33,7 +35,12 @@ impl Silence {
     /// The same, where a wait for a body comes back after each `step` with [`Came::Nothing`]: another connection may be
     /// tried, since this one may be dead though the server is not, or its rate be judged.
     pub fn in_steps(idle: Duration, step: Duration) -> Silence {
-        Silence { idle, step, spent: Duration::ZERO }
+        Silence { idle, step, spent: Duration::ZERO, rate: None }
+    }
+
+    /// The same, where a body that comes too slowly is a fault, too.
+    pub fn judged(self, rate: Option<Arc<RateJudge>>) -> Silence {
+        Silence { rate, ..self }
     }
 
     /// How long nothing may come.
@@ -43,6 +50,8 @@ impl Silence {
 
     /// Waits for the head of an answer; `None` after the idle time. A slow server gets all of it.
     pub async fn head<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
+        let rate = self.rate.clone();
+        let _waits = rate.as_deref().map(RateJudge::waits);
         self.wait_until(self.idle, work).await
     }
 
@@ -54,7 +63,16 @@ impl Silence {
         name: &str,
         wanted: impl Fn() -> String,
     ) -> Result<Came, Fault> {
-        match self.next(response.chunk()).await {
+        let rate = self.rate.clone();
+        let waits = rate.as_deref().map(RateJudge::waits);
+        let came = self.next(response.chunk()).await;
+        drop(waits);
+        let length = came.as_ref().and_then(|piece| piece.as_ref().ok()?.as_ref().map(Bytes::len));
+        if let Some(slow) = rate.and_then(|rate| rate.came(length.unwrap_or(0))) {
+            let what = format!("{name}: {slow} while waiting for {}", wanted());
+            return Err(Fault::because(Why::Slow, what));
+        }
+        match came {
             Some(Ok(Some(bytes))) => {
                 self.broken();
                 Ok(Came::Bytes(bytes))

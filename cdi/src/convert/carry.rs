@@ -95,6 +95,15 @@ pub(super) fn carry(
             "zeros follow up to a whole sector, as QEMU reads a raw disk"
         );
     }
+    let length_unknown = plan::has_unknown_length(facts, &request.wishes, source.marks_its_end());
+    if length_unknown {
+        tracing::warn!(
+            "{} did not say how long the disk is: {} bytes came, and a transfer that was cut short would look the same; a checksum \
+             tells them apart",
+            facts.source.name,
+            moved.disk
+        );
+    }
     Ok(Report {
         schema: "coracle.convert/v1",
         source: facts.source.name.clone(),
@@ -111,6 +120,7 @@ pub(super) fn carry(
         spool_peak: moved.spool_peak,
         resumed_at: moved.resumed_at,
         checksum: request.wishes.checksum.as_ref().map(ToString::to_string),
+        length_unknown,
         verified: request.wishes.verify,
         registries: matches!(request.source, Named::Image(Name::Registry(_)))
             .then(|| request.options.places.counted()),

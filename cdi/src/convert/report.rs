@@ -37,6 +37,9 @@ pub struct Report {
     pub resumed_at: Option<u64>,
     /// The source's digest, when one was asked for and was right.
     pub checksum: Option<String>,
+    /// The source said neither how long the disk is nor where it ends: one that was cut short looks the same. Absent when it did.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub length_unknown: bool,
     /// Whether the target was read back and found equal.
     pub verified: bool,
     /// What all transfers with registries came to, where the source is in one.

@@ -106,7 +106,12 @@ struct Wanted {
 }
 
 fn wanted(job: &Import, places: Arc<Places>, wishes: Wishes) -> Result<Wanted> {
-    let mut options = Options { places, max_connections: wishes.connections, ..Options::default() };
+    let mut options = Options {
+        places,
+        max_connections: wishes.connections,
+        least_rate: wishes.least_rate,
+        ..Options::default()
+    };
     let mut wishes = Wishes { preallocate: job.preallocate, resize: job.size, ..wishes };
     let mut format = None;
     let named = match &job.source {

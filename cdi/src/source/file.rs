@@ -200,6 +200,11 @@ impl Source for FileSource {
         Err(Error::failed(what).of_another_version())
     }
 
+    /// A program that writes to a pipe ends it also where it fails.
+    fn marks_its_end(&self) -> bool {
+        !matches!(self.from, From::Pipe(_, None))
+    }
+
     fn data_map(&self) -> Option<Box<dyn Iterator<Item = Range<u64>> + Send>> {
         match &self.from {
             From::File { file, .. } => Some(Box::new(data_map(file.clone(), self.facts.size?))),

@@ -206,6 +206,11 @@ pub trait Source: Send + Sync {
         false
     }
 
+    /// Whether a stream that was cut short fails: its size is known, or its end is marked. Else it ends like a whole one.
+    fn marks_its_end(&self) -> bool {
+        true
+    }
+
     /// The ranges that may hold data, in order; what lies between them is known to be zeros and need not be read.
     /// `None` where nothing is known beforehand.
     fn data_map(&self) -> Option<Box<dyn Iterator<Item = Range<u64>> + Send>> {

@@ -1,6 +1,7 @@
 //! How a source is to be opened: one set of options for all kinds of names, each source takes what concerns it.
 
 use container_disk::open::Places;
+pub use fetch::least_rate::{self, LeastRate};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,6 +28,8 @@ pub struct Options {
     pub insecure_tls: bool,
     /// No byte for this long while we want one is an error.
     pub idle_timeout: Duration,
+    /// Bytes per second that a web server must give. Unset: any rate will do.
+    pub least_rate: Option<LeastRate>,
     /// How long one attempt to connect may take, name lookup and TLS included.
     pub connect_timeout: Duration,
     /// How many times in a row a request is repeated without one new byte before we give up.
@@ -81,6 +84,7 @@ impl Default for Options {
             mutual: None,
             insecure_tls: false,
             idle_timeout: Duration::from_secs(60),
+            least_rate: None,
             connect_timeout: Duration::from_secs(30),
             retries: 5,
             first_pause: Duration::from_millis(250),
@@ -111,6 +115,7 @@ impl fmt::Debug for Options {
             .field("mutual", &self.mutual)
             .field("insecure_tls", &self.insecure_tls)
             .field("idle_timeout", &self.idle_timeout)
+            .field("least_rate", &self.least_rate)
             .field("connect_timeout", &self.connect_timeout)
             .field("retries", &self.retries)
             .field("first_pause", &self.first_pause)

@@ -50,6 +50,10 @@ impl Source for StdinSource {
         self.0.unchanged()
     }
 
+    fn marks_its_end(&self) -> bool {
+        self.0.marks_its_end()
+    }
+
     fn data_map(&self) -> Option<Box<dyn Iterator<Item = Range<u64>> + Send>> {
         self.0.data_map()
     }

@@ -3,7 +3,8 @@
 use super::{Told, failure, open, quick, read, read_all, read_at, refusal};
 use cdi::ErrorKind;
 use cdi::source::Source;
-use cdi::source::options::Options;
+use cdi::source::http::Http;
+use cdi::source::options::{LeastRate, Options};
 use std::time::Duration;
 use tests::http::{Behaviour, Fail, Server, Spoil, pattern};
 
@@ -244,4 +245,43 @@ fn a_broken_whole_response_says_why_it_cannot_go_on() {
     Told::io(error).says(ErrorKind::Failed, &words);
     assert!(bytes == pattern(SIZE)[..1_000_000]);
     assert!(std::io::Read::read(&mut reader, &mut [0]).is_err(), "an error is not followed by a good end");
+}
+
+/// Bytes that come now and then break the silence, and so would go on for years.
+#[test]
+fn a_server_that_trickles_is_given_up_where_a_least_rate_is_wanted() {
+    let least_rate = Some(LeastRate { bytes: 1 << 20, over: Duration::from_millis(400) });
+    for ranges in [true, false] {
+        let trickle = Behaviour { rate: Some(100 << 10), ranges, ..Behaviour::default() };
+        let server = Server::start(pattern(8 << 20), trickle);
+        let options = Options { least_rate, idle_timeout: Duration::from_secs(5), ..quick() };
+        let told = match Http::open(&server.url("/d"), &options) {
+            Ok(source) => failure(read(&source, 0)),
+            Err(e) => Told::new(&e),
+        };
+        let words = ["less than the least rate of 1048576 bytes per second while waiting for"];
+        told.says(ErrorKind::Failed, &words);
+        assert!(server.sent() < 2 << 20, "{} bytes were waited for", server.sent());
+    }
+    // Quick enough, and without the wish any rate will do.
+    let bytes = pattern(1 << 20);
+    let slow = Behaviour { rate: Some(512 << 10), ..Behaviour::default() };
+    let low = Some(LeastRate { bytes: 1 << 10, over: Duration::from_millis(100) });
+    for least_rate in [low, None] {
+        let server = Server::start(bytes.clone(), slow.clone());
+        let source = open(&server.url("/d"), &Options { least_rate, ..quick() });
+        assert!(read_all(&source) == bytes);
+    }
+}
+
+#[test]
+fn whether_an_end_can_be_told_from_a_loss_is_known() {
+    let marks = |behaviour: Behaviour| {
+        let server = Server::start(pattern(100_000), Behaviour { ranges: false, ..behaviour });
+        open(&server.url("/d"), &quick()).marks_its_end()
+    };
+    assert!(marks(Behaviour::default()), "it says its length");
+    assert!(marks(Behaviour { chunked: true, ..Behaviour::default() }));
+    assert!(!marks(Behaviour { until_close: true, ..Behaviour::default() }));
+    assert!(marks(Behaviour { until_close: true, gzip: true, ..Behaviour::default() }), "a gzip has an end");
 }

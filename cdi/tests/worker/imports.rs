@@ -3,7 +3,7 @@
 use super::{Ended, Pod, disk, job, job_with, names};
 use api::job::{Import, Source, Stage, Target};
 use std::os::unix::fs::PermissionsExt as _;
-use tests::http::{Behaviour, Fail, Server, pattern};
+use tests::http::{Behaviour, Fail, Server, Spoil, pattern};
 
 #[test]
 fn the_disk_of_a_server_is_the_disk_of_the_volume_and_nothing_lies_beside_it() {
@@ -98,4 +98,33 @@ fn what_is_secret_is_sent_to_its_server_and_said_to_nobody() {
     let refused = run(false).failed("Forbidden");
     assert!(refused.message.contains("403"), "{refused:?}");
     assert!(server.requests().iter().any(|request| request.header("x-token") == Some("s3cret-a")));
+}
+
+/// The end of a connection is the end of the body: nothing tells that it is the true one.
+#[test]
+fn a_raw_disk_of_unknown_length_is_said_to_be_one() {
+    let bytes = pattern(1 << 20);
+    let until_close = Behaviour { until_close: true, ranges: false, ..Behaviour::default() };
+    for (drop_after, whole) in [(None, true), (Spoil::always(700_000), false)] {
+        let volume = tempfile::tempdir().unwrap();
+        let server = Server::start(bytes.clone(), Behaviour { drop_after, ..until_close.clone() });
+        let ended = Pod::run(&job(volume.path(), &server.url("/disk.img")));
+        assert!(ended.log.contains("did not say how long the disk is"), "{}", ended.log);
+        let report = ended.done();
+        assert!(report.length_unknown, "{report:?}");
+        assert_eq!(std::fs::metadata(disk(volume.path())).unwrap().len() == 1 << 20, whole);
+    }
+    // What says its length, marks its end, or has a checksum is not doubted.
+    let sum = tests::layout::digest(&bytes);
+    for (behaviour, checksum) in [
+        (Behaviour { ranges: false, ..Behaviour::default() }, None),
+        (Behaviour { chunked: true, ..until_close.clone() }, None),
+        (until_close.clone(), Some(sum)),
+    ] {
+        let volume = tempfile::tempdir().unwrap();
+        let until_close = behaviour.until_close && !behaviour.chunked;
+        let server = Server::start(bytes.clone(), Behaviour { until_close, ..behaviour });
+        let job = job_with(volume.path(), &server.url("/disk.img"), |http| http.checksum = checksum.clone());
+        assert!(!Pod::run(&job).done().length_unknown, "{checksum:?}");
+    }
 }

@@ -11,6 +11,7 @@ use cdi::run::watch::{Phase, Watch};
 use cdi::{Error, Result, import};
 use container_disk::open::Places;
 use container_disk::registry::config::Readers;
+use fetch::least_rate::UNWATCHED;
 use guard::confine::{Attributes, set_attributes};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -74,7 +75,13 @@ fn moved(order: &Order, watch: &Arc<Watch>) -> Result<Said> {
     // The folder of temporary files is the pod's own, and lasts as long as the pod.
     let journals =
         owner.as_ref().filter(|_| matches!(job.target, Target::Device(_))).map(|_| std::env::temp_dir());
-    let wishes = Wishes { memory: order.memory, owner, journals, ..Wishes::of_threads(threads) };
+    let wishes = Wishes {
+        memory: order.memory,
+        owner,
+        journals,
+        least_rate: Some(UNWATCHED),
+        ..Wishes::of_threads(threads)
+    };
     let places = Arc::new(places(order.registries.as_deref())?);
     // The end of the conversation is the end of this sender.
     let (going_on, ended) = channel::<()>();
@@ -120,8 +127,9 @@ fn moved(order: &Order, watch: &Arc<Watch>) -> Result<Said> {
         }),
         _ => BTreeMap::new(),
     };
-    let resumed = report.resumed_at.unwrap_or(0);
-    Ok(Said::Done(Disk { size: report.virtual_size, resumed, labels, ..Disk::default() }))
+    let (size, resumed) = (report.virtual_size, report.resumed_at.unwrap_or(0));
+    let length_unknown = report.length_unknown;
+    Ok(Said::Done(Disk { size, resumed, labels, length_unknown, ..Disk::default() }))
 }
 
 /// Where images are. The cluster's settings about registries are not the DataVolume's: where they are wrong it waits until they

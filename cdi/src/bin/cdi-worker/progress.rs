@@ -292,7 +292,7 @@ impl Progress {
         if self.is_stopped {
             return false;
         }
-        let Disk { size, resumed, labels, digest } = disk;
+        let Disk { size, resumed, labels, digest, length_unknown } = disk;
         let failures = self.report.failures;
         self.report = Report {
             stage: Stage::Done,
@@ -300,6 +300,7 @@ impl Progress {
             done: size,
             total: Some(size),
             resumed,
+            length_unknown,
             failures,
             preallocation_applied: self.preallocates,
             digest,

@@ -77,6 +77,9 @@ pub(crate) struct Disk {
     /// Digest of the image that was made of it.
     #[serde(default)]
     pub(crate) digest: String,
+    /// Nothing told how long the disk is: one that was cut short looks the same.
+    #[serde(default)]
+    pub(crate) length_unknown: bool,
     /// Labels for the PVC.
     pub(crate) labels: BTreeMap<String, String>,
 }

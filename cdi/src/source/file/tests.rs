@@ -97,6 +97,7 @@ fn a_named_pipe_is_a_stream() {
     };
     let source = FileSource::open(&path).unwrap();
     assert!(!source.facts().seekable && source.read_at().is_none());
+    assert!(!source.marks_its_end(), "a writer that fails closes it, too");
     let mut all = String::new();
     source.stream(0).unwrap().read_to_string(&mut all).unwrap();
     writer.join().unwrap();

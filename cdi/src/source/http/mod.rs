@@ -131,6 +131,14 @@ impl Source for Http {
         }
     }
 
+    fn marks_its_end(&self) -> bool {
+        match &self.bytes {
+            Bytes::Ranged(_) => true,
+            // What is left of a gzip that was cut does not unpack.
+            Bytes::Whole(whole) => whole.marks_its_end || self.encoding == Encoding::Gzip,
+        }
+    }
+
     fn stream(&self, from: u64) -> Result<Box<dyn Read + Send>> {
         if from > 0 && self.encoding == Encoding::Gzip {
             return Err(self.cannot_start(from, "the server sends it compressed (Content-Encoding: gzip)"));

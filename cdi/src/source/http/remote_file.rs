@@ -6,12 +6,13 @@ use crate::source::options::{Mutual, Options};
 use bytes::Bytes;
 use container_disk::Digest;
 use fetch::{
-    Attempts, Came, Client, Concurrency, Connect, Error, Fault, Location, Lost, Messages, Payload, Rejected,
-    Request, Resolved, Result, Retry, Silence, Unchecked, Why, redirect, retry,
+    Attempts, Came, Client, Concurrency, Connect, Error, Fault, Location, Lost, Messages, Payload, RateJudge,
+    Rejected, Request, Resolved, Result, Retry, Silence, Unchecked, Why, redirect, retry,
 };
 use reqwest::header::{self, HeaderMap, HeaderValue};
 use reqwest::{Method, Response, StatusCode};
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A way to one file on one server.
@@ -21,6 +22,7 @@ pub(super) struct RemoteFile {
     resolved: Resolved,
     pub(super) options: Options,
     pub(super) concurrency: Concurrency,
+    rate: Option<Arc<RateJudge>>,
 }
 
 impl RemoteFile {
@@ -35,6 +37,7 @@ impl RemoteFile {
             origin,
             resolved: Resolved::default(),
             options: options.clone(),
+            rate: options.least_rate.map(|least| Arc::new(RateJudge::new(least))),
             concurrency: Concurrency::new(options.max_connections),
         })
     }
@@ -52,7 +55,7 @@ impl RemoteFile {
 
     pub(super) fn attempts(&self, at: u64) -> Attempts {
         let Options { retries, first_pause, idle_timeout: idle, .. } = self.options;
-        Attempts::new(self.name(), Retry { retries, first_pause, idle }, at)
+        Attempts::new(self.name(), Retry { retries, first_pause, idle }, at).judged(self.rate.clone())
     }
 
     /// One GET, redirects followed. Gives 200, 206 and 416; anything else is a fault.

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use fetch::ordered::{ended_by_error, hand_out};
 use fetch::queue::{Filler, Next, Queue};
 use fetch::{Attempts, ContentRange, Fault, PartSink, Permit, Result, Validators, Why, runtime};
-use reqwest::{Response, StatusCode};
+use reqwest::{Response, StatusCode, Version, header};
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex};
 use tokio::task::JoinHandle;
@@ -23,6 +23,15 @@ pub(super) struct Whole {
     file: Arc<File>,
     /// The response that `open` got. The first reader takes it; another asks again.
     pending: Mutex<Option<Begun>>,
+    /// A connection that is lost is no end: the length is known, or the end is marked.
+    pub(super) marks_its_end: bool,
+}
+
+/// Whether the protocol tells the end of a body from the loss of its connection: HTTP/2 does, and so does HTTP/1.1 with chunks.
+fn marks_its_end(response: &Response) -> bool {
+    let coding = response.headers().get(header::TRANSFER_ENCODING).and_then(|value| value.to_str().ok());
+    let is_chunked = coding.is_some_and(|coding| coding.to_ascii_lowercase().trim_end().ends_with("chunked"));
+    is_chunked || response.version() >= Version::HTTP_2
 }
 
 /// A response and what was read of it.
@@ -46,7 +55,9 @@ impl Whole {
         size: Option<u64>,
         begun: Begun,
     ) -> Whole {
-        Whole { file: Arc::new(File { remote_file, validators, size }), pending: Mutex::new(Some(begun)) }
+        let marks_its_end = size.is_some() || marks_its_end(&begun.response);
+        let file = Arc::new(File { remote_file, validators, size });
+        Whole { file, pending: Mutex::new(Some(begun)), marks_its_end }
     }
 
     pub(super) fn name(&self) -> &str {

@@ -7,6 +7,7 @@ use crate::registry::repository::Repository;
 use crate::registry::server_connection::{Ask, Where};
 use crate::{Digest, Error, Result};
 use fetch::Fetched;
+use fetch::RateJudge;
 use fetch::Resolved;
 use fetch::authorize::Scopes;
 use fetch::{ContentRange, Expect, Part, PartSink, Ranged};
@@ -34,6 +35,8 @@ pub(super) struct Source {
     slow: Mutex<Vec<usize>>,
     /// Somebody answered a range with everything.
     pub(super) no_ranges: AtomicBool,
+    /// Judges the rate of all its requests together, where none is too slow for the mirrors there are.
+    pub(super) rate: Option<Arc<RateJudge>>,
 }
 
 impl Source {
@@ -47,6 +50,7 @@ impl Source {
             givers: Mutex::default(),
             slow: Mutex::default(),
             no_ranges: AtomicBool::new(false),
+            rate: repository.terms.least_rate.map(|least| Arc::new(RateJudge::new(least))),
         }
     }
 

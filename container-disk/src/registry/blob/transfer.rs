@@ -83,7 +83,7 @@ impl<S: PartSink> Transfer<'_, S> {
         let terms = &self.source.repository.terms;
         let mut rate = Rate::new(terms.min_rate / self.share.max(1), terms.patience);
         // It may be time to look at the rate also where nothing comes.
-        let mut silence = Silence::in_steps(terms.idle, terms.patience);
+        let mut silence = Silence::in_steps(terms.idle, terms.patience).judged(self.source.rate.clone());
         let mut first = true;
         loop {
             let (since, at) = (Instant::now(), self.at);

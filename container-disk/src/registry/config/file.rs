@@ -127,6 +127,7 @@ fn host(folder: &Path, table: HostTable) -> Result<Host, String> {
     let terms = Terms {
         min_rate: table.min_rate.map_or(usual.min_rate, |size| size.0),
         patience: table.patience.map_or(usual.patience, |time| time.0),
+        least_rate: usual.least_rate,
         idle: table.idle.map_or(usual.idle, |time| time.0),
         upload: table.upload.as_ref().map_or(Ok(usual.upload), manner)?,
     };

@@ -27,7 +27,7 @@ pub use places::Places;
 pub(crate) use places::read as read_file;
 
 use crate::{Error, Result};
-use fetch::Secret;
+use fetch::{LeastRate, Secret, least_rate};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -161,6 +161,8 @@ pub(crate) struct Terms {
     pub(crate) min_rate: u64,
     /// For how long it may be under that.
     pub(crate) patience: Duration,
+    /// Bytes per second under which a transfer ends, whoever else is there.
+    pub(crate) least_rate: Option<LeastRate>,
     /// How long nothing at all may come.
     pub(crate) idle: Duration,
     /// How blobs go up.
@@ -170,7 +172,7 @@ pub(crate) struct Terms {
 impl Default for Terms {
     fn default() -> Self {
         let (patience, idle) = (Duration::from_secs(30), Duration::from_secs(60));
-        Terms { min_rate: 64 << 10, patience, idle, upload: Manner::Stream }
+        Terms { min_rate: 64 << 10, patience, least_rate: None, idle, upload: Manner::Stream }
     }
 }
 
@@ -248,6 +250,9 @@ impl Config {
             (None, Some(theirs)) => theirs.route(host, repository)?,
             (None, None) => Host::default().route(host, repository),
         };
+        if self.readers == Readers::Cluster {
+            route.terms.least_rate = Some(least_rate::UNWATCHED);
+        }
         for endpoint in &mut route.endpoints {
             endpoint.at_docker_hub();
             endpoint.access.advice = match (self.readers, endpoint.origin) {

@@ -236,3 +236,12 @@ fn the_document_has_every_key_and_the_true_defaults() {
         assert_eq!(toml(&format!("{key} = {default}")), terms, "{key}");
     }
 }
+
+/// A pod would wait for years.
+#[test]
+fn in_a_cluster_the_only_registry_is_given_up_too_where_its_bytes_trickle() {
+    let least =
+        |readers| Config::default().read_by(readers).route("h.example", "os").unwrap().terms.least_rate;
+    assert_eq!(least(Readers::User), None);
+    assert_eq!(least(Readers::Cluster), Some(least_rate::UNWATCHED));
+}

@@ -43,6 +43,9 @@ pub struct Report {
     /// Bytes of the disk that the volume is too small for; unset where they are not known, and where it is not too small.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub required: Option<u64>,
+    /// The source said neither how long the disk is nor where it ends: a disk that was cut short looks the same.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub length_unknown: bool,
     /// Labels for the PVC, from the environment of an image's configuration.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,

@@ -23,6 +23,10 @@ use worker::Worker;
 const OOM: &str = "OOMKilled";
 /// Pods that broke off before one that was killed for want of memory, after which no other one is made.
 const HOPELESS: i64 = 9;
+/// The disk is whole as far as anyone can tell, and its source gave it no length.
+const LENGTH_UNKNOWN: &str = "the server said neither how long the disk is nor where it ends, and there is no checksum: if the \
+     connection was lost early, the disk is too short and nothing tells; set spec.source.http.checksum, or use a server that sends \
+     Content-Length";
 
 impl<'a> Round<'a> {
     pub(super) fn fill(&mut self, wanted: &Wanted<'_>, claim: &'a PersistentVolumeClaim) {
@@ -348,7 +352,12 @@ impl<'a> Round<'a> {
         self.say(ConditionType::Running, "False", "Completed", &format!("{} Complete", words.noun));
         self.say(ConditionType::Ready, "True", "", "");
         let (_, message) = status::transfer(report);
-        self.say(ConditionType::Transferring, "False", "Completed", &message);
+        let reason = if report.length_unknown { "LengthUnknown" } else { "Completed" };
+        let message = if report.length_unknown { format!("{message}; {LENGTH_UNKNOWN}") } else { message };
+        self.say(ConditionType::Transferring, "False", reason, &message);
+        if report.length_unknown && self.phase != Phase::Succeeded {
+            self.tell(true, "LengthUnknown", LENGTH_UNKNOWN);
+        }
         self.next.progress = Some("100.0%".to_owned());
         // First: whoever looks at the PVC alone must not take the disk for one that is to be written.
         self.note_whole(claim, &report.labels);

@@ -156,6 +156,27 @@ fn the_labels_of_an_image_are_on_the_pvc_when_it_is_whole() {
     assert_eq!(said, [(size, &json!("u1.small")), (label, &json!("mine"))]);
 }
 
+/// The disk may be too short, and only its owner can tell.
+#[test]
+fn a_disk_of_unknown_length_is_said_to_be_one_in_a_condition_and_an_event() {
+    for length_unknown in [true, false] {
+        let mut sim = running();
+        let report = Report { stage: Stage::Done, length_unknown, ..Report::default() };
+        worker_reports(&mut sim, &pod(), 0, &report);
+        sim.settle();
+        assert_eq!(phase(&sim), "Succeeded");
+        assert_eq!(said(&sim, "Ready").0, "True");
+        let (is, reason, message) = said(&sim, "Transferring");
+        let expected = if length_unknown { "LengthUnknown" } else { "Completed" };
+        assert_eq!((is.as_str(), reason.as_str()), ("False", expected));
+        assert_eq!(message.contains("set spec.source.http.checksum"), length_unknown, "{message}");
+        sim.later(3600);
+        sim.settle();
+        let told = sim.reasons().iter().filter(|reason| *reason == "LengthUnknown").count();
+        assert_eq!(told, usize::from(length_unknown), "it is told once");
+    }
+}
+
 #[test]
 fn a_worker_that_falls_silent_is_said_to_be_so_with_the_time_and_its_last_words() {
     let mut sim = running();

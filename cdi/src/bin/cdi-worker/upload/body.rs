@@ -5,6 +5,8 @@ use super::form::{Form, Piece};
 use crate::running::Ended;
 use crate::server::{Answer, Client};
 use bytes::Bytes;
+use fetch::RateJudge;
+use fetch::least_rate::UNWATCHED;
 use http_body_util::BodyExt as _;
 use hyper::Request;
 use hyper::body::Incoming;
@@ -26,6 +28,7 @@ pub(super) struct Body {
     taken: u64,
     client: Client,
     form: Option<Form>,
+    rate: RateJudge,
 }
 
 /// How pouring a body into a conversion ended.
@@ -47,7 +50,8 @@ pub(super) fn length(headers: &HeaderMap) -> Option<u64> {
 impl Body {
     pub(super) fn new(request: Request<Incoming>, client: Client, form: Option<Form>) -> Body {
         let length = length(request.headers());
-        Body { incoming: request.into_body(), length, taken: 0, client, form }
+        let rate = RateJudge::new(UNWATCHED);
+        Body { incoming: request.into_body(), length, taken: 0, client, form, rate }
     }
 
     /// The next bytes of the upload; nothing at its end.
@@ -71,7 +75,9 @@ impl Body {
 
     async fn arrived(&mut self) -> Result<Option<Bytes>, String> {
         loop {
+            let waits = self.rate.waits();
             let frame = timeout(SILENCE, self.incoming.frame()).await;
+            drop(waits);
             let frame =
                 frame.map_err(|_| self.broke(&format!("nothing came for {} s", SILENCE.as_secs())))?;
             match frame {
@@ -80,6 +86,9 @@ impl Body {
                     // Trailers say nothing here.
                     let Ok(bytes) = frame.into_data() else { continue };
                     self.taken = self.taken.saturating_add(bytes.len() as u64);
+                    if let Some(slow) = self.rate.came(bytes.len()) {
+                        return Err(self.broke(&slow));
+                    }
                     return Ok(Some(bytes));
                 }
                 None if self.client.is_gone() || self.length.is_some_and(|length| length != self.taken) => {

@@ -1,0 +1,149 @@
+//! The rate below which a transfer is given up: the idle time-out alone lets one byte a minute go on for years.
+//!
+//! All requests of a transfer count together, and only the time in which at least one of them waits for its server: neither a slow
+//! disk nor a pause before the next attempt blames it.
+
+use crate::retry::seconds;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A rate, and the time over which it is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LeastRate {
+    /// Bytes per second.
+    pub bytes: u64,
+    /// Time of waiting after which the rate is judged; then the next one begins.
+    pub over: Duration,
+}
+
+/// Time over which a rate is usually measured: a network may be away for a minute or two.
+pub const OVER: Duration = Duration::from_secs(5 * 60);
+
+/// The least rate of a program that nobody watches, such as a worker pod: what is slower brings no disk within a month.
+pub const UNWATCHED: LeastRate = LeastRate { bytes: 4 << 10, over: OVER };
+
+/// The judge of one transfer, for all its requests.
+#[derive(Debug)]
+pub struct RateJudge {
+    least: LeastRate,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Requests that wait now, and since when their time is not counted yet.
+    waiting: usize,
+    since: Instant,
+    waited: Duration,
+    came: u64,
+}
+
+/// One request waits as long as this is there.
+#[derive(Debug)]
+pub struct Waits<'a>(&'a RateJudge);
+
+impl RateJudge {
+    /// Nothing has been waited for yet.
+    pub fn new(least: LeastRate) -> RateJudge {
+        let state = State { waiting: 0, since: Instant::now(), waited: Duration::ZERO, came: 0 };
+        RateJudge { least, state: Mutex::new(state) }
+    }
+
+    /// A request begins to wait.
+    pub fn waits(&self) -> Waits<'_> {
+        let mut state = self.state();
+        state.count();
+        state.waiting += 1;
+        Waits(self)
+    }
+
+    /// So many bytes came. Where too few have come in the whole time, what is wrong, as a sentence.
+    pub fn came(&self, bytes: usize) -> Option<String> {
+        let LeastRate { bytes: least, over } = self.least;
+        let mut state = self.state();
+        state.count();
+        state.came = state.came.saturating_add(bytes as u64);
+        if state.waited < over {
+            return None;
+        }
+        let State { waited, came, .. } = *state;
+        (state.waited, state.came) = (Duration::ZERO, 0);
+        let wanted = u128::from(least).saturating_mul(waited.as_millis());
+        let is_slow = u128::from(came).saturating_mul(1000) < wanted;
+        is_slow.then(|| {
+            format!(
+                "only {came} bytes came in {} s of waiting, less than the least rate of {least} bytes per second",
+                seconds(Duration::from_secs(waited.as_secs().max(1)))
+            )
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// The time up to now, where somebody has waited in it.
+    fn count(&mut self) {
+        let now = Instant::now();
+        if self.waiting > 0 {
+            self.waited = self.waited.saturating_add(now.saturating_duration_since(self.since));
+        }
+        self.since = now;
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.count();
+        state.waiting = state.waiting.saturating_sub(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOMENT: Duration = Duration::from_millis(30);
+
+    /// Waits as requests do; longer than it was asked for does not matter.
+    fn waits(judge: &RateJudge) {
+        let one = judge.waits();
+        let other = judge.waits();
+        std::thread::sleep(MOMENT);
+        drop(one);
+        drop(other);
+    }
+
+    #[test]
+    fn a_rate_is_judged_after_the_whole_time_of_waiting_over_all_requests() {
+        let judge = RateJudge::new(LeastRate { bytes: 1000, over: MOMENT });
+        assert_eq!(judge.came(0), None, "nobody has waited");
+        std::thread::sleep(2 * MOMENT);
+        assert_eq!(judge.came(0), None, "a pause is not waiting");
+        waits(&judge);
+        let slow = judge.came(1).expect("1 byte in 30 ms is too slow");
+        assert!(
+            slow.starts_with("only 1 bytes came in 1 s of waiting, less than the least rate of 1000"),
+            "{slow}"
+        );
+        assert_eq!(judge.came(0), None, "a new time begins");
+        waits(&judge);
+        assert_eq!(judge.came(1 << 20), None, "it is quick enough");
+        let patient = RateJudge::new(LeastRate { bytes: 1000, over: Duration::from_secs(600) });
+        waits(&patient);
+        assert_eq!(patient.came(1), None, "the time is not over");
+    }
+
+    #[test]
+    fn two_requests_that_wait_at_once_wait_once() {
+        let judge = RateJudge::new(LeastRate { bytes: 1, over: Duration::MAX });
+        let since = Instant::now();
+        waits(&judge);
+        let taken = since.elapsed();
+        let waited = judge.state().waited;
+        assert!(MOMENT <= waited && waited <= taken, "{waited:?} of {taken:?}");
+    }
+}
