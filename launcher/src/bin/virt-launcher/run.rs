@@ -211,3 +211,30 @@ pub(crate) fn default_cache() -> Option<PathBuf> {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home)?;
     cache.is_absolute().then(|| cache.join("coracle/libvirt"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use api::launcher::Ending;
+    use clap::Parser as _;
+
+    #[test]
+    fn a_launcher_that_fails_leaves_why_to_the_kubelet() {
+        let place = tempfile::tempdir().unwrap();
+        let log = place.path().join("termination-log");
+        std::fs::write(&log, "").unwrap();
+        let words =
+            ["virt-launcher", "run", "--root", "/nowhere", "--socket", "/nowhere/s", "--simulate-crash"];
+        let words = words
+            .into_iter()
+            .map(Into::into)
+            .chain(["--termination-log".into(), log.clone().into_os_string()]);
+        let args::Command::Run(args) = args::Args::parse_from(words).command else {
+            panic!("another command")
+        };
+        run(&args).unwrap_err();
+        let left = Ending::of_termination(&std::fs::read_to_string(&log).unwrap()).unwrap();
+        assert_eq!(left.life, Life::Failed);
+        assert!(left.message.unwrap().contains("--simulate-crash"));
+    }
+}
