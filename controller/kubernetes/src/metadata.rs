@@ -1,11 +1,13 @@
 //! The labels and annotations that go on from an object to what is made from it: from a VMI to its launcher pod, and from a
 //! template to its DataVolume.
 //!
-//! virt-controller makes the pod, and may more than whoever made the VMI: who may make VMIs and no pods must not
-//! say by an annotation what only who makes pods may say. So annotations go by a list (`PASSED`), which holds those that
-//! are about the life of the pod, and not about what is in it or what confines it. Never among them: AppArmor and seccomp
-//! profiles, network attachments (`k8s.v1.cni.cncf.io/networks` reaches other namespaces; networks are said in the spec),
-//! volumes and images of sidecars, commands that a backup program runs in the pod.
+//! Annotations go as in KubeVirt, since addresses (kube-ovn, Calico), sidecars and monitors hang on them, but for a closed list
+//! (`NEVER`): virt-controller makes the pod, and may more than whoever made the VMI. On the list are annotations that say
+//! what confines a pod, which networks of other namespaces it is on, what is in its sidecars and which commands run in it,
+//! and those that a container runtime reads.
+//!
+//! A cluster whose tenants may create VMIs and no pods has the strict policy ([`AnnotationPolicy::Strict`]): only an allow-list
+//! (`PASSED`) goes, since no closed list can know what a webhook or a plugin of that cluster makes of an annotation.
 //!
 //! Labels go, since services and policies select pods by them; only those of Kubernetes' own domains do not, by which its
 //! programs know their own pods.
@@ -15,6 +17,7 @@
 //! **Guarantees.** What is left out is told: by the webhook when the object is written, by an event when the pod is made
 //! ([`left_out`]). The hooks of backup programs are made by virt-controller itself, and run a program of the launcher's.
 
+use api::kubevirt::AnnotationPolicy;
 use api::meta::ObjectMeta;
 use std::collections::BTreeMap;
 
@@ -31,9 +34,74 @@ pub const RESERVED: [&str; 6] = [
 /// What ends the fencing of an object that says so, where who may end it changes the object. Nobody has it by way of another
 /// object: it would be written by who may not.
 pub const FENCING: &str = "kubevirt.io/fencing";
-/// What tools note for themselves: it is left out, and nobody has to know.
-const NOTES: [&str; 1] = ["kubectl.kubernetes.io/"];
-/// Annotations that go to the pod beside those of our own domains, by which nothing is done in a pod; those that end with a slash stand for all that begin like that.
+/// Notes of tools about the object that they stand on, as in KubeVirt: they do not go on, and nobody has to know.
+const NOTES: [&str; 3] = [
+    "kubectl.kubernetes.io/",
+    "kubevirt.io/storage-observed-api-version",
+    "kubevirt.io/latest-observed-api-version",
+];
+/// Beginnings of annotations that never reach a pod, in letters of either case.
+const NEVER: [&str; 47] = [
+    // What confines a pod.
+    "container.apparmor.security.beta.kubernetes.io/",
+    "container.seccomp.security.alpha.kubernetes.io/",
+    "seccomp.security.alpha.kubernetes.io/",
+    "security.alpha.kubernetes.io/",
+    "openshift.io/scc",
+    "openshift.io/required-scc",
+    // The kubelet's own, by which it knows static pods and their mirrors.
+    "kubernetes.io/config.",
+    // Networks, of any namespace, and what Multus tells of them, which is believed.
+    "k8s.v1.cni.cncf.io/",
+    "v1.multus-cni.io/",
+    // What is in sidecars: volumes, images, whole containers.
+    "sidecar.istio.io/userVolume",
+    "sidecar.istio.io/proxyImage",
+    "sidecar.istio.io/bootstrapOverride",
+    "proxy.istio.io/overrides",
+    "inject.istio.io/templates",
+    "config.linkerd.io/proxy-image",
+    "config.linkerd.io/init-image",
+    "config.linkerd.io/debug-image",
+    "vault.hashicorp.com/agent-image",
+    "vault.hashicorp.com/agent-json-patch",
+    "vault.hashicorp.com/agent-init-json-patch",
+    "vault.hashicorp.com/agent-run-as-",
+    "vault.hashicorp.com/agent-set-security-context",
+    "vault.hashicorp.com/agent-share-process-namespace",
+    "vault.hashicorp.com/agent-copy-volume-mounts",
+    // Commands that a backup program runs in the pod, or images that it puts there.
+    "pre.hook.backup.velero.io/",
+    "post.hook.backup.velero.io/",
+    "init.hook.restore.velero.io/",
+    "post.hook.restore.velero.io/",
+    FENCING,
+    // Container runtimes and their shims.
+    "io.kubernetes.",
+    "io.containerd.",
+    "io.katacontainers.",
+    "io.podman.",
+    "io.microsoft.",
+    "com.github.containers.",
+    "dev.gvisor.",
+    "run.oci.",
+    "org.opencontainers.",
+    "org.systemd.",
+    "org.criu.",
+    "module.wasm.",
+    "cri-resource-manager.intel.com/",
+    "rdt.resources.beta.kubernetes.io/",
+    "blockio.resources.beta.kubernetes.io/",
+    // Runtimes whose pods are VMs.
+    "kubernetes.io/target-runtime",
+    "Virtlet",
+    "coracle.",
+];
+/// Domains whose annotations never reach a pod, nor those of domains below them: CRI-O, plugins of NRI, devices by CDI.
+const NEVER_OF: [&str; 6] =
+    ["crio.io", "cri-o.io", "nri.io", "nri.containerd.io", "noderesource.dev", "cdi.k8s.io"];
+/// Annotations that go to the pod with the strict policy, beside those of our own domains, by which nothing is done in a
+/// pod; those that end with a slash stand for all that begin like that.
 const PASSED: [&str; 14] = [
     // Who moves pods, and when.
     "descheduler.alpha.kubernetes.io/evict",
@@ -57,32 +125,33 @@ const PASSED: [&str; 14] = [
 ];
 
 /// The labels and annotations of a VMI that its pod does not get, though somebody wrote them for it.
-pub fn left_out(meta: &ObjectMeta) -> LeftOut<'_> {
-    let said = |key: &&str| !NOTES.iter().any(|note| key.starts_with(note));
+pub fn left_out(meta: &ObjectMeta, policy: AnnotationPolicy) -> LeftOut<'_> {
     let labels = meta.labels.keys().map(String::as_str);
     let annotations = meta.annotations.keys().map(String::as_str);
     LeftOut {
         labels: labels.filter(|key| !is_users(key) && !RESERVED.contains(key)).collect(),
-        annotations: annotations.filter(|key| !is_passed(key)).filter(said).collect(),
+        annotations: annotations.filter(|key| !is_passed(key, policy) && !is_note(key)).collect(),
     }
 }
 
 /// The labels and annotations of a template that its DataVolume gets; what fills a DataVolume are pods, which get them, too.
-pub fn of_disk(template: &ObjectMeta) -> (BTreeMap<String, String>, BTreeMap<String, String>) {
-    let of = |keys: &BTreeMap<String, String>, gets: fn(&str) -> bool| {
-        keys.iter().filter(|(key, _)| gets(key)).map(|(key, value)| (key.clone(), value.clone())).collect()
-    };
-    (of(&template.labels, is_disks_label), of(&template.annotations, is_disks_note))
+pub fn of_disk(
+    template: &ObjectMeta,
+    policy: AnnotationPolicy,
+) -> (BTreeMap<String, String>, BTreeMap<String, String>) {
+    let (mut labels, mut annotations) = (template.labels.clone(), template.annotations.clone());
+    labels.retain(|key, _| is_disks_label(key));
+    annotations.retain(|key, _| is_disks_note(key, policy));
+    (labels, annotations)
 }
 
 /// The labels and annotations of a template that its DataVolume does not get.
-pub fn left_out_of_disk(template: &ObjectMeta) -> LeftOut<'_> {
-    let said = |key: &&str| !NOTES.iter().any(|note| key.starts_with(note));
+pub fn left_out_of_disk(template: &ObjectMeta, policy: AnnotationPolicy) -> LeftOut<'_> {
     let labels = template.labels.keys().map(String::as_str);
     let annotations = template.annotations.keys().map(String::as_str);
     LeftOut {
         labels: labels.filter(|key| !is_disks_label(key)).collect(),
-        annotations: annotations.filter(|key| !is_disks_note(key)).filter(said).collect(),
+        annotations: annotations.filter(|key| !is_disks_note(key, policy) && !is_note(key)).collect(),
     }
 }
 
@@ -95,9 +164,27 @@ pub struct LeftOut<'a> {
 }
 
 /// An annotation that goes on to the pod.
-pub fn is_passed(key: &str) -> bool {
-    is_ours(key) && key != FENCING
-        || PASSED.iter().any(|passed| key == *passed || passed.ends_with('/') && key.starts_with(passed))
+pub fn is_passed(key: &str, policy: AnnotationPolicy) -> bool {
+    let is_listed =
+        || PASSED.iter().any(|passed| key == *passed || passed.ends_with('/') && key.starts_with(passed));
+    !is_never(key) && !is_note(key) && (policy == AnnotationPolicy::Pass || is_ours(key) || is_listed())
+}
+
+/// An annotation of the closed list. The API server takes annotations in letters of either case.
+fn is_never(key: &str) -> bool {
+    let begins = |start: &str| key.get(..start.len()).is_some_and(|head| head.eq_ignore_ascii_case(start));
+    let domain = key.split_once('/').map_or(key, |(domain, _)| domain);
+    let is_of = |of: &str| {
+        let head = domain.len().checked_sub(of.len()).and_then(|at| domain.split_at_checked(at));
+        head.is_some_and(|(head, tail)| {
+            tail.eq_ignore_ascii_case(of) && (head.is_empty() || head.ends_with('.'))
+        })
+    };
+    NEVER.into_iter().any(begins) || NEVER_OF.into_iter().any(is_of)
+}
+
+fn is_note(key: &str) -> bool {
+    NOTES.iter().any(|note| key.starts_with(note))
 }
 
 fn is_disks_label(key: &str) -> bool {
@@ -105,8 +192,8 @@ fn is_disks_label(key: &str) -> bool {
 }
 
 /// CDI believes a token that somebody may clone: it is written by who was asked whether they may.
-fn is_disks_note(key: &str) -> bool {
-    is_passed(key) && !(key.starts_with("cdi.kubevirt.io/") && key.ends_with("clone.token"))
+fn is_disks_note(key: &str, policy: AnnotationPolicy) -> bool {
+    is_passed(key, policy) && !(key.starts_with("cdi.kubevirt.io/") && key.ends_with("clone.token"))
 }
 
 /// A label that users give to what is theirs.
@@ -131,6 +218,8 @@ mod tests {
         ObjectMeta { labels: map.clone(), annotations: map, ..ObjectMeta::default() }
     }
 
+    const POLICIES: [AnnotationPolicy; 2] = [AnnotationPolicy::Pass, AnnotationPolicy::Strict];
+
     #[test]
     fn what_confines_a_pod_or_reaches_out_of_it_is_not_said_by_an_annotation() {
         for key in [
@@ -138,22 +227,42 @@ mod tests {
             "seccomp.security.alpha.kubernetes.io/pod",
             "container.seccomp.security.alpha.kubernetes.io/compute",
             "k8s.v1.cni.cncf.io/networks",
-            "k8s.v1.cni.cncf.io/resource-name",
+            "k8s.v1.cni.cncf.io/network-status",
             "v1.multus-cni.io/default-network",
             "sidecar.istio.io/userVolume",
+            "sidecar.istio.io/userVolumeMount",
             "sidecar.istio.io/proxyImage",
+            "proxy.istio.io/overrides",
+            "vault.hashicorp.com/agent-json-patch",
             "pre.hook.backup.velero.io/command",
             "io.kubernetes.cri-o.userns-mode",
-            "openshift.io/scc",
+            "IO.Kubernetes.CRI-O.Devices",
+            "cpu-load-balancing.crio.io",
+            "cpu-shared.crio.io/compute",
+            "devices.nri.io/container.compute",
+            "balloon.balloons.resource-policy.nri.io/pod",
+            "ulimits.nri.containerd.io/container.compute",
+            "mounts.noderesource.dev/pod",
+            "cdi.k8s.io/gpu",
+            "io.katacontainers.config.hypervisor.kernel_params",
             "io.containerd.runc.v2.anything",
-            "notkubevirt.io/a",
-            "kubevirt.io.evil.example/a",
-            "prometheus.io",
-            "anything",
+            "run.oci.keep_original_groups",
+            "org.systemd.property.DevicePolicy",
+            "dev.gvisor.flag.network",
+            "openshift.io/scc",
+            "kubernetes.io/config.mirror",
+            "kubernetes.io/target-runtime",
+            "VirtletVCPUCount",
+            "virtletcpumodel",
+            "coracle.example/memory",
             "kubevirt.io/fencing",
+            "KubeVirt.io/fencing",
         ] {
-            assert!(!is_passed(key), "{key}");
-            assert_eq!(left_out(&meta(&[key])).annotations, [key]);
+            for policy in POLICIES {
+                assert!(!is_passed(key, policy), "{key}");
+                assert_eq!(left_out(&meta(&[key]), policy).annotations, [key]);
+                assert!(!is_disks_note(key, policy), "{key}");
+            }
         }
         for key in [
             "descheduler.alpha.kubernetes.io/evict",
@@ -162,25 +271,59 @@ mod tests {
             "kubevirt.io/anything",
             "vm.kubevirt.io/os",
         ] {
-            assert!(is_passed(key), "{key}");
-            assert_eq!(left_out(&meta(&[key])).annotations, [""; 0]);
+            for policy in POLICIES {
+                assert!(is_passed(key, policy), "{key}");
+                assert_eq!(left_out(&meta(&[key]), policy).annotations, [""; 0]);
+            }
         }
     }
 
     #[test]
-    fn the_document_has_the_list() {
+    fn only_the_strict_policy_keeps_back_what_is_not_listed() {
+        for key in [
+            "anything",
+            "a",
+            "kubernetes.io/test",
+            "ovn.kubernetes.io/mac_address",
+            "cni.projectcalico.org/ipAddrs",
+            "ipam.cilium.io/ip-pool",
+            "proxy.istio.io/config",
+            "ad.datadoghq.com/tags",
+            "vault.hashicorp.com/role",
+            "notkubevirt.io/a",
+            "kubevirt.io.evil.example/a",
+            "notcrio.io/a",
+            "prometheus.io",
+            "ünïcode",
+        ] {
+            assert!(is_passed(key, AnnotationPolicy::Pass), "{key}");
+            assert!(!is_passed(key, AnnotationPolicy::Strict), "{key}");
+            assert_eq!(left_out(&meta(&[key]), AnnotationPolicy::Strict).annotations, [key]);
+        }
+    }
+
+    #[test]
+    fn the_document_has_the_lists() {
         let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/metadata.md");
         let text = std::fs::read_to_string(file).unwrap();
-        let (list, never) = text.split_once("Never on it:").unwrap();
+        let text = text.split_once("## Of a DataVolume").unwrap().0;
+        let (never, strict) = text.split_once("## The strict policy").unwrap();
+        for start in NEVER {
+            let shown = if start == FENCING { format!("`{start}`") } else { format!("`{start}*`") };
+            assert!(never.contains(&shown), "{file}: {shown}");
+        }
+        for domain in NEVER_OF {
+            assert!(never.contains(&format!("`*.{domain}`")), "{file}: {domain}");
+        }
         for passed in PASSED {
             let shown = if passed.ends_with('/') { format!("`{passed}*`") } else { format!("`{passed}`") };
-            assert!(list.contains(&shown) && !never.contains(&shown), "{file}: {shown}");
+            assert!(strict.contains(&shown) && !never.contains(&shown), "{file}: {shown}");
         }
     }
 
     #[test]
     fn labels_are_the_users_but_for_those_of_kubernetes() {
-        let left = |key: &str| !left_out(&meta(&[key])).labels.is_empty();
+        let left = |key: &str| !left_out(&meta(&[key]), AnnotationPolicy::Pass).labels.is_empty();
         for key in
             ["app", "app.kubernetes.io/name", "kubevirt.io/domain", "example.com/tier", "mykubernetes.io/a"]
         {
@@ -198,7 +341,12 @@ mod tests {
 
     #[test]
     fn what_tools_note_for_themselves_is_nobodys_business() {
-        let note = "kubectl.kubernetes.io/last-applied-configuration";
-        assert!(!is_passed(note) && left_out(&meta(&[note])).annotations.is_empty());
+        for note in
+            ["kubectl.kubernetes.io/last-applied-configuration", "kubevirt.io/latest-observed-api-version"]
+        {
+            for policy in POLICIES {
+                assert!(!is_passed(note, policy) && left_out(&meta(&[note]), policy).annotations.is_empty());
+            }
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Labels and annotations that are written for a VMI, and that its pod does not get: told, and kept on the VMI.
 //! The same for a template of a DataVolume, and the DataVolume that is made from it.
 
+use api::kubevirt::AnnotationPolicy;
 use api::machine::boards::Boards;
 use api::machine::notes::notes;
 use api::meta::ObjectMeta;
@@ -10,8 +11,8 @@ use api::wire::Path;
 use kubernetes::metadata::{LeftOut, left_out, left_out_of_disk};
 
 /// One warning for each kind of it. `at` is where the metadata stands.
-pub(super) fn warnings(metadata: &ObjectMeta, at: &str) -> Vec<String> {
-    told(left_out(metadata), at, "the launcher pod of the VMI").collect()
+pub(super) fn warnings(metadata: &ObjectMeta, policy: AnnotationPolicy, at: &str) -> Vec<String> {
+    told(left_out(metadata, policy), at, "the launcher pod of the VMI").collect()
 }
 
 /// What is accepted and may surprise, of a spec that stands at `at`.
@@ -20,11 +21,11 @@ pub(super) fn of_spec(spec: &Spec, at: &str, boards: &Boards) -> Vec<String> {
 }
 
 /// One warning for each kind of it and each template of a VM's disks.
-pub(super) fn of_disks(templates: &[DataVolumeTemplate]) -> Vec<String> {
+pub(super) fn of_disks(templates: &[DataVolumeTemplate], policy: AnnotationPolicy) -> Vec<String> {
     let metadata = templates.iter().map(|template| template.metadata.as_ref()).enumerate();
     let told = |(n, metadata)| {
         let at = format!("spec.dataVolumeTemplates[{n}].metadata");
-        told(left_out_of_disk(metadata), &at, "the DataVolume").collect::<Vec<_>>()
+        told(left_out_of_disk(metadata, policy), &at, "the DataVolume").collect::<Vec<_>>()
     };
     metadata.filter_map(|(n, metadata)| Some((n, metadata?))).flat_map(told).collect()
 }
@@ -43,22 +44,23 @@ mod tests {
     #[test]
     fn what_does_not_reach_the_pod_is_named() {
         let metadata = |object| api::wire::read::<ObjectMeta>(object).unwrap();
-        let told = warnings(
-            &metadata(json!({
-                "annotations": {"k8s.v1.cni.cncf.io/networks": "other/net", "kubevirt.io/a": "b", "example.com/a": "b"},
-                "labels": {"app": "web", "batch.kubernetes.io/job-name": "a"},
-            })),
-            "spec.template.metadata",
-        );
-        assert_eq!(
-            told,
-            [
-                "spec.template.metadata.labels: the launcher pod of the VMI does not get batch.kubernetes.io/job-name",
-                "spec.template.metadata.annotations: the launcher pod of the VMI does not get example.com/a, \
-                 k8s.v1.cni.cncf.io/networks",
-            ]
-        );
-        assert_eq!(warnings(&metadata(json!({"labels": {"app": "web"}})), "metadata"), [""; 0]);
+        let written = metadata(json!({
+            "annotations": {"k8s.v1.cni.cncf.io/networks": "other/net", "kubevirt.io/a": "b", "example.com/a": "b"},
+            "labels": {"app": "web", "batch.kubernetes.io/job-name": "a"},
+        }));
+        for (policy, keys) in [
+            (AnnotationPolicy::Pass, "k8s.v1.cni.cncf.io/networks"),
+            (AnnotationPolicy::Strict, "example.com/a, k8s.v1.cni.cncf.io/networks"),
+        ] {
+            let at = "spec.template.metadata";
+            let expected = [
+                format!("{at}.labels: the launcher pod of the VMI does not get batch.kubernetes.io/job-name"),
+                format!("{at}.annotations: the launcher pod of the VMI does not get {keys}"),
+            ];
+            assert_eq!(warnings(&written, policy, at), expected);
+        }
+        let written = metadata(json!({"labels": {"app": "web"}}));
+        assert_eq!(warnings(&written, AnnotationPolicy::Strict, "metadata"), [""; 0]);
     }
 
     #[test]
@@ -83,7 +85,7 @@ mod tests {
             })),
         ];
         assert_eq!(
-            of_disks(&templates),
+            of_disks(&templates, AnnotationPolicy::Pass),
             [
                 "spec.dataVolumeTemplates[2].metadata.labels: the DataVolume does not get batch.kubernetes.io/job-name",
                 "spec.dataVolumeTemplates[2].metadata.annotations: the DataVolume does not get \

@@ -40,8 +40,9 @@ pub(super) fn labels(template: &Template) -> Option<Fault> {
 pub(super) fn warnings(template: Option<&Template>, around: &Around) -> Vec<String> {
     let Some(template) = template else { return Vec::new() };
     let metadata = template.metadata.as_ref();
-    let mut warnings =
-        metadata.map(|metadata| passed::warnings(metadata, &format!("{AT}.metadata"))).unwrap_or_default();
+    let policy = around.config.annotations;
+    let of = |metadata| passed::warnings(metadata, policy, &format!("{AT}.metadata"));
+    let mut warnings = metadata.map(of).unwrap_or_default();
     warnings.extend(passed::of_spec(&template.spec, &format!("{AT}.spec"), &around.config.boards));
     warnings.extend(reserved(template).map(|labels| labels.warning(LABELS)));
     warnings

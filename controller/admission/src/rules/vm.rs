@@ -65,7 +65,7 @@ pub(super) fn look(
     around: &Around,
 ) -> (Vec<Fault>, Vec<String>) {
     let mut warnings = template::warnings(vm.spec.template.as_ref(), around);
-    warnings.extend(passed::of_disks(&vm.spec.data_volume_templates));
+    warnings.extend(passed::of_disks(&vm.spec.data_volume_templates, around.config.annotations));
     let looked = sizes::look(vm, old, around);
     warnings.extend(looked.warnings.iter().cloned());
     (faults_of(vm, looked, around), warnings)

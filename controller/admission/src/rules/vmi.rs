@@ -61,7 +61,7 @@ pub(super) fn create(request: &Request, around: &Around) -> AdmissionResponse {
     let vmi = wire::read_in_part::<VirtualMachineInstance>(request.object.clone(), &mut faults);
     let Some(mut vmi) = vmi.filter(|_| faults.is_empty()) else { return AdmissionResponse::no(faults) };
     let mut warnings = unknown::warnings(&vmi);
-    warnings.extend(passed::warnings(&vmi.metadata, "metadata"));
+    warnings.extend(passed::warnings(&vmi.metadata, around.config.annotations, "metadata"));
     warnings.extend(passed::of_spec(&vmi.spec, "spec", &around.config.boards));
     if around.accounts.program(&request.who.name).is_none()
         && let Some(labels) = ReservedLabels::of(&vmi.metadata.labels)

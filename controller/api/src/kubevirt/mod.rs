@@ -6,6 +6,7 @@
 //! status ── how far the installation is: phase, conditions, versions
 //! ```
 
+mod annotation_policy;
 mod client;
 mod configuration;
 mod developer;
@@ -19,6 +20,7 @@ pub mod served;
 mod spec;
 mod status;
 
+pub use annotation_policy::*;
 pub use client::*;
 pub use configuration::*;
 pub use developer::*;

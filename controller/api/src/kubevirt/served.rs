@@ -9,7 +9,7 @@
 //! A KubeVirt object of upstream must be accepted here, so no field is refused because of what it is; it is named where it
 //! has no effect. A test walks the schema and fails on a field that is not in the list.
 
-use super::{CIPHERS, ComponentPatch};
+use super::{AnnotationPolicy, CIPHERS, ComponentPatch, POD_ANNOTATIONS};
 use crate::machine::boards::{Boards, MACHINE_TYPES};
 use crate::machine::mediated::MediatedTypes;
 use crate::machine::permitted::{Odd, Permitted};
@@ -238,6 +238,8 @@ pub fn unserved(object: &Value) -> Vec<Unserved> {
     found.extend(odd.map(|Odd { field, why }| Unserved { field: format!("spec.{field}"), why }));
     let field = format!("metadata.annotations[{MACHINE_TYPES}]");
     found.extend(Boards::odd(object).into_iter().map(|why| Unserved { field: field.clone(), why }));
+    let field = format!("metadata.annotations[{POD_ANNOTATIONS}]");
+    found.extend(AnnotationPolicy::odd(object).map(|why| Unserved { field, why }));
     let patches = spec["customizeComponents"]["patches"].as_array().into_iter().flatten();
     for (at, patch) in patches.enumerate() {
         let read = wire::read_in_part::<ComponentPatch>(patch.clone(), &mut Vec::new());

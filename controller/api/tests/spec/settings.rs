@@ -313,6 +313,13 @@ unset: `CORACLE_LOG` of the container, or `info`), the `tokenBucketRateLimiter`s
 the heartbeat of a node and the watch of the KubeVirt object (at least one request a second; unset: no limit). What is said of VMIs
 holds from their next start.
 
+Some settings are annotations of the object, since clients of upstream take fields out that they do not know:
+`kubevirt.io/machine-types` ([machine types of other distributions](../how-to/cluster.md#machine-types-of-rhel-and-ubuntu)) and
+`kubevirt.io/pod-annotations`. The latter is `pass` (the default) or `strict`: with `strict`, an allow-list of annotations reaches the
+launcher pod of a VMI, and not all but a closed list. That is for clusters whose tenants may create VMIs and no pods: there, an
+annotation must not say what only the maker of a pod may say ([which annotations](metadata.md)). An entry of these that
+does not hold as it is written is named by `SettingsServed`.
+
 `customizeComponents.patches` change the Deployments `virt-controller`, `virt-api` and `cdi-uploadproxy` and the DaemonSet
 `virt-handler`: of `spec` replicas, `strategy`, `updateStrategy`, `minReadySeconds`, `progressDeadlineSeconds` and
 `revisionHistoryLimit`; of the pods `affinity`, `nodeSelector`, `tolerations`, `topologySpreadConstraints`, `imagePullSecrets`,

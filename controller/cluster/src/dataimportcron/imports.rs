@@ -4,6 +4,7 @@ use super::{phase, source};
 use api::cdi::annotations::{BIND_AT_ONCE, IMPORT_CRON};
 use api::cdi::{DataImportCron, DataSource, DataSourceSource, GarbageCollect, RetentionPolicy};
 use api::datavolume::{self, ConditionType, DataVolume, Phase, PvcSource};
+use api::kubevirt::AnnotationPolicy;
 use api::meta::ObjectMeta;
 use api::wire::Wire;
 use kubernetes::metadata::of_disk;
@@ -106,7 +107,6 @@ impl<'a> Imports<'a> {
         failed.into_iter().chain(beyond).filter(|volume| !is_kept(volume)).collect()
     }
 
-    /// Leads the DataSource to a PVC. Whether it led elsewhere.
     /// A clone reads the disk of an import, or its storage makes a clone of it: without it the clone would fail for good.
     pub(super) fn is_read(&self, volume: &DataVolume) -> bool {
         let meta = &volume.metadata;
@@ -117,6 +117,7 @@ impl<'a> Imports<'a> {
         })
     }
 
+    /// Leads the DataSource to a PVC. Whether it led elsewhere.
     pub(super) fn lead_to(&self, cron: &DataImportCron, pvc: &PvcSource, plan: &mut Plan) -> bool {
         let led = DataSourceSource { pvc: Some(pvc.clone()), ..DataSourceSource::default() };
         let Some(source) = self.source else {
@@ -148,9 +149,14 @@ impl<'a> Imports<'a> {
 }
 
 /// The DataVolume of a digest.
-pub(super) fn volume(cron: &DataImportCron, name: &str, digest: &str) -> (Key, Value) {
+pub(super) fn volume(
+    cron: &DataImportCron,
+    name: &str,
+    digest: &str,
+    policy: AnnotationPolicy,
+) -> (Key, Value) {
     let template = &cron.spec.template;
-    let (mut labels, mut annotations) = of_disk(&template.metadata);
+    let (mut labels, mut annotations) = of_disk(&template.metadata, policy);
     labels.insert(IMPORT_CRON.to_owned(), cron.metadata.name.clone().unwrap_or_default());
     // No VM uses it: clones of it are used.
     annotations.insert(BIND_AT_ONCE.to_owned(), "true".to_owned());

@@ -45,6 +45,7 @@ use api::wire::Wire;
 use imports::Imports;
 use jiff::{SignedDuration, Timestamp};
 use kubernetes::conditions::{say_of_cdi, stamp};
+use kubernetes::config::Config;
 use kubernetes::objects::{Attempt, Kind, Pod, World};
 use kubernetes::plan::Plan;
 use kubernetes::polls::Polled;
@@ -325,7 +326,8 @@ impl<'a> Round<'a> {
             return self.waits(OUTDATED, &not_made(name, failed));
         }
         self.waits(OUTDATED, "Source digest updated since last import");
-        let (key, object) = imports::volume(self.cron, name, digest);
+        let policy = Config::read(self.world).annotations;
+        let (key, object) = imports::volume(self.cron, name, digest, policy);
         self.after.create(key, object);
         self.tell(false, SCHEDULED, format!("Import of {digest} into DataVolume {name}"));
     }
@@ -378,13 +380,13 @@ impl<'a> Round<'a> {
     fn collect(&mut self) {
         let newest = digest(&self.should).map(|digest| source::name(self.cron, digest));
         for volume in self.imports.outdated(self.cron, newest.as_deref()) {
-            self.after.delete(kubernetes::objects::key(Kind::DataVolume, &volume.metadata), &volume.metadata);
-        }
             if self.imports.is_read(volume) {
                 // Nobody says here that a clone has ended.
                 self.after.look_again(self.now.checked_add(IN_THE_WAY).unwrap_or(self.now));
                 continue;
             }
+            self.after.delete(kubernetes::objects::key(Kind::DataVolume, &volume.metadata), &volume.metadata);
+        }
     }
 
     // ── Words ───────────────────────────────────────────────────────────────────────────────────────────────────

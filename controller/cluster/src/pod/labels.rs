@@ -43,7 +43,7 @@ pub(super) fn annotations(
     config: &Config,
 ) -> BTreeMap<String, String> {
     let mut notes = vmi.metadata.annotations.clone();
-    notes.retain(|key, _| is_passed(key));
+    notes.retain(|key, _| is_passed(key, config.annotations));
     notes.extend(super::networks::annotations(machine));
     let mut note = |key: &str, value: String| notes.insert(key.to_owned(), value);
     note("kubevirt.io/domain", machine.name.clone());

@@ -100,7 +100,7 @@ fn nobody_leads_a_vmi_to_a_node_without_an_agent() {
 #[test]
 fn a_vmi_with_everything() {
     let change = json!({
-        "metadata": {"labels": {"batch.kubernetes.io/job-name": "left out", "kubevirt.io/migrationJobUID": "left out"}, "annotations": {"note": "left out", "prometheus.io/port": "9100", "kubectl.kubernetes.io/last-applied-configuration": "{}"}},
+        "metadata": {"labels": {"batch.kubernetes.io/job-name": "left out", "kubevirt.io/migrationJobUID": "left out"}, "annotations": {"note": "passed on", "io.kubernetes.cri-o.Devices": "left out", "prometheus.io/port": "9100", "kubectl.kubernetes.io/last-applied-configuration": "{}"}},
         "spec": {
             "hostname": "guest", "subdomain": "lab", "priorityClassName": "high", "schedulerName": "own",
             "terminationGracePeriodSeconds": 180, "dnsPolicy": "None", "dnsConfig": {"nameservers": ["192.0.2.1"]},

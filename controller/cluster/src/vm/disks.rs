@@ -2,6 +2,7 @@
 
 use super::trouble::Trouble;
 use api::datavolume::{ConditionType, DataVolume, Phase};
+use api::kubevirt::AnnotationPolicy;
 use api::vm::{DataVolumeTemplate, VirtualMachine};
 use api::wire::Wire;
 use jiff::Timestamp;
@@ -168,6 +169,7 @@ fn has_error(data: &DataVolume) -> bool {
 pub(super) fn make(
     vm: &VirtualMachine,
     disks: &Disks,
+    policy: AnnotationPolicy,
     failed: Option<&Failure>,
     now: Timestamp,
     plan: &mut Plan,
@@ -181,7 +183,7 @@ pub(super) fn make(
     for template in disks.missing.iter().take(crate::replicas::AT_ONCE) {
         let Some(name) = names(template) else { continue };
         let meta = template.metadata.clone().unwrap_or_default();
-        let (mut labels, annotations) = of_disk(&meta);
+        let (mut labels, annotations) = of_disk(&meta, policy);
         labels.insert("kubevirt.io/created-by".to_owned(), vm.metadata.uid.clone().unwrap_or_default());
         let object = json!({
             "apiVersion": api::datavolume::API_VERSION,
@@ -201,7 +203,7 @@ pub(super) fn make(
         );
         let message = format!("Created DataVolume {name}");
         plan.tell(Kind::VirtualMachine, &vm.metadata, false, "SuccessfulDataVolumeCreate", message);
-        let LeftOut { labels, annotations } = left_out_of_disk(&meta);
+        let LeftOut { labels, annotations } = left_out_of_disk(&meta, policy);
         let left: Vec<&str> = labels.into_iter().chain(annotations).collect();
         if !left.is_empty() {
             let message =
@@ -225,7 +227,7 @@ mod tests {
         };
         let disks = Disks { missing: (0..1400).map(template).collect(), ..Disks::default() };
         let mut plan = Plan::default();
-        make(&VirtualMachine::default(), &disks, None, Timestamp::UNIX_EPOCH, &mut plan);
+        make(&VirtualMachine::default(), &disks, AnnotationPolicy::Pass, None, Timestamp::UNIX_EPOCH, &mut plan);
         let made =
             plan.steps.iter().filter(|step| step.attempt() == Some(Attempt::Make(Kind::DataVolume))).count();
         assert_eq!(made, AT_ONCE);

@@ -81,7 +81,8 @@ pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp)
                 )
             });
         if matches!(act, Act::Start { .. } | Act::Wait { .. }) || vmi.is_some() || disks::at_once(vm) {
-            disks::make(vm, &disks, failed, now, &mut plan);
+            let policy = Config::read(world).annotations;
+            disks::make(vm, &disks, policy, failed, now, &mut plan);
         }
         if let Ok(sizes) = &sizes {
             sizes.keep(&mut next, failed, now, &mut plan);

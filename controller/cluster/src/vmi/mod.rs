@@ -29,6 +29,8 @@ mod needs;
 mod networks;
 mod outdated;
 mod pod_state;
+#[cfg(test)]
+mod pod_tests;
 mod ready;
 mod state;
 mod strangers;
@@ -312,7 +314,8 @@ impl Round<'_> {
 
     /// Who wrote it through others (a tool, a template) has not seen the webhook's warning.
     fn tell_left_out(&mut self) {
-        let LeftOut { labels, annotations } = left_out(&self.vmi.metadata);
+        let policy = Config::read(self.world).annotations;
+        let LeftOut { labels, annotations } = left_out(&self.vmi.metadata, policy);
         let left: Vec<&str> = labels.into_iter().chain(annotations).collect();
         if !left.is_empty() {
             let message = format!("Labels and annotations that its pod does not get: {}", left.join(", "));

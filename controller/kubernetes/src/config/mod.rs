@@ -9,7 +9,7 @@ pub mod tls;
 
 use crate::objects::{Plain, World};
 use api::defaults::{Binding, Given};
-use api::kubevirt::ReferencePolicy;
+use api::kubevirt::{AnnotationPolicy, ReferencePolicy};
 use api::machine::boards::Boards;
 use api::machine::{Gates, Settings};
 use api::vmi::EvictionStrategy;
@@ -55,6 +55,8 @@ pub struct Config {
     pub tsc_frequency: Option<u64>,
     /// What becomes of machine types of distributions.
     pub boards: Boards,
+    /// Which annotations of VMIs their launcher pods get.
+    pub annotations: AnnotationPolicy,
     /// What becomes of the names of instance types and preferences in VMs.
     pub reference_policy: ReferencePolicy,
     /// What the small containers beside a launcher ask for, by their kind, where it is said.
@@ -138,6 +140,7 @@ impl Config {
                 .filter(|selector| selector.is_object())
                 .cloned(),
             boards: Boards::of_cluster(whole),
+            annotations: AnnotationPolicy::of_cluster(whole),
             tsc_frequency: developer["minimumClusterTSCFrequency"].as_u64().filter(|hertz| *hertz > 0),
             // A word that is not known is told on the object.
             reference_policy: text(&said["instancetype"]["referencePolicy"])

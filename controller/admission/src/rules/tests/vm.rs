@@ -267,7 +267,7 @@ fn an_old_word_is_taken_and_told() {
 fn what_the_disks_of_a_vm_do_not_get_is_told() {
     let mut object = vm();
     object["spec"]["dataVolumeTemplates"] = json!([{
-        "metadata": {"name": "data", "annotations": {"example.com/a": "b", "cdi.kubevirt.io/a": "b"}},
+        "metadata": {"name": "data", "annotations": {"k8s.v1.cni.cncf.io/networks": "b", "cdi.kubevirt.io/a": "b"}},
         "spec": {"storage": {}, "source": {"blank": {}}},
     }]);
     let volumes = object.pointer_mut("/spec/template/spec/volumes").unwrap().as_array_mut().unwrap();
@@ -275,7 +275,9 @@ fn what_the_disks_of_a_vm_do_not_get_is_told() {
     let answer = ask(VALIDATE, &create(object), &around());
     assert_eq!(
         answer.warnings,
-        ["spec.dataVolumeTemplates[0].metadata.annotations: the DataVolume does not get example.com/a"]
+        [
+            "spec.dataVolumeTemplates[0].metadata.annotations: the DataVolume does not get k8s.v1.cni.cncf.io/networks"
+        ]
     );
 }
 

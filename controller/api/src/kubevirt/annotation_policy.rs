@@ -1,0 +1,61 @@
+//! Which annotations of a VMI its launcher pod gets: the cluster says so by the annotation [`POD_ANNOTATIONS`] of its KubeVirt
+//! object. It is an annotation and not a field, since clients of upstream take fields that they do not know out of the
+//! object when they change it: a cluster would be open again without anybody having said so.
+
+use serde_json::Value;
+
+/// The annotation of the KubeVirt object: `strict`, or `pass`, which is the default.
+pub const POD_ANNOTATIONS: &str = "kubevirt.io/pod-annotations";
+const PASS: &str = "pass";
+const STRICT: &str = "strict";
+
+/// Which annotations go on from a VMI to its launcher pod, and from a template to its DataVolume.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AnnotationPolicy {
+    /// All but those of a closed list.
+    #[default]
+    Pass,
+    /// Those of an allow-list alone.
+    Strict,
+}
+
+impl AnnotationPolicy {
+    /// The policy of a KubeVirt object. A word that is not known is strict: it was written to forbid something.
+    pub fn of_cluster(object: &Value) -> AnnotationPolicy {
+        match said(object) {
+            None | Some(PASS) => AnnotationPolicy::Pass,
+            Some(_) => AnnotationPolicy::Strict,
+        }
+    }
+
+    /// Why the annotation of a KubeVirt object does not hold as it is written.
+    pub fn odd(object: &Value) -> Option<String> {
+        let word = said(object).filter(|word| ![PASS, STRICT].contains(word))?;
+        let word: String = word.chars().take(64).collect();
+        Some(format!("{word:?} is not supported; supported are {PASS}, {STRICT}; {STRICT} holds until then"))
+    }
+}
+
+fn said(object: &Value) -> Option<&str> {
+    object["metadata"]["annotations"][POD_ANNOTATIONS].as_str().filter(|word| !word.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_word_that_is_not_known_is_strict_and_told() {
+        let of = |word: Value| {
+            let object = json!({"metadata": {"annotations": {POD_ANNOTATIONS: word}}});
+            (AnnotationPolicy::of_cluster(&object), AnnotationPolicy::odd(&object).is_some())
+        };
+        for word in [json!(null), json!(""), json!("pass")] {
+            assert_eq!(of(word.clone()), (AnnotationPolicy::Pass, false), "{word}");
+        }
+        assert_eq!(of(json!("strict")), (AnnotationPolicy::Strict, false));
+        assert_eq!(of(json!("Strict")), (AnnotationPolicy::Strict, true));
+        assert_eq!(AnnotationPolicy::of_cluster(&Value::Null), AnnotationPolicy::Pass);
+    }
+}
