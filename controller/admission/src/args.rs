@@ -37,6 +37,7 @@ impl Api {
         let live = Arc::new(Live::new(&self.namespace, Arc::new(Shown::own(servers::API.program)?)));
         let (api, webhooks) = (client(&live.dials.pace).await?, client(&live.dials.webhooks).await?);
         let health = Health::default();
+        health.tells(&live.dials.version);
         let asked = asked_to_end()?;
         let listener = listen(self.listen).await?;
         let transport = Arc::new(Transport::new(Limits::of_server()));

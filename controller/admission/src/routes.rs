@@ -72,7 +72,7 @@ impl Routes {
     pub fn new(live: Arc<Live>, health: Health, client: kube::Client, webhooks: kube::Client) -> Routes {
         let random = rustls::crypto::ring::default_provider().secure_random;
         let (aggregation, handlers) = (Arc::clone(&live.aggregation), Arc::clone(&live.handlers));
-        let signer = Arc::clone(&live.signer);
+        let (signer, settings) = (Arc::clone(&live.signer), Arc::clone(&live.dials.version));
         Routes {
             live,
             health,
@@ -80,7 +80,7 @@ impl Routes {
             workloads: Workloads::new(webhooks.clone()),
             evictions: Evictions::new(webhooks.clone()),
             clones: Clones::new(webhooks),
-            subresources: subresources::Routes::new(client, aggregation, handlers, signer),
+            subresources: subresources::Routes::new(client, aggregation, handlers, signer, settings),
             random,
         }
     }

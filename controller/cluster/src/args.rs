@@ -53,13 +53,14 @@ impl Controller {
         let client = client(&dials.pace).await?;
         let writer = Writer::new(client.clone(), "virt-controller");
         let health = Health::default();
+        health.tells(&dials.version);
         health.measures_plainly(|| crate::measures::waiting(VERSION));
         let server = servers::CONTROLLER;
         let (terms, others) = (Arc::clone(&dials.terms), Arc::new(Nothing));
         health.clone().serve(self.listen, client.clone(), &self.namespace, server, terms, others).await?;
         // A replica in waiting keeps to them too.
-        let followed = client.clone();
-        tokio::spawn(async move { dials.follow(followed).await });
+        let (followed, of_waiting) = (client.clone(), Arc::clone(&dials));
+        let waits = tokio::spawn(async move { of_waiting.follow(followed).await });
         let mut ends =
             signal(SignalKind::terminate()).map_err(|e| Error::setup("cannot wait for SIGTERM", e))?;
         let reports = crate::reports::Reports::new()

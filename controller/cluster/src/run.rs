@@ -29,7 +29,9 @@ use kubernetes::objects::{
 use kubernetes::plan::{Plan, Step};
 use kubernetes::polls::Polled;
 use serve::health::Health;
+use serve::settings::Dials;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::mpsc;
 use tokio::task::{self, JoinSet};
@@ -85,16 +87,16 @@ pub(crate) async fn run(
     client: kube::Client,
     writer: Writer,
     facts: ClusterFacts,
-    (health, pulse): (Health, Pulse),
+    (health, pulse, dials): (Health, Pulse, Arc<Dials>),
     (mut reports, mut told): (Reports, mpsc::Receiver<Told>),
     mut polls: Polls,
 ) -> Error {
     let (to, mut seen) = mpsc::channel(WAITING);
     let home = Home { namespace: facts.namespace.clone(), ..Home::default() };
     let watched = followed_by(Program::Controller, &home);
-    for which in &watched {
     let history = Arc::new(History::default());
     let mut follows = JoinSet::new();
+    for which in &watched {
         follows.spawn(watch::follow_history(client.clone(), which.clone(), to.clone(), Arc::clone(&history)));
     }
     drop(to);
@@ -119,16 +121,16 @@ pub(crate) async fn run(
                 }
                 None => return Error::new(ErrorKind::Setup, "the watches of virt-controller have ended"),
             },
-            Some(report) = told.recv() => control.told(report),
             why = history.wait() => return exchanged(&why),
+            Some(report) = told.recv() => control.told(report),
             told = polls.next(), if polls.are_running() => told.into_iter().for_each(|told| control.polled(told)),
             Some(done) = tasks.join_next_with_id(), if !tasks.is_empty() => {
                 let (id, done) = match done {
                     Ok((id, done)) => (id, done),
                     Err(error) => (error.id(), Done::broken_off(error)),
                 };
-                if let Some((key, began)) = began.remove(&id) {
                 done.answers.iter().for_each(|(kind, object)| history.saw(*kind, object));
+                if let Some((key, began)) = began.remove(&id) {
                     control.times.worked(began.elapsed().as_secs_f64());
                     control.done(key, done, Timestamp::now());
                 }
@@ -147,14 +149,15 @@ pub(crate) async fn run(
         // What has come meanwhile is looked at before anything is decided on it, unless more comes than can be looked at.
         for _ in 0..EVENTS {
             let Ok(event) = seen.try_recv() else { break };
+            dials.see(&event);
             control.see(event, Timestamp::now());
         }
-        if !control.has_listed_all(watched.len()) {
-            continue;
         // Some of it is of another history by now: nothing is decided on that any more.
         if let Some(why) = history.is_back() {
             return exchanged(&why);
         }
+        if !control.has_listed_all(watched.len()) {
+            continue;
         }
         health.is_ready();
         reports.follow(&control.world, Timestamp::now());
@@ -178,8 +181,6 @@ pub(crate) async fn run(
     }
 }
 
-impl ControlLoop {
-    pub(crate) fn new(facts: ClusterFacts) -> ControlLoop {
 /// Why the program ends where the history of the cluster went back: its picture of each kind would be of another time, and what it
 /// remembers of deleted objects is wrong.
 fn exchanged(why: &str) -> Error {
@@ -189,6 +190,8 @@ fn exchanged(why: &str) -> Error {
     Error::new(ErrorKind::Conflict, what)
 }
 
+impl ControlLoop {
+    pub(crate) fn new(facts: ClusterFacts) -> ControlLoop {
         ControlLoop { world: World::of(facts), ..ControlLoop::default() }
     }
 

@@ -78,6 +78,7 @@ pub async fn run(args: Args) -> Result<()> {
     let roots = devices::host::Roots { sysfs: args.sysfs.clone(), proc: PathBuf::from("/proc") };
     let launchers = Launchers::default();
     let health = Health::default();
+    health.tells(&dials.version);
     let mut asked = health.measures();
     let virt_api = Arc::new(ForVirtApi::new(launchers.clone(), &args.namespace));
     let (server, terms) = (servers::HANDLER, Arc::clone(&dials.terms));

@@ -3,6 +3,7 @@
 
 use crate::authentication::Gate;
 use crate::certificate;
+use crate::settings::SettingsVersion;
 use crate::transport::tls::{self, Shown, Terms};
 use crate::transport::{Answers, Asked, Authorities, HttpResponse, Limits, Peer, Transport, listen, plain};
 use api_server::error::Result;
@@ -14,7 +15,7 @@ use hyper::body::Bytes;
 use kubernetes::servers::Server;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -31,6 +32,8 @@ pub type Ask = oneshot::Sender<String>;
 pub struct Health {
     ready: Arc<AtomicBool>,
     measures: Arc<Mutex<Measures>>,
+    /// Of a program of KubeVirt; others say a word.
+    settings: Arc<OnceLock<Arc<SettingsVersion>>>,
 }
 
 /// Who measures.
@@ -72,6 +75,11 @@ impl Health {
         asked
     }
 
+    /// `/healthz` answers as JSON which version of the KubeVirt object holds, as that of KubeVirt's programs.
+    pub fn tells(&self, settings: &Arc<SettingsVersion>) {
+        self.settings.get_or_init(|| Arc::clone(settings));
+    }
+
     /// It is about to end: no new work is to come.
     pub fn is_not_ready(&self) {
         self.ready.store(false, Ordering::Relaxed);
@@ -92,7 +100,15 @@ impl Health {
     /// ([`Answers::without_memory`]): a program that a flood keeps busy is not to be ended for it.
     pub fn probed(&self, path: &str) -> Option<HttpResponse> {
         Some(match path {
-            "/healthz" => plain(StatusCode::OK, "ok"),
+            "/healthz" => match self.settings.get() {
+                Some(settings) => {
+                    let mut response = Response::new(settings.answer());
+                    let kind = HeaderValue::from_static("application/json");
+                    response.headers_mut().insert(CONTENT_TYPE, kind);
+                    response
+                }
+                None => plain(StatusCode::OK, "ok"),
+            },
             "/readyz" if self.ready.load(Ordering::Relaxed) => plain(StatusCode::OK, "ok"),
             "/readyz" => plain(StatusCode::SERVICE_UNAVAILABLE, "the first lists have not come yet"),
             _ => return None,
@@ -189,6 +205,20 @@ impl Answers for Nothing {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_program_of_kubevirt_tells_the_version_of_its_settings() {
+        let health = Health::default();
+        assert_eq!(health.probed("/healthz").unwrap().body(), "ok\n");
+        health.tells(&Arc::default());
+        let answer = health.probed("/healthz").unwrap();
+        assert_eq!(
+            (answer.status(), &answer.headers()[CONTENT_TYPE]),
+            (StatusCode::OK, &HeaderValue::from_static("application/json"))
+        );
+        let body: serde_json::Value = serde_json::from_slice(answer.body()).unwrap();
+        assert_eq!(body["config-resource-version"], "");
+    }
 
     #[tokio::test]
     async fn measures_are_those_of_whoever_measures_now() {

@@ -5,6 +5,7 @@
 //!  Seen ─► installation ─► ProgramSettings ─┬─► Terms   every connection that begins from now on
 //!                                           ├─► the log
 //!                                           └─► Pace    every request from now on
+//!          its resourceVersion ─► SettingsVersion ─► /healthz
 //! ```
 //!
 //! A program that sees the object anyway calls [`Dials::see`]; any other [`Dials::follow`]. Where there is no object, or none
@@ -14,11 +15,40 @@ use super::pace::Pace;
 use super::program;
 use super::transport::tls::Terms;
 use api_server::watch::{Seen, follow};
+use hyper::body::Bytes;
 use kubernetes::config::program::ProgramSettings;
 use kubernetes::objects::{Home, Kind, Program};
-use serde_json::Value;
-use std::sync::{Arc, Mutex, PoisonError};
+use serde_json::{Value, json};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use tokio::sync::mpsc;
+
+/// The version of the KubeVirt object that a program keeps to, as its `/healthz` answers it: tools wait for it after they have
+/// changed the object.
+#[derive(Debug)]
+pub struct SettingsVersion(RwLock<Bytes>);
+
+impl Default for SettingsVersion {
+    fn default() -> SettingsVersion {
+        SettingsVersion(RwLock::new(SettingsVersion::answer_of("")))
+    }
+}
+
+impl SettingsVersion {
+    /// The answer of `/healthz`, in KubeVirt's words. The program lives while the API server is away, and so that is always
+    /// "ok": the kubelet must not end it for that.
+    pub fn answer(&self) -> Bytes {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn take(&self, object: &Value) {
+        let version = object["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = SettingsVersion::answer_of(version);
+    }
+
+    fn answer_of(version: &str) -> Bytes {
+        json!({"apiserver": {"connectivity": "ok"}, "config-resource-version": version}).to_string().into()
+    }
+}
 
 /// What of a program can be changed while it runs.
 #[derive(Debug)]
@@ -33,6 +63,8 @@ pub struct Dials {
     pub pace: Arc<Pace>,
     /// How often it asks on behalf of its webhooks.
     pub webhooks: Arc<Pace>,
+    /// Which version of the KubeVirt object it keeps to.
+    pub version: Arc<SettingsVersion>,
 }
 
 impl Dials {
@@ -45,6 +77,7 @@ impl Dials {
             terms: Arc::default(),
             pace: Arc::default(),
             webhooks: Arc::default(),
+            version: Arc::default(),
         })
     }
 
@@ -52,6 +85,7 @@ impl Dials {
     pub fn see(&self, seen: &Seen) {
         if let Some(object) = installation(&self.home.namespace, seen) {
             self.take(ProgramSettings::of(object, self.program, &self.home.node));
+            self.version.take(object);
         }
     }
 
@@ -136,6 +170,27 @@ mod tests {
         dials.see(&Seen::Changed(Kind::KubeVirt, object("kubevirt", "VersionTLS13")));
         dials.see(&Seen::Listed(Kind::KubeVirt, Vec::new()));
         assert!(!only_13());
+    }
+
+    #[test]
+    fn the_version_that_holds_is_told() {
+        let dials = Dials::new(Program::Api, Home { namespace: "kubevirt".into(), ..Home::default() });
+        let told = || {
+            let answer: Value = serde_json::from_slice(&dials.version.answer()).unwrap();
+            assert_eq!(answer["apiserver"]["connectivity"], "ok");
+            answer["config-resource-version"].as_str().unwrap().to_owned()
+        };
+        assert_eq!(told(), "");
+        let mut changed = object("kubevirt", "");
+        for version in ["7", "1234567890123456789"] {
+            changed["metadata"]["resourceVersion"] = json!(version);
+            dials.see(&Seen::Changed(Kind::KubeVirt, changed.clone()));
+            assert_eq!(told(), version);
+        }
+        dials.see(&Seen::Listed(Kind::Pod, Vec::new()));
+        assert_eq!(told(), "1234567890123456789");
+        dials.see(&Seen::Gone(Key::new(Kind::KubeVirt, "kubevirt", "kubevirt"), "u".into()));
+        assert_eq!(told(), "");
     }
 
     /// Who sets the least rate by mistake takes it back, and that is seen: neither the list nor the watch of the object waits.

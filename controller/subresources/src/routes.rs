@@ -16,7 +16,7 @@ use crate::lifecycle::{RestartOptions, StartOptions, StopOptions, restart, start
 use crate::objects::Objects;
 use crate::places::{Opened, Streams};
 use crate::ports::Protocol;
-use crate::refused::{Refused, Result, with_json};
+use crate::refused::{Refused, Result, with_json, with_json_text};
 use crate::requester::Aggregation;
 use crate::route::Route;
 use crate::running::Way;
@@ -32,6 +32,7 @@ use hyper::body::Bytes;
 use kubernetes::subresources::{Action, GROUP, Of};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use serve::settings::SettingsVersion;
 use serve::token::Signer;
 use serve::transport::{Asked, HttpResponse, Limits, Upgrade, Upgraded};
 use std::sync::Arc;
@@ -57,6 +58,8 @@ pub struct Routes {
     handlers: Arc<Handlers>,
     streams: Streams,
     tokens: Tokens,
+    /// Which settings of the cluster hold.
+    settings: Arc<SettingsVersion>,
 }
 
 /// Options of a request that only says whether it is to be done.
@@ -91,17 +94,19 @@ impl FreezeOptions {
 }
 
 impl Routes {
-    /// Answers users whom the aggregator names; `signer` signs their tokens for uploads.
+    /// Answers users whom the aggregator names; `signer` signs their tokens for uploads, and `settings` is the version of the
+    /// settings that hold.
     pub fn new(
         client: kube::Client,
         aggregation: Arc<Aggregation>,
         handlers: Arc<Handlers>,
         signer: Arc<Signer>,
+        settings: Arc<SettingsVersion>,
     ) -> Routes {
         let streams = Streams::new(Limits::of_server().streams);
         let access = Access::new(client.clone());
         let tokens = Tokens::new(signer);
-        Routes { aggregation, access, objects: Objects::new(client), handlers, streams, tokens }
+        Routes { aggregation, access, objects: Objects::new(client), handlers, streams, tokens, settings }
     }
 
     /// The answer to a request.
@@ -129,8 +134,7 @@ impl Routes {
         match route.subresource.action {
             Action::Version => return Ok(with_json(StatusCode::OK, &discovery::version_info())),
             Action::Healthz => {
-                let body = json!({"apiserver": {"connectivity": "ok"}, "version": env!("CARGO_PKG_VERSION")});
-                return Ok(with_json(StatusCode::OK, &body));
+                return Ok(with_json_text(StatusCode::OK, self.settings.answer()));
             }
             _ => {}
         }
