@@ -197,7 +197,7 @@ async fn answer(site: &Site, request: Request<Incoming>) -> Response<Body> {
         }
         Verdict::Welcome(session) => {
             let beginning = site.scope.beginning();
-            page(site, Some(Welcome { session, beginning })).unwrap_or_else(|refusal| refusal.answer())
+            page(site, Some(&Welcome { session, beginning })).unwrap_or_else(|refusal| refusal.answer())
         }
         Verdict::Anyone(sentence) => {
             let route = Route::of(&head.method, head.uri.path(), head.uri.query().unwrap_or_default());
@@ -221,8 +221,8 @@ async fn answer(site: &Site, request: Request<Incoming>) -> Response<Body> {
 }
 
 /// The page itself, which has a session where it is opened by the token.
-fn page(site: &Site, welcome: Option<Welcome>) -> Result<Response<Body>, Refusal> {
-    Ok(answer::page(site.port, &secret()?, welcome.as_ref()))
+fn page(site: &Site, welcome: Option<&Welcome>) -> Result<Response<Body>, Refusal> {
+    Ok(answer::page(site.port, &secret()?, welcome))
 }
 
 /// Answers the user's own page.

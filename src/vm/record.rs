@@ -218,6 +218,7 @@ impl Vm {
         let path = launch::root(&self.home, self.name()).join("state.json");
         let mut state: State = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
         if !state.life.is_final() && !process::runs_qemu(&state) {
+            (state.qemu_pid, state.qemu_started) = (None, None);
             state.life = Life::Failed;
             state.reason = Some("Lost".to_owned());
             state.message = Some("the VM ended while no launcher watched it".to_owned());

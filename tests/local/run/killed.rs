@@ -123,20 +123,22 @@ fn a_qemu_that_is_a_zombie_does_not_run() {
     let mut told = [0; 13];
     shell.stdout.as_mut().unwrap().read_exact(&mut told).unwrap();
     assert_eq!(told.as_slice(), b"dead\nstarted\n");
-    let process = laptop.status("dead")["qemu_pid"].to_string();
+    let qemu = laptop.status("dead")["qemu_pid"].clone();
+    let process = qemu.to_string();
     let launcher = launcher_of(&laptop);
     let is_zombie =
         |pid: &String| std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap().contains(") Z ");
     kill(&launcher);
     kill(&process);
     until(|| is_zombie(&launcher) && is_zombie(&process), || "they still run".into());
-    assert_eq!(laptop.status("dead")["state"], "Failed");
+    let status = laptop.status("dead");
+    assert!(status["state"] == "Failed" && status["qemu_pid"].is_null(), "{status}");
     assert_eq!(laptop.names(&[]), Vec::<String>::new());
     laptop.run(&["pause", "dead"]).refused(1, "dead does not run");
     laptop.run(&["restart", "dead"]).ok();
     let status = laptop.status("dead");
     assert_eq!(status["state"], "Running");
-    assert!(is_zombie(&process) && status["qemu_pid"].to_string() != process, "{status}");
+    assert!(is_zombie(&process) && status["qemu_pid"] != qemu, "{status}");
     // libvirt waits for the monitor of a zombie, and shows a running domain meanwhile.
     let log = std::fs::read_to_string(laptop.place.path("h/state/vms/dead/launcher.log")).unwrap();
     assert!(!log.contains("took over") && log.contains("is a zombie"), "{log}");
