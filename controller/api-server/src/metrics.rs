@@ -66,6 +66,8 @@ impl Page {
         }
         let took = TOOK.lock().unwrap_or_else(PoisonError::into_inner).clone();
         self.histogram("kubevirt_rest_client_request_latency_seconds", &took);
+        let waited = WAITED.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.histogram("kubevirt_rest_client_rate_limiter_duration_seconds", &waited);
     }
 
     /// The page as it is sent.
@@ -107,6 +109,9 @@ const PHASES: &[f64] =
     &[0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 90.0, 120.0, 180.0, 300.0, 600.0, 1200.0];
 /// The same, of answers.
 pub const ANSWERS: &[f64] = &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+
+/// The same, of waits for the rate of the KubeVirt object, as upstream has them.
+const WAITS: &[f64] = &[0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512];
 
 /// How long something took, each time, by labels.
 #[derive(Clone, Debug)]
@@ -153,6 +158,15 @@ static HOST: LazyLock<String> = LazyLock::new(|| {
 static REQUESTS: Mutex<BTreeMap<(String, u16), u64>> = Mutex::new(BTreeMap::new());
 /// How long they took.
 static TOOK: Mutex<Histograms> = Mutex::new(Histograms::of(ANSWERS));
+
+/// How long they waited before they were sent.
+static WAITED: Mutex<Histograms> = Mutex::new(Histograms::of(WAITS));
+
+/// A request waited so many seconds for its turn. `url`: its path, without the names of objects and namespaces.
+pub fn waited(verb: &str, url: String, seconds: f64) {
+    let labels = vec![("verb", verb.to_owned()), ("url", url)];
+    WAITED.lock().unwrap_or_else(PoisonError::into_inner).took(labels, seconds);
+}
 
 /// Counts a request to the API server; one that was not answered, or not in time, has the status 0.
 pub fn request<T>(verb: &str, began: Instant, answer: Option<Result<&T, &kube::Error>>) {

@@ -18,8 +18,11 @@ pub struct Node {
     pub qemu: Option<String>,
     /// The accelerators that QEMU has.
     pub accelerators: Vec<Accelerator>,
-    /// Machine types, without the deprecated ones.
+    /// Machine types; deprecated ones are among them.
     pub machine_types: Vec<String>,
+    /// Machine types that QEMU is about to give up.
+    #[serde(default)]
+    pub deprecated_machine_types: Vec<String>,
     /// What processors a guest may have.
     pub cpu: Cpu,
     /// Devices of the host that VMIs use.

@@ -16,6 +16,7 @@ mod words;
 use api::vmi::{Phase, VirtualMachineInstance};
 use api_server::metrics::{ANSWERS, Histograms, Page};
 use jiff::Timestamp;
+use kubernetes::config::Config;
 use kubernetes::metrics::cut;
 use kubernetes::objects::World;
 use std::collections::BTreeMap;
@@ -142,6 +143,8 @@ fn nodes(page: &mut Page, world: &World) {
     page.family("kubevirt_allocatable_nodes").is(&[], takes as f64);
     let kvm = world.nodes.all().filter(|node| node.kvm).count();
     page.family("kubevirt_nodes_with_kvm").is(&[], kvm as f64);
+    let emulates = Config::read(world).use_emulation;
+    page.family("kubevirt_configuration_emulation_enabled").is(&[], f64::from(u8::from(emulates)));
 }
 
 /// What stands where an object says nothing.

@@ -90,11 +90,12 @@ pub async fn run(args: Args) -> Result<()> {
         findings: args.findings,
         launchers: launchers.clone(),
     });
+    let host = measures::Host::new(args.device_plugins.clone());
     let itself = watch::Itself { dials, nodes: tell };
     let measure = async {
         while let Some(tell) = asked.recv().await {
             // Whoever asked may be gone.
-            let _ = tell.send(measures::page(&args.node_name, &launchers).await);
+            let _ = tell.send(measures::page(&args.node_name, &launchers, &host).await);
         }
     };
     let asked_to_end = asked_to_end().map_err(|e| Error::failed("cannot be asked to end").because(e))?;

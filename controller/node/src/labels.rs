@@ -23,6 +23,7 @@
 use super::blocking::Blocking;
 use super::cpu::Cpus;
 use super::error::{Error, ErrorKind, Result};
+use super::measures;
 use super::now::{Now, now};
 use super::pod::Folder;
 use api::machine::hyperv::OF_HOSTS;
@@ -99,6 +100,9 @@ impl Labeller {
             tracing::warn!("{}", e.chain());
             (None, None)
         });
+        if let Some(node) = &found {
+            measures::deprecates(node.deprecated_machine_types.clone());
+        }
         let settings = self.settings.borrow().clone();
         let wanted = found.zip(settings).map(|(node, settings)| labels(node, &settings));
         let key = Key::new(Of::Node, "", self.node.as_str());

@@ -7,8 +7,10 @@
 
 use super::filesystems::Filesystems;
 use super::launcher_client::Client;
+use super::pod::{Pod, Process};
 use api::launcher::GuestLoad;
 use api::meta::ObjectMeta;
+use api::vmi::Domain;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,6 +26,14 @@ pub(crate) struct Entry {
     pub(crate) name: String,
     pub(crate) uid: String,
     pub(crate) client: Client,
+    /// The name and uid of its pod.
+    pub(crate) pod: (String, String),
+    /// The process of the launcher, where it is seen.
+    pub(crate) process: Option<Arc<Process>>,
+    /// The VMI has CPUs of its own: each vCPU is pinned to one.
+    pub(crate) has_own_cpus: bool,
+    /// The VMI has devices of the node.
+    pub(crate) has_devices: bool,
     /// What disks are called in the spec, by what the guest calls them.
     pub(crate) disks: Names,
     /// What interfaces are called in the spec, by their taps.
@@ -58,6 +68,10 @@ impl Launchers {
             name: text(&vmi.name),
             uid: text(&vmi.uid),
             client: client.clone(),
+            pod: (String::new(), String::new()),
+            process: None,
+            has_own_cpus: false,
+            has_devices: false,
             disks: Names::new(),
             taps: Names::new(),
             agent: false,
@@ -95,6 +109,20 @@ impl Listed {
             if let Some(entry) = all.get_mut(&self.number) {
                 (entry.taps, entry.disks, entry.agent) = (taps, disks, agent);
                 entry.load = entry.load.filter(|_| agent);
+            }
+        });
+    }
+
+    /// Where the launcher runs, and what its VMI has of the node.
+    pub(crate) fn runs(&self, pod: Option<&Pod>, process: Option<Arc<Process>>, domain: &Domain) {
+        let pod = pod.map(|pod| (pod.metadata.name.clone(), pod.metadata.uid.clone())).unwrap_or_default();
+        let has_own = domain.cpu.as_ref().is_some_and(|cpu| cpu.dedicated_cpu_placement == Some(true));
+        let devices = &domain.devices;
+        let has_devices = !devices.gpus.is_empty() || !devices.host_devices.is_empty();
+        self.all.look(|all| {
+            if let Some(entry) = all.get_mut(&self.number) {
+                (entry.pod, entry.process) = (pod, process);
+                (entry.has_own_cpus, entry.has_devices) = (has_own, has_devices);
             }
         });
     }

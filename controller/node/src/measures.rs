@@ -4,23 +4,33 @@
 //!  keepers ──► launchers ── all at once, each within its time ──► stats        ──► the page
 //!                                                             └─► filesystems ─┘   (of the guest agent)
 //!     └─ when they last asked the guest agent ──────────► load ──► the page
+//!     └─ what they heard of panics ─────────────────────► panics ─► the page
+//!  the kernel, the kubelet ── what pods have of the node ► host ──► the page
+//!  node-info ── machine types that are deprecated ────────────────► the page
 //! ```
 //!
 //! A launcher is a tenant's: one that does not answer is left out, and costs the others nothing; of one that says much, no
 //! more is told than a VMI can have, and by no name that its spec has not: names of measures are kept for ever. A VMI has at
 //! most [`MOST`] disks and interfaces, [`VCPUS`] vCPUs, and file systems of so many names as `filesystems` says.
 
+mod host;
+mod panics;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use host::Host;
+pub(crate) use panics::count_panic;
 
 use super::bounds;
 use super::filesystems::Told;
 use super::launchers::{Entry, Launchers, Names};
 use api::launcher::{DiskStats, GuestLoad, InterfaceStats, MemoryStats, Stats, VcpuState, VcpuStats};
 use api_server::metrics::Page;
+use host::{Gpu, Had};
 use kubernetes::metrics::cut;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -38,6 +48,14 @@ static SYNCS: AtomicU64 = AtomicU64::new(0);
 /// A launcher was handed its VMI.
 pub(crate) fn synced() {
     SYNCS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Machine types of this node that QEMU is about to give up.
+static DEPRECATED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// These machine types of the node are deprecated.
+pub(crate) fn deprecates(machine_types: Vec<String>) {
+    *DEPRECATED.lock().unwrap_or_else(PoisonError::into_inner) = machine_types;
 }
 
 /// What each VMI uses, of those whose launchers say it in time.
@@ -88,11 +106,12 @@ fn bounded(mut stats: Stats) -> Stats {
 }
 
 /// The page of a node's virt-handler.
-pub(crate) async fn page(node: &str, launchers: &Launchers) -> String {
-    page_of(node, &ask(launchers).await)
+pub(crate) async fn page(node: &str, launchers: &Launchers, host: &Host) -> String {
+    let (used, had) = tokio::join!(ask(launchers), host.look(launchers.all()));
+    page_of(node, &used, &had)
 }
 
-fn page_of(node: &str, all: &[Used]) -> String {
+fn page_of(node: &str, all: &[Used], had: &Had) -> String {
     let mut page = Page::default();
     let version = env!("CARGO_PKG_VERSION");
     page.family("kubevirt_info").is(&[("kubeversion", version)], 1.0);
@@ -167,7 +186,39 @@ fn page_of(node: &str, all: &[Used]) -> String {
         }
     }
     filesystems(&mut page, node, all);
+    of_node(&mut page, node, all, had);
     page.text()
+}
+
+/// What VMIs have of the node, and what the node has.
+fn of_node(page: &mut Page, node: &str, all: &[Used], had: &Had) {
+    let mut family = page.family("kubevirt_vmi_node_cpu_affinity");
+    for used in all {
+        // Each vCPU may run on as many CPUs: on one, or on those of the launcher.
+        let each = if used.entry.has_own_cpus { Some(1) } else { had.cpus.get(&used.entry.uid).copied() };
+        let online = used.stats.vcpus.values().filter(|vcpu| vcpu.state != VcpuState::Offline).count();
+        if let Some(each) = each {
+            family.is(&used.names(node), online as f64 * each as f64);
+        }
+    }
+    let mut family = page.family("kubevirt_vmi_gpu_info");
+    for Gpu { namespace, pod, resource, uuid } in &had.gpus {
+        family.is(
+            &[("node", node), ("namespace", namespace), ("pod", pod), ("resource", resource), ("uuid", uuid)],
+            1.0,
+        );
+    }
+    let mut family = page.family("kubevirt_vmi_guest_os_panic_total");
+    for ((namespace, name), count) in panics::all() {
+        let unknown = "unknown";
+        let labels =
+            [("namespace", &*namespace), ("name", &*name), ("type", unknown), ("bugcheck_code", unknown)];
+        family.is(&labels, count as f64);
+    }
+    let mut family = page.family("kubevirt_node_deprecated_machine_types");
+    for machine_type in &*DEPRECATED.lock().unwrap_or_else(PoisonError::into_inner) {
+        family.is(&[("machine_type", machine_type), ("node", node)], 1.0);
+    }
 }
 
 fn filesystems(page: &mut Page, node: &str, all: &[Used]) {
@@ -216,7 +267,7 @@ fn word(state: VcpuState) -> &'static str {
 
 type Vmi = (&'static str, fn(&Stats) -> Option<f64>);
 
-const VMI: [Vmi; 15] = [
+const VMI: [Vmi; 16] = [
     ("kubevirt_vmi_cpu_usage_seconds_total", |stats| Some(seconds(stats.cpu_ns))),
     ("kubevirt_vmi_cpu_user_usage_seconds_total", |stats| stats.cpu_user_ns.map(seconds)),
     ("kubevirt_vmi_cpu_system_usage_seconds_total", |stats| stats.cpu_system_ns.map(seconds)),
@@ -232,6 +283,7 @@ const VMI: [Vmi; 15] = [
     ("kubevirt_vmi_memory_swap_out_traffic_bytes", |stats| number(stats.memory.swapped_out)),
     ("kubevirt_vmi_memory_pgmajfault_total", |stats| number(stats.memory.major_faults)),
     ("kubevirt_vmi_memory_pgminfault_total", |stats| number(stats.memory.minor_faults)),
+    ("kubevirt_vmi_dirty_rate_bytes_per_second", |stats| number(stats.dirty_bytes_per_second)),
 ];
 
 fn number(value: Option<u64>) -> Option<f64> {

@@ -276,7 +276,7 @@ impl Hypervisor for Fake {
     fn stats(&self, name: &str) -> Result<Stats> {
         self.running("stats", name)?;
         let memory = MemoryStats { domain: 32 << 20, ..MemoryStats::default() };
-        Ok(Stats { cpu_ns: 1, memory, ..Stats::default() })
+        Ok(Stats { cpu_ns: 1, memory, dirty_bytes_per_second: Some(0), ..Stats::default() })
     }
 
     fn screenshot(&self, name: &str, into: &mut dyn Write) -> Result<()> {

@@ -11,6 +11,8 @@ use api::node::{Cpu, Tsc};
 pub struct Guest {
     /// Machine types without aliases. The deprecated ones are among them: VMs that began with one go on with it.
     pub machine_types: Vec<String>,
+    /// Those of them that QEMU is about to give up.
+    pub deprecated_machine_types: Vec<String>,
     /// Accelerators that may run it.
     pub accelerators: Vec<Accelerator>,
 }
@@ -22,13 +24,21 @@ pub fn guest(xml: &str, arch: &str) -> Guest {
         return Guest::default();
     };
     // The first lists are QEMU's; a domain of KVM may list its own again.
-    let mut machine_types: Vec<String> = elements(part, "machine").map(|(_, text)| text.to_owned()).collect();
-    machine_types.sort();
-    machine_types.dedup();
+    let sorted = |mut names: Vec<String>| {
+        names.sort();
+        names.dedup();
+        names
+    };
+    let is_deprecated = |attributes: &str| attribute(attributes, "deprecated") == Some("yes");
+    let all = elements(part, "machine");
+    let machine_types = sorted(all.map(|(_, text)| text.to_owned()).collect());
+    let deprecated = elements(part, "machine").filter(|(attributes, _)| is_deprecated(attributes));
+    let deprecated_machine_types = sorted(deprecated.map(|(_, text)| text.to_owned()).collect());
     let has = |kind: &str| part.contains(&format!("<domain type='{kind}'"));
     let known = [(Accelerator::Kvm, "kvm"), (Accelerator::Emulation, "qemu")];
     Guest {
         machine_types,
+        deprecated_machine_types,
         accelerators: known
             .into_iter()
             .filter(|(_, kind)| has(kind))
@@ -116,6 +126,7 @@ mod tests {
                    <domain type='qemu'/><domain type='kvm'/></arch></guest>";
         let guest = guest(xml, "x86_64");
         assert_eq!(guest.machine_types, ["pc-i440fx-1.4", "pc-i440fx-7.2", "q35"]);
+        assert_eq!(guest.deprecated_machine_types, ["pc-i440fx-1.4"]);
         assert_eq!(guest.accelerators, [Accelerator::Kvm, Accelerator::Emulation]);
         assert_eq!(super::guest(xml, "aarch64"), Guest::default());
     }

@@ -14,7 +14,7 @@ use launcher::hypervisor::fake::Fake;
 use launcher::hypervisor::{Condition, End, ErrorKind, Event, Hypervisor, Pause, embed};
 use launcher::root::Root;
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Firmware without a boot device: it ignores the power button, and has a screen.
 const XML: &str = "<domain type='qemu'><name>suite_vm</name><uuid>5d307ca9-b3ef-428c-8861-06e72d69f223</uuid><memory unit='MiB'>32</memory><vcpu>1</vcpu>\
@@ -118,6 +118,12 @@ fn conform(hypervisor: &dyn Hypervisor) {
     assert!(picture.starts_with(b"\x89PNG") || picture.starts_with(b"P6"), "{:?}", picture.get(..8));
     let stats = hypervisor.stats(NAME).unwrap();
     assert!(stats.cpu_ns > 0 && stats.memory.domain == 32 << 20, "{stats:?}");
+    // Each question begins to measure how fast memory is written; a later one hears it.
+    let began = Instant::now();
+    while hypervisor.stats(NAME).unwrap().dirty_bytes_per_second.is_none() {
+        assert!(began.elapsed() < Duration::from_secs(60), "it is never measured");
+        std::thread::sleep(Duration::from_millis(200));
+    }
     let asked = hypervisor.agent(NAME, r#"{"execute":"guest-ping"}"#, Duration::from_secs(1));
     assert_eq!(asked.unwrap_err().kind(), ErrorKind::NoAgent);
     hypervisor.reset(NAME).unwrap();

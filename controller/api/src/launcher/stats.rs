@@ -17,6 +17,8 @@ pub struct Stats {
     pub vcpus: BTreeMap<u32, VcpuStats>,
     /// Its memory. What only a guest's driver knows is nothing where there is none.
     pub memory: MemoryStats,
+    /// Bytes of its memory that it writes each second, as they were measured after the last question; nothing where they were not.
+    pub dirty_bytes_per_second: Option<u64>,
     /// Its disks, by what the guest's driver calls them (`vda`).
     pub disks: BTreeMap<String, DiskStats>,
     /// Its interfaces, by the device on the host (`tap0`).

@@ -1,4 +1,4 @@
-//! Alerts, by upstream's names. Those on live migration, snapshots, panics of guests and virt-operator are missing: there is
+//! Alerts, by upstream's names. Those on live migration, snapshots and virt-operator are missing: there is
 //! nothing that they could be about. `VirtHandlerDaemonSetRolloutFailing` and `VirtLauncherPodsStuckFailed` need
 //! kube-state-metrics, `KubeVirtDeprecatedAPIRequested` needs the metrics of the API server; each is silent without.
 
@@ -143,7 +143,10 @@ fn of_replicas() -> [Alert; 5] {
         alert(
             "LowKVMNodesCount",
             ("5m", "warning", "warning"),
-            format!("({many}) and (cluster:kubevirt_nodes_with_kvm:count < 2)"),
+            format!(
+                "({many}) and (cluster:kubevirt_nodes_with_kvm:count < 2) and \
+                 (sum(kubevirt_configuration_emulation_enabled) or vector(0)) == 0"
+            ),
             "Fewer than two nodes offer KVM.",
         ),
         alert(
@@ -253,6 +256,12 @@ fn of_vms() -> Vec<Alert> {
             OF_GUEST,
             "kubevirt_vmi_guest_vcpu_queue > 20",
             format!("More than 20 processes of {vm} wait for a vCPU or a disk."),
+        ),
+        alert(
+            "VMNonRecoverableOSPanic",
+            OF_GUEST,
+            "sum by (namespace, name) (increase(kubevirt_vmi_guest_os_panic_total[24h])) > 5",
+            format!("The guest of {vm} has panicked more than five times in 24 hours."),
         ),
         alert(
             "GuestFilesystemAlmostOutOfSpace",

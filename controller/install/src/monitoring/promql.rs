@@ -51,7 +51,7 @@ pub(super) fn read(expression: &str) -> (Vec<Asked>, Vec<String>) {
 
 /// `sum by (…) (…)`: the word is no metric.
 fn is_call(word: &str, next: &str) -> bool {
-    let aggregates = ["sum", "max", "min", "avg", "count", "topk", "quantile"];
+    let aggregates = ["sum", "max", "min", "avg", "count", "group", "topk", "quantile"];
     aggregates.contains(&word) && (next.starts_with("by") || next.starts_with("without"))
 }
 

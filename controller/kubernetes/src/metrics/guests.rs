@@ -74,4 +74,24 @@ pub(super) const GUESTS: &[Metric] = &[
         "Size of a file system, by the guest agent; of a VMI the first 64 that were seen.",
     ),
     gauge("kubevirt_vmi_filesystem_used_bytes", FILESYSTEM, "Bytes that are used of it."),
+    gauge(
+        "kubevirt_vmi_dirty_rate_bytes_per_second",
+        VMI,
+        "Bytes of its memory that a guest writes each second, measured for a second after the page before.",
+    ),
+    gauge(
+        "kubevirt_vmi_node_cpu_affinity",
+        VMI,
+        "CPUs of the node that each vCPU of a VMI may run on, added up over its vCPUs.",
+    ),
+    gauge(
+        "kubevirt_vmi_gpu_info",
+        &["node", "namespace", "pod", "resource", "uuid"],
+        "1 for each device of a resource of nvidia.com that the launcher pod of a VMI was given.",
+    ),
+    counter(
+        "kubevirt_vmi_guest_os_panic_total",
+        &["namespace", "name", "type", "bugcheck_code"],
+        "Panics that a guest reported by a panic device, of the 1024 VMIs that panicked last; type and code are not known.",
+    ),
 ];

@@ -14,6 +14,11 @@ pub(super) const ALL: &[Metric] = &[
         &["verb"],
         "Seconds until the answer to a request to the API server.",
     ),
+    histogram(
+        "kubevirt_rest_client_rate_limiter_duration_seconds",
+        &["verb", "url"],
+        "Seconds that a request to the API server waited for the rate that the KubeVirt object sets; the url is without names.",
+    ),
     gauge("kubevirt_info", &["kubeversion"], "Version of virt-controller and virt-handler."),
 ];
 
@@ -90,10 +95,20 @@ pub(super) const CONTROLLER: &[Metric] = &[
     ),
     gauge("kubevirt_allocatable_nodes", &[], "Nodes that take VMIs and are not cordoned."),
     gauge("kubevirt_nodes_with_kvm", &[], "Nodes that offer KVM."),
+    gauge(
+        "kubevirt_configuration_emulation_enabled",
+        &[],
+        "1 where the KubeVirt object permits guests on nodes without KVM (useEmulation).",
+    ),
 ];
 
 /// virt-handler.
 pub(super) const HANDLER: &[Metric] = &[
     gauge("kubevirt_virt_handler_ready_status", &[], "1 while virt-handler serves its node."),
     counter("kubevirt_vmi_sync_total", &["node"], "VMIs that were handed to their launchers."),
+    gauge(
+        "kubevirt_node_deprecated_machine_types",
+        &["machine_type", "node"],
+        "1 for each machine type of a node that QEMU is about to give up.",
+    ),
 ];

@@ -1,6 +1,6 @@
 //! What virt-controller tells of VMs.
 
-use super::{Metric, gauge};
+use super::{Metric, counter, gauge};
 
 const VM: &[&str] = &["namespace", "name"];
 
@@ -28,27 +28,27 @@ pub(super) const VMS: &[Metric] = &[
         "1 for each VM, with those of its labels that the ConfigMap `kubevirt-vm-labels-config` lets through: the first 32 by name; characters other than letters and digits become underscores.",
     ),
     gauge("kubevirt_vm_create_date_timestamp_seconds", VM, "Creation times of VMs."),
-    gauge(
+    counter(
         "kubevirt_vm_running_status_last_transition_timestamp_seconds",
         VM,
         "Last change of the conditions Ready, Failure and Paused of a VM that runs; 0 for another.",
     ),
-    gauge(
+    counter(
         "kubevirt_vm_starting_status_last_transition_timestamp_seconds",
         VM,
         "The same of a VM that starts.",
     ),
-    gauge(
+    counter(
         "kubevirt_vm_migrating_status_last_transition_timestamp_seconds",
         VM,
         "The same of a VM that is live-migrated.",
     ),
-    gauge(
+    counter(
         "kubevirt_vm_non_running_status_last_transition_timestamp_seconds",
         VM,
         "The same of a VM that is stopped, being stopped or paused.",
     ),
-    gauge(
+    counter(
         "kubevirt_vm_error_status_last_transition_timestamp_seconds",
         VM,
         "The same of a VM that cannot start or has failed.",

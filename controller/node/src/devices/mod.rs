@@ -20,6 +20,8 @@ mod shared;
 pub(crate) mod vsock;
 mod wire;
 
+pub(crate) use host::to_pods as given_to_pods;
+
 use super::blocking::Blocking;
 use super::error::{ErrorKind, Result};
 use super::pod::Folder;

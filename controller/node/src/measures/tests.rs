@@ -7,7 +7,7 @@ use crate::launcher_client::Client;
 use crate::pod::Process;
 use crate::pod::folder::Open;
 use ::launcher_client::{Cause, Door};
-use api::launcher::{GuestFilesystem, GuestLoad};
+use api::launcher::{GuestFilesystem, GuestLoad, State};
 use api::meta::ObjectMeta;
 use futures_util::future::BoxFuture;
 use std::sync::Arc;
@@ -30,7 +30,8 @@ async fn a_launcher_that_does_not_answer_is_left_out_and_a_seat_ends() {
     let client = Client::new("n/a", Arc::new(Nobody));
     let listed = launchers.list(&meta("a"), &client, &Filesystems::default());
     assert!(ask(&launchers).await.is_empty());
-    assert!(page("node1", &launchers).await.contains("kubevirt_vmi_sync_total{node=\"node1\"}"));
+    let host = Host::new("/nonexistent".into());
+    assert!(page("node1", &launchers, &host).await.contains("kubevirt_vmi_sync_total{node=\"node1\"}"));
     drop(listed);
     assert!(launchers.all().is_empty());
 }
@@ -65,26 +66,78 @@ fn the_load_of_a_guest_is_told_until_its_agent_cannot_be_asked() {
     assert_eq!(told(), None, "its agent was asked, and did not answer");
 }
 
-/// A VMI with a disk and an interface of these names.
-fn entry(disk: &str, interface: &str) -> Entry {
+/// A VMI.
+pub(super) fn entry(name: &str) -> Entry {
     Entry {
         namespace: "n".into(),
-        name: "web".into(),
-        uid: "u".into(),
-        client: Client::new("n/web", Arc::new(Nobody)),
-        disks: [("vda".to_owned(), disk.to_owned())].into(),
-        taps: [("tap0".to_owned(), interface.to_owned())].into(),
+        name: name.into(),
+        uid: format!("uid of {name}"),
+        client: Client::new(&format!("n/{name}"), Arc::new(Nobody)),
+        pod: (format!("virt-launcher-{name}"), format!("uid of the pod of {name}")),
+        process: None,
+        has_own_cpus: false,
+        has_devices: false,
+        disks: Names::new(),
+        taps: Names::new(),
         agent: true,
-        load: Some(GuestLoad { load1m: Some(0.5), load5m: Some(2.0), load15m: None }),
+        load: None,
         filesystems: Filesystems::default(),
     }
+}
+
+/// A VMI with a disk and an interface of these names.
+fn with_devices(disk: &str, interface: &str) -> Entry {
+    Entry {
+        disks: [("vda".to_owned(), disk.to_owned())].into(),
+        taps: [("tap0".to_owned(), interface.to_owned())].into(),
+        load: Some(GuestLoad { load1m: Some(0.5), load5m: Some(2.0), load15m: None }),
+        ..entry("web")
+    }
+}
+
+/// Of this node, which has a machine type that is deprecated.
+#[test]
+fn what_vmis_have_of_the_node_is_told() {
+    let vcpu = |state| VcpuStats { state, ..VcpuStats::default() };
+    let vcpus = [VcpuState::Running, VcpuState::Blocked, VcpuState::Offline].into_iter().map(vcpu);
+    let stats = Stats { vcpus: (0..).zip(vcpus).collect(), ..Stats::default() };
+    let used = |entry: Entry| Used { stats: stats.clone(), filesystems: Told::default(), entry };
+    let (shares, unseen) = (entry("shares"), entry("unseen"));
+    let owns = Entry { has_own_cpus: true, ..entry("owns") };
+    let gpu = Gpu {
+        namespace: "n".into(),
+        pod: "virt-launcher-shares".into(),
+        resource: "nvidia.com/A10".into(),
+        uuid: "GPU-1".into(),
+    };
+    let had = Had { cpus: [(shares.uid.clone(), 8)].into(), gpus: vec![gpu] };
+    deprecates(vec!["pc-i440fx-2.4".to_owned()]);
+    let panicked = State { reason: Some("GuestPanicked".to_owned()), ..State::default() };
+    for before in [None, Some(&panicked)] {
+        count_panic(before, &panicked, &meta("panicked"));
+    }
+    let text = page_of("node1", &[used(owns), used(shares), used(unseen)], &had);
+    let of = |name: &str| format!("node=\"node1\",namespace=\"n\",name=\"{name}\"");
+    for line in [
+        format!("kubevirt_vmi_node_cpu_affinity{{{}}} 2", of("owns")),
+        format!("kubevirt_vmi_node_cpu_affinity{{{}}} 16", of("shares")),
+        "kubevirt_vmi_gpu_info{node=\"node1\",namespace=\"n\",pod=\"virt-launcher-shares\",\
+         resource=\"nvidia.com/A10\",uuid=\"GPU-1\"} 1"
+            .to_owned(),
+        "kubevirt_vmi_guest_os_panic_total{namespace=\"n\",name=\"panicked\",type=\"unknown\",bugcheck_code=\"unknown\"} 1"
+            .to_owned(),
+        "kubevirt_node_deprecated_machine_types{machine_type=\"pc-i440fx-2.4\",node=\"node1\"} 1".to_owned(),
+    ] {
+        assert!(text.lines().any(|other| other == line), "{line}\n{text}");
+    }
+    assert!(!text.contains(&format!("kubevirt_vmi_node_cpu_affinity{{{}}}", of("unseen"))), "{text}");
 }
 
 /// Prometheus takes nothing of a page with a longer one.
 #[test]
 fn no_label_of_a_page_is_longer_than_1024_bytes() {
     let long = "ü".repeat(5000);
-    let entry = entry(&long, &long);
+    let entry = with_devices(&long, &long);
     let said = GuestFilesystem {
         name: long.clone(),
         mountpoint: "😀".repeat(5000),
@@ -98,7 +151,7 @@ fn no_label_of_a_page_is_longer_than_1024_bytes() {
         interfaces: [("tap0".to_owned(), InterfaceStats::default())].into(),
         ..Stats::default()
     };
-    let text = page_of("node1", &[Used { entry, stats, filesystems }]);
+    let text = page_of("node1", &[Used { entry, stats, filesystems }], &Had::default());
     for label in ["drive", "interface", "disk_name", "mount_point", "file_system_type"] {
         assert!(text.contains(&format!("{label}=\"")), "{label}");
     }
@@ -107,7 +160,8 @@ fn no_label_of_a_page_is_longer_than_1024_bytes() {
 
 #[test]
 fn what_vmis_use_is_told_by_the_names_of_their_specs() {
-    let entry = entry("root", "default");
+    let mut entry = with_devices("root", "default");
+    entry.uid = "u".to_owned();
     let disk = DiskStats { read_bytes: 7, flushes: 3, flush_ns: 1_500_000_000, ..DiskStats::default() };
     let interface = InterfaceStats { sent_bytes: 9, ..InterfaceStats::default() };
     let vcpu = VcpuStats {
@@ -136,11 +190,12 @@ fn what_vmis_use_is_told_by_the_names_of_their_specs() {
         cpu_user_ns: Some(2_000_000_000),
         cpu_system_ns: None,
         vcpus: [(1, vcpu)].into(),
+        dirty_bytes_per_second: Some(3 << 20),
         memory,
         disks: ["vda", "tap0", "made-up"].map(|name| (name.to_owned(), disk)).into(),
         interfaces: ["tap0", "vda", "made-up"].map(|name| (name.to_owned(), interface)).into(),
     };
-    let text = page_of("node1", &[Used { entry, stats, filesystems }]);
+    let text = page_of("node1", &[Used { entry, stats, filesystems }], &Had::default());
     let of = "node=\"node1\",namespace=\"n\",name=\"web\"";
     let files = "disk_name=\"vda1\",mount_point=\"/a\\\"b\",file_system_type=\"ext4\"";
     for line in [
@@ -149,6 +204,7 @@ fn what_vmis_use_is_told_by_the_names_of_their_specs() {
         format!("kubevirt_vmi_vcpu_seconds_total{{{of},id=\"1\",state=\"blocked\"}} 3"),
         format!("kubevirt_vmi_vcpu_delay_seconds_total{{{of},id=\"1\"}} 0.5"),
         format!("kubevirt_vmi_memory_used_bytes{{{of}}} 5"),
+        format!("kubevirt_vmi_dirty_rate_bytes_per_second{{{of}}} 3145728"),
         format!("kubevirt_vmi_guest_load_1m{{{of}}} 0.5"),
         format!("kubevirt_vmi_guest_load_5m{{{of}}} 2"),
         format!("kubevirt_vmi_storage_flush_requests_total{{{of},drive=\"root\"}} 3"),

@@ -234,6 +234,8 @@ impl<C: Cluster> Keeper<C> {
                     (self.ask_agent, self.guest, self.left_out) = (None, None, None);
                 }
                 self.name_devices(&state);
+                let before = if let Launcher::Speaks(before) = &self.launcher { Some(&**before) } else { None };
+                measures::count_panic(before, &state, &self.vmi.metadata);
                 self.launcher = Launcher::Speaks(Box::new(state));
             }
             Ok(None) => self.contact = Contact::None,
@@ -282,6 +284,7 @@ impl<C: Cluster> Keeper<C> {
             Ok((states, process)) => {
                 let listed = self.node.launchers.list(&self.vmi.metadata, &client, &self.filesystems);
                 let process = process.map(Arc::new);
+                listed.runs(self.pod.as_deref(), process.clone(), &self.vmi.spec.domain);
                 self.contact = Contact::There { client, states: Box::new(states), process, listed };
                 self.first_state().await;
             }

@@ -21,6 +21,7 @@ pub(crate) fn run(args: &args::NodeInfo) -> Result<()> {
         qemu: None,
         accelerators: Vec::new(),
         machine_types: Vec::new(),
+        deprecated_machine_types: Vec::new(),
         cpu: api::node::Cpu::default(),
         devices: node::devices(),
         hugepages: node::hugepages(),
@@ -62,6 +63,7 @@ fn ask_libvirt(found: &mut Node, folder: &Path, cache: Option<&Path>) -> Result<
     let capabilities = connection.get_capabilities().map_err(theirs)?;
     let guest = node::capabilities::guest(&capabilities, "x86_64");
     (found.machine_types, found.accelerators) = (guest.machine_types, guest.accelerators);
+    found.deprecated_machine_types = guest.deprecated_machine_types;
     if found.accelerators.is_empty() {
         return Ok(());
     }

@@ -109,6 +109,21 @@ pub(super) fn mediated_of_kubelet(folder: &Path) -> Result<BTreeSet<String>> {
     Ok(uuids)
 }
 
+/// Devices that pods have: the uid of the pod, the resource and the device, whichever device plugin gave them; of an entry that
+/// is not understood, nothing.
+pub(crate) fn to_pods(folder: &Path) -> Result<Vec<(String, String, String)>> {
+    let mut given = Vec::new();
+    for entry in entries(folder)?.into_iter().flatten() {
+        let (Some(pod), Some(resource)) = (entry["PodUID"].as_str(), entry["ResourceName"].as_str()) else {
+            continue;
+        };
+        let ids = entry["DeviceIDs"].as_object().into_iter().flat_map(|of_numa| of_numa.values());
+        let ids = ids.filter_map(Value::as_array).flatten().filter_map(Value::as_str);
+        given.extend(ids.map(|id| (pod.to_owned(), resource.to_owned(), id.to_owned())));
+    }
+    Ok(given)
+}
+
 /// What the kubelet keeps in this folder of devices that containers have; nothing where it keeps no file.
 fn entries(folder: &Path) -> Result<Option<Vec<Value>>> {
     let file = match Folder::open(folder)?.read(KEPT) {

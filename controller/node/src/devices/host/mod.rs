@@ -29,6 +29,7 @@ use api::machine::host_device::variable;
 use api::machine::permitted::{Permitted, Selector};
 use discover::{Found, Unit, discover};
 use given::Given;
+pub(crate) use given::to_pods;
 use in_use::InUse;
 use kubernetes::config::node::NodeSettings;
 use kubernetes::objects::names::fnv;

@@ -282,6 +282,7 @@ impl Hypervisor for Libvirt {
             cpu_user_ns,
             cpu_system_ns,
             vcpus: records.vcpus(),
+            dirty_bytes_per_second: records.dirty_rate(),
             memory: words::memory(info.max_mem, &memory),
             disks: records.disks(),
             interfaces: interfaces.collect(),
