@@ -102,6 +102,7 @@ pub(crate) fn pod(vmi: &VirtualMachineInstance, machine: &Machine, around: &Surr
     containers.extend(volumes.virtiofs);
     containers.extend(volumes.hooks);
     containers.extend(log);
+    resources::unlimit_disk(&mut containers);
     if resources::is_guaranteed(vmi) {
         containers.iter_mut().skip(1).chain(&mut before).for_each(resources::guarantee);
     }
@@ -235,7 +236,7 @@ fn compute(
     // How the VMI ended is read from it: nothing else, no log, may stand there.
     put(&mut container, "terminationMessagePath", json!(TERMINATION));
     put(&mut container, "terminationMessagePolicy", json!("File"));
-    put(&mut container, "resources", resources::resources(vmi, machine, around.config, around.limits));
+    put(&mut container, "resources", resources::resources(vmi, machine, around));
     put(&mut container, "securityContext", narrow(&CAPABILITIES));
     put(&mut container, "volumeMounts", Value::Array(volumes.mounts.clone()));
     put(&mut container, "volumeDevices", Value::Array(volumes.devices.clone()));

@@ -4,17 +4,24 @@
 //! memory = guest / overcommit + (launcher + QEMU + processors + threads + screen + TPM + devices of the node + page tables
 //!          + reserved) × ratio
 //! cpu    = processors / allocation ratio, unless the spec says it; with CPUs of its own: as many, whole
+//! disk   = emptyDisks, unless the spec says it, + the pod's own files
 //! ```
+//!
+//! **The node's disk.** Overlays and emptyDisks grow in an emptyDir as the guest writes. A pod gets no limit of
+//! `ephemeral-storage` by itself: at a limit the kubelet evicts, and the guest is lost, where QEMU would pause it on a full
+//! disk. A limit that the spec says is never below what these disks can grow to. What emptyDisks can grow to is requested, so
+//! that the scheduler fills no node with them, and a node short of disk evicts others first.
 //!
 //! A pod is of the class `Guaranteed` only if every container in it has limits that are its requests. So where the
 //! launcher's are ([`is_guaranteed`]), those of the small containers beside it are made so, too ([`guarantee`]).
 
-use super::limits::Automatic;
+use super::Surroundings;
 use api::machine::host_device::{Claimed, Origin};
-use api::machine::{Binding, HostDevice, Interface, IoThreads, Machine, Nic};
+use api::machine::{Binding, HostDevice, Interface, IoThreads, Machine, Nic, Volume};
 use api::quantity::Quantity;
 use api::vmi::VirtualMachineInstance;
 use kubernetes::config::Config;
+use kubernetes::objects::PersistentVolumeClaim;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -51,6 +58,8 @@ const PROBE: u64 = 16 * MIB;
 const GUARANTEED: u64 = 100 * MIB;
 /// What the pod keeps on the node's disk of itself.
 const DISK: u64 = 50_000_000;
+/// What the tables of a qcow2 image may need beside its content: a part of it, and a size for the smallest.
+const TABLES: (u64, u64) = (1024, 4 * MIB);
 /// What a pod may keep on the node's disk.
 const STORAGE: &str = "ephemeral-storage";
 
@@ -82,6 +91,39 @@ pub(super) fn guarantee(container: &mut Value) {
             }
         }
     }
+}
+
+/// Takes limits of `ephemeral-storage` from the containers beside a launcher that has none: the kubelet adds up the limits of a
+/// pod's containers, and would evict the pod when the guest's disks have grown to those of the small ones.
+pub(super) fn unlimit_disk(containers: &mut [Value]) {
+    let Some((compute, others)) = containers.split_first_mut() else { return };
+    if !compute["resources"]["limits"][STORAGE].is_null() {
+        return;
+    }
+    for other in others {
+        if let Some(limits) = other.pointer_mut("/resources/limits").and_then(Value::as_object_mut) {
+            limits.remove(STORAGE);
+        }
+    }
+}
+
+/// Bytes that the emptyDisks of a VMI can grow to on the node's disk, and those of its overlays whose size is known. How large
+/// the disk of a container image is, its VMI alone finds out.
+fn growing(machine: &Machine, claims: &BTreeMap<String, PersistentVolumeClaim>) -> (u64, u64) {
+    let with_tables = |size: u64| size.saturating_add(size / TABLES.0).saturating_add(TABLES.1);
+    let (mut empty, mut overlays) = (0_u64, 0_u64);
+    for disk in &machine.disks {
+        match &disk.volume {
+            Volume::Empty { capacity } => empty = empty.saturating_add(with_tables(*capacity)),
+            Volume::Ephemeral { claim } => {
+                let capacity =
+                    claims.get(claim).and_then(|claim| claim.status.capacity.get("storage")?.bytes());
+                overlays = overlays.saturating_add(with_tables(capacity.unwrap_or(0)));
+            }
+            _ => {}
+        }
+    }
+    (empty, overlays)
 }
 
 /// What a VMI wants on top of what its devices need: what its spec reserves, and programs of its probes.
@@ -135,12 +177,8 @@ fn plugins(machine: &Machine) -> u64 {
     each.into_values().fold(0, u64::saturating_add)
 }
 
-pub(super) fn resources(
-    vmi: &VirtualMachineInstance,
-    machine: &Machine,
-    config: &Config,
-    automatic: Automatic,
-) -> Value {
+pub(super) fn resources(vmi: &VirtualMachineInstance, machine: &Machine, around: &Surroundings<'_>) -> Value {
+    let (config, automatic) = (around.config, around.limits);
     let mut asked = Asked::of(vmi);
     asked.memory(vmi, machine, config);
     asked.cpu(machine, config);
@@ -150,7 +188,7 @@ pub(super) fn resources(
     if let Some(ratio) = automatic.memory.filter(|_| !asked.limits.contains_key("memory")) {
         asked.limit_memory(ratio);
     }
-    asked.disk();
+    asked.disk(growing(machine, around.claims));
     asked.devices(machine, config);
     asked.written(machine)
 }
@@ -248,12 +286,17 @@ impl<'a> Asked<'a> {
     }
 
     /// What is said of the node's disk is the guest's: the pod's own comes on top.
-    fn disk(&mut self) {
-        let with_own = |amount: &Quantity| amount.bytes().map(|bytes| bytes.saturating_add(DISK).to_string());
-        let request = self.said_requests.get(STORAGE).and_then(with_own);
-        self.requests.insert(STORAGE.to_owned(), request.unwrap_or_else(|| "50M".to_owned()));
-        if let Some(limit) = self.said_limits.get(STORAGE).and_then(with_own) {
-            self.limits.insert(STORAGE.to_owned(), limit);
+    fn disk(&mut self, (empty, overlays): (u64, u64)) {
+        let said = |list: &BTreeMap<String, Quantity>| list.get(STORAGE).and_then(Quantity::bytes);
+        let with_own = |bytes: u64| match bytes {
+            0 => "50M".to_owned(),
+            _ => bytes.saturating_add(DISK).to_string(),
+        };
+        let limit = said(self.said_limits).map(|limit| limit.max(empty.saturating_add(overlays)));
+        let request = said(self.said_requests).unwrap_or(empty);
+        self.requests.insert(STORAGE.to_owned(), with_own(request));
+        if let Some(limit) = limit {
+            self.limits.insert(STORAGE.to_owned(), with_own(limit));
         }
     }
 

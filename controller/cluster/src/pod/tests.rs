@@ -36,10 +36,9 @@ fn limited(change: Value, settings: Value, image_volumes: bool, limits: Automati
         ClusterFacts { launcher_image: "registry.example/virt-launcher:1".into(), ..ClusterFacts::default() };
     let mut block = PersistentVolumeClaim::default();
     block.spec.volume_mode = Some("Block".into());
-    let claims = BTreeMap::from([
-        ("files".to_owned(), PersistentVolumeClaim::default()),
-        ("device".to_owned(), block),
-    ]);
+    let mut files = PersistentVolumeClaim::default();
+    files.status.capacity = [("storage".to_owned(), api::quantity::Quantity::parse("4Gi").unwrap())].into();
+    let claims = BTreeMap::from([("files".to_owned(), files), ("device".to_owned(), block)]);
     let state = machine.keeps_state().then_some("persistent-state-for-web-x7k2p");
     let around =
         Surroundings { config: &config, facts: &facts, image_volumes, claims: &claims, state, limits };

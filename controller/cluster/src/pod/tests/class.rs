@@ -113,3 +113,43 @@ fn what_is_said_of_the_nodes_disk_is_the_guests() {
     assert_eq!(of(json!({"requests": {"ephemeral-storage": "1G"}})), [json!("1050000000"), Value::Null]);
     assert_eq!(of(json!({"limits": {"ephemeral-storage": "20M"}})), [json!("50M"), json!("70000000")]);
 }
+
+/// At a limit the kubelet evicts the pod; a disk that is full pauses its guest alone.
+#[test]
+fn what_a_guest_may_write_to_the_nodes_disk_is_asked_for_and_never_limited() {
+    let pod = |resources: Value, settings: Value| {
+        let disk = |name: &str| json!({"name": name, "disk": {"bus": "virtio"}});
+        let domain = json!({"resources": resources, "devices": {"disks": [disk("root"), disk("scratch"), disk("base")]}});
+        let volumes = json!([
+            {"name": "root", "containerDisk": {"image": "registry.example/os:1"}},
+            {"name": "scratch", "emptyDisk": {"capacity": "1Gi"}},
+            {"name": "base", "ephemeral": {"persistentVolumeClaim": {"claimName": "files"}}},
+        ]);
+        render(json!({"spec": {"domain": domain, "volumes": volumes}}), settings, true)
+    };
+    let of = |resources: Value| {
+        let resources = pod(resources, json!({}))["spec"]["containers"][0]["resources"].clone();
+        ["requests", "limits"].map(|list| {
+            resources[list]["ephemeral-storage"].as_str().map(|text| text.parse::<u64>().unwrap())
+        })
+    };
+    let [request, limit] = of(json!({}));
+    assert!(request.unwrap() > 1 << 30 && limit.is_none(), "{request:?} {limit:?}");
+    assert_eq!(
+        of(json!({"requests": {"ephemeral-storage": "1M"}})),
+        [Some(51_000_000), None],
+        "less, where it is said"
+    );
+    let [request, limit] = of(json!({"limits": {"ephemeral-storage": "20M"}}));
+    // The claim of the overlay has 4Gi.
+    assert!(limit.unwrap() > 5 << 30 && request <= limit, "{request:?} {limit:?}");
+    assert_eq!(of(json!({"limits": {"ephemeral-storage": "10G"}}))[1], Some(10_050_000_000));
+    let small = json!({"type": "guest-console-log", "resources": {"limits": {"ephemeral-storage": "10M"}}});
+    let settings = json!({"configuration": {"supportContainerResources": [small]}});
+    for (said, kept) in [(json!({}), false), (json!({"limits": {"ephemeral-storage": "1G"}}), true)] {
+        let pod = pod(said.clone(), settings.clone());
+        let containers = pod["spec"]["containers"].as_array().unwrap().iter().skip(1);
+        let limited = containers.filter(|other| !other["resources"]["limits"]["ephemeral-storage"].is_null());
+        assert_eq!(limited.count() > 0, kept, "{said}: the kubelet adds up what containers have");
+    }
+}
