@@ -24,7 +24,7 @@ use api_server::watch::{self, Seen};
 use api_server::{Done, Writer};
 use jiff::{SignedDuration, Timestamp};
 use kubernetes::objects::{
-    Attempt, ClusterFacts, Failure, Home, Key, Kind, Program, VALUES, World, followed_by,
+    Attempt, ClusterFacts, Failure, Home, Key, Kind, Program, VALUES, World, followed_by, waiting_for_disks,
 };
 use kubernetes::plan::{Plan, Step};
 use kubernetes::polls::Polled;
@@ -58,7 +58,6 @@ pub(crate) struct ControlLoop {
     /// What has been listed: a kind, or the one object of a name.
     listed: BTreeSet<(Kind, Option<String>)>,
     dirty: Turns,
-    busy: BTreeSet<Key>,
     pub(crate) later: Later,
     failed: BTreeMap<Key, u32>,
     /// The uids of the last objects that went. The answer to a write of ours may come after the news that the object is
@@ -300,7 +299,7 @@ impl ControlLoop {
     }
 
     fn work(&self) -> Work {
-        let waiting = self.dirty.len() + self.busy.len();
+        let waiting = self.dirty.len() + self.world.busy.len();
         Work { waiting, decided: self.decided, failed: self.broken, ..Work::default() }
     }
 
@@ -350,7 +349,9 @@ impl ControlLoop {
         while let Some(key) = self.later.due(now) {
             self.dirty.insert(key);
         }
-        let Some((key, waited)) = self.dirty.next(|key| self.busy.contains(key)) else { return Turn::Idle };
+        let Some((key, waited)) = self.dirty.next(|key| self.world.busy.contains(key)) else {
+            return Turn::Idle;
+        };
         self.times.waited(waited.as_secs_f64());
         // Each decision says anew when the next one is due: what is gone is not kept until then.
         self.later.remove(&key);
@@ -383,7 +384,7 @@ impl ControlLoop {
             }
         }
         if !plan.is_empty() {
-            self.busy.insert(key.clone());
+            self.world.busy.insert(key.clone());
             return Turn::Plan(key, plan);
         }
         // There is nothing left to fail. A PVC without a DataVolume is decided on under the key of one, whose end nobody tells:
@@ -414,7 +415,11 @@ impl ControlLoop {
     }
 
     pub(crate) fn done(&mut self, key: Key, done: Done, now: Timestamp) {
-        self.busy.remove(&key);
+        self.world.busy.remove(&key);
+        // Whether it has a launcher pod was not known until now.
+        if key.kind == Kind::VirtualMachineInstance {
+            self.dirty.extend(waiting_for_disks(&self.world, &key));
+        }
         for (kind, object) in done.answers {
             let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
             if let Some(key) = key_of(kind, &object)

@@ -183,7 +183,7 @@ fn what_could_not_be_made_is_said_at_once_and_tried_again_later() {
     assert!(plan.steps.iter().any(
         |step| matches!(step, Step::Patch { change, .. } if change.to_string().contains("exceeded quota"))
     ));
-    control.busy.clear();
+    control.world.busy.clear();
     let later = now.checked_add(SignedDuration::from_secs(60)).unwrap();
     let again = control.world.vmis.get("n", "web").cloned();
     assert!(again.is_some() && control.later.times().all(|time| time <= later));

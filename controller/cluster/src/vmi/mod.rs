@@ -21,10 +21,11 @@
 //! the VMI stays, and says what it waits for, so that no second VMI writes to its disk.
 
 mod claimed;
+mod disk_conflict;
 mod end;
-mod eviction;
 #[cfg(test)]
 mod ending_tests;
+mod eviction;
 mod needs;
 mod networks;
 mod outdated;
@@ -49,12 +50,12 @@ pub(crate) use outdated::is_outdated;
 use super::pod::{self, Automatic, Surroundings};
 use super::tsc;
 use api::machine::Machine;
+use api::quantity::Quantity;
 use api::vmi::{ConditionType, Phase, PhaseTransition, Status, VirtualMachineInstance};
 use api::wire::Wire;
 use jiff::{SignedDuration, Timestamp};
 use kubernetes::conditions::{self, UNHEARD, is_unsynchronized, say, stamp};
 use kubernetes::config::Config;
-use api::quantity::Quantity;
 use kubernetes::launcher::USER;
 use kubernetes::metadata::{LeftOut, left_out};
 use kubernetes::objects::{FINALIZER, Key, Kind, LauncherPods, OUTDATED, Pod, World, key};
@@ -285,7 +286,7 @@ impl Round<'_> {
         let pod = pod::pod(&whole, &machine, &around);
         let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let key = Key::new(Kind::Pod, machine.namespace.clone(), name.clone());
-        if self.waits_after_failure(&machine) {
+        if self.waits_for_disks() || self.waits_after_failure(&machine) {
             return;
         }
         self.forget_waiting();
@@ -395,16 +396,16 @@ impl Round<'_> {
         status.active_pods.insert(uid, node.to_owned());
         status.qos_class = qos;
         status.launcher_container_image_version = pod.image.clone();
+        if let Some(bytes) = pod.meta.annotations.get(pod::MEMORY_OVERHEAD).and_then(|text| text.parse().ok())
+        {
+            status.memory.get_or_insert_default().memory_overhead = Some(Quantity::of_bytes(bytes));
+        }
     }
 
     /// Nobody takes it away while its pod may run its guest.
     fn hold(&mut self) {
         let finalizers = &mut self.next.metadata.finalizers;
         if self.vmi.metadata.deletion_timestamp.is_none() && !finalizers.iter().any(|name| name == FINALIZER)
-        if let Some(bytes) = pod.meta.annotations.get(pod::MEMORY_OVERHEAD).and_then(|text| text.parse().ok())
-        {
-            status.memory.get_or_insert_default().memory_overhead = Some(Quantity::of_bytes(bytes));
-        }
         {
             finalizers.push(FINALIZER.to_owned());
         }
@@ -546,7 +547,7 @@ impl Round<'_> {
     }
 }
 
-/// Why a pod was not made.
+/// The key of the VMI.
 fn key_of(vmi: &VirtualMachineInstance) -> Key {
     key(Kind::VirtualMachineInstance, &vmi.metadata)
 }

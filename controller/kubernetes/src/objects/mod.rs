@@ -21,6 +21,7 @@ pub const METADATA_ALONE: &str = "metadataAlone";
 
 mod about;
 pub mod certificate;
+mod disk_claims;
 mod kind;
 mod kinds;
 mod launcher_pods;
@@ -36,6 +37,7 @@ mod world;
 
 pub use about::{About, Beyond, Elsewhere, Home, Program, Selector, Use};
 pub use certificate::Certificate;
+pub use disk_claims::DiskConflict;
 pub use kind::{Key, Kind, followed_by, key};
 pub use kinds::*;
 pub use launcher_pods::LauncherPods;

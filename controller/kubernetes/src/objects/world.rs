@@ -104,6 +104,8 @@ pub struct World {
     /// Objects of whose present state the metadata alone are known ([`METADATA_ALONE`]): what is kept of them is of before, or, of one
     /// that is leaving or was never read whole, the metadata. Only that they leave can be decided on.
     pub in_part: BTreeSet<Key>,
+    /// Objects for which a plan is being carried out: what it creates or changes is not known yet.
+    pub busy: BTreeSet<Key>,
     /// What is known of the cluster beside its objects.
     pub facts: ClusterFacts,
     pub(super) marks: Marks,
@@ -288,8 +290,6 @@ impl World {
         self.still.get(&at).filter(|(of, ..)| Some(of) == pod.meta.uid.as_ref()).map(|(.., since)| *since)
     }
 
-    /// The launcher pod that may run the guest of a VMI; a stranger's that is called so is none.
-    pub fn active_pod(&self, vmi: &VirtualMachineInstance) -> Option<&Pod> {
     /// How a VMI ended, as its launcher left it.
     pub fn ending(&self, vmi: &VirtualMachineInstance) -> Option<&Ending> {
         let at = (vmi.metadata.namespace.clone()?, vmi.metadata.name.clone()?);
@@ -297,6 +297,8 @@ impl World {
         found.map(|(_, ending)| ending)
     }
 
+    /// The launcher pod that may run the guest of a VMI; a stranger's that is called so is none.
+    pub fn active_pod(&self, vmi: &VirtualMachineInstance) -> Option<&Pod> {
         let wanted = LauncherPods::of(vmi)?;
         wanted.active(self.launcher_pods(&wanted), |pod| &pod.meta)
     }

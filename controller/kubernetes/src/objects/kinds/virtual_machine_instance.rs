@@ -107,6 +107,14 @@ pub(super) fn uses<'a>(
     names.map(move |name| Mark::PersistentVolumeClaim(namespace.clone(), name.to_owned()))
 }
 
+/// VMIs without a launcher pod that cannot run at the same time as this one.
+pub fn waiting_for_disks(world: &World, found: &Key) -> Vec<Key> {
+    let vmi = world.vmis.get(&found.namespace, &found.name);
+    let conflicts = vmi.map(|vmi| world.disk_conflicts(vmi)).unwrap_or_default();
+    let others = conflicts.into_iter().map(|conflict| conflict.other).filter(|other| is_waiting(other));
+    others.map(|other| key(Kind::VirtualMachineInstance, &other.metadata)).collect()
+}
+
 fn touched(world: &World, found: &Key) -> Vec<Key> {
     let Key { namespace, name, .. } = found;
     let mut keys = vec![found.clone(), Key::new(Kind::VirtualMachine, namespace, name)];
@@ -126,6 +134,7 @@ fn touched(world: &World, found: &Key) -> Vec<Key> {
             keys.push(Key::new(Kind::DataVolume, namespace, disk));
         }
     }
+    keys.extend(waiting_for_disks(world, found));
     match world.vmis.get(namespace, name).and_then(|vmi| owner::controller(&vmi.metadata)) {
         Some(owner) if owner.kind == Kind::VirtualMachineInstanceReplicaSet.name() => {
             keys.push(Key::new(Kind::VirtualMachineInstanceReplicaSet, namespace, &owner.name));

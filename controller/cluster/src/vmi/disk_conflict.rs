@@ -1,0 +1,196 @@
+//! VMIs that have to wait because another VMI has the same PVC ([`kubernetes::objects::DiskConflict`]).
+//!
+//! ```text
+//!  the other VMI                                                         this one
+//!  has ended                                                             goes on
+//!  has a launcher pod, or was handed over                                waits: PvcInUse
+//!  waits as well, and is older (by creation time, then by uid)           waits: PvcInUse
+//!  waits as well, is younger, and a plan of it is being carried out      says nothing, and is decided again when that is done
+//!  waits as well, and is younger                                         goes on, if the API server knows no launcher pod of the other
+//! ```
+//!
+//! **Guarantees.** Of VMIs that wait for one another, the oldest goes on: the order is total, so there is no circle. A
+//! younger one whose pod is being created is not overtaken: the answer is awaited first.
+//! **Caveats.** A pod that a virt-controller creates after another one has taken over its Lease is not seen by that one in
+//! time. On one node, the locks of QEMU decide then (see `node::volumes`).
+
+use super::{Round, key_of, phase};
+use api::vmi::VirtualMachineInstance;
+use kubernetes::objects::{DiskConflict, LauncherPods, is_waiting};
+
+/// The reason of the condition `Synchronized`, and of the event.
+const REASON: &str = "PvcInUse";
+
+impl Round<'_> {
+    /// True if the VMI must not have a launcher pod yet, since another VMI has one of its PVCs.
+    pub(super) fn waits_for_disks(&mut self) -> bool {
+        let mut younger = Vec::new();
+        let mut is_unknown = false;
+        for conflict in self.world.disk_conflicts(self.vmi) {
+            let other = conflict.other;
+            if phase(other).is_final() {
+                continue;
+            }
+            let has_pod = !is_waiting(other) || self.world.active_pod(other).is_some();
+            if has_pod || age(other) < age(self.vmi) {
+                self.wait(REASON, &message(self.vmi, conflict));
+                return true;
+            }
+            is_unknown = is_unknown || self.world.busy.contains(&key_of(other));
+            younger.extend(LauncherPods::of(other));
+        }
+        if !is_unknown {
+            younger.iter().for_each(|of| self.are_absent(of));
+        }
+        is_unknown
+    }
+}
+
+/// The place of a VMI in the order of those that wait for one another.
+fn age(vmi: &VirtualMachineInstance) -> (&str, &str) {
+    let meta = &vmi.metadata;
+    (meta.creation_timestamp.as_deref().unwrap_or_default(), meta.uid.as_deref().unwrap_or_default())
+}
+
+fn message(vmi: &VirtualMachineInstance, conflict: DiskConflict<'_>) -> String {
+    let DiskConflict { other, claim, other_writes } = conflict;
+    let namespace = vmi.metadata.namespace.as_deref().unwrap_or_default();
+    let name = other.metadata.name.as_deref().unwrap_or_default();
+    let why = match other_writes {
+        true => "which may write to it",
+        false => "which would read what this VMI writes",
+    };
+    format!(
+        "PVC {namespace}/{claim} is a disk of VMI {name}, {why}: this VMI starts when VMI {name} has ended; disks that guests \
+         share must have shareable: true in both VMIs"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::run::ControlLoop;
+    use crate::sim::{Sim, vmi};
+    use api_server::Done;
+    use api_server::watch::Seen;
+    use jiff::Timestamp;
+    use kubernetes::objects::{Key, Kind};
+    use kubernetes::plan::{Plan, Step};
+    use serde_json::{Value, json};
+
+    fn on(name: &str, claim: &str) -> Value {
+        let mut object = vmi(name);
+        object["spec"]["volumes"] = json!([{"name": "root", "persistentVolumeClaim": {"claimName": claim}}]);
+        object
+    }
+
+    fn claim(name: &str) -> Value {
+        let meta = json!({"namespace": "n", "name": name, "uid": format!("of-{name}")});
+        json!({"metadata": meta, "spec": {"volumeMode": "Block"}, "status": {"phase": "Bound"}})
+    }
+
+    fn begin() -> Sim {
+        let mut sim = Sim::new();
+        sim.put(Kind::PersistentVolumeClaim, claim("disk"));
+        sim
+    }
+
+    #[test]
+    fn a_vmi_waits_while_another_has_its_pvc_and_starts_when_that_has_ended() {
+        let mut sim = begin();
+        let first = sim.put(Kind::VirtualMachineInstance, on("web", "disk"));
+        sim.boot(&first);
+        let second = sim.put(Kind::VirtualMachineInstance, on("a", "disk"));
+        sim.settle();
+        assert_eq!(sim.pod_of(&second), None);
+        let (status, reason, message) = sim.condition(&second, "Synchronized").unwrap();
+        assert_eq!((status.as_str(), reason.as_str()), ("False", "PvcInUse"));
+        assert!(message.starts_with("PVC n/disk is a disk of VMI web, which may write to it"), "{message}");
+        assert_eq!(sim.get(&second)["status"]["phase"], "Pending");
+        assert_eq!(sim.reasons().iter().filter(|reason| *reason == "PvcInUse").count(), 1);
+        let writes = sim.writes;
+        sim.settle();
+        assert_eq!(sim.writes, writes, "it waits without a write");
+        assert!(sim.world.touched(&first).contains(&second), "the end of one is looked at for the other");
+        sim.agent_says(&first, "Succeeded");
+        sim.settle();
+        assert!(sim.pod_of(&second).is_some());
+        assert_eq!(sim.condition(&second, "Synchronized"), None);
+    }
+
+    #[test]
+    fn of_two_new_vmis_the_older_one_starts_whoever_is_decided_on_first() {
+        for (older, younger) in [("a", "b"), ("b", "a")] {
+            for is_later in [true, false] {
+                let mut sim = begin();
+                let older = sim.put(Kind::VirtualMachineInstance, on(older, "disk"));
+                if is_later {
+                    sim.later(1);
+                }
+                // In one second, the uid decides: the one that was made first has the smaller one here.
+                let younger = sim.put(Kind::VirtualMachineInstance, on(younger, "disk"));
+                sim.settle();
+                assert!(sim.pod_of(&older).is_some() && sim.pod_of(&younger).is_none(), "{older} {is_later}");
+                // One that was deleted before it had a pod holds nobody up.
+                sim.agent_says(&older, "Failed");
+                sim.settle();
+                assert!(sim.pod_of(&younger).is_some(), "{younger} {is_later}");
+            }
+        }
+    }
+
+    /// The pod of a younger VMI may be there already, although the picture does not have it yet.
+    #[test]
+    fn a_vmi_whose_pod_is_being_created_is_not_overtaken() {
+        let now = Timestamp::UNIX_EPOCH;
+        let mut control = ControlLoop::default();
+        let settings = json!({"metadata": {"namespace": "kubevirt", "name": "kubevirt"}});
+        control.world.facts.namespace = "kubevirt".into();
+        control.world.put(Kind::KubeVirt, settings, now);
+        control.world.put(Kind::PersistentVolumeClaim, claim("disk"), now);
+        let (older, younger) = (key("older"), key("younger"));
+        let see = |control: &mut ControlLoop, key: &Key, uid: &str, node: Option<&str>| {
+            let mut object = on(&key.name, "disk");
+            object["metadata"]["uid"] = json!(uid);
+            object["metadata"]["creationTimestamp"] = json!("2026-01-01T00:00:00Z");
+            if let Some(node) = node {
+                object["status"] = json!({"phase": "Scheduled", "nodeName": node});
+            }
+            control.see(Seen::Changed(Kind::VirtualMachineInstance, object), now);
+        };
+        see(&mut control, &younger, "2", None);
+        let (of, plan) = control.next(now).expect("a plan");
+        assert!(of == younger && creates_pod(&plan), "{plan:?}");
+        see(&mut control, &older, "1", None);
+        for (of, plan) in std::iter::from_fn(|| control.next(now)).collect::<Vec<_>>() {
+            assert!(!creates_pod(&plan), "what comes of the other is not known yet: {plan:?}");
+            control.done(of, Done::default(), now);
+        }
+        // The creation failed, and did not reach the server.
+        control.done(younger.clone(), Done::default(), now);
+        let mut plan = None;
+        while plan.is_none() {
+            let (of, next) = control.next(now).expect("the older one goes on");
+            assert!(of == older || !creates_pod(&next), "{next:?}");
+            match creates_pod(&next) {
+                true => plan = Some(next),
+                false => control.done(of, Done::default(), now),
+            }
+        }
+        let asks = |step: &Step| matches!(step, Step::Absent { of: Some(_), .. });
+        assert!(asks(&plan.unwrap().steps[0]), "the server is asked first");
+        control.done(older.clone(), Done::default(), now);
+        // It was created: the older one waits.
+        see(&mut control, &younger, "2", Some("node1"));
+        let plans: Vec<(Key, Plan)> = std::iter::from_fn(|| control.next(now)).collect();
+        let of_older = plans.iter().find(|(of, _)| *of == older).expect("it says why it waits");
+        assert!(!creates_pod(&of_older.1), "{of_older:?}");
+    }
+
+    fn key(name: &str) -> Key {
+        Key::new(Kind::VirtualMachineInstance, "n", name)
+    }
+
+    fn creates_pod(plan: &Plan) -> bool {
+        plan.steps.iter().any(|step| matches!(step, Step::Create { key, .. } if key.kind == Kind::Pod))
+    }
+}

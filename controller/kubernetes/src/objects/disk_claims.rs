@@ -1,0 +1,147 @@
+//! Disks of VMIs on PersistentVolumeClaims, and which two of them cannot run at once.
+//!
+//! | disk of one VMI | disk of another VMI on the same PVC | both at once |
+//! |---|---|---|
+//! | is written | is not `shareable` | no |
+//! | is read | is read | yes |
+//! | is `shareable` | is `shareable` | yes |
+//!
+//! An overlay (`ephemeral`), a CD-ROM and a read-only disk are read. A file system that containers of the launcher pods serve to
+//! the guests (virtiofs) is not a disk: the PVC is shared on purpose. QEMU locks its disks by the same rule, but a lock on a
+//! block device belongs to the device node, and each container has its own; and some network file systems keep no locks
+//! between nodes. So virt-controller judges before a launcher pod is created.
+
+use super::{Kind, Mark, World, claim_of, key};
+use api::vmi::{VirtualMachineInstance, Volume};
+
+/// Use of a PVC by the disks of one VMI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct DiskUse {
+    writes: bool,
+    is_shareable: bool,
+}
+
+/// Another VMI that cannot run at the same time as the one that was asked about.
+#[derive(Clone, Copy, Debug)]
+pub struct DiskConflict<'a> {
+    /// The other VMI, in any phase.
+    pub other: &'a VirtualMachineInstance,
+    /// Name of the PVC on which both have a disk.
+    pub claim: &'a str,
+    /// True if the other VMI writes to the PVC.
+    pub other_writes: bool,
+}
+
+impl World {
+    /// The VMIs that cannot run at the same time as this one, in the order of their names for each PVC.
+    pub fn disk_conflicts<'a>(&'a self, vmi: &'a VirtualMachineInstance) -> Vec<DiskConflict<'a>> {
+        let own_key = key(Kind::VirtualMachineInstance, &vmi.metadata);
+        let mut claims: Vec<&str> = vmi.spec.volumes.iter().filter_map(claim_of).collect();
+        claims.sort_unstable();
+        claims.dedup();
+        let mut found = Vec::new();
+        for claim in claims {
+            let Some(own) = use_of(vmi, claim) else { continue };
+            let mark = Mark::PersistentVolumeClaim(own_key.namespace.clone(), claim.to_owned());
+            let others = self.marked(&mark).filter(|other| other.kind == own_key.kind && **other != own_key);
+            let others = others.filter_map(|other| self.vmis.get(&other.namespace, &other.name));
+            found.extend(others.filter_map(|other| {
+                let its = use_of(other, claim)?;
+                own.excludes(its).then_some(DiskConflict { other, claim, other_writes: its.writes })
+            }));
+        }
+        found
+    }
+}
+
+impl DiskUse {
+    fn excludes(self, other: DiskUse) -> bool {
+        (self.writes && !other.is_shareable) || (other.writes && !self.is_shareable)
+    }
+}
+
+/// How the disks of a VMI use a PVC; `None` if none of them does.
+fn use_of(vmi: &VirtualMachineInstance, claim: &str) -> Option<DiskUse> {
+    let volumes = vmi.spec.volumes.iter().filter(|volume| claim_of(volume) == Some(claim));
+    let uses = volumes.filter_map(|volume| use_by(vmi, volume));
+    uses.reduce(|one, more| DiskUse {
+        writes: one.writes || more.writes,
+        is_shareable: one.is_shareable && more.is_shareable,
+    })
+}
+
+fn use_by(vmi: &VirtualMachineInstance, volume: &Volume) -> Option<DiskUse> {
+    let devices = &vmi.spec.domain.devices;
+    let disk = devices.disks.iter().find(|disk| disk.name == volume.name);
+    if disk.is_none() && devices.filesystems.iter().any(|filesystem| filesystem.name == volume.name) {
+        return None;
+    }
+    let is_read_volume = volume.ephemeral.is_some()
+        || volume.persistent_volume_claim.as_ref().is_some_and(|claim| claim.read_only == Some(true));
+    // A volume without a disk gets one by default.
+    let is_read_disk = disk.is_some_and(|disk| {
+        disk.cdrom.is_some()
+            || disk.disk.as_ref().is_some_and(|target| target.readonly == Some(true))
+            || disk.lun.as_ref().is_some_and(|target| target.readonly == Some(true))
+    });
+    Some(DiskUse {
+        writes: !is_read_volume && !is_read_disk,
+        is_shareable: disk.is_some_and(|disk| disk.shareable == Some(true)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jiff::Timestamp;
+    use serde_json::{Value, json};
+
+    fn vmi(name: &str, disk: &Value, volume: &Value) -> Value {
+        let (mut disk, mut volume) = (disk.clone(), volume.clone());
+        let devices = match disk.get("virtiofs").is_some() {
+            true => "filesystems",
+            false => "disks",
+        };
+        (disk["name"], volume["name"]) = (json!("data"), json!("data"));
+        json!({
+            "metadata": {"namespace": "n", "name": name, "uid": name},
+            "spec": {"domain": {"devices": {devices: [disk]}}, "volumes": [volume]},
+        })
+    }
+
+    #[test]
+    fn two_vmis_exclude_one_another_if_one_writes_what_the_other_does_not_share() {
+        let claim = json!({"persistentVolumeClaim": {"claimName": "disk"}});
+        let data = json!({"dataVolume": {"name": "disk"}});
+        let overlay = json!({"ephemeral": {"persistentVolumeClaim": {"claimName": "disk"}}});
+        let read = json!({"persistentVolumeClaim": {"claimName": "disk", "readOnly": true}});
+        let other = json!({"persistentVolumeClaim": {"claimName": "other"}});
+        let (plain, shared) = (json!({"disk": {}}), json!({"disk": {}, "shareable": true}));
+        let (cdrom, files) = (json!({"cdrom": {}}), json!({"virtiofs": {}}));
+        let cases = [
+            ((&plain, &claim), (&plain, &data), true),
+            ((&plain, &claim), (&plain, &other), false),
+            ((&shared, &claim), (&shared, &claim), false),
+            ((&shared, &claim), (&plain, &claim), true),
+            ((&plain, &claim), (&plain, &overlay), true),
+            ((&plain, &overlay), (&plain, &overlay), false),
+            ((&plain, &read), (&cdrom, &claim), false),
+            ((&cdrom, &claim), (&plain, &claim), true),
+            ((&files, &claim), (&files, &claim), false),
+            ((&files, &claim), (&plain, &claim), false),
+        ];
+        for ((disk, volume), (other_disk, other_volume), wanted) in cases {
+            let mut world = World::default();
+            for object in [vmi("a", disk, volume), vmi("b", other_disk, other_volume)] {
+                world.put(Kind::VirtualMachineInstance, object, Timestamp::UNIX_EPOCH);
+            }
+            for (one, other) in [("a", "b"), ("b", "a")] {
+                let found = world.disk_conflicts(world.vmis.get("n", one).unwrap());
+                let names: Vec<_> =
+                    found.iter().filter_map(|found| found.other.metadata.name.clone()).collect();
+                let expected = if wanted { vec![other.to_owned()] } else { Vec::new() };
+                assert_eq!(names, expected, "{one}: {disk} {volume}, {other_disk} {other_volume}");
+            }
+        }
+    }
+}
