@@ -86,7 +86,7 @@ pub async fn run(args: Args) -> Result<()> {
     serve.await.map_err(|e| Error::failed(format!("cannot answer on {}", args.listen)).because(e))?;
     let node = Arc::new(Node {
         cluster,
-        pods: Pods::of_kubelet(args.pods),
+        pods: Pods::of_kubelet(args.pods).keeping(&args.findings),
         findings: args.findings,
         launchers: launchers.clone(),
     });

@@ -22,8 +22,8 @@
 use crate::error::{Error, ErrorKind, Result};
 use rustix::fs::{
     AtFlags, CWD, FileType, Gid, Mode, OFlags, RenameFlags, ResolveFlags, Stat, StatxAttributes, StatxFlags,
-    Uid, chownat, fchown, fstat, mkdirat, openat, openat2, readlinkat, renameat, renameat_with, statat,
-    statx, unlinkat,
+    Uid, XattrFlags, chownat, fchown, fstat, getxattr, mkdirat, mknodat, openat, openat2, readlinkat,
+    renameat, renameat_with, setxattr, statat, statx, unlinkat,
 };
 use rustix::io::Errno;
 use std::fs::{File, Metadata};
@@ -35,6 +35,9 @@ pub use api::launcher::USER as LAUNCHER;
 
 const BENEATH: ResolveFlags =
     ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
+
+/// The extended attribute with the SELinux label of a file.
+const LABEL: &str = "security.selinux";
 
 /// What is done with a file that is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,6 +164,37 @@ impl Folder {
             here = here.folder(part)?;
         }
         Ok(here)
+    }
+
+    /// A folder directly in it that is made where it is missing, and is ours alone.
+    pub fn made_for_root(&self, name: &str) -> Result<Folder> {
+        single(name, self)?;
+        match mkdirat(&self.fd, name, Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => self.folder(name),
+            Err(e) => Err(Error::io(format!("cannot make {}", self.shown.join(name).display()), e)),
+        }
+    }
+
+    /// The node of a block device directly in it, made where it is missing. It is the launcher's.
+    pub fn block_device(&self, name: &str, number: u64) -> Result<Held> {
+        single(name, self)?;
+        let mode = Mode::RUSR | Mode::WUSR;
+        match mknodat(&self.fd, name, FileType::BlockDevice, mode, number) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(e) => {
+                return Err(Error::io(
+                    format!("cannot make the device {}", self.shown.join(name).display()),
+                    e,
+                ));
+            }
+        }
+        let node = self.held(name)?;
+        if node.kind() != FileType::BlockDevice || node.device_number() != number {
+            let shown = node.shown.display();
+            return Err(Error::refused(format!("{shown} is not the block device of that number: remove it")));
+        }
+        node.give()?;
+        Ok(node)
     }
 
     /// The names in it that are not `.` or `..`; at most `most`.
@@ -324,6 +358,34 @@ impl Held {
         FileType::from_raw_mode(self.stat.st_mode)
     }
 
+    /// The number of the device that it is a node of.
+    pub fn device_number(&self) -> u64 {
+        self.stat.st_rdev
+    }
+
+    /// Gives it the SELinux label of another file, without the categories that keep the files of one pod from other pods.
+    pub fn label_like(&self, other: &Held) -> Result<()> {
+        let mut label = [0_u8; 512];
+        let length = match getxattr(other.by_descriptor(), LABEL, &mut label[..]) {
+            Ok(length) => length,
+            // There is no SELinux.
+            Err(Errno::NODATA | Errno::OPNOTSUPP) => return Ok(()),
+            Err(e) => {
+                return Err(Error::io(
+                    format!("cannot read the SELinux label of {}", other.shown.display()),
+                    e,
+                ));
+            }
+        };
+        let text = String::from_utf8_lossy(&label[..length]);
+        let parts: Vec<&str> = text.trim_end_matches('\0').splitn(4, ':').collect();
+        let [user, role, kind, _] = parts[..] else { return Ok(()) };
+        let wanted = format!("{user}:{role}:{kind}:s0");
+        setxattr(self.by_descriptor(), LABEL, wanted.as_bytes(), XattrFlags::empty()).map_err(|e| {
+            Error::io(format!("cannot give {} the SELinux label {wanted}", self.shown.display()), e)
+        })
+    }
+
     /// Makes it the launcher's, unless it is. What has a second name may be somebody else's under that one.
     pub fn give(&self) -> Result<()> {
         if self.kind() != FileType::Directory && self.stat.st_nlink > 1 {
@@ -354,6 +416,19 @@ impl Held {
         };
         // Somebody may hold a lease on it, which an opening that may not wait does not wait for.
         let flags = how | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let fd = openat(CWD, self.by_descriptor(), flags, Mode::empty())
+            .map_err(|e| Error::io(format!("cannot open {}", self.shown.display()), e))?;
+        Ok(fd.into())
+    }
+
+    /// The block device that it is a node of, for reading. Only one that is a volume of the pod is opened: of others, opening
+    /// alone can do harm.
+    pub fn open_block_device(&self) -> Result<File> {
+        is_away_from_workers();
+        if self.kind() != FileType::BlockDevice {
+            return Err(Error::refused(format!("{} is not a block device", self.shown.display())));
+        }
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let fd = openat(CWD, self.by_descriptor(), flags, Mode::empty())
             .map_err(|e| Error::io(format!("cannot open {}", self.shown.display()), e))?;
         Ok(fd.into())

@@ -85,7 +85,7 @@ fn a_root_keeps_its_own_links_in_it() {
 fn what_is_no_file_is_not_opened_and_a_pipe_does_not_stop_us() {
     let (place, folder) = place();
     fs::create_dir(place.path().join("dir")).unwrap();
-    rustix::fs::mknodat(CWD, place.path().join("pipe"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    mknodat(CWD, place.path().join("pipe"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     for name in ["dir", "pipe"] {
         assert!(folder.read(name).unwrap_err().to_string().contains("no regular file"), "{name}");
         let said = try_connect(folder.held(name).unwrap()).unwrap_err().to_string();
@@ -119,7 +119,7 @@ impl Opened {
 fn what_is_no_file_is_not_even_opened() {
     let (place, folder) = place();
     let make = |name: &str, kind: FileType, device: u64| {
-        rustix::fs::mknodat(CWD, place.path().join(name), kind, Mode::RUSR | Mode::WUSR, device)
+        mknodat(CWD, place.path().join(name), kind, Mode::RUSR | Mode::WUSR, device)
     };
     make("pipe", FileType::Fifo, 0).unwrap();
     let mut names = vec!["pipe"];

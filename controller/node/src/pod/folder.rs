@@ -1,6 +1,6 @@
 //! The folder of one pod on this node.
 
-use super::beneath::Folder;
+use super::beneath::{Folder, Held};
 use super::layout::{Inside, Layout};
 use super::process::Process;
 use super::socket::{Tried, try_connect};
@@ -18,6 +18,8 @@ use std::time::Duration;
 const NODE: &str = "/proc/1/root";
 /// Where the kubelet keeps an emptyDir of a pod, below the pod's folder.
 const EMPTY_DIR: &str = "volumes/kubernetes.io~empty-dir";
+/// The folder with the nodes of block devices, in virt-handler's own folder.
+const DEVICES: &str = "block-devices";
 /// The longest state that is read from a file.
 const LARGEST: u64 = 1 << 20;
 /// How many looks into a pod's folder may be at work at once: those of its keeper, of who measures, and of virt-api.
@@ -31,19 +33,28 @@ pub struct Pods {
     folder: PathBuf,
     /// The node's own files.
     node: PathBuf,
+    /// A folder of virt-handler's own that outlives it.
+    kept: PathBuf,
     belongs: fn(&Process, &str) -> Result<()>,
 }
 
 impl Pods {
     /// Those of the node's kubelet: `/var/lib/kubelet/pods`. The kernel's groups say whose a process is.
     pub fn of_kubelet(folder: impl Into<PathBuf>) -> Pods {
-        Pods { folder: folder.into(), node: NODE.into(), belongs: Process::is_of_pod }
+        let folder = folder.into();
+        Pods { kept: folder.clone(), folder, node: NODE.into(), belongs: Process::is_of_pod }
+    }
+
+    /// The same, with a folder of virt-handler's own that outlives it.
+    #[must_use]
+    pub fn keeping(self, kept: impl Into<PathBuf>) -> Pods {
+        Pods { kept: kept.into(), ..self }
     }
 
     /// Pods that are played in a folder, by processes that are in no pod: for tests.
     pub fn played(folder: impl Into<PathBuf>) -> Pods {
         let folder = folder.into();
-        Pods { node: folder.clone(), folder, belongs: |_, _| Ok(()) }
+        Pods { node: folder.clone(), kept: folder.clone(), folder, belongs: |_, _| Ok(()) }
     }
 }
 
@@ -53,6 +64,7 @@ pub struct PodFolder {
     /// `/var/lib/kubelet/pods/UID`
     folder: PathBuf,
     node: PathBuf,
+    kept: PathBuf,
     layout: Layout,
     belongs: fn(&Process, &str) -> Result<()>,
     blocking: Blocking,
@@ -63,7 +75,7 @@ impl PodFolder {
     pub fn new(pods: &Pods, layout: Layout) -> PodFolder {
         let blocking = Blocking::new(format!("the pod {}", layout.uid), AT_ONCE);
         let (folder, node) = (pods.folder.join(&layout.uid), pods.node.clone());
-        PodFolder { folder, node, layout, belongs: pods.belongs, blocking }
+        PodFolder { folder, node, kept: pods.kept.clone(), layout, belongs: pods.belongs, blocking }
     }
 
     /// Where the pod's parts are.
@@ -106,6 +118,24 @@ impl PodFolder {
     /// A folder of the node, by the path that a pod's volume names it by.
     pub fn of_node(&self, path: &str) -> Result<Folder> {
         Folder::open(&self.node)?.within(path)
+    }
+
+    /// The same where no part of the path is a link, as its name says: nothing that was put there leads elsewhere.
+    pub fn of_node_without_links(&self, path: &str) -> Result<Folder> {
+        match path.trim_start_matches('/') {
+            "" => Folder::open(&self.node),
+            path => Folder::open(&self.node)?.folder(path),
+        }
+    }
+
+    /// The one node of a block device for all launchers on this node. It stays when virt-handler ends, so that the locks on it
+    /// do; `own` is the node that the container has, whose SELinux label it gets.
+    pub fn block_device(&self, own: &Held) -> Result<Held> {
+        let number = own.device_number();
+        let name = format!("{}:{}", rustix::fs::major(number), rustix::fs::minor(number));
+        let node = Folder::open(&self.kept)?.made_for_root(DEVICES)?.block_device(&name, number)?;
+        node.label_like(own)?;
+        Ok(node)
     }
 
     /// The container beside the launcher that holds an image out: a process of this pod, or nobody.

@@ -24,6 +24,15 @@ use std::thread;
 
 /// Shows the file `source`, of a container that `from` is in, over the file `target` in the container that `into` is in.
 pub fn show(source: &Held, from: &Process, target: &Held, into: &Process, access: Access) -> Result<()> {
+    put(source, from, target, into, Attributes::of_file(access))
+}
+
+/// Shows the node of a device that we have, in the same way. Which devices the container may open, its group says.
+pub fn show_device(source: &Held, target: &Held, into: &Process) -> Result<()> {
+    put(source, &Process::of(std::process::id())?, target, into, Attributes::of_device())
+}
+
+fn put(source: &Held, from: &Process, target: &Held, into: &Process, attributes: Attributes) -> Result<()> {
     let (from, into) = (from.mounts()?, into.mounts()?);
     let cannot = |e: Errno| {
         let what = format!("cannot show {} as {}", source.shown().display(), target.shown().display());
@@ -36,7 +45,7 @@ pub fn show(source: &Held, from: &Process, target: &Held, into: &Process, access
         let copy =
             OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
         let mount = open_tree(source.fd(), "", copy)?;
-        narrow(&mount, access)?;
+        narrow(&mount, &attributes)?;
         move_into_link_name_space(into.as_fd(), Some(LinkNameSpaceType::Mount))?;
         let both = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
         move_mount(&mount, "", target.fd(), "", both)
@@ -66,15 +75,27 @@ pub fn are_ours(process: &Process) -> Result<bool> {
     Ok(number(&process.mounts()?)? == number(&Process::of(std::process::id())?.mounts()?)?)
 }
 
-/// Neither executed nor taken for a device, and not written unless it may be.
-fn narrow(mount: &OwnedFd, access: Access) -> rustix::io::Result<()> {
+impl Attributes {
     const RDONLY: u64 = 0x1;
     const NOSUID: u64 = 0x2;
     const NODEV: u64 = 0x4;
     const NOEXEC: u64 = 0x8;
-    let only_read = if access == Access::Read { RDONLY } else { 0 };
-    let attributes =
-        Attributes { set: only_read | NOSUID | NODEV | NOEXEC, clear: 0, propagation: 0, users: 0 };
+
+    /// Neither executed nor taken for a device, and not written unless it may be.
+    fn of_file(access: Access) -> Attributes {
+        let only_read = if access == Access::Read { Attributes::RDONLY } else { 0 };
+        let set = only_read | Attributes::NOSUID | Attributes::NODEV | Attributes::NOEXEC;
+        Attributes { set, clear: 0, propagation: 0, users: 0 }
+    }
+
+    /// A device, also where the file system that its node lies on is mounted without devices.
+    fn of_device() -> Attributes {
+        let set = Attributes::NOSUID | Attributes::NOEXEC;
+        Attributes { set, clear: Attributes::NODEV, propagation: 0, users: 0 }
+    }
+}
+
+fn narrow(mount: &OwnedFd, attributes: &Attributes) -> rustix::io::Result<()> {
     // SAFETY: the kernel reads as many bytes as it is told, which is all of them; the name is empty and ends.
     let done = unsafe {
         libc::syscall(
@@ -82,7 +103,7 @@ fn narrow(mount: &OwnedFd, access: Access) -> rustix::io::Result<()> {
             mount.as_raw_fd(),
             c"".as_ptr(),
             libc::AT_EMPTY_PATH,
-            &raw const attributes,
+            std::ptr::from_ref(attributes),
             size_of::<Attributes>(),
         )
     };

@@ -12,6 +12,7 @@
 //! | the launcher's | used | used |
 //! | somebody else's | given: the PVC is the VM's, and other tools fill it as root | refused, and said whose it is |
 //! | has a second name | refused | refused |
+//! | another namespace's | – | refused, and said whose it is |
 //! | `NAME.partial` is locked | waited for: the engine fills it | the same |
 //! | `NAME.partial` holds data | waited for: an import did not end, and can go on | the same |
 
@@ -20,14 +21,17 @@ use crate::pod::Folder;
 use crate::pod::beneath::{Access, Held, LAUNCHER, give};
 use api::machine::Files;
 use api::vmi::ClaimInfo;
-use rustix::fs::{FlockOperation, SeekFrom, flock, seek};
+use rustix::fs::{FlockOperation, SeekFrom, XattrFlags, fgetxattr, flock, fsetxattr, seek};
 use rustix::io::Errno;
 use std::fs::{File, Metadata};
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 
 /// The disk in a claim.
 pub const DISK: &str = "disk.img";
+/// The extended attribute of the file of a hostDisk with the namespace whose VMIs may have it.
+const NAMESPACE: &str = "trusted.kubevirt.namespace";
 /// What a file system is taken to keep for itself where the cluster does not say, in percent.
 const OVERHEAD: f64 = 0.06;
 /// How often a name may turn out to be another file's.
@@ -105,18 +109,52 @@ pub fn ready(folder: &Folder, wish: &ClaimedDisk) -> Result<(Held, Option<String
     Ok((held, None))
 }
 
-/// Makes the file of a hostDisk ready. `create` is the size of one that may be made.
-pub fn host_disk(folder: &Folder, file: &str, create: Option<u64>, files: Files) -> Result<Held> {
-    match (folder.held(file), create) {
+/// Makes the file of a hostDisk ready. `create` is the size of one that may be made. The file is that namespace's from then on.
+pub fn host_disk(
+    folder: &Folder,
+    file: &str,
+    create: Option<u64>,
+    files: Files,
+    namespace: &str,
+) -> Result<Held> {
+    let held = match (folder.held(file), create) {
         (Ok(held), _) => {
             is_launchers(&held.open(Access::Write)?, folder, file)?;
-            Ok(held)
+            held
         }
         (Err(e), Some(bytes)) if e.kind() == ErrorKind::NotFound => {
             let (size, _) = fitting(folder, file, bytes, files)?;
-            sized(folder, file, size)
+            sized(folder, file, size)?
         }
-        (Err(e), _) => Err(e),
+        (Err(e), _) => return Err(e),
+    };
+    is_namespaces(&held.open(Access::Write)?, held.shown(), namespace)?;
+    Ok(held)
+}
+
+/// Notes on a file of the host which namespace's it is, unless it is another's. Only who may administer the node can change
+/// the note, and it goes with the file.
+fn is_namespaces(file: &File, shown: &Path, namespace: &str) -> Result<()> {
+    let shown = shown.display();
+    let cannot = |e: Errno| match e {
+        Errno::OPNOTSUPP => Error::refused(format!(
+            "{shown} cannot be a hostDisk: its file system keeps no extended attribute {NAMESPACE}, which says whose namespace's              the file is; choose a folder on another file system"
+        )),
+        e => Error::io(format!("cannot tell which namespace's {shown} is"), e),
+    };
+    match fsetxattr(file, NAMESPACE, namespace.as_bytes(), XattrFlags::CREATE) {
+        Ok(()) => return Ok(()),
+        Err(Errno::EXIST) => {}
+        Err(e) => return Err(cannot(e)),
+    }
+    let mut owner = [0_u8; 256];
+    let length = fgetxattr(file, NAMESPACE, &mut owner[..]).map_err(cannot)?;
+    let owner = String::from_utf8_lossy(&owner[..length]);
+    match owner == namespace {
+        true => Ok(()),
+        false => Err(Error::refused(format!(
+            "{shown} belongs to VMIs of the namespace {owner:?}: a VMI of the namespace {namespace} needs a hostDisk of its own. (To hand              the file over: setfattr -x {NAMESPACE} FILE, on the node)"
+        ))),
     }
 }
 

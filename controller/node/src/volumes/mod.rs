@@ -4,7 +4,7 @@
 //!  containerDisk, kernelBoot ─image──► the one disk in the mounted image, only read; or in one that a container beside
 //!                             beside   the launcher holds out
 //!  claim, DataVolume ─────────claim──► disk.img, made or grown, the launcher's own      or a block device
-//!  hostDisk ──────────────────claim──► the file in its folder: the launcher's already, or made where it may be
+//!  hostDisk ──────────────────claim──► the file in its folder: its namespace's and the launcher's, or made where it may be
 //!  configMap, secret, sysprep ───────► the folder; the launcher writes the ISO image
 //!  downwardAPI, serviceAccount ──────► the same
 //!  a file system ────────────────────► the socket of the container that serves it
@@ -20,11 +20,13 @@
 //! `disk.img` and the device of a claim that this pod mounts, reached without a link, a mount or a second name. A file
 //! of the host that was there before is never given: it says whose it is. **Where a volume is,** is believed of a mount
 //! alone: folders and links below the launcher's own folder are made by whoever has code in its container. The folder of a
-//! hostDisk is known from the node's side, and never taken for a claim.
+//! hostDisk is known from the node's side, and never taken for a claim. **Two VMIs on this node** do not have one disk at once,
+//! unless both share it: see `image_locks`.
 
 pub mod beside;
 pub mod claim;
 pub mod image;
+mod image_locks;
 mod shown;
 mod state;
 
@@ -35,9 +37,10 @@ use api::launcher::{Accelerator, Format, Hook, Kernel, Resolved, Source};
 use api::machine::volume::{Named, Text};
 use api::machine::{CloudInit, Credential, Disk, Files, Machine, Volume, hook};
 use api::vmi::{ClaimInfo, VirtualMachineInstance};
+use image_locks::{DiskAccess, refuse_in_use};
 use kubernetes::launcher;
 use rustix::fs::FileType;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What is known of a VMI and its pod.
 pub struct Parts<'a> {
@@ -146,19 +149,20 @@ impl Parts<'_> {
                 let path = whole.seen(&found.file, &found.path, &disk_of(name))?;
                 Source::Image { path, format: found.format }
             }
-            Volume::Claim { name: claim, readonly } => self.claim(name, claim, *readonly, notes)?,
-            Volume::DataVolume { name: claim } => self.claim(name, claim, false, notes)?,
-            Volume::Ephemeral { claim } => match self.claim(name, claim, true, notes)? {
+            Volume::Claim { name: claim, readonly } => self.claim(disk, claim, *readonly, notes)?,
+            Volume::DataVolume { name: claim } => self.claim(disk, claim, false, notes)?,
+            Volume::Ephemeral { claim } => match self.claim(disk, claim, true, notes)? {
                 Source::File { path, format, .. } => Source::Image { path, format },
                 other => other,
             },
             Volume::Host { path, create, .. } => {
                 let mount = self.mount(name)?;
+                let folder = self.host_folder(path, mount)?;
                 let file = path.rsplit('/').next().filter(|file| !file.is_empty());
                 let file = file
                     .ok_or_else(|| Error::refused(format!("{path} of the volume '{name}' names no file")))?;
-                let held = claim::host_disk(&self.mounted(mount)?.alone()?, file, *create, self.files)?;
-                self.raw(&held, name, Access::Write, (mount, file), false)?
+                let held = claim::host_disk(&folder, file, *create, self.files, &self.machine.namespace)?;
+                self.raw(&held, disk, (Access::Write, !disk.readonly), (mount, file), false)?
             }
             Volume::ConfigMap { optional, .. } | Volume::Secret { optional, .. } => {
                 self.folder(name, *optional)?
@@ -178,11 +182,13 @@ impl Parts<'_> {
 
     fn claim(
         &self,
-        volume: &str,
+        disk: &Disk,
         claim: &str,
         readonly: bool,
         notes: &mut Vec<(&'static str, String)>,
     ) -> Result<Source> {
+        let volume = disk.name.as_str();
+        let writes = !readonly && !disk.readonly;
         // What is given to the launcher is the claim's, and nothing else that a pod has under the name of the volume.
         if self.layout().claims.get(volume).map(String::as_str) != Some(claim) {
             let what = format!("the volume '{volume}' of the pod is not the claim {claim}");
@@ -196,7 +202,12 @@ impl Parts<'_> {
                 return Err(Error::refused(format!("{device} of the claim {claim} is no block device")));
             }
             held.give()?;
-            return Ok(Source::Block { path: device.into() });
+            // A launcher that is in no container sees the same node as all others.
+            let path = match mounts::are_ours(self.process)? {
+                true => device.into(),
+                false => self.device(&held, disk, writes)?,
+            };
+            return Ok(Source::Block { path });
         }
         let mount = self.mount(volume)?;
         let folder = self.mounted(mount)?.alone()?;
@@ -204,9 +215,18 @@ impl Parts<'_> {
         let wish = claim::ClaimedDisk::of(claim, self.claim_info(volume), readonly, self.files);
         let (held, note) = claim::ready(&folder, &wish)?;
         notes.extend(note.map(|note| ("ToleratedSmallPV", note)));
-        let access = if readonly { Access::Read } else { Access::Write };
         let preallocated = self.claim_info(volume).is_some_and(|info| info.preallocated == Some(true));
-        self.raw(&held, volume, access, (mount, claim::DISK), preallocated)
+        let access = if readonly { Access::Read } else { Access::Write };
+        self.raw(&held, disk, (access, writes), (mount, claim::DISK), preallocated)
+    }
+
+    /// The block device of a claim. All launchers on this node are shown the same node of it, on which QEMU's locks are.
+    fn device(&self, own: &Held, disk: &Disk, writes: bool) -> Result<PathBuf> {
+        let (node, name) = (self.place.block_device(own)?, disk_of(&disk.name));
+        if !self.is_shown(&node, &name)? {
+            refuse_in_use(&node.open_block_device()?, own.shown(), access_of(disk, writes))?;
+        }
+        self.show_device(&node, &name)
     }
 
     /// A disk that is a file of a claim or of the host. Such are always raw: a guest that writes a qcow2's head to its disk
@@ -214,14 +234,38 @@ impl Parts<'_> {
     fn raw(
         &self,
         file: &Held,
-        volume: &str,
-        access: Access,
+        disk: &Disk,
+        (access, writes): (Access, bool),
         (mount, path): (&str, &str),
         preallocated: bool,
     ) -> Result<Source> {
-        let there = PathBuf::from(mount).join(path);
-        let path = self.show(file, self.process, &disk_of(volume), access, Some(there))?;
+        let (there, name) = (PathBuf::from(mount).join(path), disk_of(&disk.name));
+        if !self.is_shown(file, &name)? {
+            refuse_in_use(&file.open(Access::Read)?, file.shown(), access_of(disk, writes))?;
+        }
+        let path = self.show(file, self.process, &name, access, Some(there))?;
         Ok(Source::File { path, format: Format::Raw, preallocated })
+    }
+
+    /// The folder of a hostDisk in the launcher's container. It is the very folder that the path names on the node, without a link
+    /// on the way: what the settings permit is a path, and the kubelet follows links.
+    fn host_folder(&self, path: &str, mount: &str) -> Result<Folder> {
+        let (parent, kubelet) = (parent_of(path), self.place.kubelet());
+        if Path::new(parent).starts_with(&kubelet) || kubelet.starts_with(parent) {
+            return Err(Error::refused(format!("the hostDisk {path} lies in or above the kubelet's folder")));
+        }
+        let folder = self.mounted(mount)?.alone()?;
+        let of_node = self.place.of_node_without_links(parent).map_err(|e| {
+            let what = format!("the folder of the hostDisk {path} cannot be used");
+            Error::new(e.kind(), what).because(e)
+        })?;
+        match folder.is(&of_node)? {
+            true => Ok(folder),
+            false => Err(Error::refused(format!(
+                "{} is not the folder {parent} of the node, in which the hostDisk {path} lies",
+                folder.shown().display()
+            ))),
+        }
     }
 
     /// What the cluster knows of the claim of a volume.
@@ -323,8 +367,7 @@ impl Parts<'_> {
     fn is_no_host_disk(&self, folder: &Folder, claim: &str) -> Result<()> {
         for disk in &self.machine.disks {
             let Volume::Host { path, .. } = &disk.volume else { continue };
-            let parent = path.rsplit_once('/').map_or("/", |(parent, _)| parent);
-            let of_host = self.place.of_node(if parent.is_empty() { "/" } else { parent })?;
+            let of_host = self.place.of_node(parent_of(path))?;
             if folder.is(&of_host)? {
                 return Err(Error::refused(format!(
                     "{} is the folder of the hostDisk {path}, and not the claim {claim}",
@@ -338,6 +381,19 @@ impl Parts<'_> {
     fn not_there(&self, volume: &str) -> Error {
         Error::refused(format!("the volume '{volume}' is not mounted in the launcher pod"))
     }
+}
+
+/// The folder of a file.
+fn parent_of(path: &str) -> &str {
+    match path.rsplit_once('/') {
+        Some((parent, _)) if !parent.is_empty() => parent,
+        _ => "/",
+    }
+}
+
+/// How a VMI uses a disk.
+fn access_of(disk: &Disk, writes: bool) -> DiskAccess {
+    DiskAccess { writes, is_shareable: disk.shareable }
 }
 
 /// What the launcher's own name for the disk of a volume is. That of a kernel has no ending.

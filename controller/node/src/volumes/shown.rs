@@ -37,6 +37,28 @@ impl Parts<'_> {
         {
             return Ok(there);
         }
+        self.over(file, name, |target| mounts::show(file, of, target, self.process, access))
+    }
+
+    /// Where the launcher finds the node of a block device that all launchers on this node have.
+    pub(super) fn show_device(&self, node: &Held, name: &str) -> Result<PathBuf> {
+        self.over(node, name, |target| mounts::show_device(node, target, self.process))
+    }
+
+    /// True if the launcher has this file under this name already, or is in no container: its QEMU may have it open.
+    pub(super) fn is_shown(&self, file: &Held, name: &str) -> Result<bool> {
+        if mounts::are_ours(self.process)? {
+            return Ok(true);
+        }
+        match self.launchers_own(SHOWN)?.held(name) {
+            Ok(seen) => Ok(seen.is(file)),
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// A name in the launcher's own folder, over which `show` mounts the file.
+    fn over(&self, file: &Held, name: &str, show: impl FnOnce(&Held) -> Result<()>) -> Result<PathBuf> {
         let own = &self.layout().folder;
         let path = Path::new(own).join(SHOWN).join(name);
         let folder = self.launchers_own(SHOWN)?;
@@ -49,7 +71,7 @@ impl Parts<'_> {
             Err(e) => return Err(e),
         }
         drop(folder.create(name)?);
-        mounts::show(file, of, &folder.held(name)?, self.process, access)?;
+        show(&folder.held(name)?)?;
         Ok(path)
     }
 

@@ -13,7 +13,9 @@ use api::vmi::VirtualMachineInstance;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, chown, symlink};
+use std::process::{Child, Command, Stdio};
 
 const UUID: &str = "5d307ca9-b3ef-428c-8861-06e72d69f223";
 
@@ -26,6 +28,8 @@ const PRIVATE: &str = "u/volumes/kubernetes.io~empty-dir/private";
 struct Pod {
     compute: Container,
     layout: Layout,
+    /// virt-handler's own folder; of pods on one node, the same.
+    kept: PathBuf,
 }
 
 impl Pod {
@@ -55,7 +59,7 @@ impl Pod {
             state: None,
             kvm: false,
         };
-        Pod { compute, layout }
+        Pod { kept: compute.place.path().to_owned(), compute, layout }
     }
 
     /// The volume, as whoever else has it sees it.
@@ -90,7 +94,8 @@ impl Pod {
         kubernetes::plan::merge(&mut object["spec"], spec);
         let vmi: VirtualMachineInstance = api::wire::read(object).unwrap();
         let machine = Machine::handed(&vmi).unwrap();
-        let place = PodFolder::new(&Pods::played(self.compute.place.path()), self.layout.clone());
+        let place =
+            PodFolder::new(&Pods::played(self.compute.place.path()).keeping(&self.kept), self.layout.clone());
         let (process, root) = (self.compute.process(), self.compute.root());
         let files = api::machine::Files::default();
         ready(&Parts { vmi: &vmi, machine: &machine, place: &place, process: &process, root: &root, files })
@@ -140,7 +145,7 @@ fn volumes() -> [(Value, &'static str); 4] {
     [
         (json!({"persistentVolumeClaim": {"claimName": "pvc"}}), "disk.img"),
         (json!({"ephemeral": {"persistentVolumeClaim": {"claimName": "pvc"}}}), "disk.img"),
-        (json!({"hostDisk": {"path": "/srv/vm.img", "type": "Disk"}}), "vm.img"),
+        (json!({"hostDisk": {"path": "/data/vm.img", "type": "Disk"}}), "vm.img"),
         (json!({"containerDisk": {"image": "registry.example/os:1", "path": "/disk/os.img"}}), "disk/os.img"),
     ]
 }
@@ -294,4 +299,162 @@ fn the_kernel_and_its_first_disk_are_those_that_were_looked_at() {
     }
     assert_eq!(pod.reads(&kernel.kernel), "a kernel");
     assert_eq!(pod.reads(&kernel.initrd.unwrap()), "a ramdsk");
+}
+
+/// A block device of this computer.
+struct LoopDevice {
+    number: (u32, u32),
+    path: String,
+    _file: tempfile::NamedTempFile,
+}
+
+impl LoopDevice {
+    fn new() -> LoopDevice {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(8 << 20).unwrap();
+        let made = Command::new("losetup").args(["--find", "--show"]).arg(file.path()).output().unwrap();
+        let path = String::from_utf8(made.stdout).unwrap().trim().to_owned();
+        assert!(path.starts_with("/dev/loop"), "{}", String::from_utf8_lossy(&made.stderr));
+        let number = fs::metadata(&path).unwrap().rdev();
+        LoopDevice { number: (rustix::fs::major(number), rustix::fs::minor(number)), path, _file: file }
+    }
+}
+
+impl Drop for LoopDevice {
+    fn drop(&mut self) {
+        drop(Command::new("losetup").args(["--detach", &self.path]).status());
+    }
+}
+
+/// A QEMU that has a disk, as those of launchers have; it ends with this value.
+struct Qemu(Child);
+
+impl Qemu {
+    /// What QEMU says where it does not start.
+    fn start(driver: &str, path: &Path, share: &str) -> std::result::Result<Qemu, String> {
+        let disk = format!("driver={driver},filename={},node-name=disk", path.display());
+        let device = format!("virtio-blk-pci,drive=disk,share-rw={share}");
+        let qemu = Command::new("qemu-system-x86_64")
+            .args(["-machine", "pc,accel=tcg", "-m", "16", "-S", "-nodefaults", "-display", "none"])
+            .args(["-qmp", "stdio", "-blockdev", &disk, "-device", &device])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn();
+        let mut qemu = Qemu(qemu.unwrap());
+        // It greets before it has its devices, and answers when it has them.
+        let asked = qemu.0.stdin.as_mut().unwrap().write_all(b"{\"execute\": \"qmp_capabilities\"}\n");
+        let mut lines = BufReader::new(qemu.0.stdout.as_mut().unwrap()).lines().map_while(|line| line.ok());
+        if lines.any(|line| line.contains("\"return\"")) {
+            asked.unwrap();
+            return Ok(qemu);
+        }
+        let mut said = String::new();
+        qemu.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        Err(said)
+    }
+}
+
+impl Drop for Qemu {
+    fn drop(&mut self) {
+        drop((self.0.kill(), self.0.wait()));
+    }
+}
+
+impl Pod {
+    /// One whose claim is a block device, of which its container has a node of its own.
+    fn with_device(device: &LoopDevice, kept: &Path) -> Pod {
+        let mut pod = Pod::new();
+        let (major, minor) = device.number;
+        let made = format!("/busybox mkdir -p /dev && /busybox mknod /dev/data b {major} {minor}");
+        assert_eq!(pod.compute.run(&made), "");
+        pod.layout.devices.insert("data".into(), "/dev/data".into());
+        pod.kept = kept.to_owned();
+        pod
+    }
+
+    /// The device that the launcher is told, by a path that this test has.
+    fn device(&self, spec: &Value) -> PathBuf {
+        match self.ready(spec).resolved.volumes.remove("data").unwrap() {
+            Source::Block { path } => self.seen(&path),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// What the launcher's container has under a path.
+    fn seen(&self, path: &Path) -> PathBuf {
+        let root = self.compute.process().root().unwrap().shown().to_owned();
+        root.join(path.strip_prefix("/").unwrap())
+    }
+}
+
+fn sharing(spec: &Value) -> Value {
+    let mut spec = spec.clone();
+    spec["domain"]["devices"]["disks"][0]["shareable"] = json!(true);
+    spec
+}
+
+#[test]
+fn two_launchers_never_have_one_block_device_at_once_whoever_is_killed() {
+    if !may_mount() {
+        return;
+    }
+    let (device, kept) = (LoopDevice::new(), tempfile::tempdir().unwrap());
+    let spec = Pod::spec(&json!({"persistentVolumeClaim": {"claimName": "pvc"}}));
+    let (one, two) = (Pod::with_device(&device, kept.path()), Pod::with_device(&device, kept.path()));
+    // Both are made ready before either has a QEMU: then QEMU's own lock decides.
+    let (first, second) = (one.device(&spec), two.device(&spec));
+    let qemu = Qemu::start("host_device", &first, "off").unwrap_or_else(|said| panic!("{said}"));
+    let said = Qemu::start("host_device", &second, "off").err().expect("a second QEMU has the device");
+    assert!(said.contains("lock"), "{said}");
+    // The launcher is killed and its QEMU is not; and what virt-handler knew is gone.
+    drop(one);
+    let three = Pod::with_device(&device, kept.path());
+    for spec in [&spec, &sharing(&spec)] {
+        let said = three.try_ready(spec).map(|ready| ready.resolved).unwrap_err();
+        assert_eq!(said.kind(), ErrorKind::Failed, "it is tried again");
+        assert!(said.to_string().contains("is the disk of another VMI on this node"), "{said}");
+    }
+    assert_eq!(two.device(&spec), second, "one that was made ready is not in its own way");
+    drop(qemu);
+    let third = three.device(&spec);
+    let _qemu = Qemu::start("host_device", &third, "off").unwrap_or_else(|said| panic!("{said}"));
+    // Whoever else has a node of the same device has no lock on it, and would not be seen: so each launcher has this one.
+    let node =
+        fs::metadata(kept.path().join(format!("block-devices/{}:{}", device.number.0, device.number.1)));
+    assert_eq!(node.unwrap().ino(), fs::metadata(&third).unwrap().ino());
+}
+
+#[test]
+fn a_block_device_that_guests_share_has_two_qemus() {
+    if !may_mount() {
+        return;
+    }
+    let (device, kept) = (LoopDevice::new(), tempfile::tempdir().unwrap());
+    let spec = sharing(&Pod::spec(&json!({"persistentVolumeClaim": {"claimName": "pvc"}})));
+    let qemus = [(); 2].map(|()| {
+        let pod = Pod::with_device(&device, kept.path());
+        let path = pod.device(&spec);
+        let qemu = Qemu::start("host_device", &path, "on").unwrap_or_else(|said| panic!("{said}"));
+        (pod, qemu)
+    });
+    drop(qemus);
+}
+
+#[test]
+fn a_file_that_another_qemu_has_is_waited_for() {
+    if !may_mount() {
+        return;
+    }
+    for (volume, name) in volumes().into_iter().take(3) {
+        let pod = Pod::new();
+        pod.has_disk(name);
+        fs::File::options().write(true).open(pod.data(name)).unwrap().set_len(1 << 20).unwrap();
+        let qemu = Qemu::start("file", &pod.data(name), "off").unwrap_or_else(|said| panic!("{said}"));
+        let said = pod.try_ready(&Pod::spec(&volume)).map(|ready| ready.resolved).unwrap_err();
+        assert_eq!(said.kind(), ErrorKind::Failed, "{said}");
+        assert!(said.to_string().contains("is the disk of another VMI on this node"), "{said}");
+        drop(qemu);
+        pod.ready(&Pod::spec(&volume));
+    }
 }

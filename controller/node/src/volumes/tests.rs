@@ -203,8 +203,8 @@ fn a_link_in_the_pvc_of_what_outlives_a_vmi_leads_nowhere() {
 
 fn host_disk(create: bool) -> Value {
     match create {
-        true => json!({"hostDisk": {"path": "/data/vm.img", "type": "DiskOrCreate", "capacity": "8Mi"}}),
-        false => json!({"hostDisk": {"path": "/data/vm.img", "type": "Disk"}}),
+        true => json!({"hostDisk": {"path": "/mnt/data/vm.img", "type": "DiskOrCreate", "capacity": "8Mi"}}),
+        false => json!({"hostDisk": {"path": "/mnt/data/vm.img", "type": "Disk"}}),
     }
 }
 
@@ -241,6 +241,60 @@ fn a_file_of_the_host_that_is_missing_is_made_where_it_may_be() {
     let made = fs::metadata(pod.data().join("vm.img")).unwrap();
     assert_eq!((made.len(), made.uid(), made.nlink()), (8 << 20, 107, 1));
     assert_eq!(fs::read_dir(pod.data()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_file_of_the_host_is_one_namespaces_alone() {
+    if !is_root() {
+        return;
+    }
+    let pod = Pod::new();
+    let folder = Folder::open(&pod.data()).unwrap();
+    let of = |create: Option<u64>, namespace: &str| {
+        claim::host_disk(&folder, "vm.img", create, Files::default(), namespace).map(drop)
+    };
+    of(Some(1 << 20), "one").unwrap();
+    fs::write(pod.data().join("vm.img"), "the disk of one").unwrap();
+    for create in [None, Some(1 << 20)] {
+        let said = of(create, "two").unwrap_err();
+        assert_eq!(said.kind(), ErrorKind::Refused);
+        assert!(said.to_string().contains("belongs to VMIs of the namespace \"one\""), "{said}");
+        of(create, "one").unwrap();
+    }
+    // Another file of that name is not the namespace's.
+    fs::remove_file(pod.data().join("vm.img")).unwrap();
+    of(Some(1 << 20), "two").unwrap();
+    assert!(of(None, "one").is_err());
+    // A VMI's own namespace is asked for.
+    assert!(pod.ready(&host_disk(false), &json!({})).unwrap_err().to_string().contains("namespace \"two\""));
+}
+
+/// Whoever may write to a folder on the way could lead the kubelet elsewhere by a link.
+#[test]
+fn the_folder_of_a_host_disk_is_the_one_that_its_path_names() {
+    if !is_root() {
+        return;
+    }
+    let mut pod = Pod::new();
+    let at = |name: &str| pod.place.path().join(name);
+    symlink("mnt", at("link")).unwrap();
+    symlink("data", at("mnt/last")).unwrap();
+    fs::create_dir(at("srv")).unwrap();
+    let disk = |path: &str| json!({"hostDisk": {"path": path, "type": "DiskOrCreate", "capacity": "8Mi"}});
+    // As the kubelet mounts it: what the links lead to.
+    for path in ["/link/data/vm.img", "/mnt/last/vm.img"] {
+        let said = pod.ready(&disk(path), &json!({})).unwrap_err();
+        assert_eq!(said.kind(), ErrorKind::Refused);
+        assert!(said.chain().contains("is a link, or lies behind one"), "{}", said.chain());
+    }
+    let said = pod.ready(&disk("/srv/vm.img"), &json!({})).unwrap_err().to_string();
+    assert!(said.contains("is not the folder /srv of the node"), "{said}");
+    let kubelet = pod.place.path().parent().unwrap().join("pods/u/vm.img");
+    let said = pod.ready(&disk(kubelet.to_str().unwrap()), &json!({})).unwrap_err().to_string();
+    assert!(said.contains("the kubelet's folder"), "{said}");
+    assert_eq!(fs::read_dir(pod.data()).unwrap().count(), 0);
+    pod.layout.mounts.insert("data".into(), "/srv".into());
+    pod.ready(&disk("/srv/vm.img"), &json!({})).unwrap();
 }
 
 #[test]
