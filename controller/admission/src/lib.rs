@@ -15,9 +15,11 @@
 //! whether any VM is left is asked when the installation is to be deleted, the pod and its VMI when a launcher pod is to
 //! be evicted, and who may clone when a disk is to be made from a PVC of another namespace. The certificate and the settings are followed, so neither needs a restart.
 //!
-//! Who may call: anybody who reaches the port. An admission review says only what the asker sent; for it nothing is written,
-//! but of an eviction: that a VMI with the strategy `External` must leave the node that it is on. Whoever makes up such a
-//! review gets no more than that, of a pod and a VMI as the API server has them; `evacuate/cancel` takes it back.
+//! Who may call: a webhook is answered below a segment of its path that stands in the webhook configurations alone, so that the port is
+//! of no use to those who cannot read them. They are read by more than the API server, and a review can be made up by all of these: for
+//! it nothing is written, but of an eviction, that a VMI with the strategy `External` must leave the node that it is on, of a pod and a
+//! VMI as the API server has them (`evacuate/cancel` takes it back); and a clone token that it gets counts for nothing (`cluster`,
+//! `datavolume/clone/permit`).
 //! Of those who wait for it the address with most gives way (waiting). What is measured is for whom the API server lets read it, and subresources are for users whom the API server names. args
 //! is the command line, and joins the parts.
 //!

@@ -10,11 +10,15 @@ use api::meta::ObjectMeta;
 use api::preset::{self, VirtualMachineInstancePreset};
 use api::wire;
 use api_server::watch::{Seen, follow};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use kubernetes::instancetypes::{kind_of, named};
 use kubernetes::objects::{Home, Kind, Plain, Program, Store, Which, World};
 use kubernetes::servers::API;
-use kubernetes::webhooks::Question;
+use kubernetes::webhook_paths::{FIELD, PathSegments};
+use kubernetes::webhooks::{Question, Webhook};
+use serde_json::Value;
 use serve::certificate;
 use serve::settings::Dials;
 use serve::token::Signer;
@@ -53,6 +57,8 @@ pub struct Live {
     pub handlers: Arc<Handlers>,
     /// The key of upload tokens; none, until its Secret is mounted.
     pub signer: Arc<Signer>,
+    /// The segments of the paths where webhooks are answered; nothing before their Secret is known.
+    paths: RwLock<Option<PathSegments>>,
 }
 
 impl Live {
@@ -72,6 +78,7 @@ impl Live {
             handlers: Arc::new(Handlers::new(namespace, Arc::clone(&shown))),
             aggregation: Arc::default(),
             signer: Arc::default(),
+            paths: RwLock::default(),
             shown,
         }
     }
@@ -92,6 +99,19 @@ impl Live {
         Arc::clone(&self.around.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// The webhook that is answered at a path: below a segment that the API server knows.
+    pub(super) fn webhook(&self, path: &str) -> Option<&'static Webhook> {
+        let paths = self.paths.read().unwrap_or_else(PoisonError::into_inner);
+        Webhook::at(paths.as_ref()?.answered(path)?)
+    }
+
+    /// Takes the segments of webhook paths from the Secret of the certificate.
+    pub fn take_paths(&self, secret: &Value) {
+        let text = secret["data"][FIELD].as_str().and_then(|text| STANDARD.decode(text).ok());
+        let text = text.and_then(|text| String::from_utf8(text).ok()).unwrap_or_default();
+        *self.paths.write().unwrap_or_else(PoisonError::into_inner) = Some(PathSegments::read(&text));
+    }
+
     /// What storage can do, as far as it is known.
     pub fn storage(&self) -> Arc<World> {
         Arc::clone(&self.storage.read().unwrap_or_else(PoisonError::into_inner))
@@ -101,7 +121,7 @@ impl Live {
     pub(super) fn sizes(&self, question: Question, request: &Request) -> Sizes {
         // A pool has the spec of its VMs.
         let at = if question == Question::Pool { "/spec/virtualMachineTemplate/spec" } else { "/spec" };
-        let spec = request.object.pointer(at).unwrap_or(&serde_json::Value::Null);
+        let spec = request.object.pointer(at).unwrap_or(&Value::Null);
         let said =
             serde_json::json!({"instancetype": spec["instancetype"], "preference": spec["preference"]});
         let spec = wire::read_in_part::<api::vm::Spec>(said, &mut Vec::new());
@@ -150,7 +170,13 @@ impl Live {
             follow(client.clone(), Which::only(Kind::CDIConfig, "", CONFIG), of_storage),
             self.keep_storage(storage),
             follow(client.clone(), Which::all(Kind::KubeVirt, None), to),
-            certificate::follow(client.clone(), &self.namespace, API.secret, Arc::clone(&self.shown)),
+            certificate::follow_with(
+                client.clone(),
+                &self.namespace,
+                API.secret,
+                Arc::clone(&self.shown),
+                |secret| self.take_paths(secret)
+            ),
             self.aggregation.keep(client.clone()),
             self.handlers.keep(client),
             self.settings(seen),

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  /healthz, /readyz, /metrics   whether we live and are ready, and what we measure ([`serve::health`])
-//!  /…-mutate, /…-validate…   the webhooks, by their table
+//!  /SEGMENT/…-mutate, …      the webhooks, by their table, for callers that know the segment ([`kubernetes::webhook_paths`])
 //!  /apis/…, /openapi/…       the aggregated API (package `subresources`)
 //! ```
 //!
@@ -55,7 +55,7 @@ impl Answers for Routes {
             return answer;
         }
         let path = asked.head.uri.path();
-        match Webhook::at(path) {
+        match self.live.webhook(path) {
             Some(hook) => self.review(hook, asked).await,
             None if subresources::is_ours(path) => self.subresources.answer(asked).await,
             None => plain(StatusCode::NOT_FOUND, "there is nothing here"),

@@ -340,7 +340,11 @@ impl<S: Server> Work<'_, S> {
             Some(signer) => Some(self.server.get(&signer.key).await?),
             None => None,
         };
-        let mut secret = certificate::secret(issue, authority.as_ref())?;
+        let present = match &issue.version {
+            Some(_) if issue.has_paths => Some(self.server.get(&issue.key).await?),
+            _ => None,
+        };
+        let mut secret = certificate::secret(issue, authority.as_ref(), present.as_ref())?;
         match &issue.version {
             Some(version) => {
                 secret["metadata"]["resourceVersion"] = json!(version);

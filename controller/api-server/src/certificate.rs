@@ -8,15 +8,17 @@ use jiff::Timestamp;
 use kubernetes::issue::{ForPod, Holder, Issue, LABEL, OPAQUE};
 use kubernetes::objects::{Certificate, Key, Kind, certificate};
 use kubernetes::uploads::BUNDLE;
+use kubernetes::webhook_paths::{FIELD, PathSegments};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
     KeyPair, KeyUsagePurpose,
 };
+use rsa::rand_core::{OsRng, RngCore as _};
 use serde_json::{Value, json};
 use std::time::{Duration, SystemTime};
 
-/// The secret with the certificate. `authority` is the signer's secret as it is now.
-pub fn secret(issue: &Issue, authority: Option<&Value>) -> Result<Value> {
+/// The secret with the certificate. `authority` is the signer's secret as it is now, and `present` the secret that it replaces.
+pub fn secret(issue: &Issue, authority: Option<&Value>, present: Option<&Value>) -> Result<Value> {
     let cannot = |e: rcgen::Error| cannot(&issue.name, e);
     let key = KeyPair::generate().map_err(cannot)?;
     let hosts = issue.signer.as_ref().map(|signer| signer.hosts.clone()).unwrap_or_default();
@@ -45,7 +47,7 @@ pub fn secret(issue: &Issue, authority: Option<&Value>) -> Result<Value> {
         }
     };
     let certificate = certificate.map_err(cannot)?;
-    Ok(json!({
+    let mut secret = json!({
         "apiVersion": Kind::Secret.api_version(),
         "kind": Kind::Secret.name(),
         "metadata": {
@@ -58,7 +60,20 @@ pub fn secret(issue: &Issue, authority: Option<&Value>) -> Result<Value> {
             "tls.crt": STANDARD.encode(certificate.pem()),
             "tls.key": STANDARD.encode(key.serialize_pem()),
         },
-    }))
+    });
+    if issue.has_paths {
+        let before = PathSegments::read(&present.map(|is| file(is, FIELD)).unwrap_or_default());
+        let segments = before.rotated(random(), present.is_some());
+        secret["data"][FIELD] = json!(STANDARD.encode(segments.text()));
+    }
+    Ok(secret)
+}
+
+/// Random bytes for two segments.
+fn random() -> [[u8; 16]; 2] {
+    let mut both = [[0; 16]; 2];
+    both.iter_mut().for_each(|bytes| OsRng.fill_bytes(bytes));
+    both
 }
 
 /// The Secret of a worker pod. `authority` is the signer's Secret, and `others` the ConfigMap with the authorities of the other

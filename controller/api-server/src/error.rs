@@ -2,6 +2,7 @@
 
 use error_core::{Cause, Core};
 use kubernetes::objects::Key;
+use kubernetes::webhook_paths::redacted;
 use std::fmt;
 use std::time::Duration;
 
@@ -64,6 +65,8 @@ impl Error {
             kube::Error::Api(status) => status.message.clone(),
             other => other.to_string(),
         };
+        // It repeats the whole path of a webhook that did not answer, and what is said here comes into logs, conditions and events.
+        let said = redacted(&said);
         let ours = Error(Core::new(kind, format!("cannot {doing} {key}: {said}")));
         match error {
             kube::Error::Api(_) => ours,

@@ -12,8 +12,10 @@ use serve::health::Health;
 use serve::settings::Dials;
 use tokio::task::JoinHandle;
 
-const VMIS: &str = "/apis/kubevirt.io/v1/namespaces/n/virtualmachineinstances";
-const VMS: &str = "/apis/kubevirt.io/v1/namespaces/n/virtualmachines";
+/// The path of a VM or a VMI.
+fn path(kind: Kind, name: &str) -> String {
+    format!("{}/{name}", kind.collection("n"))
+}
 
 /// A virt-controller that has begun.
 fn controller(server: &ApiServer) -> JoinHandle<Error> {
@@ -53,7 +55,7 @@ async fn runs(server: &ApiServer, name: &str) {
 
 /// The VMI of a name, if it is there and stays.
 fn vmi(server: &ApiServer, name: &str) -> Option<Value> {
-    let vmi = server.object(&format!("{VMIS}/{name}"))?;
+    let vmi = server.object(&path(Kind::VirtualMachineInstance, name))?;
     vmi["metadata"]["deletionTimestamp"].is_null().then_some(vmi)
 }
 
@@ -65,7 +67,7 @@ fn deleted(server: &ApiServer) -> Vec<String> {
 }
 
 fn halts(server: &ApiServer, name: &str) {
-    let mut vm = server.object(&format!("{VMS}/{name}")).unwrap();
+    let mut vm = server.object(&path(Kind::VirtualMachine, name)).unwrap();
     vm["spec"]["runStrategy"] = json!("Halted");
     server.has(Kind::VirtualMachine, vm);
 }
@@ -85,7 +87,11 @@ async fn after_a_restore_of_etcd_nothing_is_decided_on_what_was_before() {
         let snapshot = server.snapshot();
         let known = vmi(&server, "web").unwrap()["metadata"]["uid"].clone();
         halts(&server, "web");
-        server.until("the VMI is gone", |server| server.object(&format!("{VMIS}/web")).is_none()).await;
+        server
+            .until("the VMI is gone", |server| {
+                server.object(&path(Kind::VirtualMachineInstance, "web")).is_none()
+            })
+            .await;
         assert!(!deleted(&server).is_empty());
         server.restore(&snapshot, bump);
         let why = tokio::time::timeout(std::time::Duration::from_secs(60), controller_before).await;
@@ -107,12 +113,12 @@ async fn while_watches_stall_nothing_is_lost() {
     server.asked();
     server.stalls(true);
     // Somebody changes the VM, makes another one, and takes away what has been made for the first.
-    let mut vm = server.object(&format!("{VMS}/web")).unwrap();
+    let mut vm = server.object(&path(Kind::VirtualMachine, "web")).unwrap();
     vm["metadata"]["labels"] = json!({"a": "b"});
     server.has(Kind::VirtualMachine, vm);
     server.has(Kind::VirtualMachine, crate::sim::vm("second", "Always"));
     let known = vmi(&server, "web").unwrap()["metadata"]["uid"].clone();
-    server.loses(&format!("{VMIS}/web"));
+    server.loses(&path(Kind::VirtualMachineInstance, "web"));
     assert!(vmi(&server, "second").is_none());
     server.stalls(false);
     server.until("the VMI of the new VM is made", |server| vmi(server, "second").is_some()).await;

@@ -34,6 +34,8 @@ pub struct Issue {
     pub until: Timestamp,
     /// Who signs it; nothing for an authority, which signs itself.
     pub signer: Option<Signer>,
+    /// The Secret has the segments of virt-api's webhook paths, too; they are exchanged with the certificate.
+    pub has_paths: bool,
 }
 
 /// Who signs a certificate.

@@ -44,5 +44,6 @@ pub mod state;
 pub mod subresources;
 pub mod uploads;
 pub mod versions;
+pub mod webhook_paths;
 pub mod webhooks;
 pub mod worker;

@@ -4,16 +4,16 @@
 //!  WEBHOOKS ─┬─► virt-api: by the path, who judges
 //!            └─► virt-controller: by the kind, the webhook configuration ([`configuration`])
 //! ```
+//!
+//! The webhooks about kinds of CDI have configurations of their own: in a cluster where another CDI operator works they are deleted, and
+//! their age says since when DataVolumes have been shown to virt-api ([`asks`]).
 
-use crate::accounts::{Accounts, NODE_CLAIM};
-use crate::objects::{Program, names};
-use crate::servers::SERVICE;
-use api::cdi::annotations::{APPLY_PROFILE, EXPORT};
 use api::crd::KINDS;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-/// How long the API server waits for an answer, in seconds.
-const PATIENCE: u32 = 10;
+mod configuration;
+
+pub use configuration::{WebhookTarget, asks, configuration};
 
 /// One webhook.
 pub struct Webhook {
@@ -21,7 +21,7 @@ pub struct Webhook {
     pub question: Question,
     /// Its name, which people see when it says no.
     pub name: &'static str,
-    /// Where it answers.
+    /// Where it answers, below the segment of [`webhook_paths`](crate::webhook_paths).
     pub path: &'static str,
     /// It may change what it is asked about.
     pub mutates: bool,
@@ -483,112 +483,6 @@ impl Webhook {
             && self.operations.contains(&"CREATE")
             && plural.is_some_and(|plural| self.resources.contains(&plural))
     }
-
-    /// The labels of the objects that it is asked about.
-    fn selector(&self) -> Value {
-        match self.question {
-            Question::FillClaim => json!({"matchLabels": {APPLY_PROFILE: "true"}}),
-            _ => json!({}),
-        }
-    }
-
-    /// The version of the resources, in which they are shown to it.
-    fn version(&self) -> &'static str {
-        match self.group {
-            CDI => api::cdi::VERSION,
-            SIZES => api::instancetype::VERSION,
-            POOLS => api::pool::VERSION,
-            _ => "v1",
-        }
-    }
-
-    /// As it stands in a webhook configuration. What the API server would fill in is written out, so that what it keeps
-    /// is what was written.
-    fn configuration(&self, namespace: &str, bundle: &str) -> Value {
-        let accounts = Accounts::of(namespace);
-        let mut webhook = json!({
-            "name": self.name,
-            "admissionReviewVersions": ["v1"],
-            "clientConfig": {
-                "caBundle": bundle,
-                "service": {"namespace": namespace, "name": SERVICE.0, "port": SERVICE.1, "path": self.path},
-            },
-            "rules": [{
-                "apiGroups": [self.group], "apiVersions": [self.version()], "resources": self.resources,
-                "operations": self.operations, "scope": "*",
-            }],
-            "failurePolicy": if self.strict { "Fail" } else { "Ignore" },
-            "matchPolicy": "Equivalent",
-            "namespaceSelector": {},
-            "objectSelector": self.selector(),
-            "sideEffects": if self.writes { "NoneOnDryRun" } else { "None" },
-            "timeoutSeconds": PATIENCE,
-        });
-        if self.mutates {
-            // Another webhook may have added a volume, which needs its disk.
-            webhook["reinvocationPolicy"] = json!("IfNeeded");
-        }
-        if !self.unless.is_empty() {
-            webhook["matchConditions"] =
-                self.unless.iter().map(|unless| unless.condition(&accounts)).collect();
-        }
-        webhook
-    }
-}
-
-impl Unless {
-    /// As an expression that the API server evaluates; the webhook is asked where it is true.
-    fn condition(self, accounts: &Accounts) -> Value {
-        let is = |program| format!("request.userInfo.username == '{}'", accounts.user(program));
-        let (name, unless) = match self {
-            Unless::Controller => (
-                "not-virt-controller",
-                format!("request.operation != 'CREATE' && {}", is(Program::Controller)),
-            ),
-            Unless::ControllerAlways => ("not-virt-controller", is(Program::Controller)),
-            Unless::Handler => ("not-virt-handler", is(Program::Handler)),
-            Unless::HandlerAtHome => {
-                let claim = format!("request.userInfo.extra['{NODE_CLAIM}']");
-                let on = |object: &str| {
-                    format!(
-                        "has({object}.status) && has({object}.status.nodeName) && {object}.status.nodeName in {claim}"
-                    )
-                };
-                let says = format!("has(request.userInfo.extra) && '{NODE_CLAIM}' in request.userInfo.extra");
-                let at_home =
-                    format!("{} && {says} && {} && {}", is(Program::Handler), on("oldObject"), on("object"));
-                ("not-virt-handler-at-home", at_home)
-            }
-            Unless::Api => ("not-virt-api", is(Program::Api)),
-            Unless::Leaving => (
-                "not-being-deleted",
-                "request.operation != 'CREATE' && has(object.metadata.deletionTimestamp) && (has(object.spec) ? \
-                 has(oldObject.spec) && object.spec == oldObject.spec : !has(oldObject.spec))"
-                    .to_owned(),
-            ),
-            Unless::NoExport => {
-                let is_asked = format!(
-                    "has(object.metadata.annotations) && object.metadata.annotations.exists(name, name.startsWith('{EXPORT}'))"
-                );
-                return json!({"name": "asks-for-an-export", "expression": is_asked});
-            }
-            // What is asked about is the eviction: of the pod it says the name alone.
-            Unless::OtherPod => {
-                let is_launcher = format!("request.?name.orValue('').startsWith('{}')", names::LAUNCHER);
-                return json!({"name": "launcher-pods", "expression": is_launcher});
-            }
-        };
-        json!({"name": name, "expression": format!("!({unless})")})
-    }
-}
-
-/// The webhooks of a configuration, of an installation in `namespace` whose certificate `bundle` vouches for. `disks`: also those
-/// about the kinds of CDI, which another CDI operator of the cluster may have itself.
-pub fn configuration(mutates: bool, namespace: &str, bundle: &str, disks: bool) -> Value {
-    let is_of_disks = |webhook: &Webhook| webhook.group == CDI || webhook.question == Question::FillClaim;
-    let webhooks = WEBHOOKS.iter().filter(|webhook| webhook.mutates == mutates);
-    let webhooks = webhooks.filter(|webhook| disks || !is_of_disks(webhook));
-    webhooks.map(|webhook| webhook.configuration(namespace, bundle)).collect()
 }
 
 #[cfg(test)]

@@ -12,10 +12,24 @@ use tokio::sync::mpsc;
 
 /// Shows what the secret of this name holds, for ever.
 pub async fn follow(client: kube::Client, namespace: &str, secret: &'static str, shown: Arc<Shown>) {
+    follow_with(client, namespace, secret, shown, |_| {}).await;
+}
+
+/// The same, of a Secret of which something else is read, too.
+pub async fn follow_with(
+    client: kube::Client,
+    namespace: &str,
+    secret: &'static str,
+    shown: Arc<Shown>,
+    also: impl Fn(&Value),
+) {
     let which = Which::only(Kind::Secret, namespace, secret);
-    follow_one(client, which, |object| match shown.take(object) {
-        Ok(()) => tracing::info!("the certificate in {secret} is shown from now on"),
-        Err(error) => tracing::warn!("the certificate in {secret} is not taken: {}", error.chain()),
+    follow_one(client, which, |object| {
+        also(object);
+        match shown.take(object) {
+            Ok(()) => tracing::info!("the certificate in {secret} is shown from now on"),
+            Err(error) => tracing::warn!("the certificate in {secret} is not taken: {}", error.chain()),
+        }
     })
     .await;
 }

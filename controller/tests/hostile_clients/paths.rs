@@ -2,7 +2,7 @@
 
 use crate::api_server::ANN;
 use crate::client::head;
-use crate::scene::{SUBRESOURCES, Scene, VM};
+use crate::scene::{SEGMENTS, SUBRESOURCES, Scene, VM};
 use serde_json::json;
 
 /// Nobody is asked about a path that could be read in two ways, and nothing is done.
@@ -128,4 +128,52 @@ async fn who_may_not_is_answered_the_same_whatever_is_there() {
     assert_eq!(scene.api.reviews().len(), paths.len() * 2);
     assert!(scene.api.written().is_empty());
     scene.handler.has_open(0).await;
+}
+
+/// A review can be made up. It is answered for callers that can read the webhook configurations alone: others get no clone token, and read
+/// no preset of another namespace in what is filled in.
+#[tokio::test]
+async fn a_review_is_answered_below_the_segment_of_the_webhook_configurations_alone() {
+    let scene = Scene::begin().await;
+    let review = json!({
+        "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+            "uid": "1", "operation": "CREATE", "namespace": "n", "name": "web",
+            "kind": {"group": "kubevirt.io", "version": "v1", "kind": "VirtualMachineInstance"},
+            "object": {"metadata": {"name": "web"}, "spec": {"domain": {"devices": {}}}},
+            "userInfo": {"username": "system:admin", "groups": ["system:masters"]},
+        },
+    })
+    .to_string();
+    let about = format!(
+        "content-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n",
+        review.len()
+    );
+    let asks = async |path: &str| {
+        let text = format!("POST {path} HTTP/1.1\r\nhost: virt-api\r\n{about}\r\n{review}");
+        scene.stranger().says(&text).await.0
+    };
+    let hook = "/virtualmachineinstances-mutate";
+    let other = SEGMENTS[1].replace('b', "d");
+    for path in [
+        hook.to_owned(),
+        format!("/{other}{hook}"),
+        format!("/{}{hook}", SEGMENTS[1].to_uppercase()),
+        format!("/{}/{hook}", SEGMENTS[1]),
+        format!("/{}/..{hook}", SEGMENTS[1]),
+        format!("/-{hook}"),
+    ] {
+        let answer = asks(&path).await;
+        assert!([400, 404].contains(&answer.status), "{path}: {answer:?}");
+        assert!(!answer.body.contains("patch") && !answer.body.contains("allowed"), "{path}: {answer:?}");
+    }
+    for segment in SEGMENTS {
+        let answer = asks(&format!("/{segment}{hook}")).await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+        assert!(answer.body.contains("\"allowed\":true"), "{answer:?}");
+    }
+    let log = scene.program.log();
+    assert!(SEGMENTS.iter().all(|segment| !log.contains(segment)), "{log}");
+    // What is measured tells none either: the labels are the names of webhooks.
+    let metrics = scene.stranger().says("GET /metrics HTTP/1.1\r\nhost: virt-api\r\n\r\n").await.0;
+    assert!(SEGMENTS.iter().all(|segment| !metrics.body.contains(segment)), "{metrics:?}");
 }

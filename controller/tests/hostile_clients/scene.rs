@@ -5,14 +5,23 @@ use crate::authority::Authority;
 use crate::client::{Answer, Client, Connection, VIRT_API, answer, head, say};
 use crate::program::Program;
 use crate::virt_handler::{HANDLER, VirtHandler};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use kubernetes::objects::{AGGREGATION, AUTHORITY, BUNDLE};
 use kubernetes::servers::API;
+use kubernetes::webhook_paths::FIELD;
 use rcgen::ExtendedKeyUsagePurpose::{ClientAuth, ServerAuth};
 use serde_json::json;
 use std::time::Instant;
 
 pub(crate) const SUBRESOURCES: &str = "/apis/subresources.kubevirt.io/v1/namespaces/n";
 pub(crate) const VM: &str = "/apis/kubevirt.io/v1/namespaces/n/virtualmachines/web";
+/// The segments of webhook paths: the next one, that of the webhook configurations, and the one before.
+pub(crate) const SEGMENTS: [&str; 3] = [
+    "00000000000000000000000000000aaa",
+    "00000000000000000000000000000bbb",
+    "00000000000000000000000000000ccc",
+];
 /// The common name in the aggregator's certificate.
 pub(crate) const AGGREGATOR: &str = "front-proxy-client";
 const SLICE: &str = "/apis/discovery.k8s.io/v1/namespaces/kubevirt/endpointslices/virt-handler-1";
@@ -120,7 +129,9 @@ pub(crate) fn bundle() -> String {
 /// virt-api has a certificate of this authority from now on.
 pub(crate) fn shows(api: &ApiServer, authority: &Authority) {
     let path = format!("/api/v1/namespaces/kubevirt/secrets/{}", API.secret);
-    api.has(&path, authority.signs(VIRT_API, &[ServerAuth, ClientAuth]).secret());
+    let mut secret = authority.signs(VIRT_API, &[ServerAuth, ClientAuth]).secret();
+    secret["data"][FIELD] = json!(STANDARD.encode(SEGMENTS.join("\n")));
+    api.has(&path, secret);
 }
 
 /// The aggregator has a certificate of this authority from now on.

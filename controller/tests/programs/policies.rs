@@ -3,6 +3,7 @@
 use api::kubevirt::flags::{FLAGS, Flag};
 use clap::CommandFactory as _;
 use install::{Wishes, objects as installed};
+use kubernetes::webhooks::{WebhookTarget, configuration};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -118,7 +119,9 @@ fn what_listens_can_be_reached_and_nothing_else() {
 /// The API server goes by the webhook configuration to the service, and by that to a port of a pod.
 #[test]
 fn the_webhooks_lead_to_an_open_door() {
-    let hooks = kubernetes::webhooks::configuration(false, &wishes().namespace, "", true);
+    let wishes = wishes();
+    let target = WebhookTarget { namespace: &wishes.namespace, bundle: "", segment: None };
+    let hooks = configuration(false, false, &target);
     let to = &hooks[0]["clientConfig"]["service"];
     let service = service(hooks[0]["clientConfig"]["service"]["name"].as_str().unwrap());
     assert_eq!(

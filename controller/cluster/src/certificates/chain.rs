@@ -15,13 +15,17 @@ use super::{BEHIND, after, before, found, made, version, whole};
 use jiff::{SignedDuration, Timestamp};
 use kubernetes::issue::{Issue, LABEL, Signer, Usage};
 use kubernetes::objects::certificate::{self, pem};
-use kubernetes::objects::{AUTHORITY, BUNDLE, Certificate, Key, Kind, World};
+use kubernetes::objects::{AUTHORITY, BUNDLE, Certificate, Key, Kind, Secret, World};
 use kubernetes::plan::Plan;
+use kubernetes::servers::API;
 use kubernetes::uploads::{self, CLIENT_SIGNER, SERVER_SIGNER};
 use serde_json::json;
 
 /// A certificate that is wrong is not made anew more often than this.
 const PAUSE: SignedDuration = SignedDuration::from_secs(30);
+/// How long webhook paths without a segment are answered beside the first ones that have one; and how often is looked whether the
+/// virt-api of a version before is gone.
+const PLAIN: SignedDuration = SignedDuration::from_mins(1);
 /// The most authorities in a bundle.
 const MOST: usize = 8;
 /// A certificate is not asked for the names of a server.
@@ -72,6 +76,8 @@ pub(super) struct Leaf {
     /// The names of a server; none of a client.
     pub(super) hosts: Vec<String>,
     pub(super) usage: Usage,
+    /// Its Secret has the segments of virt-api's webhook paths.
+    pub(super) has_paths: bool,
 }
 
 impl Chain {
@@ -98,6 +104,7 @@ impl Chain {
             from,
             until: whole(after(now, term.length)),
             signer: None,
+            has_paths: false,
         });
         None
     }
@@ -201,7 +208,9 @@ impl Chain {
                 false => Timestamp::MIN,
             };
             holds |= by_another;
-            let renew = renew.max(after(made(certificate), PAUSE));
+            let paths =
+                secret.filter(|_| leaf.has_paths).map(|secret| paths_due(world, secret, certificate, now));
+            let renew = paths.map_or(renew, |due| due.min(renew)).max(after(made(certificate), PAUSE));
             if now < renew {
                 plan.look_again(renew);
                 return holds;
@@ -219,8 +228,20 @@ impl Chain {
                 hosts: leaf.hosts,
                 usage: leaf.usage,
             }),
+            has_paths: leaf.has_paths,
         });
         holds
+    }
+}
+
+/// When a Secret gets other segments of webhook paths before its certificate is renewed. The virt-api of a version before answers
+/// paths without one: the first segments come when it is gone, and a while later plain paths are answered no more.
+fn paths_due(world: &World, secret: &Secret, certificate: &Certificate, now: Timestamp) -> Timestamp {
+    match secret.paths.used() {
+        None if crate::installation::missing(world, &[API.program], &[]).is_some() => after(now, PLAIN),
+        None => Timestamp::MIN,
+        Some(_) if secret.paths.has_plain() => after(made(certificate), PLAIN),
+        Some(_) => Timestamp::MAX,
     }
 }
 

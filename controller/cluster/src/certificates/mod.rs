@@ -27,6 +27,8 @@
 //! APIServices likewise: while nobody answers one, no namespace of the cluster can be deleted to its end. All are there while
 //! there is a KubeVirt object, and go when it goes and no VM is left ([`webhooks_gone`]). Whether an APIService can be reached,
 //! the API server writes into its status, which is not looked at here.
+//! **Webhook paths** have a segment that nobody guesses ([`kubernetes::webhook_paths`]): virt-api answers no other caller. It stands in
+//! the Secret of virt-api's certificate, and is exchanged with that.
 //! **Guarantees.** What is decided is pure: keys are made when the step is carried out ([`api_server`]). No key is kept in the World.
 //! **Caveats.** An authority that somebody else has put into the secret is replaced.
 
@@ -95,7 +97,8 @@ fn servers(world: &World, terms: &Terms, now: Timestamp, plan: &mut Plan) {
 fn leaf(server: &Server, namespace: &str) -> Leaf {
     let hosts = hosts(server, namespace);
     let usage = if server.is_client { Usage::Both } else { Usage::Server };
-    Leaf { secret: server.secret, name: hosts[0].clone(), hosts, usage }
+    let has_paths = server.secret == API.secret;
+    Leaf { secret: server.secret, name: hosts[0].clone(), hosts, usage, has_paths }
 }
 
 /// The secret of this name as it was looked at, and the certificate in it.

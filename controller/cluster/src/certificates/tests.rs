@@ -1,6 +1,7 @@
 //! The life of certificates, with real ones: every step is carried out by a small server in memory.
 
 mod config;
+mod paths;
 mod signing;
 mod uploads;
 
@@ -10,6 +11,7 @@ use kubernetes::issue::{Issue, Signer};
 use kubernetes::objects::{AUTHORITY, Key, Kind, certificate, certificates};
 use kubernetes::plan::Step;
 use kubernetes::servers::CONTROLLER;
+use kubernetes::webhooks::Webhook;
 use serde_json::{Value, json};
 
 /// The secret of virt-api.
@@ -34,6 +36,7 @@ fn settle(sim: &mut Sim) -> usize {
     for round in 0..10 {
         let plan = decide(&sim.world, sim.now);
         if plan.is_empty() {
+            answered(sim);
             return round;
         }
         sim.apply(plan);
@@ -68,6 +71,17 @@ fn check(sim: &Sim) {
     }
     for service in sim.world.api_services.all() {
         assert!(trusts(&service.object["spec"]["caBundle"]), "{}", service.object);
+    }
+}
+
+/// Where the API server is led, it is answered.
+fn answered(sim: &Sim) {
+    for store in [&sim.world.mutating_webhooks, &sim.world.validating_webhooks] {
+        for hook in store.all().flat_map(|hooks| hooks.object["webhooks"].as_array().unwrap()) {
+            let path = hook["clientConfig"]["service"]["path"].as_str().unwrap();
+            let paths = &sim.world.secrets.get("kubevirt", SERVER).unwrap().paths;
+            assert!(paths.answered(path).and_then(Webhook::at).is_some_and(|found| found.name == hook["name"]), "{hook}");
+        }
     }
 }
 
@@ -183,9 +197,10 @@ fn made_for_servers_alone(sim: &mut Sim) -> Certificate {
             hosts: hosts(&API, "kubevirt"),
             usage: Usage::Server,
         }),
+        has_paths: false,
     };
     let authority = sim.get(&certificates(&sim.world)).clone();
-    let made = api_server::certificate::secret(&issue, Some(&authority)).unwrap();
+    let made = api_server::certificate::secret(&issue, Some(&authority), None).unwrap();
     sim.change(&key, json!({"data": made["data"]}));
     of(sim, API.secret).unwrap()
 }
@@ -265,9 +280,9 @@ fn the_webhooks_go_when_the_installation_goes_and_nothing_is_left() {
     assert!(!webhooks_gone(&sim.world), "a VM is left");
     sim.vanish(&vm);
     let steps = decide(&sim.world, sim.now).steps;
-    assert!(steps.len() == 6 && steps.iter().all(|step| matches!(step, Step::Delete { .. })), "{steps:?}");
+    assert!(steps.len() == 8 && steps.iter().all(|step| matches!(step, Step::Delete { .. })), "{steps:?}");
     // The removal waits for the APIServices as well: while one is left that nobody answers, no namespace can be deleted.
-    for step in steps.iter().take(5) {
+    for step in steps.iter().take(7) {
         let Step::Delete { key, .. } = step else { panic!("{step:?}") };
         sim.vanish(key);
         assert!(!webhooks_gone(&sim.world), "{key} is not the last");

@@ -5,11 +5,13 @@ use api::cdi::{UPLOAD_GROUP, UPLOAD_VERSIONS};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kubernetes::issue::LABEL;
-use kubernetes::objects::{API_SERVICES, Key, Kind, MUTATOR, Plain, Store, VALIDATOR, World, key};
+use kubernetes::objects::{
+    API_SERVICES, CDI_MUTATOR, CDI_VALIDATOR, Key, Kind, MUTATOR, Plain, Store, VALIDATOR, World, key,
+};
 use kubernetes::plan::Plan;
-use kubernetes::servers::{SERVICE, api_service};
+use kubernetes::servers::{API, SERVICE, api_service};
 use kubernetes::subresources::{GROUP, VERSIONS};
-use kubernetes::webhooks;
+use kubernetes::webhooks::{WebhookTarget, configuration};
 use serde_json::{Value, json};
 
 /// An object that leads the API server to virt-api.
@@ -18,56 +20,57 @@ struct Configuration {
     name: &'static str,
     /// The field that says all of it. What stands beside (the status of an APIService) is not ours.
     field: &'static str,
+    /// It is about kinds of CDI, which another CDI operator serves where there is one.
+    of_cdi: bool,
     /// That field.
-    content: fn(&Lead<'_>) -> Value,
+    content: fn(&WebhookTarget<'_>) -> Value,
 }
 
-/// Where to.
-struct Lead<'a> {
-    namespace: &'a str,
-    bundle: &'a str,
-    /// The kinds of CDI are asked about, too.
-    disks: bool,
+impl Configuration {
+    const fn webhooks(
+        kind: Kind,
+        name: &'static str,
+        of_cdi: bool,
+        content: fn(&WebhookTarget<'_>) -> Value,
+    ) -> Configuration {
+        Configuration { kind, name, field: "webhooks", of_cdi, content }
+    }
+
+    const fn service(
+        name: &'static str,
+        of_cdi: bool,
+        content: fn(&WebhookTarget<'_>) -> Value,
+    ) -> Configuration {
+        Configuration { kind: Kind::APIService, name, field: "spec", of_cdi, content }
+    }
 }
 
 /// All of them.
-const CONFIGURATIONS: [Configuration; 6] = [
-    Configuration {
-        kind: Kind::MutatingWebhookConfiguration,
-        name: MUTATOR,
-        field: "webhooks",
-        content: |to| webhooks::configuration(true, to.namespace, to.bundle, to.disks),
-    },
-    Configuration {
-        kind: Kind::ValidatingWebhookConfiguration,
-        name: VALIDATOR,
-        field: "webhooks",
-        content: |to| webhooks::configuration(false, to.namespace, to.bundle, to.disks),
-    },
-    Configuration {
-        kind: Kind::APIService,
-        name: API_SERVICES[0],
-        field: "spec",
-        content: |to| api_service(GROUP, VERSIONS[0], to.namespace, to.bundle),
-    },
-    Configuration {
-        kind: Kind::APIService,
-        name: API_SERVICES[1],
-        field: "spec",
-        content: |to| api_service(GROUP, VERSIONS[1], to.namespace, to.bundle),
-    },
-    Configuration {
-        kind: Kind::APIService,
-        name: API_SERVICES[2],
-        field: "spec",
-        content: |to| api_service(UPLOAD_GROUP, UPLOAD_VERSIONS[0], to.namespace, to.bundle),
-    },
-    Configuration {
-        kind: Kind::APIService,
-        name: API_SERVICES[3],
-        field: "spec",
-        content: |to| api_service(UPLOAD_GROUP, UPLOAD_VERSIONS[1], to.namespace, to.bundle),
-    },
+const CONFIGURATIONS: [Configuration; 8] = [
+    Configuration::webhooks(Kind::MutatingWebhookConfiguration, MUTATOR, false, |to| {
+        configuration(true, false, to)
+    }),
+    Configuration::webhooks(Kind::ValidatingWebhookConfiguration, VALIDATOR, false, |to| {
+        configuration(false, false, to)
+    }),
+    Configuration::webhooks(Kind::MutatingWebhookConfiguration, CDI_MUTATOR, true, |to| {
+        configuration(true, true, to)
+    }),
+    Configuration::webhooks(Kind::ValidatingWebhookConfiguration, CDI_VALIDATOR, true, |to| {
+        configuration(false, true, to)
+    }),
+    Configuration::service(API_SERVICES[0], false, |to| {
+        api_service(GROUP, VERSIONS[0], to.namespace, to.bundle)
+    }),
+    Configuration::service(API_SERVICES[1], false, |to| {
+        api_service(GROUP, VERSIONS[1], to.namespace, to.bundle)
+    }),
+    Configuration::service(API_SERVICES[2], true, |to| {
+        api_service(UPLOAD_GROUP, UPLOAD_VERSIONS[0], to.namespace, to.bundle)
+    }),
+    Configuration::service(API_SERVICES[3], true, |to| {
+        api_service(UPLOAD_GROUP, UPLOAD_VERSIONS[1], to.namespace, to.bundle)
+    }),
 ];
 
 fn store(world: &World, kind: Kind) -> &Store<Plain> {
@@ -82,15 +85,22 @@ fn store(world: &World, kind: Kind) -> &Store<Plain> {
 pub(super) fn lead(world: &World, bundle: &str, plan: &mut Plan) {
     let bundle = STANDARD.encode(bundle);
     // Another CDI operator has an API of uploads and webhooks of its own.
-    let disks = crate::cdi::other_operator(world).is_none();
-    let to = Lead { namespace: &world.facts.namespace, bundle: &bundle, disks };
-    let left = UPLOAD_VERSIONS.map(|version| format!("{version}.{UPLOAD_GROUP}"));
-    for Configuration { kind, name, field, content } in CONFIGURATIONS {
-        if !disks && left.iter().any(|left| left == name) {
+    let is_other = crate::cdi::other_operator(world).is_some();
+    let namespace = &world.facts.namespace;
+    let secret = world.secrets.get(namespace, API.secret);
+    let segment = secret.and_then(|secret| secret.paths.used());
+    let to = WebhookTarget { namespace, bundle: &bundle, segment };
+    for Configuration { kind, name, field, of_cdi, content } in CONFIGURATIONS {
+        let found = store(world, kind).get("", name);
+        if is_other && of_cdi {
+            // What virt-api was not asked about must not look as if it was: the next ones are new ([`crate::datavolume`]).
+            if let Some(is) = found.filter(|_| kind != Kind::APIService) {
+                plan.delete(key(kind, &is.meta), &is.meta);
+            }
             continue;
         }
         let content = content(&to);
-        match store(world, kind).get("", name) {
+        match found {
             Some(is) => {
                 let mut should = is.object.clone();
                 should[field] = content;

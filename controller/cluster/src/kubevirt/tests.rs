@@ -44,6 +44,8 @@ fn webhooks(sim: &mut Sim, there: bool) {
     for (kind, name) in [
         (Kind::MutatingWebhookConfiguration, "virt-api-mutator"),
         (Kind::ValidatingWebhookConfiguration, "virt-api-validator"),
+        (Kind::MutatingWebhookConfiguration, "virt-api-cdi-mutator"),
+        (Kind::ValidatingWebhookConfiguration, "virt-api-cdi-validator"),
         (Kind::APIService, "v1.subresources.kubevirt.io"),
         (Kind::APIService, "v1alpha3.subresources.kubevirt.io"),
     ] {

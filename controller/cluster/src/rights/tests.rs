@@ -327,6 +327,7 @@ fn issue(name: &str, version: Option<&str>, signer: Option<Signer>) -> Issue {
         from: Timestamp::UNIX_EPOCH,
         until: Timestamp::from_second(1 << 32).unwrap(),
         signer,
+        has_paths: false,
     }
 }
 
@@ -339,7 +340,7 @@ fn text(file: &Value) -> String {
 #[tokio::test]
 async fn the_writer_asks_for_a_step_what_it_is_said_to_need() {
     let (pod, authority) = (Key::new(Kind::Pod, "n", "web"), issue("authority", None, None));
-    let signed = certificate::secret(&authority, None).unwrap();
+    let signed = certificate::secret(&authority, None, None).unwrap();
     let signer = || {
         Some(Signer {
             key: authority.key.clone(),

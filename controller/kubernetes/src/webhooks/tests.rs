@@ -1,7 +1,16 @@
 //! What the API server is told to ask virt-api, as tests.
 
 use super::*;
+use serde_json::json;
 use std::collections::BTreeSet;
+
+const TARGET: WebhookTarget<'_> = WebhookTarget { namespace: "here", bundle: "QQ==", segment: None };
+
+/// The webhooks of both configurations.
+fn all(mutates: bool) -> Value {
+    let both = [false, true].map(|of_cdi| configuration(mutates, of_cdi, &TARGET));
+    both.iter().flat_map(|part| part.as_array().unwrap()).cloned().collect()
+}
 
 #[test]
 fn each_has_a_name_and_a_path_of_its_own() {
@@ -14,9 +23,9 @@ fn each_has_a_name_and_a_path_of_its_own() {
 
 #[test]
 fn a_configuration_says_where_we_are_and_whom_not_to_ask_about() {
-    let all = configuration(false, "here", "QQ==", true);
+    let hooks = all(false);
     let update =
-        all.as_array().unwrap().iter().find(|hook| hook["rules"][0]["operations"] == json!(["UPDATE"]));
+        hooks.as_array().unwrap().iter().find(|hook| hook["rules"][0]["operations"] == json!(["UPDATE"]));
     let update = update.unwrap();
     assert_eq!(update["clientConfig"]["service"]["namespace"], "here");
     assert_eq!(
@@ -24,13 +33,13 @@ fn a_configuration_says_where_we_are_and_whom_not_to_ask_about() {
         "!(request.operation != 'CREATE' && request.userInfo.username == \
          'system:serviceaccount:here:kubevirt-controller')"
     );
-    assert_eq!(configuration(true, "here", "", true).as_array().unwrap().len(), 4);
+    assert_eq!(all(true).as_array().unwrap().len(), 4);
 }
 
 /// A cluster's PVCs do not wait for virt-api: it is asked about those that carry a label, and not waited for.
 #[test]
 fn pvcs_are_asked_about_where_they_ask_for_it_and_never_wait() {
-    let all = configuration(true, "here", "", true);
+    let all = all(true);
     let of_core = |hook: &&Value| hook["rules"][0]["apiGroups"][0] == "";
     let hooks: Vec<&Value> = all.as_array().unwrap().iter().filter(of_core).collect();
     let [hook] = hooks[..] else { panic!("{all}") };
@@ -43,7 +52,7 @@ fn pvcs_are_asked_about_where_they_ask_for_it_and_never_wait() {
 /// Whoever writes a disk waits for virt-api; virt-controller, which keeps its status and its finalizers, does not.
 #[test]
 fn kinds_of_cdi_are_asked_about_in_their_own_version() {
-    let all = configuration(false, "here", "", true);
+    let all = all(false);
     let is_of_cdi = |hook: &&Value| hook["rules"][0]["apiGroups"] == json!(["cdi.kubevirt.io"]);
     let mut resources = Vec::new();
     for hook in all.as_array().unwrap().iter().filter(is_of_cdi) {
@@ -72,28 +81,55 @@ fn kinds_of_cdi_are_asked_about_in_their_own_version() {
 }
 
 #[test]
-fn what_another_cdi_asks_about_is_left_to_it() {
-    for mutates in [true, false] {
-        let all = configuration(mutates, "here", "", false);
-        let groups: BTreeSet<&str> = all
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|hook| hook["rules"][0]["apiGroups"][0].as_str().unwrap())
-            .collect();
-        let expected: &[&str] = if mutates {
-            &["kubevirt.io"]
-        } else {
-            &["", "instancetype.kubevirt.io", "kubevirt.io", "pool.kubevirt.io"]
+fn what_another_cdi_asks_about_stands_in_configurations_of_its_own() {
+    for (mutates, others) in [
+        (true, &["kubevirt.io"][..]),
+        (false, &["", "instancetype.kubevirt.io", "kubevirt.io", "pool.kubevirt.io"]),
+    ] {
+        let groups = |of_cdi: bool| -> BTreeSet<String> {
+            let part = configuration(mutates, of_cdi, &TARGET);
+            let group = |hook: &Value| hook["rules"][0]["apiGroups"][0].as_str().unwrap().to_owned();
+            part.as_array().unwrap().iter().map(group).collect()
         };
-        assert_eq!(groups, expected.iter().copied().collect());
+        assert_eq!(groups(false), others.iter().map(|group| (*group).to_owned()).collect());
+        assert!(groups(true).iter().all(|group| ["", "cdi.kubevirt.io"].contains(&group.as_str())));
     }
+}
+
+#[test]
+fn a_path_begins_with_the_segment() {
+    let target = WebhookTarget { segment: Some("0123456789abcdef0123456789abcdef"), ..TARGET };
+    for hook in configuration(false, false, &target).as_array().unwrap() {
+        let path = hook["clientConfig"]["service"]["path"].as_str().unwrap();
+        let rest = path.strip_prefix("/0123456789abcdef0123456789abcdef").unwrap();
+        assert!(Webhook::at(rest).is_some(), "{path}");
+    }
+}
+
+/// A configuration without the webhook, or with one that is asked about less, leaves DataVolumes that virt-api has never seen.
+#[test]
+fn a_configuration_asks_a_question_where_its_webhook_is_whole() {
+    let asked = |change: &dyn Fn(&mut Value)| {
+        let mut hooks = configuration(true, true, &WebhookTarget { segment: Some("a"), ..TARGET });
+        let found = hooks.as_array_mut().unwrap().iter_mut();
+        found.filter(|hook| hook["name"] == "datavolume-mutate.cdi.kubevirt.io").for_each(change);
+        asks(&json!({"webhooks": hooks}), Question::FillDataVolume, "here")
+    };
+    assert!(asked(&|_| {}));
+    assert!(asked(&|hook| hook["clientConfig"]["caBundle"] = json!("Qg==")), "the bundle is renewed");
+    assert!(!asked(&|hook| hook["name"] = json!("other")));
+    assert!(!asked(&|hook| hook["clientConfig"]["service"]["name"] = json!("other")));
+    assert!(!asked(&|hook| hook["failurePolicy"] = json!("Ignore")));
+    assert!(!asked(&|hook| hook["namespaceSelector"] = json!({"matchLabels": {"a": "b"}})));
+    assert!(!asked(&|hook| hook["rules"][0]["operations"] = json!(["UPDATE"])));
+    let others = json!({"webhooks": configuration(true, false, &TARGET)});
+    assert!(!asks(&others, Question::FillDataVolume, "here"));
 }
 
 /// An old version of an instance type is shown as the stored one, and judged like it.
 #[test]
 fn instance_types_are_asked_about_in_the_version_that_is_stored() {
-    let all = configuration(false, "here", "", true);
+    let all = all(false);
     let is_size = |hook: &&Value| hook["rules"][0]["apiGroups"] == json!(["instancetype.kubevirt.io"]);
     let hooks: Vec<&Value> = all.as_array().unwrap().iter().filter(is_size).collect();
     assert_eq!(hooks.len(), 4);
@@ -112,7 +148,7 @@ fn what_virt_api_writes_is_validated_and_not_mutated() {
         conditions.any(|one| one["expression"] == expected)
     };
     for mutates in [true, false] {
-        for hook in configuration(mutates, "here", "", true).as_array().unwrap() {
+        for hook in all(mutates).as_array().unwrap() {
             assert_eq!(is_exempt(hook), mutates, "{}", hook["name"]);
         }
     }
@@ -120,7 +156,7 @@ fn what_virt_api_writes_is_validated_and_not_mutated() {
 /// No other PVC of the cluster is any business of virt-api's, and none waits for it.
 #[test]
 fn pvcs_are_judged_where_they_ask_for_an_export_and_never_wait() {
-    let all = configuration(false, "here", "", true);
+    let all = all(false);
     let mut hooks = all.as_array().unwrap().iter();
     let hook = hooks.find(|hook| hook["name"] == "pvc-validate.cdi.kubevirt.io").unwrap();
     assert_eq!(hook["failurePolicy"], "Ignore");
@@ -136,7 +172,7 @@ fn pvcs_are_judged_where_they_ask_for_an_export_and_never_wait() {
 /// A drain of a node evicts all of its pods: those that are no launchers never wait for virt-api.
 #[test]
 fn evictions_are_asked_about_for_launcher_pods_alone() {
-    let all = configuration(false, "here", "", true);
+    let all = all(false);
     let mut of_core =
         all.as_array().unwrap().iter().filter(|hook| hook["rules"][0]["resources"][0] == "pods/eviction");
     let (hook, none) = (of_core.next().unwrap(), of_core.next());

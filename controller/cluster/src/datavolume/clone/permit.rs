@@ -15,9 +15,11 @@
 //! **Labels.** A VM may take its instance type from what its disk is cloned from. Of another namespace that is read where the disk is
 //! such a clone, and the right to it is verified as for a source pod ([`far_clone`]).
 //!
-//! virt-api signs for whoever reaches it, and a review may be made up. So a token counts only in a DataVolume that the API server
-//! showed to virt-api when it was made: there the webhook has taken away what its maker wrote, and an admission policy of the
-//! installation lets nobody write the annotation afterwards.
+//! virt-api answers the paths of the webhook configurations alone, but those are known to all who may read them, so a review may be made up.
+//! So a token counts only in a DataVolume that the API server showed to virt-api when it was made: there the webhook has taken away
+//! what its maker wrote, and an admission policy of the installation lets nobody write the annotation afterwards. The configuration with
+//! that webhook has no others than those about kinds of CDI. It is deleted while another CDI operator is there, whose webhooks would
+//! let a token of somebody's own stand: so its age says since when virt-api was asked.
 
 use super::super::Round;
 use super::{Stop, source};
@@ -25,8 +27,9 @@ use crate::datasource;
 use api::datavolume::DataVolume;
 use jiff::{SignedDuration, Timestamp};
 use kubernetes::clones::{CLONE_TOKEN, RIGHT};
-use kubernetes::objects::{Kind, MUTATOR, Work, World};
+use kubernetes::objects::{CDI_MUTATOR, Kind, Work, World};
 use kubernetes::uploads::{PUBLIC_KEY, SIGNING_KEY};
+use kubernetes::webhooks::{Question, asks};
 use serve::token::{Cloned, Named, PublicKey, Refused, public_keys, verify_clone_of};
 
 /// How long after a webhook was made every API server asks it.
@@ -185,7 +188,8 @@ fn leads_to(world: &World, (home, source): (&str, &str), name: &str) -> bool {
 
 /// virt-api's webhook was asked about what was made at a time.
 fn is_asked(world: &World, made: Timestamp) -> bool {
-    let hook = world.mutating_webhooks.get("", MUTATOR);
+    let hook = world.mutating_webhooks.get("", CDI_MUTATOR);
+    let hook = hook.filter(|hook| asks(&hook.object, Question::FillDataVolume, &world.facts.namespace));
     let since = hook.and_then(|hook| time(hook.meta.creation_timestamp.as_deref()));
     let since = since.and_then(|since| since.checked_add(SPREAD).ok());
     since.is_some_and(|since| since <= made)

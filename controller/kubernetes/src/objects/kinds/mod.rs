@@ -52,7 +52,7 @@ pub use controller_revision::{REVISION, Revision, is_revision, object_labels};
 pub use data_volume::ADOPTS;
 pub use kubevirt::NAME as KUBEVIRT;
 pub use lease::NAME as LEASE;
-pub use mutating_webhooks::NAME as MUTATOR;
+pub use mutating_webhooks::{CDI_NAME as CDI_MUTATOR, NAME as MUTATOR};
 pub use namespace::{Namespace, selects};
 pub use node::{
     ABILITIES, CPU_MANAGER, CPU_MANAGER_OF_KUBEVIRT, HEARTBEAT, Node, OBSOLETE_HOST_MODEL, REALTIME,
@@ -66,7 +66,7 @@ pub use secret::{
     API_CERTIFICATE, AUTHORITY, CONTROLLER_CERTIFICATE, HANDLER_CERTIFICATE, Secret, certificates,
 };
 pub use storage_class::StorageClass;
-pub use validating_webhooks::NAME as VALIDATOR;
+pub use validating_webhooks::{CDI_NAME as CDI_VALIDATOR, NAME as VALIDATOR};
 pub use virtual_machine_instance::{
     FINALIZER, OF_VM, OUTDATED, TOLD_BY_HANDLER, claim_of, claims_of, is_waiting,
     waiting_for_disks,

@@ -6,10 +6,12 @@ use crate::objects::{About, Selector, Use};
 
 /// The configuration of our webhooks.
 pub const NAME: &str = "virt-api-mutator";
+/// The configuration of our webhooks about kinds of CDI.
+pub const CDI_NAME: &str = "virt-api-cdi-mutator";
 
 pub(crate) const ABOUT: About = About {
     kept: kept!(mutating_webhooks),
-    controller: used(&[NAME]),
+    controller: used(&[NAME, CDI_NAME]),
     touches: config_map::ABOUT.touches,
     ..About::named(
         "admissionregistration.k8s.io/v1",

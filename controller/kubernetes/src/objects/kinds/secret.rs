@@ -9,6 +9,7 @@ use crate::uploads::{
     CLIENT_CERTIFICATE, CLIENT_SIGNER, NEXT, PRIVATE_KEY, PROXY_CERTIFICATE, PUBLIC_KEY, SERVER_SIGNER,
     SIGNING_KEY, UPLOADER,
 };
+use crate::webhook_paths::{self, PathSegments};
 use api::meta::ObjectMeta;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -72,6 +73,8 @@ pub struct Secret {
     pub signs: Option<String>,
     /// The public key, in PEM, of the key pair that signs them next.
     pub signs_next: Option<String>,
+    /// The segments of virt-api's webhook paths, where the Secret is that of virt-api's certificate.
+    pub paths: PathSegments,
 }
 
 impl Kept for Secret {
@@ -91,6 +94,7 @@ impl Kept for Secret {
             has_key: !text("tls.key").is_empty(),
             signs: public(""),
             signs_next: public(NEXT),
+            paths: PathSegments::read(&file(webhook_paths::FIELD).unwrap_or_default()),
         })
     }
 

@@ -6,9 +6,11 @@ use crate::objects::about::kept;
 
 /// The configuration of our webhooks.
 pub const NAME: &str = "virt-api-validator";
+/// The configuration of our webhooks about kinds of CDI.
+pub const CDI_NAME: &str = "virt-api-cdi-validator";
 
 pub(crate) const ABOUT: About = About {
     kept: kept!(validating_webhooks),
-    controller: used(&[NAME]),
+    controller: used(&[NAME, CDI_NAME]),
     ..mutating_webhooks::ABOUT.called("ValidatingWebhookConfiguration", "validatingwebhookconfigurations")
 };

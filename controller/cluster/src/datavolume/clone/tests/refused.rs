@@ -165,7 +165,7 @@ fn forged_source_pods_wake_no_clone_of_others() {
 fn a_token_counts_only_where_the_webhook_was_asked() {
     for since in [None, Some(-5), Some(60)] {
         let mut sim = cluster();
-        let hook = Key::new(Kind::MutatingWebhookConfiguration, "", kubernetes::objects::MUTATOR);
+        let hook = Key::new(Kind::MutatingWebhookConfiguration, "", kubernetes::objects::CDI_MUTATOR);
         let mut object = sim.get(&hook).clone();
         sim.vanish(&hook);
         if let Some(seconds) = since {
@@ -182,6 +182,39 @@ fn a_token_counts_only_where_the_webhook_was_asked() {
         assert_eq!(said(&sim, "Running").1, "CloneNotPermitted", "{since:?}");
         assert!(said(&sim, "Running").2.contains("webhook of virt-api was not there"), "{since:?}");
     }
+}
+
+/// In a cluster that changes over from another CDI: virt-api signs what a made-up review asks for, and while the other CDI answers for
+/// DataVolumes its webhooks let the token stand.
+#[test]
+fn a_token_from_the_time_of_another_cdi_counts_for_nothing() {
+    let mut sim = cluster();
+    let service = |name: &str| json!({"spec": {"service": {"name": name, "namespace": "cdi"}}});
+    let uploads = Key::new(Kind::APIService, "", kubernetes::objects::UPLOADS);
+    sim.change(&uploads, service("cdi-api"));
+    sim.settle();
+    let object = volume(&sim, pvc(S));
+    sim.put(Kind::DataVolume, object);
+    sim.settle();
+    // It goes, and all of cdi.kubevirt.io is ours.
+    sim.later(20);
+    sim.vanish(&uploads);
+    sim.settle();
+    sim.later(20);
+    sim.settle();
+    assert_eq!(said(&sim, "Running").1, "CloneNotPermitted");
+    assert!(
+        said(&sim, "Running").2.contains("webhook of virt-api was not there"),
+        "{:?}",
+        said(&sim, "Running")
+    );
+    assert!(!sim.objects.contains_key(&claim()) && left(&sim).is_empty());
+    // One that is made now is asked about.
+    sim.vanish(&disk());
+    let object = volume(&sim, pvc(S));
+    sim.put(Kind::DataVolume, object);
+    sim.settle();
+    assert!(sim.objects.contains_key(&claim()), "{:?}", said(&sim, "Running"));
 }
 
 /// The right is looked at again before each pod that reads: what was permitted once may be forged by then.
