@@ -6,7 +6,7 @@
 
 use crate::run::scratch::lost;
 use crate::size::Human;
-use crate::{Error, Result, sys};
+use crate::{Error, Result, sys, zeros};
 use container_disk::{Nameless, nameless};
 use disk_format::ReadAt;
 use std::collections::BTreeMap;
@@ -35,6 +35,8 @@ struct Kept {
     ranges: BTreeMap<u64, u64>,
     /// What they take on disk, in whole blocks.
     taken: u64,
+    /// The file reaches as far.
+    end: u64,
 }
 
 /// The spool as the file it holds ranges of.
@@ -63,7 +65,15 @@ impl Spool {
             .checked_add(bytes.len() as u64)
             .ok_or_else(|| Error::refused("a stream of over 2^64 bytes"))?;
         kept.add(offset, end, self.max)?;
-        self.file.write_all_at(bytes, offset).map_err(|e| {
+        let is_longer = end > kept.end;
+        kept.end = kept.end.max(end);
+        let put = match zeros::is_zero(bytes) {
+            // They stay a hole, which the file may end with.
+            true if is_longer => self.file.set_len(end),
+            true => Ok(()),
+            false => self.file.write_all_at(bytes, offset),
+        };
+        put.map_err(|e| {
             let what =
                 format!("cannot keep {} of the stream in {}", Human(kept.taken), self.folder.display());
             Error::io(what, e)
@@ -185,6 +195,24 @@ mod tests {
         assert_eq!(spool.peak(), 2 * BLOCK);
         assert!(spool.put(12, b"x").unwrap_err().to_string().contains("twice"));
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "it has no name");
+    }
+
+    #[test]
+    fn zeros_take_no_room_and_are_read_like_all_else() {
+        use std::os::unix::fs::MetadataExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let spool = Spool::beside(folder.path(), 64 << 20).unwrap();
+        spool.put(0, &[1; 4096]).unwrap();
+        spool.put(8 << 20, &vec![0; 8 << 20]).unwrap();
+        spool.put(4 << 20, &vec![0; 1 << 20]).unwrap();
+        assert!(spool.file.metadata().unwrap().blocks() < 1024, "{:?}", spool.file.metadata());
+        assert_eq!(spool.peak(), (9 << 20) + 4096, "they count against the bound");
+        let file = spool.of_size(16 << 20);
+        for at in [8 << 20, (16 << 20) - 7, 4 << 20] {
+            let mut buf = [9; 7];
+            file.read_exact_at(&mut buf, at).unwrap();
+            assert_eq!(buf, [0; 7], "{at}");
+        }
     }
 
     #[test]
