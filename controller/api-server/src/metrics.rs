@@ -162,10 +162,32 @@ static TOOK: Mutex<Histograms> = Mutex::new(Histograms::of(ANSWERS));
 /// How long they waited before they were sent.
 static WAITED: Mutex<Histograms> = Mutex::new(Histograms::of(WAITS));
 
-/// A request waited so many seconds for its turn. `url`: its path, without the names of objects and namespaces.
-pub fn waited(verb: &str, url: String, seconds: f64) {
-    let labels = vec![("verb", verb.to_owned()), ("url", url)];
+/// A request to this path waited so many seconds for its turn.
+pub fn waited(verb: &str, path: &str, seconds: f64) {
+    let labels = vec![("verb", verb.to_owned()), ("url", url_of(path))];
     WAITED.lock().unwrap_or_else(PoisonError::into_inner).took(labels, seconds);
+}
+
+/// A path without the names of objects and namespaces, as clients of Kubernetes measure it: what tenants name is no label. What is
+/// not a path of objects has one name for all.
+fn url_of(path: &str) -> String {
+    let steps: Vec<&str> = path.split('/').skip(1).collect();
+    let (start, rest) = match steps.as_slice() {
+        ["api", version, rest @ ..] => (format!("/api/{version}"), rest),
+        ["apis", group, version, rest @ ..] => (format!("/apis/{group}/{version}"), rest),
+        _ => return "/{prefix}".to_owned(),
+    };
+    let (namespace, rest) = match rest {
+        ["namespaces", _, rest @ ..] if !rest.is_empty() => ("/namespaces/{namespace}", rest),
+        rest => ("", rest),
+    };
+    let rest = match rest {
+        [] => String::new(),
+        [resource] => format!("/{resource}"),
+        [resource, _] => format!("/{resource}/{{name}}"),
+        [resource, _, part, ..] => format!("/{resource}/{{name}}/{part}"),
+    };
+    format!("{start}{namespace}{rest}")
 }
 
 /// Counts a request to the API server; one that was not answered, or not in time, has the status 0.
@@ -184,6 +206,25 @@ pub fn request<T>(verb: &str, began: Instant, answer: Option<Result<&T, &kube::E
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_wait_is_told_without_names() {
+        for (path, url) in [
+            ("/api/v1/nodes", "/api/v1/nodes"),
+            ("/api/v1/namespaces/n", "/api/v1/namespaces/{name}"),
+            ("/api/v1/namespaces/n/pods", "/api/v1/namespaces/{namespace}/pods"),
+            ("/api/v1/namespaces/n/pods/web", "/api/v1/namespaces/{namespace}/pods/{name}"),
+            (
+                "/apis/kubevirt.io/v1/namespaces/n/virtualmachines/web/status",
+                "/apis/kubevirt.io/v1/namespaces/{namespace}/virtualmachines/{name}/status",
+            ),
+            ("/apis/storage.k8s.io/v1/storageclasses/fast", "/apis/storage.k8s.io/v1/storageclasses/{name}"),
+            ("/version", "/{prefix}"),
+            ("/", "/{prefix}"),
+        ] {
+            assert_eq!(url_of(path), url);
+        }
+    }
 
     #[test]
     fn a_page_is_as_prometheus_reads_it() {

@@ -264,8 +264,8 @@ impl Service<Request<Body>> for Paced {
                 let whose = CLIENT.try_with(Clone::clone).unwrap_or(line);
                 let began = Instant::now();
                 let turn = pace.turn(&whose).await;
-                let url = url_of(request.uri().path());
-                metrics::waited(request.method().as_str(), url, began.elapsed().as_secs_f64());
+                let (verb, path) = (request.method().as_str(), request.uri().path());
+                metrics::waited(verb, path, began.elapsed().as_secs_f64());
                 turn.map_err(|late| kube::Error::Service(Box::new(late)))?;
             }
             client.send(request).await
@@ -286,28 +286,6 @@ fn line_of(path: &str) -> Option<String> {
         }
         _ => Some(String::new()),
     }
-}
-
-/// A path without the names of objects and namespaces, as clients of Kubernetes measure it: what tenants name is no label. What is
-/// not a path of objects has one name for all.
-fn url_of(path: &str) -> String {
-    let steps: Vec<&str> = path.split('/').skip(1).collect();
-    let (start, rest) = match steps.as_slice() {
-        ["api", version, rest @ ..] => (format!("/api/{version}"), rest),
-        ["apis", group, version, rest @ ..] => (format!("/apis/{group}/{version}"), rest),
-        _ => return "/{prefix}".to_owned(),
-    };
-    let (namespace, rest) = match rest {
-        ["namespaces", _, rest @ ..] if !rest.is_empty() => ("/namespaces/{namespace}", rest),
-        rest => ("", rest),
-    };
-    let rest = match rest {
-        [] => String::new(),
-        [resource] => format!("/{resource}"),
-        [resource, _] => format!("/{resource}/{{name}}"),
-        [resource, _, part, ..] => format!("/{resource}/{{name}}/{part}"),
-    };
-    format!("{start}{namespace}{rest}")
 }
 
 #[cfg(test)]
@@ -344,25 +322,6 @@ mod tests {
         pace.set(None);
         let free = timeout(Duration::from_secs(10), turns(&pace, 1000)).await;
         assert!(free.is_ok(), "nothing is said");
-    }
-
-    #[test]
-    fn a_wait_is_told_without_names() {
-        for (path, url) in [
-            ("/api/v1/nodes", "/api/v1/nodes"),
-            ("/api/v1/namespaces/n", "/api/v1/namespaces/{name}"),
-            ("/api/v1/namespaces/n/pods", "/api/v1/namespaces/{namespace}/pods"),
-            ("/api/v1/namespaces/n/pods/web", "/api/v1/namespaces/{namespace}/pods/{name}"),
-            (
-                "/apis/kubevirt.io/v1/namespaces/n/virtualmachines/web/status",
-                "/apis/kubevirt.io/v1/namespaces/{namespace}/virtualmachines/{name}/status",
-            ),
-            ("/apis/storage.k8s.io/v1/storageclasses/fast", "/apis/storage.k8s.io/v1/storageclasses/{name}"),
-            ("/version", "/{prefix}"),
-            ("/", "/{prefix}"),
-        ] {
-            assert_eq!(url_of(path), url);
-        }
     }
 
     #[tokio::test]
