@@ -84,9 +84,11 @@ impl Storage {
     /// What this storage, which is read, and that of a target have in common, as a sentence; `None` where writing the one
     /// changes nothing of the other.
     pub(crate) fn shared_with(&self, target: &Storage) -> Option<String> {
-        let pairs =
-            self.parts.iter().flat_map(|read| target.parts.iter().map(move |written| (read, written)));
-        let (read, written) = pairs.into_iter().find(|(read, written)| read.overlaps(written))?;
+        let (read, written) = self
+            .parts
+            .iter()
+            .flat_map(|read| target.parts.iter().map(move |written| (read, written)))
+            .find(|(read, written)| read.overlaps(written))?;
         Some(match (read.is_itself, written.is_itself) {
             (true, true) => format!("{} and {} are the same device", written.name, read.name),
             (true, false) => {
