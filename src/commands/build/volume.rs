@@ -225,7 +225,7 @@ const INSTEAD: &[(&[&str], &str)] = &[
     (&["--source-format"], "leave it out: the disk of a PVC is raw"),
     (&["--path", "--max-size", "--checksum"], "leave it out: a PVC has one disk, of the PVC's size"),
     (
-        &["--idle-timeout", "--retries", "--connections"],
+        &["--idle-timeout", "--min-rate", "--retries", "--connections"],
         "leave it out: the pod tries again by itself until the image is there",
     ),
 ];
