@@ -164,24 +164,22 @@ async fn list(client: &kube::Client, which: &Which) -> Result<(String, Vec<Value
         let path = which.path(&format!("limit={page}&continue={}", escaped(&next)));
         let all = Key::new(which.kind, which.namespace.clone(), "(all)");
         let request = Request::get(&path).header(http::header::ACCEPT, form);
-        let mut answer = match ask(client, "list", &all, request, None, LISTING).await {
-            answer => match answer? {
-                Some(answer) => answer,
-                None if page > 1 => {
-                    page = (page / 8).max(1);
-                    continue;
-                }
-                None if form == JSON => {
-                    form = METADATA;
-                    continue;
-                }
-                None => {
-                    return Err(Error::new(
-                        ErrorKind::Refused,
-                        format!("cannot list {all}: the metadata of one object are too long"),
-                    ));
-                }
-            },
+        let mut answer = match ask(client, "list", &all, request, None, LISTING).await? {
+            Some(answer) => answer,
+            None if page > 1 => {
+                page = (page / 8).max(1);
+                continue;
+            }
+            None if form == JSON => {
+                form = METADATA;
+                continue;
+            }
+            None => {
+                return Err(Error::new(
+                    ErrorKind::Refused,
+                    format!("cannot list {all}: the metadata of one object are too long"),
+                ));
+            }
         };
         if let Value::Array(items) = answer["items"].take() {
             let mut items = items;
