@@ -91,10 +91,10 @@ spec:
     )
 }
 
-/// Opens the feature gates of all stories that want one: whoever sets them sets all.
+/// Opens the feature gates of all stories that want one, and permits their folder of nodes: whoever sets them sets all.
 fn open_gates(space: &tests::cluster::Space) {
-    let gates =
-        r#"{"spec":{"configuration":{"developerConfiguration":{"featureGates":["HostDisk","Sidecar"]}}}}"#;
+    let gates = r#"{"metadata":{"annotations":{"kubevirt.io/host-disk-folders":"/var/lib/e2e"}},
+        "spec":{"configuration":{"developerConfiguration":{"featureGates":["HostDisk","Sidecar"]}}}}"#;
     space.run(&["patch", "-n", "kubevirt", "kubevirt", "kubevirt", "--type", "merge", "-p", gates]);
 }
 

@@ -11,6 +11,7 @@
 
 use super::{AnnotationPolicy, CIPHERS, ComponentPatch, POD_ANNOTATIONS};
 use crate::machine::boards::{Boards, MACHINE_TYPES};
+use crate::machine::host_folders::{HOST_DISK_FOLDERS, HostFolders};
 use crate::machine::mediated::MediatedTypes;
 use crate::machine::permitted::{Odd, Permitted};
 use crate::wire;
@@ -238,6 +239,8 @@ pub fn unserved(object: &Value) -> Vec<Unserved> {
     found.extend(odd.map(|Odd { field, why }| Unserved { field: format!("spec.{field}"), why }));
     let field = format!("metadata.annotations[{MACHINE_TYPES}]");
     found.extend(Boards::odd(object).into_iter().map(|why| Unserved { field: field.clone(), why }));
+    let field = format!("metadata.annotations[{HOST_DISK_FOLDERS}]");
+    found.extend(HostFolders::odd(object).into_iter().map(|why| Unserved { field: field.clone(), why }));
     let field = format!("metadata.annotations[{POD_ANNOTATIONS}]");
     found.extend(AnnotationPolicy::odd(object).map(|why| Unserved { field, why }));
     let patches = spec["customizeComponents"]["patches"].as_array().into_iter().flatten();

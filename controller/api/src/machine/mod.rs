@@ -20,6 +20,7 @@ pub mod firmware;
 pub mod hardware;
 pub mod hook;
 pub mod host_device;
+pub mod host_folders;
 pub mod hyperv;
 mod label;
 pub mod left;

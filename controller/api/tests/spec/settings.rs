@@ -320,6 +320,9 @@ launcher pod of a VMI, and not all but a closed list. That is for clusters whose
 annotation must not say what only the maker of a pod may say ([which annotations](metadata.md)). An entry of these that
 does not hold as it is written is named by `SettingsServed`.
 
+The annotation `kubevirt.io/host-disk-folders` has the folders of nodes in which the file of a `hostDisk` may lie, with commas between
+several; none unless it is there ([files of nodes](../how-to/cluster.md#a-file-of-a-node-as-a-disk)).
+
 `customizeComponents.patches` change the Deployments `virt-controller`, `virt-api` and `cdi-uploadproxy` and the DaemonSet
 `virt-handler`: of `spec` replicas, `strategy`, `updateStrategy`, `minReadySeconds`, `progressDeadlineSeconds` and
 `revisionHistoryLimit`; of the pods `affinity`, `nodeSelector`, `tolerations`, `topologySpreadConstraints`, `imagePullSecrets`,

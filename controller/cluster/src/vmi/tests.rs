@@ -445,7 +445,7 @@ fn a_gate_that_is_shut_holds_where_no_webhook_stands() {
     let mut sim = Sim::new();
     let mut object = vmi("web");
     object["spec"]["volumes"] =
-        json!([{"name": "root", "hostDisk": {"path": "/etc/shadow", "type": "Disk"}}]);
+        json!([{"name": "root", "hostDisk": {"path": "/var/lib/disks/a.img", "type": "Disk"}}]);
     let key = sim.put(Kind::VirtualMachineInstance, object);
     sim.settle();
     let (_, reason, said) = sim.condition(&key, "Synchronized").unwrap();
@@ -453,11 +453,19 @@ fn a_gate_that_is_shut_holds_where_no_webhook_stands() {
     assert!(said.contains("HostDisk feature gate is not enabled"), "{said}");
     assert_eq!(sim.pod_of(&key), None);
     let open = json!({"configuration": {"developerConfiguration": {"featureGates": ["HostDisk"]}}});
-    sim.world.put(
-        Kind::KubeVirt,
-        json!({"metadata": {"namespace": "kubevirt", "name": "kubevirt"}, "spec": open}),
-        sim.now,
-    );
+    let permitting = |folders: &str| {
+        let annotations = json!({api::machine::host_folders::HOST_DISK_FOLDERS: folders});
+        let meta = json!({"namespace": "kubevirt", "name": "kubevirt", "annotations": annotations});
+        json!({"metadata": meta, "spec": open})
+    };
+    for folders in ["", "/srv", "/", "/var/lib"] {
+        sim.world.put(Kind::KubeVirt, permitting(folders), sim.now);
+        sim.settle();
+        let (_, reason, said) = sim.condition(&key, "Synchronized").unwrap();
+        assert_eq!((reason.as_str(), sim.pod_of(&key)), ("InvalidSpec", None), "{folders}");
+        assert!(said.contains("/var/lib/disks/a.img is not in a folder that the annotation"), "{said}");
+    }
+    sim.world.put(Kind::KubeVirt, permitting("/srv,/var/lib/disks"), sim.now);
     sim.settle();
     assert!(sim.pod_of(&key).is_some(), "whoever opens it lets it begin");
 }

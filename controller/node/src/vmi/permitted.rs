@@ -63,14 +63,20 @@ mod tests {
                     "firmware": {"uuid": "5d307ca9-b3ef-428c-8861-06e72d69f223"},
                     "devices": {"autoattachPodInterface": false, "disks": [{"name": "data", "disk": {"bus": "virtio"}}]}
                 },
-                "volumes": [{"name": "data", "hostDisk": {"path": "/etc/shadow", "type": "Disk"}}]
+                "volumes": [{"name": "data", "hostDisk": {"path": "/srv/a.img", "type": "Disk"}}]
             }
         }))
         .unwrap();
-        let by = |gates: &[&str]| {
+        let permitting = |gates: &[&str], folders: &str| {
             let gates = json!({"configuration": {"developerConfiguration": {"featureGates": gates}}});
-            Permitted::By(Arc::new(Settings::of_cluster(&json!({"spec": gates}))))
+            let folders = json!({"kubevirt.io/host-disk-folders": folders});
+            let object = json!({"metadata": {"annotations": folders}, "spec": gates});
+            Permitted::By(Arc::new(Settings::of_cluster(&object)))
         };
+        let by = |gates: &[&str]| permitting(gates, "/srv");
+        let elsewhere = permitting(&["HostDisk"], "/var/lib/disks").machine(&vmi).unwrap_err();
+        assert_eq!(elsewhere.kind(), ErrorKind::Refused);
+        assert!(elsewhere.to_string().contains("/srv/a.img is not in a folder"), "{elsewhere}");
         let shut = by(&[]).machine(&vmi).unwrap_err();
         assert_eq!(shut.kind(), ErrorKind::Refused);
         assert!(shut.to_string().contains("HostDisk feature gate is not enabled"), "{shut}");

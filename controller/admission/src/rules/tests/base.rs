@@ -2,6 +2,7 @@
 
 use crate::rules::review::Requester;
 use crate::rules::{AdmissionResponse, Around, Operation, Request, Sizes, judge, patch};
+use api::machine::host_folders::HOST_DISK_FOLDERS;
 use kubernetes::objects::Plain;
 use kubernetes::webhooks::Webhook;
 use serde_json::{Value, json};
@@ -16,7 +17,8 @@ pub(super) fn around() -> Around {
 
 /// What a cluster says with this configuration.
 pub(super) fn with(configuration: &Value) -> Around {
-    let object = json!({"spec": {"configuration": configuration}});
+    let folders = json!({HOST_DISK_FOLDERS: "/var/lib/disks"});
+    let object = json!({"metadata": {"annotations": folders}, "spec": {"configuration": configuration}});
     let random = ("11111111-1111-4111-8111-111111111111".to_owned(), "serial".to_owned());
     // No instance type and no preference is there.
     let sizes = Sizes { is_complete: true, ..Sizes::default() };

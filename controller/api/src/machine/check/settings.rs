@@ -12,6 +12,7 @@
 use super::super::network::{Binding, Plugin};
 use crate::machine::hardware::Hardware;
 use crate::machine::hook::DEVICE_INFO;
+use crate::machine::host_folders::HostFolders;
 use crate::machine::permitted::Permitted;
 use crate::quantity::Quantity;
 use crate::wire::Path;
@@ -63,6 +64,8 @@ pub struct Settings {
     pub memory_above_limit: bool,
     /// Extended resources of which a VMI may have devices; any, where nobody says which.
     pub host_devices: Option<BTreeSet<String>>,
+    /// Folders of the node in which a `hostDisk` may lie; any, where nobody says which.
+    pub host_folders: Option<HostFolders>,
     /// Where the VMI is to run.
     pub site: Site,
     /// What every VMI has, whatever its own spec.
@@ -149,6 +152,7 @@ impl Settings {
             plugins: BTreeMap::new(),
             memory_above_limit: true,
             host_devices: None,
+            host_folders: None,
             site: Site::Laptop,
             hardware: Hardware::default(),
             files: Files::default(),
@@ -183,6 +187,7 @@ impl Settings {
             bridge_on_pod_network: bridge.as_bool().unwrap_or(true),
             plugins: plugins(&said["network"]["binding"]),
             host_devices: Some(Permitted::of(object).resources()),
+            host_folders: Some(HostFolders::of_cluster(object)),
             memory_above_limit: said["vmRolloutStrategy"] != "Stage",
             site: Site::Cluster,
             hardware: Hardware::of_cluster(object),

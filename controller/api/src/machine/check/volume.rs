@@ -1,6 +1,7 @@
 //! Volumes: each has one source, and something that uses it.
 
 use super::super::Volume;
+use super::super::host_folders::HOST_DISK_FOLDERS;
 use super::super::volume::Named;
 use super::cloudinit::{self, Seed};
 use super::firmware::image_of;
@@ -178,7 +179,8 @@ fn volume_of(volume: &vmi::Volume, at: &Path, check: &mut Check<'_>) -> Option<V
 
 fn host(source: &vmi::HostDisk, volume: &Path, check: &mut Check<'_>) -> Option<Volume> {
     let vmi::HostDisk { path, r#type, capacity, shared, other: _ } = source;
-    if !check.settings.gate("HostDisk") {
+    let is_open = check.settings.gate("HostDisk");
+    if !is_open {
         check.invalid(volume, "HostDisk feature gate is not enabled");
     }
     let at = volume.child("hostDisk");
@@ -187,6 +189,14 @@ fn host(source: &vmi::HostDisk, volume: &Path, check: &mut Check<'_>) -> Option<
         check.not_found(&path_at, format!("{path_at} is required for hostDisk volume"));
     } else if !text::is_clean(path) {
         let message = format!("{path_at} must be an absolute path to a file without relative components");
+        check.invalid(&path_at, message);
+    } else if let Some(folders) = &check.settings.host_folders
+        && is_open
+        && !folders.permits(path)
+    {
+        let message = format!(
+            "{path_at} {path} is not in a folder that the annotation {HOST_DISK_FOLDERS} of the KubeVirt object permits"
+        );
         check.invalid(&path_at, message);
     }
     let (type_at, capacity_at) = (at.child("type"), at.child("capacity"));
