@@ -583,10 +583,10 @@ pub(crate) fn is_final(object: &Value) -> bool {
     phase.is_some_and(|phase| Phase::from(phase).is_final())
 }
 
+#[path = "keeper_ending.rs"]
+mod ending;
 #[path = "keeper_router.rs"]
 mod router;
 #[cfg(test)]
-#[path = "keeper_ending.rs"]
-mod ending;
 #[path = "keeper_tests.rs"]
 mod tests;
