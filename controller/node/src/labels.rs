@@ -23,7 +23,7 @@
 use super::blocking::Blocking;
 use super::cpu::Cpus;
 use super::error::{Error, ErrorKind, Result};
-use super::measures;
+use super::machine_types;
 use super::now::{Now, now};
 use super::pod::Folder;
 use api::machine::hyperv::OF_HOSTS;
@@ -101,7 +101,7 @@ impl Labeller {
             (None, None)
         });
         if let Some(node) = &found {
-            measures::deprecates(node.deprecated_machine_types.clone());
+            machine_types::set_deprecated(node.deprecated_machine_types.clone());
         }
         let settings = self.settings.borrow().clone();
         let wanted = found.zip(settings).map(|(node, settings)| labels(node, &settings));

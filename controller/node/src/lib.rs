@@ -38,6 +38,7 @@ mod labels;
 pub mod launcher_client;
 mod launchers;
 mod limits;
+mod machine_types;
 mod measures;
 mod network;
 pub mod now;

@@ -24,13 +24,13 @@ pub(crate) use panics::count_panic;
 use super::bounds;
 use super::filesystems::Told;
 use super::launchers::{Entry, Launchers, Names};
+use super::machine_types;
 use api::launcher::{DiskStats, GuestLoad, InterfaceStats, MemoryStats, Stats, VcpuState, VcpuStats};
 use api_server::metrics::Page;
 use host::{Gpu, Had};
 use kubernetes::metrics::cut;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -48,14 +48,6 @@ static SYNCS: AtomicU64 = AtomicU64::new(0);
 /// A launcher was handed its VMI.
 pub(crate) fn synced() {
     SYNCS.fetch_add(1, Ordering::Relaxed);
-}
-
-/// Machine types of this node that QEMU is about to give up.
-static DEPRECATED: Mutex<Vec<String>> = Mutex::new(Vec::new());
-
-/// These machine types of the node are deprecated.
-pub(crate) fn deprecates(machine_types: Vec<String>) {
-    *DEPRECATED.lock().unwrap_or_else(PoisonError::into_inner) = machine_types;
 }
 
 /// What each VMI uses, of those whose launchers say it in time.
@@ -216,7 +208,7 @@ fn of_node(page: &mut Page, node: &str, all: &[Used], had: &Had) {
         family.is(&labels, count as f64);
     }
     let mut family = page.family("kubevirt_node_deprecated_machine_types");
-    for machine_type in &*DEPRECATED.lock().unwrap_or_else(PoisonError::into_inner) {
+    for machine_type in &machine_types::deprecated() {
         family.is(&[("machine_type", machine_type), ("node", node)], 1.0);
     }
 }

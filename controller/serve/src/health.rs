@@ -3,7 +3,7 @@
 
 use crate::authentication::Gate;
 use crate::certificate;
-use crate::settings::SettingsVersion;
+use crate::settings_version::SettingsVersion;
 use crate::transport::tls::{self, Shown, Terms};
 use crate::transport::{Answers, Asked, Authorities, HttpResponse, Limits, Peer, Transport, listen, plain};
 use api_server::error::Result;

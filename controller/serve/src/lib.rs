@@ -31,5 +31,6 @@ pub mod pace;
 pub mod places;
 pub mod program;
 pub mod settings;
+pub mod settings_version;
 pub mod token;
 pub mod transport;

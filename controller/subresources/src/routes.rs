@@ -32,7 +32,7 @@ use hyper::body::Bytes;
 use kubernetes::subresources::{Action, GROUP, Of};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use serve::settings::SettingsVersion;
+use serve::settings_version::SettingsVersion;
 use serve::token::Signer;
 use serve::transport::{Asked, HttpResponse, Limits, Upgrade, Upgraded};
 use std::sync::Arc;

@@ -111,7 +111,7 @@ fn what_vmis_have_of_the_node_is_told() {
         uuid: "GPU-1".into(),
     };
     let had = Had { cpus: [(shares.uid.clone(), 8)].into(), gpus: vec![gpu] };
-    deprecates(vec!["pc-i440fx-2.4".to_owned()]);
+    machine_types::set_deprecated(vec!["pc-i440fx-2.4".to_owned()]);
     let panicked = State { reason: Some("GuestPanicked".to_owned()), ..State::default() };
     for before in [None, Some(&panicked)] {
         count_panic(before, &panicked, &meta("panicked"));

@@ -1,0 +1,15 @@
+//! Machine types of this node's QEMU that it is about to give up: told by `node-info`, exported as metrics.
+
+use std::sync::{Mutex, PoisonError};
+
+static DEPRECATED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Replaces the list.
+pub(crate) fn set_deprecated(machine_types: Vec<String>) {
+    *DEPRECATED.lock().unwrap_or_else(PoisonError::into_inner) = machine_types;
+}
+
+/// The list, empty until `node-info` was read.
+pub(crate) fn deprecated() -> Vec<String> {
+    DEPRECATED.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
