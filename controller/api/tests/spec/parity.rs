@@ -74,9 +74,12 @@ const NO_STREAMS: &str =
 const NO_TRANSFER: &str =
     "refused: no object is moved to another name or namespace; clone it, and delete the source";
 
+/// Parts of an object, and what becomes of each.
+type Parts = &'static [(&'static str, &'static str)];
+
 /// Kinds of whose specs no check of this package is: a part of an object as in [`AROUND`], by the name of its struct in the
 /// inventory.
-const KINDS: &[(&str, &str, &[(&str, &str)])] = &[
+const KINDS: &[(&str, &str, Parts)] = &[
     (
         "DataVolumeSpec",
         "cdi.DataVolumeSpec",
