@@ -24,15 +24,15 @@ use std::thread;
 
 /// Shows the file `source`, of a container that `from` is in, over the file `target` in the container that `into` is in.
 pub fn show(source: &Held, from: &Process, target: &Held, into: &Process, access: Access) -> Result<()> {
-    put(source, from, target, into, Attributes::of_file(access))
+    put(source, from, target, into, &Attributes::of_file(access))
 }
 
 /// Shows the node of a device that we have, in the same way. Which devices the container may open, its group says.
 pub fn show_device(source: &Held, target: &Held, into: &Process) -> Result<()> {
-    put(source, &Process::of(std::process::id())?, target, into, Attributes::of_device())
+    put(source, &Process::of(std::process::id())?, target, into, &Attributes::of_device())
 }
 
-fn put(source: &Held, from: &Process, target: &Held, into: &Process, attributes: Attributes) -> Result<()> {
+fn put(source: &Held, from: &Process, target: &Held, into: &Process, attributes: &Attributes) -> Result<()> {
     let (from, into) = (from.mounts()?, into.mounts()?);
     let cannot = |e: Errno| {
         let what = format!("cannot show {} as {}", source.shown().display(), target.shown().display());
@@ -45,7 +45,7 @@ fn put(source: &Held, from: &Process, target: &Held, into: &Process, attributes:
         let copy =
             OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
         let mount = open_tree(source.fd(), "", copy)?;
-        narrow(&mount, &attributes)?;
+        narrow(&mount, attributes)?;
         move_into_link_name_space(into.as_fd(), Some(LinkNameSpaceType::Mount))?;
         let both = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
         move_mount(&mount, "", target.fd(), "", both)
