@@ -68,7 +68,6 @@ pub use secret::{
 pub use storage_class::StorageClass;
 pub use validating_webhooks::{CDI_NAME as CDI_VALIDATOR, NAME as VALIDATOR};
 pub use virtual_machine_instance::{
-    FINALIZER, OF_VM, OUTDATED, TOLD_BY_HANDLER, claim_of, claims_of, is_waiting,
-    waiting_for_disks,
+    FINALIZER, OF_VM, OUTDATED, TOLD_BY_HANDLER, claim_of, claims_of, is_waiting, waiting_for_disks,
 };
 pub use workload::Component;
