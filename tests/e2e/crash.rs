@@ -2,8 +2,8 @@
 
 use crate::imports::{disk, http, phase, serve};
 use crate::tiny;
-use tests::cluster::{Space, until};
 use std::path::PathBuf;
+use tests::cluster::{Space, until};
 use tests::disk::{Noise, shell};
 use tests::http::Behaviour;
 

@@ -27,7 +27,6 @@ fn controller(server: &ApiServer) -> JoinHandle<Error> {
         worker_image: "worker".into(),
         version: "1.0.0".into(),
         image_volumes: true,
-        ..ClusterFacts::default()
     };
     let dials = Dials::new(Program::Controller, Home { namespace: "kubevirt".into(), ..Home::default() });
     let around = (Health::default(), Pulse::default(), dials);

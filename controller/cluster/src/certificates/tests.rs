@@ -80,7 +80,10 @@ fn answered(sim: &Sim) {
         for hook in store.all().flat_map(|hooks| hooks.object["webhooks"].as_array().unwrap()) {
             let path = hook["clientConfig"]["service"]["path"].as_str().unwrap();
             let paths = &sim.world.secrets.get("kubevirt", SERVER).unwrap().paths;
-            assert!(paths.answered(path).and_then(Webhook::at).is_some_and(|found| found.name == hook["name"]), "{hook}");
+            assert!(
+                paths.answered(path).and_then(Webhook::at).is_some_and(|found| found.name == hook["name"]),
+                "{hook}"
+            );
         }
     }
 }

@@ -87,5 +87,11 @@ pub(crate) fn servers(world: &World, now: Timestamp) -> Vec<CertificateDer<'stat
 
 /// What cdi-uploadproxy shows to upload pods, which believe this name alone.
 fn client() -> Leaf {
-    Leaf { secret: CLIENT_CERTIFICATE, name: CLIENT_NAME.to_owned(), hosts: Vec::new(), usage: Usage::Client, has_paths: false }
+    Leaf {
+        secret: CLIENT_CERTIFICATE,
+        name: CLIENT_NAME.to_owned(),
+        hosts: Vec::new(),
+        usage: Usage::Client,
+        has_paths: false,
+    }
 }

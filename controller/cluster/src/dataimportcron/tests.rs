@@ -203,17 +203,24 @@ fn an_import_that_is_cloned_is_kept_until_that_has_ended() {
             "controller": true});
         let from = json!({"kind": "PersistentVolumeClaim", "name": claim["metadata"]["name"]});
         let meta = json!({"namespace": "n", "name": "copy", "ownerReferences": [owner]});
-        (Kind::PersistentVolumeClaim, json!({"metadata": meta, "spec": {"dataSource": from}, "status": {"phase": "Pending"}}))
+        (
+            Kind::PersistentVolumeClaim,
+            json!({"metadata": meta, "spec": {"dataSource": from}, "status": {"phase": "Pending"}}),
+        )
     };
-    let clones: [&dyn Fn(&Value) -> (Kind, Value); 2] = [&by_pod, &by_storage];
-    for clone in clones {
+    for is_by_pod in [true, false] {
         let mut sim = imported(json!({"importsToKeep": 1}), &[1]);
         let claim = Key::new(Kind::PersistentVolumeClaim, "n", import_of(1).name);
-        let (kind, object) = clone(sim.get(&claim));
+        let claim = sim.get(&claim);
+        let (kind, object) = if is_by_pod { by_pod(claim) } else { by_storage(claim) };
         let clone = sim.put(kind, object);
         moves(&mut sim, 2);
         ends(&mut sim, 2, "Succeeded");
-        assert_eq!((imports(&sim), leads_to(&sim)), (vec![import_of(1), import_of(2)], import_of(2).name), "{clone}");
+        assert_eq!(
+            (imports(&sim), leads_to(&sim)),
+            (vec![import_of(1), import_of(2)], import_of(2).name),
+            "{clone}"
+        );
         sim.vanish(&clone);
         sim.later(120);
         sim.settle();
