@@ -4,7 +4,6 @@
 //! explain them have passed. The file has no name from the start (or from the next moment, where the file system
 //! cannot do that), so nothing is left behind however the run ends.
 
-use crate::run::scratch::lost;
 use crate::size::Human;
 use crate::{Error, Result, sys, zeros};
 use container_disk::{Nameless, nameless};
@@ -107,6 +106,15 @@ impl Spool {
     fn kept(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Bytes of a temporary file in this folder were lost.
+pub(crate) fn lost(folder: &Path, e: io::Error) -> Error {
+    let what = format!(
+        "a part of the disk was lost in a temporary file in {}: look at the device",
+        folder.display()
+    );
+    Error::failed(what).because(e)
 }
 
 impl Kept {

@@ -481,28 +481,6 @@ fn a_run_that_fails_before_its_first_byte_keeps_the_earlier_one() {
     place.is_the_disk("out.img");
 }
 
-/// What is before a mark is not written again: where it is wrong, the journal is of no use any more.
-#[test]
-fn a_difference_that_verify_finds_behind_a_resumed_run_is_not_found_for_ever() {
-    let place = Place::new(34);
-    let server = slow(place.image("plain.qcow2", ""));
-    let url = server.url("/disk.qcow2");
-    place.killed_behind_a_mark(&["convert", "-q", "--verify", &url, "out.img"], "out.img");
-    // The first byte of the disk that is not zero lies before any mark.
-    let first = place.bytes("disk.raw").iter().position(|&byte| byte != 0).unwrap();
-    place.shell(&format!(
-        "printf '\\0' | dd of=out.img.partial bs=1 seek={first} conv=notrunc status=none; sync out.img.partial"
-    ));
-    server.set(Behaviour::default());
-    let args = ["convert", "--json", "--verify", &url, "out.img"];
-    place.run(&args).refused(1, "does not read back");
-    assert!(!place.path("out.img").exists());
-    place.nothing_beside("out.img");
-    let ran = place.run(&args).ok();
-    assert!(ran.json()["resumed_at"].is_null(), "{}", ran.json());
-    place.is_the_disk("out.img");
-}
-
 #[test]
 fn no_resume_begins_anew() {
     let place = Place::new(27);

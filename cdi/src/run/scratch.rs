@@ -3,6 +3,7 @@
 
 use super::holes::{DataMap, Sparse};
 use crate::source::data_map;
+use crate::spool::lost;
 use crate::target::{Finished, Order, Target};
 use crate::{Error, Result, sys};
 use container_disk::{Nameless, nameless};
@@ -68,15 +69,6 @@ impl Scratch {
     pub(crate) fn is_whole(&self) -> Result<()> {
         sys::written_back(self.file.as_fd()).map_err(|e| lost(&self.folder, e))
     }
-}
-
-/// Bytes of a temporary file in this folder were lost.
-pub(crate) fn lost(folder: &Path, e: std::io::Error) -> Error {
-    let what = format!(
-        "a part of the disk was lost in a temporary file in {}: look at the device",
-        folder.display()
-    );
-    Error::failed(what).because(e)
 }
 
 impl Target for Scratch {

@@ -1,5 +1,6 @@
 //! A device that fails writes: Linux tells such an error once, and keeps the pages as if they had been written.
 
+use super::held::{has_mark, is_held, signal};
 use super::{PROGRAM, done, is_long, text};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -82,38 +83,6 @@ fn fails_behind_a_mark(place: &Place, args: &[&str], disk: &FailingDisk, target:
         std::fs::remove_file(target).unwrap();
     }
     panic!("no run can be held behind a mark");
-}
-
-fn has_mark(target: &Path) -> bool {
-    let journal = std::fs::read(format!("{}.partial.journal", target.display())).unwrap_or_default();
-    journal.windows(10).any(|part| part == b"\"position\"")
-}
-
-fn signal(process: u32, which: &str) {
-    // It may have ended.
-    let _ = Command::new("kill").args([which, &process.to_string()]).stderr(Stdio::null()).status();
-}
-
-/// Stops all threads of a process; false where it has ended.
-fn is_held(process: u32) -> bool {
-    signal(process, "-STOP");
-    loop {
-        let tasks = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
-        let states: Vec<char> = tasks.filter_map(|task| state(&task.path())).collect();
-        if states.is_empty() || states.contains(&'Z') {
-            return false;
-        }
-        if states.iter().all(|&state| state == 'T') {
-            return true;
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
-/// The letter behind the name in parentheses.
-fn state(task: &Path) -> Option<char> {
-    let stat = std::fs::read_to_string(task.join("stat")).ok()?;
-    stat.rsplit_once(") ")?.1.chars().next()
 }
 
 #[test]

@@ -7,16 +7,19 @@
 //! | `full_disk.rs` | no room, at each phase | root: a tmpfs |
 //! | `overlap.rs` | a source below its target | root: loop devices |
 //! | `kill.rs` | kill -9 at a system call | |
+//! | `verify.rs` | bytes that change below a run | |
 //!
-//! Without root all but the last say so and are left out. With `CORACLE_TEST_TIER=all` each system call is met, else a twentieth of
+//! Without root the first three say so and are left out. With `CORACLE_TEST_TIER=all` each system call is met, else a twentieth of
 //! them, always the same.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod device;
 mod full_disk;
+mod held;
 mod kill;
 mod overlap;
+mod verify;
 
 use std::path::Path;
 use std::process::Command;
