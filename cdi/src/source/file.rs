@@ -30,7 +30,10 @@ pub struct FileSource {
 
 #[derive(Debug)]
 enum From {
-    File { file: Arc<File>, bytes: Arc<FileAt> },
+    File {
+        file: Arc<File>,
+        bytes: Arc<FileAt>,
+    },
     /// A pipe; or the rest of a file, which is kept open.
     Pipe(Once, Option<File>),
 }

@@ -97,9 +97,9 @@ impl Named {
     /// The file, device or folder of this host that its bytes are read from, where the name says it.
     pub(crate) fn local(&self) -> Option<&Path> {
         match self {
-            Named::Image(Name::Layout(path, _) | Name::OciArchive(path, _) | Name::DockerArchive(path, _)) => {
-                Some(path)
-            }
+            Named::Image(
+                Name::Layout(path, _) | Name::OciArchive(path, _) | Name::DockerArchive(path, _),
+            ) => Some(path),
             _ => self.path(),
         }
     }

@@ -227,7 +227,14 @@ mod tests {
         };
         let disks = Disks { missing: (0..1400).map(template).collect(), ..Disks::default() };
         let mut plan = Plan::default();
-        make(&VirtualMachine::default(), &disks, AnnotationPolicy::Pass, None, Timestamp::UNIX_EPOCH, &mut plan);
+        make(
+            &VirtualMachine::default(),
+            &disks,
+            AnnotationPolicy::Pass,
+            None,
+            Timestamp::UNIX_EPOCH,
+            &mut plan,
+        );
         let made =
             plan.steps.iter().filter(|step| step.attempt() == Some(Attempt::Make(Kind::DataVolume))).count();
         assert_eq!(made, AT_ONCE);

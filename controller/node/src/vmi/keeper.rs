@@ -234,7 +234,8 @@ impl<C: Cluster> Keeper<C> {
                     (self.ask_agent, self.guest, self.left_out) = (None, None, None);
                 }
                 self.name_devices(&state);
-                let before = if let Launcher::Speaks(before) = &self.launcher { Some(&**before) } else { None };
+                let before =
+                    if let Launcher::Speaks(before) = &self.launcher { Some(&**before) } else { None };
                 measures::count_panic(before, &state, &self.vmi.metadata);
                 self.launcher = Launcher::Speaks(Box::new(state));
             }

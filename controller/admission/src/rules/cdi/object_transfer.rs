@@ -8,9 +8,14 @@ use api::fault::{Fault, Reason};
 /// Whether an ObjectTransfer may be made or changed.
 pub(crate) fn judge(request: &Request) -> AdmissionResponse {
     let refusal = ("spec", "ObjectTransfer spec is immutable");
-    judged::<ObjectTransfer>(request, |old, new| old.spec == new.spec, refusal, |_| {
-        let message = "ObjectTransfer is not supported: no object is moved to another name or namespace";
-        let hint = "clone it by a DataVolume with spec.source.pvc, and delete the source";
-        Err(vec![Fault::new("spec", Reason::NotSupported, message).hint(hint)])
-    })
+    judged::<ObjectTransfer>(
+        request,
+        |old, new| old.spec == new.spec,
+        refusal,
+        |_| {
+            let message = "ObjectTransfer is not supported: no object is moved to another name or namespace";
+            let hint = "clone it by a DataVolume with spec.source.pvc, and delete the source";
+            Err(vec![Fault::new("spec", Reason::NotSupported, message).hint(hint)])
+        },
+    )
 }

@@ -15,8 +15,8 @@ mod events;
 mod records;
 mod words;
 
-use api::launcher::{MonitorCommand, Stats};
 use crate::memory;
+use api::launcher::{MonitorCommand, Stats};
 use launcher::hypervisor::{About, Condition, Error, ErrorKind, Hypervisor, Result, Seen, Tell};
 use launcher_client::process::Process;
 use rustix::fs::{Mode, OFlags};

@@ -180,7 +180,9 @@ fn options(words: &[String]) -> Result<Wanted, String> {
     }
     let commands = match left.as_slice() {
         [] => {
-            return Err("there is no interactive mode here; say a command, 'virsh help' lists them".to_owned());
+            return Err(
+                "there is no interactive mode here; say a command, 'virsh help' lists them".to_owned()
+            );
         }
         // One argument is a line of commands.
         [line] => lines(line)?,
