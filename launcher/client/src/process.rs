@@ -6,8 +6,8 @@
 use api::launcher::State;
 use std::fs;
 
-/// The beginning of the names of QEMU's programs, as the kernel cuts them.
-const PROGRAM: &str = "qemu-system";
+/// The beginnings of the names of QEMU's programs, as the kernel cuts them.
+const PROGRAMS: [&str; 2] = ["qemu-system", "qemu-kvm"];
 
 /// A process, by its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,11 +43,19 @@ pub fn runs_qemu(state: &State) -> bool {
     state.qemu_pid.is_some_and(|pid| is_qemu(pid, state.qemu_started))
 }
 
-/// True if this process runs QEMU and, where `since` is known, is the one that started then.
+/// True if this process is the QEMU that started at `since`; where that is not known, if its name is one of QEMU's.
 fn is_qemu(pid: u32, since: Option<u64>) -> bool {
     let Process::Runs { started } = Process::of(pid) else { return false };
-    let name = fs::read_to_string(format!("/proc/{pid}/comm"));
-    since.is_none_or(|since| since == started) && name.is_ok_and(|name| name.starts_with(PROGRAM))
+    match since {
+        Some(since) => since == started,
+        None => fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| is_program(&name)),
+    }
+}
+
+/// True for the name of a QEMU program. One that a wrapper starts may begin with a dot.
+fn is_program(name: &str) -> bool {
+    let name = name.strip_prefix('.').unwrap_or(name);
+    PROGRAMS.iter().any(|program| name.starts_with(program))
 }
 
 /// `/proc/PID/stat`: `PID (NAME) STATE …`, where the name may hold anything, and the start is field 22.
@@ -80,6 +88,16 @@ mod tests {
     }
 
     #[test]
+    fn qemu_has_the_name_that_its_distribution_gives_it() {
+        for name in ["qemu-system-x86", "qemu-kvm", ".qemu-system-x8", ".qemu-kvm"] {
+            assert!(is_program(name), "{name}");
+        }
+        for name in ["qemu-img", "kvm", "..qemu-kvm", "", "."] {
+            assert!(!is_program(name), "{name}");
+        }
+    }
+
+    #[test]
     fn a_zombie_and_another_process_of_that_number_do_not_run_qemu() {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("qemu-system-any");
@@ -90,14 +108,16 @@ mod tests {
         assert!(is_qemu(pid, Some(started)) && is_qemu(pid, None));
         assert!(!is_qemu(pid, Some(started + 1)), "it started at another time");
         let own = std::process::id();
-        assert!(Process::of(own).started().is_some() && !is_qemu(own, None), "this is not QEMU");
+        let started_too = Process::of(own).started().unwrap();
+        assert!(!is_qemu(own, None), "this is not QEMU");
+        assert!(is_qemu(own, Some(started_too)), "its number and its start say which process it is");
         child.kill().unwrap();
         // Its standard output is closed while it ends; nobody has waited for it.
         child.stdout.take().unwrap().read_to_end(&mut vec![]).unwrap();
         while Process::of(pid) != Process::Zombie {
             std::thread::yield_now();
         }
-        assert!(fs::read_to_string(format!("/proc/{pid}/comm")).unwrap().starts_with(PROGRAM));
+        assert!(fs::read_to_string(format!("/proc/{pid}/comm")).unwrap().starts_with(PROGRAMS[0]));
         assert!(!is_qemu(pid, Some(started)) && !is_qemu(pid, None));
         child.wait().unwrap();
         assert_eq!(Process::of(pid), Process::Absent);
