@@ -41,7 +41,7 @@ const NOTES: [&str; 3] = [
     "kubevirt.io/latest-observed-api-version",
 ];
 /// Beginnings of annotations that never reach a pod, in letters of either case.
-const NEVER: [&str; 47] = [
+const NEVER: [&str; 61] = [
     // What confines a pod.
     "container.apparmor.security.beta.kubernetes.io/",
     "container.seccomp.security.alpha.kubernetes.io/",
@@ -53,7 +53,10 @@ const NEVER: [&str; 47] = [
     "kubernetes.io/config.",
     // Networks, of any namespace, and what Multus tells of them, which is believed.
     "k8s.v1.cni.cncf.io/",
+    "kubernetes.v1.cni.cncf.io/",
     "v1.multus-cni.io/",
+    "danm.k8s.io/",
+    "networking.gke.io/",
     // What is in sidecars: volumes, images, whole containers.
     "sidecar.istio.io/userVolume",
     "sidecar.istio.io/proxyImage",
@@ -70,6 +73,14 @@ const NEVER: [&str; 47] = [
     "vault.hashicorp.com/agent-set-security-context",
     "vault.hashicorp.com/agent-share-process-namespace",
     "vault.hashicorp.com/agent-copy-volume-mounts",
+    "vault.hashicorp.com/agent-inject-command-",
+    "vault.hashicorp.com/agent-extra-secret",
+    "consul.hashicorp.com/consul-sidecar-user-volume",
+    "dapr.io/sidecar-image",
+    "dapr.io/volume-mounts",
+    "dapr.io/run-as-",
+    "appmesh.k8s.aws/",
+    "admission.datadoghq.com/",
     // Commands that a backup program runs in the pod, or images that it puts there.
     "pre.hook.backup.velero.io/",
     "post.hook.backup.velero.io/",
@@ -79,6 +90,7 @@ const NEVER: [&str; 47] = [
     // Container runtimes and their shims.
     "io.kubernetes.",
     "io.containerd.",
+    "io.containers.",
     "io.katacontainers.",
     "io.podman.",
     "io.microsoft.",
@@ -89,7 +101,9 @@ const NEVER: [&str; 47] = [
     "org.systemd.",
     "org.criu.",
     "module.wasm.",
-    "cri-resource-manager.intel.com/",
+    "krun.",
+    "target.workload.openshift.io/",
+    "resources.workload.openshift.io/",
     "rdt.resources.beta.kubernetes.io/",
     "blockio.resources.beta.kubernetes.io/",
     // Runtimes whose pods are VMs.
@@ -98,8 +112,15 @@ const NEVER: [&str; 47] = [
     "coracle.",
 ];
 /// Domains whose annotations never reach a pod, nor those of domains below them: CRI-O, plugins of NRI, devices by CDI.
-const NEVER_OF: [&str; 6] =
-    ["crio.io", "cri-o.io", "nri.io", "nri.containerd.io", "noderesource.dev", "cdi.k8s.io"];
+const NEVER_OF: [&str; 7] = [
+    "crio.io",
+    "cri-o.io",
+    "nri.io",
+    "nri.containerd.io",
+    "noderesource.dev",
+    "cdi.k8s.io",
+    "cri-resource-manager.intel.com",
+];
 /// Annotations that go to the pod with the strict policy, beside those of our own domains, by which nothing is done in a
 /// pod; those that end with a slash stand for all that begin like that.
 const PASSED: [&str; 14] = [
