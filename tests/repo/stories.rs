@@ -51,7 +51,7 @@ fn each_test_of_the_short_tier_exists() {
 }
 
 fn lines() -> Vec<Line> {
-    let text = fs::read_to_string(root().join(TABLE)).unwrap();
+    let text = fs::read_to_string(root().join(TABLE)).expect("the table");
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     lines
         .map(|line| {
@@ -65,9 +65,9 @@ fn lines() -> Vec<Line> {
 
 /// The first cells of README's table "What works today".
 fn rows() -> BTreeSet<String> {
-    let readme = fs::read_to_string(root().join("README.md")).unwrap();
-    let section = readme.split("## What works today").nth(1).unwrap();
-    let section = section.split("\n## ").next().unwrap();
+    let readme = fs::read_to_string(root().join("README.md")).expect("the README");
+    let section = readme.split("## What works today").nth(1).expect("the table of the README");
+    let section = section.split("\n## ").next().unwrap_or_default();
     let cells = section.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
     cells.filter(|cell| cell.chars().any(char::is_alphabetic)).map(str::to_owned).collect()
 }
@@ -76,7 +76,7 @@ fn rows() -> BTreeSet<String> {
 fn kinds() -> BTreeSet<String> {
     let crds = files().into_iter().filter(|file| short(file).starts_with("controller/manifests/crds/"));
     crds.map(|file| {
-        let text = fs::read_to_string(&file).unwrap();
+        let text = fs::read_to_string(&file).expect("a file of the tree");
         let names = text.split("\n  names:\n").nth(1).unwrap_or_else(|| panic!("{}: no names", short(&file)));
         let kind = names.lines().find_map(|line| line.strip_prefix("    kind: "));
         kind.unwrap_or_else(|| panic!("{}: no kind", short(&file))).trim_matches('"').to_owned()
@@ -90,7 +90,7 @@ fn stories() -> BTreeSet<String> {
     modules
         .flat_map(|file| {
             let module = short(&file)["tests/e2e/".len()..].trim_end_matches(".rs").replace('/', "::");
-            let text = fs::read_to_string(&file).unwrap();
+            let text = fs::read_to_string(&file).expect("a file of the tree");
             let tests = text.split("#[test]\n").skip(1).filter_map(|rest| {
                 let name = rest.split("fn ").nth(1)?.split('(').next()?;
                 Some(format!("{module}::{name}"))

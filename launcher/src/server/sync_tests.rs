@@ -34,13 +34,13 @@ async fn scene() -> Scene {
     Scene { fake, client: Client::at("the launcher of vm", path), root, handle, _folder: folder }
 }
 
-fn sync(domain: Value) -> Sync {
+fn sync(domain: &Value) -> Sync {
     let vmi = json!({"metadata": {"name": "vm", "namespace": "default"}, "spec": {"domain": domain}});
     Sync { vmi, generation: 1, resolved: api::launcher::Resolved::default() }
 }
 
 fn sound() -> Sync {
-    sync(json!({
+    sync(&json!({
         "memory": {"guest": "64Mi"},
         "firmware": {"uuid": "5d307ca9-b3ef-428c-8861-06e72d69f223"},
         "devices": {"autoattachPodInterface": false},
@@ -72,7 +72,7 @@ async fn a_hypervisor_that_fails_for_a_moment_refuses_no_vm() {
 #[tokio::test]
 async fn faults_of_the_vm_are_final() {
     let scene = scene().await;
-    let faulty = sync(json!({"devices": {"disks": [{"name": "root", "disk": {}}]}}));
+    let faulty = sync(&json!({"devices": {"disks": [{"name": "root", "disk": {}}]}}));
     let said = scene.client.sync(&faulty).await.unwrap_err();
     assert_eq!((said.status(), said.kind()), (Some(422), Told::Refused), "{said}");
     assert!(!said.may_retry() && said.refusal().is_some_and(|refusal| !refusal.faults.is_empty()));
