@@ -16,15 +16,19 @@ pub const OF_VM: &str = "kubevirt.io/virtualMachineControllerFinalize";
 /// The label of a VMI whose launcher pod is of another version than new ones are, as upstream has it.
 pub const OUTDATED: &str = "kubevirt.io/outdatedLauncherImage";
 /// The fields of a VMI's status that virt-handler writes; the others are virt-controller's.
-pub const TOLD_BY_HANDLER: [&str; 9] = [
+pub const TOLD_BY_HANDLER: [&str; 13] = [
     "conditions",
+    "currentCPUTopology",
+    "fsFreezeStatus",
     "guestOSInfo",
     "interfaces",
+    "kernelBootStatus",
     "machine",
     "memory",
     "phase",
     "phaseTransitionTimestamps",
     "reason",
+    "selinuxContext",
     "volumeStatus",
 ];
 
