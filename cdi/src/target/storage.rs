@@ -60,11 +60,15 @@ impl Storage {
         Ok(Storage::walk(&fs::metadata(path)?, mount, &path.display().to_string(), true))
     }
 
-    /// The storage of files that will be made in this folder.
+    /// The storage of files that will be made in this folder: what lies below it. The folder itself may be read, as an image in a
+    /// folder is.
     pub(crate) fn of_new_file(folder: &Path) -> io::Result<Storage> {
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
         let mount = mount_of(CWD, folder, AtFlags::empty());
-        Ok(Storage::walk(&fs::metadata(folder)?, mount, &folder.display().to_string(), false))
+        let Storage { mut parts } =
+            Storage::walk(&fs::metadata(folder)?, mount, &folder.display().to_string(), false);
+        parts.drain(..1);
+        Ok(Storage { parts })
     }
 
     fn walk(meta: &Metadata, mount: Option<u64>, name: &str, is_itself: bool) -> Storage {

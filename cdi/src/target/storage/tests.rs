@@ -135,6 +135,14 @@ fn a_new_file_lies_on_the_disk_of_its_folder() {
     assert_eq!(beside, None, "a file of the same file system");
 }
 
+/// An image in a folder is read by its names, and a new one changes no byte of it.
+#[test]
+fn a_new_file_may_lie_in_the_folder_that_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let (read, new) = (Storage::of_path(folder.path()), Storage::of_new_file(folder.path()));
+    assert_eq!(read.unwrap().shared_with(&new.unwrap()), None);
+}
+
 #[test]
 fn slaves_are_storage_of_which_the_bytes_are_not_known() {
     let folder = tempfile::tempdir().unwrap();
