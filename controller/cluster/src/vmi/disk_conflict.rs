@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!  the other VMI                                                         this one
-//!  has ended                                                             goes on
+//!  has ended, and so have its launcher pods                              goes on
+//!  has ended, and a launcher pod of it has not                           waits: PvcInUse
 //!  has a launcher pod, or was handed over                                waits: PvcInUse
 //!  waits as well, and is older (by creation time, then by uid)           waits: PvcInUse
 //!  waits as well, is younger, and a plan of it is being carried out      says nothing, and is decided again when that is done
@@ -10,13 +11,14 @@
 //! ```
 //!
 //! **Guarantees.** Of VMIs that wait for one another, the oldest goes on: the order is total, so there is no circle. A
-//! younger one whose pod is being created is not overtaken: the answer is awaited first.
+//! younger one whose pod is being created is not overtaken: the answer is awaited first. The phase of a VMI says nothing of QEMU,
+//! which may run until the kubelet says that its container ended.
 //! **Caveats.** A pod that a virt-controller creates after another one has taken over its Lease is not seen by that one in
 //! time. On one node, the locks of QEMU decide then (see `node::volumes`).
 
 use super::{Round, key_of, phase};
 use api::vmi::VirtualMachineInstance;
-use kubernetes::objects::{DiskConflict, LauncherPods, is_waiting};
+use kubernetes::objects::{DiskConflict, LauncherPods, World, is_waiting};
 
 /// The reason of the condition `Synchronized`, and of the event.
 const REASON: &str = "PvcInUse";
@@ -28,11 +30,11 @@ impl Round<'_> {
         let mut is_unknown = false;
         for conflict in self.world.disk_conflicts(self.vmi) {
             let other = conflict.other;
-            if phase(other).is_final() {
+            let may_run = may_run(self.world, other);
+            if phase(other).is_final() && !may_run {
                 continue;
             }
-            let has_pod = !is_waiting(other) || self.world.active_pod(other).is_some();
-            if has_pod || age(other) < age(self.vmi) {
+            if may_run || age(other) < age(self.vmi) {
                 self.wait(REASON, &message(self.vmi, conflict));
                 return true;
             }
@@ -44,6 +46,15 @@ impl Round<'_> {
         }
         is_unknown
     }
+}
+
+/// True if QEMU of the VMI may run now, or will without a further decision. A VMI that has ended counts with all pods of it.
+fn may_run(world: &World, vmi: &VirtualMachineInstance) -> bool {
+    if phase(vmi).is_final() {
+        let any = LauncherPods::of(vmi).map(LauncherPods::any);
+        return any.is_some_and(|any| world.launcher_pods(&any).iter().any(|pod| !pod.is_over()));
+    }
+    !is_waiting(vmi) || world.active_pod(vmi).is_some()
 }
 
 /// The place of a VMI in the order of those that wait for one another.
@@ -61,8 +72,8 @@ fn message(vmi: &VirtualMachineInstance, conflict: DiskConflict<'_>) -> String {
         false => "which would read what this VMI writes",
     };
     format!(
-        "PVC {namespace}/{claim} is a disk of VMI {name}, {why}: this VMI starts when VMI {name} has ended; disks that guests \
-         share must have shareable: true in both VMIs"
+        "PVC {namespace}/{claim} is a disk of VMI {name}, {why}: this VMI starts when VMI {name} and its launcher pod have ended; \
+         disks that guests share must have shareable: true in both VMIs"
     )
 }
 
@@ -113,8 +124,44 @@ mod tests {
         assert!(sim.world.touched(&first).contains(&second), "the end of one is looked at for the other");
         sim.agent_says(&first, "Succeeded");
         sim.settle();
+        let (_, reason, _) = sim.condition(&second, "Synchronized").unwrap();
+        assert_eq!(
+            (sim.pod_of(&second), reason.as_str()),
+            (None, "PvcInUse"),
+            "QEMU may still run in its pod"
+        );
+        let pod = sim.pod_of(&first).unwrap();
+        let ended = json!({"terminated": {"exitCode": 0}, "running": null});
+        let said = json!([{"name": "compute", "ready": false, "state": ended}]);
+        sim.change(&pod, json!({"status": {"containerStatuses": said}}));
+        assert!(
+            sim.world.touched(&pod).contains(&second),
+            "the end of the container is looked at for the other"
+        );
+        sim.settle();
         assert!(sim.pod_of(&second).is_some());
         assert_eq!(sim.condition(&second, "Synchronized"), None);
+    }
+
+    /// virt-handler says that a VMI has failed where it hears nothing of its launcher any more.
+    #[test]
+    fn a_pod_of_a_failed_vmi_holds_the_pvc_until_it_is_gone() {
+        let mut sim = begin();
+        let first = sim.put(Kind::VirtualMachineInstance, on("web", "disk"));
+        sim.boot(&first);
+        let second = sim.put(Kind::VirtualMachineInstance, on("a", "disk"));
+        sim.agent_says(&first, "Failed");
+        sim.settle();
+        let pod = sim.pod_of(&first).unwrap();
+        // Its owner was taken from it, and it was never noted in the status: it is a pod of the VMI all the same.
+        sim.change(&pod, json!({"metadata": {"ownerReferences": null}}));
+        sim.change(&first, json!({"status": {"activePods": null}}));
+        sim.settle();
+        assert_eq!(sim.pod_of(&second), None);
+        sim.vanish(&pod);
+        assert!(sim.world.touched(&pod).contains(&second), "that it is gone is looked at for the other");
+        sim.settle();
+        assert!(sim.pod_of(&second).is_some());
     }
 
     #[test]

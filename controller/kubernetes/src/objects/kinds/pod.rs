@@ -2,6 +2,7 @@
 
 use super::cdi;
 use super::persistent_volume_claim::{disks, users};
+use super::virtual_machine_instance::waiting_for_disks;
 use crate::clones;
 use crate::objects::about::kept;
 use crate::objects::store::{Kept, meta};
@@ -77,9 +78,15 @@ fn keep_ending(world: &mut World, key: &Key) {
 /// The object that the pod belongs to. A pod that has no owner, or is gone, may be the launcher pod of a VMI all the same.
 pub(super) fn touched(world: &World, key: &Key) -> Vec<Key> {
     let Key { namespace, name, .. } = key;
-    match world.pods.get(namespace, name).and_then(|pod| owner::controller(&pod.meta)) {
+    let pod = world.pods.get(namespace, name);
+    // VMIs wait for the disks of one that has ended until its launcher has.
+    let with_waiting = |vmi: Key| {
+        let waiting = pod.is_none_or(Pod::is_over).then(|| waiting_for_disks(world, &vmi));
+        std::iter::once(vmi).chain(waiting.into_iter().flatten()).collect::<Vec<Key>>()
+    };
+    match pod.and_then(|pod| owner::controller(&pod.meta)) {
         Some(owner) if owner.kind == Kind::VirtualMachineInstance.name() => {
-            vec![Key::new(Kind::VirtualMachineInstance, namespace, &owner.name)]
+            with_waiting(Key::new(Kind::VirtualMachineInstance, namespace, &owner.name))
         }
         // A DataVolume has the name of its PVC; where there is none, the PVC is decided on by that name all the same. A PVC that is
         // filled in the place of another is handed over when no pod is left.
@@ -102,7 +109,10 @@ pub(super) fn touched(world: &World, key: &Key) -> Vec<Key> {
             [cron].into_iter().chain(cdi::going(world)).collect()
         }
         Some(_) => Vec::new(),
-        None => world.marked(&Mark::LauncherPod(namespace.clone(), name.clone())).cloned().collect(),
+        None => {
+            let launched = world.marked(&Mark::LauncherPod(namespace.clone(), name.clone()));
+            launched.cloned().flat_map(with_waiting).collect()
+        }
     }
 }
 
