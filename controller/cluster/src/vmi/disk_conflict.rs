@@ -5,46 +5,46 @@
 //!  has ended, and so have its launcher pods                              goes on
 //!  has ended, and a launcher pod of it has not                           waits: PvcInUse
 //!  has a launcher pod, or was handed over                                waits: PvcInUse
-//!  waits as well, and is older (by creation time, then by uid)           waits: PvcInUse
-//!  waits as well, is younger, and a plan of it is being carried out      says nothing, and is decided again when that is done
-//!  waits as well, and is younger                                         goes on, if the API server knows no launcher pod of the other
+//!  waits as well, is older (by creation time, then by uid), and
+//!  could start but for such a conflict                                   waits: PvcInUse
+//!  waits as well, and a plan of it is being carried out                  says nothing, and is decided again when that is done
+//!  waits as well                                                         goes on, if the API server knows no launcher pod of the other
 //! ```
 //!
-//! **Guarantees.** Of VMIs that wait for one another, the oldest goes on: the order is total, so there is no circle. A
-//! younger one whose pod is being created is not overtaken: the answer is awaited first. The phase of a VMI says nothing of QEMU,
-//! which may run until the kubelet says that its container ended.
+//! **Guarantees.** Of VMIs that wait for one another, the oldest goes on: the order is total, so there is no circle. An older one
+//! that waits for something else (a PVC, a quota, another spec) holds up none. One whose pod is being created is not overtaken: the
+//! answer is awaited first. The phase of a VMI says nothing of QEMU, which may run until the kubelet says that its container ended.
 //! **Caveats.** A pod that a virt-controller creates after another one has taken over its Lease is not seen by that one in
 //! time. On one node, the locks of QEMU decide then (see `node::volumes`).
 
+use super::needs::{self, Needs};
 use super::{Round, key_of, phase};
-use api::vmi::VirtualMachineInstance;
+use api::vmi::{ConditionType, VirtualMachineInstance};
+use kubernetes::conditions;
 use kubernetes::objects::{DiskConflict, LauncherPods, World, is_waiting};
 
 /// The reason of the condition `Synchronized`, and of the event.
 const REASON: &str = "PvcInUse";
 
 impl Round<'_> {
-    /// True if the VMI must not have a launcher pod yet, since another VMI has one of its PVCs.
-    pub(super) fn waits_for_disks(&mut self) -> bool {
-        let mut younger = Vec::new();
+    /// Launcher pods of other VMIs that must not exist when this VMI gets its own, since they would have one of its PVCs. `None` if
+    /// the VMI must wait.
+    pub(super) fn rivals_for_disks(&mut self) -> Option<Vec<LauncherPods>> {
+        let mut rivals = Vec::new();
         let mut is_unknown = false;
         for conflict in self.world.disk_conflicts(self.vmi) {
             let other = conflict.other;
-            let may_run = may_run(self.world, other);
-            if phase(other).is_final() && !may_run {
-                continue;
-            }
-            if may_run || age(other) < age(self.vmi) {
+            let is_first = is_waiting(other) && age(other) < age(self.vmi) && may_start(self.world, other);
+            if is_first || may_run(self.world, other) {
                 self.wait(REASON, &message(self.vmi, conflict));
-                return true;
+                return None;
             }
-            is_unknown = is_unknown || self.world.busy.contains(&key_of(other));
-            younger.extend(LauncherPods::of(other));
+            if is_waiting(other) {
+                is_unknown = is_unknown || self.world.busy.contains(&key_of(other));
+                rivals.extend(LauncherPods::of(other));
+            }
         }
-        if !is_unknown {
-            younger.iter().for_each(|of| self.are_absent(of));
-        }
-        is_unknown
+        (!is_unknown).then_some(rivals)
     }
 }
 
@@ -55,6 +55,15 @@ fn may_run(world: &World, vmi: &VirtualMachineInstance) -> bool {
         return any.is_some_and(|any| world.launcher_pods(&any).iter().any(|pod| !pod.is_over()));
     }
     !is_waiting(vmi) || world.active_pod(vmi).is_some()
+}
+
+/// True if a VMI without a launcher pod waits for nothing but the disks of others.
+fn may_start(world: &World, vmi: &VirtualMachineInstance) -> bool {
+    let said = vmi.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    let said = conditions::of(said, &ConditionType::Synchronized).filter(|said| said.status == "False");
+    said.is_none_or(|said| said.reason.as_deref() == Some(REASON))
+        && !world.is_unread(&key_of(vmi))
+        && matches!(needs::look(world, vmi), Needs::There(_))
 }
 
 /// The place of a VMI in the order of those that wait for one another.
@@ -84,7 +93,7 @@ mod tests {
     use api_server::Done;
     use api_server::watch::Seen;
     use jiff::Timestamp;
-    use kubernetes::objects::{Key, Kind};
+    use kubernetes::objects::{Attempt, Failure, Key, Kind};
     use kubernetes::plan::{Plan, Step};
     use serde_json::{Value, json};
 
@@ -162,6 +171,67 @@ mod tests {
         assert!(sim.world.touched(&pod).contains(&second), "that it is gone is looked at for the other");
         sim.settle();
         assert!(sim.pod_of(&second).is_some());
+    }
+
+    /// Something else keeps it from having a pod: without its claim, with a spec that is not permitted, or beyond a quota.
+    #[test]
+    fn an_older_vmi_that_waits_for_something_else_does_not_hold_up_a_younger_one() {
+        for reason in ["FailedPvcNotFound", "InvalidSpec", "FailedCreate"] {
+            let mut sim = begin();
+            let mut older = on("older", "disk");
+            match reason {
+                "FailedPvcNotFound" => {
+                    let more = json!({"name": "more", "persistentVolumeClaim": {"claimName": "more"}});
+                    older["spec"]["volumes"].as_array_mut().unwrap().push(more);
+                }
+                "InvalidSpec" => {
+                    let host = json!({"name": "more", "hostDisk": {"path": "/a.img", "type": "Disk"}});
+                    older["spec"]["volumes"].as_array_mut().unwrap().push(host);
+                }
+                _ => {}
+            }
+            let older = sim.put(Kind::VirtualMachineInstance, older);
+            if reason == "FailedCreate" {
+                let retry = sim.now + jiff::SignedDuration::from_secs(60);
+                let (about, message) = (Attempt::Make(Kind::Pod), "exceeded quota: small".to_owned());
+                sim.world.failures.insert(older.clone(), Failure { about, message, times: 1, retry });
+            }
+            sim.settle();
+            let why = |sim: &Sim| sim.condition(&older, "Synchronized").map(|(_, reason, _)| reason);
+            assert_eq!(why(&sim).as_deref(), Some(reason));
+            sim.later(1);
+            let younger = sim.put(Kind::VirtualMachineInstance, on("younger", "disk"));
+            sim.settle();
+            assert!(sim.pod_of(&younger).is_some() && sim.pod_of(&older).is_none(), "{reason}");
+            // What it waited for comes, and the younger one has the disk.
+            match reason {
+                "FailedPvcNotFound" => drop(sim.put(Kind::PersistentVolumeClaim, claim("more"))),
+                "FailedCreate" => drop(sim.world.failures.remove(&older)),
+                _ => continue,
+            }
+            sim.settle();
+            assert_eq!((why(&sim).as_deref(), sim.pod_of(&older)), (Some("PvcInUse"), None), "{reason}");
+        }
+    }
+
+    /// The claim that the older one waited for may have come meanwhile, and its pod with it.
+    #[test]
+    fn an_older_vmi_that_waits_for_something_else_is_asked_about_before_a_younger_one_starts() {
+        let mut sim = begin();
+        let mut object = on("older", "disk");
+        let more = json!({"name": "more", "persistentVolumeClaim": {"claimName": "more"}});
+        object["spec"]["volumes"].as_array_mut().unwrap().push(more);
+        let older = sim.put(Kind::VirtualMachineInstance, object);
+        sim.settle();
+        sim.later(1);
+        let younger = sim.put(Kind::VirtualMachineInstance, on("younger", "disk"));
+        sim.world.busy.insert(older.clone());
+        let plan = crate::decide(&sim.world, &younger, sim.now);
+        assert!(!creates_pod(&plan), "what comes of the other is not known yet: {plan:?}");
+        sim.world.busy.clear();
+        let plan = crate::decide(&sim.world, &younger, sim.now);
+        let asks = |step: &Step| matches!(step, Step::Absent { of: Some(_), .. });
+        assert!(creates_pod(&plan) && asks(&plan.steps[0]), "the server is asked first: {plan:?}");
     }
 
     #[test]

@@ -286,10 +286,12 @@ impl Round<'_> {
         let pod = pod::pod(&whole, &machine, &around);
         let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let key = Key::new(Kind::Pod, machine.namespace.clone(), name.clone());
-        if self.waits_for_disks() || self.waits_after_failure(&machine) {
+        let Some(rivals) = self.rivals_for_disks() else { return };
+        if self.waits_after_failure(&machine) {
             return;
         }
         self.forget_waiting();
+        rivals.iter().for_each(|of| self.are_absent(of));
         self.before.extend(missing);
         self.before.push(match pod::on_networks(&machine) {
             networks if networks.is_empty() => Step::Create { key, object: pod },
