@@ -421,15 +421,16 @@ impl Held {
         Ok(fd.into())
     }
 
-    /// The block device that it is a node of, for reading. Only one that is a volume of the pod is opened: of others, opening
-    /// alone can do harm.
+    /// The block device that it is a node of, for reading, also where the node lies on a mount without devices. Only one that is
+    /// a volume of the pod is opened: of others, opening alone can do harm.
     pub fn open_block_device(&self) -> Result<File> {
         is_away_from_workers();
         if self.kind() != FileType::BlockDevice {
             return Err(Error::refused(format!("{} is not a block device", self.shown.display())));
         }
+        let reached = super::mounts::permitting_devices(self)?;
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let fd = openat(CWD, self.by_descriptor(), flags, Mode::empty())
+        let fd = openat(CWD, by_descriptor(&reached), flags, Mode::empty())
             .map_err(|e| Error::io(format!("cannot open {}", self.shown.display()), e))?;
         Ok(fd.into())
     }
@@ -444,8 +445,12 @@ impl Held {
 
     /// A name that leads to what is held, in this process and for as long as it is held.
     pub(super) fn by_descriptor(&self) -> String {
-        format!("/proc/self/fd/{}", self.fd.as_raw_fd())
+        by_descriptor(&self.fd)
     }
+}
+
+fn by_descriptor(fd: &OwnedFd) -> String {
+    format!("/proc/self/fd/{}", fd.as_raw_fd())
 }
 
 /// A name directly in a folder.

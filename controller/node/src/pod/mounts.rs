@@ -42,10 +42,7 @@ fn put(source: &Held, from: &Process, target: &Held, into: &Process, attributes:
         // SAFETY: what is shared no more is the root and the folder that this thread works in, and it looks up no name.
         unsafe { unshare_unsafe(UnshareFlags::FS) }?;
         move_into_link_name_space(from.as_fd(), Some(LinkNameSpaceType::Mount))?;
-        let copy =
-            OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
-        let mount = open_tree(source.fd(), "", copy)?;
-        narrow(&mount, attributes)?;
+        let mount = copy(source, attributes)?;
         move_into_link_name_space(into.as_fd(), Some(LinkNameSpaceType::Mount))?;
         let both = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
         move_mount(&mount, "", target.fd(), "", both)
@@ -57,6 +54,22 @@ fn put(source: &Held, from: &Process, target: &Held, into: &Process, attributes:
         let done = thread.join().map_err(|_| Error::failed("virt-handler has a fault in a pod's mounts"))?;
         done.map_err(cannot)
     })
+}
+
+/// What is held, once more in a mount that is nowhere and permits devices, also where its own does not (`nodev`). It must be in
+/// the mounts of this process.
+pub(super) fn permitting_devices(node: &Held) -> Result<OwnedFd> {
+    copy(node, &Attributes::of_device())
+        .map_err(|e| Error::io(format!("cannot reach the device {}", node.shown().display()), e))
+}
+
+/// A copy of the mount of what is held, which is nowhere yet.
+fn copy(source: &Held, attributes: &Attributes) -> rustix::io::Result<OwnedFd> {
+    let copy =
+        OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
+    let mount = open_tree(source.fd(), "", copy)?;
+    narrow(&mount, attributes)?;
+    Ok(mount)
 }
 
 /// What `mount_setattr` is told, as the kernel has it.

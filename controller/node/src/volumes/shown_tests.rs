@@ -425,6 +425,38 @@ fn two_launchers_never_have_one_block_device_at_once_whoever_is_killed() {
     assert_eq!(node.unwrap().ino(), fs::metadata(&third).unwrap().ino());
 }
 
+/// A folder on a file system that is mounted without devices, as `/var` of a hardened node.
+struct WithoutDevices(tempfile::TempDir);
+
+impl WithoutDevices {
+    fn new() -> WithoutDevices {
+        let place = tempfile::tempdir().unwrap();
+        let mount = ["-t", "tmpfs", "-o", "nodev", "none"];
+        assert!(Command::new("mount").args(mount).arg(place.path()).status().unwrap().success());
+        WithoutDevices(place)
+    }
+}
+
+impl Drop for WithoutDevices {
+    fn drop(&mut self) {
+        drop(Command::new("umount").arg(self.0.path()).status());
+    }
+}
+
+#[test]
+fn a_block_device_is_used_on_a_node_whose_folders_are_mounted_without_devices() {
+    if !may_mount() {
+        return;
+    }
+    let (device, kept) = (LoopDevice::new(), WithoutDevices::new());
+    let spec = Pod::spec(&json!({"persistentVolumeClaim": {"claimName": "pvc"}}));
+    let (one, two) = (Pod::with_device(&device, kept.0.path()), Pod::with_device(&device, kept.0.path()));
+    let first = one.device(&spec);
+    let _qemu = Qemu::start("host_device", &first, "off").unwrap_or_else(|said| panic!("{said}"));
+    let said = two.try_ready(&spec).map(|ready| ready.resolved).unwrap_err();
+    assert!(said.to_string().contains("is the disk of another VMI on this node"), "{said}");
+}
+
 #[test]
 fn a_block_device_that_guests_share_has_two_qemus() {
     if !may_mount() {
