@@ -101,6 +101,25 @@ fn a_vmi_whose_pod_went_with_its_guest_ends_as_its_launcher_left_it() {
     }
 }
 
+/// The time at which a container ended is of the clock of its node.
+#[test]
+fn a_clock_of_a_node_that_is_wrong_by_an_hour_changes_nothing_of_how_long_virt_handler_is_waited_for() {
+    for hours in [-1, 0, 1] {
+        let (mut sim, vmi, pod) = alone();
+        let at = sim.now + jiff::SignedDuration::from_hours(hours);
+        let ended = json!({"exitCode": 0, "finishedAt": at.to_string(), "message": shut_down()});
+        let compute = json!([{"name": "compute", "ready": false, "state": {"terminated": ended}}]);
+        sim.change(&pod, json!({"status": {"phase": "Succeeded", "containerStatuses": compute}}));
+        sim.settle();
+        sim.later(59);
+        sim.settle();
+        assert_eq!(phase(&sim, &vmi), "Running", "{hours}: virt-handler may come");
+        sim.later(2);
+        sim.settle();
+        assert_eq!(phase(&sim, &vmi), "Succeeded", "{hours}");
+    }
+}
+
 /// Nobody on its node can say more once the kubelet ends the pod.
 #[test]
 fn a_vmi_whose_pod_is_going_waits_for_nobody() {

@@ -476,7 +476,7 @@ impl Round<'_> {
         self.say_cid();
         self.say_networks(pod);
         if pod_state::is_over(pod) {
-            let since = pod_state::over_since(pod).unwrap_or(self.now);
+            let since = self.world.over_since(pod).unwrap_or(self.now);
             return match (since.checked_add(PATIENCE), pod.ending()) {
                 // Nobody on its node has time any more: it is gone at any moment.
                 (_, Some(ending)) if pod.is_going() => self.ended_as(&ending),

@@ -2,7 +2,6 @@
 
 use crate::pod::LOG;
 use api::launcher::Ending;
-use jiff::Timestamp;
 use kubernetes::objects::{Container, Pod, PodPhase};
 
 /// Words for a container that waits in order: nothing is wrong yet.
@@ -81,12 +80,6 @@ fn ended_too_early(pod: &Pod) -> Option<(String, String)> {
     };
     let name = &container.name;
     Some(("PodEnded".to_owned(), format!("container {name} ended before the guest was started{message}")))
-}
-
-/// When the last of its containers ended.
-pub(super) fn over_since(pod: &Pod) -> Option<Timestamp> {
-    let ends = pod.containers.iter().filter_map(|container| container.ended.as_ref()?.3.parse().ok());
-    ends.max().or_else(|| pod.condition("Ready")?.since.as_ref()?.parse().ok())
 }
 
 #[cfg(test)]

@@ -94,6 +94,8 @@ pub struct World {
     pub silent: BTreeMap<(String, String), (String, Timestamp)>,
     /// Since when the bytes that a worker pod counts are as they are, by the pod: its uid, the bytes, and the time.
     pub still: BTreeMap<(String, String), (String, u64, Timestamp)>,
+    /// When pods that are over were first seen to be, by our clock; by the pod: its uid, and the time.
+    pub over: BTreeMap<(String, String), (String, Timestamp)>,
     /// How VMIs ended, as their launchers left it to the kubelet, by the VMI's namespace and name: its uid, and the ending. It stays
     /// until the VMI goes, also where the pod is gone.
     pub endings: BTreeMap<(String, String), (String, Ending)>,
@@ -288,6 +290,12 @@ impl World {
     pub fn still_since(&self, pod: &Pod) -> Option<Timestamp> {
         let at = (pod.meta.namespace.clone()?, pod.meta.name.clone()?);
         self.still.get(&at).filter(|(of, ..)| Some(of) == pod.meta.uid.as_ref()).map(|(.., since)| *since)
+    }
+
+    /// When a pod was first seen to be over.
+    pub fn over_since(&self, pod: &Pod) -> Option<Timestamp> {
+        let at = (pod.meta.namespace.clone()?, pod.meta.name.clone()?);
+        self.over.get(&at).filter(|(of, _)| Some(of) == pod.meta.uid.as_ref()).map(|(_, since)| *since)
     }
 
     /// How a VMI ended, as its launcher left it.

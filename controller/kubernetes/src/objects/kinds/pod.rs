@@ -12,6 +12,7 @@ use crate::objects::{
 use crate::worker::WORKER;
 use api::launcher::Ending;
 use api::meta::ObjectMeta;
+use jiff::Timestamp;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -48,12 +49,16 @@ pub(crate) const ABOUT: About = About {
         ..Use::NONE
     },
     touches: touched,
-    put: |world, key, _| keep_ending(world, key),
+    put: |world, key, now| {
+        keep_ending(world, key);
+        keep_end(world, key, now);
+    },
     removed: |world, key| {
         world.warnings.remove(&(key.namespace.clone(), key.name.clone()));
         world.reports.remove(&(key.namespace.clone(), key.name.clone()));
         world.silent.remove(&(key.namespace.clone(), key.name.clone()));
         world.still.remove(&(key.namespace.clone(), key.name.clone()));
+        world.over.remove(&(key.namespace.clone(), key.name.clone()));
     },
     ..About::named("v1", "Pod", "pods")
 };
@@ -72,6 +77,18 @@ fn keep_ending(world: &mut World, key: &Key) {
         .collect();
     for (at, uid) in found {
         world.endings.insert(at, (uid, ending.clone()));
+    }
+}
+
+/// Keeps when it was first seen that a pod is over: what its status says of the time is of the clock of its node.
+fn keep_end(world: &mut World, key: &Key, now: Timestamp) {
+    let at = (key.namespace.clone(), key.name.clone());
+    let pod = world.pods.get(&key.namespace, &key.name);
+    match pod.filter(|pod| pod.is_over()).map(|pod| pod.meta.uid.clone().unwrap_or_default()) {
+        Some(uid) if world.over.get(&at).is_some_and(|(of, _)| *of == uid) => {}
+        Some(uid) => drop(world.over.insert(at, (uid, now))),
+        // Another pod of its name.
+        None => drop(world.over.remove(&at)),
     }
 }
 
