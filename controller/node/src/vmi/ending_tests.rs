@@ -65,6 +65,27 @@ async fn a_launcher_that_is_gone_without_a_word_is_judged_by_what_the_kubelet_ha
     assert_eq!(object["status"]["phase"], "Succeeded");
 }
 
+/// A kubelet that is busy tells of the end of a container later than the socket goes. Until then QEMU may run.
+#[tokio::test]
+async fn a_vmi_whose_launcher_is_silent_has_not_ended_before_the_kubelet_says_so() {
+    for (message, phase) in
+        [(left(Life::Succeeded, "Shutdown", "the guest shut down"), "Succeeded"), (String::new(), "Failed")]
+    {
+        let scene = Scene::of(running());
+        scene.launcher.is(Life::Running);
+        let listening = scene.launcher.listen(scene.place.path());
+        scene.server.until("a target", |object| object["status"]["volumeStatus"][0]["target"] == "vda").await;
+        listening.abort();
+        drop(listening.await);
+        // Far below the bound, and longer than virt-handler once waited.
+        tokio::time::sleep(Duration::from_secs(7)).await;
+        assert_eq!(scene.server.status("phase"), "Running", "the kubelet has not said that it ended");
+        scene.wanted.send_modify(|wanted| wanted.pod = Some(ended(0, &message)));
+        let object = scene.server.until("an end", ends).await;
+        assert_eq!(object["status"]["phase"], phase, "{message}");
+    }
+}
+
 /// A forced stop makes the grace period shorter. What a virt-handler before this one has told is not known here.
 #[tokio::test]
 async fn a_forced_stop_is_told_by_a_virt_handler_that_was_restarted() {

@@ -17,12 +17,13 @@ use api::launcher::{Ending, State};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long the kubelet may take to tell how a launcher ended that says nothing itself.
-const KUBELET: Duration = Duration::from_secs(5);
+/// How long the kubelet may take to tell how a launcher ended that says nothing itself: as long as virt-controller waits for
+/// virt-handler. Until the kubelet has told, QEMU may still run.
+const KUBELET: Duration = Duration::from_secs(60);
 
 impl<C: Cluster> Keeper<C> {
-    /// Nothing listens any more. Where nothing says how the VMI ended, the kubelet does soon: its word for how the container ended
-    /// brings the launcher's own with it.
+    /// Nothing listens any more. Where the launcher does not say how the VMI ended, the kubelet does, sooner or later: its word
+    /// for how the container ended brings the launcher's own with it. See [`Keeper::connect`].
     pub(super) async fn fell_silent(&mut self, place: &PodFolder) {
         let last = self.last_state(place).await;
         let since = *self.silent_since.get_or_insert_with(Instant::now);

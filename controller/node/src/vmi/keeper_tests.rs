@@ -355,6 +355,9 @@ async fn a_launcher_that_dies_takes_its_vmi_with_it() {
     let listening = scene.launcher.listen(scene.place.path());
     scene.server.until("Running", |object| object["status"]["phase"] == "Running").await;
     listening.abort();
+    let mut pod = (*pod()).clone();
+    pod.status.phase = "Failed".into();
+    scene.wanted.send_modify(|wanted| wanted.pod = Some(Arc::new(pod)));
     scene.server.until("Failed", |object| object["status"]["phase"] == "Failed").await;
     assert!(scene.server.status("conditions").to_string().contains("the launcher ended"));
 }
