@@ -3,6 +3,7 @@
 //! | VMI | launcher | what is done |
 //! |---|---|---|
 //! | Scheduled | is there, empty | volumes ready, sync |
+//! | Running | is there, empty | Failed: the guest ran in another launcher before, and may still run in it |
 //! | Scheduled, Running | has a domain | its life becomes the phase |
 //! | any of these | gone | its last words become the phase; without any, Failed |
 //! | Running | its links are not as in the spec | one of them is changed |
@@ -101,6 +102,9 @@ pub struct Actions {
 /// Seconds that a guest has to end where its spec says nothing.
 const GRACE: i64 = 30;
 
+/// The end of a VMI that ran, and whose launcher has no guest: a kubelet has started the pod again, as after a restore of etcd.
+const ANEW: &str = "the launcher began anew, and does not know of the guest that ran; the guest is not started a second time";
+
 /// The reason of the event that goes with the question to end.
 pub(super) const SHUTTING_DOWN: &str = "ShuttingDown";
 
@@ -141,7 +145,9 @@ pub fn decide(seen: &Seen<'_>, now: &Now) -> Actions {
     match seen.launcher {
         Launcher::NotYet => {}
         Launcher::Speaks(state) if state.life == Life::Empty => {
-            if deleting {
+            if phase == Phase::Running {
+                story.end(Phase::Failed, ANEW);
+            } else if deleting {
                 story.end(Phase::Failed, "the VMI was deleted before its guest started");
             } else if let Some(trouble) = seen.trouble.filter(|trouble| trouble.hopeless) {
                 story.end(Phase::Failed, &trouble.message);

@@ -1,5 +1,6 @@
 use super::*;
 use api::launcher::{AGENT_OFFLINE, Credentials, START_FAILED};
+use kubernetes::conditions::SYNC_FAILED;
 use serde_json::{Value, json};
 
 const UUID: &str = "5d307ca9-b3ef-428c-8861-06e72d69f223";
@@ -106,6 +107,22 @@ fn a_vmi_is_handed_over_once_its_launcher_listens() {
     let plan = decide(&seen(&vmi, &empty), &now());
     assert_eq!(plan, Actions { begin: true, ..Actions::default() });
     assert_eq!(decide(&Seen { may_begin: false, ..seen(&vmi, &empty) }, &now()), Actions::default());
+}
+
+/// After etcd was restored, a kubelet begins a pod anew whose guest ran once, and may run in another pod by now.
+#[test]
+fn a_launcher_that_began_anew_under_a_vmi_that_ran_is_handed_nothing() {
+    let never = Trouble { message: "the claim a has no disk".into(), hopeless: true };
+    let going = json!({"deletionTimestamp": "2026-11-21T10:00:30Z"});
+    for (more, trouble) in [(json!({}), None), (json!({}), Some(&never)), (going, None)] {
+        let (vmi, empty) = (vmi("Running", more), speaks(Life::Empty));
+        let plan = decide(&Seen { trouble, ..seen(&vmi, &empty) }, &now());
+        assert_eq!((phase(&plan), plan.begin, &plan.request), (Some(Phase::Failed), false, &None));
+        let (status, reason, message) = condition(&plan, "Synchronized").unwrap();
+        assert_eq!((status.as_str(), reason.as_deref()), ("False", Some(SYNC_FAILED)));
+        assert!(message.unwrap().starts_with("the launcher began anew"));
+        is_settled(&vmi, &empty, &plan);
+    }
 }
 
 #[test]

@@ -86,6 +86,17 @@ async fn a_vmi_whose_launcher_is_silent_has_not_ended_before_the_kubelet_says_so
     }
 }
 
+#[tokio::test]
+async fn a_launcher_that_began_anew_is_not_handed_a_vmi_that_ran() {
+    let scene = Scene::of(running());
+    let _listening = scene.launcher.listen(scene.place.path());
+    let object = scene.server.until("an end", ends).await;
+    assert_eq!(object["status"]["phase"], "Failed");
+    let conditions = object["status"]["conditions"].to_string();
+    assert!(conditions.contains("the launcher began anew"), "{conditions}");
+    assert_eq!(scene.launcher.told(), Vec::<Value>::new());
+}
+
 /// A forced stop makes the grace period shorter. What a virt-handler before this one has told is not known here.
 #[tokio::test]
 async fn a_forced_stop_is_told_by_a_virt_handler_that_was_restarted() {
