@@ -134,11 +134,12 @@ pub fn host_disk(
 
 /// Notes on a file of the host which namespace's it is, unless it is another's. Only who may administer the node can change
 /// the note, and it goes with the file.
-fn is_namespaces(file: &File, shown: &Path, namespace: &str) -> Result<()> {
+pub(super) fn is_namespaces(file: &File, shown: &Path, namespace: &str) -> Result<()> {
     let shown = shown.display();
     let cannot = |e: Errno| match e {
         Errno::OPNOTSUPP => Error::refused(format!(
-            "{shown} cannot be a hostDisk: its file system keeps no extended attribute {NAMESPACE}, which says whose namespace's              the file is; choose a folder on another file system"
+            "{shown} cannot be a hostDisk: its file system keeps no extended attribute {NAMESPACE}, which says whose \
+             namespace's the file is; choose a folder on another file system"
         )),
         e => Error::io(format!("cannot tell which namespace's {shown} is"), e),
     };
@@ -153,7 +154,8 @@ fn is_namespaces(file: &File, shown: &Path, namespace: &str) -> Result<()> {
     match owner == namespace {
         true => Ok(()),
         false => Err(Error::refused(format!(
-            "{shown} belongs to VMIs of the namespace {owner:?}: a VMI of the namespace {namespace} needs a hostDisk of its own. (To hand              the file over: setfattr -x {NAMESPACE} FILE, on the node)"
+            "{shown} belongs to VMIs of the namespace {owner:?}: a VMI of the namespace {namespace} needs a hostDisk of its own. \
+             (To hand the file over: setfattr -x {NAMESPACE} FILE, on the node)"
         ))),
     }
 }

@@ -259,6 +259,7 @@ fn a_file_of_the_host_is_one_namespaces_alone() {
         let said = of(create, "two").unwrap_err();
         assert_eq!(said.kind(), ErrorKind::Refused);
         assert!(said.to_string().contains("belongs to VMIs of the namespace \"one\""), "{said}");
+        assert!(!said.to_string().contains("  "), "{said}");
         of(create, "one").unwrap();
     }
     // Another file of that name is not the namespace's.
@@ -267,6 +268,15 @@ fn a_file_of_the_host_is_one_namespaces_alone() {
     assert!(of(None, "one").is_err());
     // A VMI's own namespace is asked for.
     assert!(pod.ready(&host_disk(false), &json!({})).unwrap_err().to_string().contains("namespace \"two\""));
+}
+
+#[test]
+fn a_file_system_that_keeps_no_attributes_has_no_host_disks() {
+    let file = fs::File::open("/proc/self/comm").unwrap();
+    let said = claim::is_namespaces(&file, Path::new("/srv/n/a.img"), "n").unwrap_err();
+    assert_eq!(said.kind(), ErrorKind::Refused);
+    assert!(said.to_string().contains("choose a folder on another file system"), "{said}");
+    assert!(!said.to_string().contains("  "), "{said}");
 }
 
 /// Whoever may write to a folder on the way could lead the kubelet elsewhere by a link.
