@@ -124,7 +124,7 @@ pub fn host_disk(
         }
         (Err(e), Some(bytes)) if e.kind() == ErrorKind::NotFound => {
             let (size, _) = fitting(folder, file, bytes, files)?;
-            sized(folder, file, size)?
+            return sized(folder, file, size, Some(namespace));
         }
         (Err(e), _) => return Err(e),
     };
@@ -166,7 +166,7 @@ fn make(folder: &Folder, wish: &ClaimedDisk) -> Result<(Held, Option<String>)> {
         return Err(Error::new(ErrorKind::NotFound, what));
     };
     let (size, note) = fitting(folder, &wish.claim, capacity, wish.files)?;
-    Ok((sized(folder, DISK, size)?, note))
+    Ok((sized(folder, DISK, size, None)?, note))
 }
 
 /// As much of `wanted` as there is room for, where that is nearly all of it.
@@ -191,12 +191,17 @@ fn fitting(folder: &Folder, name: &str, wanted: u64, files: Files) -> Result<(u6
     Ok((size, Some(note)))
 }
 
-/// A new sparse file, which is not there until it has its size: a guest would take a shorter one for its disk.
-fn sized(folder: &Folder, name: &str, size: u64) -> Result<Held> {
+/// A new sparse file, which is not there until it has its size: a guest would take a shorter one for its disk. One of a namespace
+/// is not there until that is noted on it.
+fn sized(folder: &Folder, name: &str, size: u64, namespace: Option<&str>) -> Result<Held> {
     let partial = format!("{name}.partial");
     let cannot = |e| Error::io(format!("cannot make {}", folder.shown().join(name).display()), e);
     let file = begun(folder, &partial)?;
-    file.set_len(size).and_then(|()| file.sync_all()).map_err(cannot)?;
+    file.set_len(size).map_err(cannot)?;
+    if let Some(namespace) = namespace {
+        is_namespaces(&file, &folder.shown().join(&partial), namespace)?;
+    }
+    file.sync_all().map_err(cannot)?;
     folder.rename(&partial, name)?;
     Held::of(&file, folder.shown().join(name))
 }

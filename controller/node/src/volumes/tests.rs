@@ -270,6 +270,32 @@ fn a_file_of_the_host_is_one_namespaces_alone() {
     assert!(pod.ready(&host_disk(false), &json!({})).unwrap_err().to_string().contains("namespace \"two\""));
 }
 
+/// virt-handler may be killed between any two steps.
+#[test]
+fn a_file_of_the_host_has_its_namespace_before_its_name() {
+    if !is_root() {
+        return;
+    }
+    let pod = Pod::new();
+    let partial = pod.data().join("vm.img.partial");
+    fs::write(&partial, "").unwrap();
+    chown(&partial, Some(107), Some(107)).unwrap();
+    let note = "trusted.kubevirt.namespace";
+    rustix::fs::setxattr(&partial, note, b"other", rustix::fs::XattrFlags::CREATE).unwrap();
+    let folder = Folder::open(&pod.data()).unwrap();
+    let made = || claim::host_disk(&folder, "vm.img", Some(1 << 20), Files::default(), "one").map(drop);
+    assert!(made().unwrap_err().to_string().contains("namespace \"other\""));
+    assert!(
+        !pod.data().join("vm.img").exists(),
+        "a file that is not the namespace's has the name of its disk"
+    );
+    fs::remove_file(&partial).unwrap();
+    made().unwrap();
+    let mut owner = [0_u8; 16];
+    let length = rustix::fs::getxattr(pod.data().join("vm.img"), note, &mut owner[..]).unwrap();
+    assert_eq!(&owner[..length], b"one");
+}
+
 #[test]
 fn a_file_system_that_keeps_no_attributes_has_no_host_disks() {
     let file = fs::File::open("/proc/self/comm").unwrap();
