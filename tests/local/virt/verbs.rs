@@ -337,9 +337,9 @@ fn a_screenshot_has_a_short_form() {
 }
 
 /// What a page answers to this request, whole.
-fn page(port: &str, path: &str, cookie: &str) -> String {
+fn page(port: &str, path: &str, session: &str) -> String {
     let mut stream = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
-    let head = format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n{cookie}Connection: close\r\n\r\n");
+    let head = format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n{session}Connection: close\r\n\r\n");
     stream.write_all(head.as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
@@ -361,15 +361,15 @@ fn the_screen_in_the_browser_is_that_of_one_vmi() {
     let (port, token) =
         line.trim().strip_prefix("http://127.0.0.1:").unwrap().split_once("/?token=").unwrap();
     let welcome = page(port, &format!("/?token={token}"), "");
-    assert!(welcome.contains("url=/#/blue/web/screen"), "{welcome}");
-    let cookie = welcome.lines().find_map(|line| line.strip_prefix("set-cookie: ")).unwrap();
-    let cookie = format!("Cookie: {}\r\n", cookie.split(';').next().unwrap());
+    assert!(welcome.contains("data-beginning=\"/#/blue/web/screen\""), "{welcome}");
+    let (_, session) = welcome.split_once("<meta name=\"session\" content=\"").unwrap();
+    let session = format!("Authorization: Bearer {}\r\n", session.split('"').next().unwrap());
     cluster.server.asked();
-    assert!(page(port, "/api/vms", &cookie).starts_with("HTTP/1.1 200"));
+    assert!(page(port, "/api/vms", &session).starts_with("HTTP/1.1 200"));
     let asked = cluster.server.asked();
     assert_eq!(asked.len(), 2, "{asked:?}");
     assert!(asked.iter().all(|one| one.contains("fieldSelector=metadata.name%3Dweb&")), "{asked:?}");
-    let other = page(port, "/api/why/blue/db", &cookie);
+    let other = page(port, "/api/why/blue/db", &session);
     assert!(other.starts_with("HTTP/1.1 404") && other.contains("this page is about VM web"), "{other}");
     assert!(
         page(port, &format!("/?token={token}"), "").starts_with("HTTP/1.1 403"),
