@@ -8,6 +8,9 @@
 //!
 //! The launcher pod mounts the folder of the file, and virt-handler creates files in it as root. So a folder that holds a part of
 //! the operating system or of the kubelet is never permitted, and neither is one above it; an entry for one has no effect.
+//!
+//! A launcher pod reaches all that is in the folder that it mounts. So each namespace has a folder of its own in a permitted one:
+//! `/var/lib/disks/NAMESPACE/web.img`. No permitted folder lies in another: the one of a namespace would hold those of others.
 
 use super::check::is_clean;
 use serde_json::Value;
@@ -60,27 +63,53 @@ pub struct HostFolders(Vec<String>);
 impl HostFolders {
     /// The folders that a KubeVirt object permits: none, unless it names some.
     pub fn of_cluster(object: &Value) -> HostFolders {
-        HostFolders(entries(object).take(ENTRIES).filter_map(|entry| folder_of(entry).ok()).collect())
+        let named = named(object);
+        HostFolders(named.iter().filter(|folder| inner(folder, &named).is_none()).cloned().collect())
     }
 
     /// Entries of the annotation that have no effect, and why; of those that are not read the first.
     pub fn odd(object: &Value) -> Vec<String> {
+        let named = named(object);
         let why = |(at, entry): (usize, &str)| {
-            let shown: String = entry.chars().take(64).collect();
+            let short = |text: &str| text.chars().take(64).collect::<String>();
+            let shown = short(entry);
             match folder_of(entry) {
                 _ if at == ENTRIES => Some(format!("{shown:?} is entry {}, and {ENTRIES} are read", at + 1)),
-                Ok(_) => None,
+                Ok(folder) => inner(&folder, &named).map(|inner| {
+                    format!("{shown:?} is not permitted: {:?}, which is named too, lies in it", short(inner))
+                }),
                 Err(why) => Some(format!("{shown:?} {why}")),
             }
         };
         entries(object).enumerate().take(ENTRIES + 1).filter_map(why).collect()
     }
 
-    /// True if a file of this absolute path may be a disk: it lies in a permitted folder or below one.
-    pub fn permits(&self, path: &str) -> bool {
+    /// True if a file of this absolute path may be a disk of VMIs of this namespace: it lies in one of its folders or below one.
+    pub fn permits(&self, path: &str, namespace: &str) -> bool {
         let Some((folder, _)) = path.rsplit_once('/') else { return false };
-        is_clean(path) && reserved(folder).is_none() && self.0.iter().any(|own| is_in(folder, own))
+        is_clean(path) && reserved(folder).is_none() && self.of(namespace).any(|own| is_in(folder, &own))
     }
+
+    /// The folders of a namespace, as messages name them.
+    pub fn shown(&self, namespace: &str) -> String {
+        let few: Vec<String> = self.of(namespace).take(4).collect();
+        if few.is_empty() { "it names none".to_owned() } else { few.join(", ") }
+    }
+
+    /// The folders of a namespace: in each permitted one the one of its name.
+    fn of(&self, namespace: &str) -> impl Iterator<Item = String> {
+        self.0.iter().map(move |folder| format!("{folder}/{namespace}"))
+    }
+}
+
+/// The folders of all entries that are read, of which one may lie in another.
+fn named(object: &Value) -> Vec<String> {
+    entries(object).take(ENTRIES).filter_map(|entry| folder_of(entry).ok()).collect()
+}
+
+/// A folder of these that lies below this one.
+fn inner<'a>(folder: &str, named: &'a [String]) -> Option<&'a str> {
+    named.iter().map(String::as_str).find(|other| *other != folder && is_in(other, folder))
 }
 
 /// What the annotation says, one by one.
@@ -126,30 +155,37 @@ mod tests {
     }
 
     #[test]
-    fn a_file_in_a_permitted_folder_or_below_one_is_permitted() {
+    fn a_file_in_a_folder_of_its_namespace_or_below_one_is_permitted() {
         let folders = HostFolders::of_cluster(&object(&json!("/var/lib/disks/, /srv,")));
-        for path in ["/var/lib/disks/a.img", "/var/lib/disks/team/a.img", "/srv/a.img"] {
-            assert!(folders.permits(path), "{path}");
+        for path in ["/var/lib/disks/one/a.img", "/var/lib/disks/one/team/a.img", "/srv/one/a.img"] {
+            assert!(folders.permits(path, "one"), "{path}");
+            assert!(!folders.permits(path, "two") && !folders.permits(path, "on"), "{path}");
         }
         let others = [
             "/var/lib/disks",
             "/var/lib/disks/",
-            "/var/lib/disks2/a.img",
-            "/var/lib/a.img",
-            "/a.img",
-            "/srv/../etc/shadow",
-            "/srv/./a.img",
-            "/srv//a.img",
-            "srv/a.img",
+            "/var/lib/disks/a.img",
+            "/var/lib/disks/one",
+            "/var/lib/disks2/one/a.img",
+            "/var/lib/one/a.img",
+            "/one/a.img",
+            "/srv/one/../two/a.img",
+            "/srv/one/./a.img",
+            "/srv/one//a.img",
+            "/srv//one/a.img",
+            "srv/one/a.img",
             "",
         ];
         for path in others {
-            assert!(!folders.permits(path), "{path}");
+            assert!(!folders.permits(path, "one"), "{path}");
         }
         for nothing in [json!(null), json!(""), json!(","), json!(7)] {
-            assert!(!HostFolders::of_cluster(&object(&nothing)).permits("/srv/a.img"), "{nothing}");
+            assert!(
+                !HostFolders::of_cluster(&object(&nothing)).permits("/srv/one/a.img", "one"),
+                "{nothing}"
+            );
         }
-        assert!(!HostFolders::of_cluster(&Value::Null).permits("/srv/a.img"));
+        assert!(!HostFolders::of_cluster(&Value::Null).permits("/srv/one/a.img", "one"));
     }
 
     #[test]
@@ -176,7 +212,9 @@ mod tests {
             let [odd] = &HostFolders::odd(&said)[..] else { panic!("{folder}") };
             assert!(odd.starts_with(&format!("{folder:?} is not")), "{odd}");
         }
-        assert!(HostFolders::odd(&object(&json!("/srv,/var/lib/kubelet-disks"))).is_empty());
+        assert!(HostFolders::odd(&object(&json!("/srv,/srv/,/srv2,/var/lib/kubelet-disks"))).is_empty());
+        let nested = HostFolders::odd(&object(&json!("/srv,/srv/vms")));
+        assert_eq!(nested, [r#""/srv" is not permitted: "/srv/vms", which is named too, lies in it"#]);
         let many: Vec<String> = (0..100).map(|n| format!("/srv/{n}")).collect();
         let many = object(&json!(many.join(",")));
         assert_eq!((HostFolders::of_cluster(&many).0.len(), HostFolders::odd(&many).len()), (ENTRIES, 1));

@@ -321,7 +321,8 @@ annotation must not say what only the maker of a pod may say ([which annotations
 does not hold as it is written is named by `SettingsServed`.
 
 The annotation `kubevirt.io/host-disk-folders` has the folders of nodes in which the file of a `hostDisk` may lie, with commas between
-several; none unless it is there ([files of nodes](../how-to/cluster.md#a-file-of-a-node-as-a-disk)).
+several; none unless it is there. In each of them a namespace has the folder of its name: `FOLDER/NAMESPACE/web.img`
+([files of nodes](../how-to/cluster.md#a-file-of-a-node-as-a-disk)).
 
 `customizeComponents.patches` change the Deployments `virt-controller`, `virt-api` and `cdi-uploadproxy` and the DaemonSet
 `virt-handler`: of `spec` replicas, `strategy`, `updateStrategy`, `minReadySeconds`, `progressDeadlineSeconds` and

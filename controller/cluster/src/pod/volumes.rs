@@ -208,6 +208,7 @@ pub(super) fn volumes(vmi: &VirtualMachineInstance, machine: &Machine, around: &
             Volume::Claim { name: claim, readonly } => all.claim(name, claim, *readonly, around),
             Volume::DataVolume { name: claim } => all.claim(name, claim, false, around),
             Volume::Ephemeral { claim } => all.claim(name, claim, true, around),
+            // All of the folder is in reach of the pod: `HostFolders` permits only folders of the namespace.
             Volume::Host { path, create, .. } => {
                 let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
                 let folder = if folder.is_empty() { "/" } else { folder };

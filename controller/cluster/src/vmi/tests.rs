@@ -445,7 +445,7 @@ fn a_gate_that_is_shut_holds_where_no_webhook_stands() {
     let mut sim = Sim::new();
     let mut object = vmi("web");
     object["spec"]["volumes"] =
-        json!([{"name": "root", "hostDisk": {"path": "/var/lib/disks/a.img", "type": "Disk"}}]);
+        json!([{"name": "root", "hostDisk": {"path": "/var/lib/disks/n/a.img", "type": "Disk"}}]);
     let key = sim.put(Kind::VirtualMachineInstance, object);
     sim.settle();
     let (_, reason, said) = sim.condition(&key, "Synchronized").unwrap();
@@ -458,12 +458,12 @@ fn a_gate_that_is_shut_holds_where_no_webhook_stands() {
         let meta = json!({"namespace": "kubevirt", "name": "kubevirt", "annotations": annotations});
         json!({"metadata": meta, "spec": open})
     };
-    for folders in ["", "/srv", "/", "/var/lib"] {
+    for folders in ["", "/srv", "/", "/var/lib", "/var/lib/disks/n"] {
         sim.world.put(Kind::KubeVirt, permitting(folders), sim.now);
         sim.settle();
         let (_, reason, said) = sim.condition(&key, "Synchronized").unwrap();
         assert_eq!((reason.as_str(), sim.pod_of(&key)), ("InvalidSpec", None), "{folders}");
-        assert!(said.contains("/var/lib/disks/a.img is not in a folder that the annotation"), "{said}");
+        assert!(said.contains("/var/lib/disks/n/a.img is not in a folder that the annotation"), "{said}");
     }
     sim.world.put(Kind::KubeVirt, permitting("/srv,/var/lib/disks"), sim.now);
     sim.settle();

@@ -63,7 +63,7 @@ mod tests {
                     "firmware": {"uuid": "5d307ca9-b3ef-428c-8861-06e72d69f223"},
                     "devices": {"autoattachPodInterface": false, "disks": [{"name": "data", "disk": {"bus": "virtio"}}]}
                 },
-                "volumes": [{"name": "data", "hostDisk": {"path": "/srv/a.img", "type": "Disk"}}]
+                "volumes": [{"name": "data", "hostDisk": {"path": "/srv/n/a.img", "type": "Disk"}}]
             }
         }))
         .unwrap();
@@ -76,7 +76,11 @@ mod tests {
         let by = |gates: &[&str]| permitting(gates, "/srv");
         let elsewhere = permitting(&["HostDisk"], "/var/lib/disks").machine(&vmi).unwrap_err();
         assert_eq!(elsewhere.kind(), ErrorKind::Refused);
-        assert!(elsewhere.to_string().contains("/srv/a.img is not in a folder"), "{elsewhere}");
+        assert!(elsewhere.to_string().contains("/srv/n/a.img is not in a folder"), "{elsewhere}");
+        let mut other = vmi.clone();
+        other.metadata.namespace = Some("other".to_owned());
+        let others = by(&["HostDisk"]).machine(&other).unwrap_err();
+        assert!(others.to_string().contains("to the namespace other (/srv/other)"), "{others}");
         let shut = by(&[]).machine(&vmi).unwrap_err();
         assert_eq!(shut.kind(), ErrorKind::Refused);
         assert!(shut.to_string().contains("HostDisk feature gate is not enabled"), "{shut}");

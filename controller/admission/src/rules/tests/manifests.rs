@@ -48,7 +48,7 @@ fn judged(manifest: &Manifest) -> Option<String> {
 /// How many webhooks are asked about objects that somebody makes, and what these refuse.
 pub(super) fn refused(mut objects: Vec<Value>, configuration: &Value) -> (usize, Vec<String>) {
     for object in &mut objects {
-        object["metadata"]["namespace"] = "n".into();
+        object["metadata"]["namespace"] = "default".into();
     }
     let (sizes, presets) = (sizes(&objects), presets(&objects));
     let around = Around { sizes, presets, ..with(configuration) };

@@ -224,7 +224,7 @@ fn a_volume_is_not_filled_from_a_claim_of_somebody_else() {
 fn the_settings_decide_what_is_permitted() {
     let mut object = vm();
     let host = |path: &str| json!({"name": "host", "hostDisk": {"path": path, "type": "Disk"}});
-    set(&mut object, "/spec/template/spec/volumes/1", host("/var/lib/disks/a.img"));
+    set(&mut object, "/spec/template/spec/volumes/1", host("/var/lib/disks/n/a.img"));
     set(&mut object, "/spec/template/spec/domain/machine", json!({"type": "pc-i440fx-7.2"}));
     let request = create(object);
     assert_eq!(told(&ask(VALIDATE, &request, &around())).len(), 2);
@@ -232,13 +232,15 @@ fn the_settings_decide_what_is_permitted() {
         "emulatedMachines": ["pc-*"], "developerConfiguration": {"featureGates": ["HostDisk"]},
     }));
     assert_eq!(told(&ask(VALIDATE, &request, &open)), []);
-    for path in ["/etc/kubernetes/manifests/a.yaml", "/var/lib/a.img", "/srv/a.img"] {
+    let others = ["/var/lib/disks/a.img", "/var/lib/disks/victim/a.img", "/var/lib/disks/n/../victim/a.img"];
+    for path in ["/etc/kubernetes/manifests/a.yaml", "/var/lib/a.img", "/srv/a.img"].into_iter().chain(others)
+    {
         let mut object = request.object.clone();
         set(&mut object, "/spec/template/spec/volumes/1", host(path));
         let [(field, message)] = &told(&ask(VALIDATE, &create(object), &open))[..] else { panic!("{path}") };
         assert_eq!(field, "spec.template.spec.volumes[1].hostDisk.path");
         assert!(
-            message.contains("is not in a folder that the annotation kubevirt.io/host-disk-folders"),
+            path.contains("..") || message.contains("permits to the namespace n (/var/lib/disks/n)"),
             "{message}"
         );
     }

@@ -50,7 +50,8 @@ use std::fmt::Display;
 impl Machine {
     /// The checked description of `vmi`, or everything that is wrong with it.
     pub fn check(vmi: &VirtualMachineInstance, settings: &Settings) -> Result<Machine, Vec<Fault>> {
-        let mut check = Check { settings, faults: Vec::new() };
+        let namespace = text::said(&vmi.metadata.namespace).unwrap_or("default");
+        let mut check = Check { settings, namespace, faults: Vec::new() };
         let machine = machine(vmi, &mut check);
         refused::explain(&mut check.faults, &settings.at);
         if check.faults.is_empty() { Ok(machine) } else { Err(check.faults) }
@@ -67,6 +68,8 @@ impl Machine {
 /// What has been found so far.
 struct Check<'a> {
     settings: &'a Settings,
+    /// Of the VMI.
+    namespace: &'a str,
     faults: Vec<Fault>,
 }
 
@@ -220,7 +223,7 @@ fn machine(vmi: &VirtualMachineInstance, check: &mut Check<'_>) -> Machine {
         hostname: pod::hostname(hostname.as_deref(), &name, &at, check),
         subdomain: pod::subdomain(subdomain.as_deref(), &at, check),
         name,
-        namespace: pod::namespace(metadata, check),
+        namespace: pod::namespace(check),
         uid: text::said(&metadata.uid).map(str::to_owned),
         arch: architecture_of(architecture.as_deref(), &at, check),
         machine_type,

@@ -38,8 +38,8 @@ pub(super) fn files(machine: &Machine, check: &mut Check<'_>) {
     }
 }
 
-pub(super) fn namespace(metadata: &ObjectMeta, check: &mut Check<'_>) -> String {
-    let namespace = text::said(&metadata.namespace).unwrap_or("default");
+pub(super) fn namespace(check: &mut Check<'_>) -> String {
+    let namespace = check.namespace;
     if let Some(why) = text::not_a_label(namespace) {
         let message =
             format!("metadata.namespace does not conform to the kubernetes DNS_LABEL rules : {why}");

@@ -64,7 +64,7 @@ pub struct Settings {
     pub memory_above_limit: bool,
     /// Extended resources of which a VMI may have devices; any, where nobody says which.
     pub host_devices: Option<BTreeSet<String>>,
-    /// Folders of the node in which a `hostDisk` may lie; any, where nobody says which.
+    /// Folders of the node in which a `hostDisk` may lie, in the folder of its namespace; anywhere, where nobody says which.
     pub host_folders: Option<HostFolders>,
     /// Where the VMI is to run.
     pub site: Site,

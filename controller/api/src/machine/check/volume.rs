@@ -192,10 +192,13 @@ fn host(source: &vmi::HostDisk, volume: &Path, check: &mut Check<'_>) -> Option<
         check.invalid(&path_at, message);
     } else if let Some(folders) = &check.settings.host_folders
         && is_open
-        && !folders.permits(path)
+        && !folders.permits(path, check.namespace)
     {
         let message = format!(
-            "{path_at} {path} is not in a folder that the annotation {HOST_DISK_FOLDERS} of the KubeVirt object permits"
+            "{path_at} {path} is not in a folder that the annotation {HOST_DISK_FOLDERS} of the KubeVirt object permits to the \
+             namespace {} ({})",
+            check.namespace,
+            folders.shown(check.namespace)
         );
         check.invalid(&path_at, message);
     }
@@ -367,6 +370,46 @@ fn label(label: &Option<String>, at: &Path, check: &mut Check<'_>) -> Option<Str
 mod tests {
     use crate::machine::{Machine, Settings};
     use serde_json::json;
+
+    #[test]
+    fn a_host_disk_lies_in_the_folder_of_its_own_namespace() {
+        let told = |namespace: &str, path: &str, folders: &str| {
+            let vmi = json!({
+                "metadata": {"name": "vm", "namespace": namespace},
+                "spec": {
+                    "domain": {
+                        "memory": {"guest": "128Mi"},
+                        "firmware": {"uuid": "5d307ca9-b3ef-428c-8861-06e72d69f223"},
+                        "devices": {"disks": [{"name": "data", "disk": {"bus": "virtio"}}]},
+                    },
+                    "volumes": [{"name": "data", "hostDisk": {"path": path, "type": "Disk"}}],
+                },
+            });
+            let settings = Settings::of_cluster(&json!({
+                "metadata": {"annotations": {"kubevirt.io/host-disk-folders": folders}},
+                "spec": {"configuration": {"developerConfiguration": {"featureGates": ["HostDisk"]}}},
+            }));
+            let told = Machine::check(&crate::wire::read(vmi).unwrap(), &settings);
+            told.err().map(|faults| faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+        };
+        let folders = "/var/lib/disks,/srv";
+        for path in ["/var/lib/disks/one/a.img", "/srv/one/team/a.img"] {
+            assert_eq!(told("one", path, folders), None, "{path}");
+        }
+        // The launcher pod mounts the folder of the file as a whole, and so the disks of others in it.
+        for path in
+            ["/var/lib/disks/a.img", "/srv/two/a.img", "/srv/one", "/srv/one2/a.img", "/srv/team/one/a.img"]
+        {
+            let said = told("one", path, folders).unwrap_or_default();
+            assert!(said.contains("(/var/lib/disks/one, /srv/one)"), "{path}: {said}");
+        }
+        // The folder of the namespace `vms` would have those of all others in it.
+        let (folders, path) = ("/srv,/srv/vms", "/srv/vms/a.img");
+        let said = told("vms", path, folders).unwrap_or_default();
+        assert!(said.contains("(/srv/vms/vms)"), "{said}");
+        assert_eq!(told("two", "/srv/vms/two/a.img", folders), None);
+        assert!(told("two", path, "").unwrap_or_default().contains("(it names none)"));
+    }
 
     #[test]
     fn a_folder_of_the_pod_is_shown_unless_something_of_ours_is_in_it_or_above_it() {
