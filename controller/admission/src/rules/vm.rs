@@ -8,6 +8,7 @@ use api::fault::{Fault, Reason};
 use api::uuid;
 use api::vm::{RunStrategy, Spec, UpdateVolumesStrategy, VirtualMachine};
 use api::wire::{self, Wire};
+use std::borrow::Cow;
 
 /// What is filled in.
 pub(super) fn complete(request: &Request, around: &Around) -> AdmissionResponse {
@@ -22,9 +23,24 @@ pub(super) fn complete(request: &Request, around: &Around) -> AdmissionResponse 
         keep(&mut given, read(request.old.clone()), &vm);
     }
     let before = vm.write();
-    sizes::complete(&mut vm, around);
-    defaults::apply_to_vm(&mut vm, &given);
+    fill(&mut vm, &given, around);
     AdmissionResponse { patch: patch::of(&request.object, &before, &vm.write()), ..AdmissionResponse::yes() }
+}
+
+fn fill(vm: &mut VirtualMachine, given: &Given, around: &Around) {
+    sizes::complete(vm, around);
+    defaults::apply_to_vm(vm, given);
+}
+
+/// The same machine as before an update, whatever this version fills in.
+fn is_same_machine(vm: &VirtualMachine, old: &VirtualMachine, around: &Around) -> bool {
+    let filled = |vm: &VirtualMachine| {
+        let (mut given, mut vm) = (around.given(), vm.clone());
+        keep(&mut given, Some(old.clone()), &vm);
+        fill(&mut vm, &given, around);
+        (vm.spec.template, vm.spec.instancetype, vm.spec.preference)
+    };
+    filled(vm) == filled(old)
 }
 
 /// A VM that is written anew without its uuid is still the computer that its guest knows.
@@ -68,10 +84,13 @@ pub(super) fn look(
     warnings.extend(passed::of_disks(&vm.spec.data_volume_templates, around.config.annotations));
     let looked = sizes::look(vm, old, around);
     warnings.extend(looked.warnings.iter().cloned());
-    (faults_of(vm, looked, around), warnings)
+    let is_accepted = old.is_some_and(|old| is_same_machine(vm, old, around));
+    (faults_of(vm, looked, is_accepted, around), warnings)
 }
 
-fn faults_of(vm: &VirtualMachine, sized: sizes::Looked, around: &Around) -> Vec<Fault> {
+/// `is_accepted`: the template was judged before by what was permitted then. A VM with it can be stopped, and one that is started
+/// has a VMI, which is judged by what is permitted now.
+fn faults_of(vm: &VirtualMachine, sized: sizes::Looked, is_accepted: bool, around: &Around) -> Vec<Fault> {
     let mut faults = Vec::new();
     let Spec {
         running,
@@ -103,7 +122,12 @@ fn faults_of(vm: &VirtualMachine, sized: sizes::Looked, around: &Around) -> Vec<
     let name = vm.metadata.name.as_deref().filter(|name| !name.is_empty());
     let generated = vm.metadata.generate_name.as_ref().map(|start| format!("{start}xxxxx"));
     let name = name.map(str::to_owned).or(generated).unwrap_or_default();
-    faults.extend(template::faults(template, &name, namespace, around));
+    let mut around = Cow::Borrowed(around);
+    if is_accepted {
+        let permitted = around.permitted.clone().of_accepted();
+        around.to_mut().permitted = permitted;
+    }
+    faults.extend(template::faults(template, &name, namespace, &around));
     faults
 }
 

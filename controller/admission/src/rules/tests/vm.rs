@@ -246,6 +246,39 @@ fn the_settings_decide_what_is_permitted() {
     }
 }
 
+/// The settings may have become narrower since it was written, also by an upgrade.
+#[test]
+fn a_vm_whose_template_stays_is_stopped_and_started_whatever_is_permitted_by_now() {
+    let mut old = vm();
+    let host = json!({"name": "host", "hostDisk": {"path": "/var/lib/disks/a.img", "type": "Disk"}});
+    set(&mut old, "/spec/template/spec/volumes/1", host);
+    set(&mut old, "/spec/template/spec/domain/machine", json!({"type": "pc-i440fx-7.2"}));
+    set(
+        &mut old,
+        "/spec/template/spec/domain/devices/hostDevices",
+        json!([{"name": "d", "deviceName": "v.io/d"}]),
+    );
+    let open = with(&json!({"developerConfiguration": {"featureGates": ["HostDisk"]}}));
+    for around in [around(), open] {
+        let said = |new: &Value| told(&ask(VALIDATE, &update(old.clone(), new.clone()), &around));
+        for strategy in ["Halted", "Manual"] {
+            let mut new = old.clone();
+            set(&mut new, "/spec/runStrategy", json!(strategy));
+            assert_eq!(said(&new), [], "{strategy}");
+            // What is filled in by this version is no change of the template.
+            let completed = changed(MUTATE, &update(old.clone(), new.clone()), &around);
+            assert_ne!(completed["spec"]["template"], old["spec"]["template"]);
+            assert_eq!(said(&completed), [], "{strategy}");
+            assert!(!told(&ask(VALIDATE, &create(new), &around)).is_empty(), "{strategy}");
+        }
+        let mut new = old.clone();
+        set(&mut new, "/spec/runStrategy", json!("Often"));
+        assert_eq!(said(&new).len(), 1);
+        set(&mut new, "/spec/template/spec/domain/memory/guest", json!("256Mi"));
+        assert!(said(&new).len() >= 4, "{:?}", said(&new));
+    }
+}
+
 #[test]
 fn a_field_that_is_not_known_is_kept_and_told() {
     let mut object = vm();

@@ -170,6 +170,20 @@ impl Settings {
         Settings { site: Site::Judged, ..Settings::of_laptop() }
     }
 
+    /// Of an object that was accepted by what the KubeVirt object permitted then: gates, folders, devices and machine types are
+    /// not judged anew.
+    #[must_use]
+    pub fn of_accepted(self) -> Settings {
+        Settings {
+            gates: Gates::All,
+            machine_types: vec!["*".to_owned()],
+            bridge_on_pod_network: true,
+            host_devices: None,
+            host_folders: None,
+            ..self
+        }
+    }
+
     /// Of a cluster: what its KubeVirt object permits.
     pub fn of_cluster(object: &Value) -> Settings {
         let said = &object["spec"]["configuration"];
