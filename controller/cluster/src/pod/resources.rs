@@ -10,7 +10,8 @@
 //! **The node's disk.** Overlays and emptyDisks grow in an emptyDir as the guest writes. A pod gets no limit of
 //! `ephemeral-storage` by itself: at a limit the kubelet evicts, and the guest is lost, where QEMU would pause it on a full
 //! disk. A limit that the spec says is never below what these disks can grow to. What emptyDisks can grow to is requested, so
-//! that the scheduler fills no node with them, and a node short of disk evicts others first.
+//! that the scheduler fills no node with them, and a node short of disk evicts others first. A LimitRange of the namespace with a
+//! default limit gives one all the same, which the API server sets behind us (docs/how-to/pods.md).
 //!
 //! A pod is of the class `Guaranteed` only if every container in it has limits that are its requests. So where the
 //! launcher's are ([`is_guaranteed`]), those of the small containers beside it are made so, too ([`guarantee`]).
