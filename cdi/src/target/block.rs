@@ -17,6 +17,7 @@ mod start;
 pub use start::forget;
 
 use super::held;
+use super::real;
 use super::storage::Storage;
 use super::sync_guard::SyncGuard;
 use super::{Finished, Order, Target};
@@ -80,6 +81,8 @@ impl BlockTarget {
         let (path, how, syncs) = (path.to_owned(), AtomicU8::new(PUNCH), SyncGuard::default());
         let target = BlockTarget { behind, file, path, capacity, how, syncs };
         target.fits(size.unwrap_or(0))?;
+        // An error that another program left is told here, and not by the sync of what is written from now on.
+        real::drop_cache(&target.file);
         Ok(target)
     }
 

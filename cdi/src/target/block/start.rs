@@ -10,7 +10,7 @@ use crate::journal::{self, Conversion, Journal, Mode, Resume, may_resume};
 use crate::target::disk::Folder;
 use crate::target::file::Started;
 use crate::target::held;
-use crate::target::real::{self, RealFolder};
+use crate::target::real::RealFolder;
 use crate::{Error, ErrorKind, Result};
 use rustix::fs::{major, minor};
 use std::ffi::OsString;
@@ -26,8 +26,6 @@ impl BlockTarget {
         let before = Journal::read(&*folder, &name, &identity)?;
         match may_resume(&before, job, mode, None) {
             Resume::Go(mark) => {
-                // As of a file: what follows goes by the device, and not by pages of an earlier run.
-                real::drop_cache(&self.file);
                 let journal = Journal::reopen(folder, &name, &identity)?;
                 Ok(Started { target: self, journal, mark: Some(mark), anew: None })
             }
