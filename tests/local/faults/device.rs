@@ -177,21 +177,31 @@ fn a_device_that_failed_a_write_never_ends_an_import_well() {
     }
 }
 
-/// What waits for its place waits in a file without a name, of which nobody ever asks a sync.
 #[test]
-fn bytes_that_waited_beside_the_target_and_were_lost_there_are_not_written_into_it() {
-    let place = place(53);
+fn a_device_is_not_blamed_for_what_another_program_left_unwritten() {
+    let place = place(54);
     place.qcow2("disk.qcow2", "");
-    let Some(disk) = FailingDisk::new() else { return };
+    let Some(device) = Device::new() else { return };
+    let name = device.name.as_deref().unwrap();
+    device.fail_behind(1 << 20);
+    // It asks for no sync, and so hears of no error.
+    done("dd", &["if=/dev/urandom", &format!("of={name}"), "bs=1M", "count=8", "conv=notrunc"]);
+    device.heal();
+    place.run(&["convert", "-q", "disk.qcow2", name]).ok();
+    assert_eq!(other_bytes(&direct(Path::new(name)), &place.bytes("disk.raw")), None);
+}
+
+/// What waits for its place waits in a file without a name, of which nobody ever asks a sync.
+fn loses_what_waits_in(folder: &Path, disk: &FailingDisk, place: &Place) {
     disk.fail();
     let image = place.bytes("disk.qcow2");
     // To a pipe, a qcow2 goes through a disk in the temporary folder.
     let mut command = place.command(&["convert", "-", "-"]);
-    command.env("TMPDIR", disk.path()).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.env("TMPDIR", folder).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
     std::io::Write::write_all(&mut input, &image[..image.len() / 2]).unwrap();
-    let scratch = waits_for_scratch(&disk, child.id(), image.len() as u64 / 4);
+    let scratch = waits_for_scratch(folder, child.id(), image.len() as u64 / 4);
     let lost = std::fs::File::open(&scratch).unwrap().sync_all();
     lost.expect_err("the device fails writes");
     evict(&scratch);
@@ -203,18 +213,64 @@ fn bytes_that_waited_beside_the_target_and_were_lost_there_are_not_written_into_
     ran.refused(1, "temporary");
 }
 
+#[test]
+fn bytes_that_waited_beside_the_target_and_were_lost_there_are_not_written_into_it() {
+    let place = place(53);
+    place.qcow2("disk.qcow2", "");
+    let Some(disk) = FailingDisk::new() else { return };
+    loses_what_waits_in(disk.path(), &disk, &place);
+}
+
+/// A container's own folders are such a file system; its files are not those of the disk below.
+#[test]
+fn bytes_that_waited_on_an_overlay_and_were_lost_below_it_are_not_written_into_the_target() {
+    let place = place(55);
+    place.qcow2("disk.qcow2", "");
+    let Some(disk) = FailingDisk::new() else { return };
+    let Some(overlay) = Overlay::over(disk.path()) else { return };
+    loses_what_waits_in(overlay.0.path(), &disk, &place);
+}
+
+/// An overlay file system whose upper folder is on a disk.
+struct Overlay(tempfile::TempDir);
+
+impl Overlay {
+    /// `None`, with the reason printed, where there can be none.
+    fn over(disk: &Path) -> Option<Overlay> {
+        let [lower, upper, work] = ["lower", "upper", "work"].map(|name| disk.join(name));
+        for folder in [&lower, &upper, &work] {
+            std::fs::create_dir(folder).unwrap();
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let options =
+            format!("lowerdir={},upperdir={},workdir={}", lower.display(), upper.display(), work.display());
+        if !done("mount", &["-t", "overlay", "-o", &options, "none", text(folder.path())]) {
+            println!("left out: no overlay can be mounted here");
+            return None;
+        }
+        Some(Overlay(folder))
+    }
+}
+
+impl Drop for Overlay {
+    fn drop(&mut self) {
+        let folder = text(self.0.path());
+        let _ = done("umount", &[folder]) || done("umount", &["-l", folder]);
+    }
+}
+
 /// The file without a name that holds the most, once it holds so many bytes.
-fn waits_for_scratch(disk: &FailingDisk, process: u32, bytes: u64) -> PathBuf {
+fn waits_for_scratch(folder: &Path, process: u32, bytes: u64) -> PathBuf {
     let until = Instant::now() + Duration::from_secs(120);
     loop {
         let all = std::fs::read_dir(format!("/proc/{process}/fd")).unwrap().flatten().map(|fd| fd.path());
         let found = all
-            .filter(|fd| std::fs::read_link(fd).is_ok_and(|to| to.starts_with(disk.path())))
+            .filter(|fd| std::fs::read_link(fd).is_ok_and(|to| to.starts_with(folder)))
             .find(|fd| std::fs::metadata(fd).is_ok_and(|file| file.is_file() && file.len() >= bytes));
         if let Some(found) = found {
             return found;
         }
-        assert!(Instant::now() < until, "nothing waits in {}", disk.path().display());
+        assert!(Instant::now() < until, "nothing waits in {}", folder.display());
         std::thread::sleep(Duration::from_millis(5));
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! | file | fault | needs |
 //! |---|---|---|
-//! | `device.rs` | a device that cannot write what it holds nothing of yet | root: ext4 on a loop device on a tmpfs |
+//! | `device.rs` | a device that cannot write what it holds nothing of yet | root: ext4 on a loop device on a tmpfs, one with an overlay above |
 //! | `full_disk.rs` | no room, at each phase | root: a tmpfs |
 //! | `overlap.rs` | a source below its target | root: loop devices |
 //! | `kill.rs` | kill -9 at a system call | |
