@@ -10,6 +10,7 @@
 
 use crate::{Error, Result};
 use api::job::Target;
+use container_disk::publish::sync_folder;
 use rustix::fs::{CWD, Mode, OFlags};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -70,7 +71,7 @@ impl Mark {
         let durable = made
             .map_err(std::io::Error::from)
             .and_then(|file| file.sync_all())
-            .and_then(|()| File::open(&self.folder)?.sync_all());
+            .and_then(|()| Ok(sync_folder(&File::open(&self.folder)?)?));
         // A later run must not believe what may be lost with the power.
         durable.inspect_err(|_| drop(fs::remove_file(&path))).map_err(failed)
     }

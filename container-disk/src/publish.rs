@@ -60,6 +60,14 @@ pub fn publish(folder: impl AsFd, from: &OsStr, to: &OsStr, over: Option<&Standi
     }
 }
 
+/// Makes the names in a folder durable. Some FUSE and network file systems have nothing to sync in a folder, and say so.
+pub fn sync_folder(folder: impl AsFd) -> rustix::io::Result<()> {
+    match rustix::fs::fsync(folder) {
+        Err(Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+        done => done,
+    }
+}
+
 /// Takes a name that nobody has.
 fn take_free(folder: BorrowedFd<'_>, from: &OsStr, to: &OsStr) -> rustix::io::Result<()> {
     for way in [rename, link] {
@@ -102,6 +110,14 @@ fn is_same(one: &Stat, other: &Stat) -> bool {
 mod tests {
     use super::*;
     use std::fs::{self, File};
+
+    /// A folder of /proc answers EINVAL.
+    #[test]
+    fn a_folder_that_has_nothing_to_sync_is_durable() {
+        let folder = File::open("/proc/self/fd").unwrap();
+        assert_eq!(rustix::fs::fsync(&folder), Err(Errno::INVAL));
+        assert_eq!(sync_folder(&folder), Ok(()));
+    }
 
     struct Room {
         at: tempfile::TempDir,

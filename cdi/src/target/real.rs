@@ -4,7 +4,7 @@
 use super::disk::{Claimed, Folder, Handle, Kept, Strangers};
 use super::held;
 use crate::{Error, ErrorKind, Result};
-use container_disk::publish::{Standing, publish};
+use container_disk::publish::{Standing, publish, sync_folder};
 use container_disk::{behind, ours};
 use guard::confine::{Attributes, set_attributes};
 use rustix::fs::{AtFlags, CWD, FallocateFlags, FlockOperation, Mode, OFlags, StatxFlags};
@@ -181,11 +181,7 @@ impl Folder for RealFolder {
     }
 
     fn sync(&self) -> io::Result<()> {
-        match rustix::fs::fsync(&self.fd) {
-            // Some FUSE and network file systems have nothing to sync in a folder.
-            Err(Errno::INVAL | Errno::NOTSUP | Errno::NOSYS) => Ok(()),
-            other => Ok(other?),
-        }
+        Ok(sync_folder(&*self.fd)?)
     }
 
     fn free(&self) -> io::Result<u64> {

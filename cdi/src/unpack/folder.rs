@@ -10,6 +10,7 @@
 //! knows the rest.
 
 use crate::{Error, Result, mark, sys};
+use container_disk::publish::sync_folder;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
@@ -124,7 +125,7 @@ impl Folder {
         done.map_err(|e| self.failed("cannot remove what an earlier run left in", e))
     }
 
-    /// Makes a file or a folder durable.
+    /// Makes a file durable.
     pub(super) fn sync(&self, file: impl AsFd) -> io::Result<()> {
         #[cfg(test)]
         self.disk.syncs(&file)?;
@@ -153,7 +154,9 @@ impl Folder {
                 Err(e) => return Err(e.into()),
             }
         }
-        self.sync(at)
+        #[cfg(test)]
+        self.disk.syncs(at)?;
+        Ok(sync_folder(at)?)
     }
 
     /// What has been unpacked is all there is, and survives a power cut from now on: the files are durable, then each folder,
@@ -208,7 +211,7 @@ impl Folder {
     fn finish(&self, naming: &OwnedFd) -> Result<()> {
         for _ in 0..ROUNDS {
             if self.give_names(naming)? == 0 {
-                let synced = step().and_then(|()| rustix::fs::fsync(&self.at));
+                let synced = step().and_then(|()| sync_folder(&self.at));
                 let done = synced.and_then(|()| match &self.done {
                     Some(done) => self.becomes(&self.naming, done),
                     None => rustix::fs::unlinkat(&self.at, &self.naming, AtFlags::REMOVEDIR),
@@ -244,7 +247,7 @@ impl Folder {
         step()?;
         rustix::fs::renameat(&self.at, from, &self.at, to)?;
         step()?;
-        rustix::fs::fsync(&self.at)
+        sync_folder(&self.at)
     }
 
     fn taken(&self, name: &str) -> Error {
@@ -317,6 +320,23 @@ fn step() -> rustix::io::Result<()> {
 
 #[cfg(test)]
 use kill::step;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+
+    /// A folder of /proc answers EINVAL, as those of some FUSE file systems do.
+    #[test]
+    fn a_folder_that_has_nothing_to_sync_is_durable() {
+        let temporary = tempfile::tempdir().unwrap();
+        let folder = Folder::open(temporary.path(), "").unwrap();
+        let empty = File::open("/proc/self/fdinfo").unwrap();
+        folder.sync_folders(empty.as_fd(), DEEPEST).unwrap();
+        let (pipe, _other) = io::pipe().unwrap();
+        folder.sync(&pipe).expect_err("a file must be durable");
+    }
+}
 
 /// Ends of a run, at the step that a test chooses.
 #[cfg(test)]

@@ -4,7 +4,7 @@
 
 use super::lock::{Keeps, Locked};
 use super::owner::Owner;
-use crate::publish::{Standing, publish};
+use crate::publish::{Standing, publish, sync_folder};
 use crate::{Error, Result, ours};
 use guard::confine::{Attributes, set_attributes};
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags};
@@ -275,7 +275,7 @@ impl Folder {
 
     /// Makes the names in it durable.
     pub(crate) fn sync(&self) -> Result<()> {
-        rustix::fs::fsync(&self.fd).map_err(|e| cannot("make durable the folder", &self.path, e))
+        sync_folder(&self.fd).map_err(|e| cannot("make durable the folder", &self.path, e))
     }
 
     /// Whether that name leads to this very file: it may have been renamed, removed or replaced since it was opened.

@@ -60,6 +60,11 @@ fn what_is_written_is_read_by_tag_and_by_digest() {
 }
 
 #[test]
+fn a_folder_that_has_nothing_to_sync_takes_blobs() {
+    Folder::open(Path::new("/proc/self/fd")).unwrap().sync().unwrap();
+}
+
+#[test]
 fn a_blob_that_is_not_what_was_promised_leaves_nothing() {
     let (folder, layout) = new();
     let promised = descriptor("x", b"abc");
