@@ -317,11 +317,13 @@ fn why(flow: Flow, facts: &Facts, wishes: &Wishes) -> String {
     }
 }
 
-/// Whether a transfer that was cut short gives a shorter disk, and nothing tells: a raw disk without layers and without a checksum,
-/// whose source does not mark its end.
+/// Whether a transfer that was cut short gives a shorter disk, and nothing tells: a raw disk outside of an archive and without a
+/// checksum, whose source does not mark its end. Members of a gzip, frames of zstd and streams of xz follow one another, so that a
+/// cut between two of them leaves a whole file.
 pub(crate) fn has_unknown_length(facts: &Facts, wishes: &Wishes, marks_its_end: bool) -> bool {
     let is_raw = matches!(facts.format, Format::Raw | Format::Iso) && facts.kept.is_none();
-    is_raw && facts.layers.is_empty() && !marks_its_end && wishes.checksum.is_none()
+    let is_archived = facts.layers.iter().any(|&(layer, _)| layer == Layer::Tar);
+    is_raw && !is_archived && !marks_its_end && wishes.checksum.is_none()
 }
 
 /// The size of a disk of these bytes: whole sectors, as QEMU reads a raw file. An image file that is kept as it is has

@@ -174,3 +174,24 @@ fn a_disk_is_of_whole_sectors_and_never_empty() {
     let e = plan(&disk, &wishes()).unwrap_err();
     assert!(e.kind() == ErrorKind::Refused && e.to_string().contains("x is empty"), "{e}");
 }
+
+/// Members of a gzip, frames of zstd and streams of xz follow one another: a cut between two leaves a whole file.
+#[test]
+fn a_compressed_raw_disk_has_the_length_that_its_source_tells() {
+    let unknown = |layers: &[Layer], format, marks_its_end| {
+        let facts = facts(false, layers, format, file(), Output::Raw);
+        has_unknown_length(&facts, &wishes(), marks_its_end)
+    };
+    for layer in [Layer::Gzip, Layer::Zstd, Layer::Xz] {
+        assert!(unknown(&[layer], Format::Raw, false) && !unknown(&[layer], Format::Raw, true), "{layer}");
+        assert!(!unknown(&[layer], Format::Qcow2, false), "its tables say how long it is");
+        assert!(!unknown(&[layer, Layer::Tar], Format::Raw, false), "the archive says how long it is");
+        assert!(!unknown(&[Layer::Tar, layer], Format::Raw, false), "the archive says how long it is");
+    }
+    let sum = Wishes { checksum: Some(format!("sha256:{:064}", 0).parse().unwrap()), ..wishes() };
+    assert!(!has_unknown_length(
+        &facts(false, &[Layer::Gzip], Format::Raw, file(), Output::Raw),
+        &sum,
+        false
+    ));
+}

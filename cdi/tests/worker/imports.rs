@@ -114,6 +114,14 @@ fn a_raw_disk_of_unknown_length_is_said_to_be_one() {
         assert!(report.length_unknown, "{report:?}");
         assert_eq!(std::fs::metadata(disk(volume.path())).unwrap().len() == 1 << 20, whole);
     }
+    // A cut behind a member of a gzip leaves a whole one.
+    let [first, second] = [&bytes[..1 << 19], &bytes[1 << 19..]].map(tests::layout::gzip);
+    let cut = Spoil::always(first.len() as u64);
+    let volume = tempfile::tempdir().unwrap();
+    let server =
+        Server::start([first, second].concat(), Behaviour { drop_after: cut, ..until_close.clone() });
+    assert!(Pod::run(&job(volume.path(), &server.url("/disk.img.gz"))).done().length_unknown);
+    assert_eq!(std::fs::metadata(disk(volume.path())).unwrap().len(), 1 << 19);
     // What says its length, marks its end, or has a checksum is not doubted.
     let sum = tests::layout::digest(&bytes);
     for (behaviour, checksum) in [

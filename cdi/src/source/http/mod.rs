@@ -134,8 +134,8 @@ impl Source for Http {
     fn marks_its_end(&self) -> bool {
         match &self.bytes {
             Bytes::Ranged(_) => true,
-            // What is left of a gzip that was cut does not unpack.
-            Bytes::Whole(whole) => whole.marks_its_end || self.encoding == Encoding::Gzip,
+            // A Content-Encoding of gzip tells no more: another member may follow.
+            Bytes::Whole(whole) => whole.marks_its_end,
         }
     }
 
