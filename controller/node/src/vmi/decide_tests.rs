@@ -206,6 +206,13 @@ fn what_a_launcher_finds_is_told_with_a_vmi_that_runs() {
     );
     let wanted = json!({"guestAtBoot": "128Mi", "guestCurrent": "128Mi", "guestRequested": "128Mi", "memoryOverhead": "1048576"});
     assert_eq!(told["memory"], wanted);
+    // The API server's policy refuses a change of any other field.
+    let before = api::wire::Wire::write(vmi.status.as_ref().unwrap());
+    for (field, _) in
+        told.as_object().unwrap().iter().filter(|(field, value)| before.get(field) != Some(value))
+    {
+        assert!(kubernetes::objects::TOLD_BY_HANDLER.contains(&field.as_str()), "{field}");
+    }
     // Thawed file systems have no word.
     vmi.status = Some(status);
     of_launcher.frozen = false;
