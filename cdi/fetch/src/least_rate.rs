@@ -2,9 +2,12 @@
 //!
 //! All requests of a transfer count together, and only the time in which at least one of them waits for its server: neither a slow
 //! disk nor a pause before the next attempt blames it.
+//!
+//! Bytes count as they come, or as a decoder makes them, whichever are more: the zeros of a disk are next to nothing on their way.
 
 use crate::retry::seconds;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A rate, and the time over which it is measured.
@@ -22,10 +25,33 @@ pub const OVER: Duration = Duration::from_secs(5 * 60);
 /// The least rate of a program that nobody watches, such as a worker pod: what is slower brings no disk within a month.
 pub const UNWATCHED: LeastRate = LeastRate { bytes: 4 << 10, over: OVER };
 
+/// A count of the bytes that decoders made of a transfer. Its copies count together.
+#[derive(Debug, Clone, Default)]
+pub struct Decoded(Arc<AtomicU64>);
+
+impl Decoded {
+    /// Bytes so far.
+    pub fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+
+    /// So many more bytes.
+    pub fn add(&self, bytes: u64) {
+        self.0.fetch_add(bytes, Relaxed);
+    }
+
+    /// So many bytes in all.
+    pub fn set(&self, bytes: u64) {
+        self.0.store(bytes, Relaxed);
+    }
+}
+
 /// The judge of one transfer, for all its requests.
 #[derive(Debug)]
 pub struct RateJudge {
     least: LeastRate,
+    silence: Duration,
+    decoded: Decoded,
     state: Mutex<State>,
 }
 
@@ -36,6 +62,8 @@ struct State {
     since: Instant,
     waited: Duration,
     came: u64,
+    /// What decoders had made when the time began.
+    decoded: u64,
 }
 
 /// One request waits as long as this is there.
@@ -45,8 +73,20 @@ pub struct Waits<'a>(&'a RateJudge);
 impl RateJudge {
     /// Nothing has been waited for yet.
     pub fn new(least: LeastRate) -> RateJudge {
-        let state = State { waiting: 0, since: Instant::now(), waited: Duration::ZERO, came: 0 };
-        RateJudge { least, state: Mutex::new(state) }
+        let state = State { waiting: 0, since: Instant::now(), waited: Duration::ZERO, came: 0, decoded: 0 };
+        let (silence, decoded) = (Duration::ZERO, Decoded::default());
+        RateJudge { least, silence, decoded, state: Mutex::new(state) }
+    }
+
+    /// The same, where a silence of this length is no reason to give up: so much waiting does not count against the rate.
+    pub fn tolerates(self, silence: Duration) -> RateJudge {
+        RateJudge { silence, ..self }
+    }
+
+    /// The same, where what a decoder makes of the bytes counts, too.
+    pub fn counts(mut self, decoded: Decoded) -> RateJudge {
+        self.state.get_mut().unwrap_or_else(PoisonError::into_inner).decoded = decoded.get();
+        RateJudge { decoded, ..self }
     }
 
     /// A request begins to wait.
@@ -63,13 +103,15 @@ impl RateJudge {
         let mut state = self.state();
         state.count();
         state.came = state.came.saturating_add(bytes as u64);
-        if state.waited < over {
+        if state.waited < over.saturating_add(self.silence) {
             return None;
         }
-        let State { waited, came, .. } = *state;
-        (state.waited, state.came) = (Duration::ZERO, 0);
-        let wanted = u128::from(least).saturating_mul(waited.as_millis());
-        let is_slow = u128::from(came).saturating_mul(1000) < wanted;
+        let State { waited, came, decoded: before, .. } = *state;
+        let decoded = self.decoded.get();
+        (state.waited, state.came, state.decoded) = (Duration::ZERO, 0, decoded);
+        let most = came.max(decoded.saturating_sub(before));
+        let wanted = u128::from(least).saturating_mul(waited.saturating_sub(self.silence).as_millis());
+        let is_slow = u128::from(most).saturating_mul(1000) < wanted;
         is_slow.then(|| {
             format!(
                 "only {came} bytes came in {} s of waiting, less than the least rate of {least} bytes per second",
@@ -135,6 +177,34 @@ mod tests {
         let patient = RateJudge::new(LeastRate { bytes: 1000, over: Duration::from_secs(600) });
         waits(&patient);
         assert_eq!(patient.came(1), None, "the time is not over");
+    }
+
+    #[test]
+    fn what_a_decoder_makes_of_few_bytes_counts() {
+        let decoded = Decoded::default();
+        decoded.add(7 << 20);
+        let judge = RateJudge::new(LeastRate { bytes: 1 << 10, over: MOMENT }).counts(decoded.clone());
+        waits(&judge);
+        assert!(judge.came(1).is_some(), "all of it was made before");
+        waits(&judge);
+        decoded.add(7 << 20);
+        assert_eq!(judge.came(1), None);
+        waits(&judge);
+        assert!(judge.came(1).is_some(), "the decoder made nothing more");
+    }
+
+    #[test]
+    fn a_silence_that_is_tolerated_does_not_count() {
+        let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
+        let judge = RateJudge::new(UNWATCHED).tolerates(minutes(10));
+        let waited_for = |bytes, waited| {
+            judge.state().waited = waited;
+            judge.came(bytes)
+        };
+        assert_eq!(waited_for(1, minutes(10)), None, "a silence, and bytes come again");
+        let enough = UNWATCHED.bytes as usize * 60 * 5;
+        assert_eq!(waited_for(enough, minutes(15)), None, "enough in the five minutes beside it");
+        assert!(waited_for(enough - 1, minutes(15)).is_some());
     }
 
     #[test]

@@ -60,7 +60,7 @@ pub use connect::{Connect, Connector, Unchecked};
 pub use error::{Error, ErrorKind, Result};
 pub use fault::{Fault, Why};
 pub use host::{host_of, is_loopback};
-pub use least_rate::{LeastRate, RateJudge};
+pub use least_rate::{Decoded, LeastRate, RateJudge};
 pub use location::{Location, UserInfo};
 pub use range::ContentRange;
 pub use ranged::{Expect, Part, PartSink, Ranged};
