@@ -23,7 +23,7 @@ use crate::target::Destination;
 use crate::{Detail, Error, ErrorKind, Result};
 use disk_format::judge::Judge;
 use disk_format::{Codec, Format};
-use fetch::LeastRate;
+use fetch::{Decoded, LeastRate};
 use std::path::PathBuf;
 
 /// Everything a plan is made from.
@@ -86,6 +86,8 @@ pub struct Wishes {
     pub connections: usize,
     /// Bytes per second that a web server must give. Unset: any rate will do.
     pub least_rate: Option<LeastRate>,
+    /// Counts what decompression makes, which the rate is judged by, too.
+    pub decoded: Decoded,
     /// Whose the place is that is written to, where places change hands: what an earlier run left there for somebody else is
     /// not gone on with.
     pub owner: Option<String>,
@@ -109,6 +111,7 @@ impl Wishes {
             resume: Mode::Auto,
             connections: 8,
             least_rate: None,
+            decoded: Decoded::default(),
             owner: None,
             journals: None,
         }

@@ -5,6 +5,7 @@ use crate::read::{Pieces, all, refusal};
 use crate::repair::repair;
 use cdi::filter::stack::{DEPTH, Options, Stack, stack};
 use cdi::filter::{Budget, Layer};
+use cdi::source::options::Decoded;
 use cdi::{Error, Result};
 use disk_format::{Format, Limits, rebuild};
 
@@ -69,7 +70,7 @@ impl How {
     fn read(&self, file: Vec<u8>) -> Result<Peeled, Error> {
         let most = LIMIT.max(file.len());
         let budget = Budget { threads: self.threads, memory: self.memory, beside: 0 };
-        let options = Options { budget, limit: LIMIT as u64, on_boundary: None };
+        let options = Options { budget, limit: LIMIT as u64, on_boundary: None, decoded: Decoded::default() };
         let source = Box::new(Pieces::new(file, self.longest));
         let Stack { layers, mut reader, .. } = stack(source, &options).map_err(refusal)?;
         let most = if layers.is_empty() { most } else { LIMIT };

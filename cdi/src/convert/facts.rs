@@ -312,7 +312,8 @@ fn peeling(request: &Request, boundaries: &Boundaries) -> stack::Options {
     let budget = Budget { threads: wishes.threads, memory: wishes.memory - beside, beside };
     // An image of the largest disk is a little larger than the disk.
     let limit = wishes.max_size.saturating_add(wishes.max_size / 64).saturating_add(64 << 20);
-    stack::Options { budget, limit, on_boundary: Some(boundaries.note()) }
+    let decoded = request.options.decoded.clone();
+    stack::Options { budget, limit, on_boundary: Some(boundaries.note()), decoded }
 }
 
 /// What a reader must refuse.

@@ -4,6 +4,7 @@
 use super::Layer;
 use super::holes::HoleRead;
 use crate::Error;
+use fetch::Decoded;
 use std::io::{self, Read};
 
 /// A reader that gives at most so many bytes.
@@ -14,12 +15,22 @@ pub struct Limited<R> {
     left: u64,
     /// It has been passed: the end behind the byte too many must not look like success.
     passed: bool,
+    decoded: Decoded,
 }
 
 impl<R: Read> Limited<R> {
     /// `layer` is named in the refusal; `passed` bytes of the limit are used up already (decoding entered there).
     pub fn new(inner: R, layer: Layer, limit: u64, passed: u64) -> Self {
-        Limited { inner, layer, limit, left: limit.saturating_sub(passed), passed: false }
+        let left = limit.saturating_sub(passed);
+        Limited { inner, layer, limit, left, passed: false, decoded: Decoded::default() }
+    }
+
+    /// Adds to `decoded` what a compression gives; an archive gives what it has taken.
+    pub fn counting(self, decoded: &Decoded) -> Self {
+        match self.layer {
+            Layer::Tar => self,
+            Layer::Gzip | Layer::Xz | Layer::Zstd => Limited { decoded: decoded.clone(), ..self },
+        }
     }
 }
 
@@ -33,6 +44,7 @@ impl<R: Read> Read for Limited<R> {
         let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(out.len());
         let n = self.inner.read(&mut out[..most])?;
         self.left -= n as u64;
+        self.decoded.add(n as u64);
         Ok(n)
     }
 }

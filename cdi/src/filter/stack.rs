@@ -12,6 +12,7 @@ use super::limit::{self, Limited};
 use super::{Boundary, Budget, HEAD, Layer, Need, OnBoundary, Opened, Room};
 use super::{detect, need, open_growing, refused_layer};
 use crate::{Error, Result};
+use fetch::Decoded;
 use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,6 +31,8 @@ pub struct Options {
     pub limit: u64,
     /// Told the boundaries; only of a single layer, because an inner one could not be entered in its middle.
     pub on_boundary: Option<OnBoundary>,
+    /// Counts what decompression makes.
+    pub decoded: Decoded,
 }
 
 /// The innermost bytes and what was around them.
@@ -84,7 +87,8 @@ fn peel(input: Box<dyn Read + Send>, options: &Options, detect: fn(&[u8]) -> Opt
         let Opened { reader: inner, allow } = open_growing(layer, Box::new(reader), room, None, marks)?;
         growing.extend(allow.map(|allow| (allow, need)));
         spend(&mut budget, need.least);
-        reader = Peeked::new(Box::new(Limited::new(inner, layer, options.limit, 0)), HEAD)?;
+        let limited = Limited::new(inner, layer, options.limit, 0).counting(&options.decoded);
+        reader = Peeked::new(Box::new(limited), HEAD)?;
         if reader.size().is_some_and(|size| size > options.limit) {
             return Err(limit::refusal(layer, "would pass", options.limit));
         }
@@ -120,7 +124,7 @@ pub fn resume(
     };
     let output = from.output;
     let inner = super::open(layer, input, budget, Some(from), options.on_boundary.clone())?;
-    Ok(Box::new(Limited::new(inner, layer, options.limit, output)))
+    Ok(Box::new(Limited::new(inner, layer, options.limit, output).counting(&options.decoded)))
 }
 
 /// A reader whose first bytes have been read, and are given again.

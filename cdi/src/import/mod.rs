@@ -110,6 +110,7 @@ fn wanted(job: &Import, places: Arc<Places>, wishes: Wishes) -> Result<Wanted> {
         places,
         max_connections: wishes.connections,
         least_rate: wishes.least_rate,
+        decoded: wishes.decoded.clone(),
         ..Options::default()
     };
     let mut wishes = Wishes { preallocate: job.preallocate, resize: job.size, ..wishes };

@@ -1,7 +1,7 @@
 //! How a source is to be opened: one set of options for all kinds of names, each source takes what concerns it.
 
 use container_disk::open::Places;
-pub use fetch::least_rate::{self, LeastRate};
+pub use fetch::least_rate::{self, Decoded, LeastRate};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -30,6 +30,8 @@ pub struct Options {
     pub idle_timeout: Duration,
     /// Bytes per second that a web server must give. Unset: any rate will do.
     pub least_rate: Option<LeastRate>,
+    /// Bytes that decompression makes of what the server sends; they count for its rate, too.
+    pub decoded: Decoded,
     /// How long one attempt to connect may take, name lookup and TLS included.
     pub connect_timeout: Duration,
     /// How many times in a row a request is repeated without one new byte before we give up.
@@ -85,6 +87,7 @@ impl Default for Options {
             insecure_tls: false,
             idle_timeout: Duration::from_secs(60),
             least_rate: None,
+            decoded: Decoded::default(),
             connect_timeout: Duration::from_secs(30),
             retries: 5,
             first_pause: Duration::from_millis(250),

@@ -3,6 +3,7 @@
 use crate::kit::{AMPLE, decode, refused, same, sample, tool};
 use cdi::filter::stack::{self, Options};
 use cdi::filter::{Budget, Layer, need};
+use cdi::source::options::Decoded;
 use cdi::{Error, ErrorKind};
 use std::io::Read;
 
@@ -86,7 +87,7 @@ fn needs_are_read_from_the_head() {
 }
 
 fn limited(packed: Vec<u8>, limit: u64) -> Result<u64, Error> {
-    let options = Options { budget: AMPLE, limit, on_boundary: None };
+    let options = Options { budget: AMPLE, limit, on_boundary: None, decoded: Decoded::default() };
     let mut stack = stack::stack(Box::new(std::io::Cursor::new(packed)), &options)?;
     std::io::copy(&mut stack.reader, &mut std::io::sink()).map_err(|e| Error::io("reading", e))
 }
@@ -116,7 +117,7 @@ fn peak_memory_stays_near_the_budget() {
     const MEMORY: &str = "FILTER_PEAK_MEMORY";
     if let (Ok(file), Ok(memory)) = (std::env::var(FILE), std::env::var(MEMORY)) {
         let budget = Budget { threads: 4, memory: memory.parse::<u64>().unwrap() << 20, beside: 0 };
-        let options = Options { budget, limit: u64::MAX, on_boundary: None };
+        let options = Options { budget, limit: u64::MAX, on_boundary: None, decoded: Decoded::default() };
         let input = Box::new(std::fs::File::open(file).unwrap());
         let mut stack = stack::stack(input, &options).unwrap();
         // A slow consumer, so that whoever may run ahead does.

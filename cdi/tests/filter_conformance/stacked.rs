@@ -5,12 +5,13 @@ use cdi::filter::progress::{Count, Counted};
 use cdi::filter::stack::{self, Options, Stack};
 use cdi::filter::verify::{Digest, Verify};
 use cdi::filter::{Boundary, Budget, Layer, OnBoundary, detect, refused_layer};
+use cdi::source::options::Decoded;
 use cdi::{Error, ErrorKind};
 use std::io::Read;
 use std::sync::{Arc, Mutex};
 
 fn options() -> Options {
-    Options { budget: AMPLE, limit: 1 << 30, on_boundary: None }
+    Options { budget: AMPLE, limit: 1 << 30, on_boundary: None, decoded: Decoded::default() }
 }
 
 fn peel(packed: Vec<u8>, options: Options) -> Result<(Vec<Layer>, Vec<u8>), Error> {

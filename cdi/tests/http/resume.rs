@@ -2,9 +2,13 @@
 
 use super::{Told, failure, open, quick, read, read_all, read_at, refusal};
 use cdi::ErrorKind;
-use cdi::source::Source;
+use cdi::convert::{Request, prepare};
+use cdi::plan::Wishes;
+use cdi::run::watch::Watch;
 use cdi::source::http::Http;
 use cdi::source::options::{LeastRate, Options};
+use cdi::source::{Named, Source};
+use cdi::target::Destination;
 use std::time::Duration;
 use tests::http::{Behaviour, Fail, Server, Spoil, pattern};
 
@@ -272,6 +276,31 @@ fn a_server_that_trickles_is_given_up_where_a_least_rate_is_wanted() {
         let source = open(&server.url("/d"), &Options { least_rate, ..quick() });
         assert!(read_all(&source) == bytes);
     }
+}
+
+/// A disk that is nearly empty is next to nothing on its way.
+#[test]
+fn a_server_of_few_bytes_that_make_many_is_quick_enough() {
+    // One byte on the wire becomes fifty and more.
+    let mut disk = vec![0; 64 << 20];
+    for (at, block) in pattern(disk.len() / 64).chunks(64).zip(disk.chunks_mut(4096)) {
+        block[..64].copy_from_slice(at);
+    }
+    let packed = zstd::encode_all(&disk[..], 1).unwrap();
+    let slow = Behaviour { rate: Some(256 << 10), ranges: false, ..Behaviour::default() };
+    let server = Server::start(packed, slow);
+    let least_rate = Some(LeastRate { bytes: 512 << 10, over: Duration::from_millis(2500) });
+    let target = tempfile::tempdir().unwrap();
+    let file = target.path().join("disk.img");
+    let request = Request::new(
+        Named::Web(server.url("/disk.img.zst")),
+        Destination::File(file.clone()),
+        Options { least_rate, ..quick() },
+        Wishes::of_threads(2),
+    );
+    let watch = Watch::default();
+    prepare(request, &watch).unwrap().run(&watch).unwrap();
+    assert!(std::fs::read(file).unwrap() == disk);
 }
 
 #[test]

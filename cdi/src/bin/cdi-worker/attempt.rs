@@ -11,6 +11,7 @@ use cdi::run::watch::{Phase, Watch};
 use cdi::{Error, Result, import};
 use container_disk::open::Places;
 use container_disk::registry::config::Readers;
+use fetch::Decoded;
 use fetch::least_rate::UNWATCHED;
 use guard::confine::{Attributes, set_attributes};
 use std::collections::BTreeMap;
@@ -82,6 +83,7 @@ fn moved(order: &Order, watch: &Arc<Watch>) -> Result<Said> {
         least_rate: Some(UNWATCHED),
         ..Wishes::of_threads(threads)
     };
+    let decoded = wishes.decoded.clone();
     let places = Arc::new(places(order.registries.as_deref())?);
     // The end of the conversation is the end of this sender.
     let (going_on, ended) = channel::<()>();
@@ -94,7 +96,7 @@ fn moved(order: &Order, watch: &Arc<Watch>) -> Result<Said> {
         }
         start("progress", {
             let watch = Arc::clone(watch);
-            move || tell(&watch, &ended)
+            move || tell(&watch, &decoded, &ended)
         })
     };
     if let Target::Folder(_) = &job.target {
@@ -165,7 +167,7 @@ pub(crate) fn end_when_asked(watch: &Watch) {
     watch.interrupt();
 }
 
-fn tell(watch: &Watch, ended: &Receiver<()>) {
+fn tell(watch: &Watch, decoded: &Decoded, ended: &Receiver<()>) {
     let mut is_whole = false;
     while ended.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
         let phase = watch.phase();
@@ -173,7 +175,7 @@ fn tell(watch: &Watch, ended: &Receiver<()>) {
             let (done, total) = watch.progress();
             // What comes behind counts other bytes, and few.
             let is_finishing = phase != Phase::Converting;
-            say(&Said::Moved { done, total, is_finishing });
+            say(&Said::Moved { done, total, is_finishing, decoded: decoded.get() });
             if phase == Phase::Finishing && !std::mem::replace(&mut is_whole, true) {
                 say(&Said::Whole);
             }

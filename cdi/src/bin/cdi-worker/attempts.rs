@@ -113,7 +113,7 @@ impl<J: Job> Attempts<J> {
             let mut progress = self.progress();
             match said {
                 Said::Planned => progress.planned(),
-                Said::Moved { done, total, is_finishing } => {
+                Said::Moved { done, total, is_finishing, .. } => {
                     let now = Instant::now();
                     progress.moved(done, total, is_finishing, now);
                     if now.duration_since(told) >= PERIOD {

@@ -59,7 +59,13 @@ pub(crate) enum Said {
     /// The source is open, and planned.
     Planned,
     /// Bytes are moved: so far, of so many (0: not known).
-    Moved { done: u64, total: u64, is_finishing: bool },
+    Moved {
+        done: u64,
+        total: u64,
+        is_finishing: bool,
+        /// Bytes that decompression made.
+        decoded: u64,
+    },
     /// All bytes came and were in order; what is left is to make the disk durable.
     Whole,
     /// The disk is whole and durable.

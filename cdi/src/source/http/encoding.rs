@@ -53,11 +53,12 @@ pub(super) struct Decoded<R> {
     name: String,
     inner: MultiGzDecoder<R>,
     at: u64,
+    count: fetch::Decoded,
 }
 
 impl<R: Read> Decoded<R> {
-    pub(super) fn new(name: &str, inner: R) -> Decoded<R> {
-        Decoded { name: name.to_owned(), inner: MultiGzDecoder::new(inner), at: 0 }
+    pub(super) fn new(name: &str, inner: R, count: fetch::Decoded) -> Decoded<R> {
+        Decoded { name: name.to_owned(), inner: MultiGzDecoder::new(inner), at: 0, count }
     }
 }
 
@@ -74,6 +75,7 @@ impl<R: Read> Read for Decoded<R> {
             _ => e,
         })?;
         self.at += done as u64;
+        self.count.add(done as u64);
         Ok(done)
     }
 }

@@ -61,6 +61,7 @@ pub struct Http {
     facts: SourceFacts,
     bytes: Bytes,
     encoding: Encoding,
+    decoded: fetch::Decoded,
 }
 
 enum Bytes {
@@ -91,7 +92,7 @@ impl Http {
             reentry: false,
             identity: identity(&found.validators, name_digest),
         };
-        Ok(Http { facts, bytes, encoding: found.encoding })
+        Ok(Http { facts, bytes, encoding: found.encoding, decoded: options.decoded.clone() })
     }
 
     fn cannot_start(&self, from: u64, why: &str) -> Error {
@@ -159,7 +160,7 @@ impl Source for Http {
         };
         Ok(match self.encoding {
             Encoding::Identity => raw,
-            Encoding::Gzip => Box::new(Decoded::new(&self.facts.name, raw)),
+            Encoding::Gzip => Box::new(Decoded::new(&self.facts.name, raw, self.decoded.clone())),
         })
     }
 }

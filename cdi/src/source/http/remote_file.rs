@@ -37,7 +37,9 @@ impl RemoteFile {
             origin,
             resolved: Resolved::default(),
             options: options.clone(),
-            rate: options.least_rate.map(|least| Arc::new(RateJudge::new(least))),
+            rate: options
+                .least_rate
+                .map(|least| Arc::new(RateJudge::new(least).counts(options.decoded.clone()))),
             concurrency: Concurrency::new(options.max_connections),
         })
     }

@@ -53,7 +53,7 @@ fn tell(watch: &Watch, steps: &Steps, ended: &Receiver<()>) {
     while ended.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
         let (done, total, is_finishing) = steps.progress(watch);
         if total > 0 || is_finishing {
-            say(&Said::Moved { done, total, is_finishing });
+            say(&Said::Moved { done, total, is_finishing, decoded: 0 });
         }
     }
 }

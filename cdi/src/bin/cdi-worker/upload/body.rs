@@ -5,8 +5,8 @@ use super::form::{Form, Piece};
 use crate::running::Ended;
 use crate::server::{Answer, Client};
 use bytes::Bytes;
-use fetch::RateJudge;
 use fetch::least_rate::UNWATCHED;
+use fetch::{Decoded, RateJudge};
 use http_body_util::BodyExt as _;
 use hyper::Request;
 use hyper::body::Incoming;
@@ -47,10 +47,15 @@ pub(super) fn length(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
+/// Gives up a client that sends too little. One that pauses is told by its silence.
+fn judge(decoded: Decoded) -> RateJudge {
+    RateJudge::new(UNWATCHED).tolerates(SILENCE).counts(decoded)
+}
+
 impl Body {
     pub(super) fn new(request: Request<Incoming>, client: Client, form: Option<Form>) -> Body {
         let length = length(request.headers());
-        let rate = RateJudge::new(UNWATCHED);
+        let rate = judge(Decoded::default());
         Body { incoming: request.into_body(), length, taken: 0, client, form, rate }
     }
 
@@ -117,6 +122,7 @@ pub(super) async fn pour(
     mut count: impl FnMut(u64) -> Result<(), String>,
 ) -> Poured {
     let mut end = conversion.end();
+    body.rate = judge(conversion.decoded());
     loop {
         let bytes = tokio::select! {
             biased;

@@ -8,6 +8,7 @@ use crate::stop::Stop;
 use bytes::{Buf as _, Bytes};
 use cdi::source::upload::{END, before};
 use cdi::{Error, Result};
+use fetch::Decoded;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::process::ChildStdin;
@@ -28,6 +29,7 @@ pub(super) struct Conversion {
     pipe: pipe::Sender,
     told: watch::Receiver<Told>,
     stop: Stop,
+    decoded: Decoded,
 }
 
 /// What is known of it.
@@ -44,12 +46,14 @@ impl Conversion {
         let (tell, told) = watch::channel(Told::Runs);
         let (give, input) = oneshot::channel();
         let (shown, for_thread) = (Arc::clone(shown), stop.clone());
+        let decoded = Decoded::default();
+        let counts = decoded.clone();
         // The process ends with this thread.
         let thread = move || match Attempt::start_with_input(&order, &for_thread) {
             Err(e) => drop(give.send(Err(e))),
             Ok((attempt, stdin)) => {
                 drop(give.send(Ok(stdin)));
-                follow(attempt, &shown, &tell);
+                follow(attempt, &shown, &counts, &tell);
             }
         };
         let started = std::thread::Builder::new().name("conversion".to_owned()).spawn(thread);
@@ -62,7 +66,7 @@ impl Conversion {
         }
         let pipe = pipe::Sender::from_owned_fd(OwnedFd::from(stdin));
         let pipe = pipe.map_err(|e| Error::io("cannot use the pipe of the process that converts", e))?;
-        Ok(Conversion { pipe, told, stop: stop.clone() })
+        Ok(Conversion { pipe, told, stop: stop.clone(), decoded })
     }
 
     /// Hands bytes on; waits as long as the conversion takes for those before them.
@@ -89,6 +93,11 @@ impl Conversion {
         told.await.map_or_else(|_| Told::Ended(lost()), |told| told.clone())
     }
 
+    /// What its decoders make of the bytes.
+    pub(super) fn decoded(&self) -> Decoded {
+        self.decoded.clone()
+    }
+
     /// Where its end can be waited for, beside the writing.
     pub(super) fn end(&self) -> End {
         End(self.told.clone())
@@ -96,7 +105,7 @@ impl Conversion {
 
     /// Ends it where it is, and waits for that.
     pub(super) async fn abandon(self) {
-        let Conversion { pipe, told, stop } = self;
+        let Conversion { pipe, told, stop, .. } = self;
         let mut end = End(told);
         // Without its last piece the upload is a broken one.
         drop(pipe);
@@ -126,10 +135,11 @@ fn lost() -> Ended {
 }
 
 /// Hears what it says until it ends.
-fn follow(mut attempt: Attempt, shown: &Shown, tell: &watch::Sender<Told>) {
+fn follow(mut attempt: Attempt, shown: &Shown, counts: &Decoded, tell: &watch::Sender<Told>) {
     while let Some(said) = attempt.next() {
         match said {
-            Said::Moved { done, total, is_finishing } => {
+            Said::Moved { done, total, is_finishing, decoded } => {
+                counts.set(decoded);
                 let mut progress = shown.progress.lock().unwrap_or_else(PoisonError::into_inner);
                 progress.moved(done, total, is_finishing, Instant::now());
             }
