@@ -160,7 +160,8 @@ fn peel(
     let budget = Budget { threads: wishes.threads, memory: wishes.memory - beside, beside };
     // Headers and padding take more than the files themselves only where these are tiny.
     let limit = room.saturating_mul(2).saturating_add(1 << 30);
-    let options = stack::Options { budget, limit, on_boundary: None, decoded: request.options.decoded.clone() };
+    let options =
+        stack::Options { budget, limit, on_boundary: None, decoded: request.options.decoded.clone() };
     let Stack { layers, reader, .. } = stack::stack_of_archive(input, &options)?;
     let head = reader.head();
     // An archive of nothing is zeros alone.
