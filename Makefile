@@ -23,7 +23,7 @@ BUILT := $(TARGET)/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))
 .PHONY: help setup build images install check test test-all e2e demo bench fuzz advisories clean cluster-build cluster-up cluster-down guests kubeconfig kubectl
 
 help: ## this list
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 22
 
 setup: ## install what is missing: Debian packages, cargo-deny (run it as often as you like)
 	@.ci/setup
