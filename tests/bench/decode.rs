@@ -11,7 +11,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let file = std::env::args().nth(1).ok_or("usage: decode FILE")?;
     let threads = std::thread::available_parallelism().map_or(2, usize::from);
     let budget = Budget { threads, memory: 256 << 20, beside: 0 };
-    let options = Options { budget, limit: u64::MAX, on_boundary: None };
+    let options = Options { budget, limit: u64::MAX, on_boundary: None, decoded: Default::default() };
     std::io::copy(&mut stack(Box::new(File::open(file)?), &options)?.reader, &mut std::io::sink())?;
     Ok(())
 }
