@@ -12,7 +12,7 @@
 //! **Guarantee.** A mark is made only behind a sync of the data that succeeded, and none is made in a run behind a mark that failed:
 //! the sync after one that failed covers nothing of what that one lost. What of a failed mark reached the file is cut off, or is
 //! torn and as if it were never written. A later run drops journal and target from the page cache before it reads and writes
-//! them ([`Handle::drop_cache`]): it finds the last good mark on the device, and writes everything behind that again.
+//! them (`Handle::drop_cache`): it finds the last good mark on the device, and writes everything behind that again.
 //!
 //! The claim of a target makes the journal (`target/file/claim.rs`), and the target removes it after the rename; the engine
 //! calls [`Journal::mark`] through the closures of `convert/carry.rs`; `resume.rs` decides, purely, whether a journal that
