@@ -307,22 +307,26 @@ passed over in silence: virt-api answers with a warning that names it, and virt-
 holds anyway (`false`, an empty text, an empty list) is not named; nor is a field that the schema does not know, of which
 virt-api warns as unknown.
 
-What is said of the programs holds without a restart: `tlsConfiguration` for connections that begin (worker pods of CDI speak
+Settings of the control plane take effect without a restart: `tlsConfiguration` for connections that begin (worker pods of CDI speak
 TLS 1.3 alone, whatever is said), `logVerbosity` for the log (0 to 2: `info`; 3, 4: `debug`; from 5: `trace`, of our own words;
 unset: `CORACLE_LOG` of the container, or `info`), the `tokenBucketRateLimiter`s for every request but the renewal of a Lease,
-the heartbeat of a node and the watch of the KubeVirt object (at least one request a second; unset: no limit). What is said of VMIs
-holds from their next start.
+the heartbeat of a node and the watch of the KubeVirt object (at least one request a second; unset: no limit). Settings of VMIs
+take effect with their next start.
 
 Some settings are annotations of the object, since clients of upstream take fields out that they do not know:
 `kubevirt.io/machine-types` ([machine types of other distributions](../how-to/cluster.md#machine-types-of-rhel-and-ubuntu)) and
-`kubevirt.io/pod-annotations`. The latter is `pass` (the default) or `strict`: with `strict`, an allow-list of annotations reaches the
-launcher pod of a VMI, and not all but a closed list. That is for clusters whose tenants may create VMIs and no pods: there, an
-annotation must not say what only the maker of a pod may say ([which annotations](metadata.md)). An entry of these that
+`kubevirt.io/pod-annotations`. The latter is `pass` (the default) or `strict`. With `pass`, all annotations of a VMI are copied
+to its launcher pod except those of a closed list. With `strict`, only the annotations of an allow-list are copied: that is for clusters
+whose tenants may create VMIs and no pods ([which annotations](metadata.md)). An entry of these that
 does not hold as it is written is named by `SettingsServed`.
 
 The annotation `kubevirt.io/host-disk-folders` has the folders of nodes in which the file of a `hostDisk` may lie, with commas between
 several; none unless it is there. In each of them a namespace has the folder of its name: `FOLDER/NAMESPACE/web.img`
-([files of nodes](../how-to/cluster.md#a-file-of-a-node-as-a-disk)).
+([files of nodes](../how-to/cluster.md#a-file-of-a-node-as-a-disk)). These folders, those below them and those above them are never permitted:
+`/bin`, `/boot`, `/dev`, `/etc`, `/home`, `/lib`, `/lib32`, `/lib64`, `/libx32`, `/opt/cni`, `/proc`, `/root`, `/run`, `/sbin`, `/sys`,
+`/tmp`, `/usr`, `/var/lib/calico`, `/var/lib/cni`, `/var/lib/containerd`, `/var/lib/containers`, `/var/lib/crio`, `/var/lib/docker`,
+`/var/lib/etcd`, `/var/lib/k0s`, `/var/lib/kubelet`, `/var/lib/kubevirt-node-labeller`, `/var/lib/rancher`, `/var/lib/systemd`,
+`/var/log`, `/var/run`, `/var/snap`, `/var/spool`.
 
 `customizeComponents.patches` change the Deployments `virt-controller`, `virt-api` and `cdi-uploadproxy` and the DaemonSet
 `virt-handler`: of `spec` replicas, `strategy`, `updateStrategy`, `minReadySeconds`, `progressDeadlineSeconds` and
