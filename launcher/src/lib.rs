@@ -36,3 +36,4 @@ pub mod server;
 pub mod termination;
 mod threads;
 pub mod vm;
+pub mod xml_tags;

@@ -1,6 +1,8 @@
 //! Which domain an XML text is of. Not a parser: libvirt's is the one that counts, and what this misreads, libvirt refuses to
 //! start under the name that the launcher knows.
 
+use crate::xml_tags::{XmlTag, XmlTags};
+
 /// What a domain is known by.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Outline {
@@ -16,70 +18,30 @@ const CHOSEN: &str = "chosen by libvirt";
 /// The texts of the elements `name` and `uuid` that are children of the root, and `cid` of each `vsock` of the devices.
 pub(super) fn of(xml: &str) -> Outline {
     let mut found = Outline::default();
-    let (mut rest, mut inside) = (xml, Vec::new());
-    while let Some((_, tail)) = rest.split_once('<') {
-        let skipped = [("!--", "-->"), ("![CDATA[", "]]>"), ("?", "?>"), ("!", ">")];
-        if let Some((begin, end)) = skipped.iter().find(|(begin, _)| tail.starts_with(begin)) {
-            rest = tail[begin.len()..].split_once(end).map_or("", |(_, rest)| rest);
-            continue;
-        }
-        let end = end_of_tag(tail);
-        let (tag, after) = (&tail[..end], tail.get(end + 1..).unwrap_or_default());
-        rest = after;
-        if tag.starts_with('/') {
-            inside.pop();
-            continue;
-        }
-        let (is_empty, tag) = tag.strip_suffix('/').map_or((false, tag), |tag| (true, tag));
-        let (name, attributes) = tag.split_once(|c: char| c.is_whitespace()).unwrap_or((tag, ""));
-        let text =
-            || Some(after.split('<').next().unwrap_or_default().trim().to_owned()).filter(|_| !is_empty);
-        match (inside.as_slice(), name) {
+    let mut tags = XmlTags::of(xml);
+    while let Some(tag) = tags.next_tag() {
+        let text = || tag.text.map(str::to_owned);
+        match (tags.path(), tag.name) {
             ([_], "name") if found.name.is_none() => found.name = text(),
             ([_], "uuid") if found.uuid.is_none() => found.uuid = text(),
             ([_, "devices"], "vsock") => found.cids.push(CHOSEN.to_owned()),
             ([_, "devices", "vsock"], "cid") => {
                 match found.cids.last_mut().filter(|cid| cid.as_str() == CHOSEN) {
-                    Some(cid) => *cid = in_order(attributes),
-                    None => found.cids.push(in_order(attributes)),
+                    Some(cid) => *cid = in_order(&tag),
+                    None => found.cids.push(in_order(&tag)),
                 }
             }
             _ => {}
-        }
-        if !is_empty {
-            inside.push(name);
         }
     }
     found
 }
 
 /// Attributes as `name=value`, in the order of their names: a hook may write them in another one, and with other quotes.
-fn in_order(attributes: &str) -> String {
-    let (mut all, mut rest) = (Vec::new(), attributes.trim_start());
-    while let Some((name, tail)) = rest.split_once('=') {
-        let tail = tail.trim_start();
-        let quote = if tail.starts_with('\'') { '\'' } else { '"' };
-        let (value, tail) =
-            tail.strip_prefix(quote).and_then(|tail| tail.split_once(quote)).unwrap_or((tail, ""));
-        all.push(format!("{}={value}", name.trim()));
-        rest = tail.trim_start();
-    }
+fn in_order(tag: &XmlTag<'_>) -> String {
+    let mut all: Vec<String> = tag.attributes().map(|(name, value)| format!("{name}={value}")).collect();
     all.sort();
     all.join(" ")
-}
-
-/// Where a tag ends: at a `>` that is in no attribute.
-fn end_of_tag(tag: &str) -> usize {
-    let mut quote = None;
-    for (at, c) in tag.char_indices() {
-        match (quote, c) {
-            (None, '>') => return at,
-            (None, '"' | '\'') => quote = Some(c),
-            (Some(open), c) if c == open => quote = None,
-            _ => {}
-        }
-    }
-    tag.len()
 }
 
 #[cfg(test)]

@@ -30,15 +30,15 @@ enum Kind {
     Words { wanted: bool },
 }
 
-/// What was given to a verb.
+/// The arguments of a verb.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Given {
+pub(super) struct Arguments {
     flags: BTreeSet<&'static str>,
     pub(super) domain: Option<String>,
     pub(super) words: Vec<String>,
 }
 
-impl Given {
+impl Arguments {
     pub(super) fn has(&self, flag: &str) -> bool {
         self.flags.contains(flag)
     }
@@ -181,12 +181,12 @@ impl Command {
     }
 
     /// Reads what comes after the verb.
-    pub(super) fn given(&self, words: &[String]) -> Result<Given, String> {
+    pub(super) fn given(&self, words: &[String]) -> Result<Arguments, String> {
         let name = self.name;
         let find = |wanted: &str| self.options.iter().find(|option| option.name == wanted);
         let lists = self.options.iter().any(|option| matches!(option.kind, Kind::Words { .. }));
         let takes_domain = find(DOMAIN.name).is_some_and(|option| option.kind == Kind::Word);
-        let mut given = Given::default();
+        let mut given = Arguments::default();
         let mut words = words.iter();
         let mut only_words = false;
         while let Some(word) = words.next() {

@@ -18,7 +18,7 @@ mod show;
 mod table;
 mod xml;
 
-use command::{COMMANDS, Command, Given};
+use command::{Arguments, COMMANDS, Command};
 use launcher_client::Client;
 use std::ffi::{OsStr, OsString};
 use std::io::Write as _;
@@ -58,9 +58,9 @@ const IGNORED_VALUES: [(&str, &str); 6] = [
     ("-l", "--log"),
 ];
 
-/// What is printed, and how it ends.
+/// The texts for the standard output and the standard error.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Said {
+struct Output {
     out: String,
     error: String,
 }
@@ -103,13 +103,13 @@ pub(crate) fn run(arguments: &[OsString]) -> ExitCode {
 }
 
 /// Carries out the command line; false where a command failed.
-fn answer(words: &[String], client: &Client) -> (Said, bool) {
-    let mut said = Said::default();
+fn answer(words: &[String], client: &Client) -> (Output, bool) {
+    let mut said = Output::default();
     match options(words) {
         Err(line) => said.error = format!("error: {line}\n"),
-        Ok(Wanted::Usage) => said.out = format!("{USAGE}\n  commands:\n\n{}", help_of_all()),
-        Ok(Wanted::Version) => said.out = format!("{}\n", show::libvirt_version(client)),
-        Ok(Wanted::Commands { quiet, commands }) => {
+        Ok(Invocation::Usage) => said.out = format!("{USAGE}\n  commands:\n\n{}", help_of_all()),
+        Ok(Invocation::Version) => said.out = format!("{}\n", show::libvirt_version(client)),
+        Ok(Invocation::Commands { quiet, commands }) => {
             for words in commands {
                 if let Err(failed) = one(&words, client, quiet, &mut said.out) {
                     failed.lines.iter().for_each(|line| said.error += &format!("error: {line}\n"));
@@ -146,14 +146,14 @@ fn one(words: &[String], client: &Client, quiet: bool, out: &mut String) -> Resu
     Ok(())
 }
 
-/// What the options ask for.
-enum Wanted {
+/// The command line, as its options ask.
+enum Invocation {
     Usage,
     Version,
     Commands { quiet: bool, commands: Vec<Vec<String>> },
 }
 
-fn options(words: &[String]) -> Result<Wanted, String> {
+fn options(words: &[String]) -> Result<Invocation, String> {
     let mut quiet = false;
     let mut words = words.iter();
     let mut left = Vec::new();
@@ -161,8 +161,10 @@ fn options(words: &[String]) -> Result<Wanted, String> {
         let name = word.split_once('=').map_or(word.as_str(), |(name, _)| name);
         let with_value = IGNORED_VALUES.iter().find(|(short, long)| *short == word || *long == name);
         match word.as_str() {
-            "-h" | "--help" => return Ok(Wanted::Usage),
-            "-v" | "-V" | "--version" | "--version=short" | "--version=long" => return Ok(Wanted::Version),
+            "-h" | "--help" => return Ok(Invocation::Usage),
+            "-v" | "-V" | "--version" | "--version=short" | "--version=long" => {
+                return Ok(Invocation::Version);
+            }
             "-q" | "--quiet" => quiet = true,
             word if IGNORED.contains(&word) => {}
             word if with_value.is_some() => {
@@ -188,7 +190,7 @@ fn options(words: &[String]) -> Result<Wanted, String> {
         [line] => lines(line)?,
         _ => vec![left],
     };
-    Ok(Wanted::Commands { quiet, commands })
+    Ok(Invocation::Commands { quiet, commands })
 }
 
 /// The commands of a line: words with quotes, and `;` between commands.
@@ -224,7 +226,7 @@ fn lines(line: &str) -> Result<Vec<Vec<String>>, String> {
     Ok(commands)
 }
 
-fn help(given: &Given) -> Result<String, Failed> {
+fn help(given: &Arguments) -> Result<String, Failed> {
     match given.words.as_slice() {
         [] => Ok(help_of_all()),
         [name, ..] => match Command::named(name) {

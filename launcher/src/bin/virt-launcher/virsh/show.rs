@@ -1,7 +1,7 @@
 //! The verbs that show something: the launcher's facts as libvirt's program prints them.
 
 use super::Failed;
-use super::command::Given;
+use super::command::Arguments;
 use super::instead::Vm;
 use super::json::indented;
 use super::table::table;
@@ -29,7 +29,7 @@ const PAUSED: u32 = 3;
 const SHUT_OFF: u32 = 5;
 
 /// What a verb prints.
-pub(super) fn show(verb: &str, given: &Given, client: &Client, quiet: bool) -> Result<String, Failed> {
+pub(super) fn show(verb: &str, given: &Arguments, client: &Client, quiet: bool) -> Result<String, Failed> {
     match verb {
         "list" => Ok(list(given, there(client)?.as_ref(), quiet)),
         "version" => version(client),
@@ -81,7 +81,7 @@ fn there(client: &Client) -> Result<Option<Domain>, Failed> {
     }
 }
 
-fn named(given: &Given, client: &Client) -> Result<Domain, Failed> {
+fn named(given: &Arguments, client: &Client) -> Result<Domain, Failed> {
     let wanted = given.domain.as_deref().unwrap_or_default();
     match there(client)? {
         Some(domain) if is(&domain, wanted) => Ok(domain),
@@ -99,7 +99,7 @@ fn id(domain: &Domain) -> String {
     domain.id.map_or_else(|| "-".to_owned(), |id| id.to_string())
 }
 
-fn list(given: &Given, domain: Option<&Domain>, quiet: bool) -> String {
+fn list(given: &Arguments, domain: Option<&Domain>, quiet: bool) -> String {
     let active = |domain: &&Domain| match (given.has("all"), given.has("inactive")) {
         (true, _) => true,
         (false, inactive) => domain.id.is_none() == inactive,
@@ -197,7 +197,7 @@ fn interfaces(xml: &str, quiet: bool) -> String {
     table(&["Interface", "Type", "Source", "Model", "MAC"], &all.collect::<Vec<_>>(), quiet)
 }
 
-fn stats(given: &Given, client: &Client) -> Result<String, Failed> {
+fn stats(given: &Arguments, client: &Client) -> Result<String, Failed> {
     let Some(domain) = there(client)? else { return Ok(String::new()) };
     if let Some(unknown) = given.words.iter().find(|wanted| !is(&domain, wanted)) {
         return Err(Failed::begun(format!("failed to get domain '{unknown}'")));
@@ -214,7 +214,7 @@ fn stats(given: &Given, client: &Client) -> Result<String, Failed> {
     ))
 }
 
-fn monitor(given: &Given, client: &Client) -> Result<String, Failed> {
+fn monitor(given: &Arguments, client: &Client) -> Result<String, Failed> {
     let (human, pretty) = (given.has("hmp"), given.has("pretty"));
     if human && pretty {
         return Err(Failed::usage("Options --hmp and --pretty are mutually exclusive"));

@@ -1,5 +1,7 @@
 //! Devices in the XML of a domain. Reads what libvirt writes, and skips what it does not know.
 
+use launcher::xml_tags::{XmlTag, XmlTags};
+
 /// Attributes in their order.
 type Attributes = Vec<(String, String)>;
 
@@ -29,68 +31,26 @@ fn first<'a>(attributes: &'a Attributes, names: &[&str]) -> Option<&'a str> {
 
 /// The devices of a kind (`disk`, `interface`).
 pub(super) fn devices(xml: &str, kind: &str) -> Vec<Device> {
-    let mut found = Vec::new();
-    let mut path: Vec<String> = Vec::new();
-    let mut rest = xml;
-    while let Some((_, after)) = rest.split_once('<') {
-        if let Some(comment) = after.strip_prefix("!--") {
-            rest = comment.split_once("-->").map_or("", |(_, after)| after);
-            continue;
-        }
-        let Some((tag, after)) = tag(after) else { break };
-        rest = after;
-        if tag.starts_with(['?', '!']) {
-            continue;
-        }
-        if tag.starts_with('/') {
-            path.pop();
-            continue;
-        }
-        let (tag, is_empty) = tag.strip_suffix('/').map_or((tag, false), |tag| (tag, true));
-        let (name, attributes) = parsed(tag);
-        match path.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-            ["domain", "devices"] if name == kind => {
-                found.push(Device { attributes, children: Vec::new() });
+    let mut found: Vec<Device> = Vec::new();
+    let mut tags = XmlTags::of(xml);
+    while let Some(tag) = tags.next_tag() {
+        match tags.path() {
+            ["domain", "devices"] if tag.name == kind => {
+                found.push(Device { attributes: attributes(&tag), children: Vec::new() });
             }
             ["domain", "devices", within] if *within == kind => {
                 if let Some(device) = found.last_mut() {
-                    device.children.push((name.clone(), attributes));
+                    device.children.push((tag.name.to_owned(), attributes(&tag)));
                 }
             }
             _ => {}
-        }
-        if !is_empty {
-            path.push(name);
         }
     }
     found
 }
 
-/// A tag up to its `>`, which may stand in a quoted value, too.
-fn tag(text: &str) -> Option<(&str, &str)> {
-    let mut quote = None;
-    for (at, letter) in text.char_indices() {
-        match (quote, letter) {
-            (None, '>') => return Some((text.get(..at)?, text.get(at + 1..)?)),
-            (None, '\'' | '"') => quote = Some(letter),
-            (Some(open), _) if open == letter => quote = None,
-            _ => {}
-        }
-    }
-    None
-}
-
-fn parsed(tag: &str) -> (String, Attributes) {
-    let (name, mut rest) = tag.split_once(char::is_whitespace).unwrap_or((tag, ""));
-    let mut attributes = Vec::new();
-    while let Some((key, after)) = rest.split_once('=') {
-        let after = after.trim_start();
-        let Some(quote) = after.chars().next().filter(|letter| ['\'', '"'].contains(letter)) else { break };
-        let Some((value, after)) = after.get(1..).and_then(|after| after.split_once(quote)) else { break };
-        attributes.push((key.trim().to_owned(), plain(value)));
-        rest = after;
-    }
-    (name.to_owned(), attributes)
+fn attributes(tag: &XmlTag<'_>) -> Attributes {
+    tag.attributes().map(|(name, value)| (name.to_owned(), plain(value))).collect()
 }
 
 /// A value without the escapes that libvirt writes.
