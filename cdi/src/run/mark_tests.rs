@@ -2,64 +2,33 @@
 
 use super::engine::{Engine, Marks, Size};
 use super::job::{Job, Reached, Span};
+use super::on_write::OnWrite;
 use super::pace::{Pace, Took};
 use super::sink::EngineSink;
 use super::watch::Watch;
-use crate::target::{Finished, Order, Target};
-use crate::{Error, Result};
+use crate::Error;
 use disk_format::{Data, Extent};
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
-/// Takes the first piece at once, and each further one when a mark has failed.
-#[derive(Default)]
-struct Waiting {
-    has_failed: Mutex<bool>,
-    told: Condvar,
-}
-
-impl Waiting {
-    fn fail(&self) {
-        *self.has_failed.lock().unwrap() = true;
-        self.told.notify_all();
-    }
-}
-
-impl Target for Waiting {
-    fn order(&self) -> Order {
-        Order::Any
-    }
-
-    fn write(&self, guest: u64, _: &[u8]) -> Result<()> {
-        if guest > 0 {
-            drop(self.told.wait_while(self.has_failed.lock().unwrap(), |has_failed| !*has_failed).unwrap());
-        }
-        Ok(())
-    }
-
-    fn zero(&self, _: u64, _: u64) -> Result<()> {
-        Ok(())
-    }
-
-    fn sync(&self) -> Result<()> {
-        Ok(())
-    }
-
-    fn finish(self: Box<Self>) -> Result<Finished> {
-        Ok(Finished::default())
-    }
-}
-
 #[test]
 fn behind_a_mark_that_failed_none_is_made() {
     const PIECE: u64 = 4096;
-    let (target, watch, mut marks) = (Waiting::default(), Watch::default(), 0);
+    let (has_failed, told) = (Mutex::new(false), Condvar::new());
+    // The first piece is taken at once, and each further one when a mark has failed.
+    let target = OnWrite(|guest: u64| {
+        if guest > 0 {
+            drop(told.wait_while(has_failed.lock().unwrap(), |has_failed| !*has_failed).unwrap());
+        }
+    });
+    let (watch, mut marks) = (Watch::default(), 0);
     let mut write = |_: &_| {
         marks += 1;
         if marks > 1 {
             return Ok(Some(Took::default()));
         }
-        target.fail();
+        *has_failed.lock().unwrap() = true;
+        told.notify_all();
         Err(Error::failed("the sync has failed"))
     };
     let size = Size { workers: 1, readers: 0, buffers: 4, sum: false };

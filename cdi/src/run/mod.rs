@@ -21,6 +21,8 @@ pub(crate) mod holes;
 pub(crate) mod job;
 #[cfg(test)]
 mod mark_tests;
+#[cfg(test)]
+mod on_write;
 pub mod pace;
 pub(crate) mod packed_qcow2;
 mod pool;

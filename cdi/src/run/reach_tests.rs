@@ -2,10 +2,9 @@
 
 use super::engine::{Engine, Size};
 use super::job::{Job, Span};
+use super::on_write::OnWrite;
 use super::sink::EngineSink;
 use super::watch::Watch;
-use crate::Result;
-use crate::target::{Finished, Order, Target};
 use disk_format::{Data, Extent, ReadAt};
 use std::io::{self, Write as _};
 use std::path::PathBuf;
@@ -43,29 +42,6 @@ impl ReadAt for Thief {
     }
 }
 
-impl Target for Thief {
-    fn order(&self) -> Order {
-        Order::Any
-    }
-
-    fn write(&self, _: u64, _: &[u8]) -> Result<()> {
-        self.strike("a worker that writes");
-        Ok(())
-    }
-
-    fn zero(&self, _: u64, _: u64) -> Result<()> {
-        Ok(())
-    }
-
-    fn sync(&self) -> Result<()> {
-        Ok(())
-    }
-
-    fn finish(self: Box<Self>) -> Result<Finished> {
-        Ok(Finished::default())
-    }
-}
-
 #[test]
 fn a_thief_in_a_thread_of_the_engine_reaches_nothing() {
     let offered = guard::confine::offered();
@@ -78,8 +54,9 @@ fn a_thief_in_a_thread_of_the_engine_reaches_nothing() {
     let thief = Thief::new(secret.path().to_owned());
     let watch = Watch::default();
     let size = Size { workers: 2, readers: 0, buffers: 5, sum: false };
+    let target = OnWrite(|_: u64| thief.strike("a worker that writes"));
     let engine =
-        Engine { bytes: Some(&thief), sink: EngineSink::Any(&thief), watch: &watch, size, marks: None };
+        Engine { bytes: Some(&thief), sink: EngineSink::Any(&target), watch: &watch, size, marks: None };
     engine
         .run(|feed| {
             thief.strike("the producer");
