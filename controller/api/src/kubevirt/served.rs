@@ -46,21 +46,8 @@ const NO_LIVE_UPDATE: &str = "a change reaches a VM with its next start";
 const ONLY_AMD64: &str = "only VMIs of amd64 run yet";
 const NO_TYPES: &str = "`coracle manifests --instancetypes` prints the instance types and preferences";
 const DEPRECATED: &str = "deprecated, and without effect in KubeVirt too";
-/// Gates of which a feature is served. `DeclarativeHotplugVolumes` is none: of that feature, a CD-ROM may be empty, which it may be by
-/// default; a running VMI takes no volumes.
-const GATES: &[&str] = &[
-    "DownwardMetrics",
-    "GPUsWithDRA",
-    "HostDevices",
-    "HostDevicesWithDRA",
-    "HostDisk",
-    "ImageVolume",
-    "PasstBinding",
-    "RebootPolicy",
-    "Sidecar",
-    "VSOCK",
-];
-/// Gates whose feature is another when they are shut.
+/// Gates that have an effect where they are shut. The first one has none where it is open: of that feature, a CD-ROM may be empty,
+/// which it may be by default; a running VMI takes no volumes.
 const SHUT_GATES: &[&str] = &[
     "DeclarativeHotplugVolumes",
     "DownwardMetrics",
@@ -74,6 +61,8 @@ const SHUT_GATES: &[&str] = &[
     "Sidecar",
     "VSOCK",
 ];
+/// Gates of which a feature is served.
+const GATES: &[&str] = SHUT_GATES.split_at(1).1;
 
 /// The fields below `spec`, in the order of the schema. An entry is about all fields below it; no entry is below another.
 pub const FIELDS: &[(&str, Served)] = &[

@@ -146,21 +146,26 @@ mod tests {
     use crate::machine::{Machine, Settings};
     use serde_json::{Value, json};
 
+    fn vmi(interfaces: &Value, networks: &Value) -> Value {
+        json!({
+            "metadata": {"name": "a", "namespace": "n"},
+            "spec": {
+                "domain": {
+                    "memory": {"guest": "64Mi"},
+                    "firmware": {"uuid": "5d307ca9-b3ef-428c-8861-06e72d69f223"},
+                    "devices": {"interfaces": interfaces},
+                },
+                "networks": networks,
+            },
+        })
+    }
+
     /// KubeVirt's own suite has VMIs with such a network.
     #[test]
     fn zeros_before_a_number_of_a_network_are_taken_off() {
         let cidr = |field: &str, written: &str| {
-            let vmi = json!({
-                "metadata": {"name": "a", "namespace": "n"},
-                "spec": {
-                    "domain": {
-                        "memory": {"guest": "64Mi"},
-                        "firmware": {"uuid": "5d307ca9-b3ef-428c-8861-06e72d69f223"},
-                        "devices": {"interfaces": [{"name": "default", "masquerade": {}}]},
-                    },
-                    "networks": [{"name": "default", "pod": {field: written}}],
-                },
-            });
+            let interfaces = json!([{"name": "default", "masquerade": {}}]);
+            let vmi = vmi(&interfaces, &json!([{"name": "default", "pod": {field: written}}]));
             let machine =
                 Machine::check(&crate::wire::read(vmi).unwrap(), &Settings::of_cluster(&json!({}))).ok()?;
             match machine.interfaces.into_iter().next()?.network {
@@ -196,17 +201,10 @@ mod tests {
         let judged = |count: usize| {
             let each =
                 |of: fn(String) -> Value| Value::Array((0..count).map(|n| of(format!("n{n}"))).collect());
-            let vmi = json!({
-                "metadata": {"name": "a", "namespace": "n"},
-                "spec": {
-                    "domain": {
-                        "memory": {"guest": "64Mi"},
-                        "firmware": {"uuid": "5d307ca9-b3ef-428c-8861-06e72d69f223"},
-                        "devices": {"interfaces": each(|name| json!({"name": name, "bridge": {}}))},
-                    },
-                    "networks": each(|name| json!({"name": name, "multus": {"networkName": "lan"}})),
-                },
-            });
+            let vmi = vmi(
+                &each(|name| json!({"name": name, "bridge": {}})),
+                &each(|name| json!({"name": name, "multus": {"networkName": "lan"}})),
+            );
             let settings = Settings::of_cluster(&json!({}));
             let faults =
                 Machine::check(&crate::wire::read(vmi).unwrap(), &settings).err().unwrap_or_default();
