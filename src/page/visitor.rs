@@ -42,7 +42,7 @@ pub(super) struct Visitors {
 /// What is thought of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It has the token: its sender gets this session.
+    /// A request with the token; the answer carries this key, which further requests are judged by.
     Welcome(String),
     /// It has the session.
     Known,

@@ -77,8 +77,8 @@ pub trait OfIo: ErrorKind {
     }
 }
 
-/// Whether the same call of the system fails again for ever: the request itself is to blame (a file larger than any, a name longer
-/// than any, an operation that the file system does not have), and not files, devices, users or room, which may change meanwhile.
+/// True for an error that the same system call always gives: the request itself is wrong (a file or a name that is too long, an
+/// operation that the file system does not have). Files, devices, users and free room may change, and so are not meant.
 pub fn is_never(e: &io::Error) -> bool {
     /// A number that does not fit, and a name that the file system cannot write; `io::ErrorKind` has no word for them.
     const OVERFLOW: i32 = 75;

@@ -49,7 +49,7 @@ impl Attempts {
         Attempts { silence: self.silence.judged(rate), ..self }
     }
 
-    /// Whether another try cannot help. Silence, or a rate that is too low, has been waited for long enough when it is a fault.
+    /// True if another try cannot help. Silence and a low rate have been waited for when they become faults.
     pub fn is_final(fault: &Fault) -> bool {
         !fault.why.passes() || matches!(fault.why, Why::Silent | Why::Slow)
     }

@@ -22,7 +22,7 @@ pub struct LeastRate {
 /// Time over which a rate is usually measured: a network may be away for a minute or two.
 pub const OVER: Duration = Duration::from_secs(5 * 60);
 
-/// The least rate of a program that nobody watches, such as a worker pod: what is slower brings no disk within a month.
+/// The least rate in worker pods. A slower source brings no disk within a month.
 pub const UNWATCHED: LeastRate = LeastRate { bytes: 4 << 10, over: OVER };
 
 /// A count of the bytes that decoders made of a transfer. Its copies count together.
@@ -35,12 +35,12 @@ impl Decoded {
         self.0.load(Relaxed)
     }
 
-    /// So many more bytes.
+    /// Adds to the count.
     pub fn add(&self, bytes: u64) {
         self.0.fetch_add(bytes, Relaxed);
     }
 
-    /// So many bytes in all.
+    /// Replaces the count.
     pub fn set(&self, bytes: u64) {
         self.0.store(bytes, Relaxed);
     }
@@ -71,19 +71,19 @@ struct State {
 pub struct Waits<'a>(&'a RateJudge);
 
 impl RateJudge {
-    /// Nothing has been waited for yet.
+    /// A judge of a transfer that has not begun to wait.
     pub fn new(least: LeastRate) -> RateJudge {
         let state = State { waiting: 0, since: Instant::now(), waited: Duration::ZERO, came: 0, decoded: 0 };
         let (silence, decoded) = (Duration::ZERO, Decoded::default());
         RateJudge { least, silence, decoded, state: Mutex::new(state) }
     }
 
-    /// The same, where a silence of this length is no reason to give up: so much waiting does not count against the rate.
+    /// Tolerates a silence of this length: as much waiting does not count against the rate.
     pub fn tolerates(self, silence: Duration) -> RateJudge {
         RateJudge { silence, ..self }
     }
 
-    /// The same, where what a decoder makes of the bytes counts, too.
+    /// Counts the bytes that a decoder makes of the transfer, too.
     pub fn counts(mut self, decoded: Decoded) -> RateJudge {
         self.state.get_mut().unwrap_or_else(PoisonError::into_inner).decoded = decoded.get();
         RateJudge { decoded, ..self }
@@ -97,7 +97,7 @@ impl RateJudge {
         Waits(self)
     }
 
-    /// So many bytes came. Where too few have come in the whole time, what is wrong, as a sentence.
+    /// Counts bytes that came. Returns a sentence if too few have come in the whole time.
     pub fn came(&self, bytes: usize) -> Option<String> {
         let LeastRate { bytes: least, over } = self.least;
         let mut state = self.state();
@@ -126,7 +126,7 @@ impl RateJudge {
 }
 
 impl State {
-    /// The time up to now, where somebody has waited in it.
+    /// Adds the time since the last call, if a request has waited in it.
     fn count(&mut self) {
         let now = Instant::now();
         if self.waiting > 0 {

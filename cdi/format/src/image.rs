@@ -81,15 +81,15 @@ pub trait StreamImage: Send {
     /// `last`: nothing follows; `keep_from` is then the end.
     fn push(&mut self, base: u64, piece: &[u8], last: bool) -> Result<Pushed>;
 
-    /// Zeros of the file from `base`, the last `keep_from`, on of which it would learn nothing: at most so many may be given to
-    /// [`StreamImage::skip`] instead of [`StreamImage::push`]. 0: it wants to see what comes.
+    /// The most bytes from `base`, the last `keep_from`, on that may be given to [`StreamImage::skip`] instead of
+    /// [`StreamImage::push`] if they are zeros. 0: the image needs to see them.
     fn skippable(&self, base: u64) -> u64 {
         let _wants_all = base;
         0
     }
 
-    /// The bytes `base .. base + len` of the file are zeros, and nobody has read them. What they are for the guest comes back; the
-    /// next piece begins behind them.
+    /// Passes over the bytes `base .. base + len` of the file, which are zeros that were not read. Returns their extents for the
+    /// guest; the next piece begins behind them.
     fn skip(&mut self, base: u64, len: u64) -> Result<Vec<Extent>> {
         let what = format!("{len} zeros at byte {base} cannot be passed over");
         Err(Error::new(ErrorKind::Io, self.format(), what))

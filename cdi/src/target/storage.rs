@@ -32,8 +32,8 @@ pub(crate) struct Storage {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Part {
-    place: Place,
-    /// Bytes of the place, where they are known.
+    location: Location,
+    /// Bytes of the location, where they are known.
     span: Option<Range<u64>>,
     /// The file or device itself.
     is_itself: bool,
@@ -41,7 +41,7 @@ struct Part {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum Location {
     Device(u64),
     File { dev: u64, ino: u64 },
 }
@@ -73,7 +73,7 @@ impl Storage {
 
     fn walk(meta: &Metadata, mount: Option<u64>, name: &str, is_itself: bool) -> Storage {
         let whole = is_itself.then_some(0..u64::MAX);
-        let first = Part { place: Place::of(meta), span: whole, is_itself, name: name.to_owned() };
+        let first = Part { location: Location::of(meta), span: whole, is_itself, name: name.to_owned() };
         let mut parts = vec![];
         let mut open = vec![(first, mount)];
         while let Some((part, mount)) = open.pop() {
@@ -104,11 +104,11 @@ impl Storage {
     }
 }
 
-impl Place {
-    fn of(meta: &Metadata) -> Place {
+impl Location {
+    fn of(meta: &Metadata) -> Location {
         match meta.file_type().is_block_device() {
-            true => Place::Device(meta.rdev()),
-            false => Place::File { dev: meta.dev(), ino: meta.ino() },
+            true => Location::Device(meta.rdev()),
+            false => Location::File { dev: meta.dev(), ino: meta.ino() },
         }
     }
 }
@@ -116,7 +116,7 @@ impl Place {
 impl Part {
     /// Two disks of which neither is the other's storage may have a device in common, each in bytes of its own.
     fn overlaps(&self, other: &Part) -> bool {
-        self.place == other.place
+        self.location == other.location
             && match (&self.span, &other.span) {
                 (Some(a), Some(b)) => a.start < b.end && b.start < a.end,
                 _ => self.is_itself || other.is_itself,
@@ -125,9 +125,9 @@ impl Part {
 
     /// The next parts below. `mount`: where a file lies.
     fn beneath(&self, mount: Option<u64>) -> Vec<(Part, Option<u64>)> {
-        match self.place {
-            Place::Device(rdev) => self.beneath_device(&held::sys_block(rdev)),
-            Place::File { dev, .. } => {
+        match self.location {
+            Location::Device(rdev) => self.beneath_device(&held::sys_block(rdev)),
+            Location::File { dev, .. } => {
                 let device = if held::sys_block(dev).exists() { Some(dev) } else { device_of_mount(mount) };
                 device.map(|rdev| (self.device(rdev, None), None)).into_iter().collect()
             }
@@ -164,7 +164,7 @@ impl Part {
         let size = bytes("sizelimit").filter(|&size| size > 0).or_else(|| sectors(&folder.join("size")));
         let span = self.moved(bytes("offset"), size);
         let part = |path: &Path, meta: &Metadata, span| Part {
-            place: Place::of(meta),
+            location: Location::of(meta),
             span,
             is_itself: false,
             name: path.display().to_string(),
@@ -177,7 +177,7 @@ impl Part {
     }
 
     fn device(&self, rdev: u64, span: Option<Range<u64>>) -> Part {
-        Part { place: Place::Device(rdev), span, is_itself: false, name: name(rdev) }
+        Part { location: Location::Device(rdev), span, is_itself: false, name: name(rdev) }
     }
 
     /// The bytes that this part's bytes are of a place in which it begins at `start` and has `size` bytes.

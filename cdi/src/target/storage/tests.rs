@@ -150,12 +150,12 @@ fn slaves_are_storage_of_which_the_bytes_are_not_known() {
     fs::create_dir_all(&slave).unwrap();
     fs::write(slave.join("dev"), "8:0\n").unwrap();
     let part = |minor, span| {
-        let place = Place::Device(rustix::fs::makedev(8, minor));
-        Part { place, span, is_itself: true, name: String::new() }
+        let location = Location::Device(rustix::fs::makedev(8, minor));
+        Part { location, span, is_itself: true, name: String::new() }
     };
     let beneath = part(7, Some(0..u64::MAX)).beneath_device(folder.path());
     let [(slave, None)] = &beneath[..] else { panic!("{beneath:?}") };
-    assert_eq!((slave.place, &slave.span, slave.is_itself), (part(0, None).place, &None, false));
+    assert_eq!((slave.location, &slave.span, slave.is_itself), (part(0, None).location, &None, false));
     assert!(slave.overlaps(&part(0, Some(0..u64::MAX))), "the slave itself is read");
     assert!(!slave.overlaps(slave), "two volumes of one group");
 }
