@@ -63,7 +63,7 @@ PACK = images/build "$(BUILT)" virt-controller virt-api virt-handler cdi-uploadp
 
 images: build ## the images of the control plane, as archives: their paths are printed
 ifneq ($(PROFILE),dev)
-	cargo build --profile $(PROFILE) --locked -p controller -p container-disk -p cdi $(addprefix --bin ,$(IMAGED))
+	cargo build --profile $(PROFILE) --locked -p virt-controller -p virt-api -p virt-handler -p cdi-uploadproxy -p container-disk -p cdi $(addprefix --bin ,$(IMAGED))
 endif
 	$(PACK)
 
@@ -74,7 +74,7 @@ bench: build images ## measure against the usual tools and write docs/benchmarks
 	-@.ci/setup cluster
 	cargo build --release --locked -p coracle --example decode
 	cargo build --release --locked -p launcher --no-default-features --example relay
-	cargo build --release --locked -p controller --example load
+	cargo build --release --locked -p virt-controller --example load
 	images=$$($(PACK)); tests/bench/run "$(TARGET)/release/coracle" --images $$images $(BENCH)
 
 fuzz: ## run every fuzz target for FUZZ_SECONDS (60) each; needs a nightly Rust

@@ -1,4 +1,4 @@
-//! The launcher of a VM here: the one client of launchers (`launcher/client`), for verbs that wait, with errors that
+//! The launcher of a VM here: the one client of launchers (`lib/launcher-client`), for verbs that wait, with errors that
 //! speak of the VM.
 
 use api::launcher::{Answer, Exec, Executed, GuestInfo, Info, Request, State, Sync};

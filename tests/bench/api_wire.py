@@ -24,7 +24,7 @@ from watched import TOO_LONG
 # What a server makes of a websocket's key (RFC 6455, 1.3).
 MAGIC = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 BINARY, CLOSE, PING, PONG = 2, 8, 9, 10
-# The launcher's own word for leaving HTTP (controller/api/src/launcher.rs).
+# The launcher's own word for leaving HTTP (lib/api/src/launcher.rs).
 STREAM = "coracle-stream"
 # Channels of exec.
 STDIN, STDOUT, STATUS = 0, 1, 3

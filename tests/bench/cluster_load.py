@@ -3,7 +3,7 @@
  ours    load product ──► API server ─► virt-api, virt-controller ─► pods ─► scheduler, kwok    agents: in `load`
  other   load plain   ──► API server ─► virt-api                   ─► pods ─► scheduler, kwok    virt-controller is off
 
-`load` is controller/examples/load. What virt-controller and the agents wrote in the one round is counted from the audit
+`load` is controller/virt-controller/examples/load. What virt-controller and the agents wrote in the one round is counted from the audit
 log, and made again in the other: as many creates, patches and events, by the same accounts, so that the same webhooks are
 asked. Both rounds end when every pod runs; only in ours does one thing have to wait for another.
 """

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 /// Package and dependency that is declared for what it chooses, not for what it offers.
 const CHOOSES: &[(&str, &str, &str)] = &[
-    ("api-server", "k8s-openapi", "its feature is the version of Kubernetes that kube speaks"),
+    ("cluster-client", "k8s-openapi", "its feature is the version of Kubernetes that kube speaks"),
     ("coracle", "k8s-openapi", "its feature is the version of Kubernetes that kube speaks"),
     ("launcher", "virt-sys", "its version is the last one of virt's bindings that pins no libc"),
 ];

@@ -10,7 +10,7 @@ const PAGE: &str = "docs/reference/vm-reasons.md";
 /// The pages that list reasons: of VMs, of disks, of exports.
 const PAGES: &[&str] = &[PAGE, "docs/reference/reasons.md", "docs/reference/exports.md"];
 /// Programs whose words reach VMs and VMIs: virt-handler repeats those of the launcher.
-const PROGRAMS: &[&str] = &["controller/", "launcher/src/"];
+const PROGRAMS: &[&str] = &["controller/", "lib/api/", "launcher/src/"];
 /// Parts of the names of files that are in no program.
 const TESTS: &[&str] = &["/fuzz/", "/histories", "/kit/", "/scenarios", "/sim", "/tests/", "tests.rs"];
 /// Calls whose argument before the last is a reason; and how a constant of one begins.

@@ -15,13 +15,14 @@ const PLACES: &[&str] = &[
     "docs/reference/metadata.md",
     "docs/reference/vm-reasons.md",
     "docs/reference/vmi.md",
+    "lib/api/",
     "src/",
     "tests/e2e/",
     "tests/local/run/",
     "tests/sim/apply_to_boot/",
     "tests/sim/upload_to_disk/",
 ];
-const EXAMPLES: &[&str] = &["controller/api/tests/spec/descriptions.rs", "src/cli.rs"];
+const EXAMPLES: &[&str] = &["lib/api/tests/spec/descriptions.rs", "src/cli.rs"];
 /// How a field is called in JSON is an interface, which stays.
 const INTERFACE: &str = "#[serde(rename";
 /// Words after which "machine" is a noun of prose, and not a name in code.

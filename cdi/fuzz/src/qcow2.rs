@@ -1,4 +1,4 @@
-//! What must hold for any qcow2 file. A breach panics, here and in the regression test of `cdi/format`.
+//! What must hold for any qcow2 file. A breach panics, here and in the regression test of `lib/disk-format`.
 
 use crate::sparse;
 use disk_format::{Error, ErrorKind, Format, Limits, open, rebuild, stream as arrive};

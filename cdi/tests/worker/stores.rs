@@ -208,7 +208,7 @@ fn an_object_of_google_is_asked_for_with_the_token_of_its_account() {
     let key_file = serde_json::json!({
         "type": "service_account",
         "client_email": "reader@project.example",
-        "private_key": include_str!("../../fetch/src/authorize/test-account.pem"),
+        "private_key": include_str!("../../../lib/fetch/src/authorize/test-account.pem"),
         "token_uri": format!("{}/token", store.url),
     });
     let volume = tempfile::tempdir().unwrap();

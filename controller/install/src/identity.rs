@@ -2,8 +2,8 @@
 //! program follows of the cluster's own ([`rights::elsewhere`]) is permitted by a role that the cluster has.
 
 use super::Wishes;
-use kubernetes::objects::rights::{self, Grant};
-use kubernetes::objects::{Elsewhere, Program};
+use cluster_model::objects::rights::{self, Grant};
+use cluster_model::objects::{Elsewhere, Program};
 use serde_json::{Value, json};
 
 pub(super) fn objects(wishes: &Wishes) -> Vec<Value> {

@@ -13,7 +13,7 @@
 //! Pure. **Called by** the program `coracle` alone. The KubeVirt object is not in the list: virt-controller makes it
 //! where there is none, so that applying the list again changes no settings. What is removed with
 //! `kubectl delete -f` is exactly what was applied. **Absent:** a client (whoever applies the list has one), and the programs:
-//! rights, names and the form of what they write are in `kubernetes`, and `controller/tests/programs` holds their command
+//! rights, names and the form of what they write are in `cluster-model`, and `tests/sim/programs` holds their command
 //! lines against what is installed.
 
 // Tests wait for nobody but themselves.
@@ -28,8 +28,8 @@ mod people;
 mod policies;
 mod programs;
 
-use kubernetes::components::CONTAINERS;
-use kubernetes::versions::{IMAGES, REGISTRY, VERSION};
+use cluster_model::components::CONTAINERS;
+use cluster_model::versions::{IMAGES, REGISTRY, VERSION};
 use serde_json::{Value, json};
 
 /// What an installation is to be like.

@@ -1,5 +1,5 @@
 //! What users of a cluster may do with our objects: whoever is its admin, edits or views a namespace may do so with
-//! VMs too, and ask for their subresources as the table of those says ([`kubernetes::subresources`]); the same with
+//! VMs too, and ask for their subresources as the table of those says ([`cluster_model::subresources`]); the same with
 //! DataVolumes and what belongs to them, by roles of their own, as upstream. Whoever is known to the API server may ask for our
 //! version, read how disks are imported (`virtctl image-upload` does), and read the instance types and preferences of the
 //! cluster and the KubeVirt object. And what a monitor needs, for whoever gives it to one.
@@ -10,8 +10,8 @@
 use api::cdi::{self, UPLOAD_GROUP};
 use api::crd::{CustomResource, KINDS};
 use api::{instancetype, pool};
-use kubernetes::objects::AUTHORITY;
-use kubernetes::subresources::{Action, GROUP, Method, SUBRESOURCES, Subresource};
+use cluster_model::objects::AUTHORITY;
+use cluster_model::subresources::{Action, GROUP, Method, SUBRESOURCES, Subresource};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 

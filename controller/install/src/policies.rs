@@ -16,7 +16,7 @@
 //! owners' to close.
 
 use super::Wishes;
-use kubernetes::servers::{API, HANDLER, PORT, PROXY, SERVERS};
+use cluster_model::servers::{API, HANDLER, PORT, PROXY, SERVERS};
 use serde_json::{Value, json};
 
 /// The label of namespaces that may read what we measure.

@@ -10,10 +10,10 @@
 //! cdi-uploadproxy cannot work without the three that it mounts: its pod begins when they are there.
 
 use super::{PRIORITY, Wishes};
-use kubernetes::components::{self, PRISTINE};
-use kubernetes::objects::Program;
-use kubernetes::servers::{HANDLER, HANDLERS, MEASURES, PORT, PROXY, SERVICE};
-use kubernetes::uploads::{CLIENT_CERTIFICATE, SERVER_SIGNER, SIGNING_KEY};
+use cluster_model::components::{self, PRISTINE};
+use cluster_model::objects::Program;
+use cluster_model::servers::{HANDLER, HANDLERS, MEASURES, PORT, PROXY, SERVICE};
+use cluster_model::uploads::{CLIENT_CERTIFICATE, SERVER_SIGNER, SIGNING_KEY};
 use serde_json::{Value, json};
 
 /// Where `virt-launcher node-info` leaves what it finds out, for virt-handler.

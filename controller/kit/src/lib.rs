@@ -4,7 +4,7 @@
 //!
 //! The first server keeps objects by their paths, lists none of them, and never answers a watch.
 //!
-//! **May be used** in the tests of every package of `controller/` above `kubernetes`. **Absent:** servers that are no API
+//! **May be used** in the tests of every package of `controller/` above `cluster-model`. **Absent:** servers that are no API
 //! server, and all else that tests share: the package `tests` has it.
 
 // Whoever tests wants to know at once.
@@ -16,14 +16,14 @@ mod running;
 pub use memory::{ApiServer, Stored};
 pub use running::{Running, free_address, mount};
 
+use cluster_model::objects::rights::{Right, permits_name};
+use cluster_model::objects::{Kind, Program, owner};
+use cluster_model::plan::merge;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use kubernetes::objects::rights::{Right, permits_name};
-use kubernetes::objects::{Kind, Program, owner};
-use kubernetes::plan::merge;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;

@@ -10,11 +10,11 @@
 //! As the real one, it takes a watch from a version that it has not reached yet, and tells nothing until it has.
 
 use super::place;
+use cluster_model::objects::Kind;
+use cluster_model::plan::merge;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body, Bytes, Frame};
-use kubernetes::objects::Kind;
-use kubernetes::plan::merge;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::convert::Infallible;

@@ -1,11 +1,11 @@
 //! The certificate of a program, as virt-controller puts it into a secret, and the authorities whose certificates its
-//! clients may show, as virt-controller puts them into a ConfigMap (package `cluster`). Both are followed, so that a new
+//! clients may show, as virt-controller puts them into a ConfigMap. Both are followed, so that a new
 //! one takes no restart.
 
 use super::transport::Authorities;
 use super::transport::tls::Shown;
-use api_server::watch::{self, Seen};
-use kubernetes::objects::{AUTHORITY, BUNDLE, Kind, Which};
+use cluster_client::watch::{self, Seen};
+use cluster_model::objects::{AUTHORITY, BUNDLE, Kind, Which};
 use serde_json::Value;
 use std::sync::Arc;
 use tokio::sync::mpsc;

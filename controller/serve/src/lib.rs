@@ -15,8 +15,8 @@
 //! server. bucket says how often something may be done, and places by how many at once. token signs and verifies upload tokens;
 //! mounted follows the files of mounted Secrets and ConfigMaps.
 //!
-//! **May be called** by virt-controller (`cluster`), virt-handler (`node`), virt-api (`admission`, `subresources`) and
-//! cdi-uploadproxy (`uploadproxy`). **Absent:** what is
+//! **May be called** by virt-controller, virt-handler, virt-api (`admission`, `subresources`) and
+//! cdi-uploadproxy. **Absent:** what is
 //! answered beside health, and who made the certificate: virt-controller does, and a new one takes no restart.
 
 // Tests wait for nobody but themselves.

@@ -9,7 +9,7 @@
 //! what was taken before stays. A rename may come between two files of one Secret: a certificate with another's key is not
 //! taken, and looked at again.
 
-use api_server::error::{Error, ErrorKind, Result};
+use cluster_client::error::{Error, ErrorKind, Result};
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};

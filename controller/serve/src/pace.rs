@@ -12,11 +12,11 @@
 //! requests wait. A line tells, once in a while, that requests wait.
 
 use super::bucket::Bucket;
-use api_server::error::Late;
-use api_server::metrics;
+use cluster_client::error::Late;
+use cluster_client::metrics;
+use cluster_model::config::program::Rate;
 use http::{Request, Response};
 use kube::client::Body;
-use kubernetes::config::program::Rate;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound::{Excluded, Unbounded};
 use std::pin::Pin;
@@ -291,10 +291,10 @@ fn line_of(path: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use api_server::watch::follow;
+    use cluster_client::watch::follow;
+    use cluster_model::objects::{Key, Kind, Which};
     use futures_util::FutureExt as _;
     use futures_util::future::join_all;
-    use kubernetes::objects::{Key, Kind, Which};
     use std::collections::BTreeSet;
 
     fn rate(burst: u32, qps: f64) -> Option<Rate> {

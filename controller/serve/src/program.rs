@@ -3,8 +3,8 @@
 use super::health::Health;
 use super::pace::{Pace, paced};
 use super::transport;
-use api_server::error::{Error, Result};
-use kubernetes::config::program::log_level;
+use cluster_client::error::{Error, Result};
+use cluster_model::config::program::log_level;
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 use tokio::signal::unix::{SignalKind, signal};
@@ -52,7 +52,7 @@ fn begin() -> Result<()> {
     // Only the first call sets it; a second would find it set, and nobody else is here.
     rustls::crypto::ring::default_provider()
         .install_default()
-        .map_err(|_| Error::new(api_server::error::ErrorKind::Setup, "TLS has a provider already"))?;
+        .map_err(|_| Error::new(cluster_client::error::ErrorKind::Setup, "TLS has a provider already"))?;
     if let Err(error) = transport::raise() {
         // Fewer will do.
         tracing::warn!("{}", error.chain());

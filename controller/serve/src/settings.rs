@@ -15,9 +15,9 @@ use super::pace::Pace;
 use super::program;
 use super::settings_version::SettingsVersion;
 use super::transport::tls::Terms;
-use api_server::watch::{Seen, follow};
-use kubernetes::config::program::ProgramSettings;
-use kubernetes::objects::{Home, Kind, Program};
+use cluster_client::watch::{Seen, follow};
+use cluster_model::config::program::ProgramSettings;
+use cluster_model::objects::{Home, Kind, Program};
 use serde_json::Value;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc;
@@ -110,8 +110,8 @@ pub fn installation<'s>(namespace: &str, seen: &'s Seen) -> Option<&'s Value> {
 mod tests {
     use super::super::pace::paced;
     use super::*;
-    use kubernetes::config::tls::Wanted;
-    use kubernetes::objects::Key;
+    use cluster_model::config::tls::Wanted;
+    use cluster_model::objects::Key;
     use serde_json::json;
     use std::time::Duration;
     use tokio::time::timeout;

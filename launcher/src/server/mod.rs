@@ -6,7 +6,7 @@
 //!                     └─► stream.rs  Upgrade: the console and the screen leave HTTP (console, screen)
 //! ```
 //!
-//! The other end is the one client of ours, the package `launcher-client` in `launcher/client`.
+//! The other end is the one client of ours, the package `launcher-client` in `lib/launcher-client`.
 //!
 //! The socket appears under its name when everything behind it is ready. Bodies and connections are bounded.
 

@@ -1,13 +1,13 @@
 //! An API server that is a map, with the real webhooks before it; and virt-controller on its World.
 
 use ::admission::rules::{Around, Request, judge, review};
-use ::api_server::error::{Error, ErrorKind, Result};
-use ::api_server::{self, Server, Source};
-use ::cluster::decide;
+use ::cluster_client::error::{Error, ErrorKind, Result};
+use ::cluster_client::{self, Server, Source};
+use ::virt_controller::decide;
+use cluster_model::objects::{ClusterFacts, Key, Kind, Plain, World};
+use cluster_model::plan::{Mounts, merge};
+use cluster_model::webhooks::{WEBHOOKS, Webhook};
 use jiff::Timestamp;
-use kubernetes::objects::{ClusterFacts, Key, Kind, Plain, World};
-use kubernetes::plan::{Mounts, merge};
-use kubernetes::webhooks::{WEBHOOKS, Webhook};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -85,7 +85,7 @@ impl Cluster {
             let mut writes = 0;
             for key in self.all().into_iter().filter(|key| kinds.contains(&key.kind)) {
                 let plan = decide(&self.inner().world, &key, now);
-                let done = api_server::carry_out(self, Source::of("virt-controller"), plan).await;
+                let done = cluster_client::carry_out(self, Source::of("virt-controller"), plan).await;
                 assert!(done.failed.is_none(), "{:?}", done.failed);
                 writes += done.writes;
             }

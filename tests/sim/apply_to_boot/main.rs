@@ -19,7 +19,7 @@ mod node;
 
 use api::launcher::Source;
 use cluster::Cluster;
-use kubernetes::objects::{Key, Kind};
+use cluster_model::objects::{Key, Kind};
 use node::Node;
 use serde_json::{Value, json};
 

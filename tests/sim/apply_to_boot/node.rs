@@ -2,17 +2,17 @@
 //! launcher on a hypervisor that runs nothing.
 
 use super::cluster::{Cluster, NODE};
-use ::node::blocking::Blocking;
-use ::node::launcher_client::{Client, States};
-use ::node::now::now;
-use ::node::pod::{Folder, Layout, Pod, PodFolder, Pods, Process};
-use ::node::vmi::patch::patch;
-use ::node::vmi::{Actions, Launcher as Seen, Seen as Known, decide};
-use ::node::volumes::{self, Parts};
+use ::virt_handler::blocking::Blocking;
+use ::virt_handler::launcher_client::{Client, States};
+use ::virt_handler::now::now;
+use ::virt_handler::pod::{Folder, Layout, Pod, PodFolder, Pods, Process};
+use ::virt_handler::vmi::patch::patch;
+use ::virt_handler::vmi::{Actions, Launcher as Seen, Seen as Known, decide};
+use ::virt_handler::volumes::{self, Parts};
 use api::launcher::{Answer, Format, Info, Life, Resolved, Source, Sync};
 use api::machine::Machine;
 use api::vmi::VirtualMachineInstance;
-use kubernetes::objects::Key;
+use cluster_model::objects::Key;
 use launcher::hypervisor::fake::Fake;
 use launcher::root::Root;
 use launcher::server::{Listener, Service};
@@ -69,7 +69,8 @@ impl Node {
                 fs::create_dir_all(mount).unwrap();
             }
         }
-        let inside = |place: &::node::pod::layout::Inside| empty.join(&place.volume).join(&place.path);
+        let inside =
+            |place: &::virt_handler::pod::layout::Inside| empty.join(&place.volume).join(&place.path);
         let fake = Arc::new(Fake::default());
         let folder = inside(&layout.root);
         let serving = serve(fake.clone(), &folder, &inside(&layout.socket), self.place.path()).await;

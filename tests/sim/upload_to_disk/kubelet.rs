@@ -4,8 +4,8 @@
 use crate::client::LONG;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use kubernetes::uploads::{CONTAINER, TLS_FOLDER};
-use kubernetes::worker::{DISK, FOLDER};
+use cluster_model::uploads::{CONTAINER, TLS_FOLDER};
+use cluster_model::worker::{DISK, FOLDER};
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;

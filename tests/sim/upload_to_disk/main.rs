@@ -12,17 +12,17 @@
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::print_stderr)]
 
-#[path = "../../../controller/tests/hostile_clients/api_server.rs"]
+#[path = "../../../controller/virt-api/tests/hostile_clients/api_server.rs"]
 #[allow(dead_code, reason = "the suite of virt-api uses the rest")]
 mod api_server;
-#[path = "../../../controller/tests/uploads/client.rs"]
+#[path = "../../../controller/cdi-uploadproxy/tests/uploads/client.rs"]
 #[allow(dead_code, reason = "the suite of cdi-uploadproxy uses the rest")]
 mod client;
 #[path = "../apply_to_boot/cluster.rs"]
 #[allow(dead_code, reason = "the walk to a VM uses the rest")]
 mod cluster;
 mod kubelet;
-#[path = "../../../controller/tests/uploads/program.rs"]
+#[path = "../../../controller/cdi-uploadproxy/tests/uploads/program.rs"]
 mod program;
 
 use api::cdi::annotations::{POD_PHASE, POD_READY, TARGET};
@@ -31,13 +31,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use client::{Client, head};
 use cluster::Cluster;
-use jiff::{SignedDuration, Timestamp};
-use kubelet::UploadPod;
-use kubernetes::objects::{self, Key, Kind};
-use kubernetes::servers;
-use kubernetes::uploads::{
+use cluster_model::objects::{self, Key, Kind};
+use cluster_model::servers;
+use cluster_model::uploads::{
     BUNDLE, CLIENT_CERTIFICATE, PRIVATE_KEY, PUBLIC_KEY, SERVER_SIGNER, SIGNING_KEY, UPLOADER,
 };
+use jiff::{SignedDuration, Timestamp};
+use kubelet::UploadPod;
 use program::Program;
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;

@@ -12,9 +12,9 @@
 
 use super::{Policy, Rule, differ_only, is_user, literal, rule};
 use crate::Wishes;
-use kubernetes::accounts::Accounts;
-use kubernetes::objects::Program;
-use kubernetes::subresources::{VM_SPEC_FIELDS, VM_STATUS_FIELDS, VMI_SPEC_FIELDS, VMI_STATUS_FIELDS};
+use cluster_model::accounts::Accounts;
+use cluster_model::objects::Program;
+use cluster_model::subresources::{VM_SPEC_FIELDS, VM_STATUS_FIELDS, VMI_SPEC_FIELDS, VMI_STATUS_FIELDS};
 
 /// The fields of an object's metadata that the API server writes with each change.
 pub(super) const OF_THE_SERVER: [&str; 3] = ["generation", "managedFields", "resourceVersion"];

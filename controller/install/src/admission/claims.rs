@@ -38,8 +38,8 @@ use super::{Policy, differ_only, literal, rule, same};
 use crate::Wishes;
 use api::cdi::GROUP;
 use api::cdi::annotations::{ADOPTED_BY, ALLOW_ADOPTION, POPULATED_FOR, RECLAIM_POLICY};
-use kubernetes::objects::{ADOPTS, Kind, PRIME};
-use kubernetes::state::{SIZE, STATE_FOR};
+use cluster_model::objects::{ADOPTS, Kind, PRIME};
+use cluster_model::state::{SIZE, STATE_FOR};
 
 pub(super) fn policies(wishes: &Wishes) -> [Policy; 1] {
     let only_of_a_hand_over = format!(

@@ -5,7 +5,7 @@
 //! holds ever after, also while no virt-api answers. A token may be taken away.
 
 use super::{Policy, literal, rule};
-use kubernetes::clones::CLONE_TOKEN;
+use cluster_model::clones::CLONE_TOKEN;
 
 pub(super) fn policies() -> [Policy; 1] {
     let token =

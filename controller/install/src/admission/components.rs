@@ -2,7 +2,7 @@
 //!
 //! | right | bound |
 //! |---|---|
-//! | patch `deployments`, `daemonsets`, by their names | the fields of [`kubernetes::components`]: replicas and rollout, by which a pod of virt-controller stays; of the pods placement, pull Secrets, resources and known arguments; open labels and annotations |
+//! | patch `deployments`, `daemonsets`, by their names | the fields of [`cluster_model::components`]: replicas and rollout, by which a pod of virt-controller stays; of the pods placement, pull Secrets, resources and known arguments; open labels and annotations |
 //!
 //! virt-handler is privileged on every node: whoever could change its image, its command or its volumes by virt-controller's
 //! account would be root on all of them. So no field is open here that says what runs in a pod, as whom, or what it sees; of the
@@ -13,7 +13,7 @@ use super::controller::base;
 use super::{Policy, differ_only, literal, rule, same};
 use crate::Wishes;
 use api::kubevirt::flags;
-use kubernetes::components::{CONTAINERS, DOMAINS, KEPT, NOTES, OF_CONTAINERS, OF_PODS, OF_WORKLOAD};
+use cluster_model::components::{CONTAINERS, DOMAINS, KEPT, NOTES, OF_CONTAINERS, OF_PODS, OF_WORKLOAD};
 
 /// The API server itself counts the changes of a DaemonSet's template here.
 const COUNTED: &str = "deprecated.daemonset.template.generation";
@@ -70,7 +70,7 @@ pub(super) fn policy(wishes: &Wishes) -> Policy {
     )
 }
 
-/// The rule of [`kubernetes::components::keeps_a_pod`].
+/// The rule of [`cluster_model::components::keeps_a_pod`].
 fn keeps_a_pod(object: &str) -> String {
     let strategy = format!("{object}.spec.?strategy");
     let replicas = format!("{object}.spec.?replicas.orValue(1)");
@@ -86,7 +86,7 @@ fn keeps_a_pod(object: &str) -> String {
     )
 }
 
-/// A label or an annotation is open ([`kubernetes::components::is_open`]).
+/// A label or an annotation is open ([`cluster_model::components::is_open`]).
 fn open() -> String {
     let domains = DOMAINS.map(|domain| domain.replace('.', "[.]")).join("|");
     let (known, own) = (literal(format!("^(({domains})/)?[^/]+$")), literal("^([^/]*[.])?kubevirt[.]io$"));
@@ -121,7 +121,7 @@ mod tests {
     use crate::admission::tests::policy;
     use crate::objects;
     use crate::tests::wishes;
-    use kubernetes::components::{PRISTINE, of};
+    use cluster_model::components::{PRISTINE, of};
     use serde_json::{Value, json};
 
     /// How CEL compares is tried against a real API server; here: what it leaves open.
@@ -243,7 +243,7 @@ mod tests {
             r#"(key.matches("^((app[.]kubernetes[.]io|cluster-autoscaler[.]kubernetes[.]io|prometheus[.]io)/)?[^/]+$") && !key.matches("^([^/]*[.])?kubevirt[.]io$"))"#
         );
         assert!(
-            kubernetes::components::is_open("app.kubernetes.io/x.kubevirt.io"),
+            cluster_model::components::is_open("app.kubernetes.io/x.kubevirt.io"),
             "the name behind a domain is free in both"
         );
     }

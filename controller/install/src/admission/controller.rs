@@ -2,7 +2,7 @@
 //!
 //! | right | bound |
 //! |---|---|
-//! | create `pods` | launchers: owned by a VMI, off the node's namespaces, in the form of [`kubernetes::launcher`]; workers: owned by a PVC, or, without a PVC, by a DataImportCron that they poll for, in that form, with nothing of the node's but an image that it pulls for an import, and those of exports and clones only reading ([`kubernetes::worker`]) |
+//! | create `pods` | launchers: owned by a VMI, off the node's namespaces, in the form of [`cluster_model::launcher`]; workers: owned by a PVC, or, without a PVC, by a DataImportCron that they poll for, in that form, with nothing of the node's but an image that it pulls for an import, and those of exports and clones only reading ([`cluster_model::worker`]) |
 //! | create `pods/eviction` | launchers, by their names |
 //! | delete `pods`, patch `pods/status` | launchers by label and name, owned or left behind, and workers; of a launcher's status only the conditions |
 //! | create, patch, delete `persistentvolumeclaims`, patch `persistentvolumes` | those of DataVolumes, and see [`super::claims`]; afterwards annotations of CDI |
@@ -16,7 +16,7 @@
 //! | write `secrets`, `services` | see [`super::uploads`] |
 //! | create, patch `apiservices` | the names that it declares; they lead to virt-api, whose certificate is looked at |
 //!
-//! **The form of a launcher's pod** is said by the constants that virt-controller writes by ([`kubernetes::launcher`]): user and group 107, no
+//! **The form of a launcher's pod** is said by the constants that virt-controller writes by ([`cluster_model::launcher`]): user and group 107, no
 //! escalation, all capabilities dropped but [`CAPABILITIES`], volumes of the kinds [`VOLUMES`], no further groups. The API
 //! server asks after the mutating webhooks of others, in whose containers and volumes this is accepted besides:
 //!
@@ -46,15 +46,15 @@ use super::{Policy, Rule, differ_only, is_user, literal, rule, same};
 use crate::Wishes;
 use api::cdi::annotations::{DESIRED_DIGEST, IMPORT_CRON};
 use api::instancetype::{DEFAULTS, Matched};
-use kubernetes::accounts::Accounts;
-use kubernetes::clones::SOURCE;
-use kubernetes::launcher::{CAPABILITIES, USER, VOLUMES};
-use kubernetes::objects::rights::names;
-use kubernetes::objects::{Kind, LAUNCHER, Program, REVISION, SCHEDULABLE, TSC_SCHEDULING, object_labels};
-use kubernetes::polls::POLLER;
-use kubernetes::servers::SERVICE;
-use kubernetes::uploads::UPLOADER;
-use kubernetes::worker::{EXPORTER, IMAGE, IMPORTER, WORKER};
+use cluster_model::accounts::Accounts;
+use cluster_model::clones::SOURCE;
+use cluster_model::launcher::{CAPABILITIES, USER, VOLUMES};
+use cluster_model::objects::rights::names;
+use cluster_model::objects::{Kind, LAUNCHER, Program, REVISION, SCHEDULABLE, TSC_SCHEDULING, object_labels};
+use cluster_model::polls::POLLER;
+use cluster_model::servers::SERVICE;
+use cluster_model::uploads::UPLOADER;
+use cluster_model::worker::{EXPORTER, IMAGE, IMPORTER, WORKER};
 
 /// Capabilities of a sidecar, which reach no further than the pod's own network.
 const OF_THE_NETWORK: [&str; 2] = ["NET_ADMIN", "NET_RAW"];
@@ -282,7 +282,7 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 13] {
         vec![(
             format!(
                 "request.?name.orValue('').startsWith({})",
-                literal(kubernetes::objects::names::LAUNCHER)
+                literal(cluster_model::objects::names::LAUNCHER)
             ),
             "evicts launcher pods only",
         )],
@@ -357,7 +357,7 @@ fn is_launcher(object: &str) -> String {
         "{object}.metadata.?labels[?{}].orValue('') == {} && {object}.metadata.name.startsWith({})",
         literal(label),
         literal(value),
-        literal(kubernetes::objects::names::LAUNCHER)
+        literal(cluster_model::objects::names::LAUNCHER)
     )
 }
 

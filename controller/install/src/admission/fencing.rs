@@ -21,10 +21,10 @@
 
 use super::{Policy, api, is_user, literal, rule, same};
 use crate::Wishes;
-use kubernetes::accounts::Accounts;
-use kubernetes::metadata::{FENCING, RESERVED};
-use kubernetes::objects::{FINALIZER, FOUND_BY, LAUNCHER, OF_VM, Program};
-use kubernetes::subresources::VMI_STATUS_FIELDS;
+use cluster_model::accounts::Accounts;
+use cluster_model::metadata::{FENCING, RESERVED};
+use cluster_model::objects::{FINALIZER, FOUND_BY, LAUNCHER, OF_VM, Program};
+use cluster_model::subresources::VMI_STATUS_FIELDS;
 
 /// Who may end fencing, in RBAC.
 const VERB: &str = "unfence";
@@ -173,7 +173,7 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 6] {
             ],
         )
     };
-    let name = kubernetes::objects::names::LAUNCHER;
+    let name = cluster_model::objects::names::LAUNCHER;
     // By the name too: a pod that has the name of a launcher which is to come would stand in its way, and be waited for.
     let is_launcher = format!(
         "object.metadata.?labels[?{}].orValue('') == {} || object.metadata.?name.orValue('').startsWith({})",
@@ -201,7 +201,7 @@ pub(super) fn policies(wishes: &Wishes) -> [Policy; 6] {
             "launchers",
             format!(
                 "request.?name.orValue('').startsWith({})",
-                literal(kubernetes::objects::names::LAUNCHER)
+                literal(cluster_model::objects::names::LAUNCHER)
             ),
         )],
         vec![(format!("!({})", no_grace("object.?deleteOptions")), FORCED.to_owned())],

@@ -12,8 +12,8 @@
 use super::{Policy, differ_only, is_user, literal, rule, same};
 use crate::Wishes;
 use api::vmi::Phase;
-use kubernetes::accounts::{Accounts, NODE_CLAIM};
-use kubernetes::objects::{
+use cluster_model::accounts::{Accounts, NODE_CLAIM};
+use cluster_model::objects::{
     ABILITIES, CPU_MANAGER, CPU_MANAGER_OF_KUBEVIRT, HEARTBEAT, OBSOLETE_HOST_MODEL, Program, REALTIME,
     SCHEDULABLE, TOLD_BY_HANDLER,
 };

@@ -3,14 +3,14 @@
 use crate::objects;
 use crate::tests::wishes;
 use api::vmi::Phase;
-use kubernetes::launcher::VOLUMES;
-use kubernetes::metadata::RESERVED;
-use kubernetes::objects::rights::{Right, each};
-use kubernetes::objects::{
+use cluster_model::launcher::VOLUMES;
+use cluster_model::metadata::RESERVED;
+use cluster_model::objects::rights::{Right, each};
+use cluster_model::objects::{
     ABILITIES, CPU_MANAGER, CPU_MANAGER_OF_KUBEVIRT, FINALIZER, FOUND_BY, HEARTBEAT, Kind, LAUNCHER,
     OBSOLETE_HOST_MODEL, OF_VM, Program, REALTIME, SCHEDULABLE, TOLD_BY_HANDLER,
 };
-use kubernetes::subresources::{VM_SPEC_FIELDS, VM_STATUS_FIELDS, VMI_SPEC_FIELDS, VMI_STATUS_FIELDS};
+use cluster_model::subresources::{VM_SPEC_FIELDS, VM_STATUS_FIELDS, VMI_SPEC_FIELDS, VMI_STATUS_FIELDS};
 use serde_json::{Value, json};
 
 fn policies() -> Vec<Value> {
@@ -406,7 +406,7 @@ fn pods_of_exports_and_clones_read_their_pvcs_only() {
     let validations = policy["spec"]["validations"].as_array().unwrap();
     let reads = validations.iter().find(|one| one["message"].as_str().unwrap().contains("read their PVCs"));
     let reads = reads.unwrap()["expression"].as_str().unwrap();
-    let shows = [kubernetes::worker::EXPORTER, kubernetes::clones::SOURCE]
+    let shows = [cluster_model::worker::EXPORTER, cluster_model::clones::SOURCE]
         .map(|prefix| format!("object.metadata.name.startsWith(\"{prefix}\")"));
     assert!(reads.starts_with(&format!("!({}) || ", shows.join(" || "))), "{reads}");
     // Of the volume, which is what devices are made by; and of each mount.
@@ -569,7 +569,7 @@ fn a_pod_that_lost_its_owner_is_still_virt_controllers_to_delete() {
     let is_launcher = format!(
         "oldObject.metadata.?labels[?\"{label}\"].orValue('') == \"{value}\" && \
          oldObject.metadata.name.startsWith(\"{}\")",
-        kubernetes::objects::names::LAUNCHER
+        cluster_model::objects::names::LAUNCHER
     );
     assert!(touched.contains(&is_launcher), "{touched}");
     // Whoever makes one says whose it is.

@@ -15,12 +15,12 @@
 use super::controller::{base, is_owned};
 use super::{Policy, literal, rule};
 use crate::Wishes;
-use kubernetes::clones::{self, CLIENT, SOURCE};
-use kubernetes::issue::OPAQUE;
-use kubernetes::objects::rights::names;
-use kubernetes::objects::{Kind, Program};
-use kubernetes::uploads::{self, SERVICE_LABEL, SIGNING_KEY, UPLOADER};
-use kubernetes::worker::WORK;
+use cluster_model::clones::{self, CLIENT, SOURCE};
+use cluster_model::issue::OPAQUE;
+use cluster_model::objects::rights::names;
+use cluster_model::objects::{Kind, Program};
+use cluster_model::uploads::{self, SERVICE_LABEL, SIGNING_KEY, UPLOADER};
+use cluster_model::worker::WORK;
 
 pub(super) fn policies(wishes: &Wishes) -> [Policy; 2] {
     let mut secrets = base(

@@ -8,15 +8,15 @@
 //!
 //! Manifests of an older version would take fields out of the definitions, and so out of the objects, which their programs could not read
 //! in the first place. Where one of the two versions is no version (`latest`), nothing is known, and it is let through:
-//! virt-controller itself refuses to run on what a newer one has written (package `cluster`).
+//! virt-controller itself refuses to run on what a newer one has written.
 //!
 //! **Caveats.** Objects that are made or deleted are not looked at: whoever takes the installation away may install an older one. The API
 //! server asks no policy about policies: those of the older version are applied all the same. Images that a kustomization has set are
 //! let through, as long as `kubectl apply` brings them: it changes the annotation that it keeps itself.
 
 use super::{Policy, literal, rule};
-use kubernetes::components::CONTAINERS;
-use kubernetes::versions::{COMPARABLE, IMAGES, VERSION};
+use cluster_model::components::CONTAINERS;
+use cluster_model::versions::{COMPARABLE, IMAGES, VERSION};
 
 const UPDATE: &[&str] = &["UPDATE"];
 /// Where `kubectl apply` keeps what it was given.

@@ -18,7 +18,7 @@ mod rules;
 mod tests;
 
 use super::Wishes;
-use kubernetes::servers::MEASURES;
+use cluster_model::servers::MEASURES;
 use serde_json::{Value, json};
 
 /// Who reads what is measured.

@@ -1,6 +1,6 @@
 use super::*;
 use crate::tests::wishes;
-use kubernetes::metrics::{self, Is};
+use cluster_model::metrics::{self, Is};
 use std::collections::BTreeSet;
 
 /// Metrics of others, and the labels that are asked for: of Prometheus itself, of kube-state-metrics, of the API server.

@@ -14,12 +14,12 @@
 mod cache;
 
 use crate::transport::{HttpResponse, Peer, busy, plain};
-use api_server::error::{Error, ErrorKind, Result};
-use api_server::review;
 use cache::Cache;
+use cluster_client::error::{Error, ErrorKind, Result};
+use cluster_client::review;
+use cluster_model::objects::Kind;
 use http::request::Parts;
 use http::{HeaderValue, Method, StatusCode, header};
-use kubernetes::objects::Kind;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use std::collections::HashMap;

@@ -1,7 +1,7 @@
 //! The keys of tokens: RSA of 2048 bits and more, in PEM, as `cdi-api-signing-key` has them.
 
 use super::{Claims, Cloned, Named, Refused, sign, verify};
-use api_server::error::{Error, ErrorKind, Result};
+use cluster_client::error::{Error, ErrorKind, Result};
 use jiff::Timestamp;
 use ring::rand::SystemRandom;
 use ring::rsa::KeyPair;

@@ -23,12 +23,12 @@ mod tests;
 pub use clone::{Cloned, Named, verify_clone, verify_clone_of};
 pub use keys::{Pair, PublicKey, Signer, Verifier, public_keys};
 
-use api_server::error::{Error, ErrorKind, Result};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use cluster_client::error::{Error, ErrorKind, Result};
+use cluster_model::objects::Kind;
+use cluster_model::objects::names::is_name;
 use jiff::Timestamp;
-use kubernetes::objects::Kind;
-use kubernetes::objects::names::is_name;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::fmt;

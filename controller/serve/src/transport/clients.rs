@@ -11,7 +11,7 @@
 //! signed for clients, or that has ended, is turned away in the handshake. Sessions are not resumed where certificates
 //! are asked for: a resumed one would be believed after its authority has gone.
 
-use api_server::error::{Error, ErrorKind, Result};
+use cluster_client::error::{Error, ErrorKind, Result};
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::client::verify_server_name;
 use rustls::crypto::{WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature};

@@ -1,6 +1,6 @@
 //! How many files this process may have open: each connection is one.
 
-use api_server::error::{Error, Result};
+use cluster_client::error::{Error, Result};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Files that are kept for what is no connection: the API server, logs, libraries, and connections that are on their way

@@ -14,7 +14,7 @@
 //! Nothing is kept here but what came together with the request: who does not read holds the other end back.
 
 use super::{HttpResponse, busy, plain};
-use api_server::error::{Error, ErrorKind, Result};
+use cluster_client::error::{Error, ErrorKind, Result};
 use http::request::Parts;
 use http::{StatusCode, Version, header};
 use hyper::upgrade::{self, OnUpgrade};

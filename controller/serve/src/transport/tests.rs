@@ -3,9 +3,9 @@
 
 use super::tls::{self, Shown};
 use super::*;
-use api_server::error::Result;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use cluster_client::error::Result;
 use http_body_util::{BodyExt as _, Full};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::pki_types::ServerName;

@@ -5,12 +5,12 @@
 //! program shows one that it has made itself and nobody has signed: enough for the kubelet's probes, which verify none.
 
 use super::Authorities;
-use api_server::error::{Error, ErrorKind, Result};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use cluster_client::error::{Error, ErrorKind, Result};
+use cluster_model::config::tls::Wanted;
+use cluster_model::objects::Certificate;
 use jiff::Timestamp;
-use kubernetes::config::tls::Wanted;
-use kubernetes::objects::Certificate;
 use rustls::client::{ResolvesClientCert, Resumption};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -220,7 +220,7 @@ pub fn client_config(shown: Arc<Shown>, authorities: &Authorities) -> Result<Arc
 mod tests {
     use super::super::tests::certificate;
     use super::*;
-    use kubernetes::config::tls::suites;
+    use cluster_model::config::tls::suites;
     use rustls::pki_types::ServerName;
     use rustls::{ClientConnection, ProtocolVersion, RootCertStore, ServerConnection};
     use serde_json::json;

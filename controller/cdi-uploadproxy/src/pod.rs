@@ -1,0 +1,174 @@
+//! The upload pod of a PVC: a connection to it by mutual TLS, one request, one answer.
+//!
+//! ```text
+//!  NAME.NAMESPACE.svc ─ DNS ─► addresses ─► TCP ─► TLS: its name, by the authority of upload pods ─► request ─► answer
+//! ```
+//!
+//! The pod may have become ready a moment ago, and DNS not know it yet: until the connection stands, it is tried again. What
+//! was sent is not sent again. Connection, request and body are one future: whoever drops it ends all of them at once, and
+//! no end of a body is made up that the client did not send.
+
+use crate::body::Passing;
+use cluster_client::error::Error;
+use cluster_model::objects::names;
+use cluster_model::servers::PORT;
+use http::Request;
+use http_body_util::{BodyExt as _, Limited};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use serve::transport::tls::{self, Shown};
+use serve::transport::{Authorities, HttpResponse, probe};
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpStream, lookup_host};
+use tokio::time::{Instant, sleep, timeout};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+/// The time for a connection, all attempts together.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The time for one attempt, and for the handshake.
+const ATTEMPT: Duration = Duration::from_secs(5);
+/// Time between two attempts.
+const PAUSE: Duration = Duration::from_millis(250);
+/// What is kept of a body on its way.
+const BUFFER: usize = 64 << 10;
+/// The largest answer: an upload server says a sentence.
+const LARGEST: usize = 64 << 10;
+
+/// How upload pods are reached.
+pub(crate) struct Pods {
+    /// The certificate that is shown to them.
+    pub(crate) shown: Arc<Shown>,
+    /// Who signs theirs.
+    pub(crate) authorities: Arc<Authorities>,
+    /// Where all of them are, in tests.
+    pub(crate) at: Option<SocketAddr>,
+}
+
+/// A connection to a pod.
+pub(crate) struct Pod {
+    stream: TlsStream<TcpStream>,
+}
+
+/// The host of the upload pod of a PVC.
+pub(crate) fn host(namespace: &str, pvc: &str) -> String {
+    format!("{}.{namespace}.svc", names::uploader(pvc))
+}
+
+impl Pods {
+    /// Certificate and authority are known.
+    pub(crate) fn are_known(&self) -> bool {
+        self.shown.is_signed() && self.config().is_ok()
+    }
+
+    /// Connects, or says why not.
+    pub(crate) async fn connect(&self, host: &str) -> Result<Pod, String> {
+        let config = self.config().map_err(|error| error.chain())?;
+        let name = ServerName::try_from(host.to_owned()).map_err(|error| format!("{host}: {error}"))?;
+        let end = Instant::now() + PATIENCE;
+        let stream = loop {
+            match self.dial(host).await {
+                Ok(stream) => break stream,
+                Err(why) if Instant::now() + PAUSE > end => return Err(why),
+                Err(_) => sleep(PAUSE).await,
+            }
+        };
+        probe(&stream);
+        // A piece is not kept back until another has come.
+        let _ = stream.set_nodelay(true);
+        let shaken = timeout(ATTEMPT, TlsConnector::from(config).connect(name, stream)).await;
+        match shaken {
+            Ok(Ok(stream)) => Ok(Pod { stream }),
+            Ok(Err(error)) => Err(format!("TLS with {host}:{PORT}: {error}")),
+            Err(_) => {
+                Err(format!("{host}:{PORT} did not answer the handshake within {} s", ATTEMPT.as_secs()))
+            }
+        }
+    }
+
+    fn config(&self) -> Result<Arc<ClientConfig>, Error> {
+        tls::client_config(Arc::clone(&self.shown), &self.authorities)
+    }
+
+    async fn dial(&self, host: &str) -> Result<TcpStream, String> {
+        let addresses: Vec<SocketAddr> = match self.at {
+            Some(address) => vec![address],
+            None => {
+                let found = timeout(ATTEMPT, lookup_host((host, PORT))).await;
+                let found = found.map_err(|_| format!("DNS does not answer for {host}"))?;
+                found.map_err(|error| format!("DNS does not know {host}: {error}"))?.collect()
+            }
+        };
+        let mut why = format!("DNS has no address of {host}");
+        for address in addresses {
+            match timeout(ATTEMPT, TcpStream::connect(address)).await {
+                Ok(Ok(stream)) => return Ok(stream),
+                Ok(Err(error)) => why = format!("{host} at {address}: {error}"),
+                Err(_) => why = format!("{host} at {address} did not answer within {} s", ATTEMPT.as_secs()),
+            }
+        }
+        Err(why)
+    }
+}
+
+impl Pod {
+    /// Sends a request, and waits for all of its answer; or says why there is none.
+    pub(crate) async fn asks(self, request: Request<Passing>) -> Result<HttpResponse, String> {
+        let broke =
+            |error: hyper::Error| format!("the connection to the upload pod broke: {}", chain(&error));
+        let mut settings = http1::Builder::new();
+        settings.max_buf_size(BUFFER);
+        let (mut sender, connection) = settings.handshake(TokioIo::new(self.stream)).await.map_err(broke)?;
+        let answer = async move {
+            let (head, body) = sender.send_request(request).await.map_err(broke)?.into_parts();
+            let body = Limited::new(body, LARGEST).collect().await;
+            let body =
+                body.map_err(|error| format!("the answer of the upload pod did not come whole: {error}"))?;
+            Ok::<_, String>(HttpResponse::from_parts(head, body.to_bytes()))
+        };
+        let (mut answer, mut connection) = (pin!(answer), pin!(connection));
+        let mut is_over = false;
+        loop {
+            tokio::select! {
+                biased;
+                answer = &mut answer => return answer,
+                // The answer says what of it was not well.
+                _ = &mut connection, if !is_over => is_over = true,
+            }
+        }
+    }
+}
+
+/// An error with its causes.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_pvc_makes_the_name_of_a_host() {
+        assert_eq!(host("n", "disk"), "cdi-upload-disk.n.svc");
+        let long = host("n", &"a.".repeat(126));
+        assert!(ServerName::try_from(long.clone()).is_ok(), "{long}");
+    }
+
+    #[test]
+    fn nobody_is_dialled_before_the_authority_is_known() {
+        let pods = Pods { shown: Arc::default(), authorities: Arc::default(), at: None };
+        assert!(!pods.are_known());
+    }
+}

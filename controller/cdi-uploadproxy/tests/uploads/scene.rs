@@ -1,0 +1,127 @@
+//! All that cdi-uploadproxy has around it, and the honest client.
+
+use crate::api_server::ApiServer;
+use crate::authority::{Authority, Identity};
+use crate::client::{Client, PROXY, head};
+use crate::pod::{PODS, Pod};
+use crate::program::Program;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use cluster_model::servers;
+use cluster_model::uploads::{BUNDLE, CLIENT_NAME, CONTENT_TYPE, POD_PHASE, POD_READY, PUBLIC_KEY, TARGET};
+use jiff::{SignedDuration, Timestamp};
+use rcgen::ExtendedKeyUsagePurpose::{ClientAuth, ServerAuth};
+use serde_json::{Value, json};
+use serve::token::{Claims, Pair, sign};
+
+pub(crate) const KEY: &[u8] = include_bytes!("../../../serve/src/token/one.pem");
+pub(crate) const PUBLIC: &[u8] = include_bytes!("../../../serve/src/token/one.pub.pem");
+pub(crate) const OTHER_KEY: &[u8] = include_bytes!("../../../serve/src/token/other.pem");
+pub(crate) const OTHER_PUBLIC: &[u8] = include_bytes!("../../../serve/src/token/other.pub.pem");
+
+pub(crate) struct Scene {
+    pub(crate) api: ApiServer,
+    pub(crate) pod: Pod,
+    pub(crate) program: Program,
+    pub(crate) client: Client,
+}
+
+/// Who signs for whom.
+pub(crate) struct Authorities {
+    /// For our programs.
+    pub(crate) ours: Authority,
+    /// For upload pods.
+    pub(crate) pods: Authority,
+    /// For whoever asks them.
+    pub(crate) clients: Authority,
+}
+
+impl Authorities {
+    pub(crate) fn new() -> Authorities {
+        Authorities { ours: Authority::new(), pods: Authority::new(), clients: Authority::new() }
+    }
+}
+
+impl Scene {
+    /// With a PVC `disk` in namespace `n` that takes an upload; the pod keeps what it is sent.
+    pub(crate) async fn begin() -> Scene {
+        Scene::keeping(true).await
+    }
+
+    pub(crate) async fn keeping(keeps: bool) -> Scene {
+        Scene::saying(keeps, &[]).await
+    }
+
+    /// With these words more on the command line of the proxy.
+    pub(crate) async fn saying(keeps: bool, more: &[&str]) -> Scene {
+        let all = Authorities::new();
+        let pod = Pod::begin(&all.pods.signs(PODS, &[ServerAuth]), &all.clients, keeps).await;
+        Scene::with_words(&all, pod, more).await
+    }
+
+    pub(crate) async fn with(all: &Authorities, pod: Pod) -> Scene {
+        Scene::with_words(all, pod, &[]).await
+    }
+
+    async fn with_words(all: &Authorities, pod: Pod, more: &[&str]) -> Scene {
+        let api = ApiServer::begin().await;
+        let certificate = format!("/api/v1/namespaces/kubevirt/secrets/{}", servers::PROXY.secret);
+        api.has(&certificate, all.ours.signs(PROXY, &[ServerAuth]).secret());
+        let shows = all.clients.signs(CLIENT_NAME, &[ClientAuth]);
+        let files = vec![
+            ("keys", PUBLIC_KEY, PUBLIC.to_vec()),
+            ("client", "tls.crt", pem(&shows, "tls.crt")),
+            ("client", "tls.key", pem(&shows, "tls.key")),
+            ("authorities", BUNDLE, all.pods.pem.clone().into_bytes()),
+        ];
+        let program = Program::begin(&api.address, pod.address, files, all.ours.roots(), more).await;
+        let client = Client::new(program.address, all.ours.roots());
+        let scene = Scene { api, pod, program, client };
+        scene.pvc("disk", &[(POD_READY, "true"), (POD_PHASE, "Running")]);
+        scene
+    }
+
+    /// There is a PVC of this name that is the target of an upload, with these annotations.
+    pub(crate) fn pvc(&self, name: &str, annotations: &[(&str, &str)]) {
+        let mut all = json!({TARGET: "", CONTENT_TYPE: "kubevirt"});
+        for (key, value) in annotations {
+            all[*key] = json!(value);
+        }
+        self.has(name, &all);
+    }
+
+    /// There is a PVC with these annotations alone.
+    pub(crate) fn has(&self, name: &str, annotations: &Value) {
+        let path = format!("/api/v1/namespaces/n/persistentvolumeclaims/{name}");
+        self.api.has(&path, json!({"metadata": {"annotations": annotations}}));
+    }
+
+    /// The head of a request about the PVC `disk`.
+    pub(crate) fn head(&self, method: &str, path: &str, more: &str) -> String {
+        head(method, path, &token("disk"), more)
+    }
+}
+
+/// A token for a PVC in namespace `n`.
+pub(crate) fn token(pvc: &str) -> String {
+    by(KEY, &Claims::upload("n", pvc, Timestamp::now()))
+}
+
+/// A token that another key has signed, or with other claims.
+pub(crate) fn by(key: &[u8], claims: &Claims) -> String {
+    sign(&Pair::read(key).unwrap(), claims).unwrap()
+}
+
+/// So many seconds ago.
+pub(crate) fn ago(seconds: i64) -> Timestamp {
+    Timestamp::now().checked_sub(SignedDuration::from_secs(seconds)).unwrap()
+}
+
+/// Bytes that differ from place to place.
+pub(crate) fn bytes(size: usize) -> Vec<u8> {
+    (0..size).map(|at| (at ^ (at >> 8) ^ (at >> 16)) as u8).collect()
+}
+
+fn pem(identity: &Identity, name: &str) -> Vec<u8> {
+    STANDARD.decode(identity.secret()["data"][name].as_str().unwrap()).unwrap()
+}

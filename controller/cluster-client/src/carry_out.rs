@@ -1,0 +1,444 @@
+//! Carries out a plan: step by step, up to the first one that fails.
+//!
+//! ```text
+//!  Plan ── step by step ──► request ──► answer ──► the World (we read what we wrote)
+//!            └─ the first that fails ends it: conflict (look again), refused or out of reach (later, and said)
+//! ```
+
+use super::certificate;
+use super::event::{Source, event};
+use super::server::{Server, is_of};
+use super::signing_key;
+use crate::error::{Error, ErrorKind, Result};
+use api::meta::ObjectMeta;
+use api::vmi::DeviceAttribute;
+use api::wire::Wire;
+use cluster_model::claimed::{self, Allocated, Search, TellDevices, Wanted};
+use cluster_model::issue::{ForPod, Issue, IssueKey, KeyChange};
+use cluster_model::networks;
+use cluster_model::objects::{Attempt, FOUND_BY, Key, Kind, object_labels, owner};
+use cluster_model::plan::{Mounts, Note, OnNetwork, Plan, Step};
+use cluster_model::worker::WORK;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The most pages of ResourceSlices that are looked at.
+const SLICES: usize = 4;
+
+/// What came of a plan.
+#[derive(Debug, Default)]
+pub struct Done {
+    /// Objects as they are now.
+    pub answers: Vec<(Kind, Value)>,
+    /// What was to be deleted and is not there, by its uid: a watch that does not follow it would never tell.
+    pub gone: Vec<(Key, String)>,
+    /// How many requests changed something.
+    pub writes: usize,
+    /// Why it ended early, and what was tried.
+    pub failed: Option<(Option<Attempt>, Error)>,
+}
+
+impl Done {
+    /// What comes of a plan whose task panicked: it is tried again.
+    pub fn broken_off(error: impl std::error::Error + Send + Sync + 'static) -> Done {
+        let error = Error::new(ErrorKind::Unreachable, "a plan broke off, by a fault of ours").because(error);
+        Done { failed: Some((None, error)), ..Done::default() }
+    }
+}
+
+/// Does what a plan says, in its order, up to the first step that fails. `source` is the program that does it, in events.
+pub async fn carry_out(server: &impl Server, source: Source<'_>, plan: Plan) -> Done {
+    let mut work = Work { server, source, versions: BTreeMap::new(), done: Done::default() };
+    for step in plan.steps {
+        let about = step.attempt();
+        if let Err(error) = work.step(step).await {
+            work.done.failed = Some((about, error));
+            break;
+        }
+    }
+    work.done
+}
+
+/// A plan on its way.
+struct Work<'a, S> {
+    server: &'a S,
+    source: Source<'a>,
+    /// A second change of one object goes on from the first one's answer.
+    versions: BTreeMap<Key, String>,
+    done: Done,
+}
+
+impl<S: Server> Work<'_, S> {
+    async fn step(&mut self, step: Step) -> Result<()> {
+        match step {
+            Step::Create { key, object } => self.create(key, object).await?,
+            Step::CreateOnNetworks { key, mut object, networks } => {
+                let mut known = BTreeMap::new();
+                for network in &networks {
+                    self.add_device(&mut object, network, &mut known).await?;
+                }
+                self.create(key, object).await?;
+            }
+            Step::TellDevices(telling) => self.tell_devices(telling).await?,
+            Step::Patch { key, version, change, part } => self.patch(key, version, change, part).await?,
+            Step::Delete { key, uid } => match self.server.delete(&key, &uid).await {
+                Err(error) if error.kind() == ErrorKind::Gone => self.done.gone.push((key, uid)),
+                other => {
+                    self.done.writes += 1;
+                    other?;
+                }
+            },
+            Step::Evict { key, uid } => match self.server.evict(&key, &uid).await {
+                Ok(_) => self.done.writes += 1,
+                // A budget, a strategy of the VMI, or another pod by now: what is still to be evicted is asked for again.
+                Err(error) => tracing::info!("a pod stays for now: {}", error.chain()),
+            },
+            Step::DeleteOf { key, owner } => self.delete_of(&key, &owner).await?,
+            Step::Absent { key, of } => match self.server.get(&key).await {
+                Err(error) if error.kind() == ErrorKind::Gone => {}
+                Err(error) => return Err(error),
+                Ok(object) if of.is_some_and(|of| !of.has(&meta(&object))) => {}
+                Ok(object) => {
+                    self.done.answers.push((key.kind, object));
+                    return Err(Error::new(
+                        ErrorKind::Conflict,
+                        format!("{key} is there; the picture was old"),
+                    ));
+                }
+            },
+            Step::Present { key, uid } => self.present(key, uid).await?,
+            Step::Unused { claim, by } => {
+                if let Some(pod) = self.server.mounter(&claim, by).await? {
+                    let why = if by == Mounts::ToWrite { " for writing" } else { "" };
+                    let what = format!(
+                        "pod {pod} mounts PVC {}{why}: this waits until the pod has ended",
+                        claim.name
+                    );
+                    return Err(Error::new(ErrorKind::Refused, what));
+                }
+            }
+            Step::Issue(issue) => {
+                let made = self.issue(&issue).await?;
+                self.done.writes += 1;
+                self.done.answers.push((issue.key.kind, made));
+            }
+            Step::IssueForPod(issue) => {
+                // The answer is a tenant's Secret: nobody keeps it.
+                drop(self.issue_for_pod(&issue).await?);
+                self.done.writes += 1;
+            }
+            Step::IssueKey(issue) => {
+                let made = self.issue_key(&issue).await?;
+                self.done.writes += 1;
+                self.done.answers.push((issue.key.kind, made));
+            }
+            Step::Tell(note) => self.tell(&note).await,
+        }
+        Ok(())
+    }
+
+    async fn create(&mut self, key: Key, object: Value) -> Result<()> {
+        let made = match self.server.create(&key, &object).await {
+            Err(error) if error.kind() == ErrorKind::Exists => {
+                let there = self.server.get(&key).await?;
+                strange(&key, &object, &there)?;
+                there
+            }
+            other => {
+                self.done.writes += 1;
+                other?
+            }
+        };
+        self.done.answers.push((key.kind, made));
+        Ok(())
+    }
+
+    async fn patch(
+        &mut self,
+        key: Key,
+        version: String,
+        mut change: Value,
+        part: Option<&'static str>,
+    ) -> Result<()> {
+        let version = self.versions.get(&key).cloned().unwrap_or(version);
+        if !version.is_empty() {
+            change["metadata"]["resourceVersion"] = json!(version);
+        }
+        let answer = self.server.patch(&key, &change, part).await?;
+        self.done.writes += 1;
+        if let Some(version) = answer["metadata"]["resourceVersion"].as_str() {
+            self.versions.insert(key.clone(), version.to_owned());
+        }
+        self.done.answers.push((key.kind, answer));
+        Ok(())
+    }
+
+    /// Reads what a launcher pod has of ResourceClaims, and says so in the status of its VMI: all of it, or nothing.
+    async fn tell_devices(&mut self, telling: TellDevices) -> Result<()> {
+        let TellDevices { key, version, pod, node, devices } = telling;
+        let mut claims: BTreeMap<Key, Value> = BTreeMap::new();
+        let mut found = Vec::new();
+        for wanted in devices {
+            if !claims.contains_key(&wanted.claim) {
+                let claim = self.server.get(&wanted.claim).await.map_err(|error| unserved(error, &wanted))?;
+                claims.insert(wanted.claim.clone(), claim);
+            }
+            let claim = claims.get(&wanted.claim).unwrap_or(&Value::Null);
+            let allocated = claimed::allocated(claim, &pod, &wanted.request)
+                .map_err(|why| no_device(&wanted, &format!("{} {why}", wanted.claim)))?;
+            found.push((wanted, allocated));
+        }
+        let drivers: BTreeSet<&str> = found.iter().map(|(_, allocated)| allocated.driver.as_str()).collect();
+        let mut places = BTreeMap::new();
+        for driver in drivers {
+            let own = found.iter().enumerate().filter(|(_, (_, allocated))| allocated.driver == driver);
+            places.extend(self.look_for(driver, &node, &own.collect::<Vec<_>>()).await?);
+        }
+        // In the order of the spec.
+        let told = found.into_iter().zip(places.into_values());
+        let told = told.map(|((wanted, allocated), place)| (wanted, allocated, place));
+        let change = json!({"status": {"deviceStatus": claimed::status(told).write()}});
+        self.patch(key, version, change, None).await
+    }
+
+    /// Looks for devices in the ResourceSlices of their driver on the node, each of which is read once. The places by the number of the
+    /// device.
+    async fn look_for(
+        &self,
+        driver: &str,
+        node: &str,
+        wanted: &[(usize, &(Wanted, Allocated))],
+    ) -> Result<BTreeMap<usize, DeviceAttribute>> {
+        let mut searches: Vec<Search<'_>> =
+            wanted.iter().map(|(_, (_, allocated))| Search::of(allocated)).collect();
+        let Some((_, (first, _))) = wanted.first() else { return Ok(BTreeMap::new()) };
+        let mut more: Option<String> = None;
+        for _ in 0..SLICES {
+            let page = self.server.slices(driver, node, more.as_deref()).await;
+            let page = page.map_err(|error| match (&more, error.kind()) {
+                // What is gone is the server's place in a list that takes too long to read: the list begins anew.
+                (Some(_), ErrorKind::Gone) => {
+                    let what = format!(
+                        "the ResourceSlices of driver {driver} on {node} changed while they were read"
+                    );
+                    Error::new(ErrorKind::Unreachable, what).because(error)
+                }
+                _ => unserved(error, first),
+            })?;
+            for slice in page["items"].as_array().into_iter().flatten() {
+                searches.iter_mut().for_each(|search| search.look(slice));
+            }
+            more = page["metadata"]["continue"].as_str().filter(|next| !next.is_empty()).map(str::to_owned);
+            if more.is_none() {
+                let each = searches.into_iter().zip(wanted);
+                return each
+                    .map(|(search, (at, (of, _)))| {
+                        Ok((*at, search.end().map_err(|why| no_device(of, &why))?))
+                    })
+                    .collect();
+            }
+        }
+        let why = format!("driver {driver} has more than {SLICES} pages of ResourceSlices on {node}");
+        Err(no_device(first, &why))
+    }
+
+    /// The launcher of a pod gets a device of a network, where the definition of that names a resource. `known`: definitions that were
+    /// asked for, each once.
+    async fn add_device<'n>(
+        &self,
+        pod: &mut Value,
+        network: &'n OnNetwork,
+        known: &mut BTreeMap<&'n Key, Option<Value>>,
+    ) -> Result<()> {
+        let OnNetwork { name, definition, needs_device } = network;
+        let what = |why: &str| {
+            let (namespace, known) = (&definition.namespace, &definition.name);
+            let what = format!("network {name}: NetworkAttachmentDefinition {namespace}/{known} {why}");
+            Error::new(ErrorKind::Refused, what)
+        };
+        if !known.contains_key(definition) {
+            let found = match self.server.get(definition).await {
+                Err(error) if error.kind() == ErrorKind::Gone => None,
+                found => Some(found?),
+            };
+            known.insert(definition, found);
+        }
+        let Some(found) = known.get(definition).and_then(Option::as_ref) else {
+            // What Multus says of it is told when the pod is there.
+            return if *needs_device { Err(what("is not there")) } else { Ok(()) };
+        };
+        match networks::resource(found) {
+            Ok(Some(resource)) => networks::give(pod, name, resource),
+            Ok(None) if *needs_device => {
+                let why =
+                    format!("has no annotation {} with the resource of its devices", networks::RESOURCE);
+                return Err(what(&why));
+            }
+            Ok(None) => {}
+            Err(odd) => {
+                let why = format!(
+                    "names {odd:?} in its annotation {}, which is no resource of a device plugin",
+                    networks::RESOURCE
+                );
+                return Err(what(&why));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether an object is there as it was looked at, and stays; what it is instead is learned on the way.
+    async fn present(&mut self, key: Key, uid: String) -> Result<()> {
+        let old = |what: &str| Error::new(ErrorKind::Conflict, format!("{key} {what}; the picture was old"));
+        let object = match self.server.get(&key).await {
+            Err(error) if error.kind() == ErrorKind::Gone => {
+                let error = old("is gone");
+                self.done.gone.push((key, uid));
+                return Err(error);
+            }
+            object => object?,
+        };
+        let there = meta(&object);
+        if there.uid.as_deref() == Some(uid.as_str()) && there.deletion_timestamp.is_none() {
+            return Ok(());
+        }
+        let error = old("is another, or is being deleted");
+        self.done.answers.push((key.kind, object));
+        Err(error)
+    }
+
+    /// Deletes what an owner has under a name; that there is nothing, or somebody else's, is as good.
+    async fn delete_of(&mut self, key: &Key, owner: &str) -> Result<()> {
+        let there = match key.kind {
+            Kind::Secret => self.server.patch_of(key, owner, &json!({})).await,
+            _ => self.server.get(key).await,
+        };
+        let there = match there {
+            Err(error) if error.kind() == ErrorKind::Gone => return Ok(()),
+            Err(error) if error.kind() == ErrorKind::Refused => {
+                tracing::info!("it is left as it is: {}", error.chain());
+                return Ok(());
+            }
+            there => there?,
+        };
+        let uid = there["metadata"]["uid"].as_str().unwrap_or_default();
+        if !is_of(&there, owner) || uid.is_empty() {
+            return Ok(());
+        }
+        match self.server.delete(key, uid).await {
+            Err(error) if error.kind() == ErrorKind::Gone => Ok(()),
+            done => {
+                self.done.writes += 1;
+                done.map(drop)
+            }
+        }
+    }
+
+    /// Makes a certificate and its secret; that there is one by now is as good.
+    async fn issue(&self, issue: &Issue) -> Result<Value> {
+        let authority = match &issue.signer {
+            Some(signer) => Some(self.server.get(&signer.key).await?),
+            None => None,
+        };
+        let present = match &issue.version {
+            Some(_) if issue.has_paths => Some(self.server.get(&issue.key).await?),
+            _ => None,
+        };
+        let mut secret = certificate::secret(issue, authority.as_ref(), present.as_ref())?;
+        match &issue.version {
+            Some(version) => {
+                secret["metadata"]["resourceVersion"] = json!(version);
+                self.server.patch(&issue.key, &secret, None).await
+            }
+            None => match self.server.create(&issue.key, &secret).await {
+                Err(error) if error.kind() == ErrorKind::Exists => self.server.get(&issue.key).await,
+                other => other,
+            },
+        }
+    }
+
+    /// Makes the certificate of a worker pod and its Secret. One of the same owner that is there already gets another certificate,
+    /// unread; one of anybody else is left as it is.
+    async fn issue_for_pod(&self, issue: &ForPod) -> Result<Value> {
+        let authority = self.server.get(&issue.signer()).await?;
+        let others = self.server.get(&issue.others()).await?;
+        let secret = certificate::for_pod(issue, &authority, &others)?;
+        match self.server.create(&issue.key, &secret).await {
+            Err(error) if error.kind() == ErrorKind::Exists => {
+                let owner = issue.owner["uid"].as_str().unwrap_or_default();
+                self.server.patch_of(&issue.key, owner, &secret).await
+            }
+            other => other,
+        }
+    }
+
+    /// Makes or promotes a key that signs upload tokens; that there is one by now is as good.
+    async fn issue_key(&self, issue: &IssueKey) -> Result<Value> {
+        let change = match issue.change {
+            KeyChange::First => signing_key::first(issue, &self.server.signing_key().await?),
+            KeyChange::Next => signing_key::next(issue, &self.server.signing_key().await?),
+            KeyChange::Promote => signing_key::promoted(issue, &self.server.get(&issue.key).await?)?,
+        };
+        match &issue.version {
+            Some(_) => self.server.patch(&issue.key, &change, None).await,
+            None => match self.server.create(&issue.key, &change).await {
+                Err(error) if error.kind() == ErrorKind::Exists => self.server.get(&issue.key).await,
+                other => other,
+            },
+        }
+    }
+
+    /// Tells people; that nobody could be told is no reason to stop.
+    async fn tell(&self, note: &Note) {
+        let (object, key) = event(note, self.source, Timestamp::now());
+        if let Err(error) = self.server.create(&key, &object).await {
+            tracing::warn!("{}", error.chain());
+        }
+    }
+}
+
+/// Why a device of a ResourceClaim is not told.
+fn no_device(wanted: &Wanted, why: &str) -> Error {
+    let what = format!("spec.domain.devices.{} {}: {why}", wanted.list.field(), wanted.name);
+    Error::new(ErrorKind::Refused, what)
+}
+
+/// What was asked for is not there. That is no end of the plan's own object, which is what `Gone` would say.
+fn unserved(error: Error, wanted: &Wanted) -> Error {
+    match error.kind() {
+        ErrorKind::Gone => {
+            let why =
+                format!("{} is not there, or this cluster does not serve resource.k8s.io/v1", wanted.claim);
+            no_device(wanted, &why).because(error)
+        }
+        _ => error,
+    }
+}
+
+/// A pod of that name which is not of the same owner is a stranger's, and so is one that is not found by the same labels:
+/// nobody who watches launcher pods, or workers, would hear of its end, and nobody reads a ControllerRevision that is not found. It is never
+/// taken for the one that was to be made. Nor is the Service of a PVC that is gone, which the garbage collector takes away later than the PVC.
+fn strange(key: &Key, wanted: &Value, there: &Value) -> Result<()> {
+    let owner = |object: &Value| {
+        let meta = meta(object);
+        let owner = owner::controller(&meta).cloned();
+        owner.map(|owner| (owner.api_version, owner.kind, owner.uid))
+    };
+    let labels = || FOUND_BY.into_iter().chain([WORK.0, object_labels::KIND]);
+    let found_by = |object: &Value| {
+        labels().map(|label| object["metadata"]["labels"][label].clone()).collect::<Vec<_>>()
+    };
+    if !matches!(key.kind, Kind::Pod | Kind::Service | Kind::ControllerRevision)
+        || owner(wanted) == owner(there) && found_by(wanted) == found_by(there)
+    {
+        return Ok(());
+    }
+    let what = format!(
+        "{key} is there already, and somebody else made it: delete it, or give the VMI or the DataVolume another name"
+    );
+    Err(Error::new(ErrorKind::Refused, what))
+}
+
+fn meta(object: &Value) -> ObjectMeta {
+    api::wire::read_in_part(object["metadata"].clone(), &mut Vec::new()).unwrap_or_default()
+}

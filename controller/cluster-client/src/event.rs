@@ -1,0 +1,79 @@
+//! Events: sentences for people, about an object.
+
+use cluster_model::objects::{Key, Kind, names};
+use cluster_model::plan::Note;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+/// The program that tells something.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'a> {
+    /// The program's name.
+    pub component: &'a str,
+    /// The node that the program runs on, where each node has one.
+    pub host: Option<&'a str>,
+}
+
+impl<'a> Source<'a> {
+    /// A program that does not say where it runs.
+    pub fn of(component: &'a str) -> Source<'a> {
+        Source { component, host: None }
+    }
+}
+
+/// The event that tells a note, and its key.
+pub(super) fn event(note: &Note, source: Source<'_>, now: Timestamp) -> (Value, Key) {
+    let Key { kind, namespace, name } = &note.key;
+    // Events of what has no namespace are kept in the default one.
+    let within = if namespace.is_empty() { "default" } else { namespace };
+    let short: String = name.chars().take(200).collect();
+    let unique = format!("{short}.{:016x}", now.as_nanosecond() as u64 ^ names::fnv(&note.message));
+    let seconds = cluster_model::conditions::stamp(now);
+    let mut object = json!({
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": unique, "namespace": within},
+        "involvedObject": {
+            "apiVersion": kind.api_version(),
+            "kind": kind.name(),
+            "namespace": namespace,
+            "name": name,
+            "uid": note.uid,
+        },
+        "type": if note.warning { "Warning" } else { "Normal" },
+        "reason": note.reason,
+        "message": sentence(&note.message),
+        "source": {"component": source.component},
+        "reportingComponent": source.component,
+        "firstTimestamp": seconds,
+        "lastTimestamp": seconds,
+        "count": 1,
+    });
+    if let Some(host) = source.host {
+        object["source"]["host"] = json!(host);
+        object["reportingInstance"] = json!(host);
+    }
+    (object, Key::new(Kind::Event, within, unique))
+}
+
+/// A message as an event has it: of a bounded length, and without what does something to a terminal. Words of workers, launchers and
+/// kubelets are in it.
+fn sentence(text: &str) -> String {
+    const LONGEST: usize = 1000;
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(LONGEST).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_somebody_says_is_bounded_and_plain() {
+        let message = format!("the pod broke off: \u{1b}[2J\nforged{}", "x".repeat(2000));
+        let key = Key::new(Kind::Pod, "n", "a");
+        let note = Note { key, uid: String::new(), warning: true, reason: "Failed", message };
+        let (object, _) = event(&note, Source::of("virt-controller"), Timestamp::UNIX_EPOCH);
+        let said = object["message"].as_str().unwrap();
+        assert!(said.starts_with("the pod broke off:  [2J forged") && said.chars().count() == 1000, "{said}");
+    }
+}

@@ -1,0 +1,239 @@
+//! Which replica acts: the one that holds the Lease.
+//!
+//! ```text
+//!  nobody holds it, or its holder has been silent for 15 s (by our own clock) ─► take it ─► act
+//!  held by us: renewed every 3 s; not renewed for 10 s ─► stop acting (the program ends and begins anew)
+//!  who acts gives no sign of life for 60 s ─► the same
+//! ```
+//!
+//! It is renewed by a task of its own: what one tenant gives the acting task to think about is no reason to change the leader, and the
+//! next one would have the same to think about.
+//!
+//! The times of two computers are never compared: a holder is silent if *we* have seen no change for so long. And a
+//! leader that wakes up late does no harm: whatever it writes is guarded by versions, uids and names.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::{Server as _, Writer};
+use cluster_model::objects::{Key, Kind};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long a silent holder keeps it.
+const HELD: Duration = Duration::from_secs(15);
+/// How often it is renewed, or looked at.
+const RENEW: Duration = Duration::from_secs(3);
+/// How long it may go without renewal before its holder stops.
+const LATE: Duration = Duration::from_secs(10);
+/// How long the task that acts may give no sign of life.
+const STUCK: Duration = Duration::from_secs(60);
+
+/// Signs of life of the task that acts: none is waited for until it begins, with the first.
+#[derive(Clone, Debug, Default)]
+pub struct Pulse(Arc<Mutex<Option<Instant>>>);
+
+impl Pulse {
+    /// The task is alive.
+    pub fn beat(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    fn silent(&self) -> Duration {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).map_or(Duration::ZERO, |last| last.elapsed())
+    }
+}
+
+/// A place in the line for one Lease.
+#[derive(Clone)]
+pub struct Lease {
+    writer: Writer,
+    key: Key,
+    identity: String,
+    /// What was seen last, and since when by our clock.
+    seen: Option<(Value, Instant)>,
+}
+
+/// What can be done with a lease as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Ours,
+    Free,
+    Theirs,
+}
+
+impl Lease {
+    /// A place in the line. `identity` is ours alone.
+    pub fn new(writer: Writer, namespace: &str, name: &str, identity: String) -> Lease {
+        Lease { writer, key: Key::new(Kind::Lease, namespace, name), identity, seen: None }
+    }
+
+    /// Waits until it is ours.
+    pub async fn acquire(&mut self) {
+        loop {
+            match self.attempt().await {
+                Ok(true) => return,
+                Ok(false) => {}
+                Err(error) => tracing::warn!("{}", error.chain()),
+            }
+            tokio::time::sleep(RENEW).await;
+        }
+    }
+
+    /// Keeps it for the task with this pulse; returns when it is lost.
+    pub async fn keep(&mut self, pulse: &Pulse) -> Error {
+        let mut renewed = Instant::now();
+        loop {
+            tokio::time::sleep(RENEW).await;
+            if pulse.silent() >= STUCK {
+                let what = format!(
+                    "{} is not kept: the task that acts gave no sign of life for {} s",
+                    self.key,
+                    STUCK.as_secs()
+                );
+                return Error::new(ErrorKind::Setup, what);
+            }
+            let attempt = tokio::time::timeout(LATE.saturating_sub(renewed.elapsed()), self.attempt()).await;
+            match attempt {
+                Ok(Ok(true)) => renewed = Instant::now(),
+                Ok(Ok(false)) => {
+                    return Error::new(
+                        ErrorKind::Conflict,
+                        format!("{} has been taken by another", self.key),
+                    );
+                }
+                Ok(Err(error)) => tracing::warn!("{}", error.chain()),
+                Err(_) => {}
+            }
+            if renewed.elapsed() >= LATE {
+                let what = format!("{} could not be renewed for {} s", self.key, LATE.as_secs());
+                return Error::new(ErrorKind::Unreachable, what);
+            }
+        }
+    }
+
+    /// Lets go of it, so that the next need not wait.
+    pub async fn release(&mut self) {
+        let Ok(lease) = self.writer.get(&self.key).await else { return };
+        if lease["spec"]["holderIdentity"] == self.identity.as_str() {
+            let change = json!({
+                "metadata": {"resourceVersion": lease["metadata"]["resourceVersion"]},
+                "spec": {"holderIdentity": "", "leaseDurationSeconds": 1},
+            });
+            if let Err(error) = self.writer.patch(&self.key, &change, None).await {
+                tracing::warn!("{}", error.chain());
+            }
+        }
+    }
+
+    /// Takes or renews it, if that may be. Whether it is ours.
+    async fn attempt(&mut self) -> Result<bool> {
+        let now = micro(Timestamp::now());
+        let lease = match self.writer.get(&self.key).await {
+            Ok(lease) => lease,
+            Err(error) if error.kind() == ErrorKind::Gone => {
+                let object = json!({
+                    "apiVersion": Kind::Lease.api_version(),
+                    "kind": Kind::Lease.name(),
+                    "metadata": {"name": self.key.name, "namespace": self.key.namespace},
+                    "spec": self.spec(&now, &now, 0),
+                });
+                return match self.writer.create(&self.key, &object).await {
+                    Ok(_) => Ok(true),
+                    Err(error) if error.kind() == ErrorKind::Exists => Ok(false),
+                    Err(error) => Err(error),
+                };
+            }
+            Err(error) => return Err(error),
+        };
+        let spec = &lease["spec"];
+        if self.seen.as_ref().is_none_or(|(seen, _)| seen != spec) {
+            self.seen = Some((spec.clone(), Instant::now()));
+        }
+        let silent = self.seen.as_ref().map_or(Duration::ZERO, |(_, since)| since.elapsed());
+        let changes = spec["leaseTransitions"].as_u64().unwrap_or(0);
+        let new = match state(spec, &self.identity, silent) {
+            State::Theirs => return Ok(false),
+            State::Ours => self.spec(&now, spec["acquireTime"].as_str().unwrap_or(&now), changes),
+            State::Free => self.spec(&now, &now, changes + 1),
+        };
+        let change =
+            json!({"metadata": {"resourceVersion": lease["metadata"]["resourceVersion"]}, "spec": new});
+        match self.writer.patch(&self.key, &change, None).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::Conflict => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn spec(&self, now: &str, since: &str, changes: u64) -> Value {
+        json!({
+            "holderIdentity": self.identity,
+            "leaseDurationSeconds": HELD.as_secs(),
+            "acquireTime": since,
+            "renewTime": now,
+            "leaseTransitions": changes,
+        })
+    }
+}
+
+fn state(spec: &Value, identity: &str, silent: Duration) -> State {
+    let holder = spec["holderIdentity"].as_str().unwrap_or_default();
+    let held = spec["leaseDurationSeconds"].as_u64().map_or(HELD, Duration::from_secs);
+    match holder {
+        "" => State::Free,
+        holder if holder == identity => State::Ours,
+        _ if silent > held => State::Free,
+        _ => State::Theirs,
+    }
+}
+
+/// A time as leases hold it.
+fn micro(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_holder_that_is_silent_for_long_loses_it() {
+        let held = json!({"holderIdentity": "a", "leaseDurationSeconds": 15});
+        let seconds = Duration::from_secs;
+        assert_eq!(state(&held, "a", seconds(100)), State::Ours);
+        assert_eq!(state(&held, "b", seconds(15)), State::Theirs);
+        assert_eq!(state(&held, "b", seconds(16)), State::Free);
+        assert_eq!(state(&json!({"holderIdentity": ""}), "b", seconds(0)), State::Free);
+        assert_eq!(state(&Value::Null, "b", seconds(0)), State::Free);
+    }
+
+    #[tokio::test]
+    async fn it_is_not_kept_for_a_task_that_is_stuck() {
+        let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+        let writer = Writer::new(kube::Client::try_from(nowhere).unwrap(), "test");
+        let mut lease = Lease::new(writer, "n", "lease", "one".to_owned());
+        let pulse = Pulse::default();
+        *pulse.0.lock().unwrap() = Instant::now().checked_sub(STUCK);
+        let lost = lease.keep(&pulse).await;
+        assert!(lost.to_string().contains("no sign of life for 60 s"), "{lost}");
+        pulse.beat();
+        assert!(pulse.silent() < STUCK);
+    }
+
+    #[test]
+    fn what_has_not_begun_to_act_is_not_stuck() {
+        let pulse = Pulse::default();
+        std::thread::sleep(Duration::from_millis(1));
+        assert_eq!(pulse.silent(), Duration::ZERO);
+        pulse.beat();
+        std::thread::sleep(Duration::from_millis(1));
+        assert!(pulse.silent() > Duration::ZERO);
+    }
+
+    #[test]
+    fn times_have_six_digits() {
+        let time = Timestamp::from_second(0).unwrap();
+        assert_eq!(micro(time), "1970-01-01T00:00:00.000000Z");
+    }
+}

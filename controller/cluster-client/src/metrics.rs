@@ -1,0 +1,261 @@
+//! What is counted and measured, in the words that Prometheus reads.
+//!
+//! ```text
+//!  a page ── family(name) ── is(labels, value), is(…), …
+//!         └─ family(…) …
+//! ```
+//!
+//! The text format is small enough to write it here. Whoever fills a page owns its families: a name is begun once, and is
+//! one of [`cluster_model::metrics::TABLE`], which says what it is.
+
+use cluster_model::metrics::{Is, Metric, find};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::{LazyLock, Mutex, PoisonError};
+use std::time::Instant;
+
+/// What a page is sent as.
+pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// A page of measures.
+#[derive(Debug, Default)]
+pub struct Page(String);
+
+/// The measures of one name.
+pub struct Family<'a> {
+    page: &'a mut Page,
+    metric: Metric,
+}
+
+impl Page {
+    /// Begins the measures of a name.
+    pub fn family(&mut self, name: &'static str) -> Family<'_> {
+        let metric = find(name).copied();
+        debug_assert!(metric.is_some(), "{name} is not in the table of metrics");
+        self.begin(metric.unwrap_or(Metric { name, is: Is::Gauge, labels: &[], help: "" }))
+    }
+
+    /// How long something took, each time, in seconds.
+    pub fn histogram(&mut self, name: &'static str, all: &Histograms) {
+        let family = self.family(name);
+        debug_assert!(family.metric.is == Is::Histogram, "{name} is no histogram");
+        for (labels, one) in &all.each {
+            let labels: Vec<(&str, &str)> =
+                labels.iter().map(|(key, value)| (*key, value.as_str())).collect();
+            let mut sum = 0;
+            for (count, most) in
+                one.counts.iter().zip(all.ends.iter().map(f64::to_string).chain(["+Inf".to_owned()]))
+            {
+                sum += count;
+                let mut labels = labels.clone();
+                labels.push(("le", &most));
+                self.line(&format!("{name}_bucket"), &labels, sum as f64);
+            }
+            self.line(&format!("{name}_sum"), &labels, one.sum);
+            self.line(&format!("{name}_count"), &labels, sum as f64);
+        }
+    }
+
+    /// Requests to the API server, as they ended.
+    pub fn requests(&mut self) {
+        let all = REQUESTS.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut family = self.family("kubevirt_rest_client_requests_total");
+        for ((verb, code), count) in all {
+            let code = if code == 0 { "<error>".to_owned() } else { code.to_string() };
+            family.is(&[("verb", &verb), ("code", &code), ("host", &HOST)], count as f64);
+        }
+        let took = TOOK.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.histogram("kubevirt_rest_client_request_latency_seconds", &took);
+        let waited = WAITED.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.histogram("kubevirt_rest_client_rate_limiter_duration_seconds", &waited);
+    }
+
+    /// The page as it is sent.
+    pub fn text(self) -> String {
+        self.0
+    }
+
+    fn begin(&mut self, metric: Metric) -> Family<'_> {
+        let (name, is) = (metric.name, metric.is.word());
+        let help = metric.help.replace('\\', "\\\\").replace('\n', "\\n");
+        // Writing to a text does not fail.
+        let _ = write!(self.0, "# HELP {name} {help}\n# TYPE {name} {is}\n");
+        Family { page: self, metric }
+    }
+
+    fn line(&mut self, name: &str, labels: &[(&str, &str)], value: f64) {
+        self.0.push_str(name);
+        for (at, (key, value)) in labels.iter().enumerate() {
+            let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+            let _ = write!(self.0, "{}{key}=\"{value}\"", if at == 0 { '{' } else { ',' });
+        }
+        let _ = writeln!(self.0, "{} {value}", if labels.is_empty() { "" } else { "}" });
+    }
+}
+
+impl Family<'_> {
+    /// One measure of this name.
+    pub fn is(&mut self, labels: &[(&str, &str)], value: f64) -> &mut Self {
+        for (label, _) in labels {
+            debug_assert!(self.metric.has(label), "{} has no label {label} in the table", self.metric.name);
+        }
+        self.page.line(self.metric.name, labels, value);
+        self
+    }
+}
+
+/// The upper ends of the times that are told apart of what VMIs do, in seconds.
+const PHASES: &[f64] =
+    &[0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 90.0, 120.0, 180.0, 300.0, 600.0, 1200.0];
+/// The same, of answers.
+pub const ANSWERS: &[f64] = &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+
+/// The same, of waits for the rate of the KubeVirt object, as upstream has them.
+const WAITS: &[f64] = &[0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512];
+
+/// How long something took, each time, by labels.
+#[derive(Clone, Debug)]
+pub struct Histograms {
+    ends: &'static [f64],
+    each: BTreeMap<Vec<(&'static str, String)>, Histogram>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Histogram {
+    /// One for each end, and one for what is longer.
+    counts: Vec<u64>,
+    sum: f64,
+}
+
+impl Default for Histograms {
+    fn default() -> Self {
+        Histograms::of(PHASES)
+    }
+}
+
+impl Histograms {
+    /// Times that are told apart by these upper ends.
+    pub const fn of(ends: &'static [f64]) -> Histograms {
+        Histograms { ends, each: BTreeMap::new() }
+    }
+
+    /// It took so many seconds.
+    pub fn took(&mut self, labels: Vec<(&'static str, String)>, seconds: f64) {
+        let one = self.each.entry(labels).or_default();
+        one.counts.resize(self.ends.len() + 1, 0);
+        let at = self.ends.iter().position(|most| seconds <= *most).unwrap_or(self.ends.len());
+        one.counts[at] += 1;
+        one.sum += seconds;
+    }
+}
+
+/// Where the API server is, for a pod of its cluster.
+static HOST: LazyLock<String> = LazyLock::new(|| {
+    let said = |name| std::env::var(name).unwrap_or_default();
+    format!("{}:{}", said("KUBERNETES_SERVICE_HOST"), said("KUBERNETES_SERVICE_PORT"))
+});
+/// Requests to the API server by verb and status, of this process.
+static REQUESTS: Mutex<BTreeMap<(String, u16), u64>> = Mutex::new(BTreeMap::new());
+/// How long they took.
+static TOOK: Mutex<Histograms> = Mutex::new(Histograms::of(ANSWERS));
+
+/// How long they waited before they were sent.
+static WAITED: Mutex<Histograms> = Mutex::new(Histograms::of(WAITS));
+
+/// A request to this path waited so many seconds for its turn.
+pub fn waited(verb: &str, path: &str, seconds: f64) {
+    let labels = vec![("verb", verb.to_owned()), ("url", url_of(path))];
+    WAITED.lock().unwrap_or_else(PoisonError::into_inner).took(labels, seconds);
+}
+
+/// A path without the names of objects and namespaces, as clients of Kubernetes measure it: what tenants name is no label. What is
+/// not a path of objects has one name for all.
+fn url_of(path: &str) -> String {
+    let steps: Vec<&str> = path.split('/').skip(1).collect();
+    let (start, rest) = match steps.as_slice() {
+        ["api", version, rest @ ..] => (format!("/api/{version}"), rest),
+        ["apis", group, version, rest @ ..] => (format!("/apis/{group}/{version}"), rest),
+        _ => return "/{prefix}".to_owned(),
+    };
+    let (namespace, rest) = match rest {
+        ["namespaces", _, rest @ ..] if !rest.is_empty() => ("/namespaces/{namespace}", rest),
+        rest => ("", rest),
+    };
+    let rest = match rest {
+        [] => String::new(),
+        [resource] => format!("/{resource}"),
+        [resource, _] => format!("/{resource}/{{name}}"),
+        [resource, _, part, ..] => format!("/{resource}/{{name}}/{part}"),
+    };
+    format!("{start}{namespace}{rest}")
+}
+
+/// Counts a request to the API server; one that was not answered, or not in time, has the status 0.
+pub fn request<T>(verb: &str, began: Instant, answer: Option<Result<&T, &kube::Error>>) {
+    let code = match answer {
+        Some(Ok(_)) => 200,
+        Some(Err(kube::Error::Api(status))) => status.code,
+        Some(Err(_)) | None => 0,
+    };
+    let took = began.elapsed().as_secs_f64();
+    TOOK.lock().unwrap_or_else(PoisonError::into_inner).took(vec![("verb", verb.to_owned())], took);
+    let mut all = REQUESTS.lock().unwrap_or_else(PoisonError::into_inner);
+    *all.entry((verb.to_owned(), code)).or_default() += 1;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_is_told_without_names() {
+        for (path, url) in [
+            ("/api/v1/nodes", "/api/v1/nodes"),
+            ("/api/v1/namespaces/n", "/api/v1/namespaces/{name}"),
+            ("/api/v1/namespaces/n/pods", "/api/v1/namespaces/{namespace}/pods"),
+            ("/api/v1/namespaces/n/pods/web", "/api/v1/namespaces/{namespace}/pods/{name}"),
+            (
+                "/apis/kubevirt.io/v1/namespaces/n/virtualmachines/web/status",
+                "/apis/kubevirt.io/v1/namespaces/{namespace}/virtualmachines/{name}/status",
+            ),
+            ("/apis/storage.k8s.io/v1/storageclasses/fast", "/apis/storage.k8s.io/v1/storageclasses/{name}"),
+            ("/version", "/{prefix}"),
+            ("/", "/{prefix}"),
+        ] {
+            assert_eq!(url_of(path), url);
+        }
+    }
+
+    #[test]
+    fn a_page_is_as_prometheus_reads_it() {
+        let mut page = Page::default();
+        let metric = |name, is, labels, help| Metric { name, is, labels, help };
+        page.begin(metric("up", Is::Gauge, &[], "Is\nit")).is(&[], 1.0);
+        page.begin(metric("b_total", Is::Counter, &["a", "b"], "Bytes."))
+            .is(&[("a", "x\"y\\\n"), ("b", "")], 1.5e9)
+            .is(&[("a", "z")], 0.25);
+        let mut took = Histograms::default();
+        for seconds in [0.5, 0.6, 5000.0] {
+            took.took(vec![("phase", "Running".to_owned())], seconds);
+        }
+        let name = "kubevirt_vmi_phase_transition_time_from_creation_seconds";
+        page.histogram(name, &took);
+        let text = page.text().replace(name, "t_seconds");
+        let (plain, times) = text.split_once("# HELP t_seconds").unwrap();
+        assert_eq!(
+            plain,
+            "# HELP up Is\\nit\n# TYPE up gauge\nup 1\n# HELP b_total Bytes.\n# TYPE b_total counter\n\
+             b_total{a=\"x\\\"y\\\\\\n\",b=\"\"} 1500000000\nb_total{a=\"z\"} 0.25\n"
+        );
+        for line in [
+            "t_seconds_bucket{phase=\"Running\",le=\"0.5\"} 1",
+            "t_seconds_bucket{phase=\"Running\",le=\"1\"} 2",
+            "t_seconds_bucket{phase=\"Running\",le=\"1200\"} 2",
+            "t_seconds_bucket{phase=\"Running\",le=\"+Inf\"} 3",
+            "t_seconds_sum{phase=\"Running\"} 5001.1",
+            "t_seconds_count{phase=\"Running\"} 3",
+        ] {
+            assert!(times.lines().any(|other| other == line), "{line}\n{times}");
+        }
+    }
+}

@@ -1,0 +1,443 @@
+//! The objects of a kind, and what becomes of them: list, then watch, for ever.
+//!
+//! ```text
+//!  list (in pages) ─► Listed(all) ─► watch from there ─► Changed, Gone, …
+//!        ▲                                │ ended in order: watch on from the last version
+//!        └──────── version too old, or ───┘ never sent: watch from the same version
+//!                  anything else wrong      ended early, or never told anything: is the server behind that version? then list
+//! ```
+//!
+//! After every `Listed` the receiver has the whole truth again, whatever was lost in between; also where it is older than what was seen
+//! before ([`History`]). A server whose etcd was restored takes a watch from a version that it has not reached yet, and is silent until
+//! it has: so a watch that was silent, or whose connection broke, is not simply begun again.
+
+use super::answer::Answer;
+use super::events::Events;
+use super::history::{History, Trail, version_of};
+use super::request::{JSON, ask};
+use crate::error::{Error, ErrorKind, Result};
+use cluster_model::objects::{Key, Kind, METADATA_ALONE, Which, escaped};
+use http::Request;
+use kube::core::WatchEvent;
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc::Sender;
+
+/// Objects of one page of a list at most. Where they are too long together, the next has an eighth of them; then twice as many again.
+const PAGE: u32 = 500;
+/// What is asked for of an object that is too long alone.
+const METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+/// How long the server may take for a page of a list.
+const LISTING: Duration = Duration::from_secs(60);
+/// How long the server keeps a watch open; nothing is lost when it ends.
+const OPEN: u64 = 290;
+/// How long a watch may be silent: it should have ended.
+const SILENT: Duration = Duration::from_secs(OPEN + 40);
+/// How long a watch is open that the server ended in order; one that ended earlier broke.
+const WHOLE: Duration = Duration::from_secs(OPEN - 10);
+/// How long is waited after something went wrong, at first and at most.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(20));
+
+/// What is seen.
+#[derive(Clone, Debug)]
+pub enum Seen {
+    /// All objects of a kind; there are no others.
+    Listed(Kind, Vec<Value>),
+    /// The one object that is followed by its name: as it is, or nothing where there is none.
+    Only(Key, Option<Value>),
+    /// An object is new or another.
+    Changed(Kind, Value),
+    /// An object is gone, and which of that name it was.
+    Gone(Key, String),
+}
+
+/// What a list of these objects tells.
+fn listed(which: &Which, objects: Vec<Value>) -> Seen {
+    match which.name {
+        None => Seen::Listed(which.kind, objects),
+        Some(name) => {
+            let key = Key::new(which.kind, which.namespace.clone(), name);
+            Seen::Only(key, objects.into_iter().find(|object| object["metadata"]["name"] == name))
+        }
+    }
+}
+
+/// Tells what is seen until nobody listens any more.
+pub async fn follow(client: kube::Client, which: Which, to: Sender<Seen>) {
+    follow_history(client, which, to, Arc::default()).await;
+}
+
+/// The same of one follower of many, which find out together whether the history went back.
+pub async fn follow_history(client: kube::Client, which: Which, to: Sender<Seen>, history: Arc<History>) {
+    let mut follower = Follower { client, which, to, history, trail: Trail::default(), is_doubted: false };
+    let mut pause = PAUSE.0;
+    let mut version: Option<String> = None;
+    loop {
+        let result = match &version {
+            None => follower.list().await,
+            Some(from) if follower.is_doubted => follower.look(from.clone()).await,
+            Some(from) => follower.watch(from.clone()).await,
+        };
+        match result {
+            Ok(Some(next)) => {
+                pause = PAUSE.0;
+                version = Some(next);
+            }
+            Ok(None) => return,
+            Err(error) => {
+                if error.kind() == ErrorKind::Gone {
+                    tracing::debug!("{}", error.chain());
+                } else {
+                    tracing::warn!("{}", error.chain());
+                }
+                tokio::select! {
+                    () = tokio::time::sleep(pause) => {}
+                    () = follower.to.closed() => return,
+                }
+                pause = (pause * 2).min(PAUSE.1);
+                if !error.is_unsent() {
+                    version = None;
+                }
+            }
+        }
+    }
+}
+
+/// One follower.
+struct Follower {
+    client: kube::Client,
+    which: Which,
+    to: Sender<Seen>,
+    history: Arc<History>,
+    trail: Trail,
+    /// The last watch was silent, or its connection broke: the server may be behind the version that it began at.
+    is_doubted: bool,
+}
+
+impl Follower {
+    /// Tells all there are. The version to watch from; nothing, when nobody listens.
+    async fn list(&mut self) -> Result<Option<String>> {
+        let kind = self.which.kind;
+        let known = self.history.newest(kind);
+        let (version, objects) = match list(&self.client, &self.which).await {
+            // The kind is not known to the server (yet): there are none. It may be installed any time.
+            Err(error) if error.kind() == ErrorKind::Gone => {
+                if self.to.send(listed(&self.which, Vec::new())).await.is_err() {
+                    return Ok(None);
+                }
+                return Err(error);
+            }
+            listed => listed?,
+        };
+        self.is_doubted = false;
+        if let Some(why) = self.trail.listed(kind, &version, &objects, known) {
+            tracing::warn!("etcd was restored from a snapshot, or exchanged: {why}");
+            self.history.went_back(kind, why);
+        }
+        self.history.reached(kind, self.trail.newest());
+        let told = self.to.send(listed(&self.which, objects)).await;
+        Ok(told.is_ok().then_some(version))
+    }
+
+    /// Looks whether the server has come to the version that a watch is to begin at; where it has not, all is listed.
+    async fn look(&mut self, from: String) -> Result<Option<String>> {
+        let known = self.history.newest(self.which.kind).max(self.trail.newest());
+        let path = self.which.path("limit=1");
+        let all = Key::new(self.which.kind, self.which.namespace.clone(), "(all)");
+        let request = Request::get(&path).header(http::header::ACCEPT, METADATA);
+        let answer = ask(&self.client, "list", &all, request, None, LISTING).await?.unwrap_or_default();
+        self.is_doubted = false;
+        match version_of(&answer).is_some_and(|version| version < known) {
+            true => self.list().await,
+            false => Ok(Some(from)),
+        }
+    }
+}
+
+/// All objects there are, and the version of the list.
+async fn list(client: &kube::Client, which: &Which) -> Result<(String, Vec<Value>)> {
+    let mut objects = Vec::new();
+    let mut next = String::new();
+    let (mut page, mut form) = (PAGE, JSON);
+    let version = loop {
+        let path = which.path(&format!("limit={page}&continue={}", escaped(&next)));
+        let all = Key::new(which.kind, which.namespace.clone(), "(all)");
+        let request = Request::get(&path).header(http::header::ACCEPT, form);
+        let mut answer = match ask(client, "list", &all, request, None, LISTING).await? {
+            Some(answer) => answer,
+            None if page > 1 => {
+                page = (page / 8).max(1);
+                continue;
+            }
+            None if form == JSON => {
+                form = METADATA;
+                continue;
+            }
+            None => {
+                return Err(Error::new(
+                    ErrorKind::Refused,
+                    format!("cannot list {all}: the metadata of one object are too long"),
+                ));
+            }
+        };
+        if let Value::Array(items) = answer["items"].take() {
+            let mut items = items;
+            if form == METADATA {
+                // A page of one was asked for: of others the specifications are not to be lost.
+                if items.len() > 1 {
+                    let what = format!(
+                        "cannot list {all}: the API server answered with {} objects for one",
+                        items.len()
+                    );
+                    return Err(Error::new(ErrorKind::Refused, what));
+                }
+                items.iter_mut().for_each(|long| mark(which, long));
+            }
+            objects.extend(items);
+        }
+        (page, form) = (page.saturating_mul(2).min(PAGE), JSON);
+        let text = |name: &str| answer["metadata"][name].as_str().unwrap_or_default().to_owned();
+        next = text("continue");
+        if next.is_empty() {
+            break text("resourceVersion");
+        }
+    };
+    Ok((version, objects))
+}
+
+/// Of this object only the metadata were asked for.
+fn mark(which: &Which, long: &mut Value) {
+    let text = |name: &str| long["metadata"][name].as_str().unwrap_or_default();
+    let (kind, namespace, name) = (which.kind.name(), text("namespace"), text("name"));
+    tracing::warn!("{kind} {namespace}/{name} is too long: only its metadata are looked at");
+    long[METADATA_ALONE] = true.into();
+}
+
+impl Follower {
+    /// Tells what becomes of them. The version to go on from when the server ends it; nothing, when nobody listens.
+    async fn watch(&mut self, from: String) -> Result<Option<String>> {
+        let which = &self.which;
+        let path = which.path(&format!(
+            "watch=true&allowWatchBookmarks=true&timeoutSeconds={OPEN}&resourceVersion={}",
+            escaped(&from)
+        ));
+        let began = Instant::now();
+        let events = Events::of(&self.client, get(&path)?).await;
+        crate::metrics::request("GET", began, Some(events.as_ref()));
+        let mut events = events.map_err(|error| wrong("watch", which, error))?;
+        let mut version = from;
+        let (opened, mut is_silent) = (tokio::time::Instant::now(), true);
+        loop {
+            let event = tokio::select! {
+                event = tokio::time::timeout(SILENT, events.next()) => event,
+                () = self.to.closed() => return Ok(None),
+            };
+            let event =
+                event.map_err(|_| silent("watch", which))?.map_err(|error| wrong("watch", which, error))?;
+            let Some(event) = event else {
+                self.is_doubted = is_silent || opened.elapsed() < WHOLE;
+                return Ok(Some(version));
+            };
+            is_silent = false;
+            let mut goes_on = true;
+            let mut at = |object: &Value, is_gone: bool| {
+                if let Some(next) = object["metadata"]["resourceVersion"].as_str() {
+                    next.clone_into(&mut version);
+                }
+                goes_on = self.trail.saw(object, is_gone);
+            };
+            let seen = match event {
+                WatchEvent::Added(Answer(object)) | WatchEvent::Modified(Answer(object)) => {
+                    at(&object, false);
+                    Some(Seen::Changed(which.kind, object))
+                }
+                WatchEvent::Deleted(Answer(object)) => {
+                    at(&object, true);
+                    let text = |name: &str| object["metadata"][name].as_str().unwrap_or_default().to_owned();
+                    let key = Key { kind: which.kind, namespace: text("namespace"), name: text("name") };
+                    Some(Seen::Gone(key, text("uid")))
+                }
+                WatchEvent::Bookmark(bookmark) => {
+                    version = bookmark.metadata.resource_version;
+                    goes_on = version.parse().map_or(true, |version| self.trail.reached(version));
+                    None
+                }
+                WatchEvent::Error(status) => return Err(wrong("watch", which, kube::Error::Api(status))),
+            };
+            if !goes_on {
+                return Err(disordered(which));
+            }
+            self.history.reached(which.kind, self.trail.newest());
+            if let Some(seen) = seen
+                && self.to.send(seen).await.is_err()
+            {
+                return Ok(None);
+            }
+        }
+    }
+}
+
+fn get(path: &str) -> Result<Request<Vec<u8>>> {
+    Request::get(path).body(Vec::new()).map_err(|e| Error::setup(format!("{path} makes no address"), e))
+}
+
+fn wrong(doing: &str, which: &Which, error: kube::Error) -> Error {
+    Error::of_client(doing, &Key::new(which.kind, which.namespace.clone(), "(all)"), error)
+}
+
+/// A watch tells of versions in their order; the list says what holds.
+fn disordered(which: &Which) -> Error {
+    let what = format!(
+        "cannot watch {}: the API server told of an older version after a newer one",
+        which.kind.name()
+    );
+    Error::new(ErrorKind::Gone, what)
+}
+
+fn silent(doing: &str, which: &Which) -> Error {
+    let what = format!("cannot {doing} {}: the API server was silent for too long", which.kind.name());
+    Error::new(ErrorKind::Unreachable, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kit::{ApiServer, Asked};
+    use serde_json::json;
+    use tokio::sync::mpsc;
+
+    /// What a list of these objects tells, and how many requests that takes.
+    async fn list_of(objects: &[Value]) -> (Vec<Value>, usize) {
+        let server = Asked::begin().await;
+        let which = Which::all(Kind::DataSource, None);
+        let objects = json!({"metadata": {"resourceVersion": "1"}, "items": objects});
+        server.has(&Kind::DataSource.collection(""), objects);
+        let (version, listed) = list(&server.client, &which).await.unwrap();
+        assert_eq!(version, "1");
+        (listed, server.count())
+    }
+
+    fn object(name: &str, spec: &Value) -> Value {
+        json!({"metadata": {"name": name}, "spec": spec})
+    }
+
+    #[tokio::test]
+    async fn an_object_that_is_too_deep_leaves_the_list_as_it_is() {
+        let deep = (0..200).fold(Value::Null, |within, _| json!({"a": within}));
+        let (small, server) = (object("b", &json!({"c": 1})), Asked::begin().await);
+        let objects = [&small, &object("a", &deep), &small];
+        let list = json!({"metadata": {"resourceVersion": "1"}, "items": objects});
+        server.has(&Kind::DataSource.collection(""), list);
+        let (to, mut seen) = mpsc::channel(1);
+        tokio::spawn(follow(server.client.clone(), Which::all(Kind::DataSource, None), to));
+        let told = tokio::time::timeout(LISTING, seen.recv()).await.unwrap();
+        let Some(Seen::Listed(Kind::DataSource, listed)) = told else { panic!("it is a list") };
+        let named = json!({"metadata": {"name": "a"}, "metadataAlone": true});
+        assert_eq!(listed, [small.clone(), named, small]);
+        server.until(&[(Kind::DataSource, None, "list"), (Kind::DataSource, None, "watch")].into()).await;
+    }
+
+    #[tokio::test]
+    async fn of_an_object_that_is_too_long_alone_the_metadata_are_listed() {
+        let (small, long) = (object("b", &Value::Null), object("a", &json!("x".repeat(17 << 20))));
+        let (listed, requests) = list_of(&[small.clone(), long, small.clone()]).await;
+        let named = json!({"metadata": {"name": "a"}, "metadataAlone": true});
+        assert_eq!(listed, [small.clone(), named, small]);
+        assert_eq!(requests, 8, "of 500, 62, 7, 1, 2, 1, of the metadata of 1, and of 2");
+    }
+
+    #[tokio::test]
+    async fn pages_grow_again_behind_long_objects() {
+        let long = object("a", &json!("x".repeat(300 << 10)));
+        let (mut objects, small) = (vec![long; 64], object("b", &Value::Null));
+        objects.resize(504, small);
+        let (listed, requests) = list_of(&objects).await;
+        assert_eq!((listed.len(), requests), (504, 9), "of 500, 62, 7, 14, 28, 56, 112, 224, and the rest");
+    }
+
+    /// What a follower of VMs tells next.
+    async fn next(seen: &mut mpsc::Receiver<Seen>) -> Seen {
+        tokio::time::timeout(LISTING, seen.recv()).await.expect("nothing is told").unwrap()
+    }
+
+    fn vm(name: &str, strategy: &str) -> Value {
+        json!({"metadata": {"namespace": "n", "name": name}, "spec": {"runStrategy": strategy}})
+    }
+
+    /// Of VMs, what a server that begins with one of them tells.
+    async fn followed() -> (ApiServer, Arc<History>, mpsc::Receiver<Seen>) {
+        let (server, history, (to, mut seen)) = (ApiServer::default(), Arc::default(), mpsc::channel(16));
+        server.has(Kind::VirtualMachine, vm("a", "Always"));
+        let which = Which::all(Kind::VirtualMachine, None);
+        tokio::spawn(follow_history(server.client(), which, to, Arc::clone(&history)));
+        assert!(matches!(next(&mut seen).await, Seen::Listed(_, all) if all.len() == 1));
+        server.until("it watches", |server| server.asked().iter().any(|(verb, _)| *verb == "watch")).await;
+        (server, history, seen)
+    }
+
+    /// The connection breaks, and the next watch begins at a version that the server has not reached yet: it would be silent for long.
+    #[tokio::test]
+    async fn a_restore_of_etcd_is_found_when_the_watch_breaks() {
+        let (server, history, mut seen) = followed().await;
+        let snapshot = server.snapshot();
+        server.has(Kind::VirtualMachine, vm("a", "Halted"));
+        assert!(
+            matches!(next(&mut seen).await, Seen::Changed(_, vm) if vm["spec"]["runStrategy"] == "Halted")
+        );
+        assert_eq!(history.is_back(), None);
+        server.restore(&snapshot, 0);
+        let Seen::Listed(_, all) = next(&mut seen).await else { panic!("the list is the truth") };
+        assert_eq!(all[0]["spec"]["runStrategy"], "Always");
+        assert!(history.is_back().unwrap().contains("virtualmachines"));
+        assert_eq!(history.wait().await, history.is_back().unwrap());
+        // The other history goes on.
+        server.has(Kind::VirtualMachine, vm("b", "Always"));
+        assert!(matches!(next(&mut seen).await, Seen::Changed(_, vm) if vm["metadata"]["name"] == "b"));
+    }
+
+    #[tokio::test]
+    async fn a_watch_that_breaks_goes_on_where_it_was() {
+        let (server, history, mut seen) = followed().await;
+        for name in ["b", "c", "d"] {
+            server.breaks();
+            server.has(Kind::VirtualMachine, vm(name, "Always"));
+            assert!(matches!(next(&mut seen).await, Seen::Changed(_, vm) if vm["metadata"]["name"] == name));
+        }
+        assert_eq!(history.is_back(), None);
+    }
+
+    /// Writes of the program have gone further than what its watch has told.
+    #[tokio::test]
+    async fn a_list_that_is_older_than_an_answer_is_of_another_history() {
+        let (server, history, mut seen) = followed().await;
+        let snapshot = server.snapshot();
+        server.stalls(true);
+        server.has(Kind::VirtualMachine, vm("a", "Halted"));
+        let answer = server.object("/apis/kubevirt.io/v1/namespaces/n/virtualmachines/a").unwrap();
+        history.saw(Kind::VirtualMachine, &answer);
+        server.fails(Some(http::StatusCode::INTERNAL_SERVER_ERROR));
+        server.restore(&snapshot, 0);
+        server.fails(None);
+        loop {
+            match next(&mut seen).await {
+                Seen::Listed(..) if history.is_back().is_some() => break,
+                Seen::Listed(..) => panic!("it is not found"),
+                _ => {}
+            }
+        }
+    }
+
+    #[test]
+    fn one_object_is_followed_by_its_name_and_another_of_the_answer_is_left_out() {
+        let which = Which::only(Kind::Secret, "n", "a");
+        assert!(which.path("watch=true").ends_with("&fieldSelector=metadata.name%3Da"));
+        let object = |name: &str| json!({"metadata": {"name": name}});
+        for (objects, expected) in
+            [(vec![], None), (vec![object("b")], None), (vec![object("b"), object("a")], Some(object("a")))]
+        {
+            let Seen::Only(key, found) = listed(&which, objects) else { panic!("it is one by its name") };
+            assert_eq!((key, found), (Key::new(Kind::Secret, "n", "a"), expected));
+        }
+    }
+}

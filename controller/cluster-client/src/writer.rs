@@ -1,0 +1,172 @@
+//! Reads and changes one object at a time.
+
+use super::carry_out::{Done, carry_out};
+use super::event::Source;
+use super::request::{JSON, send};
+use super::server::{Server, not_of};
+use super::usage;
+use crate::error::{Error, ErrorKind, Result};
+use cluster_model::objects::{Key, Kind, escaped};
+use cluster_model::plan::{Mounts, Plan};
+use http::Request;
+use http::request::Builder;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// How long the server may take to answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The pods of one answer, and the most answers.
+const PAGE: usize = 250;
+const PAGES: usize = 40;
+/// The ResourceSlices of one answer: each has up to 128 devices.
+const SLICES: usize = 16;
+
+/// Writes to the API server.
+#[derive(Clone)]
+pub struct Writer {
+    client: kube::Client,
+    /// The program, in events and field managers.
+    component: &'static str,
+    /// The node that it runs on, where each node has one.
+    host: Option<String>,
+    /// The API server checks a change and does not make it.
+    is_dry: bool,
+}
+
+impl Writer {
+    /// A writer in the name of one program.
+    pub fn new(client: kube::Client, component: &'static str) -> Writer {
+        Writer { client, component, host: None, is_dry: false }
+    }
+
+    /// A writer in the name of a program that runs on each node.
+    pub fn on_node(client: kube::Client, component: &'static str, node: &str) -> Writer {
+        Writer { client, component, host: Some(node.to_owned()), is_dry: false }
+    }
+
+    /// The same for changes that the API server checks and does not make (`dryRun=All`).
+    #[must_use]
+    pub fn dry(self) -> Writer {
+        Writer { is_dry: true, ..self }
+    }
+
+    /// Does what a plan says, in its order, up to the first step that fails.
+    pub async fn carry_out(&self, plan: Plan) -> Done {
+        let source = Source { component: self.component, host: self.host.as_deref() };
+        carry_out(self, source, plan).await
+    }
+
+    /// Lets the server look at an object, which is not made.
+    pub async fn try_out(&self, key: &Key, object: &Value) -> Result<Value> {
+        let query = self.clone().dry().query();
+        let path = format!("{}?{query}", key.kind.collection(&key.namespace));
+        self.send("try out", key, Request::post(path), Some((JSON, object))).await
+    }
+
+    fn query(&self) -> String {
+        let dry = if self.is_dry { "&dryRun=All" } else { "" };
+        format!("fieldManager={}{dry}", self.component)
+    }
+
+    async fn send(
+        &self,
+        doing: &str,
+        key: &Key,
+        request: Builder,
+        body: Option<(&str, &Value)>,
+    ) -> Result<Value> {
+        send(&self.client, doing, key, request, body, PATIENCE).await
+    }
+}
+
+impl Server for Writer {
+    async fn mounter(&self, claim: &Key, by: Mounts) -> Result<Option<String>> {
+        let all = Key::new(Kind::Pod, &*claim.namespace, "(all)");
+        let mut more = String::new();
+        for _ in 0..PAGES {
+            let path = format!("{}?limit={PAGE}{more}", Kind::Pod.collection(&claim.namespace));
+            let list = self.send("list", &all, Request::get(path), None).await?;
+            let pods = list["items"].as_array().into_iter().flatten();
+            if let Some(name) = usage::mounter(pods, &claim.name, by) {
+                return Ok(Some(name));
+            }
+            match list["metadata"]["continue"].as_str().filter(|next| !next.is_empty()) {
+                Some(next) => more = format!("&continue={}", escaped(next)),
+                None => return Ok(None),
+            }
+        }
+        let what =
+            format!("cannot tell who mounts {claim}: its namespace has more than {} pods", PAGE * PAGES);
+        Err(Error::new(ErrorKind::Refused, what))
+    }
+
+    async fn slices(&self, driver: &str, node: &str, more: Option<&str>) -> Result<Value> {
+        let selector = escaped(&format!("spec.driver={driver},spec.nodeName={node}"));
+        let more = more.map_or_else(String::new, |more| format!("&continue={}", escaped(more)));
+        let path =
+            format!("{}?fieldSelector={selector}&limit={SLICES}{more}", Kind::ResourceSlice.collection(""));
+        let all = Key::new(Kind::ResourceSlice, "", format!("(of {driver} on {node})"));
+        self.send("list", &all, Request::get(path), None).await
+    }
+
+    async fn get(&self, key: &Key) -> Result<Value> {
+        self.send("read", key, Request::get(key.path()), None).await
+    }
+
+    async fn create(&self, key: &Key, object: &Value) -> Result<Value> {
+        let path = format!("{}?{}", key.kind.collection(&key.namespace), self.query());
+        self.send("create", key, Request::post(path), Some((JSON, object))).await
+    }
+
+    async fn patch(&self, key: &Key, change: &Value, part: Option<&str>) -> Result<Value> {
+        let below = part.map_or_else(String::new, |part| format!("/{part}"));
+        let path = format!("{}{below}?{}", key.path(), self.query());
+        let kind = match key.kind {
+            Kind::Pod => "application/strategic-merge-patch+json",
+            _ => "application/merge-patch+json",
+        };
+        self.send("change", key, Request::patch(path), Some((kind, change))).await
+    }
+
+    async fn patch_of(&self, key: &Key, owner: &str, change: &Value) -> Result<Value> {
+        // The server compares, so that nobody else needs to read what is a tenant's.
+        let test = json!({"op": "test", "path": "/metadata/ownerReferences/0/uid", "value": owner});
+        let parts = ["/metadata/labels", "/metadata/ownerReferences", "/data"].into_iter();
+        let parts =
+            parts.filter_map(|path| Some(json!({"op": "add", "path": path, "value": change.pointer(path)?})));
+        let steps: Vec<Value> = std::iter::once(test).chain(parts).collect();
+        let path = format!("{}?{}", key.path(), self.query());
+        let body = Value::Array(steps);
+        let body = Some(("application/json-patch+json", &body));
+        self.send("change", key, Request::patch(path), body).await.map_err(|error| match error.kind() {
+            ErrorKind::Refused => not_of(key).because(error),
+            _ => error,
+        })
+    }
+
+    async fn delete(&self, key: &Key, uid: &str) -> Result<Value> {
+        let mut options = json!({"apiVersion": "v1", "kind": "DeleteOptions"});
+        if !uid.is_empty() {
+            options["preconditions"] = json!({"uid": uid});
+        }
+        if self.is_dry {
+            options["dryRun"] = json!(["All"]);
+        }
+        self.send("delete", key, Request::delete(key.path()), Some((JSON, &options))).await
+    }
+
+    async fn evict(&self, key: &Key, uid: &str) -> Result<Value> {
+        let mut eviction = json!({
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"namespace": key.namespace, "name": key.name},
+            "deleteOptions": {"preconditions": {"uid": uid}},
+        });
+        if self.is_dry {
+            eviction["deleteOptions"]["dryRun"] = json!(["All"]);
+        }
+        let path = format!("{}/eviction?{}", key.path(), self.query());
+        self.send("evict", key, Request::post(path), Some((JSON, &eviction))).await
+    }
+}

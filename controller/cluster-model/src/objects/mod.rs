@@ -1,0 +1,48 @@
+//! The Kubernetes objects that our programs read or write. Each kind is one file of `kinds/`.
+//!
+//! ```text
+//!  kinds/pod.rs ──┐  a file declares ([`About`]): the API name, the selectors of each program, the rights of each
+//!  kinds/node.rs ─┼─► program, the part of an object that is kept, and the objects whose decision it can change
+//!  …             ─┘
+//!        │ listed once, in [`Kind`]
+//!        ├──► watches ([`Kind::followed_by`])      ──► watch
+//!        ├──► rights ([`rights::of`])              ──► install (roles), tests (nothing is asked without a right)
+//!        └──► [`World`]: one store for each kind, and the marks by which objects find each other
+//! ```
+//!
+//! A new kind is a new file and one line in `kind.rs`; virt-controller keeps its objects after one more line in `world.rs`.
+//! Nothing here decides: `virt-controller` does.
+
+/// The most values of an object that are looked at: its fields, and the entries of its lists. A VM with a hundred disks has some 2,000.
+pub const VALUES: usize = 20_000;
+
+/// The field that an object has of which its metadata alone were read.
+pub const METADATA_ALONE: &str = "metadataAlone";
+
+mod about;
+pub mod certificate;
+mod disk_claims;
+mod kind;
+mod kinds;
+mod launcher_pods;
+mod marks;
+pub mod names;
+pub mod owner;
+pub mod public_keys;
+pub mod rights;
+mod store;
+mod which;
+mod work;
+mod world;
+
+pub use about::{About, Beyond, Elsewhere, Home, Program, Selector, Use};
+pub use certificate::Certificate;
+pub use disk_claims::DiskConflict;
+pub use kind::{Key, Kind, followed_by, key};
+pub use kinds::*;
+pub use launcher_pods::LauncherPods;
+pub use marks::Mark;
+pub use store::{Kept, Store};
+pub use which::{Which, escaped};
+pub use work::Work;
+pub use world::{Attempt, ClusterFacts, Failure, Plain, Warning, World};

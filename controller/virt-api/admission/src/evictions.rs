@@ -1,0 +1,443 @@
+//! The eviction of a launcher pod: the pod and its VMI as the API server has them now, what is decided of them
+//! ([`super::rules::eviction`]), and the node that the VMI must leave, which is written before the answer.
+//!
+//! ```text
+//!  review ─► a turn ─► get the pod ─► get its VMI ─► judge ─┬─ yes, or 429 ───────────────────────────► answer
+//!                 ▲                                         └─ 429 and a node ─► patch of the VMI ─┬─► answer
+//!                 └───────────────────────── somebody else has changed the VMI ◄───────────────────┘
+//! ```
+//!
+//! **Guarantees.** What cannot be looked at is put off and not let through: a guest that must not be cut off is not. A patch
+//! has one field, and the version of the VMI that was judged. A dry run patches nothing.
+//!
+//! A review comes from whoever reaches the port. So that a flood of reviews of evictions is no flood at the API server,
+//! [`AT_ONCE`] are looked at at a time and they begin [`PAUSE`] apart. [`WAITING`] wait; of more, one of the address that has
+//! most is put off at once ([`super::waiting`]), for a client of the Eviction API tries again. Addresses take turns, however
+//! many reviews of one wait. What waits keeps of its review what it is judged by.
+
+use super::rules::eviction::{Evicted, is_dry, not_looked_at, pod_of, vmi_of};
+use super::rules::{AdmissionResponse, Around, Request, judge};
+use super::waiting::{Place, Waiting};
+use api::vmi::VirtualMachineInstance;
+use cluster_client::error::{Error, ErrorKind, Result};
+use cluster_client::{Server, Writer};
+use cluster_model::objects::{Kept as _, Key, Kind, Pod, key};
+use cluster_model::subresources::EVACUATION;
+use cluster_model::webhooks::Webhook;
+use serde_json::{Value, json};
+use serve::transport::Peer;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+/// How long one review takes, from its coming to its answer. The API server waits 10 s.
+const PATIENCE: Duration = Duration::from_secs(8);
+/// From the beginning of one to that of the next.
+const PAUSE: Duration = Duration::from_millis(10);
+/// Reviews that are looked at at once.
+const AT_ONCE: usize = 8;
+/// Reviews that wait or are looked at: a drain evicts all pods of its node at once.
+const WAITING: usize = 128;
+/// How often is looked again, because somebody else changed the VMI meanwhile.
+const TRIES: usize = 4;
+/// The name of virt-api in managed fields.
+const COMPONENT: &str = "virt-api";
+
+/// Looks at what is to be evicted.
+pub(super) struct Evictions<S = Writer> {
+    server: S,
+    patience: Duration,
+    waiting: Waiting,
+    working: Semaphore,
+    /// When the next may begin.
+    next: Mutex<Instant>,
+}
+
+impl Evictions {
+    pub(super) fn new(client: kube::Client) -> Evictions {
+        Evictions::at(Writer::new(client, COMPONENT))
+    }
+}
+
+impl<S: Server> Evictions<S> {
+    fn at(server: S) -> Evictions<S> {
+        Evictions {
+            server,
+            patience: PATIENCE,
+            waiting: Waiting::new(WAITING),
+            working: Semaphore::new(AT_ONCE),
+            next: Mutex::new(Instant::now()),
+        }
+    }
+
+    /// The answer to the review of an eviction.
+    pub(super) async fn answer(
+        &self,
+        hook: &Webhook,
+        request: &Request,
+        around: Around,
+        peer: Peer,
+    ) -> AdmissionResponse {
+        let Some(pod) = pod_of(request) else { return judge(hook, request, &around) };
+        let is_full = || not_looked_at(request, &format!("{WAITING} other evictions are being looked at"));
+        let Some(place) = self.waiting.enter(peer) else { return is_full() };
+        let decided = tokio::time::timeout(self.patience, self.decided(hook, request, around, &pod, &place));
+        let decided = tokio::select! {
+            decided = decided => decided,
+            () = place.is_gone() => return is_full(),
+        };
+        match decided {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(error)) => {
+                tracing::warn!("{}: {}", hook.name, error.chain());
+                not_looked_at(request, &error.chain())
+            }
+            Err(_) => {
+                let why = format!("the API server did not answer within {} s", self.patience.as_secs());
+                not_looked_at(request, &why)
+            }
+        }
+    }
+
+    async fn decided(
+        &self,
+        hook: &Webhook,
+        request: &Request,
+        mut around: Around,
+        pod: &Key,
+        place: &Place<'_>,
+    ) -> Result<AdmissionResponse> {
+        let _works = self.turn(place).await?;
+        for _ in 0..TRIES {
+            let evicted = self.look(pod).await?;
+            let vmi = evicted.vmi.as_ref().map(|vmi| vmi.metadata.clone());
+            around.evicted = Some(evicted);
+            let answer = judge(hook, request, &around);
+            let node = answer.later.as_ref().and_then(|later| later.evacuates.as_ref());
+            let (Some(node), Some(vmi)) = (node.filter(|_| !is_dry(request)), vmi) else {
+                return Ok(answer);
+            };
+            let change = json!({
+                "metadata": {"resourceVersion": vmi.resource_version}, "status": {EVACUATION: node},
+            });
+            match self.server.patch(&key(Kind::VirtualMachineInstance, &vmi), &change, None).await {
+                Ok(_) => return Ok(answer),
+                Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Gone) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let what = format!("the VMI of {pod} was changed by others {TRIES} times meanwhile");
+        Err(Error::new(ErrorKind::Conflict, what))
+    }
+
+    /// Waits until this one may begin.
+    async fn turn(&self, place: &Place<'_>) -> Result<tokio::sync::SemaphorePermit<'_>> {
+        let _first = place.is_first().await;
+        let works = self.working.acquire().await;
+        let works = works.map_err(|e| Error::setup("evictions are not looked at any more", e))?;
+        let begins = {
+            let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+            let begins = (*next).max(Instant::now());
+            *next = begins + PAUSE;
+            begins
+        };
+        tokio::time::sleep_until(begins).await;
+        Ok(works)
+    }
+
+    /// The pod and its VMI; what is not there is nobody's to protect.
+    async fn look(&self, pod: &Key) -> Result<Evicted> {
+        let found = self.read(pod).await?.map(|object| {
+            let why = format!("{pod} is no pod that can be read");
+            Pod::take(object).ok_or_else(|| Error::new(ErrorKind::Refused, why))
+        });
+        let pod = found.transpose()?;
+        let Some(key) = pod.as_ref().and_then(vmi_of) else { return Ok(Evicted { pod, vmi: None }) };
+        let vmi = self.read(&key).await?.map(|object| {
+            // A part that is not understood is another program's: what is decided here does not need it.
+            let vmi = api::wire::read_in_part::<VirtualMachineInstance>(object, &mut Vec::new());
+            vmi.ok_or_else(|| Error::new(ErrorKind::Refused, format!("{key} is no VMI that can be read")))
+        });
+        Ok(Evicted { pod, vmi: vmi.transpose()? })
+    }
+
+    async fn read(&self, key: &Key) -> Result<Option<Value>> {
+        match self.server.get(key).await {
+            Err(error) if error.kind() == ErrorKind::Gone => Ok(None),
+            found => found.map(Some),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::live::Live;
+    use crate::routes::Routes;
+    use cluster_model::objects::{Plain, names};
+    use cluster_model::plan::Mounts;
+    use kit::Asked;
+    use serve::health::Health;
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    const TRIGGERED: &str = "Eviction triggered evacuation of VMI \"n/web\"";
+
+    fn hook() -> &'static Webhook {
+        Webhook::at("/pod-eviction-validate").unwrap()
+    }
+
+    fn name() -> String {
+        names::pod("web", "1", names::FIRST)
+    }
+
+    /// A launcher pod and its VMI, each with its path.
+    pub(crate) fn objects(strategy: &str) -> [(String, Value); 2] {
+        let owner = json!({
+            "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance", "name": "web", "uid": "1",
+            "controller": true,
+        });
+        let pod = json!({
+            "metadata": {"namespace": "n", "name": name(), "uid": "p", "ownerReferences": [owner]},
+            "spec": {"nodeName": "node1"}, "status": {"phase": "Running"},
+        });
+        let vmi = json!({
+            "metadata": {"namespace": "n", "name": "web", "uid": "1", "resourceVersion": "5"},
+            "spec": {"evictionStrategy": strategy},
+            "status": {"phase": "Running", "nodeName": "node1", "activePods": {"p": "node1"}},
+        });
+        let path = |kind, name: &str| Key::new(kind, "n", name).path();
+        [(path(Kind::Pod, &name()), pod), (path(Kind::VirtualMachineInstance, "web"), vmi)]
+    }
+
+    /// The review of the eviction of that pod.
+    pub(crate) fn eviction(is_dry: bool) -> String {
+        let review = json!({
+            "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+                "uid": "1", "operation": "CREATE", "namespace": "n", "name": name(), "kind": {"kind": "Eviction"},
+                "dryRun": is_dry, "object": {}, "userInfo": {"username": "somebody"},
+            },
+        });
+        review.to_string()
+    }
+
+    fn request(is_dry: bool) -> Request {
+        Request::read(eviction(is_dry).as_bytes()).unwrap()
+    }
+
+    fn around() -> Around {
+        Around::new("kubevirt", Some(&Plain::default()))
+    }
+
+    /// A server in memory.
+    #[derive(Default)]
+    struct Played {
+        objects: Mutex<BTreeMap<String, Value>>,
+        /// How often the VMI is changed by somebody else just before a patch.
+        meddled: AtomicUsize,
+        gets: AtomicUsize,
+        now: AtomicUsize,
+        most: AtomicUsize,
+        takes: Duration,
+        is_broken: bool,
+    }
+
+    impl Played {
+        fn with(objects: impl IntoIterator<Item = (String, Value)>) -> Played {
+            Played { objects: Mutex::new(objects.into_iter().collect()), ..Played::default() }
+        }
+    }
+
+    impl Server for Played {
+        async fn mounter(&self, claim: &Key, _: Mounts) -> Result<Option<String>> {
+            panic!("who mounts {claim} is asked")
+        }
+
+        async fn slices(&self, driver: &str, node: &str, _: Option<&str>) -> Result<Value> {
+            panic!("the devices of {driver} on {node} are asked")
+        }
+
+        async fn get(&self, key: &Key) -> Result<Value> {
+            self.gets.fetch_add(1, Ordering::SeqCst);
+            self.most.fetch_max(self.now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            tokio::time::sleep(self.takes).await;
+            self.now.fetch_sub(1, Ordering::SeqCst);
+            if self.is_broken {
+                return Err(Error::new(ErrorKind::Unreachable, "the API server is away"));
+            }
+            let found = self.objects.lock().unwrap().get(&key.path()).cloned();
+            found.ok_or_else(|| Error::new(ErrorKind::Gone, "it is not there"))
+        }
+
+        async fn patch(&self, key: &Key, change: &Value, part: Option<&str>) -> Result<Value> {
+            assert_eq!(part, None);
+            let mut objects = self.objects.lock().unwrap();
+            let object = objects.get_mut(&key.path()).unwrap();
+            let left =
+                self.meddled.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+            if let Ok(left) = left {
+                object["metadata"]["resourceVersion"] = json!(format!("meddled-{left}"));
+            }
+            let version = change["metadata"]["resourceVersion"].as_str();
+            let Some(patched) = kit::patched(object.clone(), change, version) else {
+                return Err(Error::new(ErrorKind::Conflict, "the object has been modified"));
+            };
+            *object = patched.clone();
+            Ok(patched)
+        }
+
+        async fn create(&self, key: &Key, _: &Value) -> Result<Value> {
+            panic!("{key} is created")
+        }
+
+        async fn delete(&self, key: &Key, _: &str) -> Result<Value> {
+            panic!("{key} is deleted")
+        }
+    }
+
+    async fn message(evictions: &Evictions<Played>, is_dry: bool) -> Option<String> {
+        message_to(evictions, is_dry, peer(1)).await
+    }
+
+    pub(crate) fn peer(number: u8) -> Peer {
+        Peer::of([10, 0, 0, number].into())
+    }
+
+    async fn message_to(evictions: &Evictions<Played>, is_dry: bool, peer: Peer) -> Option<String> {
+        let answer = evictions.answer(hook(), &request(is_dry), around(), peer).await;
+        assert_eq!(answer.faults, []);
+        answer.later.map(|later| later.message)
+    }
+
+    fn evacuated(evictions: &Evictions<Played>) -> Value {
+        let [_, (vmi, _)] = objects("");
+        evictions.server.objects.lock().unwrap()[&vmi]["status"][EVACUATION].clone()
+    }
+
+    #[tokio::test]
+    async fn an_eviction_marks_the_vmi_once_and_a_dry_run_never() {
+        let evictions = Evictions::at(Played::with(objects("External")));
+        assert_eq!(message(&evictions, true).await.as_deref(), Some(TRIGGERED));
+        assert_eq!(evacuated(&evictions), json!(null), "it was tried out");
+        assert_eq!(message(&evictions, false).await.as_deref(), Some(TRIGGERED));
+        assert_eq!(evacuated(&evictions), "node1");
+        let again = message(&evictions, false).await.unwrap();
+        assert_eq!(again, format!("Evacuation in progress: {TRIGGERED}"));
+        for (strategy, is_let_through) in [("LiveMigrate", false), ("None", true)] {
+            let evictions = Evictions::at(Played::with(objects(strategy)));
+            assert_eq!(message(&evictions, false).await.is_none(), is_let_through, "{strategy}");
+            assert_eq!(evacuated(&evictions), json!(null), "{strategy}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_vmi_that_others_change_meanwhile_is_looked_at_again() {
+        let meddled = |times: usize| {
+            let server = Played::with(objects("External"));
+            server.meddled.store(times, Ordering::SeqCst);
+            Evictions::at(server)
+        };
+        let evictions = meddled(TRIES - 1);
+        assert_eq!(message(&evictions, false).await.as_deref(), Some(TRIGGERED));
+        assert_eq!(evacuated(&evictions), "node1");
+        let evictions = meddled(TRIES);
+        let why = message(&evictions, false).await.unwrap();
+        assert!(why.contains("changed by others"), "{why}");
+        assert_eq!(evacuated(&evictions), json!(null));
+    }
+
+    #[tokio::test]
+    async fn what_is_not_there_is_let_through_and_what_cannot_be_looked_at_is_not() {
+        let [pod, vmi] = objects("LiveMigrate");
+        assert_eq!(message(&Evictions::at(Played::default()), false).await, None, "no pod");
+        assert_eq!(message(&Evictions::at(Played::with([pod.clone()])), false).await, None, "no VMI");
+        let broken = Evictions::at(Played { is_broken: true, ..Played::with([pod, vmi]) });
+        let why = message(&broken, false).await.unwrap();
+        assert!(why.contains("the API server is away; try again"), "{why}");
+    }
+
+    #[tokio::test]
+    async fn a_flood_of_evictions_is_no_flood_at_the_api_server() {
+        let server = Played { takes: Duration::from_millis(20), ..Played::with(objects("None")) };
+        let evictions = Evictions::at(server);
+        let all = futures_util::future::join_all((0..1000).map(|_| message(&evictions, false))).await;
+        let through = all.iter().filter(|message| message.is_none()).count();
+        assert_eq!(through, WAITING);
+        let put_off = all.into_iter().flatten();
+        assert!(put_off.into_iter().all(|why| why.contains("other evictions are being looked at")));
+        let server = &evictions.server;
+        assert_eq!(server.gets.load(Ordering::SeqCst), 2 * WAITING);
+        assert!(server.most.load(Ordering::SeqCst) <= AT_ONCE);
+    }
+
+    /// Nothing ends here meanwhile: the API server answers nobody.
+    #[tokio::test]
+    async fn forged_reviews_do_not_put_off_those_of_the_api_server() {
+        let never = Duration::from_secs(86_400);
+        let server = Played { takes: never, ..Played::with(objects("None")) };
+        let evictions = Evictions { patience: never, ..Evictions::at(server) };
+        let asks = |number: u8| Box::pin(message_to(&evictions, false, peer(number)));
+        let mut forged: Vec<_> = (0..WAITING).map(|at| asks(2 + u8::try_from(at % 4).unwrap())).collect();
+        for review in &mut forged {
+            assert!(futures_util::poll!(review).is_pending());
+        }
+        let mut honest: Vec<_> = (0..WAITING / 5).map(|_| asks(1)).collect();
+        for review in &mut honest {
+            assert!(futures_util::poll!(review).is_pending(), "it has a place");
+        }
+        let mut put_off = 0;
+        for review in &mut forged {
+            if let std::task::Poll::Ready(why) = futures_util::poll!(review) {
+                assert!(why.unwrap().contains("other evictions are being looked at"));
+                put_off += 1;
+            }
+        }
+        assert_eq!(put_off, honest.len());
+    }
+
+    #[tokio::test]
+    async fn reviews_of_one_address_do_not_wait_for_all_that_another_sent_before() {
+        const FORGED: usize = 100;
+        let evictions = Evictions { patience: Duration::from_secs(600), ..Evictions::at(Played::default()) };
+        let (done, before) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let forged = futures_util::future::join_all((0..FORGED).map(|_| async {
+            message_to(&evictions, false, peer(2)).await;
+            done.fetch_add(1, Ordering::SeqCst);
+        }));
+        // They come when all of those have their places.
+        let honest = futures_util::future::join_all((0..5).map(|_| async {
+            message_to(&evictions, false, peer(1)).await;
+            before.fetch_max(done.load(Ordering::SeqCst), Ordering::SeqCst);
+        }));
+        futures_util::future::join(forged, honest).await;
+        let before = before.load(Ordering::SeqCst);
+        assert!(before <= 2 * AT_ONCE + 5, "{before} of {FORGED} forged ones were answered before");
+    }
+
+    #[tokio::test]
+    async fn the_api_server_that_asks_has_its_answer_before_it_gives_up() {
+        let server = Played { takes: Duration::from_secs(600), ..Played::with(objects("None")) };
+        let evictions = Evictions { patience: Duration::from_millis(100), ..Evictions::at(server) };
+        let why = message(&evictions, false).await.unwrap();
+        assert!(why.contains("the API server did not answer within"), "{why}");
+    }
+
+    /// By HTTP, as the API server asks.
+    #[tokio::test]
+    async fn an_eviction_is_answered_with_429_and_its_words() {
+        let server = Asked::begin().await;
+        let objects = objects("External");
+        objects.clone().into_iter().for_each(|(path, object)| server.has(&path, object));
+        let live = Arc::new(Live::new("kubevirt", Arc::default()));
+        let routes = Routes::new(live, Health::default(), server.client.clone(), server.client.clone());
+        for expected in [TRIGGERED.to_owned(), format!("Evacuation in progress: {TRIGGERED}")] {
+            let answer = routes.answer_to(hook(), peer(1), eviction(false), false).await;
+            let said: Value = serde_json::from_slice(answer.body()).unwrap();
+            let status = &said["response"]["status"];
+            assert_eq!((&said["response"]["allowed"], &status["code"]), (&json!(false), &json!(429)));
+            assert_eq!(status["message"], expected);
+        }
+    }
+}

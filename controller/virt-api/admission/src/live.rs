@@ -1,0 +1,311 @@
+//! What is followed while the server runs: the KubeVirt object, the secret with our certificate, the settings of the API
+//! server's aggregator, the addresses of the virt-handlers, what storage can do (StorageClasses, StorageProfiles, the
+//! CDIConfig), instance types and preferences, and presets.
+
+use super::order;
+use super::rules::{Around, Operation, Request, Sizes};
+use api::cdi::CONFIG;
+use api::instancetype::Matched;
+use api::meta::ObjectMeta;
+use api::preset::{self, VirtualMachineInstancePreset};
+use api::wire;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use cluster_client::watch::{Seen, follow};
+use cluster_model::instancetypes::{kind_of, named};
+use cluster_model::objects::{Home, Kind, Plain, Program, Store, Which, World};
+use cluster_model::servers::API;
+use cluster_model::webhook_paths::{FIELD, PathSegments};
+use cluster_model::webhooks::{Question, Webhook};
+use jiff::Timestamp;
+use serde_json::Value;
+use serve::certificate;
+use serve::settings::Dials;
+use serve::token::Signer;
+use serve::transport::tls::Shown;
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Instant;
+use subresources::{Aggregation, Handlers};
+use tokio::sync::mpsc;
+
+/// What is seen and not yet looked at.
+const WAITING: usize = 64;
+
+/// What is known now.
+pub struct Live {
+    namespace: String,
+    around: RwLock<Arc<Around>>,
+    storage: RwLock<Arc<World>>,
+    /// Instance types, preferences and presets: tenants write them, so that no change makes another picture.
+    sizes: RwLock<World>,
+    /// Kinds of instance types and preferences that were listed.
+    sizes_listed: AtomicUsize,
+    /// Before that a VMI would come to be without the presets that are meant for it.
+    presets_listed: AtomicBool,
+    listed: AtomicBool,
+    /// A virt-controller of this version is to act first; since when that may be so.
+    waits: (AtomicBool, Instant),
+    /// What of this program the KubeVirt object says.
+    pub dials: Arc<Dials>,
+    /// The certificate.
+    pub shown: Arc<Shown>,
+    /// How the API server's aggregator proves itself.
+    pub aggregation: Arc<Aggregation>,
+    /// The virt-handlers.
+    pub handlers: Arc<Handlers>,
+    /// The key of upload tokens; none, until its Secret is mounted.
+    pub signer: Arc<Signer>,
+    /// The segments of the paths where webhooks are answered; nothing before their Secret is known.
+    paths: RwLock<Option<PathSegments>>,
+}
+
+impl Live {
+    /// Nothing is known yet; what is shown will be what the secret holds.
+    pub fn new(namespace: &str, shown: Arc<Shown>) -> Live {
+        let home = Home { namespace: namespace.to_owned(), ..Home::default() };
+        Live {
+            dials: Dials::new(Program::Api, home),
+            namespace: namespace.to_owned(),
+            around: RwLock::new(Arc::new(Around::new(namespace, None))),
+            storage: RwLock::default(),
+            sizes: RwLock::default(),
+            sizes_listed: AtomicUsize::new(0),
+            presets_listed: AtomicBool::new(false),
+            listed: AtomicBool::new(false),
+            waits: (AtomicBool::new(false), Instant::now()),
+            handlers: Arc::new(Handlers::new(namespace, Arc::clone(&shown))),
+            aggregation: Arc::default(),
+            signer: Arc::default(),
+            paths: RwLock::default(),
+            shown,
+        }
+    }
+
+    /// The settings are known, presets, and the aggregator; there is a certificate; and in an upgrade virt-controller is not older.
+    pub fn is_ready(&self) -> bool {
+        let (waits, began) = &self.waits;
+        let is_next = !waits.load(Ordering::Relaxed) || began.elapsed() >= order::MOST;
+        self.is_known() && self.aggregation.is_known() && self.shown.is_signed() && is_next
+    }
+
+    fn is_known(&self) -> bool {
+        self.listed.load(Ordering::Relaxed) && self.presets_listed.load(Ordering::Relaxed)
+    }
+
+    /// What surrounds a request that comes now.
+    pub fn around(&self) -> Arc<Around> {
+        Arc::clone(&self.around.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The webhook that is answered at a path: below a segment that the API server knows.
+    pub(super) fn webhook(&self, path: &str) -> Option<&'static Webhook> {
+        let paths = self.paths.read().unwrap_or_else(PoisonError::into_inner);
+        Webhook::at(paths.as_ref()?.answered(path)?)
+    }
+
+    /// Takes the segments of webhook paths from the Secret of the certificate.
+    pub fn take_paths(&self, secret: &Value) {
+        let text = secret["data"][FIELD].as_str().and_then(|text| STANDARD.decode(text).ok());
+        let text = text.and_then(|text| String::from_utf8(text).ok()).unwrap_or_default();
+        *self.paths.write().unwrap_or_else(PoisonError::into_inner) = Some(PathSegments::read(&text));
+    }
+
+    /// What storage can do, as far as it is known.
+    pub fn storage(&self) -> Arc<World> {
+        Arc::clone(&self.storage.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The instance type and the preference that the VM of a request names.
+    pub(super) fn sizes(&self, question: Question, request: &Request) -> Sizes {
+        // A pool has the spec of its VMs.
+        let at = if question == Question::Pool { "/spec/virtualMachineTemplate/spec" } else { "/spec" };
+        let spec = request.object.pointer(at).unwrap_or(&Value::Null);
+        let said =
+            serde_json::json!({"instancetype": spec["instancetype"], "preference": spec["preference"]});
+        let spec = wire::read_in_part::<api::vm::Spec>(said, &mut Vec::new());
+        let spec = spec
+            .filter(|_| matches!(question, Question::FillVm | Question::Vm | Question::Pool))
+            .unwrap_or_default();
+        if spec.instancetype.is_none() && spec.preference.is_none() {
+            return Sizes::default();
+        }
+        let sizes = self.sizes.read().unwrap_or_else(PoisonError::into_inner);
+        Sizes {
+            live: named(&sizes, &spec, &request.namespace),
+            is_complete: self.sizes_listed.load(Ordering::Relaxed) >= Matched::ALL.len(),
+        }
+    }
+
+    /// The presets that a VMI of a request may get.
+    pub(super) fn presets(&self, question: Question, request: &Request) -> Vec<VirtualMachineInstancePreset> {
+        if question != Question::FillVmi || request.operation != Operation::Create {
+            return Vec::new();
+        }
+        let kept = self.sizes.read().unwrap_or_else(PoisonError::into_inner);
+        let meta = wire::read_in_part::<ObjectMeta>(request.object["metadata"].clone(), &mut Vec::new());
+        let meta = meta.unwrap_or_default();
+        preset::matching(kept.presets.within(&request.namespace), &meta).cloned().collect()
+    }
+
+    /// Follows all of it, for ever.
+    pub async fn keep(self: Arc<Self>, client: kube::Client) {
+        let (to, seen) = mpsc::channel(WAITING);
+        let (of_storage, storage) = mpsc::channel(WAITING);
+        let (of_sizes, sizes) = mpsc::channel(WAITING);
+        let sized = Matched::ALL
+            .map(|kind| follow(client.clone(), Which::all(kind_of(kind), None), of_sizes.clone()));
+        let [instancetypes, cluster_instancetypes, preferences, cluster_preferences] = sized;
+        let presets = Which::all(Kind::VirtualMachineInstancePreset, None);
+        tokio::join!(
+            follow(client.clone(), presets, of_sizes.clone()),
+            instancetypes,
+            cluster_instancetypes,
+            preferences,
+            cluster_preferences,
+            self.keep_sizes(sizes),
+            follow(client.clone(), Which::all(Kind::StorageClass, None), of_storage.clone()),
+            follow(client.clone(), Which::all(Kind::StorageProfile, None), of_storage.clone()),
+            follow(client.clone(), Which::only(Kind::CDIConfig, "", CONFIG), of_storage),
+            self.keep_storage(storage),
+            follow(client.clone(), Which::all(Kind::KubeVirt, None), to),
+            certificate::follow_with(
+                client.clone(),
+                &self.namespace,
+                API.secret,
+                Arc::clone(&self.shown),
+                |secret| self.take_paths(secret)
+            ),
+            self.aggregation.keep(client.clone()),
+            self.handlers.keep(client),
+            self.settings(seen),
+        );
+    }
+
+    async fn settings(&self, mut seen: mpsc::Receiver<Seen>) {
+        let mut objects = Store::<Plain>::default();
+        while let Some(event) = seen.recv().await {
+            self.dials.see(&event);
+            match event {
+                Seen::Listed(_, list) => {
+                    objects = Store::default();
+                    for object in list {
+                        objects.put(object);
+                    }
+                    self.know(&objects);
+                    self.listed.store(true, Ordering::Relaxed);
+                }
+                Seen::Changed(_, object) => {
+                    objects.put(object);
+                    self.know(&objects);
+                }
+                Seen::Gone(key, _) => {
+                    objects.remove(&key.namespace, &key.name);
+                    self.know(&objects);
+                }
+                // No single object is followed here by its name.
+                Seen::Only(..) => {}
+            }
+        }
+    }
+
+    /// There are few of these objects, and they hardly change: each change makes the picture anew.
+    async fn keep_storage(&self, mut seen: mpsc::Receiver<Seen>) {
+        let mut world = World::default();
+        while let Some(event) = seen.recv().await {
+            take(&mut world, event);
+            *self.storage.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(world.clone());
+        }
+    }
+
+    async fn keep_sizes(&self, mut seen: mpsc::Receiver<Seen>) {
+        let mut listed = BTreeSet::new();
+        while let Some(event) = seen.recv().await {
+            let kind = if let Seen::Listed(kind, _) = &event { Some(*kind) } else { None };
+            take(&mut self.sizes.write().unwrap_or_else(PoisonError::into_inner), event);
+            match kind {
+                Some(Kind::VirtualMachineInstancePreset) => {
+                    self.presets_listed.store(true, Ordering::Relaxed)
+                }
+                kind => listed.extend(kind),
+            }
+            self.sizes_listed.store(listed.len(), Ordering::Relaxed);
+        }
+    }
+
+    fn know(&self, objects: &Store<Plain>) {
+        let mut around = Around::new(&self.namespace, objects.within(&self.namespace).next());
+        around.installations = objects.names();
+        let waits = order::waits(objects.within(&self.namespace), &self.namespace, env!("CARGO_PKG_VERSION"));
+        self.waits.0.store(waits, Ordering::Relaxed);
+        *self.around.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(around);
+    }
+}
+
+/// Brings a picture up to date.
+fn take(world: &mut World, event: Seen) {
+    let now = Timestamp::now();
+    match event {
+        Seen::Listed(kind, list) => {
+            for key in world.keys(kind) {
+                world.remove(&key);
+            }
+            for object in list {
+                world.put(kind, object, now);
+            }
+        }
+        Seen::Changed(kind, object) => {
+            world.put(kind, object, now);
+        }
+        Seen::Only(key, Some(object)) => {
+            world.put(key.kind, object, now);
+        }
+        Seen::Only(key, None) | Seen::Gone(key, _) => {
+            world.remove(&key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use api::vmi::VirtualMachineInstance;
+    use serde_json::json;
+
+    /// Else a VMI that is made while virt-api begins has no presets.
+    #[tokio::test]
+    async fn virt_api_is_ready_when_the_presets_are_listed() {
+        let live = Live::new("kubevirt", Arc::default());
+        live.listed.store(true, Ordering::Relaxed);
+        for (kind, is_known) in
+            [(kind_of(Matched::ALL[0]), false), (Kind::VirtualMachineInstancePreset, true)]
+        {
+            let (to, seen) = mpsc::channel(1);
+            to.send(Seen::Listed(kind, Vec::new())).await.unwrap();
+            drop(to);
+            live.keep_sizes(seen).await;
+            assert_eq!(live.is_known(), is_known, "{kind:?}");
+        }
+    }
+
+    /// Each review has its own.
+    #[test]
+    fn of_a_thousand_presets_no_more_are_handed_on_than_show_that_there_are_too_many() {
+        let live = Live::new("kubevirt", Arc::default());
+        for number in 0..1000 {
+            let spec = json!({"selector": {}, "domain": {"cpu": {"cores": 2}}});
+            let meta = json!({"namespace": "default", "name": format!("p{number}")});
+            take(
+                &mut live.sizes.write().unwrap(),
+                Seen::Changed(Kind::VirtualMachineInstancePreset, json!({"metadata": meta, "spec": spec})),
+            );
+        }
+        let request = Request { namespace: "default".to_owned(), ..Request::default() };
+        let presets = live.presets(Question::FillVmi, &request);
+        assert_eq!(presets.len(), 33);
+        assert_eq!(live.presets(Question::Vm, &request).len(), 0);
+        let mut vmi = VirtualMachineInstance::default();
+        assert!(preset::apply(presets.iter(), &mut vmi).unwrap_err().contains("more than 32"));
+    }
+}

@@ -1,0 +1,252 @@
+//! What is answered where.
+//!
+//! ```text
+//!  /healthz, /readyz, /metrics   whether we live and are ready, and what we measure ([`serve::health`])
+//!  /SEGMENT/…-mutate, …      the webhooks, by their table, for callers that know the segment ([`cluster_model::webhook_paths`])
+//!  /apis/…, /openapi/…       the aggregated API (package `subresources`)
+//! ```
+//!
+//! A body is read where somebody wants it, after its head was looked at. A large one is read as JSON, and judged, on a thread
+//! of its own: the others wait for nobody's megabytes.
+
+use super::clones::{Asked as AskedOfClones, Clones};
+use super::evictions::Evictions;
+use super::live::Live;
+use super::measures;
+use super::rules::clone::{self, Found};
+use super::rules::eviction::judged_by;
+use super::rules::{AdmissionResponse, Around, Request, asks_what_is_left, judge, not_looked_into, review};
+use super::workloads::Workloads;
+use cluster_client::error::{Error, ErrorKind, Result};
+use cluster_model::objects::Program;
+use cluster_model::webhooks::{Question, Webhook};
+use http::{HeaderValue, Method, Response, StatusCode, header};
+use hyper::body::Bytes;
+use jiff::Timestamp;
+use rustls::crypto::SecureRandom;
+use serve::authentication::Gate;
+use serve::health::Health;
+use serve::pace::on_behalf_of;
+use serve::token::{Cloned, Named};
+use serve::transport::{Answers, Asked, HttpResponse, Peer, plain};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// The largest review: an object may have 3 MiB, and a change comes with the object as it was.
+const REVIEW: usize = 8 << 20;
+/// The largest review of an eviction: it says little, and many of them may wait for the API server.
+const EVICTION: usize = 64 << 10;
+
+/// What is answered where.
+pub struct Routes {
+    live: Arc<Live>,
+    health: Health,
+    gate: Gate,
+    workloads: Workloads,
+    evictions: Evictions,
+    clones: Clones,
+    subresources: subresources::Routes,
+    random: &'static dyn SecureRandom,
+}
+
+impl Answers for Routes {
+    async fn answer(&self, asked: Asked) -> HttpResponse {
+        if let Some(answer) = self.health.answer(&asked.head, asked.peer, &self.gate).await {
+            return answer;
+        }
+        let path = asked.head.uri.path();
+        match self.live.webhook(path) {
+            Some(hook) => self.review(hook, asked).await,
+            None if subresources::is_ours(path) => self.subresources.answer(asked).await,
+            None => plain(StatusCode::NOT_FOUND, "there is nothing here"),
+        }
+    }
+
+    fn without_memory(&self, path: &str) -> Option<HttpResponse> {
+        self.health.probed(path)
+    }
+}
+
+impl Routes {
+    /// Answers by what is known. What webhooks ask has a client of its own.
+    pub fn new(live: Arc<Live>, health: Health, client: kube::Client, webhooks: kube::Client) -> Routes {
+        let random = rustls::crypto::ring::default_provider().secure_random;
+        let (aggregation, handlers) = (Arc::clone(&live.aggregation), Arc::clone(&live.handlers));
+        let (signer, settings) = (Arc::clone(&live.signer), Arc::clone(&live.dials.version));
+        Routes {
+            live,
+            health,
+            gate: Gate::new(client.clone()),
+            workloads: Workloads::new(webhooks.clone()),
+            evictions: Evictions::new(webhooks.clone()),
+            clones: Clones::new(webhooks),
+            subresources: subresources::Routes::new(client, aggregation, handlers, signer, settings),
+            random,
+        }
+    }
+
+    async fn review(&self, hook: &'static Webhook, mut asked: Asked) -> HttpResponse {
+        let head = &asked.head;
+        if head.method != Method::POST {
+            return plain(StatusCode::METHOD_NOT_ALLOWED, "an admission review is POSTed");
+        }
+        let kind =
+            head.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        if kind.split(';').next().map(str::trim) != Some("application/json") {
+            return plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, "an admission review is application/json");
+        }
+        asked.drop_head();
+        let most = if hook.question == Question::Eviction { EVICTION } else { REVIEW };
+        let body = match asked.body.whole(most).await {
+            Ok(body) => body,
+            Err(answer) => return answer,
+        };
+        let is_large = body.is_large();
+        self.answer_to(hook, asked.peer, body, is_large).await
+    }
+
+    /// The answer to a review.
+    pub(super) async fn answer_to(
+        &self,
+        hook: &'static Webhook,
+        peer: Peer,
+        body: impl AsRef<[u8]> + Send + 'static,
+        is_large: bool,
+    ) -> HttpResponse {
+        let (request, body) = match aside(is_large, move || (Request::read(body.as_ref()), body)).await {
+            Ok((Ok(request), body)) if hook.question == Question::Eviction => {
+                (Arc::new(judged_by(request)), body)
+            }
+            Ok((Ok(request), body)) => (Arc::new(request), body),
+            Ok((Err(why), _)) => return plain(StatusCode::BAD_REQUEST, &why),
+            Err(error) => return failed(hook, &error),
+        };
+        let began = Instant::now();
+        let judging = self.judge(hook, peer, &request, body, is_large);
+        let judged = on_behalf_of(&request.who.name, judging).await;
+        measures::judged(hook, &request, judged.as_ref().ok(), began);
+        let verdict = match judged {
+            Ok(verdict) => verdict,
+            Err(error) => return failed(hook, &error),
+        };
+        if !verdict.faults.is_empty() {
+            let faults = verdict.faults.len();
+            tracing::debug!(
+                "{} says no to {} of {}: {faults} faults",
+                hook.name,
+                request.name,
+                request.who.name
+            );
+        }
+        let mut response = Response::new(Bytes::from(review::write(&request, &verdict).to_string()));
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        response
+    }
+
+    /// What is thought of a request. Its body goes with it: as long as that is there, no other large one is worked on.
+    async fn judge(
+        &self,
+        hook: &'static Webhook,
+        peer: Peer,
+        request: &Arc<Request>,
+        body: impl Send + 'static,
+        is_large: bool,
+    ) -> Result<AdmissionResponse> {
+        let mut around = (*self.live.around()).clone();
+        around.random = (self.uuid()?, self.uuid()?);
+        around.storage = self.live.storage();
+        around.sizes = self.live.sizes(hook.question, request);
+        around.presets = self.live.presets(hook.question, request);
+        if hook.question == Question::Eviction {
+            // It may wait for the API server, and holds no memory meanwhile.
+            drop(body);
+            return Ok(self.evictions.answer(hook, request, around, peer).await);
+        }
+        if asks_what_is_left(hook, request) {
+            around.left = match self.workloads.left(hook.question).await {
+                Err(error) if error.kind() == ErrorKind::Unreachable => {
+                    return Ok(not_looked_into(&error.chain()));
+                }
+                left => left?,
+            };
+        }
+        self.ask_of_clones(hook, peer, request, &mut around).await?;
+        let request = Arc::clone(request);
+        aside(is_large, move || {
+            let verdict = judge(hook, &request, &around);
+            drop(body);
+            verdict
+        })
+        .await
+    }
+
+    /// Whether what a request would clone may be cloned, and the token that says so.
+    async fn ask_of_clones(
+        &self,
+        hook: &'static Webhook,
+        peer: Peer,
+        request: &Request,
+        around: &mut Around,
+    ) -> Result<()> {
+        let wanted = clone::wanted(hook.question, request);
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let controller = around.accounts.user(Program::Controller);
+        let whose = clone::whose(hook.question, request, &controller);
+        let subject = &request.who.subject;
+        let asked = AskedOfClones { wanted: &wanted, namespace: &request.namespace, whose, subject };
+        around.clones = self.clones.found(&asked, peer).await?;
+        // What is tried out opens nothing.
+        let named = match around.clones.first() {
+            Some(Some(Found::Permitted(namespace, name))) => Some((Named::Claim, namespace, name)),
+            Some(Some(Found::PermittedLater(namespace, name))) => Some((Named::DataSource, namespace, name)),
+            _ => None,
+        };
+        if let (Some((named, namespace, name)), Question::FillDataVolume, false) =
+            (named, hook.question, request.dry_run)
+        {
+            let meta = &request.object["metadata"];
+            let text = |field: &str| meta[field].as_str().unwrap_or_default();
+            let clone = Cloned {
+                source: (namespace, name),
+                target: (&request.namespace, text("name")),
+                generated: text("generateName"),
+            };
+            let token = self.live.signer.cloning(named, clone, Timestamp::now())?;
+            let none = || {
+                let what =
+                    "virt-api has no key to sign clone tokens yet (Secret cdi-api-signing-key); try again";
+                Error::new(ErrorKind::Unreachable, what)
+            };
+            around.token = Some(token.ok_or_else(none)?);
+        }
+        Ok(())
+    }
+
+    /// A uuid of version 4.
+    fn uuid(&self) -> Result<String> {
+        let mut bytes = [0; 16];
+        self.random
+            .fill(&mut bytes)
+            .map_err(|_| Error::new(ErrorKind::Setup, "there is no randomness to be had"))?;
+        Ok(api::uuid::of_chance(bytes))
+    }
+}
+
+/// Does something here, or on a thread of its own where it takes long.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "it computes and waits for nothing, and a large body has the only place that there is for them"
+)]
+async fn aside<T: Send + 'static>(is_large: bool, does: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+    if !is_large {
+        return Ok(does());
+    }
+    tokio::task::spawn_blocking(does).await.map_err(|e| Error::setup("a large review broke off", e))
+}
+
+fn failed(hook: &Webhook, error: &Error) -> HttpResponse {
+    tracing::warn!("{}: {}", hook.name, error.chain());
+    plain(StatusCode::INTERNAL_SERVER_ERROR, &error.chain())
+}

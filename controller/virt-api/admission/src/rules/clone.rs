@@ -1,0 +1,169 @@
+//! Clones of PVCs of other namespaces: what a request would clone, and the token by which virt-controller knows that its maker may.
+//!
+//! ```text
+//!  request ─ wanted() ─► sources ─ asked of the API server (crate::clones) ─► Found ─┬─► DataVolume: token, or a refusal
+//!                                                                                    └─► VM: refusals of its templates
+//! ```
+//!
+//! The token replaces whatever a maker wrote in its place: what has none from here is not cloned.
+
+use super::{AdmissionResponse, Around, Operation, Request, patch};
+use api::datavolume::{DataVolume, Spec};
+use api::fault::{Fault, Reason};
+use api::vm::VirtualMachine;
+use api::wire::{self, Wire};
+use cluster_model::clones::CLONE_TOKEN;
+use cluster_model::objects::{Kind, owner};
+use cluster_model::plan::merge;
+use cluster_model::webhooks::Question;
+use serde_json::{Value, json};
+
+/// The most clones of one VM.
+pub const MOST: usize = 16;
+
+/// What is cloned, as it is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// A PVC of this namespace and name.
+    Claim(String, String),
+    /// Where the DataSource of this namespace and name leads to.
+    Source(String, String),
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// There is nothing to be signed: it is of the namespace itself, or leads nowhere yet.
+    Own,
+    /// The PVC of this namespace and name may be cloned.
+    Permitted(String, String),
+    /// Every PVC of this namespace may be cloned, and the DataSource of this name there leads to none yet.
+    PermittedLater(String, String),
+    /// It may not; why, in a sentence.
+    Denied(String),
+}
+
+/// Whose right counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// That of whoever asks.
+    Requester,
+    /// That of a service account of the namespace.
+    Account(String),
+    /// That of the service account of a VM of the namespace, by its name and uid.
+    Vm(String, String),
+    /// Nobody's: virt-controller makes it, and for no VM.
+    Nobody,
+}
+
+/// What a DataVolume, or each template of a VM, would clone; nothing where no webhook asks for it.
+pub fn wanted(question: Question, request: &Request) -> Vec<Option<Wanted>> {
+    if request.is_leaving() {
+        return Vec::new();
+    }
+    match question {
+        Question::FillDataVolume if request.operation == Operation::Create => {
+            read::<DataVolume>(&request.object).map(|volume| vec![of_spec(&volume.spec, request)])
+        }
+        // What was permitted when it was written is asked again when its DataVolume is made.
+        Question::Vm
+            if request.operation == Operation::Create
+                || templates(&request.old) != templates(&request.object) =>
+        {
+            let vm = read::<VirtualMachine>(&request.object);
+            vm.map(|vm| {
+                let templates = vm.spec.data_volume_templates.iter();
+                templates.map(|template| of_spec(&template.spec, request)).collect()
+            })
+        }
+        _ => None,
+    }
+    .filter(|list: &Vec<_>| list.iter().any(Option::is_some))
+    .unwrap_or_default()
+}
+
+fn templates(vm: &Value) -> &Value {
+    &vm["spec"]["dataVolumeTemplates"]
+}
+
+fn of_spec(spec: &Spec, request: &Request) -> Option<Wanted> {
+    let own = &request.namespace;
+    let within = |other: Option<&str>| other.filter(|other| !other.is_empty()).unwrap_or(own).to_owned();
+    if let Some(named) = &spec.source_ref {
+        return Some(Wanted::Source(within(named.namespace.as_deref()), named.name.clone()));
+    }
+    let pvc = spec.source.as_ref()?.pvc.as_ref()?;
+    let namespace = within(Some(&pvc.namespace));
+    (namespace != *own).then(|| Wanted::Claim(namespace, pvc.name.clone()))
+}
+
+/// Whose right to clone counts. `controller` is virt-controller's user.
+pub fn whose(question: Question, request: &Request, controller: &str) -> Whose {
+    if question == Question::Vm {
+        return Whose::Account(read::<VirtualMachine>(&request.object).map_or_else(usual, |vm| account(&vm)));
+    }
+    if request.who.name != controller {
+        return Whose::Requester;
+    }
+    let meta = read::<DataVolume>(&request.object).map(|volume| volume.metadata);
+    let vm = meta.as_ref().and_then(owner::controller).filter(|owner| {
+        owner.kind == Kind::VirtualMachine.name() && owner.api_version == Kind::VirtualMachine.api_version()
+    });
+    vm.map_or(Whose::Nobody, |owner| Whose::Vm(owner.name.clone(), owner.uid.clone()))
+}
+
+/// The service account of a VM: that of a volume with one, else the namespace's usual one.
+pub fn account(vm: &VirtualMachine) -> String {
+    let volumes = vm.spec.template.iter().flat_map(|template| &template.spec.volumes);
+    let named = volumes.filter_map(|volume| volume.service_account.as_ref());
+    let mut named =
+        named.filter_map(|source| source.service_account_name.clone()).filter(|name| !name.is_empty());
+    named.next().unwrap_or_else(usual)
+}
+
+fn usual() -> String {
+    "default".to_owned()
+}
+
+/// Who may clone is told in the words of upstream, and what it takes.
+pub fn denied(user: &str, namespace: &str) -> String {
+    let (group, plural, part) = cluster_model::clones::RIGHT;
+    format!(
+        "User {user} has insufficient permissions in clone source namespace {namespace}: it takes the right to create \
+         {plural}/{part} ({group}) there"
+    )
+}
+
+/// The DataVolume with its token, or without one.
+pub(super) fn fill(request: &Request, around: &Around) -> AdmissionResponse {
+    if request.operation != Operation::Create {
+        return AdmissionResponse::yes();
+    }
+    if let Some(Some(Found::Denied(why))) = around.clones.first() {
+        return AdmissionResponse::no(vec![Fault::new("spec.source", Reason::Invalid, why.clone())]);
+    }
+    let mut should = request.object.clone();
+    match &around.token {
+        Some(token) => merge(&mut should, &json!({"metadata": {"annotations": {CLONE_TOKEN: token}}})),
+        None => {
+            let annotations = should.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut);
+            annotations.and_then(|annotations| annotations.remove(CLONE_TOKEN));
+        }
+    }
+    AdmissionResponse { patch: patch::between(&request.object, &should), ..AdmissionResponse::yes() }
+}
+
+/// Templates of a VM whose service account may not clone what they name.
+pub(super) fn faults(around: &Around) -> impl Iterator<Item = Fault> + '_ {
+    around.clones.iter().enumerate().filter_map(|(i, found)| match found {
+        Some(Found::Denied(why)) => {
+            let message = format!("Authorization failed, message is: {why}");
+            Some(Fault::new(format!("spec.dataVolumeTemplates[{i}]"), Reason::Invalid, message))
+        }
+        _ => None,
+    })
+}
+
+fn read<T: Wire>(object: &Value) -> Option<T> {
+    wire::read_in_part(object.clone(), &mut Vec::new())
+}

@@ -1,0 +1,128 @@
+//! Evictions of launcher pods: whether the guest is shut down, or the eviction (and with it the drain of the node) waits.
+//!
+//! | `evictionStrategy` | answer |
+//! |---|---|
+//! | unset, `None`, `LiveMigrateIfPossible` | yes: the launcher shuts the guest down. No VMI is live-migratable yet |
+//! | `LiveMigrate` | 429: what is to be live-migrated, and cannot be, is not cut off |
+//! | `External` | 429, and the VMI says which node it must leave: `status.evacuationNodeName`. Somebody else ends the VMI |
+//!
+//! Unset in the VMI is what the KubeVirt object sets. 429 makes `kubectl drain`, and every other client of the Eviction API,
+//! try again: a drain waits until the pod is gone. The sentences are upstream's, which the descheduler and others look for.
+//!
+//! **Guarantees.** An eviction is let through only where the pod and its VMI were looked at. What is no launcher pod of a
+//! VMI that is there, and what has ended, is nobody's to protect.
+
+use super::answer::Later;
+use super::{AdmissionResponse, Around, Operation, Request};
+use api::vmi::{EvictionStrategy, VirtualMachineInstance};
+use cluster_model::objects::names::{self, is_name};
+use cluster_model::objects::{Key, Kind, LauncherPods, Pod, owner};
+
+/// The pod that is to be evicted, and its VMI, as the API server has them.
+#[derive(Clone, Debug, Default)]
+pub struct Evicted {
+    /// The pod, where there is one.
+    pub pod: Option<Pod>,
+    /// The VMI that the pod names as its owner, where there is one.
+    pub vmi: Option<VirtualMachineInstance>,
+}
+
+/// The launcher pod that a request is about; nothing, where it is about none. Both names are fit for a path.
+pub fn pod_of(request: &Request) -> Option<Key> {
+    let Request { operation, namespace, name, .. } = request;
+    let is_launcher = name.starts_with(names::LAUNCHER) && is_name(name) && is_name(namespace);
+    (*operation == Operation::Create && is_launcher).then(|| Key::new(Kind::Pod, namespace, name))
+}
+
+/// The VMI that a pod names as its owner.
+pub fn vmi_of(pod: &Pod) -> Option<Key> {
+    let kind = Kind::VirtualMachineInstance;
+    let is_vmi = |owner: &&api::meta::OwnerReference| {
+        owner.kind == kind.name() && owner.api_version == kind.api_version() && is_name(&owner.name)
+    };
+    let owner = owner::controller(&pod.meta).filter(is_vmi)?;
+    Some(Key::new(kind, pod.meta.namespace.clone()?, &owner.name))
+}
+
+/// What an eviction is judged by, of its review: the rest is not kept while it waits.
+pub fn judged_by(request: Request) -> Request {
+    let dry_run = is_dry(&request);
+    let Request { uid, operation, namespace, name, .. } = request;
+    Request { uid, operation, namespace, name, dry_run, ..Request::default() }
+}
+
+/// Nothing comes of the eviction: the API server tries out what it would answer.
+pub fn is_dry(request: &Request) -> bool {
+    request.dry_run || request.object["deleteOptions"]["dryRun"][0] == "All"
+}
+
+/// It is not known what the pod is. Whoever evicts it tries again.
+pub fn not_looked_at(request: &Request, why: &str) -> AdmissionResponse {
+    let Request { namespace, name, .. } = request;
+    let message = format!(
+        "the pod {namespace}/{name} is not evicted now, since it is not known whether its VMI may be shut down: {why}; \
+         try again"
+    );
+    AdmissionResponse::later(Later { message, evacuates: None })
+}
+
+/// The answer to an eviction, by what was looked at.
+pub(super) fn judge(request: &Request, around: &Around) -> AdmissionResponse {
+    if pod_of(request).is_none() {
+        return AdmissionResponse::yes();
+    }
+    match &around.evicted {
+        Some(evicted) => decide(evicted, around.config.eviction_strategy.as_ref()),
+        None => not_looked_at(request, "nobody has looked at it"),
+    }
+}
+
+fn decide(evicted: &Evicted, of_cluster: Option<&EvictionStrategy>) -> AdmissionResponse {
+    let Evicted { pod: Some(pod), vmi: Some(vmi) } = evicted else { return AdmissionResponse::yes() };
+    if pod.has_ended() || has_ended(vmi) || !is_launcher_of(pod, vmi) {
+        return AdmissionResponse::yes();
+    }
+    match vmi.spec.eviction_strategy.as_ref().or(of_cluster) {
+        Some(EvictionStrategy::LiveMigrate) => {
+            let name = vmi.metadata.name.as_deref().unwrap_or_default();
+            let message =
+                format!("VMI {name} is configured with an eviction strategy but is not live-migratable");
+            AdmissionResponse::later(Later { message, evacuates: None })
+        }
+        Some(EvictionStrategy::External) => AdmissionResponse::later(evacuated(pod, vmi)),
+        None
+        | Some(
+            EvictionStrategy::None | EvictionStrategy::LiveMigrateIfPossible | EvictionStrategy::Other(_),
+        ) => AdmissionResponse::yes(),
+    }
+}
+
+/// The VMI has to leave its node, and says so, or will.
+fn evacuated(pod: &Pod, vmi: &VirtualMachineInstance) -> Later {
+    let said = |text: Option<&String>| text.filter(|text| !text.is_empty()).cloned();
+    let status = vmi.status.as_ref();
+    let (namespace, name) = (vmi.metadata.namespace.as_deref(), vmi.metadata.name.as_deref());
+    let triggered = format!(
+        "Eviction triggered evacuation of VMI \"{}/{}\"",
+        namespace.unwrap_or_default(),
+        name.unwrap_or_default()
+    );
+    if said(status.and_then(|status| status.evacuation_node_name.as_ref())).is_some() {
+        return Later { message: format!("Evacuation in progress: {triggered}"), evacuates: None };
+    }
+    let node = said(status.and_then(|status| status.node_name.as_ref()));
+    match node.filter(|node| pod.node.as_ref() == Some(node)) {
+        Some(node) => Later { message: triggered, evacuates: Some(node) },
+        // The guest is elsewhere, or not handed over to the pod's node yet.
+        None => Later { message: "Eviction request for target Pod".to_owned(), evacuates: None },
+    }
+}
+
+fn has_ended(vmi: &VirtualMachineInstance) -> bool {
+    let phase = vmi.status.as_ref().and_then(|status| status.phase.as_ref());
+    phase.is_some_and(api::vmi::Phase::is_final)
+}
+
+fn is_launcher_of(pod: &Pod, vmi: &VirtualMachineInstance) -> bool {
+    LauncherPods::of(vmi).is_some_and(|pods| pods.any().has(&pod.meta))
+}

@@ -1,0 +1,48 @@
+//! Who judges what a webhook asks.
+
+use super::{
+    AdmissionResponse, Around, Operation, Request, cdi, clone, eviction, instancetype, kubevirt, pool,
+    preset, replicaset, size, vm, vmi,
+};
+use cluster_model::webhooks::{Question, Webhook};
+
+/// The answer to a request that came to this webhook.
+pub fn judge(webhook: &Webhook, request: &Request, around: &Around) -> AdmissionResponse {
+    if let Some(fault) = size::fault(request) {
+        return AdmissionResponse::no(vec![fault]);
+    }
+    match (webhook.question, request.operation) {
+        (Question::FillVm, _) => vm::complete(request, around),
+        (Question::FillVmi, Operation::Create) => vmi::complete(request, around),
+        (Question::FillVmi, _) => vmi::restore(request, around),
+        (Question::Vm, _) => vm::judge(request, around),
+        (Question::NewVmi, _) => vmi::create(request, around),
+        (Question::ChangedVmi, _) => vmi::update(request, around),
+        (Question::ReplicaSet, _) => replicaset::judge(request, around),
+        (Question::Preset, _) => preset::judge(request),
+        (Question::Pool, _) => pool::judge(request, around),
+        (Question::Instancetype, _) => instancetype::instancetype(request),
+        (Question::Preference, _) => instancetype::preference(request),
+        (Question::KubeVirt, _) => kubevirt::judge(request, around),
+        (Question::KubeVirtRemoval, _) => kubevirt::deletion(request, around),
+        (Question::Eviction, _) => eviction::judge(request, around),
+        (Question::FillDataVolume, _) => clone::fill(request, around),
+        (Question::FillClaim, _) => cdi::claim(request, around),
+        (Question::Claim, _) => cdi::judge_claim(request),
+        (Question::DataVolume, _) => cdi::data_volume(request),
+        (Question::DataImportCron, _) => cdi::import_cron(request),
+        (Question::Populator, _) => cdi::populator(request),
+        (Question::ObjectTransfer, _) => cdi::object_transfer(request),
+        (Question::CdiSettings, _) => cdi::settings(request),
+        (Question::CdiRemoval, _) => cdi::deletion(request, around),
+    }
+}
+
+/// It has to be known what is left before this can be answered.
+pub fn asks_what_is_left(webhook: &Webhook, request: &Request) -> bool {
+    let stays = match webhook.question {
+        Question::CdiRemoval => cdi::blocks(request),
+        _ => kubevirt::blocks(request),
+    };
+    webhook.counts && stays
+}

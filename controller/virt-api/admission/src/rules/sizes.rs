@@ -1,0 +1,135 @@
+//! The instance type and the preference of a VM that is written: what they are, whether they fit, and what the VM is with both.
+//!
+//! ```text
+//!  matcher ─ wrong by itself ─► faults
+//!          ─ inferFromVolume, or a revision that is not of the object as it is now ─► judged when the VM is started
+//!          ─ the object, as virt-api follows it ─► requirements, conflicts ─► faults
+//!                                                └► the VM with the values of both, judged like any other
+//! ```
+//!
+//! virt-controller looks at all of it again, and a VMI that it makes is judged by its own webhook: what is put off here is not
+//! left out. That webhook lets labels pass that are reserved for our programs, since one of them makes the VMI: they are never put
+//! off, and no VMI has them from a template.
+
+use super::{Around, Operation, Request};
+use api::fault::{Fault, Reason};
+use api::instancetype::{Matcher, Role, at_write, expand, requirements};
+use api::vm::{Template, VirtualMachine};
+use cluster_model::instancetypes::{Given, Live, revision_in_use};
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(super) struct Looked {
+    pub(super) faults: Vec<Fault>,
+    pub(super) warnings: Vec<String>,
+    /// The template with the values of both; nothing, where that is not known now.
+    pub(super) template: Option<Template>,
+}
+
+/// Looks at both. `old`: the VM before.
+pub(super) fn look(vm: &VirtualMachine, old: Option<&VirtualMachine>, around: &Around) -> Looked {
+    let mut looked = Looked::default();
+    let (mut given, mut is_known) = (Given::default(), true);
+    for matcher in Role::ALL.into_iter().filter_map(|role| Matcher::of(&vm.spec, role)) {
+        let before = old.and_then(|old| Matcher::of(&old.spec, matcher.role));
+        let faults = matcher.faults(before.as_ref());
+        let field = format!("spec.{}", matcher.role.field());
+        let found = match faults.is_empty() {
+            true => found(vm, &matcher, around),
+            false => Found::Later(None),
+        };
+        looked.faults.extend(faults);
+        match found {
+            Found::Live(live) => {
+                if let Err(why) = given.take(matcher.role, live.spec.clone()) {
+                    let what = format!("{} cannot be used: {why}", matcher.name);
+                    looked.faults.push(Fault::new(&field, Reason::Invalid, what));
+                    is_known = false;
+                }
+            }
+            Found::Missing(why) => {
+                let what = format!("Failure to find {}: {why}", matcher.role.field());
+                looked.faults.push(Fault::new(&field, Reason::NotFound, what));
+                is_known = false;
+            }
+            Found::Later(warning) => {
+                looked.warnings.extend(warning.map(|warning| format!("{field}: {warning}")));
+                is_known = false;
+            }
+        }
+    }
+    if let Some(template) = vm.spec.template.as_ref().filter(|_| is_known) {
+        expanded(template, &given, around, &mut looked);
+    }
+    looked
+}
+
+/// Fills in what a preference says of things that are fixed when a VM is written.
+pub(super) fn complete(vm: &mut VirtualMachine, around: &Around) {
+    let Some(matcher) = Matcher::of(&vm.spec, Role::Preference) else { return };
+    if !matcher.infer_from_volume.is_empty() || !matcher.revision_name.is_empty() {
+        return;
+    }
+    let Found::Live(live) = found(vm, &matcher, around) else { return };
+    let mut given = Given::default();
+    if given.take(Role::Preference, live.spec.clone()).is_ok()
+        && let Some(preference) = &given.preference
+    {
+        at_write(vm, preference);
+    }
+}
+
+/// The VM as it was, of an update.
+pub(super) fn old(request: &Request) -> Option<VirtualMachine> {
+    let is_update = request.operation == Operation::Update;
+    is_update.then(|| api::wire::read_in_part(request.old.clone(), &mut Vec::new()))?
+}
+
+enum Found<'a> {
+    Live(&'a Live),
+    Missing(String),
+    /// It is looked at when the VM is started; what whoever wrote it should know.
+    Later(Option<String>),
+}
+
+fn found<'a>(vm: &VirtualMachine, matcher: &Matcher<'_>, around: &'a Around) -> Found<'a> {
+    if !matcher.infer_from_volume.is_empty() {
+        return Found::Later(None);
+    }
+    let kind = match matcher.matched() {
+        Ok(kind) => kind,
+        Err(why) => return Found::Missing(why),
+    };
+    let is_meant = |live: &&Live| live.kind == kind && live.meta.name.as_deref() == Some(matcher.name);
+    let live = around.sizes.live.iter().find(is_meant);
+    let name = vm.metadata.name.as_deref().unwrap_or_default();
+    match (revision_in_use(vm, matcher), live) {
+        (None, Some(live)) => Found::Live(live),
+        (Some(used), Some(live)) if live.revision_name(name) == used => Found::Live(live),
+        (None, None) if around.sizes.is_complete => Found::Missing(kind.not_found(matcher.name)),
+        (None, None) => Found::Later(None),
+        (Some(used), _) => Found::Later(Some(format!(
+            "ControllerRevision {used} is looked at when the VM is started, and with it the rest of spec.template"
+        ))),
+    }
+}
+
+fn expanded(template: &Template, given: &Given, around: &Around, looked: &mut Looked) {
+    let (instancetype, preference) = (given.instancetype.as_ref(), given.preference.as_ref());
+    if let Some(preference) = preference
+        && let Err(found) = requirements(instancetype, preference, &template.spec)
+    {
+        let what = format!("failure checking preference requirements: {}", found.message);
+        let fault = |field: String| Fault::new(field, Reason::Invalid, what.clone());
+        looked.faults.extend(found.fields.into_iter().map(fault));
+    }
+    match expand(template, instancetype, preference, "spec.template.spec", Some(around.config.binding)) {
+        Ok(template) => looked.template = Some(template),
+        Err(conflicts) => {
+            let fault = |conflict: api::instancetype::Conflict| {
+                Fault::new(conflict.field, Reason::Invalid, conflict.message)
+            };
+            looked.faults.extend(conflicts.into_iter().map(fault));
+        }
+    }
+}

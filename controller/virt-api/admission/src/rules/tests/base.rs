@@ -1,0 +1,114 @@
+//! A request to begin with, how to change it, and what came of it.
+
+use crate::rules::review::Requester;
+use crate::rules::{AdmissionResponse, Around, Operation, Request, Sizes, judge, patch};
+use api::machine::host_folders::HOST_DISK_FOLDERS;
+use cluster_model::objects::Plain;
+use cluster_model::webhooks::Webhook;
+use serde_json::{Value, json};
+
+pub(super) const HANDLER: &str = "system:serviceaccount:kubevirt:kubevirt-handler";
+pub(super) const CONTROLLER: &str = "system:serviceaccount:kubevirt:kubevirt-controller";
+
+/// What a cluster says that says nothing.
+pub(super) fn around() -> Around {
+    with(&json!({}))
+}
+
+/// What a cluster says with this configuration.
+pub(super) fn with(configuration: &Value) -> Around {
+    let folders = json!({HOST_DISK_FOLDERS: "/var/lib/disks"});
+    let object = json!({"metadata": {"annotations": folders}, "spec": {"configuration": configuration}});
+    let random = ("11111111-1111-4111-8111-111111111111".to_owned(), "serial".to_owned());
+    // No instance type and no preference is there.
+    let sizes = Sizes { is_complete: true, ..Sizes::default() };
+    Around { random, sizes, ..Around::new("kubevirt", Some(&Plain { object, ..Plain::default() })) }
+}
+
+/// Somebody makes an object.
+pub(super) fn create(object: Value) -> Request {
+    let who = Requester { name: "kubernetes-admin".into(), ..Requester::default() };
+    Request { uid: "1".into(), object, who, ..Request::default() }
+}
+
+/// Somebody changes one.
+pub(super) fn update(old: Value, object: Value) -> Request {
+    Request { operation: Operation::Update, old, ..create(object) }
+}
+
+pub(super) fn by(name: &str, node: Option<&str>, request: Request) -> Request {
+    Request {
+        who: Requester { name: name.into(), node: node.map(str::to_owned), ..Requester::default() },
+        ..request
+    }
+}
+
+/// The answer at a path.
+pub(super) fn ask(path: &str, request: &Request, around: &Around) -> AdmissionResponse {
+    judge(Webhook::at(path).expect("a webhook"), request, around)
+}
+
+/// The object after a webhook that changes it.
+pub(super) fn changed(path: &str, request: &Request, around: &Around) -> Value {
+    let answer = ask(path, request, around);
+    assert_eq!(answer.faults, []);
+    patch::applied(request.object.clone(), &answer.patch)
+}
+
+/// Fields and sentences, as they are told.
+pub(super) fn told(answer: &AdmissionResponse) -> Vec<(String, String)> {
+    let written = answer.write(&create(Value::Null));
+    let causes = written["status"]["details"]["causes"].as_array().cloned().unwrap_or_default();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    causes.iter().map(|cause| (text(&cause["field"]), text(&cause["message"]))).collect()
+}
+
+/// Puts `value` where a pointer says, and makes objects on the way.
+pub(super) fn set(object: &mut Value, pointer: &str, value: Value) {
+    let mut at = object;
+    for part in pointer.split('/').skip(1) {
+        let part = part.replace("~1", "/");
+        at = match at {
+            Value::Array(list) => {
+                let index: usize = part.parse().expect("a number");
+                if index == list.len() {
+                    list.push(Value::Null);
+                }
+                &mut list[index]
+            }
+            other => &mut other[part],
+        };
+    }
+    *at = value;
+}
+
+/// The spec of a VMI.
+pub(super) fn spec() -> Value {
+    json!({
+        "domain": {
+            "memory": {"guest": "128Mi"},
+            "devices": {
+                "disks": [{"name": "root", "disk": {"bus": "virtio"}}],
+                "interfaces": [{"name": "default", "masquerade": {}}],
+            },
+        },
+        "networks": [{"name": "default", "pod": {}}],
+        "volumes": [{"name": "root", "containerDisk": {"image": "registry.example/os:1"}}],
+    })
+}
+
+pub(super) fn vmi() -> Value {
+    json!({
+        "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance",
+        "metadata": {"namespace": "n", "name": "web"},
+        "spec": spec(),
+    })
+}
+
+pub(super) fn vm() -> Value {
+    json!({
+        "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine",
+        "metadata": {"namespace": "n", "name": "web"},
+        "spec": {"runStrategy": "Always", "template": {"metadata": {"labels": {"app": "web"}}, "spec": spec()}},
+    })
+}

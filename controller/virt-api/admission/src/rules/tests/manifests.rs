@@ -1,0 +1,92 @@
+//! Every manifest under `tests/manifests` goes through the webhooks that its objects have in a cluster.
+
+use super::base::*;
+use crate::rules::{Around, Request, Sizes, patch};
+use api::instancetype::{Matched, Reach, Role};
+use api::preset::VirtualMachineInstancePreset;
+use cluster_model::instancetypes::Live;
+use cluster_model::webhooks::WEBHOOKS;
+use serde_json::Value;
+use tests::manifests::Manifest;
+
+#[test]
+fn every_manifest_is_accepted_or_refused_as_it_says() {
+    let all = Manifest::all();
+    assert!(all.len() >= 150, "{}", all.len());
+    let wrong: Vec<String> = all
+        .iter()
+        .filter_map(|manifest| Some(format!("{}: {}", manifest.name(), judged(manifest)?)))
+        .collect();
+    assert!(wrong.is_empty(), "{} of {}\n{}", wrong.len(), all.len(), wrong.join("\n"));
+}
+
+/// What is wrong with what is answered.
+fn judged(manifest: &Manifest) -> Option<String> {
+    let documents = match api::yaml::parse(&manifest.text) {
+        Ok(documents) => documents,
+        Err(wrong) => return Some(format!("{wrong:?}")),
+    };
+    let objects = documents.into_iter().map(|document| document.value).collect();
+    let (asked, refused) = refused(objects, &manifest.configuration());
+    let expected = manifest.said("refused");
+    match (asked, &refused[..]) {
+        // A DataSource and an ObjectTransfer have no webhook.
+        (0, _) if !manifest.name().starts_with("data-volumes/data-source") => {
+            Some("no webhook is asked".to_owned())
+        }
+        (_, []) if expected.is_empty() => None,
+        (_, said)
+            if said.len() == expected.len()
+                && expected.iter().all(|text| said.iter().any(|said| said.contains(text))) =>
+        {
+            None
+        }
+        (_, said) => Some(format!("{said:?}")),
+    }
+}
+
+/// How many webhooks are asked about objects that somebody makes, and what these refuse.
+pub(super) fn refused(mut objects: Vec<Value>, configuration: &Value) -> (usize, Vec<String>) {
+    for object in &mut objects {
+        object["metadata"]["namespace"] = "default".into();
+    }
+    let (sizes, presets) = (sizes(&objects), presets(&objects));
+    let around = Around { sizes, presets, ..with(configuration) };
+    let mut asked = 0;
+    let mut refused = Vec::new();
+    for object in objects {
+        let mut object = object;
+        let webhooks: Vec<_> = WEBHOOKS.iter().filter(|webhook| webhook.is_about_new(&object)).collect();
+        for webhook in webhooks {
+            asked += 1;
+            let kind = object["kind"].as_str().unwrap_or_default().to_owned();
+            let answer = ask(webhook.path, &Request { kind, ..create(object.clone()) }, &around);
+            refused.extend(told(&answer).into_iter().map(|(_, message)| message));
+            object = patch::applied(object, &answer.patch);
+        }
+    }
+    (asked, refused)
+}
+
+/// The instance types and preferences among the objects, and those of the common set.
+fn sizes(objects: &[Value]) -> Sizes {
+    let live = |object: &Value| {
+        let (role, reach) = match object["kind"].as_str()? {
+            "VirtualMachineInstancetype" => (Role::Instancetype, Reach::Namespace),
+            "VirtualMachineClusterInstancetype" => (Role::Instancetype, Reach::Cluster),
+            "VirtualMachinePreference" => (Role::Preference, Reach::Namespace),
+            "VirtualMachineClusterPreference" => (Role::Preference, Reach::Cluster),
+            _ => return None,
+        };
+        let meta = api::wire::read(object["metadata"].clone()).expect("metadata");
+        Some(Live { kind: Matched { role, reach }, meta, spec: object["spec"].clone() })
+    };
+    let common = api::instancetype::common::objects();
+    Sizes { live: objects.iter().chain(&common).filter_map(live).collect(), is_complete: true }
+}
+
+/// The presets among the objects.
+fn presets(objects: &[Value]) -> Vec<VirtualMachineInstancePreset> {
+    let presets = objects.iter().filter(|object| object["kind"] == "VirtualMachineInstancePreset");
+    presets.map(|preset| api::wire::read(preset.clone()).expect("a preset")).collect()
+}

@@ -1,0 +1,154 @@
+//! VMIs: completed when they are created; later their spec stays, and their status is our programs' own.
+//!
+//! **Guarantees.** Whoever is not one of our programs changes neither spec nor status nor the labels that our programs
+//! go by. The virt-handler of a node changes only VMIs of its node: the node stands in its token, not in what it says.
+
+use super::{AdmissionResponse, Around, Request, passed, patch, unknown};
+use api::defaults;
+use api::fault::{Fault, Reason};
+use api::machine::Machine;
+use api::preset;
+use api::vmi::VirtualMachineInstance;
+use api::wire::{self, Wire};
+use cluster_model::metadata::RESERVED;
+use cluster_model::objects::Program;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// What is filled in.
+pub(super) fn complete(request: &Request, around: &Around) -> AdmissionResponse {
+    // What has not its form is for the schema and the other webhook to tell.
+    let Ok(mut vmi) = wire::read::<VirtualMachineInstance>(request.object.clone()) else {
+        return AdmissionResponse::yes();
+    };
+    let read = vmi.write();
+    if around.accounts.program(&request.who.name).is_none() {
+        vmi.status = None;
+    }
+    let warnings = match preset::apply(around.presets.iter(), &mut vmi) {
+        Ok(warnings) => warnings,
+        Err(why) => return AdmissionResponse::no(vec![Fault::new("metadata.labels", Reason::Invalid, why)]),
+    };
+    defaults::apply(&mut vmi, &around.given());
+    let patch = patch::of(&request.object, &read, &vmi.write());
+    AdmissionResponse { patch, warnings, ..AdmissionResponse::yes() }
+}
+
+/// A status that somebody else has written is put back.
+pub(super) fn restore(request: &Request, around: &Around) -> AdmissionResponse {
+    let (new, old) = (&request.object["status"], &request.old["status"]);
+    if around.accounts.program(&request.who.name).is_some() || new == old {
+        return AdmissionResponse::yes();
+    }
+    let mut should = request.object.clone();
+    if let Value::Object(fields) = &mut should {
+        match old {
+            Value::Null => drop(fields.remove("status")),
+            old => drop(fields.insert("status".to_owned(), old.clone())),
+        }
+    }
+    let warning = "status: it stays as it was; only KubeVirt's own programs write it".to_owned();
+    AdmissionResponse {
+        patch: patch::between(&request.object, &should),
+        warnings: vec![warning],
+        ..AdmissionResponse::yes()
+    }
+}
+
+/// Whether a VMI may be created.
+pub(super) fn create(request: &Request, around: &Around) -> AdmissionResponse {
+    let mut faults = Vec::new();
+    let vmi = wire::read_in_part::<VirtualMachineInstance>(request.object.clone(), &mut faults);
+    let Some(mut vmi) = vmi.filter(|_| faults.is_empty()) else { return AdmissionResponse::no(faults) };
+    let mut warnings = unknown::warnings(&vmi);
+    warnings.extend(passed::warnings(&vmi.metadata, around.config.annotations, "metadata"));
+    warnings.extend(passed::of_spec(&vmi.spec, "spec", &around.config.boards));
+    if around.accounts.program(&request.who.name).is_none()
+        && let Some(labels) = ReservedLabels::of(&vmi.metadata.labels)
+    {
+        faults.push(labels.fault("metadata.labels"));
+        warnings.push(labels.warning("metadata.labels"));
+    }
+    if vmi.metadata.name.as_deref().unwrap_or_default().is_empty() {
+        // The server has still to complete it.
+        vmi.metadata.name = vmi.metadata.generate_name.as_ref().map(|start| format!("{start}xxxxx"));
+    }
+    defaults::apply(&mut vmi, &around.given());
+    if let Err(found) = Machine::check(&vmi, &around.permitted_at("spec")) {
+        faults.extend(found);
+    }
+    AdmissionResponse { faults, warnings, ..AdmissionResponse::yes() }
+}
+
+/// Whether a VMI may be changed.
+pub(super) fn update(request: &Request, around: &Around) -> AdmissionResponse {
+    match around.accounts.program(&request.who.name) {
+        Some(Program::Handler) => AdmissionResponse::no(not_its_own(request)),
+        Some(_) => AdmissionResponse::yes(),
+        None => fixed(request),
+    }
+}
+
+/// The virt-handler of a node may not touch what is on another.
+fn not_its_own(request: &Request) -> Vec<Fault> {
+    let fault = |message: &str| vec![Fault::new("status.nodeName", Reason::Invalid, message)];
+    let Some(node) = request.who.node.as_deref() else {
+        return fault(
+            "Node restriction, the token of virt-handler does not say its node: it must be that of its pod, \
+             of a server of Kubernetes 1.30 or newer",
+        );
+    };
+    let of = |object: &Value| object["status"]["nodeName"] == node;
+    if of(&request.old) && of(&request.object) {
+        Vec::new()
+    } else {
+        fault("Node restriction, virt-handler is only allowed to modify VMIs it owns")
+    }
+}
+
+/// What nobody else may change.
+fn fixed(request: &Request) -> AdmissionResponse {
+    let (mut faults, mut warnings) = (Vec::new(), Vec::new());
+    if !same(&request.old["spec"], &request.object["spec"]) {
+        faults.push(Fault::new("spec", Reason::NotSupported, "update of VMI object is restricted"));
+    }
+    let label = |object: &Value, key: &str| object["metadata"]["labels"][key].clone();
+    let changed: Vec<&str> =
+        RESERVED.into_iter().filter(|key| label(&request.old, key) != label(&request.object, key)).collect();
+    if !changed.is_empty() {
+        let message =
+            "modification of the following reserved kubevirt.io/ labels on a VMI object is prohibited";
+        faults.push(Fault::new("metadata.labels", Reason::NotSupported, message));
+        warnings.push(ReservedLabels(changed).warning("metadata.labels"));
+    }
+    AdmissionResponse { faults, warnings, ..AdmissionResponse::yes() }
+}
+
+/// Two specs say the same, however they are written.
+fn same(one: &Value, other: &Value) -> bool {
+    let read = |value: &Value| wire::read::<api::vmi::Spec>(value.clone()).ok();
+    one == other || read(one).zip(read(other)).is_some_and(|(one, other)| one == other)
+}
+
+/// Labels that our programs go by, where somebody else writes them. Upstream's sentence says "the following" and names
+/// none: a warning does.
+pub(super) struct ReservedLabels(Vec<&'static str>);
+
+impl ReservedLabels {
+    /// Those among `labels`.
+    pub(super) fn of(labels: &BTreeMap<String, String>) -> Option<ReservedLabels> {
+        let found: Vec<&str> = RESERVED.into_iter().filter(|key| labels.contains_key(*key)).collect();
+        (!found.is_empty()).then_some(ReservedLabels(found))
+    }
+
+    /// A VMI is not made with them. `at` is where they stand.
+    pub(super) fn fault(&self, at: &str) -> Fault {
+        let message = "creation of the following reserved kubevirt.io/ labels on a VMI object is prohibited";
+        Fault::new(at, Reason::NotSupported, message)
+    }
+
+    /// Which they are.
+    pub(super) fn warning(&self, at: &str) -> String {
+        format!("{at}: reserved for KubeVirt: {}", self.0.join(", "))
+    }
+}

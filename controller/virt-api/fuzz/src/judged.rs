@@ -1,0 +1,99 @@
+//! What must hold for the answer to any review, whoever wrote the object in it.
+
+use admission::rules::{Around, Request, judge, review};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use cluster_model::objects::Plain;
+use cluster_model::webhooks::Webhook;
+use serde_json::{Value, json};
+
+/// An answer without its patch is read by people, and carried by every hop between us and them.
+const LONGEST: usize = 64 << 10;
+
+/// What surrounds a request in a cluster with this KubeVirt object.
+pub(crate) fn around(kubevirt: Value) -> Around {
+    let random = ("11111111-1111-4111-8111-111111111111".to_owned(), "serial".to_owned());
+    let plain = Plain { object: kubevirt, ..Plain::default() };
+    Around { random, ..Around::new("kubevirt", Some(&plain)) }
+}
+
+/// The body is refused, or answered: few causes, short, with a patch that can be applied and has nothing to add to its
+/// own result.
+pub(crate) fn judged(body: &[u8], hook: &Webhook, around: &Around) {
+    let Ok(mut request) = Request::read(body) else { return };
+    let written = answer(&request, hook, around);
+    let Some(patch) = written["response"]["patch"].as_str() else { return };
+    assert!(hook.mutates, "{} judges and changes nothing", hook.path);
+    let patch = STANDARD.decode(patch).expect("a patch is base64");
+    let steps: Vec<Value> = serde_json::from_slice(&patch).expect("a patch is JSON");
+    steps.iter().for_each(|step| apply(&mut request.object, step));
+    let again = answer(&request, hook, around);
+    assert!(
+        again["response"]["patch"].is_null(),
+        "{} changes its own result: {} in {}",
+        hook.path,
+        String::from_utf8_lossy(
+            &STANDARD.decode(again["response"]["patch"].as_str().unwrap_or_default()).unwrap_or_default()
+        ),
+        request.object
+    );
+}
+
+fn answer(request: &Request, hook: &Webhook, around: &Around) -> Value {
+    let answer = judge(hook, request, around);
+    let mut written = review::write(request, &answer);
+    let response = &mut written["response"];
+    assert_eq!(response["allowed"], answer.is_yes());
+    assert_eq!(response["uid"], request.uid.as_str());
+    let length = |value: &Value| value.as_array().map_or(0, Vec::len);
+    let causes = &response["status"]["details"]["causes"];
+    assert_eq!(length(causes), answer.faults.len().min(10));
+    for cause in causes.as_array().into_iter().flatten() {
+        assert!(
+            cause["message"].as_str().is_some_and(|text| !text.is_empty()),
+            "a cause says something: {cause}"
+        );
+    }
+    assert!(length(&response["warnings"]) <= 16, "too many warnings");
+    let patch = response["patch"].take();
+    // The name and the uid are the API server's.
+    let own = request.uid.len() + request.name.len() + request.kind.len();
+    let size = response.to_string().len();
+    assert!(size <= LONGEST + 6 * own, "{} answers with {size} bytes", hook.path);
+    response["patch"] = patch;
+    written
+}
+
+/// One step of a JSON patch (RFC 6902); the server refuses what cannot be applied.
+fn apply(object: &mut Value, step: &Value) {
+    let path = step["path"].as_str().expect("a step has a path");
+    let Some((parent, last)) = path.rsplit_once('/') else {
+        *object = step["value"].clone();
+        return;
+    };
+    let last = last.replace("~1", "/").replace("~0", "~");
+    let parent = object.pointer_mut(parent).unwrap_or_else(|| panic!("{path} is in nothing"));
+    match (step["op"].as_str(), parent) {
+        (Some("add"), Value::Object(fields)) => drop(fields.insert(last, step["value"].clone())),
+        (Some("replace"), Value::Object(fields)) => {
+            assert!(fields.insert(last, step["value"].clone()).is_some(), "{path} replaces nothing");
+        }
+        (Some("remove"), Value::Object(fields)) => {
+            assert!(fields.remove(&last).is_some(), "{path} removes nothing");
+        }
+        (Some("add"), Value::Array(list)) if last == "-" => list.push(step["value"].clone()),
+        (Some("replace"), Value::Array(list)) => {
+            let index: usize = last.parse().expect("an index");
+            list[index] = step["value"].clone();
+        }
+        (op, parent) => panic!("{op:?} at {path} in {parent}"),
+    }
+}
+
+/// A review of this request.
+#[allow(dead_code, reason = "each target uses its part")]
+pub(crate) fn reviewed(request: &Value) -> Vec<u8> {
+    json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})
+        .to_string()
+        .into_bytes()
+}

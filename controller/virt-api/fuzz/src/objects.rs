@@ -1,0 +1,132 @@
+//! What must hold for objects by our schemas, whoever writes them in whatever cluster.
+//!
+//! ```text
+//!  bytes ─► settings (KubeVirt) ─► object and the one before it ─► who, what ─► AdmissionReview ─► judged
+//! ```
+
+use crate::generate::{Chance, change, made};
+use crate::judged::{around, judged, reviewed};
+use cluster_model::webhooks::WEBHOOKS;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+/// Who writes.
+const USERS: [&str; 4] = [
+    "kubernetes-admin",
+    "system:serviceaccount:kubevirt:kubevirt-handler",
+    "system:serviceaccount:kubevirt:kubevirt-controller",
+    "system:serviceaccount:kubevirt:kubevirt-apiserver",
+];
+
+/// Four bytes: the webhook, who asks for what, what the object begins as, how often it is changed. Then the changes.
+pub(crate) fn admission(input: &[u8]) {
+    let Some((&[hook, who, begin, changes], rest)) = input.split_first_chunk::<4>() else { return };
+    let hook = &WEBHOOKS[usize::from(hook) % WEBHOOKS.len()];
+    let chance = &mut Chance::new(rest);
+    let (kind, base) = begun(hook.path);
+    let schema = &schemas()[kind];
+
+    let mut around = around(json!({}));
+    if begin & 0x80 != 0 {
+        let mut settings = begun("/kubevirt").1;
+        change(&schemas()["KubeVirt"], &mut settings, chance);
+        change(&schemas()["KubeVirt"], &mut settings, chance);
+        around = crate::judged::around(settings);
+    }
+    around.left = (begin & 0x40 != 0).then_some("Virtual Machines");
+    if begin & 0x20 != 0 {
+        around.installations = vec![("kubevirt".to_owned(), "other".to_owned())];
+    }
+    let mut object = if begin & 1 == 0 { base } else { made(schema, chance) };
+    let mut old = object.clone();
+    for i in 0..changes & 15 {
+        if chance.is_over() {
+            break;
+        }
+        change(schema, &mut object, chance);
+        if i == changes >> 4 {
+            old = object.clone();
+        }
+    }
+    if begin & 0x10 != 0 && object["metadata"].is_object() {
+        object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    }
+    let operation = ["CREATE", "UPDATE", "DELETE"][usize::from(who >> 2) % 3];
+    if operation == "CREATE" {
+        old = Value::Null;
+    }
+    let mut user = json!({"username": USERS[usize::from(who & 3)]});
+    if who & 0x80 != 0 {
+        user["extra"] = json!({"authentication.kubernetes.io/node-name": ["node1"]});
+    }
+    let request = json!({
+        "uid": "705ab4f5-6393-11e8-b7cc-42010a800002", "operation": operation, "name": "web", "kind": {"kind": kind},
+        "object": object, "oldObject": old, "userInfo": user,
+    });
+    judged(&reviewed(&request), hook, &around);
+}
+
+/// The schemas of our kinds, by the kind.
+fn schemas() -> &'static BTreeMap<String, Value> {
+    static SCHEMAS: OnceLock<BTreeMap<String, Value>> = OnceLock::new();
+    SCHEMAS.get_or_init(|| {
+        let schema = |mut definition: Value| {
+            let kind = definition["spec"]["names"]["kind"].as_str().expect("a kind").to_owned();
+            (kind, definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"].take())
+        };
+        api::crd::all().into_iter().map(schema).map(with_metadata).collect()
+    })
+}
+
+/// Of metadata the schema says nothing: it is the server's own. What is read of it here is what we need.
+fn with_metadata((kind, mut schema): (String, Value)) -> (String, Value) {
+    let word = json!({"type": "string"});
+    let words = json!({"type": "object", "additionalProperties": word});
+    schema["properties"]["metadata"] = json!({"type": "object", "properties": {
+        "name": word, "generateName": word, "namespace": word, "uid": word, "labels": words, "annotations": words,
+        "deletionTimestamp": word, "finalizers": {"type": "array", "items": word},
+    }});
+    (kind, schema)
+}
+
+/// The kind that a webhook judges, and a good object of it.
+fn begun(path: &str) -> (&'static str, Value) {
+    let spec = json!({
+        "domain": {
+            "memory": {"guest": "128Mi"},
+            "devices": {
+                "disks": [{"name": "root", "disk": {"bus": "virtio"}}],
+                "interfaces": [{"name": "default", "masquerade": {}}],
+            },
+        },
+        "networks": [{"name": "default", "pod": {}}],
+        "volumes": [{"name": "root", "containerDisk": {"image": "registry.example/os:1"}}],
+    });
+    let template = json!({"metadata": {"labels": {"app": "web"}}, "spec": spec});
+    let object = |kind: &'static str, spec: Value| {
+        let metadata = json!({"namespace": "n", "name": "web"});
+        (kind, json!({"apiVersion": "kubevirt.io/v1", "kind": kind, "metadata": metadata, "spec": spec}))
+    };
+    match path.trim_start_matches('/').split('-').next() {
+        Some("virtualmachines") => {
+            object("VirtualMachine", json!({"runStrategy": "Always", "template": template}))
+        }
+        Some("virtualmachineinstances") => object("VirtualMachineInstance", spec),
+        Some("virtualmachinereplicaset") => object(
+            "VirtualMachineInstanceReplicaSet",
+            json!({"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": template}),
+        ),
+        Some("virtualmachinepool") => {
+            let vm = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"runStrategy": "Always", "template": template}});
+            object(
+                "VirtualMachinePool",
+                json!({"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "virtualMachineTemplate": vm}),
+            )
+        }
+        _ => object(
+            "KubeVirt",
+            json!({"configuration": {"developerConfiguration": {"featureGates": ["HostDisk"]}}}),
+        ),
+    }
+}

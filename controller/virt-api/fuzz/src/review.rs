@@ -1,0 +1,11 @@
+//! What must hold for any body that is sent to a webhook.
+
+use crate::judged::{around, judged};
+use cluster_model::webhooks::WEBHOOKS;
+use serde_json::json;
+
+/// A byte that chooses the webhook, then the body.
+pub(crate) fn review(input: &[u8]) {
+    let Some((&which, body)) = input.split_first() else { return };
+    judged(body, &WEBHOOKS[usize::from(which) % WEBHOOKS.len()], &around(json!({})));
+}

@@ -1,0 +1,103 @@
+//! Whether a user may: the API server is asked for each request, by a SubjectAccessReview.
+//!
+//! A user that may not is answered 401 with a sentence, as upstream answers. The API server is asked so many questions at
+//! once; a request that cannot be asked about in time is answered 503, and nothing is done.
+
+use crate::refused::{Refused, Result};
+use crate::requester::Requester;
+use crate::route::Route;
+use cluster_model::objects::Kind;
+use cluster_model::subresources::GROUP;
+use http::Method;
+use serde_json::{Value, json};
+use serve::pace::on_behalf_of;
+use std::time::Duration;
+use tokio::sync::Semaphore;
+
+/// Reviews at once.
+const AT_ONCE: usize = 64;
+/// The time to wait for a turn.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Asks whether users may.
+pub(crate) struct Access {
+    client: kube::Client,
+    reviews: Semaphore,
+}
+
+impl Access {
+    pub(crate) fn new(client: kube::Client) -> Access {
+        Access { client, reviews: Semaphore::new(AT_ONCE) }
+    }
+
+    /// The user may do this.
+    pub(crate) async fn permits(
+        &self,
+        requester: &Requester,
+        method: &Method,
+        route: &Route<'_>,
+    ) -> Result<()> {
+        let verb = verb(method, route.name)?;
+        let attributes = json!({
+            "group": GROUP,
+            "version": route.version,
+            "verb": verb,
+            "namespace": route.namespace,
+            "resource": route.of_resource(),
+            "subresource": route.of_subresource(),
+            "name": route.name,
+        });
+        self.reviewed(requester, &route.resource(), attributes).await
+    }
+
+    /// The user may do what these attributes of a SubjectAccessReview say, to a resource that people call so.
+    pub(crate) async fn reviewed(
+        &self,
+        requester: &Requester,
+        resource: &str,
+        attributes: Value,
+    ) -> Result<()> {
+        let text = |name: &str| attributes[name].as_str().unwrap_or_default().to_owned();
+        let (verb, group, namespace) = (text("verb"), text("group"), text("namespace"));
+        let turn = tokio::time::timeout(PATIENCE, self.reviews.acquire()).await;
+        let Ok(Ok(_turn)) = turn else {
+            return Err(Refused::unavailable(format!(
+                "cannot ask the API server whether user {:?} may {verb} {resource}: {AT_ONCE} other questions had no answer \
+                 within 5 s; try again",
+                requester.user,
+            )));
+        };
+        let mut spec = requester.spec();
+        spec["resourceAttributes"] = attributes;
+        let asks = cluster_client::review(&self.client, Kind::SubjectAccessReview, &spec);
+        let is = on_behalf_of(&requester.user, asks).await.map_err(|error| {
+            tracing::warn!("whether {:?} may cannot be told: {}", requester.user, error.chain());
+            Refused::unavailable("the API server does not say whether the user may; try again")
+        })?;
+        if is["allowed"] == true && is["denied"] != true {
+            return Ok(());
+        }
+        let mut said = format!(
+            "User {:?} cannot {verb} resource {resource:?} in API group {group:?} in the namespace {namespace:?}",
+            requester.user,
+        );
+        if let Some(reason) = is["reason"].as_str().filter(|reason| !reason.is_empty()) {
+            said = format!("{said}: {reason}");
+        }
+        Err(Refused::unauthorized(said))
+    }
+}
+
+/// The verb of a request, as roles name it.
+pub(crate) fn verb(method: &Method, name: &str) -> Result<&'static str> {
+    Ok(match *method {
+        Method::GET if name.is_empty() => "list",
+        Method::GET => "get",
+        Method::PUT => "update",
+        Method::POST => "create",
+        Method::PATCH => "patch",
+        Method::DELETE if name.is_empty() => "deletecollection",
+        Method::DELETE => "delete",
+        _ => return Err(Refused::method("GET and PUT")),
+    })
+}

@@ -1,0 +1,340 @@
+//! VMs and VMIs as the API server has them, and the changes that a request makes of them.
+
+use crate::evacuation::{EvacuateCancelOptions, cancel};
+use crate::lifecycle::Changes;
+use crate::refused::{Refused, Result, Subject};
+use api::vm::VirtualMachine;
+use api::vmi::VirtualMachineInstance;
+use api::wire::Wire;
+use cluster_client::error::{Error, ErrorKind};
+use cluster_client::{Server as _, Writer};
+use cluster_model::objects::rights::Right;
+use cluster_model::objects::{Key, Kind};
+use serde_json::{Value, json};
+
+/// How often a change is decided anew, because somebody else changed the object meanwhile.
+const TRIES: usize = 8;
+/// The name of virt-api in managed fields.
+const COMPONENT: &str = "virt-api";
+
+/// The rights that requests of this API take, beside the question whether a user may.
+pub const RIGHTS: [Right; 10] = [
+    (Kind::ControllerRevision, None, "get"),
+    (Kind::VirtualMachine, None, "get"),
+    (Kind::VirtualMachine, None, "patch"),
+    (Kind::VirtualMachine, Some("status"), "patch"),
+    (Kind::VirtualMachineClusterInstancetype, None, "get"),
+    (Kind::VirtualMachineClusterPreference, None, "get"),
+    (Kind::VirtualMachineInstance, None, "get"),
+    (Kind::VirtualMachineInstance, None, "patch"),
+    (Kind::VirtualMachineInstancetype, None, "get"),
+    (Kind::VirtualMachinePreference, None, "get"),
+];
+
+/// Reads and changes objects.
+pub(crate) struct Objects {
+    writer: Writer,
+    /// Lets the API server check a change without making it.
+    dry: Writer,
+}
+
+/// A VM and its VMI.
+pub(crate) struct Found {
+    pub(crate) vm: VirtualMachine,
+    pub(crate) vmi: Option<VirtualMachineInstance>,
+}
+
+impl Objects {
+    pub(crate) fn new(client: kube::Client) -> Objects {
+        let writer = Writer::new(client, COMPONENT);
+        Objects { dry: writer.clone().dry(), writer }
+    }
+
+    /// A VM.
+    pub(crate) async fn vm(&self, namespace: &str, name: &str) -> Result<VirtualMachine> {
+        let found = self.read(Kind::VirtualMachine, namespace, name).await?;
+        found.ok_or_else(|| Refused::not_found(Subject { kind: "virtualmachine", name }))
+    }
+
+    /// A VMI.
+    pub(crate) async fn vmi(&self, namespace: &str, name: &str) -> Result<VirtualMachineInstance> {
+        let found = self.read(Kind::VirtualMachineInstance, namespace, name).await?;
+        found.ok_or_else(|| Refused::not_found(Subject { kind: "virtualmachineinstance", name }))
+    }
+
+    /// A VM, and its VMI where there is one.
+    pub(crate) async fn both(&self, namespace: &str, name: &str) -> Result<Found> {
+        let (vm, vmi) = tokio::join!(
+            self.vm(namespace, name),
+            self.read::<VirtualMachineInstance>(Kind::VirtualMachineInstance, namespace, name)
+        );
+        Ok(Found { vm: vm?, vmi: vmi? })
+    }
+
+    /// An object as it stands.
+    pub(crate) async fn found(&self, key: &Key) -> Result<Option<Value>> {
+        match self.writer.get(key).await {
+            Ok(object) => Ok(Some(object)),
+            Err(error) if error.kind() == ErrorKind::Gone => Ok(None),
+            Err(error) => Err(failed(&error)),
+        }
+    }
+
+    async fn read<T: Wire>(&self, kind: Kind, namespace: &str, name: &str) -> Result<Option<T>> {
+        let found = self.found(&Key::new(kind, namespace, name)).await?;
+        // A part that is not understood is another program's: what is decided here does not need it.
+        Ok(found.and_then(|object| api::wire::read_in_part(object, &mut Vec::new())))
+    }
+
+    /// Changes a VM as `decide` says, which is asked again when somebody else has changed it meanwhile.
+    pub(crate) async fn change(
+        &self,
+        namespace: &str,
+        name: &str,
+        dry_run: &[String],
+        decide: impl Fn(&Found) -> Result<Changes>,
+    ) -> Result<()> {
+        let writer = self.writer(dry_run)?;
+        for _ in 0..TRIES {
+            let found = self.both(namespace, name).await?;
+            let changes = decide(&found)?;
+            match write(writer, namespace, name, &found, changes).await {
+                Err(error) if error.kind() == ErrorKind::Conflict => {}
+                Err(error) => return Err(failed(&error)),
+                Ok(()) => return Ok(()),
+            }
+        }
+        Err(changed_meanwhile(Subject { kind: "virtualmachine", name }))
+    }
+
+    /// Takes back that a VMI must leave its node. Where there is no VMI, nothing is to be taken back.
+    pub(crate) async fn cancel_evacuation(
+        &self,
+        namespace: &str,
+        name: &str,
+        options: &EvacuateCancelOptions,
+    ) -> Result<()> {
+        let writer = self.writer(&options.dry_run)?;
+        let key = Key::new(Kind::VirtualMachineInstance, namespace, name);
+        for _ in 0..TRIES {
+            let vmi = self.read::<VirtualMachineInstance>(key.kind, namespace, name).await?;
+            let Some(vmi) = vmi else { return Ok(()) };
+            let Some(change) = cancel(&vmi, options)? else { return Ok(()) };
+            let change = guarded(change, vmi.metadata.resource_version.as_deref());
+            match writer.patch(&key, &change, None).await {
+                Err(error) if error.kind() == ErrorKind::Conflict => {}
+                Err(error) if error.kind() == ErrorKind::Gone => return Ok(()),
+                Err(error) => return Err(failed(&error)),
+                Ok(_) => return Ok(()),
+            }
+        }
+        Err(changed_meanwhile(Subject { kind: "virtualmachineinstance", name }))
+    }
+
+    /// Who writes, for these `dryRun` options.
+    fn writer(&self, dry_run: &[String]) -> Result<&Writer> {
+        match dry_run {
+            [] => Ok(&self.writer),
+            [all] if all == "All" => Ok(&self.dry),
+            _ => Err(Refused::bad_request(format!("dryRun may be [\"All\"], not {dry_run:?}"))),
+        }
+    }
+}
+
+/// Writes changes, each guarded by the version that was looked at. A grace period that was written for nothing is taken back,
+/// as long as nobody else has changed the VMI since: another may have asked for what it is now, or it is another VMI.
+async fn write(
+    writer: &Writer,
+    namespace: &str,
+    name: &str,
+    found: &Found,
+    changes: Changes,
+) -> std::result::Result<(), Error> {
+    let vm = Key::new(Kind::VirtualMachine, namespace, name);
+    let vmi = Key::new(Kind::VirtualMachineInstance, namespace, name);
+    let with_grace = |seconds: Option<i64>| json!({"spec": {"terminationGracePeriodSeconds": seconds}});
+    let mut written = None;
+    if let (Some(grace), Some(is)) = (changes.grace, &found.vmi) {
+        let change = guarded(with_grace(Some(grace.seconds)), is.metadata.resource_version.as_deref());
+        written = Some((grace.before, version(&writer.patch(&vmi, &change, None).await?)));
+    }
+    let mut looked_at = found.vm.metadata.resource_version.clone();
+    let steps = [(changes.status, Some("status")), (changes.spec, None)];
+    for (change, part) in steps.into_iter().filter_map(|(change, part)| Some((change?, part))) {
+        match writer.patch(&vm, &guarded(change, looked_at.as_deref()), part).await {
+            Ok(answer) => looked_at = version(&answer),
+            Err(error) => {
+                if let Some((before, Some(ours))) = &written
+                    && let Err(left) =
+                        writer.patch(&vmi, &guarded(with_grace(*before), Some(ours)), None).await
+                {
+                    tracing::warn!("the grace period of {vmi} stays changed: {}", left.chain());
+                }
+                return Err(error);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The version of an object that the API server has answered with.
+fn version(answer: &Value) -> Option<String> {
+    answer["metadata"]["resourceVersion"].as_str().map(str::to_owned)
+}
+
+fn guarded(mut change: Value, version: Option<&str>) -> Value {
+    if let Some(version) = version {
+        change["metadata"] = json!({"resourceVersion": version});
+    }
+    change
+}
+
+fn changed_meanwhile(subject: Subject<'_>) -> Refused {
+    let why = format!("the object was changed by others {TRIES} times meanwhile; try again");
+    Refused::conflict(subject, &why)
+}
+
+/// An error of the API server, as an answer.
+fn failed(error: &Error) -> Refused {
+    match error.kind() {
+        ErrorKind::Unreachable => Refused::unavailable(error.chain()),
+        _ => Refused::internal(&error.chain()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lifecycle::{StartOptions, StopOptions, start, stop};
+    use kit::Asked;
+    use std::collections::BTreeSet;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+    use tokio::task::JoinHandle;
+
+    const VM: &str = "/apis/kubevirt.io/v1/namespaces/n/virtualmachines/web";
+    const VMI: &str = "/apis/kubevirt.io/v1/namespaces/n/virtualmachineinstances/web";
+
+    #[tokio::test]
+    async fn a_vm_is_changed_by_the_rights_that_are_declared() {
+        let server = Asked::begin().await;
+        server.has(
+            VM,
+            json!({
+                "metadata": {"name": "web"},
+                "spec": {"runStrategy": "Halted"},
+                "status": {"startFailure": {"consecutiveFailCount": 3}},
+            }),
+        );
+        let objects = Objects::new(server.client.clone());
+        let starts = StartOptions::default();
+        objects.change("n", "web", &[], |found| start(&found.vm, found.vmi.as_ref(), &starts)).await.unwrap();
+        let vm = objects.vm("n", "web").await.unwrap();
+        assert_eq!(vm.run_strategy(), api::vm::RunStrategy::Always);
+        assert!(vm.status.unwrap().start_failure.is_none());
+
+        server.has(VMI, json!({"metadata": {"name": "web"}, "spec": {}, "status": {"phase": "Running"}}));
+        let stops = StopOptions { grace_period: Some(0), ..StopOptions::default() };
+        objects.change("n", "web", &[], |found| stop(&found.vm, found.vmi.as_ref(), &stops)).await.unwrap();
+        assert_eq!(objects.vm("n", "web").await.unwrap().run_strategy(), api::vm::RunStrategy::Halted);
+        assert_eq!(objects.vmi("n", "web").await.unwrap().spec.termination_grace_period_seconds, Some(0));
+        // What a VM is shown with.
+        for (kind, _, _) in RIGHTS.into_iter().filter(|(kind, ..)| kind.group() != "kubevirt.io") {
+            let namespace = if kind.name().contains("Cluster") { "" } else { "n" };
+            assert_eq!(objects.found(&Key::new(kind, namespace, "a")).await.unwrap(), None);
+        }
+        assert_eq!(server.rights(), BTreeSet::from(RIGHTS));
+    }
+
+    /// An API server that answers one request after the other so; and each that it is asked, with its body.
+    async fn answers(all: &[(&'static str, Value)]) -> (kube::Client, JoinHandle<Vec<(String, Value)>>) {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let all = all.to_owned();
+        let asked = tokio::spawn(async move {
+            let mut asked = Vec::new();
+            for (status, answer) in all {
+                let mut stream = listener.accept().await.unwrap().0;
+                let mut head = Vec::new();
+                while !head.ends_with(b"\r\n\r\n") {
+                    head.push(stream.read_u8().await.unwrap());
+                }
+                let head = String::from_utf8(head).unwrap().to_ascii_lowercase();
+                let size = head.split("content-length: ").nth(1).unwrap().lines().next().unwrap();
+                let mut body = vec![0; size.parse().unwrap()];
+                stream.read_exact(&mut body).await.unwrap();
+                let path = head.split([' ', '?']).nth(1).unwrap().to_owned();
+                asked.push((path, serde_json::from_slice(&body).unwrap()));
+                let answer = answer.to_string();
+                let said = format!(
+                    "HTTP/1.1 {status}\r\nconnection: close\r\ncontent-type: application/json\r\n\
+                     content-length: {}\r\n\r\n{answer}",
+                    answer.len()
+                );
+                stream.write_all(said.as_bytes()).await.unwrap();
+            }
+            asked
+        });
+        let config = kube::Config::new(format!("http://{address}").parse().unwrap());
+        (kube::Client::try_from(config).unwrap(), asked)
+    }
+
+    #[tokio::test]
+    async fn a_grace_period_is_taken_back_only_from_the_vmi_as_it_was_left() {
+        let conflict = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": "changed", "reason": "Conflict", "code": 409});
+        let written = json!({"metadata": {"resourceVersion": "8"}});
+        let no = ("409 Conflict", conflict);
+        let (client, asked) = answers(&[("200 OK", written), no.clone(), no]).await;
+        let vm = json!({"metadata": {"name": "web", "resourceVersion": "5"},
+            "spec": {"runStrategy": "Always", "template": {"spec": {"domain": {}}}}});
+        let vmi = json!({"metadata": {"name": "web", "resourceVersion": "7"},
+            "spec": {"terminationGracePeriodSeconds": 30}, "status": {"phase": "Running"}});
+        let found = Found { vm: api::wire::read(vm).unwrap(), vmi: Some(api::wire::read(vmi).unwrap()) };
+        let stops = StopOptions { grace_period: Some(0), ..StopOptions::default() };
+        let changes = stop(&found.vm, found.vmi.as_ref(), &stops).unwrap();
+        let error = write(&Writer::new(client, COMPONENT), "n", "web", &found, changes).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Conflict);
+        let asked = asked.await.unwrap();
+        let grace = |seconds: i64, version: &str| json!({"spec": {"terminationGracePeriodSeconds": seconds}, "metadata": {"resourceVersion": version}});
+        assert_eq!(asked[0], (VMI.to_owned(), grace(0, "7")));
+        assert_eq!(asked[1].0, VM);
+        assert_eq!(asked[2], (VMI.to_owned(), grace(30, "8")));
+    }
+
+    #[tokio::test]
+    async fn an_evacuation_is_cancelled_where_there_is_one() {
+        let server = Asked::begin().await;
+        let objects = Objects::new(server.client.clone());
+        let options = EvacuateCancelOptions::default();
+        objects.cancel_evacuation("n", "web", &options).await.unwrap();
+        let status = json!({"nodeName": "node1", "evacuationNodeName": "node1"});
+        server.has(VMI, json!({"metadata": {"name": "web"}, "spec": {}, "status": status}));
+        let other = EvacuateCancelOptions { evacuation_node_name: "node2".into(), ..options.clone() };
+        let refused = objects.cancel_evacuation("n", "web", &other).await.unwrap_err();
+        assert_eq!(refused.status, 409);
+        let odd = EvacuateCancelOptions { dry_run: vec!["Some".into()], ..options.clone() };
+        assert_eq!(objects.cancel_evacuation("n", "web", &odd).await.unwrap_err().status, 400);
+        objects.cancel_evacuation("n", "web", &options).await.unwrap();
+        let status = objects.vmi("n", "web").await.unwrap().status.unwrap();
+        assert_eq!((status.evacuation_node_name, status.node_name.as_deref()), (None, Some("node1")));
+        let count = server.count();
+        objects.cancel_evacuation("n", "web", &options).await.unwrap();
+        assert_eq!(server.count(), count + 1, "read, and not written again");
+    }
+
+    #[tokio::test]
+    async fn what_is_not_there_is_not_found_and_an_unknown_dry_run_is_refused() {
+        let server = Asked::begin().await;
+        let objects = Objects::new(server.client.clone());
+        let none = objects.vm("n", "web").await.unwrap_err();
+        assert_eq!(
+            (none.status.as_u16(), &*none.message),
+            (404, "virtualmachine.kubevirt.io \"web\" not found")
+        );
+        assert_eq!(objects.vmi("n", "web").await.unwrap_err().status, 404);
+        let refused = objects.change("n", "web", &["Some".into()], |_| Ok(Changes::default())).await;
+        assert_eq!(refused.unwrap_err().status, 400);
+    }
+}

@@ -1,0 +1,29 @@
+//! Another CDI operator in this cluster: upstream's. Two that fill the same DataVolumes would fight.
+//!
+//! | sign | whose |
+//! |---|---|
+//! | the APIService of upload tokens leads to a service `cdi-api` | every version of upstream's makes it, and puts it back |
+//! | a CDI object has the finalizer `operator.cdi.kubevirt.io` | upstream's operator adds it to an object that it looks after |
+//!
+//! **Caveats.** An operator that went without its CDI object leaves the finalizer behind: the message says which object.
+
+use cluster_model::objects::{UPLOADS, World};
+
+/// The service of upstream's API server.
+const SERVICE: &str = "cdi-api";
+/// The finalizer of upstream's operator.
+const FINALIZER: &str = "operator.cdi.kubevirt.io";
+
+/// The sign that another CDI operator works in the cluster, as the beginning of a sentence; nothing where none does.
+pub(crate) fn other_operator(world: &World) -> Option<String> {
+    let service = world.api_services.get("", UPLOADS).map(|object| &object.object["spec"]["service"]);
+    if let Some(service) = service.filter(|service| service["name"] == SERVICE) {
+        let namespace = service["namespace"].as_str().unwrap_or_default();
+        return Some(format!(
+            "another CDI works in this cluster, to whose service {namespace}/{SERVICE} the APIService {UPLOADS} leads"
+        ));
+    }
+    let held = world.cdis.all().find(|object| object.meta.finalizers.iter().any(|name| name == FINALIZER))?;
+    let name = held.meta.name.as_deref().unwrap_or_default();
+    Some(format!("another CDI operator works in this cluster: CDI {name} has its finalizer {FINALIZER}"))
+}

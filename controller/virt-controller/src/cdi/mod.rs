@@ -1,0 +1,178 @@
+//! The CDI object: what is said of the part of the installation that fills disks, and its end. What it says of worker pods and of
+//! clones is read by [`cluster_model::config::cdi`].
+//!
+//! ```text
+//!  (none) ─ made, unless it was taken away ─► Deploying ◄─► Deployed         what runs, and is ready
+//!                 another CDI operator works │        └── deleted ─► worker pods go (or DataVolumes are waited for)
+//!                                            ▼                        ─► noted ─► our finalizer goes     removal
+//!                       all of cdi.kubevirt.io is left to it  foreign
+//! ```
+//!
+//! **Flow.** Where there is no object, `cdi` is made while there is a KubeVirt object ([`missing`]). Of several the oldest counts;
+//! the others are in the phase `Error`. `spec.config` becomes the spec of the CDIConfig ([`config`]).
+//! **Whether disks are served** says [`serves`]: not while another CDI operator works in the cluster, and not after the CDI object
+//! was taken away. Then virt-controller writes to no DataVolume, DataImportCron, DataSource and StorageProfile, and the webhooks
+//! and the API of uploads are left to whoever serves them; the condition `DataVolumesServed` of the KubeVirt object says so.
+//! **Guarantees.** An object that was taken away is not made again. A field that is set and has no effect is named by the condition
+//! `SettingsServed`. Without a KubeVirt object nobody holds a CDI object: its finalizer goes first.
+
+mod foreign;
+mod removal;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use foreign::other_operator;
+pub(crate) use removal::FINALIZER;
+
+use crate::installation::{self, say, served, stays};
+use api::cdi::CONFIG;
+use api::cdi::annotations::CONFIG_AUTHORITY;
+use api::cdi::served::{unserved, unserved_config};
+use api::kubevirt::served::CONDITION;
+use cluster_model::config::cdi::installed;
+use cluster_model::objects::{CDI, CDI_REMOVED, Key, Kind, Plain, World, key};
+use cluster_model::plan::{Plan, Step};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+/// The programs without which no disk is filled.
+const PROGRAMS: [&str; 3] = ["virt-controller", "virt-api", "cdi-uploadproxy"];
+
+/// Disks are filled by us.
+pub(crate) fn serves(world: &World) -> bool {
+    why_not(world).is_none()
+}
+
+/// Why disks are not filled by us: a word and a sentence.
+pub(crate) fn why_not(world: &World) -> Option<(&'static str, String)> {
+    if let Some(why) = other_operator(world) {
+        return Some((
+            "CDIOperatorPresent",
+            format!(
+                "{why}: all of cdi.kubevirt.io is left to it; remove it, and this installation fills disks"
+            ),
+        ));
+    }
+    if installed(world).is_some() || removal::waits(world) {
+        return None;
+    }
+    let is_gone = world.cdis.all().next().is_some() || removal::note(world).is_some();
+    is_gone.then(|| {
+        let what = "the CDI object was deleted: no disk is filled, and no clone is served, until one is made";
+        ("CDIRemoved", what.to_owned())
+    })
+}
+
+/// Makes the object where there is none, and was none.
+pub(crate) fn missing(world: &World) -> Plan {
+    let mut plan = Plan::default();
+    if world.cdis.all().next().is_none() && removal::note(world).is_none() && other_operator(world).is_none()
+    {
+        let object = json!({
+            "apiVersion": Kind::CDI.api_version(),
+            "kind": Kind::CDI.name(),
+            "metadata": {"name": CDI},
+            "spec": {},
+        });
+        // Whoever has just begun to act may have heard that the object is gone, and not yet why.
+        let note = Key::new(Kind::ConfigMap, world.facts.namespace.clone(), CDI_REMOVED);
+        plan.steps.push(Step::Absent { key: note, of: None });
+        plan.create(Key::new(Kind::CDI, "", CDI), object);
+    }
+    plan
+}
+
+/// What the spec of the CDIConfig is to be; nothing where that is the administrator's own. As upstream, the CDI object says it
+/// where it carries the annotation, and also where it has settings at all: nobody writes them for nothing.
+pub(crate) fn config(world: &World) -> Option<Value> {
+    let object = &installed(world)?.object;
+    let said = &object["spec"]["config"];
+    let is_authority = !object["metadata"]["annotations"][CONFIG_AUTHORITY].is_null();
+    match said.is_object() {
+        true => Some(said.clone()),
+        false => is_authority.then(|| json!({})),
+    }
+}
+
+/// What is to be done for the object.
+pub(crate) fn decide(world: &World, name: &str, now: Timestamp) -> Plan {
+    let mut plan = Plan::default();
+    let is_ours = cluster_model::config::permitted(world).is_some() && stays(world);
+    let Some(object) = world.cdis.get("", name) else {
+        return if is_ours { missing(world) } else { plan };
+    };
+    if other_operator(world).is_some() || !is_ours {
+        // What we said of it stands until the other operator writes; it is not held by us.
+        removal::let_go(object, &mut plan);
+        return plan;
+    }
+    if object.meta.deletion_timestamp.is_some() {
+        return removal::decide(world, object, now);
+    }
+    // Somebody wants it again.
+    if let Some(note) = removal::note(world) {
+        plan.delete(key(Kind::ConfigMap, &note.meta), &note.meta);
+    }
+    let mut next = object.object.clone();
+    removal::hold(object, &mut next);
+    let first = installed(world).filter(|first| first.meta.name != object.meta.name);
+    match first {
+        Some(first) => say_unwanted(&mut next, first, now),
+        None => say_state(world, object, &mut next, now),
+    }
+    plan.update(Kind::CDI, &object.meta, &object.object, &next, false);
+    plan
+}
+
+/// What upstream's SDK of operators says of an object that counts.
+fn say_state(world: &World, object: &Plain, next: &mut Value, now: Timestamp) {
+    let missing = installation::missing(world, &PROGRAMS, &[]);
+    let status = &mut next["status"];
+    let target = installation::target(world);
+    // Once it was there, it is there: what is missing for a while is told by the conditions.
+    let phase = status["phase"].as_str().unwrap_or_default();
+    if missing.is_none() || !["Deployed", "Deploying"].contains(&phase) {
+        status["phase"] = json!(if missing.is_none() { "Deployed" } else { "Deploying" });
+    }
+    status["operatorVersion"] = json!(world.facts.version);
+    status["targetVersion"] = json!(target);
+    if missing.is_none() {
+        status["observedVersion"] = json!(target);
+    }
+    let (available, progressing, degraded, reason, message) = match &missing {
+        None => ("True", "False", "False", "DeployCompleted", "Deployment Completed"),
+        Some(missing) if status["phase"] == "Deployed" => {
+            ("False", "False", "True", "ComponentsNotReady", &**missing)
+        }
+        Some(missing) => ("False", "True", "False", "DeployStarted", &**missing),
+    };
+    let mut without_effect = unserved(&object.object);
+    let settings = world.cdi_configs.get("", CONFIG).filter(|_| config(world).is_none());
+    // What the CDI object says of them itself is not said twice.
+    without_effect.extend(settings.iter().flat_map(|settings| unserved_config(&settings.object)).map(
+        |mut found| {
+            found.field = format!("CDIConfig {CONFIG}: {}", found.field);
+            found
+        },
+    ));
+    let (is_served, word, named) = served(&without_effect);
+    say(
+        next,
+        &[
+            ("Available", available, reason, message),
+            ("Progressing", progressing, reason, message),
+            ("Degraded", degraded, reason, message),
+            (CONDITION, is_served, word, &named),
+        ],
+        now,
+    );
+}
+
+/// A second object says nothing to anybody.
+fn say_unwanted(next: &mut Value, first: &Plain, now: Timestamp) {
+    let first = first.meta.name.as_deref().unwrap_or_default();
+    let message = format!("CDI {first} is in use, and a cluster has one; delete this one");
+    next["status"]["phase"] = json!("Error");
+    let says = [("Available", "False"), ("Progressing", "False"), ("Degraded", "True")];
+    say(next, &says.map(|(kind, value)| (kind, value, "UnwantedCDI", &*message)), now);
+}

@@ -1,0 +1,143 @@
+//! The end of the CDI object: it is deleted.
+//!
+//! | `spec.uninstallStrategy` | DataVolumes | worker pods |
+//! |---|---|---|
+//! | `RemoveWorkloads`, not said | stay, with their PVCs, and nobody fills them | are deleted, but for those of exports |
+//! | `BlockUninstallIfWorkloadsExist` | are waited for, and filled meanwhile | stay |
+//!
+//! Then that it was taken away is written down, and the finalizer goes. The programs stay: they are the KubeVirt object's, too.
+//! virt-api's webhook refuses the deletion before; what it was not asked about waits here.
+
+use crate::installation::say;
+use cluster_model::issue::LABEL;
+use cluster_model::objects::{CDI_REMOVED, Key, Kind, Mark, Plain, Pod, Work, World, key};
+use cluster_model::plan::Plan;
+use cluster_model::polls;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+/// Who must agree before the object is gone: us. Upstream's operator has another one.
+pub(crate) const FINALIZER: &str = "cdi.kubevirt.io/virt-controller";
+/// The most pods that are deleted in one round.
+const AT_ONCE: usize = 50;
+/// The most DataVolumes that are named.
+const NAMED: usize = 3;
+
+/// The note that the object was taken away.
+pub(super) fn note(world: &World) -> Option<&Plain> {
+    world.config_maps.get(&world.facts.namespace, CDI_REMOVED)
+}
+
+/// An object that is being deleted waits for DataVolumes.
+pub(super) fn waits(world: &World) -> bool {
+    let has_volumes = world.data_volumes.all().next().is_some();
+    has_volumes && world.cdis.all().any(|object| is_held(object) && blocks(object))
+}
+
+fn blocks(object: &Plain) -> bool {
+    object.object["spec"]["uninstallStrategy"] == "BlockUninstallIfWorkloadsExist"
+}
+
+fn is_held(object: &Plain) -> bool {
+    object.meta.finalizers.iter().any(|name| name == FINALIZER)
+}
+
+/// Holds the object.
+pub(super) fn hold(object: &Plain, next: &mut Value) {
+    if !is_held(object) {
+        let all: Vec<&str> = object.meta.finalizers.iter().map(String::as_str).chain([FINALIZER]).collect();
+        next["metadata"]["finalizers"] = json!(all);
+    }
+}
+
+/// Holds it no more.
+pub(super) fn let_go(object: &Plain, plan: &mut Plan) {
+    if is_held(object) {
+        let mut next = object.object.clone();
+        release(object, &mut next);
+        plan.update(Kind::CDI, &object.meta, &object.object, &next, false);
+    }
+}
+
+fn release(object: &Plain, next: &mut Value) {
+    let others: Vec<&String> = object.meta.finalizers.iter().filter(|name| *name != FINALIZER).collect();
+    next["metadata"]["finalizers"] = json!(others);
+}
+
+/// What is to be done for an object that is being deleted.
+pub(super) fn decide(world: &World, object: &Plain, now: Timestamp) -> Plan {
+    let mut plan = Plan::default();
+    if !is_held(object) {
+        return plan;
+    }
+    let mut next = object.object.clone();
+    // One of several that goes takes nothing along.
+    let is_last = world.cdis.all().all(|other| other.meta.deletion_timestamp.is_some());
+    let volumes = world.data_volumes.all().count();
+    if is_last && blocks(object) && volumes > 0 {
+        let message = format!(
+            "{} exist, and spec.uninstallStrategy is BlockUninstallIfWorkloadsExist: delete them, or change it.",
+            shown(world, volumes)
+        );
+        let mut before = object.object["status"]["conditions"].as_array().into_iter().flatten();
+        if !before.any(|condition| condition["reason"] == "WorkloadsExist") {
+            plan.tell(Kind::CDI, &object.meta, true, "WorkloadsExist", message.clone());
+        }
+        say_going(&mut next, "False", "WorkloadsExist", &message, now);
+        plan.update(Kind::CDI, &object.meta, &object.object, &next, false);
+        return plan;
+    }
+    let pods = if is_last { workers(world) } else { Vec::new() };
+    if pods.is_empty() {
+        if is_last && note(world).is_none() {
+            let (label, value) = LABEL;
+            let namespace = &world.facts.namespace;
+            let object = json!({
+                "apiVersion": Kind::ConfigMap.api_version(),
+                "kind": Kind::ConfigMap.name(),
+                "metadata": {"namespace": namespace, "name": CDI_REMOVED, "labels": {label: value}},
+                "data": {"why": "CDI was deleted; whoever makes a CDI object wants it again, and this goes"},
+            });
+            plan.create(Key::new(Kind::ConfigMap, namespace, CDI_REMOVED), object);
+        }
+        release(object, &mut next);
+        plan.update(Kind::CDI, &object.meta, &object.object, &next, false);
+        return plan;
+    }
+    let message = format!("{} worker pods are being deleted; DataVolumes and their PVCs stay.", pods.len());
+    say_going(&mut next, "True", "DeletionInProgress", &message, now);
+    plan.update(Kind::CDI, &object.meta, &object.object, &next, false);
+    for pod in pods.iter().filter(|pod| pod.meta.deletion_timestamp.is_none()).take(AT_ONCE) {
+        plan.delete(key(Kind::Pod, &pod.meta), &pod.meta);
+    }
+    plan
+}
+
+/// The pods that fill disks, serve clones and poll. An export is no matter of CDI's.
+fn workers(world: &World) -> Vec<&Pod> {
+    let all = world.marked(&Mark::Worker).filter_map(|key| world.pods.get(&key.namespace, &key.name));
+    let goes = |pod: &&Pod| {
+        polls::is_poller(&pod.meta) || Work::of(&pod.meta).is_some_and(|work| work != Work::Export)
+    };
+    all.filter(goes).collect()
+}
+
+fn say_going(next: &mut Value, goes_on: &'static str, reason: &'static str, message: &str, now: Timestamp) {
+    next["status"]["phase"] = json!("Deleting");
+    let says = [
+        ("Available", "False", reason, message),
+        ("Progressing", goes_on, reason, message),
+        ("Degraded", "True", reason, message),
+    ];
+    say(next, &says, now);
+}
+
+fn shown(world: &World, count: usize) -> String {
+    let first = world.data_volumes.all().take(NAMED);
+    let names: Vec<String> =
+        first.map(|volume| key(Kind::DataVolume, &volume.metadata).to_string()).collect();
+    match count.saturating_sub(NAMED) {
+        0 => names.join(", "),
+        more => format!("{} and {more} more", names.join(", ")),
+    }
+}

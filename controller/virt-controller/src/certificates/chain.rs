@@ -1,0 +1,265 @@
+//! An authority, whom it is made known to, and what it signs: a chain of certificates.
+//!
+//! ```text
+//!  Secret ─────────────► ConfigMap ──────────► whoever has to know by whom a certificate may be signed
+//!  the authority, with   the authorities that hold:
+//!  its key               the one now, and those before it
+//!        │
+//!        └─ signs, `spread` after it was made known beside another ─► a Secret with a [`Leaf`]
+//! ```
+//!
+//! Where no other authority holds, nobody has anything signed by another one, and nothing is waited for.
+
+use super::terms::Term;
+use super::{BEHIND, after, before, found, made, version, whole};
+use cluster_model::issue::{Issue, LABEL, Signer, Usage};
+use cluster_model::objects::certificate::{self, pem};
+use cluster_model::objects::{AUTHORITY, BUNDLE, Certificate, Key, Kind, Secret, World};
+use cluster_model::plan::Plan;
+use cluster_model::servers::API;
+use cluster_model::uploads::{self, CLIENT_SIGNER, SERVER_SIGNER};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+
+/// A certificate that is wrong is not made anew more often than this.
+const PAUSE: SignedDuration = SignedDuration::from_secs(30);
+/// How long webhook paths without a segment are answered beside the first ones that have one; and how often is looked whether the
+/// virt-api of a version before is gone.
+const PLAIN: SignedDuration = SignedDuration::from_mins(1);
+/// The most authorities in a bundle.
+const MOST: usize = 8;
+/// A certificate is not asked for the names of a server.
+const NO_HOSTS: [&str; 0] = [];
+
+/// A chain of certificates.
+pub(super) struct Chain {
+    /// The Secret with the authority and its key.
+    pub(super) secret: &'static str,
+    /// The ConfigMap with the authorities that hold, and its key.
+    bundle: (&'static str, &'static str),
+    /// How the names of its authorities begin.
+    name: &'static str,
+    /// How long a new authority is known, beside another, before something is signed by it.
+    pub(super) spread: SignedDuration,
+}
+
+/// What our programs show to each other and to the API server. Whoever asks follows the ConfigMap.
+pub(super) const KUBEVIRT: Chain = Chain {
+    secret: AUTHORITY,
+    bundle: (AUTHORITY, BUNDLE),
+    name: "kubevirt.io",
+    spread: SignedDuration::from_secs(30),
+};
+/// What upload pods show to cdi-uploadproxy, into whose pods the ConfigMap is mounted: a kubelet brings a change after 60 to 90
+/// seconds.
+pub(super) const UPLOAD_SERVERS: Chain = Chain {
+    secret: SERVER_SIGNER.0,
+    bundle: (SERVER_SIGNER.1, uploads::BUNDLE),
+    name: SERVER_SIGNER.0,
+    spread: SignedDuration::from_secs(120),
+};
+/// What cdi-uploadproxy shows to upload pods. A pod knows the authorities that there were when it was made, and no later ones: a
+/// new one signs when those pods are over. That is an hour less than the least that is left of a client's certificate when its
+/// authority is renewed.
+pub(super) const UPLOAD_CLIENTS: Chain = Chain {
+    secret: CLIENT_SIGNER.0,
+    bundle: (CLIENT_SIGNER.1, uploads::BUNDLE),
+    name: CLIENT_SIGNER.0,
+    spread: SignedDuration::from_hours(11),
+};
+
+/// A certificate that is signed by an authority, in a Secret of the installation.
+pub(super) struct Leaf {
+    pub(super) secret: &'static str,
+    /// The common name.
+    pub(super) name: String,
+    /// The names of a server; none of a client.
+    pub(super) hosts: Vec<String>,
+    pub(super) usage: Usage,
+    /// Its Secret has the segments of virt-api's webhook paths.
+    pub(super) has_paths: bool,
+}
+
+impl Chain {
+    /// The authority, if there is one that holds; else it is made.
+    pub(super) fn authority(
+        &self,
+        world: &World,
+        term: Term,
+        now: Timestamp,
+        plan: &mut Plan,
+    ) -> Option<Certificate> {
+        if let Some(certificate) = self.holds(world, now) {
+            let renew = term.renew(certificate).max(after(made(certificate), PAUSE));
+            if now < renew {
+                plan.look_again(renew);
+                return Some(certificate.clone());
+            }
+        }
+        let from = whole(before(now, BEHIND));
+        plan.issue(Issue {
+            key: self.key(world),
+            version: version(found(world, self.secret).0),
+            name: self.name_of(from),
+            from,
+            until: whole(after(now, term.length)),
+            signer: None,
+            has_paths: false,
+        });
+        None
+    }
+
+    /// The authority, as it is; none, where it has no key, does not hold now, or is somebody else's.
+    pub(super) fn holds<'a>(&self, world: &'a World, now: Timestamp) -> Option<&'a Certificate> {
+        let (secret, certificate) = found(world, self.secret);
+        let certificate = certificate.filter(|_| secret.is_some_and(|secret| secret.has_key))?;
+        let is_ours = certificate.name.as_deref() == Some(&self.name_of(certificate.from));
+        (is_ours && now < certificate.until).then_some(certificate)
+    }
+
+    /// What an authority is called that was made then.
+    fn name_of(&self, from: Timestamp) -> String {
+        format!("{}@{}", self.name, from.as_second())
+    }
+
+    fn key(&self, world: &World) -> Key {
+        Key::new(Kind::Secret, world.facts.namespace.clone(), self.secret)
+    }
+
+    /// The authorities that others know of.
+    pub(super) fn known(&self, world: &World, now: Timestamp) -> Vec<Certificate> {
+        let map = world.config_maps.get(&world.facts.namespace, self.bundle.0);
+        let text = map.and_then(|map| map.object["data"][self.bundle.1].as_str()).unwrap_or_default();
+        certificate::all(text).into_iter().filter(|certificate| certificate.until > now).collect()
+    }
+
+    /// When an authority may sign: others know it long enough, or know no other one. Never, while nobody knows it.
+    pub(super) fn spread_until(&self, world: &World, authority: &Certificate, now: Timestamp) -> Timestamp {
+        let known = self.known(world, now);
+        let is_known = known.iter().any(|other| other.der == authority.der);
+        match (is_known, known.len()) {
+            (false, _) => Timestamp::MAX,
+            (true, 1) => Timestamp::MIN,
+            (true, _) => after(made(authority), self.spread),
+        }
+    }
+
+    /// Makes known the authorities that hold, this one first. The text that others read.
+    pub(super) fn tell(
+        &self,
+        world: &World,
+        authority: &Certificate,
+        now: Timestamp,
+        plan: &mut Plan,
+    ) -> String {
+        let mut all = vec![authority.clone()];
+        for other in self.known(world, now) {
+            if all.len() < MOST && !all.iter().any(|known| known.der == other.der) {
+                all.push(other);
+            }
+        }
+        if let Some(end) = all.iter().map(|certificate| certificate.until).min() {
+            plan.look_again(end);
+        }
+        let bundle: String = all.iter().map(pem).collect();
+        let (name, field) = self.bundle;
+        let namespace = &world.facts.namespace;
+        match world.config_maps.get(namespace, name) {
+            Some(map) => {
+                let mut should = map.object.clone();
+                should["data"][field] = json!(bundle);
+                should["metadata"]["labels"][LABEL.0] = json!(LABEL.1);
+                plan.update(Kind::ConfigMap, &map.meta, &map.object, &should, false);
+            }
+            None => plan.create(
+                Key::new(Kind::ConfigMap, namespace, name),
+                json!({
+                    "apiVersion": Kind::ConfigMap.api_version(),
+                    "kind": Kind::ConfigMap.name(),
+                    "metadata": {"name": name, "namespace": namespace, "labels": {LABEL.0: LABEL.1}},
+                    "data": {field: bundle},
+                }),
+            ),
+        }
+        bundle
+    }
+
+    /// Sees to a certificate that the authority signs. Whether there is one that holds.
+    pub(super) fn leaf(
+        &self,
+        world: &World,
+        leaf: Leaf,
+        authority: &Certificate,
+        term: Term,
+        now: Timestamp,
+        plan: &mut Plan,
+    ) -> bool {
+        let (secret, certificate) = found(world, leaf.secret);
+        let certificate = certificate.filter(|_| secret.is_some_and(|secret| secret.has_key));
+        let mut holds = false;
+        if let Some(certificate) = certificate {
+            holds = leaf.is_right(certificate, authority, now);
+            let by_another =
+                !holds && self.known(world, now).iter().any(|other| leaf.is_right(certificate, other, now));
+            let renew = match by_another {
+                // The new authority has to be known everywhere first.
+                true => after(made(authority), self.spread),
+                false if holds => term.renew(certificate),
+                false => Timestamp::MIN,
+            };
+            holds |= by_another;
+            let paths =
+                secret.filter(|_| leaf.has_paths).map(|secret| paths_due(world, secret, certificate, now));
+            let renew = paths.map_or(renew, |due| due.min(renew)).max(after(made(certificate), PAUSE));
+            if now < renew {
+                plan.look_again(renew);
+                return holds;
+            }
+        }
+        plan.issue(Issue {
+            key: Key::new(Kind::Secret, &world.facts.namespace, leaf.secret),
+            version: version(secret),
+            name: leaf.name,
+            from: whole(before(now, BEHIND)).max(authority.from),
+            until: whole(after(now, term.length)).min(authority.until),
+            signer: Some(Signer {
+                key: self.key(world),
+                name: authority.name.clone().unwrap_or_default(),
+                hosts: leaf.hosts,
+                usage: leaf.usage,
+            }),
+            has_paths: leaf.has_paths,
+        });
+        holds
+    }
+}
+
+/// When a Secret gets other segments of webhook paths before its certificate is renewed. The virt-api of a version before answers
+/// paths without one: the first segments come when it is gone, and a while later plain paths are answered no more.
+fn paths_due(world: &World, secret: &Secret, certificate: &Certificate, now: Timestamp) -> Timestamp {
+    match secret.paths.used() {
+        None if crate::installation::missing(world, &[API.program], &[]).is_some() => after(now, PLAIN),
+        None => Timestamp::MIN,
+        Some(_) if secret.paths.has_plain() => after(made(certificate), PLAIN),
+        Some(_) => Timestamp::MAX,
+    }
+}
+
+impl Leaf {
+    /// A certificate has these names, is for whom it has to be, comes from this authority, and holds now.
+    pub(super) fn is_right(
+        &self,
+        certificate: &Certificate,
+        authority: &Certificate,
+        now: Timestamp,
+    ) -> bool {
+        let is_named = self.usage.is_server() || certificate.name.as_deref() == Some(&*self.name);
+        let is_server = match self.usage.is_server() {
+            true => certificate.is_from(authority, &self.hosts, now),
+            false => certificate.is_from(authority, &NO_HOSTS, now),
+        };
+        is_named
+            && is_server == self.usage.is_server()
+            && certificate.is_clients(authority, now) == self.usage.is_client()
+    }
+}

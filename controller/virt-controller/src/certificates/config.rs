@@ -1,0 +1,44 @@
+//! CDIConfig `config`: where clients find cdi-uploadproxy, and by whom its certificate is signed (`virtctl image-upload` and
+//! others read it); and which share of a file system a disk is not given.
+//!
+//! The object is made where there is none. Its spec is the administrator's, or what the CDI object says of it
+//! ([`crate::cdi::config`]); of its status, only what is said here is written.
+
+use api::cdi::CONFIG;
+use cluster_model::objects::{Kept as _, Key, Kind, World};
+use cluster_model::plan::Plan;
+use serde_json::{Value, json};
+
+/// The share of a file system that is reserved for the file system itself, as `datavolume` counts it.
+const OVERHEAD: &str = "0.06";
+
+/// What is to be done, where the authorities of our programs are these.
+pub(super) fn decide(world: &World, bundle: &str, plan: &mut Plan) {
+    let kind = Kind::CDIConfig;
+    let Some(is) = world.cdi_configs.get("", CONFIG) else {
+        let object = json!({
+            "apiVersion": kind.api_version(),
+            "kind": kind.name(),
+            "metadata": {"name": CONFIG},
+            "spec": {},
+        });
+        return plan.create(Key::new(kind, "", CONFIG), object);
+    };
+    if is.meta().deletion_timestamp.is_some() {
+        return;
+    }
+    let mut should = is.object.clone();
+    if let Some(spec) = crate::cdi::config(world) {
+        should["spec"] = spec;
+    }
+    let mut status = is.object["status"].as_object().cloned().unwrap_or_default();
+    status.insert("uploadProxyCA".into(), json!(bundle));
+    status.insert("filesystemOverhead".into(), json!({"global": OVERHEAD}));
+    match should["spec"]["uploadProxyURLOverride"].as_str().filter(|url| !url.is_empty()) {
+        Some(url) => drop(status.insert("uploadProxyURL".into(), json!(url))),
+        None => drop(status.remove("uploadProxyURL")),
+    }
+    should["status"] = Value::Object(status);
+    // The status has no path of its own.
+    plan.update(kind, &is.meta, &is.object, &should, false);
+}

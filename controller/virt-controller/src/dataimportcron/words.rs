@@ -1,0 +1,33 @@
+//! The reasons and sentences of the conditions of a DataImportCron, as upstream has them.
+
+use cluster_model::objects::Failure;
+
+/// Types of conditions.
+pub(super) const PROGRESSING: &str = "Progressing";
+pub(super) const UP_TO_DATE: &str = "UpToDate";
+
+/// Reasons. The last one is also that of the condition that is true.
+pub(super) const NO_IMPORT: &str = "NoImport";
+pub(super) const NO_DIGEST: &str = "NoDigest";
+pub(super) const NOT_AUTHORIZED: &str = "NotAuthorized";
+pub(super) const OUTDATED: &str = "Outdated";
+pub(super) const SCHEDULED: &str = "ImportScheduled";
+pub(super) const IN_PROGRESS: &str = "ImportProgressing";
+
+/// Stands before what went wrong with the last poll, at the end of the message of `UpToDate`.
+const FAILED: &str = "; the last poll failed: ";
+
+/// A sentence, and behind it what went wrong with the last poll.
+pub(super) fn with_trouble(sentence: &str, trouble: Option<&str>) -> String {
+    trouble.map_or_else(|| sentence.to_owned(), |trouble| format!("{sentence}{FAILED}{trouble}"))
+}
+
+/// What went wrong with the last poll, by what was said: who begins anew has it from nowhere else.
+pub(super) fn trouble_of(message: &str) -> Option<&str> {
+    message.split_once(FAILED).map(|(_, trouble)| trouble)
+}
+
+/// Why a DataVolume could not be made.
+pub(super) fn not_made(name: &str, failed: &Failure) -> String {
+    format!("DataVolume {name} cannot be made: {}", failed.message)
+}

@@ -1,0 +1,148 @@
+//! DataSources: a lasting name for a PVC that DataVolumes are cloned from.
+//!
+//! ```text
+//!  DataSource ── spec.source.dataSource ──► DataSource ── spec.source.pvc ──► PVC, or the DataVolume that makes it
+//!      │          (one step, one namespace)                                       │
+//!      └──────────────────────◄── status.source, condition Ready ─────────────────┘
+//! ```
+//!
+//! **Flow.** The source that is meant is written into the status, and whether it can be taken: `Ready` is true when the
+//! DataVolume of the PVC has succeeded, or when there is a PVC without one; and nothing on the PVC says that its disk is not
+//! whole.
+//! **Guarantees.** The spec is never written. A DataSource that names one which names another is refused, so that there is
+//! no circle.
+//! **Assumptions.** Whoever clones is asked for the right to do so where the PVC is, when a DataVolume is made.
+//! **Caveats.** A PVC may be in another namespace, as upstream: whoever writes a DataSource learns whether there is a PVC or a
+//! DataVolume of that name, and whether it can be taken (`Ready`, `NotFound`, `NotReady`), and nothing else of it.
+//! VolumeSnapshots are not looked at yet.
+
+#[cfg(test)]
+mod tests;
+
+use api::cdi::{DataSource, DataSourceSource};
+use api::datavolume::{Phase, PvcSource};
+use api::fault::Fault;
+use api::wire::Wire;
+use cluster_model::conditions::say_of_cdi;
+use cluster_model::objects::{Kind, PersistentVolumeClaim, World};
+use cluster_model::plan::Plan;
+use jiff::Timestamp;
+
+/// The condition of a DataSource, and its reason where it is true.
+const READY: &str = "Ready";
+
+/// Why a DataSource cannot be taken whose PVC does not exist.
+const NOT_FOUND: &str = "NotFound";
+
+/// Why a DataSource cannot be taken: a word and a sentence.
+type Why = (String, String);
+
+/// What is to be done for a DataSource.
+pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp) -> Plan {
+    let mut plan = Plan::default();
+    let Some(source) = world.data_sources.get(namespace, name) else { return plan };
+    if cluster_model::config::permitted(world).is_none() || source.metadata.deletion_timestamp.is_some() {
+        return plan;
+    }
+    let mut should = source.clone();
+    let status = should.status.get_or_insert_default();
+    let meant = meant(world, source);
+    status.source = meant.as_ref().ok().map(|meant| (*meant).clone());
+    let (is, (reason, message)) = match meant.and_then(|meant| check(world, namespace, meant)) {
+        Ok(()) => ("True", (READY.to_owned(), "DataSource is ready to be consumed".to_owned())),
+        Err(why) => ("False", why),
+    };
+    say_of_cdi(&mut status.conditions, READY.to_owned(), is, &reason, &message, now);
+    // Its status has no path of its own.
+    plan.update(Kind::DataSource, &source.metadata, &source.write(), &should.write(), false);
+    plan
+}
+
+/// What a DataSource leads to, where that can be taken now; else why not, as its own namespace may know it.
+pub(crate) fn resolved<'a>(
+    world: &'a World,
+    namespace: &str,
+    name: &str,
+) -> Result<&'a DataSourceSource, Why> {
+    let Some(source) = world.data_sources.get(namespace, name) else {
+        return Err(because(NOT_FOUND, "it is not there"));
+    };
+    let meant = meant(world, source)?;
+    check(world, namespace, meant).map(|()| meant)
+}
+
+fn because(reason: &str, message: impl Into<String>) -> Why {
+    (reason.to_owned(), message.into())
+}
+
+/// The source that a DataSource means: its own, or that of the DataSource that it names.
+fn meant<'a>(world: &'a World, source: &'a DataSource) -> Result<&'a DataSourceSource, Why> {
+    let Some(named) = &source.spec.source.data_source else { return Ok(&source.spec.source) };
+    let field = "spec.source.dataSource";
+    let own = source.metadata.namespace.as_deref().unwrap_or_default();
+    let PvcSource { namespace, name, .. } = named;
+    if !namespace.is_empty() && namespace != own {
+        let message = format!("{field}: a DataSource of another namespace ({namespace}) cannot be named");
+        return Err(because("CrossNamespaceReference", message));
+    }
+    if source.metadata.name.as_deref() == Some(name) {
+        return Err(because("SelfReference", format!("{field} names the DataSource itself")));
+    }
+    let Some(other) = world.data_sources.get(own, name) else {
+        return Err(because(NOT_FOUND, format!("{field}: there is no DataSource {name} in this namespace")));
+    };
+    if other.spec.source.data_source.is_some() {
+        let message = format!("{field}: DataSource {name} names another one; name that one instead");
+        return Err(because("MaxReferenceDepthReached", message));
+    }
+    Ok(&other.spec.source)
+}
+
+/// Whether a source can be taken. `own` is the namespace of the DataSource.
+fn check(world: &World, own: &str, source: &DataSourceSource) -> Result<(), Why> {
+    match (&source.pvc, &source.snapshot) {
+        (Some(_), Some(_)) => {
+            Err(because("NoSource", "spec.source names a PVC and a VolumeSnapshot: leave one of them"))
+        }
+        (None, Some(_)) => Err(because("Unsupported", Fault::not_yet("spec.source.snapshot").to_string())),
+        (None, None) => Err(because("NoSource", "spec.source names nothing: set spec.source.pvc")),
+        (Some(pvc), None) => check_pvc(world, own, pvc),
+    }
+}
+
+fn check_pvc(world: &World, own: &str, source: &PvcSource) -> Result<(), Why> {
+    let namespace = if source.namespace.is_empty() { own } else { &source.namespace };
+    let name = &source.name;
+    check_disk(world, namespace, name).map_err(|(reason, message)| {
+        if namespace == own || reason == NOT_FOUND {
+            return (reason, message);
+        }
+        // How far it is, is nobody's business but its namespace's.
+        because("NotReady", format!("PVC {namespace}/{name} is not ready"))
+    })
+}
+
+/// Whether a PVC can be taken, as its own namespace may know it.
+pub(crate) fn check_disk(world: &World, namespace: &str, name: &str) -> Result<(), Why> {
+    if let Some(volume) = world.data_volumes.get(namespace, name) {
+        let phase = volume.status.as_ref().and_then(|status| status.phase.clone()).unwrap_or_default();
+        return match phase {
+            Phase::Succeeded => world.pvcs.get(namespace, name).map_or(Ok(()), check_content),
+            phase => {
+                let word = if phase.as_str().is_empty() { Phase::Pending } else { phase };
+                Err(because(word.as_str(), format!("Import DataVolume phase {word}")))
+            }
+        };
+    }
+    match world.pvcs.get(namespace, name) {
+        None => Err(because(NOT_FOUND, format!("PVC {namespace}/{name} not found"))),
+        Some(claim) => check_content(claim),
+    }
+}
+
+/// Whether the disk of a PVC is whole.
+fn check_content(claim: &PersistentVolumeClaim) -> Result<(), Why> {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let shown = format!("{}/{}", text(&claim.meta.namespace), text(&claim.meta.name));
+    claim.not_whole().map_or(Ok(()), |why| Err(because("Pending", format!("PVC {shown} {why}"))))
+}

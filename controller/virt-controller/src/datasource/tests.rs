@@ -1,0 +1,182 @@
+//! Stories of a DataSource: what it means, and whether that can be taken.
+
+// A `json!` reads better where it is handed over than behind a `&`.
+#![allow(clippy::needless_pass_by_value)]
+
+use super::*;
+use crate::sim::Sim;
+use cluster_model::objects::Key;
+use cluster_model::uploads::{POD_PHASE, TARGET};
+use serde_json::{Value, json};
+
+fn named(name: &str) -> Key {
+    Key::new(Kind::DataSource, "n", name)
+}
+
+fn disk() -> Key {
+    Key::new(Kind::PersistentVolumeClaim, "n", "disk")
+}
+
+/// A DataSource that says this of its source.
+fn put(sim: &mut Sim, name: &str, source: Value) -> Key {
+    let meta = json!({"namespace": "n", "name": name});
+    let key = sim.put(Kind::DataSource, json!({"metadata": meta, "spec": {"source": source}}));
+    sim.settle();
+    key
+}
+
+fn pvc() -> Value {
+    json!({"pvc": {"namespace": "n", "name": "disk"}})
+}
+
+fn pointer(namespace: &str, name: &str) -> Value {
+    json!({"dataSource": {"namespace": namespace, "name": name}})
+}
+
+/// Status and reason of the condition Ready.
+fn ready(sim: &Sim, name: &str) -> (String, String) {
+    let (status, reason, message) = sim.condition(&named(name), READY).expect("the condition Ready");
+    assert!(!message.is_empty());
+    (status, reason)
+}
+
+fn is(status: &str, reason: &str) -> (String, String) {
+    (status.to_owned(), reason.to_owned())
+}
+
+fn claim(sim: &mut Sim, annotations: Value) {
+    let meta = json!({"namespace": "n", "name": "disk", "annotations": annotations});
+    sim.put(Kind::PersistentVolumeClaim, json!({"metadata": meta, "spec": {}}));
+    sim.settle();
+}
+
+#[test]
+fn it_is_ready_when_the_disk_is_there() {
+    let mut sim = Sim::new();
+    put(&mut sim, "os", pvc());
+    assert_eq!(ready(&sim, "os"), is("False", "NotFound"));
+    assert_eq!(sim.get(&named("os"))["status"]["source"], pvc());
+    claim(&mut sim, json!({}));
+    assert_eq!(ready(&sim, "os"), is("True", "Ready"));
+    sim.vanish(&disk());
+    sim.settle();
+    assert_eq!(ready(&sim, "os"), is("False", "NotFound"));
+}
+
+#[test]
+fn of_a_datavolume_the_phase_is_said_until_it_has_succeeded() {
+    let mut sim = Sim::new();
+    let storage = json!({"resources": {"requests": {"storage": "1Gi"}}});
+    let meta = json!({"namespace": "n", "name": "disk"});
+    let volume = json!({"metadata": meta, "spec": {"source": {"blank": {}}, "storage": storage}});
+    let volume = sim.put(Kind::DataVolume, volume);
+    put(&mut sim, "os", pvc());
+    assert_eq!(ready(&sim, "os"), is("False", "Pending"));
+    sim.change(&volume, json!({"status": {"phase": "Succeeded"}}));
+    sim.settle();
+    assert_eq!(ready(&sim, "os"), is("True", "Ready"));
+}
+
+#[test]
+fn a_pvc_that_waits_for_an_upload_is_not_ready() {
+    let mut sim = Sim::new();
+    claim(&mut sim, json!({TARGET: ""}));
+    put(&mut sim, "os", pvc());
+    assert_eq!(ready(&sim, "os"), is("False", "Pending"));
+    claim(&mut sim, json!({TARGET: "", POD_PHASE: "Succeeded"}));
+    assert_eq!(ready(&sim, "os"), is("True", "Ready"));
+}
+
+#[test]
+fn half_a_disk_is_not_ready_with_and_without_its_datavolume() {
+    for phase in ["Pending", "Running", "Failed"] {
+        let mut sim = Sim::new();
+        claim(&mut sim, json!({POD_PHASE: phase}));
+        put(&mut sim, "os", pvc());
+        assert_eq!(ready(&sim, "os"), is("False", "Pending"), "{phase}");
+        // One of that name which has succeeded, and whose PVC this is not.
+        let storage = json!({"resources": {"requests": {"storage": "1Gi"}}});
+        let meta = json!({"namespace": "n", "name": "disk"});
+        let spec = json!({"source": {"blank": {}}, "storage": storage});
+        let status = json!({"phase": "Succeeded"});
+        sim.put(Kind::DataVolume, json!({"metadata": meta, "spec": spec, "status": status}));
+        sim.settle();
+        assert_eq!(ready(&sim, "os"), is("False", "Pending"), "{phase}");
+        claim(&mut sim, json!({POD_PHASE: "Succeeded"}));
+        assert_eq!(ready(&sim, "os"), is("True", "Ready"), "{phase}");
+    }
+}
+
+#[test]
+fn of_another_namespace_it_is_said_whether_it_can_be_taken_and_no_more() {
+    let mut sim = Sim::new();
+    let meta = json!({"namespace": "m", "name": "disk"});
+    put(&mut sim, "os", json!({"pvc": meta}));
+    assert_eq!(ready(&sim, "os"), is("False", "NotFound"));
+    let storage = json!({"resources": {"requests": {"storage": "1Gi"}}});
+    let volume = json!({"metadata": meta, "spec": {"source": {"blank": {}}, "storage": storage}});
+    let volume = sim.put(Kind::DataVolume, volume);
+    let mut told = std::collections::BTreeSet::new();
+    for phase in ["Pending", "ImportInProgress", "Failed", "secret"] {
+        sim.change(&volume, json!({"status": {"phase": phase}}));
+        let plan = decide(&sim.world, "n", "os", sim.now);
+        sim.apply(plan);
+        told.insert(sim.condition(&named("os"), READY).unwrap());
+    }
+    let message = "PVC m/disk is not ready".to_owned();
+    assert_eq!(Vec::from_iter(told), [("False".to_owned(), "NotReady".to_owned(), message)]);
+    sim.change(&volume, json!({"status": {"phase": "Succeeded"}}));
+    sim.settle();
+    assert_eq!(ready(&sim, "os"), is("True", "Ready"));
+    sim.vanish(&volume);
+    let waits =
+        json!({"metadata": {"namespace": "m", "name": "disk", "annotations": {TARGET: ""}}, "spec": {}});
+    sim.put(Kind::PersistentVolumeClaim, waits);
+    sim.settle();
+    assert_eq!(ready(&sim, "os"), is("False", "NotReady"));
+}
+
+#[test]
+fn one_may_name_another_of_its_namespace_and_no_further() {
+    let mut sim = Sim::new();
+    put(&mut sim, "os", pvc());
+    put(&mut sim, "latest", pointer("n", "os"));
+    put(&mut sim, "too-far", pointer("n", "latest"));
+    assert_eq!(ready(&sim, "latest"), is("False", "NotFound"));
+    claim(&mut sim, json!({}));
+    assert_eq!(ready(&sim, "latest"), is("True", "Ready"));
+    assert_eq!(sim.get(&named("latest"))["status"]["source"], pvc());
+    assert_eq!(ready(&sim, "too-far"), is("False", "MaxReferenceDepthReached"));
+    assert_eq!(sim.get(&named("too-far"))["status"]["source"], Value::Null);
+    for (source, reason) in [
+        (pointer("n", "self"), "SelfReference"),
+        (pointer("m", "os"), "CrossNamespaceReference"),
+        (pointer("n", "none"), "NotFound"),
+        (json!({}), "NoSource"),
+        (json!({"snapshot": {"namespace": "n", "name": "snap"}}), "Unsupported"),
+    ] {
+        put(&mut sim, "self", source.clone());
+        assert_eq!(ready(&sim, "self"), is("False", reason), "{source}");
+    }
+}
+
+/// What it depends on has it decided on: the PVC, its DataVolume, and the DataSource that it names.
+#[test]
+fn what_it_depends_on_touches_it() {
+    let mut sim = Sim::new();
+    put(&mut sim, "os", pvc());
+    put(&mut sim, "latest", pointer("", "os"));
+    let touches = |key: &Key, name: &str| sim.world.touched(key).contains(&named(name));
+    assert!(touches(&disk(), "os"));
+    assert!(touches(&Key::new(Kind::DataVolume, "n", "disk"), "os"));
+    assert!(touches(&named("os"), "latest") && touches(&named("os"), "os"));
+    assert!(!touches(&named("latest"), "os"));
+}
+
+#[test]
+fn without_a_kubevirt_object_nothing_is_written() {
+    let mut sim = Sim::bare();
+    let object = json!({"metadata": {"namespace": "n", "name": "os"}, "spec": {"source": pvc()}});
+    sim.put(Kind::DataSource, object);
+    assert!(decide(&sim.world, "n", "os", sim.now).is_empty());
+}

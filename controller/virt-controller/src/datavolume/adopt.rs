@@ -1,0 +1,178 @@
+//! A PVC that was there before its DataVolume: when it is taken as it is, and nothing is written to it.
+//!
+//! ```text
+//!  PVC of that name, without a controlling owner
+//!    ├─ storage.populatedFor: NAME on it             a backup brought it back, with the content of that DataVolume
+//!    ├─ allowClaimAdoption: "true" on it             somebody says so
+//!    │     └─► owner reference ─► Succeeded, without a pod
+//!    └─ else ─► ErrResourceExists
+//! ```
+//!
+//! The PVC itself says so: a DataVolume is quickly made, and a PVC goes with its owner. An admission policy holds
+//! virt-controller to the same two annotations. With `storage.prePopulated` on the DataVolume no PVC is made: the DataVolume
+//! waits for one.
+//!
+//! ```text
+//!  DataVolume: finalizer ─► PVC: owner, note ─► is the DataVolume there, and not deleted? ─► Succeeded ─► note and finalizer go
+//!                                                   └─ it is deleted: the PVC has its owners as before ─► finalizer goes
+//! ```
+//!
+//! With `storage.checkStaticVolume` on the DataVolume a PVC is made for the PersistentVolume that is reserved for it, and taken as it
+//! is too.
+//!
+//! **Guarantees.** A PVC that somebody else looks after is never taken, nor one that a pod of ours still writes to, nor one whose
+//! disk is not whole. A DataVolume takes a PVC once: what somebody took away from one that has succeeded or failed (`kubectl delete
+//! dv --cascade=orphan`) stays away. A PVC that is owned by what is gone goes, too: so a finalizer holds the DataVolume until it is
+//! known that nobody deleted it before it had the PVC; where somebody did, the PVC is given back ([`ends`]), also while another
+//! installation fills the disks, or nobody does. The uids of objects that a
+//! backup brought back are new: nothing here compares one with an older one.
+//! **Caveats.** A DataVolume that is deleted after it says `Succeeded` takes the PVC along, as every other one does; and so does one that
+//! is deleted in that moment with `--cascade=foreground`. What is in a PVC that is taken nobody looks at, nor whether it is as large as
+//! the DataVolume asks for.
+
+use super::{Round, claim_name};
+use api::cdi::annotations::{
+    ADOPTED_BY, ALLOW_ADOPTION, CHECK_STATIC_VOLUME, POD_PHASE, POPULATED_FOR, PRE_POPULATED,
+};
+use api::datavolume::{ConditionType, DataVolume, Phase};
+use api::meta::ObjectMeta;
+use api::wire::Wire;
+use cluster_model::objects::{ADOPTS, Kind, Mark, PersistentVolumeClaim, World, owner};
+use cluster_model::plan::Plan;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Why a DataVolume takes a PVC that was there before it.
+pub(super) fn reason(
+    world: &World,
+    volume: &DataVolume,
+    claim: &PersistentVolumeClaim,
+) -> Option<&'static str> {
+    let phase = volume.status.as_ref().and_then(|status| status.phase.as_ref());
+    let name = volume.metadata.name.as_ref()?;
+    let is_free = owner::controller(&claim.meta).is_none() && claim.meta.deletion_timestamp.is_none();
+    let is_over = matches!(phase, Some(Phase::Succeeded | Phase::Failed));
+    let is_whole = claim.not_whole().is_none() && world.worker_of(claim).is_none_or(|pod| pod.has_ended());
+    if is_over || !is_free || !is_whole {
+        return None;
+    }
+    let notes = &claim.meta.annotations;
+    // On a PVC with a dataSourceRef it is written whether or not there ever was a DataVolume.
+    if notes.get(POPULATED_FOR) == Some(name) && claim.populator().is_none() {
+        Some("its content was written for a DataVolume of this name")
+    } else if notes.get(ALLOW_ADOPTION).is_some_and(|value| value == "true") {
+        Some("its adoption is allowed")
+    } else {
+        None
+    }
+}
+
+/// The end of an adoption: the DataVolume has the PVC, or was deleted before and gives it back.
+pub(super) fn ends(volume: &DataVolume, claim: Option<&PersistentVolumeClaim>, plan: &mut Plan) {
+    let meta = &volume.metadata;
+    let has_it = volume.status.as_ref().and_then(|status| status.phase.as_ref()) == Some(&Phase::Succeeded);
+    if !meta.finalizers.iter().any(|name| name == ADOPTS) || !has_it && meta.deletion_timestamp.is_none() {
+        return;
+    }
+    let noted = claim
+        .filter(|claim| meta.uid.is_some() && claim.meta.annotations.get(ADOPTED_BY) == meta.uid.as_ref());
+    if let Some(claim) = noted {
+        let of = |owners: Vec<Value>, annotations: &BTreeMap<String, String>| {
+            let meta = json!({"ownerReferences": owners, "annotations": annotations});
+            json!({"metadata": meta})
+        };
+        let owners = || claim.meta.owner_references.iter();
+        let kept = owners().filter(|owner| has_it || Some(&owner.uid) != meta.uid.as_ref());
+        let mut annotations = claim.meta.annotations.clone();
+        annotations.remove(ADOPTED_BY);
+        let is = of(owners().map(Wire::write).collect(), &claim.meta.annotations);
+        let should = of(kept.map(Wire::write).collect(), &annotations);
+        plan.update(Kind::PersistentVolumeClaim, &claim.meta, &is, &should, false);
+    }
+    holds(meta, others(meta), plan);
+}
+
+/// The finalizers of a DataVolume beside that of an adoption.
+fn others(meta: &ObjectMeta) -> impl Iterator<Item = &str> {
+    meta.finalizers.iter().map(String::as_str).filter(|name| *name != ADOPTS)
+}
+
+/// Gives a DataVolume these finalizers and no others.
+fn holds<'a>(meta: &'a ObjectMeta, finalizers: impl Iterator<Item = &'a str>, plan: &mut Plan) {
+    let whole = |finalizers: Value| json!({"metadata": {"finalizers": finalizers}});
+    let wanted: Vec<&str> = finalizers.collect();
+    plan.update(Kind::DataVolume, meta, &whole(json!(meta.finalizers)), &whole(json!(wanted)), false);
+}
+
+/// The PVC of a DataVolume, as it is made where a volume with its content is reserved for it: bound to that, and whole. Only
+/// where the DataVolume asks for it.
+pub(super) fn of_reserved_volume(world: &World, volume: &ObjectMeta, mut claim: Value) -> Value {
+    let (Some(namespace), Some(name)) = (&volume.namespace, &volume.name) else { return claim };
+    let mark = Mark::PersistentVolumeClaim(namespace.clone(), name.clone());
+    let keys = world.marked(&mark).filter(|key| key.kind == Kind::PersistentVolume);
+    let mut volumes = keys.filter_map(|key| world.volumes.get("", &key.name));
+    let reserved = volumes
+        .find(|one| one.phase == "Available" && one.claim.as_ref().is_some_and(|claim| claim.uid.is_empty()));
+    if let Some(reserved) = reserved.filter(|_| volume.annotations.contains_key(CHECK_STATIC_VOLUME)) {
+        claim["spec"]["volumeName"] = json!(reserved.meta.name);
+        claim["spec"]["storageClassName"] = json!(reserved.class);
+        for (note, text) in [(POPULATED_FOR, name.as_str()), (POD_PHASE, "Succeeded")] {
+            claim["metadata"]["annotations"][note] = json!(text);
+        }
+    }
+    claim
+}
+
+impl Round<'_> {
+    /// Takes a PVC that was there before, where it may: the DataVolume has succeeded.
+    pub(super) fn adopts(&mut self, claim: &PersistentVolumeClaim) -> bool {
+        if self.is_alone() || self.is_ours(claim) {
+            return false;
+        }
+        let Some(why) = reason(self.world, self.volume, claim) else { return false };
+        let owners: Vec<Value> = claim.meta.owner_references.iter().map(Wire::write).collect();
+        let ours = owner::reference(Kind::DataVolume, &self.volume.metadata);
+        let should: Vec<Value> = owners.iter().cloned().chain([ours]).collect();
+        let is = json!({"metadata": {"ownerReferences": owners, "annotations": claim.meta.annotations}});
+        let mut should =
+            json!({"metadata": {"ownerReferences": should, "annotations": claim.meta.annotations}});
+        // In one step: a disk that is its own and not whole would be filled.
+        should["metadata"]["annotations"][POD_PHASE] = json!("Succeeded");
+        should["metadata"]["annotations"][ADOPTED_BY] = json!(self.volume.metadata.uid);
+        let meta = &self.volume.metadata;
+        self.before.present(Kind::DataVolume, meta);
+        holds(meta, others(meta).chain([ADOPTS]), &mut self.before);
+        // First: one that is not its owner has not succeeded.
+        self.before.update(Kind::PersistentVolumeClaim, &claim.meta, &is, &should, false);
+        // Whoever deleted it before this did not delete the PVC.
+        self.before.present(Kind::DataVolume, meta);
+        self.say_bound(claim);
+        let message = format!("PVC {} is taken as it is: {why}", claim_name(claim));
+        self.is_whole(&message);
+        self.go(Phase::Succeeded, Some((false, "ClaimAdopted", message)));
+        true
+    }
+
+    /// The PVC comes from elsewhere, with its content, and is not there yet.
+    pub(super) fn awaits_its_claim(&mut self, name: &str) -> bool {
+        let awaits = self.volume.metadata.annotations.contains_key(PRE_POPULATED);
+        if awaits {
+            self.say(ConditionType::Bound, "False", "NotFound", "No PVC found");
+            let message = format!(
+                "PVC {name} is not there yet: by the annotation {PRE_POPULATED} it comes from elsewhere with its content, and \
+                 none is made"
+            );
+            self.waits("Pending", &message);
+            self.go(Phase::Pending, Some((false, "Pending", message)));
+        }
+        awaits
+    }
+
+    /// The disk is whole, and no pod says so.
+    pub(super) fn is_whole(&mut self, message: &str) {
+        self.say(ConditionType::Running, "False", "Completed", message);
+        self.say(ConditionType::Ready, "True", "", "");
+        self.say(ConditionType::Transferring, "False", "Completed", message);
+        self.next.progress = Some("100.0%".to_owned());
+    }
+}

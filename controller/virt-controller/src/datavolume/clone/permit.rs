@@ -1,0 +1,205 @@
+//! Who may clone a PVC of another namespace: whoever may create `datavolumes/source` there. virt-api asks the API server when a
+//! DataVolume is made, and signs that it was answered yes; here that is verified.
+//!
+//! ```text
+//!  the webhook stood when the DataVolume was made?      else anybody could have written the annotation
+//!  a key of ours has signed the token?                  ConfigMap cdi-api-signing-key
+//!  of this source and this target, made in its time?    serve::token::verify_clone
+//!  or of the DataSource that the DataVolume names?      it leads to this PVC now, and the PVC is of the DataSource's own namespace
+//! ```
+//!
+//! **A DataSource that led nowhere** when the DataVolume was made: its maker may clone every PVC of the namespace of the DataSource.
+//! Where the DataSource leads to is looked at before each source pod, so whoever writes its name over on the PVC gains nothing, and
+//! neither does whoever turns it to another namespace.
+//!
+//! **Labels.** A VM may take its instance type from what its disk is cloned from. Of another namespace that is read where the disk is
+//! such a clone, and the right to it is verified as for a source pod ([`far_clone`]).
+//!
+//! virt-api answers the paths of the webhook configurations alone, but those are known to all who may read them, so a review may be made up.
+//! So a token counts only in a DataVolume that the API server showed to virt-api when it was made: there the webhook has taken away
+//! what its maker wrote, and an admission policy of the installation lets nobody write the annotation afterwards. The configuration with
+//! that webhook has no others than those about kinds of CDI. It is deleted while another CDI operator is there, whose webhooks would
+//! let a token of somebody's own stand: so its age says since when virt-api was asked.
+
+use super::super::Round;
+use super::{Stop, source};
+use crate::datasource;
+use api::datavolume::DataVolume;
+use cluster_model::clones::{CLONE_TOKEN, RIGHT};
+use cluster_model::objects::{CDI_MUTATOR, Kind, Work, World};
+use cluster_model::uploads::{PUBLIC_KEY, SIGNING_KEY};
+use cluster_model::webhooks::{Question, asks};
+use jiff::{SignedDuration, Timestamp};
+use serve::token::{Cloned, Named, PublicKey, Refused, public_keys, verify_clone_of};
+
+/// How long after a webhook was made every API server asks it.
+const SPREAD: SignedDuration = SignedDuration::from_secs(10);
+/// Why a clone waits whose maker has shown no right.
+const DENIED: &str = "CloneNotPermitted";
+/// Why a clone waits that has waited for longer than the key of its token is known.
+const FORGOTTEN: &str = "CloneTokenExpired";
+
+impl Round<'_> {
+    /// Whoever made the DataVolume may clone the PVC of this namespace and name.
+    pub(super) fn permitted(&self, namespace: &str, name: &str) -> Result<(), Stop> {
+        let meta = &self.volume.metadata;
+        let own = meta.namespace.as_deref().unwrap_or_default();
+        if namespace == own {
+            return Ok(());
+        }
+        let (group, plural, part) = RIGHT;
+        let denied = |why: String| {
+            Stop::waits(
+                DENIED,
+                format!(
+                    "a PVC of the namespace {namespace} is cloned for whoever may create {plural}/{part} ({group}) there, and \
+                     {why}: delete the DataVolume, and let somebody who has that right make it again"
+                ),
+            )
+        };
+        let made = time(meta.creation_timestamp.as_deref());
+        let (Some(made), true) = (made, made.is_some_and(|made| is_asked(self.world, made))) else {
+            return denied("the webhook of virt-api was not there when this DataVolume was made".to_owned());
+        };
+        let Some(token) = meta.annotations.get(CLONE_TOKEN) else {
+            return denied(format!("this DataVolume has no token of virt-api that says so ({CLONE_TOKEN})"));
+        };
+        let Some(keys) = keys(self.world) else {
+            let message = "the public keys of clone tokens (ConfigMap cdi-api-signing-key) are not there yet";
+            return Stop::waits(DENIED, message);
+        };
+        match self.verified(Named::Claim, (namespace, name), &keys, token, made) {
+            Ok(()) => Ok(()),
+            Err(Refused::BadSignature) => Err(forgotten()),
+            Err(_) => match self.far_source().filter(|(home, _)| *home == namespace) {
+                Some(source) if self.verified(Named::DataSource, source, &keys, token, made).is_ok() => {
+                    match leads_to(self.world, source, name) {
+                        true => Ok(()),
+                        false => denied(format!(
+                            "DataSource {}/{}, which the token of this DataVolume ({CLONE_TOKEN}) is for, does not lead to this PVC",
+                            source.0, source.1
+                        )),
+                    }
+                }
+                _ => denied(format!("the token of this DataVolume ({CLONE_TOKEN}) is not for this clone")),
+            },
+        }
+    }
+
+    /// The DataSource of another namespace that the DataVolume names.
+    pub(super) fn far_source(&self) -> Option<(&str, &str)> {
+        let own = self.volume.metadata.namespace.as_deref().unwrap_or_default();
+        let named = self.volume.spec.source_ref.as_ref().filter(|_| self.volume.spec.source.is_none())?;
+        let home = named.namespace.as_deref().filter(|home| !home.is_empty() && *home != own)?;
+        Some((home, named.name.as_str()))
+    }
+
+    /// The token is of the DataSource that the DataVolume names: its maker may clone every PVC of the namespace of that. A key that
+    /// is not known any more stops the clone, whatever its source is.
+    pub(super) fn holds_token_of(&self, source: (&str, &str)) -> Result<bool, Stop> {
+        let meta = &self.volume.metadata;
+        let made = time(meta.creation_timestamp.as_deref()).filter(|made| is_asked(self.world, *made));
+        let (Some(made), Some(token), Some(keys)) =
+            (made, meta.annotations.get(CLONE_TOKEN), keys(self.world))
+        else {
+            return Ok(false);
+        };
+        match self.verified(Named::DataSource, source, &keys, token, made) {
+            Err(Refused::BadSignature) => Err(forgotten()),
+            verified => Ok(verified.is_ok()),
+        }
+    }
+
+    fn verified(
+        &self,
+        named: Named,
+        source: (&str, &str),
+        keys: &[PublicKey],
+        token: &str,
+        made: Timestamp,
+    ) -> Result<(), Refused> {
+        let meta = &self.volume.metadata;
+        let own = meta.namespace.as_deref().unwrap_or_default();
+        let target = (own, meta.name.as_deref().unwrap_or_default());
+        let generated = meta.generate_name.as_deref().unwrap_or_default();
+        verify_clone_of(named, keys, token, Cloned { source, target, generated }, made)
+    }
+}
+
+/// A PVC of another namespace that a DataVolume is a clone of, by the right of its maker.
+pub(crate) struct FarClone<'a> {
+    round: Round<'a>,
+    namespace: &'a str,
+    name: &'a str,
+}
+
+/// What a DataVolume clones from another namespace: what its own PVC says that it is a clone of, where the token of the DataVolume is
+/// for that. Nothing before there is that PVC, and without the right.
+pub(crate) fn far_clone<'a>(
+    world: &'a World,
+    volume: &'a DataVolume,
+    now: Timestamp,
+) -> Option<FarClone<'a>> {
+    let own = volume.metadata.namespace.as_deref()?;
+    let round = Round::of(world, volume, Kind::DataVolume, Work::Import, now);
+    let claim = world.pvcs.get(own, volume.metadata.name.as_deref()?).filter(|claim| round.is_ours(claim))?;
+    let (namespace, name) = source::noted(claim).filter(|(namespace, _)| *namespace != own)?;
+    round.permitted(namespace, name).ok()?;
+    Some(FarClone { round, namespace, name })
+}
+
+impl FarClone<'_> {
+    /// It is a clone of this PVC.
+    pub(crate) fn is_of(&self, namespace: &str, name: &str) -> bool {
+        (self.namespace, self.name) == (namespace, name)
+    }
+
+    /// Its maker named this DataSource, of the namespace that they may clone from, or one that leads to what they may clone.
+    pub(crate) fn is_by(&self, namespace: &str, name: &str) -> bool {
+        let leads_here = || {
+            let found = datasource::resolved(self.round.world, namespace, name).ok();
+            found.and_then(|source| source.pvc.as_ref()).is_some_and(|pvc| {
+                let within = if pvc.namespace.is_empty() { namespace } else { &pvc.namespace };
+                self.is_of(within, &pvc.name)
+            })
+        };
+        self.round.far_source() == Some((namespace, name)) && (self.namespace == namespace || leads_here())
+    }
+}
+
+/// The clone has to be made again, by somebody who may.
+fn forgotten() -> Stop {
+    let (group, plural, part) = RIGHT;
+    Stop::Waits(
+        FORGOTTEN,
+        format!(
+            "no key of this installation has signed the token of this DataVolume ({CLONE_TOKEN}): keys are exchanged, and the clone \
+             has waited until the one of its time was forgotten. Delete the DataVolume, and let somebody who may create {plural}/{part} \
+             ({group}) in the namespace of its source make it again"
+        ),
+    )
+}
+
+/// A DataSource leads to the PVC of this name in its own namespace.
+fn leads_to(world: &World, (home, source): (&str, &str), name: &str) -> bool {
+    let pvc = datasource::resolved(world, home, source).ok().and_then(|source| source.pvc.as_ref());
+    pvc.is_some_and(|pvc| pvc.name == name && (pvc.namespace.is_empty() || pvc.namespace == home))
+}
+
+/// virt-api's webhook was asked about what was made at a time.
+fn is_asked(world: &World, made: Timestamp) -> bool {
+    let hook = world.mutating_webhooks.get("", CDI_MUTATOR);
+    let hook = hook.filter(|hook| asks(&hook.object, Question::FillDataVolume, &world.facts.namespace));
+    let since = hook.and_then(|hook| time(hook.meta.creation_timestamp.as_deref()));
+    let since = since.and_then(|since| since.checked_add(SPREAD).ok());
+    since.is_some_and(|since| since <= made)
+}
+
+fn time(text: Option<&str>) -> Option<Timestamp> {
+    text?.parse().ok()
+}
+
+fn keys(world: &World) -> Option<Vec<PublicKey>> {
+    let map = world.config_maps.get(&world.facts.namespace, SIGNING_KEY)?;
+    public_keys(map.object["data"][PUBLIC_KEY].as_str()?.as_bytes()).ok()
+}

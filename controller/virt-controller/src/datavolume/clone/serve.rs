@@ -1,0 +1,347 @@
+//! The source pod of a copy: it shows the disk to the importer pod, and to nobody else.
+//!
+//! ```text
+//!  nobody writes to the source? ─► pod ─► Secret, Service, Secret of the importer, note on the target ─► ready
+//!        ▲                         │ gone, ended, its certificate is about to end                          │
+//!        └─────────────────────────┘                                            the importer pod is made ◄─┘
+//! ```
+//!
+//! **Guarantees.** The pod is the first that is made and the last that is deleted, and it alone is followed: whatever else is left of
+//! a plan that broke off is made, or taken away, as long as the pod is there. What is made known to the target is noted by the
+//! pod's uid. Until the importer pod is there, a source to which somebody writes after all is let go of.
+//! **Places.** Of one PVC there are no more than [`PLACES`] source pods, and a namespace gets another one where more places are free than
+//! it has: one alone gets half of them, and for a namespace that has none there is one left, whoever came before it.
+//! **Deadlines.** A source pod ends before its certificate, and the next one serves the same version: a clone into a file system goes on.
+//! Nothing goes on on a device, which has no journal. So a device is served for the whole life of a certificate ([`DEVICE`]); a clone
+//! that had that time and is not done has failed, and does not begin anew for ever.
+//! **Owners** are of the same namespace. So the pod goes with its source by itself, and Secret and Service with the pod; that the pod goes
+//! with its target is decided under the key of the target, which its annotation says.
+
+use super::super::upload::{deadline, end};
+use super::super::worker::{self, Worker};
+use super::super::{Round, notes};
+use super::{IN_USE, Stop, pod};
+use crate::certificates::uploads::Span;
+use cluster_model::clones::{CLONE_SOURCE_POD, CLONE_SOURCE_UID, SOURCE, TARGET_LABEL};
+use cluster_model::issue::{ForPod, Holder};
+use cluster_model::objects::{
+    Attempt, Key, Kind, Mark, PersistentVolumeClaim, Pod, Work, World, key, names, owner,
+};
+use cluster_model::plan::Plan;
+use cluster_model::uploads::SERVICE_LABEL;
+use cluster_model::worker::PORT;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+/// Source pods of one PVC.
+pub(super) const PLACES: usize = 8;
+/// The least time that a device is served in one go.
+const DEVICE: SignedDuration = SignedDuration::from_hours(23);
+/// The reason of a clone that is not done in that time.
+const TOO_LONG: &str = "CloneTooLong";
+
+/// How it is with the source pod.
+pub(in super::super) enum Served<'a> {
+    /// It answers.
+    Ready,
+    /// It does not yet: a word and a sentence.
+    Waits(String, String),
+    /// It ended early: the pod, a word, a sentence, and when the next one begins.
+    Broke(&'a Pod, String, String, Timestamp),
+    /// It is not made, or its work has failed.
+    Stopped(Stop),
+}
+
+/// The pod shows this source to the clone into this PVC.
+pub(super) fn is_source_pod(
+    pod: &Pod,
+    source: &PersistentVolumeClaim,
+    target: &PersistentVolumeClaim,
+) -> bool {
+    let owner = owner::controller(&pod.meta).map(|owner| owner.uid.as_str());
+    let of_target = pod.meta.labels.get(TARGET_LABEL).map(String::as_str);
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let at = (text(&target.meta.namespace), text(&target.meta.name));
+    source.meta.uid.is_some()
+        && owner == source.meta.uid.as_deref()
+        && pod.meta.namespace == source.meta.namespace
+        && of_target == target.meta.uid.as_deref()
+        && pod.serves() == Some((at.0.as_str(), at.1.as_str()))
+}
+
+impl<'a> Round<'a> {
+    /// Sees to the source pod of a copy.
+    pub(in super::super) fn serve(&mut self, target: &'a PersistentVolumeClaim) -> Served<'a> {
+        let Some((cloned, source)) = self.clone.clone().and_then(|cloned| Some((cloned.claim?, cloned)))
+        else {
+            return Served::Waits("Pending".to_owned(), "there is nothing to be cloned".to_owned());
+        };
+        let (source, cloned) = (cloned, source);
+        let uid = target.meta.uid.clone().unwrap_or_default();
+        let name = names::cloner(&uid);
+        let has_begun = self.world.worker_for(target, Work::Import).is_some();
+        let Some(found) = self.world.pods.get(&cloned.namespace, &name) else {
+            return self.begin_to_serve(source, target, &name);
+        };
+        if !is_source_pod(found, source, target) {
+            let message = format!(
+                "pod {}/{name} is there already, and does not serve this clone: wait until it is gone",
+                cloned.namespace
+            );
+            return Served::Waits("ErrStartingPod".to_owned(), message);
+        }
+        // Both were made at once. Not a byte was copied yet: who writes goes first.
+        if !has_begun && let Some(stop) = self.in_use(source) {
+            self.deletes(Some(found));
+            return Served::Stopped(stop);
+        }
+        let seen = notes::running(&self.next).filter(|said| said.status == "False");
+        let seen = seen.and_then(|said| said.last_transition_time.as_ref()?.parse().ok());
+        let (waits, message) = match worker::look(self.world, Some(found), Work::Serve, None, seen, self.now)
+        {
+            Worker::None => ("Pending".to_owned(), "there is none".to_owned()),
+            Worker::Waits(reason, message) => {
+                if !found.is_going() {
+                    self.reach(target, found);
+                }
+                (reason, message)
+            }
+            Worker::Runs(_) => {
+                let is_known = self.reach(target, found);
+                let container = found.container(Work::Serve.container());
+                if is_known && container.is_some_and(|container| container.ready) {
+                    return Served::Ready;
+                }
+                ("Pending".to_owned(), "it runs, and is not ready yet".to_owned())
+            }
+            Worker::Failed(report) => {
+                let reason = "CloneFailed";
+                let message = format!("PVC {} cannot be read: {}", cloned.shown(), report.message);
+                return Served::Stopped(Stop::Never(reason, message));
+            }
+            Worker::Broke(reason, message, next) => {
+                let message = format!("the source pod {}/{name}: {message}", cloned.namespace);
+                return Served::Broke(found, reason, message, next);
+            }
+            // Its time is over, and with its certificate that of the importer.
+            Worker::Done(_) | Worker::Late(_) if self.had_its_time(target, found) => {
+                let message = format!(
+                    "PVC {} was read for {} hours, as long as a certificate holds, and the device of PVC {} is not whole: a clone goes \
+                     on from there only in a file system; clone into a PVC with volumeMode Filesystem, or have the CSI driver clone it \
+                     (cloneStrategy: csi-clone in the StorageProfile)",
+                    cloned.shown(),
+                    DEVICE.as_hours(),
+                    super::super::claim_name(target)
+                );
+                return Served::Stopped(Stop::Never(TOO_LONG, message));
+            }
+            Worker::Done(_) | Worker::Late(_) => {
+                self.deletes(Some(found));
+                self.deletes(self.world.worker_for(target, Work::Import).filter(|pod| !pod.has_ended()));
+                ("DeadlinePassed".to_owned(), "its certificate is made anew".to_owned())
+            }
+        };
+        Served::Waits(waits, format!("the source pod {}/{name}: {message}", cloned.namespace))
+    }
+
+    /// No source pod is there: one is made, where nobody writes to the source.
+    fn begin_to_serve(
+        &mut self,
+        source: &'a PersistentVolumeClaim,
+        target: &'a PersistentVolumeClaim,
+        name: &str,
+    ) -> Served<'a> {
+        let namespace = source.meta.namespace.clone().unwrap_or_default();
+        // Whatever was permitted before: each pod that reads is.
+        if let Err(stop) = self.permitted(&namespace, super::super::claim_name(source)) {
+            return Served::Stopped(stop);
+        }
+        if let Some(stop) = self.in_use(source) {
+            return Served::Stopped(stop);
+        }
+        let own = target.meta.namespace.as_deref().unwrap_or_default();
+        if let Some(stop) = is_crowded(self.world, source, own) {
+            return Served::Stopped(stop);
+        }
+        // Somebody's pod wrote to it when that was asked last.
+        let failed = self.world.failures.get(&self.key());
+        let used = failed.filter(|failed| failed.about == Attempt::Make(Kind::PersistentVolumeClaim));
+        let used = used.map(|failed| Served::Stopped(Stop::Waits(IN_USE, failed.message.clone())));
+        if let Some(failed) = failed.filter(|failed| failed.retry > self.now) {
+            self.after.look_again(failed.retry);
+            return used
+                .unwrap_or_else(|| Served::Waits("ErrStartingPod".to_owned(), failed.message.clone()));
+        }
+        let Some(span) = self.certified(target) else {
+            return Served::Waits(
+                "CertificatesPending".to_owned(),
+                "the authorities are not there yet".to_owned(),
+            );
+        };
+        let around = pod::Around {
+            world: self.world,
+            source,
+            target: &target.meta,
+            attempt: self.next.restart_count.unwrap_or(0),
+            deadline: if target.is_block() { end(&span) } else { deadline(&span, self.now) },
+        };
+        let object = pod::pod(name, &around);
+        self.after.unused(&source.meta);
+        self.after.create(Key::new(Kind::Pod, &*namespace, name), object);
+        let made = || {
+            Served::Waits("Pending".to_owned(), format!("the source pod {namespace}/{name} is being made"))
+        };
+        used.unwrap_or_else(made)
+    }
+
+    /// The importer pod of a device ran beside this source pod for as long as any can.
+    fn had_its_time(&self, target: &PersistentVolumeClaim, source: &Pod) -> bool {
+        let made = |pod: &Pod| pod.meta.creation_timestamp.as_ref()?.parse::<Timestamp>().ok();
+        let reader = self.world.worker_for(target, Work::Import).and_then(made);
+        let time = reader.map(|reader| self.now.duration_since(reader));
+        target.is_block() && made(source).is_some() && time.is_some_and(|time| time >= DEVICE)
+    }
+
+    /// Somebody writes to the source.
+    pub(super) fn in_use(&self, source: &PersistentVolumeClaim) -> Option<Stop> {
+        let user = self.user(source)?;
+        let shown = format!(
+            "{}/{}",
+            source.meta.namespace.as_deref().unwrap_or_default(),
+            super::super::claim_name(source)
+        );
+        Some(Stop::Waits(IN_USE, format!("VMI {user} uses PVC {shown}: it is cloned when the VMI has ended")))
+    }
+
+    /// Makes known how the pod is reached, and by whom. Whether that was done before.
+    fn reach(&mut self, target: &PersistentVolumeClaim, pod: &Pod) -> bool {
+        let noted = target.meta.annotations.get(CLONE_SOURCE_UID);
+        if noted.is_some() && noted == pod.meta.uid.as_ref() {
+            return true;
+        }
+        let failed = self.world.failures.get(&self.key()).filter(|failed| failed.retry > self.now);
+        if let Some(failed) = failed {
+            self.after.look_again(failed.retry);
+            return false;
+        }
+        let Some(span) = self.certified(target) else { return false };
+        let name = pod.meta.name.clone().unwrap_or_default();
+        let uid = target.meta.uid.clone().unwrap_or_default();
+        made_known(pod, target, &span, &self.world.facts.namespace, &mut self.after);
+        let mut should = target.meta.annotations.clone();
+        should.insert(CLONE_SOURCE_POD.to_owned(), name);
+        should.insert(CLONE_SOURCE_UID.to_owned(), pod.meta.uid.clone().unwrap_or(uid));
+        notes::write(target, &should, &mut self.after);
+        false
+    }
+}
+
+/// So many clones read from the source that another one into the namespace `own` waits.
+fn is_crowded(world: &World, source: &PersistentVolumeClaim, own: &str) -> Option<Stop> {
+    let owned = world.marked(&Mark::Owner(source.meta.uid.clone()?)).filter(|key| key.kind == Kind::Pod);
+    let pods = owned.filter_map(|key| world.pods.get(&key.namespace, &key.name));
+    let targets = pods
+        .filter(|pod| pod.meta.namespace == source.meta.namespace && !pod.has_ended())
+        .filter_map(|pod| Some(pod.serves()?.0));
+    let targets: Vec<&str> = targets.collect();
+    let taken = targets.iter().filter(|target| **target == own).count();
+    if taken < PLACES.saturating_sub(targets.len()) {
+        return None;
+    }
+    let namespace = source.meta.namespace.as_deref().unwrap_or_default();
+    let message = format!(
+        "other clones read PVC {namespace}/{} now, and the namespace {own} has its share of the {PLACES} places: this one begins when \
+         one of them has ended",
+        super::super::claim_name(source)
+    );
+    Some(Stop::Waits("CloneSourceBusy", message))
+}
+
+/// The certificates of both ends, and the Service. Those beside the pod go with the pod, also where nobody looks; while those
+/// of an earlier pod are there, nothing is made.
+fn made_known(pod: &Pod, target: &PersistentVolumeClaim, span: &Span, installation: &str, plan: &mut Plan) {
+    let (namespace, name) = at(pod);
+    let mut of_pod = owner::reference(Kind::Pod, &pod.meta);
+    // Who makes an owner wait must be permitted to change it.
+    of_pod["blockOwnerDeletion"] = json!(false);
+    let uid = target.meta.uid.clone().unwrap_or_default();
+    let labels = pod::labels(&uid, &name);
+    let issue = |key: Key, owner: Value, holder: Holder| ForPod {
+        key,
+        installation: installation.to_owned(),
+        owner,
+        labels: labels.clone(),
+        holder,
+        from: span.from,
+        until: span.until,
+    };
+    let hosts = vec![format!("{name}.{namespace}.svc"), format!("{name}.{namespace}"), name.clone()];
+    let secret = Key::new(Kind::Secret, &*namespace, &*name);
+    plan.issue_for_pod(issue(secret, of_pod.clone(), Holder::Server(hosts)));
+    let service = json!({
+        "apiVersion": Kind::Service.api_version(),
+        "kind": Kind::Service.name(),
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "labels": labels,
+            "ownerReferences": [of_pod],
+        },
+        "spec": {
+            "clusterIP": "None",
+            // The importer is made when the pod is ready; a connection in flight outlives a probe that failed.
+            "publishNotReadyAddresses": true,
+            "selector": {SERVICE_LABEL: name},
+            "ports": [{"name": "clone", "port": PORT, "targetPort": PORT, "protocol": "TCP"}],
+        },
+    });
+    plan.create(Key::new(Kind::Service, namespace, name), service);
+    let client = names::clone_client(&uid);
+    let of_target = target.meta.namespace.clone().unwrap_or_default();
+    let of_claim = owner::reference(Kind::PersistentVolumeClaim, &target.meta);
+    plan.issue_for_pod(issue(
+        Key::new(Kind::Secret, of_target, &*client),
+        of_claim,
+        Holder::Client(client.clone()),
+    ));
+}
+
+/// The importer of a clone needs its certificate no more.
+pub(in super::super) fn forget_client(target: &PersistentVolumeClaim, plan: &mut Plan) {
+    if !target.meta.annotations.contains_key(CLONE_SOURCE_UID) {
+        return;
+    }
+    let name = names::clone_client(target.meta.uid.as_deref().unwrap_or_default());
+    let key = Key::new(Kind::Secret, target.meta.namespace.clone().unwrap_or_default(), name);
+    plan.delete_of(key, &target.meta);
+}
+
+/// Takes a source pod away, and what leads to it. The pod goes last: while it is there, all of it is done again.
+pub(in super::super) fn take_away(pod: &Pod, plan: &mut Plan) {
+    let key = key(Kind::Pod, &pod.meta);
+    if pod.is_going() || !key.name.starts_with(SOURCE) {
+        return;
+    }
+    for kind in [Kind::Service, Kind::Secret] {
+        plan.delete_of(Key::new(kind, &*key.namespace, &*key.name), &pod.meta);
+    }
+    plan.delete(key, &pod.meta);
+}
+
+fn at(pod: &Pod) -> (String, String) {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    (text(&pod.meta.namespace), text(&pod.meta.name))
+}
+
+/// A source pod is needed by the clone that was looked at.
+pub(in super::super) fn is_needed(round: &Round<'_>, pod: &Pod) -> bool {
+    let meta = &round.volume.metadata;
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let claim = round.world.pvcs.get(&text(&meta.namespace), &text(&meta.name));
+    let claim = claim.filter(|claim| round.is_ours(claim) && claim.meta.deletion_timestamp.is_none());
+    let source = round.clone.as_ref().and_then(|cloned| cloned.claim);
+    let is_over =
+        matches!(round.next.phase, Some(api::datavolume::Phase::Succeeded | api::datavolume::Phase::Failed));
+    let of_round = claim.zip(source).is_some_and(|(claim, source)| is_source_pod(pod, source, claim));
+    meta.deletion_timestamp.is_none() && !is_over && of_round
+}

@@ -1,0 +1,313 @@
+//! What is cloned: the PVC that a DataVolume names, or the DataSource that it names does; and whether the PVC can be cloned now.
+//!
+//! | the source | the clone |
+//! |---|---|
+//! | of another namespace, and no right is shown | waits, and learns nothing of the source |
+//! | what a DataSource of another namespace leads to, and it leads nowhere, or no right is shown | waits, and learns not which of these |
+//! | not there, not bound, not filled, being deleted | waits; when bytes of it were copied: has failed |
+//! | being deleted, and a source pod that runs reads it | goes on: the PVC stays as long as the pod |
+//! | of an archive | has failed |
+//!
+//! A DataSource is looked at once: what it led to when the PVC was made stands in an annotation of the PVC. Whoever changes that
+//! names a source that has to be permitted like any other. Where that source goes before the first byte was copied (a newer image has
+//! taken its place), the DataSource is followed again, and noted anew; not for a clone that the storage makes, whose PVC names its source
+//! for ever.
+
+use super::super::size::Overhead;
+use super::super::{NOT_SERVED, Round, notes};
+use super::way::{self, Way};
+use super::{CLAIM, Stop, reader};
+use crate::datasource;
+use api::datavolume::{ConditionType, Phase, PvcSource};
+use api::quantity::Quantity;
+use cluster_model::clones::{self, CLONE_REQUEST};
+use cluster_model::objects::{PersistentVolumeClaim, Work, names};
+use cluster_model::uploads::CONTENT_TYPE;
+use cluster_model::worker::PORT;
+
+/// The reason of a clone whose DataSource leads nowhere.
+const NO_DATA_SOURCE: &str = "DataSourceNotReady";
+
+/// What a DataVolume is a clone of.
+#[derive(Clone, Debug)]
+pub(in super::super) struct Cloned<'a> {
+    /// The PVC; of a snapshot nothing is known.
+    pub(in super::super) claim: Option<&'a PersistentVolumeClaim>,
+    pub(in super::super) namespace: String,
+    pub(in super::super) name: String,
+    /// How it is cloned; while there is no PVC, that is still to be found out.
+    pub(in super::super) way: Option<Way>,
+}
+
+/// The size of a source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) struct Size {
+    /// Bytes that the PVC asked for; of a device, those that it has.
+    pub(in super::super) claim: u64,
+    /// Bytes of the disk in it, at most.
+    pub(in super::super) disk: u64,
+    pub(in super::super) is_block: bool,
+}
+
+impl<'a> Cloned<'a> {
+    /// The size of the source, where that is known.
+    pub(in super::super) fn size(&self) -> Option<Size> {
+        let claim = self.claim?;
+        let is_block = claim.is_block();
+        let asked = claim.spec.storage().and_then(Quantity::bytes);
+        let has = claim.status.capacity.get("storage").and_then(Quantity::bytes);
+        let bytes = if is_block { has.or(asked) } else { asked.or(has) }?;
+        let disk = if is_block { bytes } else { Overhead::default().disk_in(bytes) };
+        Some(Size { claim: bytes, disk, is_block })
+    }
+
+    /// Where its source pod shows it to the importer pod of this PVC.
+    pub(in super::super) fn address(&self, target: &PersistentVolumeClaim) -> api::job::Clone {
+        let pod = names::cloner(target.meta.uid.as_deref().unwrap_or_default());
+        let url = format!("https://{pod}.{}.svc:{PORT}{}", self.namespace, clones::PATH);
+        api::job::Clone { url, tls: clones::CLIENT_FOLDER.into() }
+    }
+
+    /// The source by its namespace and name.
+    pub(in super::super) fn shown(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+}
+
+/// What a DataVolume names.
+enum Named {
+    Claim(String, String),
+    Snapshot(String, String),
+}
+
+impl<'a> Round<'a> {
+    /// What the DataVolume is a clone of, where it can be cloned now. `claim` is its own PVC, if there is one.
+    pub(in super::super) fn cloned(
+        &mut self,
+        claim: Option<&'a PersistentVolumeClaim>,
+    ) -> Result<Option<Cloned<'a>>, Stop> {
+        if !self.is_clone() {
+            return Ok(None);
+        }
+        let claim = claim.filter(|claim| self.is_ours(claim));
+        let own = self.volume.metadata.namespace.as_deref().unwrap_or_default();
+        // What the PVC notes counts no more: it is as if there was none yet.
+        let left = claim.filter(|claim| self.is_left(claim));
+        let lead = claim.filter(|_| left.is_none());
+        let far = self.far(lead);
+        let over = |veil: &Option<String>, stop: Stop| {
+            veil.clone().map_or(stop, |message| Stop::Waits(NO_DATA_SOURCE, message))
+        };
+        // Who may clone all of its namespace is told how it is with a DataSource, but not of other namespaces.
+        let may_know = match self.far_source().filter(|_| far.is_some()) {
+            Some(source) => self.holds_token_of(source)?,
+            None => false,
+        };
+        let veil = if may_know { None } else { far.clone() };
+        let (namespace, name) = match self.named(lead).map_err(|stop| over(&veil, stop))? {
+            Named::Claim(namespace, name) => (namespace, name),
+            Named::Snapshot(namespace, name) => {
+                return way::snapshot(own, namespace, name).map(Some).map_err(|stop| over(&veil, stop));
+            }
+        };
+        // One that is served already was permitted when its source pod was made.
+        let is_served = claim.is_some_and(|claim| self.is_served(claim, &namespace, &name));
+        if !is_served {
+            self.permitted(&namespace, &name).map_err(|stop| over(&far, stop))?;
+        }
+        let source = self.ready(&namespace, &name, claim)?;
+        if let Some(claim) = left {
+            self.notes_anew(claim, &format!("{namespace}/{name}"));
+        }
+        if let Some(claim) = claim {
+            self.is_read(claim, source)?;
+        }
+        let way = claim.map(way::of_claim);
+        Ok(Some(Cloned { claim: Some(source), namespace, name, way }))
+    }
+
+    /// The one word on a DataSource of another namespace: whether it is there, whether it is ready, and where it leads to is nobody's
+    /// business who may not clone that ([`Round::holds_token_of`] says who may). Nothing where the DataVolume names none, or was permitted
+    /// when its PVC was made.
+    fn far(&self, claim: Option<&PersistentVolumeClaim>) -> Option<String> {
+        let (home, source) = self.far_source()?;
+        let (group, plural, part) = clones::RIGHT;
+        claim.and_then(noted).is_none().then(|| {
+            format!(
+                "DataSource {home}/{source} is not ready, or who made this DataVolume may not clone what it leads to: when it is ready, \
+                 let somebody who may create {plural}/{part} ({group}) in the namespace of its PVC delete the DataVolume and make it \
+                 again"
+            )
+        })
+    }
+
+    /// What is to be cloned.
+    fn named(&self, claim: Option<&PersistentVolumeClaim>) -> Result<Named, Stop> {
+        let spec = &self.volume.spec;
+        let own = self.volume.metadata.namespace.clone().unwrap_or_default();
+        let within =
+            |other: &str, else_in: &str| if other.is_empty() { else_in.to_owned() } else { other.to_owned() };
+        if let Some(source) = &spec.source {
+            let at = |source: &PvcSource| (within(&source.namespace, &own), source.name.clone());
+            return match (&source.pvc, &source.snapshot) {
+                (Some(pvc), _) => Ok(at(pvc)).map(|(namespace, name)| Named::Claim(namespace, name)),
+                (None, Some(snapshot)) => {
+                    Ok(at(snapshot)).map(|(namespace, name)| Named::Snapshot(namespace, name))
+                }
+                (None, None) => Stop::never(NOT_SERVED, "spec.source names no PVC"),
+            };
+        }
+        if let Some((namespace, name)) = claim.and_then(noted) {
+            return Ok(Named::Claim(namespace.to_owned(), name.to_owned()));
+        }
+        let Some(named) = &spec.source_ref else {
+            return Stop::never(NOT_SERVED, "spec.sourceRef names nothing");
+        };
+        let home = within(named.namespace.as_deref().unwrap_or_default(), &own);
+        let why = match datasource::resolved(self.world, &home, &named.name) {
+            Ok(source) => {
+                let claim = source
+                    .pvc
+                    .as_ref()
+                    .map(|pvc| Named::Claim(within(&pvc.namespace, &home), pvc.name.clone()));
+                let snapshot = || {
+                    let snapshot = source.snapshot.as_ref()?;
+                    Some(Named::Snapshot(within(&snapshot.namespace, &home), snapshot.name.clone()))
+                };
+                match claim.or_else(snapshot) {
+                    Some(named) => return Ok(named),
+                    None => ("NoSource".to_owned(), "it names nothing".to_owned()),
+                }
+            }
+            Err(why) => why,
+        };
+        let (word, sentence) = why;
+        let message = format!("DataSource {home}/{} is not ready ({word}: {sentence})", named.name);
+        Stop::waits(NO_DATA_SOURCE, message)
+    }
+
+    /// What the DataSource led to when this PVC was made is gone, and not a byte of it was copied: the DataSource may lead to another one
+    /// by now. The storage was told once and for all.
+    fn is_left(&self, target: &PersistentVolumeClaim) -> bool {
+        let refers = self.volume.spec.source_ref.is_some() && self.volume.spec.source.is_none();
+        let Some((namespace, name)) = noted(target).filter(|_| refers) else { return false };
+        matches!(way::of_claim(target), Way::Copy(_))
+            && self.source(namespace, name, Some(target)).is_none()
+            && !self.has_copied(target)
+    }
+
+    /// Notes on the PVC what it is a clone of from now on. An importer pod that has not begun was told where the former source is.
+    fn notes_anew(&mut self, target: &'a PersistentVolumeClaim, source: &str) {
+        if target.meta.annotations.get(CLONE_REQUEST).is_some_and(|noted| noted == source) {
+            return;
+        }
+        let mut should = target.meta.annotations.clone();
+        should.insert(CLONE_REQUEST.to_owned(), source.to_owned());
+        notes::write(target, &should, &mut self.before);
+        self.deletes(self.world.worker_for(target, Work::Import));
+        self.tell(
+            false,
+            "CloneSourceChanged",
+            format!("PVC {source} is cloned: the source of before is gone"),
+        );
+    }
+
+    /// Bytes of the source may stand in this PVC: an importer pod runs, or has.
+    fn has_copied(&self, target: &PersistentVolumeClaim) -> bool {
+        if self.is_alone() {
+            // Less is known of a PVC without a DataVolume.
+            return matches!(self.phase, Phase::CloneScheduled | Phase::CloneInProgress);
+        }
+        let is_transfer = |said: &api::datavolume::Condition| said.r#type == ConditionType::Transferring;
+        self.phase == Phase::CloneInProgress
+            || self.next.conditions.iter().any(is_transfer)
+            || self.world.worker_for(target, Work::Import).is_some_and(reader::has_run)
+    }
+
+    /// The source, where it is there: one that is being deleted stays as long as a pod that runs reads it for the clone into `target`.
+    fn source(
+        &self,
+        namespace: &str,
+        name: &str,
+        target: Option<&PersistentVolumeClaim>,
+    ) -> Option<&'a PersistentVolumeClaim> {
+        let source = self.world.pvcs.get(namespace, name)?;
+        let is_read = || {
+            let target = target?;
+            let uid = target.meta.uid.as_deref().unwrap_or_default();
+            let pod = self.world.pods.get(namespace, &names::cloner(uid))?;
+            let runs = pod.container(Work::Serve.container()).is_some_and(|container| container.running);
+            Some(runs && !pod.is_going() && super::serve::is_source_pod(pod, source, target))
+        };
+        (source.meta.deletion_timestamp.is_none() || is_read() == Some(true)).then_some(source)
+    }
+
+    /// The source, where it can be cloned now. `target`: the PVC of its clone.
+    fn ready(
+        &self,
+        namespace: &str,
+        name: &str,
+        target: Option<&PersistentVolumeClaim>,
+    ) -> Result<&'a PersistentVolumeClaim, Stop> {
+        let shown = format!("{namespace}/{name}");
+        let Some(source) = self.source(namespace, name, target) else {
+            return match target.is_some_and(|target| self.has_copied(target)) {
+                true => {
+                    Stop::never("CloneSourceGone", format!("PVC {shown} was deleted while it was cloned"))
+                }
+                false => Stop::waits(
+                    "CloneSourceNotFound",
+                    format!("{CLAIM} {shown}, which is to be cloned, is not there"),
+                ),
+            };
+        };
+        if source.meta.uid == self.next_claim_uid() {
+            return Stop::never(NOT_SERVED, format!("PVC {shown} would be a clone of itself"));
+        }
+        if source.meta.annotations.get(CONTENT_TYPE).is_some_and(|content| content == "archive") {
+            let message = format!(
+                "PVC {shown} holds the files of an archive: disks are cloned, and archives are not yet"
+            );
+            return Stop::never(NOT_SERVED, message);
+        }
+        if !source.is_bound() {
+            return Stop::waits(
+                "CloneSourceNotReady",
+                format!("PVC {shown}, which is to be cloned, has no volume yet"),
+            );
+        }
+        if let Err((reason, message)) = datasource::check_disk(self.world, namespace, name) {
+            let message =
+                format!("PVC {shown}, which is to be cloned, is not filled yet ({reason}: {message})");
+            return Stop::waits("CloneSourceNotReady", message);
+        }
+        let filled_by = self.world.worker_of(source).filter(|pod| !pod.has_ended());
+        if filled_by.is_some() {
+            return Stop::waits(
+                "CloneSourceNotReady",
+                format!("a pod still writes to PVC {shown}, which is to be cloned"),
+            );
+        }
+        Ok(source)
+    }
+
+    /// The uid of the PVC of this name, if it is there.
+    fn next_claim_uid(&self) -> Option<String> {
+        let meta = &self.volume.metadata;
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        self.world.pvcs.get(&text(&meta.namespace), &text(&meta.name))?.meta.uid.clone()
+    }
+
+    /// A source pod of this source serves the clone into this PVC.
+    fn is_served(&self, claim: &PersistentVolumeClaim, namespace: &str, name: &str) -> bool {
+        let uid = claim.meta.uid.as_deref().unwrap_or_default();
+        let pod = self.world.pods.get(namespace, &names::cloner(uid));
+        let source = self.world.pvcs.get(namespace, name);
+        pod.zip(source).is_some_and(|(pod, source)| super::serve::is_source_pod(pod, source, claim))
+    }
+}
+
+/// What the DataSource led to when this PVC was made.
+pub(super) fn noted(claim: &PersistentVolumeClaim) -> Option<(&str, &str)> {
+    names::namespaced(claim.meta.annotations.get(CLONE_REQUEST)?)
+}

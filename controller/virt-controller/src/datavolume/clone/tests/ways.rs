@@ -1,0 +1,189 @@
+//! Clones that the storage makes itself, and why it does not.
+
+use super::*;
+use cluster_model::objects::Failure;
+use cluster_model::plan::Step;
+
+/// A profile of the class, and another class of another provisioner.
+fn profile(sim: &mut Sim, spec: Value) {
+    let mut object = json!({"metadata": {"name": "fast"}});
+    object["spec"] = spec;
+    sim.put(Kind::StorageProfile, object);
+}
+
+#[test]
+fn a_csi_driver_that_clones_is_left_to_it() {
+    let mut sim = cluster();
+    profile(&mut sim, json!({"cloneStrategy": "csi-clone"}));
+    source(&mut sim, T);
+    sim.put(Kind::DataVolume, json!({"metadata": {"namespace": T, "name": "disk"}, "spec": pvc(T)}));
+    sim.settle();
+    let made = sim.get(&claim()).clone();
+    assert_eq!(made["spec"]["dataSource"], json!({"kind": "PersistentVolumeClaim", "name": "golden"}));
+    assert_eq!(made["metadata"]["annotations"][CLONE_TYPE], "csi-clone");
+    assert_eq!((phase(&sim), said(&sim, "Cloning").1.as_str()), ("CSICloneInProgress", "csi-clone"));
+    bound(&mut sim);
+    assert_eq!(phase(&sim), "Succeeded");
+    assert_eq!(left(&sim), [], "no pod");
+    assert!(sim.keys(Kind::Pod).is_empty());
+}
+
+/// A StorageClass whose CSI driver clones, a source beside the target, and nobody who clones it yet.
+fn csi() -> Sim {
+    let mut sim = cluster();
+    profile(&mut sim, json!({"cloneStrategy": "csi-clone"}));
+    source(&mut sim, T);
+    sim
+}
+
+#[test]
+fn a_csi_driver_is_not_asked_while_a_vmi_runs_on_the_source() {
+    let mut sim = csi();
+    let mut vmi = crate::sim::vmi("web");
+    vmi["metadata"]["namespace"] = json!(T);
+    vmi["spec"]["volumes"] = json!([{"name": "root", "persistentVolumeClaim": {"claimName": "golden"}}]);
+    let running = sim.put(Kind::VirtualMachineInstance, vmi);
+    sim.boot(&running);
+    sim.put(Kind::DataVolume, json!({"metadata": {"namespace": T, "name": "disk"}, "spec": pvc(T)}));
+    sim.settle();
+    assert_eq!((phase(&sim), said(&sim, "Running").1.as_str()), ("Pending", "CloneSourceInUse"));
+    assert!(!sim.objects.contains_key(&claim()), "the driver would copy what is being written");
+    sim.agent_says(&running, "Succeeded");
+    let pod = sim.pod_of(&running).unwrap();
+    sim.pod_ends(&pod, "Succeeded", 0);
+    sim.settle();
+    assert_eq!(sim.get(&claim())["spec"]["dataSource"]["name"], "golden");
+}
+
+/// A driver that copies a disk which is written meanwhile makes what a power failure leaves.
+#[test]
+fn no_vmi_starts_on_the_source_while_a_csi_driver_copies_it() {
+    let mut sim = csi();
+    sim.put(Kind::DataVolume, json!({"metadata": {"namespace": T, "name": "disk"}, "spec": pvc(T)}));
+    sim.settle();
+    let mut vmi = crate::sim::vmi("web");
+    vmi["metadata"]["namespace"] = json!(T);
+    vmi["spec"]["volumes"] = json!([{"name": "root", "persistentVolumeClaim": {"claimName": "golden"}}]);
+    let waiting = sim.put(Kind::VirtualMachineInstance, vmi);
+    sim.settle();
+    assert_eq!(sim.pod_of(&waiting), None);
+    let why = sim.condition(&waiting, "DataVolumesReady").unwrap().2;
+    assert!(why.contains("PVC t/golden is being cloned by its storage, into PVC disk"), "{why}");
+    // The clone is there, and that wakes the VMI.
+    sim.change(&claim(), json!({"status": {"phase": "Bound"}}));
+    assert!(sim.world.touched(&claim()).contains(&waiting));
+    sim.settle();
+    assert!(sim.pod_of(&waiting).is_some());
+}
+
+/// A PVC of somebody's own that names another one in its dataSource may never be made: it holds up nobody.
+#[test]
+fn a_pvc_without_a_data_volume_keeps_no_vmi_waiting() {
+    let mut sim = csi();
+    let spec = json!({
+        "accessModes": ["ReadWriteOnce"], "storageClassName": "none", "resources": {"requests": {"storage": "2Gi"}},
+        "dataSource": {"kind": "PersistentVolumeClaim", "name": "golden"},
+    });
+    sim.put(Kind::PersistentVolumeClaim, json!({"metadata": {"namespace": T, "name": "own"}, "spec": spec}));
+    let mut vmi = crate::sim::vmi("web");
+    vmi["metadata"]["namespace"] = json!(T);
+    vmi["spec"]["volumes"] = json!([{"name": "root", "persistentVolumeClaim": {"claimName": "golden"}}]);
+    let vmi = sim.put(Kind::VirtualMachineInstance, vmi);
+    sim.settle();
+    assert!(sim.pod_of(&vmi).is_some());
+}
+
+#[test]
+fn a_csi_driver_is_not_asked_while_a_pod_mounts_the_source() {
+    let mut sim = csi();
+    sim.put(Kind::DataVolume, json!({"metadata": {"namespace": T, "name": "disk"}, "spec": pvc(T)}));
+    // Its labels are not ours, and so it is in no picture.
+    let shell = key(Kind::Pod, T, "shell");
+    let spec = json!({
+        "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "golden"}}],
+        "containers": [{"name": "c", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}],
+    });
+    let meta = json!({"namespace": T, "name": "shell"});
+    let pod = json!({"metadata": meta, "spec": spec, "status": {"phase": "Running"}});
+    sim.objects.insert(shell.clone(), pod);
+    let plan = crate::decide(&sim.world, &disk(), sim.now);
+    let (about, error) = crate::sim::door::carry_out(&mut sim, plan).failed.expect("somebody writes");
+    assert_eq!(about, Some(Attempt::Make(Kind::PersistentVolumeClaim)));
+    assert!(error.to_string().contains("pod shell mounts PVC golden for writing"), "{error}");
+    assert!(!sim.objects.contains_key(&claim()));
+    // Until it is tried again nobody is asked.
+    let retry = sim.now.checked_add(jiff::SignedDuration::from_secs(5)).unwrap();
+    let failure = Failure {
+        about: Attempt::Make(Kind::PersistentVolumeClaim),
+        message: error.to_string(),
+        times: 1,
+        retry,
+    };
+    sim.world.failures.insert(disk(), failure);
+    let plan = crate::decide(&sim.world, &disk(), sim.now);
+    assert!(!plan.steps.iter().any(|step| matches!(step, Step::Unused { .. })), "{plan:?}");
+    sim.apply(plan);
+    assert!(said(&sim, "Running").2.contains("pod shell mounts"), "{:?}", said(&sim, "Running"));
+    sim.world.failures.clear();
+    sim.objects.remove(&shell);
+    sim.settle();
+    assert!(sim.objects.contains_key(&claim()));
+}
+
+#[test]
+fn why_the_storage_does_not_clone_is_said() {
+    let fallback = |change: fn(&mut Sim), namespace: &str| {
+        let mut sim = cluster();
+        profile(&mut sim, json!({"cloneStrategy": "csi-clone"}));
+        source(&mut sim, T);
+        change(&mut sim);
+        let object = volume(&sim, pvc(namespace));
+        sim.put(Kind::DataVolume, object);
+        sim.settle();
+        let note =
+            sim.get(&claim())["metadata"]["annotations"]["cdi.kubevirt.io/cloneFallbackReason"].clone();
+        assert!(sim.get(&claim())["spec"]["dataSource"].is_null(), "{note}");
+        assert!(said(&sim, "Cloning").2.contains(note.as_str().unwrap_or("StorageProfile")), "{note}");
+        note
+    };
+    assert_eq!(fallback(|_| {}, S), "CrossNamespace");
+    let of_other = |sim: &mut Sim| {
+        sim.put(Kind::StorageClass, json!({"metadata": {"name": "other"}, "provisioner": "q"}));
+        let golden = key(Kind::PersistentVolumeClaim, T, "golden");
+        sim.change(&golden, json!({"spec": {"storageClassName": "other"}}));
+    };
+    assert_eq!(fallback(of_other, T), "NoProvisionerMatch");
+    assert_eq!(fallback(|sim| class(sim, "WaitForFirstConsumer"), T), "WaitForFirstConsumer");
+    assert_eq!(
+        fallback(|sim| profile(sim, json!({"cloneStrategy": "snapshot"})), T),
+        "NoVolumeSnapshotClass"
+    );
+    assert_eq!(fallback(|sim| profile(sim, json!({"cloneStrategy": "copy"})), T), json!(null));
+}
+
+#[test]
+fn a_snapshot_is_restored_where_there_is_a_class_for_it() {
+    let of = |namespace: &str| {
+        let spec = json!({
+            "source": {"snapshot": {"namespace": namespace, "name": "shot"}},
+            "storage": {"resources": {"requests": {"storage": "1Gi"}}},
+        });
+        json!({"metadata": {"namespace": T, "name": "disk"}, "spec": spec})
+    };
+    let mut sim = cluster();
+    sim.put(Kind::DataVolume, of(T));
+    sim.settle();
+    assert_eq!((phase(&sim), said(&sim, "Running").1.as_str()), ("Pending", "NoVolumeSnapshotClass"));
+    profile(&mut sim, json!({"snapshotClass": "shots"}));
+    sim.settle();
+    let made = sim.get(&claim())["spec"]["dataSource"].clone();
+    let expected = json!({"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "shot"});
+    assert_eq!(made, expected);
+    bound(&mut sim);
+    assert_eq!(phase(&sim), "Succeeded");
+    let mut sim = cluster();
+    sim.put(Kind::DataVolume, of(S));
+    sim.settle();
+    assert_eq!(phase(&sim), "Failed");
+    assert!(said(&sim, "Running").2.contains("of another namespace"), "{:?}", said(&sim, "Running"));
+}

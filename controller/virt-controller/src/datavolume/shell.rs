@@ -1,0 +1,114 @@
+//! What all pods of cdi-worker have in common, whatever they do and whoever owns them: nobody's rights, no token, nothing of the
+//! node, and what the settings of the cluster say.
+
+use super::settings;
+use cluster_model::config::{Config, cdi, imports};
+use cluster_model::launcher::USER;
+use cluster_model::objects::World;
+use cluster_model::worker::{APP, ATTEMPT, PORT, WORK, WORKER};
+use serde_json::{Map, Value, json};
+
+/// Memory that a worker holds for every input but one that itself demands more.
+pub(super) const MEMORY: &str = "128Mi";
+
+/// What differs.
+pub(crate) struct Shell<'a> {
+    /// With the settings of the cluster.
+    pub(crate) world: &'a World,
+    pub(crate) name: &'a str,
+    pub(crate) namespace: Option<&'a str>,
+    /// The owner reference.
+    pub(crate) owner: Value,
+    /// What it does, as its label says it.
+    pub(crate) work: &'a str,
+    /// It fetches from servers that a tenant names: through the proxy of imports.
+    pub(crate) fetches: bool,
+    pub(crate) attempt: i64,
+    /// Labels beside those of all workers.
+    pub(crate) labels: Map<String, Value>,
+    pub(crate) container: Value,
+    pub(crate) volumes: Vec<Value>,
+}
+
+/// Its container. Volumes are mounted by whoever knows them.
+pub(crate) fn container(world: &World, name: &str, verb: &str, mut env: Vec<Value>) -> Value {
+    env.push(json!({"name": "MEMORY_LIMIT", "valueFrom": {"resourceFieldRef": {
+        "containerName": name, "resource": "limits.memory"}}}));
+    let mut container = json!({
+        "name": name,
+        "image": world.facts.worker_image,
+        "args": [verb],
+        "env": env,
+        "ports": [{"name": "metrics", "containerPort": PORT, "protocol": "TCP"}],
+        "resources": {"requests": {"cpu": "100m", "memory": "60M"}, "limits": {"memory": MEMORY}},
+        "securityContext": {
+            "runAsUser": USER,
+            "runAsGroup": USER,
+            "runAsNonRoot": true,
+            "allowPrivilegeEscalation": false,
+            "readOnlyRootFilesystem": true,
+            "capabilities": {"drop": ["ALL"]},
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+    });
+    if let Some(policy) = cdi::workers(world).pull_policy.or(Config::read(world).image_pull_policy) {
+        container["imagePullPolicy"] = json!(policy);
+    }
+    container
+}
+
+/// The pod.
+pub(crate) fn pod(shell: Shell<'_>) -> Value {
+    let Shell { world, name, namespace, owner, work, fetches, attempt, mut labels, container, volumes } =
+        shell;
+    let mut spec = json!({
+        "restartPolicy": "Never",
+        "enableServiceLinks": false,
+        "automountServiceAccountToken": false,
+        "terminationGracePeriodSeconds": 10,
+        "securityContext": {
+            "runAsUser": USER,
+            "runAsGroup": USER,
+            "fsGroup": USER,
+            // A volume with a million files is not walked for a group that it has.
+            "fsGroupChangePolicy": "OnRootMismatch",
+            "runAsNonRoot": true,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [container],
+        "volumes": volumes,
+    });
+    let secrets = Config::read(world).image_pull_secrets;
+    if !secrets.is_empty() {
+        spec["imagePullSecrets"] = json!(secrets);
+    }
+    settings::apply(&mut spec, fetches, &imports::read(world));
+    settings::place(&mut spec, cdi::workers(world));
+    for (label, value) in [
+        WORKER,
+        APP,
+        (WORK.0, work),
+        ("app.kubernetes.io/managed-by", "cdi-controller"),
+        ("app.kubernetes.io/component", "storage"),
+    ] {
+        labels.insert(label.to_owned(), json!(value));
+    }
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "labels": labels,
+            "annotations": {
+                ATTEMPT: attempt.to_string(),
+                // A mesh's sidecar outlives the work, and the pod would never end.
+                "sidecar.istio.io/inject": "false",
+                "linkerd.io/inject": "disabled",
+            },
+            "ownerReferences": [owner],
+        },
+        "spec": spec,
+    })
+}

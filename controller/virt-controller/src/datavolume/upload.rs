@@ -1,0 +1,203 @@
+//! What an upload has beside an import: a certificate, a name by which cdi-uploadproxy reaches its pod, and a client that is
+//! waited for.
+//!
+//! ```text
+//!  authorities there and spread? ──no──► waits, with that reason
+//!        │ yes: from, until
+//!        ▼
+//!  Secret (certificate until then) ─► Service, headless ─► pod, DEADLINE a little earlier ─► ready ─► UploadReady
+//!        ▲                                                    │ deadline, killed, evicted         │ the disk is whole
+//!        └───────────────── with another key ◄────────────────┘                                   ▼
+//!                                                                        Service, Secret and pod are deleted, the pod last
+//! ```
+//!
+//! **Guarantees.** A Service and a Secret of that name that are not of this PVC are neither changed nor deleted, and no pod is made
+//! beside them. A pod whose Secret is gone before it could begin is followed by another ([`STUCK`]). A pod has a certificate of its own, made for it; none is used by two. An upload that failed leaves nothing, and
+//! the next one may come: no failure of an upload ends its DataVolume.
+//! **Caveats.** Service and Secret are written and never followed: a Service that somebody takes away is missing until the next
+//! pod.
+
+use super::{Round, notes, status};
+use crate::certificates::uploads::{self, Span};
+use api::datavolume::{ConditionType, ContentType, Phase, Status};
+use api::job::{Report, Stage};
+use api::meta::ObjectMeta;
+use cluster_model::issue::{ForPod, Holder};
+use cluster_model::objects::{Key, Kind, PersistentVolumeClaim, Pod, Work, World, owner};
+use cluster_model::plan::Plan;
+use cluster_model::uploads::{SERVICE_LABEL, TARGET_LABEL};
+use cluster_model::worker::{APP, PORT, WORK};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Map, Value, json};
+
+/// How long a pod waits for an upload, at most.
+const LONGEST: SignedDuration = SignedDuration::from_hours(12);
+/// How long before the end of its certificate it makes room for the next one.
+const EARLIER: SignedDuration = SignedDuration::from_mins(5);
+/// The time between two looks at authorities that are not there yet.
+const LOOK: SignedDuration = SignedDuration::from_secs(15);
+
+/// How long a pod waits for its Secret, which somebody has taken away, until another pod takes its place.
+const STUCK: SignedDuration = SignedDuration::from_mins(2);
+
+/// A pod that cannot begin without its Secret: when another takes its place.
+pub(super) fn stuck(world: &World, pod: &Pod) -> Option<Timestamp> {
+    let warning = world.warning(pod).filter(|warning| warning.reason == "FailedMount")?;
+    // The kubelet's words: `MountVolume.SetUp failed for volume "tls" : secret "NAME" not found`.
+    let secret = format!("secret \"{}\" not found", pod.meta.name.as_deref().unwrap_or_default());
+    let made: Timestamp = pod.meta.creation_timestamp.as_ref()?.parse().ok()?;
+    warning.message.contains(&secret).then(|| made.checked_add(STUCK).unwrap_or(made))
+}
+
+/// Until when a pod waits for an upload.
+pub(super) fn deadline(span: &Span, now: Timestamp) -> Timestamp {
+    now.checked_add(LONGEST).unwrap_or(span.until).min(end(span))
+}
+
+/// Until when a pod can serve at all.
+pub(super) fn end(span: &Span) -> Timestamp {
+    span.until.checked_sub(EARLIER).unwrap_or(span.until)
+}
+
+/// The labels of a pod, its Service and its Secret.
+pub(super) fn labels(claim: &ObjectMeta) -> Map<String, Value> {
+    let labels = [
+        (APP.0, json!(APP.1)),
+        (WORK.0, json!(Work::Upload.label())),
+        ("app.kubernetes.io/managed-by", json!("cdi-controller")),
+        ("app.kubernetes.io/component", json!("storage")),
+        (TARGET_LABEL, json!(claim.uid)),
+        (SERVICE_LABEL, json!(name(claim))),
+    ];
+    labels.into_iter().map(|(label, value)| (label.to_owned(), value)).collect()
+}
+
+/// By these a pod is reached: its Secret and its Service, before the pod itself.
+pub(super) fn reach(claim: &PersistentVolumeClaim, span: &Span, installation: &str, plan: &mut Plan) {
+    let meta = &claim.meta;
+    let (name, namespace) = (name(meta), meta.namespace.clone().unwrap_or_default());
+    plan.issue_for_pod(ForPod {
+        key: Key::new(Kind::Secret, &*namespace, &*name),
+        installation: installation.to_owned(),
+        owner: owner::reference(Kind::PersistentVolumeClaim, meta),
+        labels: labels(meta),
+        holder: Holder::Server(vec![
+            format!("{name}.{namespace}.svc"),
+            format!("{name}.{namespace}"),
+            name.clone(),
+        ]),
+        from: span.from,
+        until: span.until,
+    });
+    let service = json!({
+        "apiVersion": Kind::Service.api_version(),
+        "kind": Kind::Service.name(),
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "labels": labels(meta),
+            "ownerReferences": [owner::reference(Kind::PersistentVolumeClaim, meta)],
+        },
+        "spec": {
+            "clusterIP": "None",
+            // The proxy asks first whether the pod is ready; a connection in flight outlives a probe that failed.
+            "publishNotReadyAddresses": true,
+            "selector": {SERVICE_LABEL: name},
+            "ports": [{"name": "upload", "port": PORT, "targetPort": PORT, "protocol": "TCP"}],
+        },
+    });
+    plan.create(Key::new(Kind::Service, namespace, name), service);
+}
+
+/// Nobody needs to reach the pod any more. Where the pod goes too, it goes last: while it is there, all of it is done again.
+pub(super) fn take_away(claim: &PersistentVolumeClaim, plan: &mut Plan) {
+    let (name, namespace) = (name(&claim.meta), claim.meta.namespace.clone().unwrap_or_default());
+    for kind in [Kind::Service, Kind::Secret] {
+        plan.delete_of(Key::new(kind, &*namespace, &*name), &claim.meta);
+    }
+}
+
+fn name(claim: &ObjectMeta) -> String {
+    Work::Upload.pod(claim.name.as_deref().unwrap_or_default())
+}
+
+impl Round<'_> {
+    /// When a certificate that is made now ends; nothing, and that is said, while none can be made.
+    pub(super) fn certified(&mut self, claim: &PersistentVolumeClaim) -> Option<Span> {
+        let span = match self.work {
+            Work::Upload => uploads::ready(self.world, self.now),
+            Work::Import | Work::Export | Work::Serve => uploads::ready_for_clone(self.world, self.now),
+        };
+        // One that is late before it begins would be made again and again.
+        let span = span.filter(|span| deadline(span, self.now) > self.now);
+        if span.is_none() {
+            let pod = if self.work == Work::Upload { "upload pod" } else { "source pod" };
+            let message = format!(
+                "the {pod} of PVC {} waits for the authorities of its certificate, which virt-controller makes in the \
+                 namespace {}",
+                super::claim_name(claim),
+                self.world.facts.namespace
+            );
+            self.waits("CertificatesPending", &message);
+            self.go(Phase::Pending, None);
+            self.after.look_again(self.now.checked_add(LOOK).unwrap_or(self.now));
+        }
+        span
+    }
+
+    /// The pod runs: it waits for a client, or takes what one sends.
+    pub(super) fn receives(
+        &mut self,
+        claim: &PersistentVolumeClaim,
+        pod: Option<&Pod>,
+        report: Option<&Report>,
+    ) {
+        let container = pod.and_then(|pod| pod.container(Work::Upload.container()));
+        let is_ready = container.is_some_and(|container| container.ready);
+        let waits = format!("waits for an upload: {}", self.command(claim));
+        let moving = report.filter(|report| !matches!(report.stage, Stage::Preparing | Stage::Waiting));
+        // The last upload failed, or its connection broke, and another one may come.
+        let failed = report.filter(|report| report.stage == Stage::Waiting && !report.reason.is_empty());
+        let why = failed.map(|report| report.message.as_str()).unwrap_or_default();
+        let said = |status: &Status| notes::running(status).and_then(|running| running.message.clone());
+        let before = said(&self.next);
+        self.say(ConditionType::Running, "True", "Pod is running", why);
+        let now = said(&self.next);
+        if let Some(why) = now.filter(|now| failed.is_some() && Some(now) != before.as_ref()) {
+            self.tell(true, self.words().failed, format!("the upload failed: {why}"));
+        }
+        self.next.progress = Some(moving.map_or_else(|| status::UNKNOWN.to_owned(), status::progress));
+        if !is_ready {
+            let message = "the upload pod runs, and is not ready yet";
+            self.say(ConditionType::Ready, "False", "Pending", message);
+            self.say(ConditionType::Transferring, "False", "Starting", message);
+            return self.scheduled(claim);
+        }
+        match (moving, failed) {
+            (Some(report), _) => {
+                let (word, message) = status::transfer(report);
+                self.say(ConditionType::Ready, "False", "TransferRunning", "Upload is running");
+                self.say(ConditionType::Transferring, "True", word, &message);
+            }
+            (None, failed) => {
+                let message = match failed {
+                    Some(report) => format!("{}; {waits}", report.message),
+                    None => waits,
+                };
+                self.say(ConditionType::Ready, "False", "WaitsForUpload", &message);
+                self.say(ConditionType::Transferring, "False", "Waiting", &message);
+            }
+        }
+        let told = format!("Upload into {} ready", super::claim_name(claim));
+        self.go(Phase::UploadReady, Some((false, "UploadReady", told)));
+    }
+
+    /// What a person types.
+    fn command(&self, claim: &PersistentVolumeClaim) -> String {
+        let kind = if self.is_alone() { "pvc" } else { "dv" };
+        let namespace = claim.meta.namespace.as_deref().unwrap_or_default();
+        let is_archive = self.volume.spec.content_type == Some(ContentType::Archive);
+        let path = if is_archive { "--archive-path" } else { "--image-path" };
+        format!("virtctl image-upload {kind} {} -n {namespace} {path} FILE", super::claim_name(claim))
+    }
+}

@@ -1,0 +1,150 @@
+//! What is said of the installation by the KubeVirt object and by the CDI object: whether its programs are ready, and which of
+//! the settings have no effect.
+
+use api::kubevirt::served::Unserved;
+use cluster_model::components::PLACED;
+use cluster_model::conditions::stamp;
+use cluster_model::objects::names::fnv;
+use cluster_model::objects::{Component, Kept as _, World};
+use cluster_model::versions::IMAGES;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// The Deployment whose manifests say which version is wanted.
+const CONTROLLER: &str = "virt-controller";
+/// The most fields without an effect that a condition names.
+const NAMED: usize = 20;
+
+/// A condition: its type, whether it is true, a word and a sentence.
+pub(crate) type Said<'a> = (&'static str, &'static str, &'static str, &'a str);
+
+/// A KubeVirt object stays: the installation is wanted.
+pub(crate) fn stays(world: &World) -> bool {
+    world.kubevirts.all().any(|object| object.meta().deletion_timestamp.is_none())
+}
+
+/// The version that the installation is to have: that of the manifests of virt-controller, as they were applied last; ours,
+/// where they say none.
+pub(crate) fn target(world: &World) -> &str {
+    of_manifests(world).unwrap_or(&world.facts.version)
+}
+
+fn of_manifests(world: &World) -> Option<&str> {
+    world.deployments.get(&world.facts.namespace, CONTROLLER).and_then(Component::version)
+}
+
+/// Where the images are of the version that the installation is to have.
+pub(crate) fn registry(world: &World) -> Option<&str> {
+    world.deployments.get(&world.facts.namespace, CONTROLLER).and_then(Component::registry)
+}
+
+/// What the installation is made of, as the manifests of virt-controller say it: upstream's form, and its checksum. It becomes another
+/// with each upgrade, and by nothing else.
+pub(crate) fn deployment(world: &World) -> (String, String) {
+    let home = &world.facts.namespace;
+    let images = world.deployments.get(home, CONTROLLER).and_then(|found| found.meta.annotations.get(IMAGES));
+    let said = [
+        ("namespace", Some(home.as_str())),
+        ("registry", registry(world)),
+        ("kubeVirtVersion", Some(target(world))),
+        ("virtControllerImage", images.map(String::as_str)),
+    ];
+    let mut config: BTreeMap<&str, &str> =
+        said.into_iter().filter_map(|(field, value)| Some((field, value?))).collect();
+    let id = format!("{:016x}", fnv(&json!(config).to_string()));
+    config.insert("id", &id);
+    (json!(config).to_string(), id)
+}
+
+/// These Deployments and DaemonSets by their names, where they are there.
+fn components<'a>(
+    world: &'a World,
+    deployments: &'a [&'a str],
+    daemons: &'a [&'a str],
+) -> impl Iterator<Item = (&'a str, Option<&'a Component>)> {
+    let home = &world.facts.namespace;
+    let deployments = deployments.iter().map(|name| (*name, world.deployments.get(home, name)));
+    let daemons = daemons.iter().map(|name| (*name, world.daemon_sets.get(home, name)));
+    deployments.chain(daemons)
+}
+
+/// The programs run outside of the cluster, and whoever started them knows: there are no objects at all.
+fn is_elsewhere(world: &World) -> bool {
+    let home = &world.facts.namespace;
+    world.deployments.within(home).next().is_none() && world.daemon_sets.within(home).next().is_none()
+}
+
+/// Which of these Deployments and DaemonSets is not ready yet, or not of the version that is wanted, in a sentence. Nothing where
+/// all are; and nothing where there are no objects at all.
+pub(crate) fn missing(world: &World, deployments: &[&str], daemons: &[&str]) -> Option<String> {
+    if is_elsewhere(world) {
+        return None;
+    }
+    let target = of_manifests(world);
+    let said: Vec<String> = components(world, deployments, daemons)
+        .filter_map(|(name, found)| why(name, found, target))
+        .collect();
+    (!said.is_empty()).then(|| said.join("; "))
+}
+
+/// Of each of these Deployments and DaemonSets some pod answers, of whichever version.
+pub(crate) fn answer(world: &World, deployments: &[&str], daemons: &[&str]) -> bool {
+    let answers = |component: &Component| component.answering > 0 || component.wanted == 0;
+    is_elsewhere(world)
+        || components(world, deployments, daemons).all(|(_, found)| found.is_some_and(answers))
+}
+
+fn why(name: &str, component: Option<&Component>, target: Option<&str>) -> Option<String> {
+    let Some(component) = component else { return Some(format!("{name} is not there")) };
+    let Component { current, wanted, ready, has_old, stuck, .. } = component;
+    let version = component.version();
+    match target.filter(|target| version != Some(target)) {
+        Some(target) => Some(format!("{name} is of version {}, not {target}", version.unwrap_or("none"))),
+        None if !current => Some(format!("{name} is being changed")),
+        None if *wanted == 0 => {
+            Some(format!("{name} is to have no pod: see how many are asked for, and on which nodes"))
+        }
+        None if ready < wanted => {
+            let stuck = stuck.as_deref().map(|stuck| format!(" ({stuck}{})", changed(component)));
+            Some(format!("{name}: {ready} of {wanted} are ready{}", stuck.unwrap_or_default()))
+        }
+        None if *has_old => Some(format!("{name}: older pods are still there")),
+        None => None,
+    }
+}
+
+/// What the KubeVirt object changes of a component: pods that do not get ready may want something else.
+fn changed(component: &Component) -> String {
+    let names = component.meta.annotations.get(PLACED).map_or("", String::as_str);
+    let names: String = names.chars().take(200).collect();
+    if names.is_empty() { names } else { format!("; the KubeVirt object changes {names}") }
+}
+
+/// Whether every field that is set has an effect, as a condition. Its message names the fields that have none.
+pub(crate) fn served(found: &[Unserved]) -> (&'static str, &'static str, String) {
+    if found.is_empty() {
+        return ("True", "AllFieldsServed", "Every field that is set has an effect.".to_owned());
+    }
+    let mut named: Vec<String> = found.iter().take(NAMED).map(ToString::to_string).collect();
+    if let Some(more) = found.len().checked_sub(NAMED).filter(|&more| more > 0) {
+        named.push(format!("and {more} more"));
+    }
+    ("False", "FieldsWithoutEffect", format!("{}.", named.join("; ")))
+}
+
+/// Says conditions. The time of each is that of its last change; those of others stay.
+pub(crate) fn say(object: &mut Value, says: &[Said<'_>], now: Timestamp) {
+    let old = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    let mut list: Vec<Value> = Vec::new();
+    for (kind, value, reason, message) in says {
+        let before = old.iter().find(|condition| condition["type"] == *kind && condition["status"] == *value);
+        let since =
+            before.map_or_else(|| json!(stamp(now)), |condition| condition["lastTransitionTime"].clone());
+        list.push(json!({
+            "type": kind, "status": value, "reason": reason, "message": message, "lastTransitionTime": since,
+        }));
+    }
+    list.extend(old.into_iter().filter(|condition| says.iter().all(|(kind, ..)| condition["type"] != *kind)));
+    object["status"]["conditions"] = json!(list);
+}

@@ -1,0 +1,125 @@
+//! The KubeVirt object: what is said of the installation, and its end. Its settings are read by [`cluster_model::config`].
+//!
+//! ```text
+//!  (none) ─ made, unless it was taken away ─► Deploying ◄─► Deployed
+//!                                                └────┬────────┘
+//!                                             deleted ▼
+//!   VMs go (or are waited for) ─► webhooks, APIServices go ─► noted that it was taken away ─► our finalizer goes   removal
+//! ```
+//!
+//! **Flow.** Where there is no object, `kubevirt` is made in our namespace ([`missing`]): what is installed holds none.
+//! **Guarantees.** Nothing of the installation that a VM needs goes before the last VM. An object that was taken
+//! away is not made again: that would undo what somebody wanted, and hold up the end of its definition.
+//! The version and the generation that are observed are those of which every component is ready ([`status`]).
+//! It says where components run, how many there are, and what of them is patched ([`components`]).
+//! VMIs of an older version are counted, and evicted where its strategy says so ([`workloads`]).
+//! A field that is set and has no effect is named by the condition `SettingsServed`. `DataVolumesServed` says whether disks are
+//! filled by us ([`crate::cdi`]).
+//! **Caveats.** What was applied beside the object (programs, rights, definitions) is taken away by whoever applied it.
+
+pub(crate) mod components;
+#[cfg(test)]
+mod components_tests;
+mod removal;
+mod status;
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod upgrade_tests;
+mod workloads;
+
+use crate::cdi;
+use crate::installation::{self, say, served};
+use api::kubevirt::served::{CONDITION, unserved};
+use cluster_model::objects::{KUBEVIRT, Kept as _, Key, Kind, REMOVED, World, key};
+use cluster_model::plan::{Plan, Step};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+/// The condition that says whether disks are filled by us.
+const DISKS: &str = "DataVolumesServed";
+/// The programs that must be ready, by the names of their objects.
+const DEPLOYMENTS: [&str; 2] = ["virt-controller", "virt-api"];
+/// The same of those that run on each node.
+const DAEMONS: [&str; 1] = ["virt-handler"];
+
+/// Makes the object where there is none, and was none.
+pub(crate) fn missing(world: &World) -> Plan {
+    let mut plan = Plan::default();
+    if world.kubevirts.all().next().is_none() && removal::note(world).is_none() {
+        let namespace = world.facts.namespace.clone();
+        let object = json!({
+            "apiVersion": Kind::KubeVirt.api_version(),
+            "kind": Kind::KubeVirt.name(),
+            "metadata": {"name": KUBEVIRT, "namespace": namespace},
+            "spec": {},
+        });
+        // Whoever has just begun to act may have heard that the object is gone, and not yet why.
+        let note = Key::new(Kind::ConfigMap, namespace.clone(), REMOVED);
+        plan.steps.push(Step::Absent { key: note, of: None });
+        plan.create(Key::new(Kind::KubeVirt, namespace, KUBEVIRT), object);
+    }
+    plan
+}
+
+/// What is to be done for the object.
+pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp) -> Plan {
+    let mut plan = Plan::default();
+    let Some(settings) = world.kubevirts.get(namespace, name) else { return missing(world) };
+    if settings.meta().deletion_timestamp.is_some() {
+        return removal::decide(world, settings, now);
+    }
+    // Somebody wants it again.
+    if let Some(note) = removal::note(world) {
+        plan.delete(key(Kind::ConfigMap, note.meta()), note.meta());
+    }
+    let mut next = settings.object.clone();
+    let finalizers = settings.meta().finalizers.clone();
+    if !finalizers.iter().any(|finalizer| finalizer == removal::FINALIZER) {
+        let all: Vec<String> = finalizers.into_iter().chain([removal::FINALIZER.to_owned()]).collect();
+        next["metadata"]["finalizers"] = json!(all);
+    }
+    let missing = installation::missing(world, &DEPLOYMENTS, &DAEMONS);
+    let state = status::State::of(world, &settings.object, missing.as_deref());
+    state.write(&mut next["status"], settings.meta().generation);
+    let outdated = workloads::outdated(world);
+    next["status"]["outdatedVirtualMachineInstanceWorkloads"] = json!(outdated.len());
+    let evictions = match missing {
+        None => workloads::batch(world, &mut next, &outdated, now),
+        Some(_) => Plan::default(),
+    };
+    let (value, reason, message) = served(&unserved(&settings.object));
+    let problem = components::problem(world, &settings.object);
+    if let Some((reason, message)) = &problem
+        && !is_said(&settings.object, "Synchronized", reason)
+    {
+        plan.tell(Kind::KubeVirt, settings.meta(), true, reason, message.clone());
+    }
+    let mut says = state.conditions();
+    says.push(components::condition(problem.as_ref()));
+    says.push((CONDITION, value, reason, &message));
+    let why_not = cdi::why_not(world);
+    says.push(match &why_not {
+        None => (
+            DISKS,
+            "True",
+            "Served",
+            "DataVolumes and all of cdi.kubevirt.io are served by this installation.",
+        ),
+        Some((reason, message)) => (DISKS, "False", *reason, message.as_str()),
+    });
+    if let Some((reason, message)) = &why_not
+        && !is_said(&settings.object, DISKS, reason)
+    {
+        plan.tell(Kind::KubeVirt, settings.meta(), true, reason, message.clone());
+    }
+    say(&mut next, &says, now);
+    plan.update(Kind::KubeVirt, settings.meta(), &settings.object, &next, true);
+    plan.and(evictions).and(cdi::missing(world))
+}
+
+/// A condition of this type gives this reason.
+fn is_said(object: &Value, kind: &str, reason: &str) -> bool {
+    let mut said = object["status"]["conditions"].as_array().into_iter().flatten();
+    said.any(|condition| condition["type"] == kind && condition["reason"] == reason)
+}

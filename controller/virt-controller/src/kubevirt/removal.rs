@@ -1,0 +1,131 @@
+//! The end of the installation: the KubeVirt object is deleted.
+//!
+//! | `spec.uninstallStrategy` | VMs, VMIs, replica sets |
+//! |---|---|
+//! | `RemoveWorkloads`, not said | are deleted, each in its own way: a guest has its time |
+//! | `BlockUninstallIfWorkloadsExist` | are waited for; nothing else is touched while there is one |
+//!
+//! Then the webhooks and the APIServices go, which `certificates` takes away: while they are there and nobody answers them,
+//! nothing could be written, and no namespace deleted to its end. Last, that it was taken away is written down, and the
+//! finalizer goes.
+
+use crate::certificates;
+use crate::installation::say;
+use api::meta::ObjectMeta;
+use cluster_model::issue::LABEL;
+use cluster_model::objects::{Kept as _, Key, Kind, Plain, REMOVED, World, key, owner};
+use cluster_model::plan::Plan;
+use jiff::Timestamp;
+use serde_json::json;
+
+/// Who must agree before the object is gone: us.
+pub(super) const FINALIZER: &str = "foregroundDeleteKubeVirt";
+/// The most that are deleted in one round.
+const AT_ONCE: usize = 50;
+/// The most that are counted for people.
+const COUNTED: usize = 10;
+
+/// The note that the installation was taken away.
+pub(super) fn note(world: &World) -> Option<&Plain> {
+    world.config_maps.get(&world.facts.namespace, REMOVED)
+}
+
+/// What is to be done for an object that is being deleted.
+pub(super) fn decide(world: &World, settings: &Plain, now: Timestamp) -> Plan {
+    let mut plan = Plan::default();
+    let meta = settings.meta();
+    if !meta.finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
+        return plan;
+    }
+    let left = left(world);
+    let blocks = settings.object["spec"]["uninstallStrategy"] == "BlockUninstallIfWorkloadsExist";
+    let mut next = settings.object.clone();
+    // Nobody else lets a CDI object go.
+    let holds = |object: &Plain| object.meta.finalizers.iter().any(|name| name == crate::cdi::FINALIZER);
+    let is_free = !world.cdis.all().any(holds);
+    if left.is_empty() && certificates::webhooks_gone(world) && is_free {
+        if note(world).is_none() {
+            let (label, value) = LABEL;
+            let namespace = &world.facts.namespace;
+            let object = json!({
+                "apiVersion": Kind::ConfigMap.api_version(),
+                "kind": Kind::ConfigMap.name(),
+                "metadata": {"namespace": namespace, "name": REMOVED, "labels": {label: value}},
+                "data": {"why": "KubeVirt was deleted; whoever makes a KubeVirt object wants it again, and this goes"},
+            });
+            plan.create(Key::new(Kind::ConfigMap, namespace, REMOVED), object);
+        }
+        let others: Vec<&String> =
+            meta.finalizers.iter().filter(|finalizer| *finalizer != FINALIZER).collect();
+        next["metadata"]["finalizers"] = json!(others);
+        plan.update(Kind::KubeVirt, meta, &settings.object, &next, true);
+        return plan;
+    }
+    let (reason, message) = match (left.is_empty(), blocks) {
+        (true, _) => (
+            "DeletionInProgress",
+            "The webhooks, the APIServices and the hold on CDI are being taken away.".to_owned(),
+        ),
+        (false, false) => ("DeletionInProgress", format!("{} are being deleted.", shown(&left))),
+        (false, true) => (
+            "WorkloadsExist",
+            format!(
+                "{} exist, and spec.uninstallStrategy is BlockUninstallIfWorkloadsExist: delete them, or change it.",
+                shown(&left)
+            ),
+        ),
+    };
+    let before = settings.object["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    let waits = blocks && !left.is_empty();
+    if waits && !before.iter().any(|condition| condition["reason"] == reason) {
+        plan.tell(Kind::KubeVirt, meta, true, "WorkloadsExist", message.clone());
+    }
+    next["status"]["phase"] = json!("Deleting");
+    let goes_on = if waits { "False" } else { "True" };
+    say(
+        &mut next,
+        &[
+            ("Available", "False", reason, &message),
+            ("Progressing", goes_on, reason, &message),
+            ("Degraded", "True", reason, &message),
+        ],
+        now,
+    );
+    plan.update(Kind::KubeVirt, meta, &settings.object, &next, true);
+    if !blocks {
+        let stays = left.iter().filter(|(_, meta)| meta.deletion_timestamp.is_none());
+        for (kind, meta) in stays.take(AT_ONCE) {
+            plan.delete(key(*kind, meta), meta);
+        }
+    }
+    plan
+}
+
+/// What would not be looked after any more: what makes others comes before what is made.
+fn left(world: &World) -> Vec<(Kind, &ObjectMeta)> {
+    let vms = world.vms.all().map(|vm| (Kind::VirtualMachine, &vm.metadata));
+    let pools = world.pools.all().map(|pool| (Kind::VirtualMachinePool, pool.meta()));
+    let sets = world.replica_sets.all().map(|set| (Kind::VirtualMachineInstanceReplicaSet, set.meta()));
+    // One that somebody looks after goes with that one.
+    let own = world.vmis.all().filter(|vmi| owner::controller(&vmi.metadata).is_none());
+    let all: Vec<(Kind, &ObjectMeta)> = pools
+        .chain(vms)
+        .chain(sets)
+        .chain(own.map(|vmi| (Kind::VirtualMachineInstance, &vmi.metadata)))
+        .collect();
+    if !all.is_empty() {
+        return all;
+    }
+    world.vmis.all().map(|vmi| (Kind::VirtualMachineInstance, &vmi.metadata)).collect()
+}
+
+fn shown(left: &[(Kind, &ObjectMeta)]) -> String {
+    let names: Vec<String> = left.iter().take(3).map(|(kind, meta)| key(*kind, meta).to_string()).collect();
+    let more = left.len().saturating_sub(names.len());
+    let more = match more {
+        0 => String::new(),
+        more if more < COUNTED => format!(" and {more} more"),
+        _ => format!(" and {COUNTED} or more others"),
+    };
+    format!("{}{more}", names.join(", "))
+}

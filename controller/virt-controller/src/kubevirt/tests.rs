@@ -1,0 +1,182 @@
+//! The installation from its first object to its end, as stories.
+
+use crate::sim::{Sim, vm, vmi};
+use cluster_model::objects::{Key, Kind, REMOVED};
+use serde_json::{Value, json};
+
+fn begin() -> (Sim, Key) {
+    let mut sim = Sim::bare();
+    let key = Key::new(Kind::KubeVirt, "kubevirt", "kubevirt");
+    let plan = crate::decide(&sim.world, &key, sim.now);
+    sim.apply(plan);
+    sim.settle();
+    (sim, key)
+}
+
+#[test]
+fn whoever_has_not_heard_yet_why_it_is_gone_asks() {
+    let mut sim = Sim::bare();
+    let unaware = super::missing(&sim.world);
+    assert!(!unaware.is_empty());
+    sim.put(Kind::ConfigMap, json!({"metadata": {"namespace": "kubevirt", "name": REMOVED}}));
+    sim.apply(unaware);
+    assert!(sim.keys(Kind::KubeVirt).is_empty(), "it was taken away");
+}
+
+fn component(name: &str, kind: Kind, wanted: u32, ready: u32) -> Value {
+    let names = match kind {
+        Kind::DaemonSet => ["desiredNumberScheduled", "numberReady", "updatedNumberScheduled"],
+        _ => ["replicas", "readyReplicas", "updatedReplicas"],
+    };
+    let mut object = json!({
+        "metadata": {"namespace": "kubevirt", "name": name},
+        "spec": {"replicas": wanted},
+        "status": {"observedGeneration": 1},
+    });
+    for (name, value) in names.into_iter().zip([wanted, ready, wanted]) {
+        object["status"][name] = json!(value);
+    }
+    object
+}
+
+/// The webhooks, and the APIServices, are there or are not.
+fn webhooks(sim: &mut Sim, there: bool) {
+    for (kind, name) in [
+        (Kind::MutatingWebhookConfiguration, "virt-api-mutator"),
+        (Kind::ValidatingWebhookConfiguration, "virt-api-validator"),
+        (Kind::MutatingWebhookConfiguration, "virt-api-cdi-mutator"),
+        (Kind::ValidatingWebhookConfiguration, "virt-api-cdi-validator"),
+        (Kind::APIService, "v1.subresources.kubevirt.io"),
+        (Kind::APIService, "v1alpha3.subresources.kubevirt.io"),
+    ] {
+        let (label, value) = cluster_model::issue::LABEL;
+        match there {
+            true => drop(sim.put(kind, json!({"metadata": {"name": name, "labels": {label: value}}}))),
+            false => sim.vanish(&Key::new(kind, "", name)),
+        }
+    }
+}
+
+#[test]
+fn an_installation_is_available_when_all_of_it_is_ready() {
+    let (mut sim, key) = begin();
+    assert_eq!(sim.get(&key)["metadata"]["finalizers"], json!(["foregroundDeleteKubeVirt"]));
+    assert_eq!(sim.condition(&key, "Available").unwrap().0, "True", "outside of a cluster nobody else tells");
+    let writes = sim.writes;
+    sim.settle();
+    assert_eq!(sim.writes, writes);
+
+    sim.put(Kind::Deployment, component("virt-controller", Kind::Deployment, 2, 2));
+    sim.put(Kind::Deployment, component("virt-api", Kind::Deployment, 2, 1));
+    sim.settle();
+    let (status, _, said) = sim.condition(&key, "Available").unwrap();
+    assert_eq!(
+        (status.as_str(), said.as_str()),
+        ("False", "virt-api: 1 of 2 are ready; virt-handler is not there")
+    );
+    assert_eq!(sim.condition(&key, "Degraded").unwrap().0, "True");
+    assert_eq!(sim.get(&key)["status"]["phase"], "Deployed", "it was");
+    sim.put(Kind::Deployment, component("virt-api", Kind::Deployment, 2, 2));
+    // Placed where no node is, it would look after no guest.
+    sim.put(Kind::DaemonSet, component("virt-handler", Kind::DaemonSet, 0, 0));
+    sim.settle();
+    let (status, _, said) = sim.condition(&key, "Available").unwrap();
+    assert_eq!(status, "False");
+    assert!(said.starts_with("virt-handler is to have no pod"), "{said}");
+    let mut there = component("virt-handler", Kind::DaemonSet, 1, 1);
+    there["status"]["observedGeneration"] = json!(2);
+    sim.put(Kind::DaemonSet, there);
+    sim.settle();
+    assert_eq!(sim.condition(&key, "Available").unwrap().0, "True");
+    assert_eq!(sim.condition(&key, "Progressing").unwrap().0, "False");
+}
+
+#[test]
+fn a_setting_without_effect_is_named_until_it_is_gone() {
+    let (mut sim, key) = begin();
+    assert_eq!(sim.condition(&key, "SettingsServed").unwrap().0, "True");
+    sim.change(
+        &key,
+        json!({"spec": {"imageTag": "a", "configuration": {"evictionStrategy": "Run", "cpuModel": "host-model"}}}),
+    );
+    sim.settle();
+    let (status, reason, said) = sim.condition(&key, "SettingsServed").unwrap();
+    assert_eq!((status.as_str(), reason.as_str()), ("False", "FieldsWithoutEffect"));
+    assert_eq!(
+        said,
+        "spec.imageTag: no effect, the manifests name the images; spec.configuration.evictionStrategy: no effect, \
+         \"Run\" is not supported; supported are None, LiveMigrate, LiveMigrateIfPossible, External."
+    );
+    assert_eq!(sim.condition(&key, "Available").unwrap().0, "True", "it works all the same");
+    let writes = sim.writes;
+    sim.later(3600);
+    sim.settle();
+    assert_eq!(sim.writes, writes, "it is said once");
+    sim.change(&key, json!({"spec": {"imageTag": null, "configuration": {"evictionStrategy": "None"}}}));
+    sim.settle();
+    assert_eq!(sim.condition(&key, "SettingsServed").unwrap().0, "True");
+}
+
+#[test]
+fn it_takes_vms_and_webhooks_along_and_is_not_made_again() {
+    let (mut sim, key) = begin();
+    webhooks(&mut sim, true);
+    sim.put(Kind::VirtualMachine, vm("web", "Always"));
+    let alone = sim.put(Kind::VirtualMachineInstance, vmi("alone"));
+    sim.boot(&Key::new(Kind::VirtualMachineInstance, "n", "web"));
+    sim.boot(&alone);
+    sim.delete(&key);
+    sim.settle();
+    assert_eq!(sim.get(&key)["status"]["phase"], "Deleting");
+    let said = sim.condition(&key, "Progressing").unwrap();
+    assert!(said.0 == "True" && said.2.contains("VirtualMachine n/web"), "{said:?}");
+    for name in ["web", "alone"] {
+        let vmi = Key::new(Kind::VirtualMachineInstance, "n", name);
+        assert!(!sim.get(&vmi)["metadata"]["deletionTimestamp"].is_null(), "{name} is asked to end");
+        let pod = sim.pod_of(&vmi).unwrap();
+        assert!(sim.get(&pod)["metadata"]["deletionTimestamp"].is_null(), "and has its time");
+        sim.agent_says(&vmi, "Succeeded");
+        sim.settle();
+        sim.pod_ends(&pod, "Succeeded", 0);
+        sim.settle();
+    }
+    assert!(
+        sim.objects
+            .keys()
+            .all(|key| !matches!(key.kind, Kind::VirtualMachine | Kind::VirtualMachineInstance))
+    );
+    webhooks(&mut sim, false);
+    sim.settle();
+    assert!(!sim.objects.contains_key(&key), "{:?}", sim.objects.get(&key));
+    assert!(sim.objects.contains_key(&Key::new(Kind::ConfigMap, "kubevirt", "kubevirt-removed")));
+    assert!(crate::decide(&sim.world, &key, sim.now).is_empty(), "nobody wants it any more");
+    // Somebody does.
+    sim.put(Kind::KubeVirt, json!({"metadata": {"namespace": "kubevirt", "name": "kubevirt"}, "spec": {}}));
+    sim.settle();
+    assert!(!sim.objects.contains_key(&Key::new(Kind::ConfigMap, "kubevirt", "kubevirt-removed")));
+    assert_eq!(sim.get(&key)["status"]["phase"], "Deployed");
+}
+
+#[test]
+fn it_is_blocked_by_vms_where_its_strategy_says_so() {
+    let (mut sim, key) = begin();
+    sim.change(&key, json!({"spec": {"uninstallStrategy": "BlockUninstallIfWorkloadsExist"}}));
+    let vm = sim.put(Kind::VirtualMachine, vm("web", "Halted"));
+    sim.settle();
+    sim.delete(&key);
+    sim.settle();
+    assert!(sim.get(&vm)["metadata"]["deletionTimestamp"].is_null());
+    let (status, reason, said) = sim.condition(&key, "Progressing").unwrap();
+    assert_eq!((status.as_str(), reason.as_str()), ("False", "WorkloadsExist"));
+    assert!(said.contains("VirtualMachine n/web exist"), "{said}");
+    assert_eq!(sim.reasons().iter().filter(|reason| **reason == "WorkloadsExist").count(), 1);
+    let writes = sim.writes;
+    sim.later(3600);
+    sim.settle();
+    assert_eq!(sim.writes, writes);
+    sim.delete(&vm);
+    sim.settle();
+    assert!(!sim.objects.contains_key(&vm));
+    sim.settle();
+    assert!(!sim.objects.contains_key(&key));
+}

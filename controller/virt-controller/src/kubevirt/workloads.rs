@@ -1,0 +1,199 @@
+//! VMIs that run in launcher pods of another version than new ones: they are counted, and evicted where the KubeVirt object says so.
+//!
+//! ```text
+//!  an upgrade is whole ─► a batch: its time is noted at the KubeVirt object ─► evictions are asked for ─► batchEvictionInterval ─► …
+//! ```
+//!
+//! **Flow.** `spec.workloadUpdateStrategy` with the method `Evict`: at most `batchEvictionSize` VMIs each `batchEvictionInterval`. An
+//! eviction shuts the guest down; the VM's run strategy starts it again, in a new pod. A disruption budget or a VMI's own
+//! `evictionStrategy` may put it off: another batch asks again, and which VMIs are in a batch changes from one to the next.
+//! **Guarantees.** The time of a batch is written before the first of it is evicted, and the batch is another one's turn where
+//! that fails: whoever acts next keeps the pace. Nothing is evicted before every component is of the new version and ready, for
+//! the new pods need those; nor a VMI that is to be live-migrated and cannot be (`evictionStrategy: LiveMigrate`).
+
+use crate::vmi::is_outdated;
+use api::duration::Duration;
+use api::vmi::{EvictionStrategy, VirtualMachineInstance};
+use cluster_model::conditions::stamp;
+use cluster_model::config::Config;
+use cluster_model::objects::{Kind, Mark, Pod, World, names};
+use cluster_model::plan::Plan;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+/// The annotation of the KubeVirt object with the time of the last batch.
+const BATCH: &str = "kubevirt.io/last-eviction-batch";
+/// How many are evicted at a time, and the pause, where nothing else is said: as upstream.
+const SIZE: i64 = 10;
+const PAUSE: SignedDuration = SignedDuration::from_mins(1);
+/// The shortest pause.
+const LEAST: SignedDuration = SignedDuration::from_secs(1);
+
+/// A VMI that is outdated, and its pod.
+type Outdated<'a> = (&'a VirtualMachineInstance, &'a Pod);
+
+/// All that run. The label alone is not believed: whoever made the VMI may have written it.
+pub(super) fn outdated(world: &World) -> Vec<Outdated<'_>> {
+    let keys = world.marked(&Mark::Outdated).filter(|key| key.kind == Kind::VirtualMachineInstance);
+    let vmis = keys.filter_map(|key| world.vmis.get(&key.namespace, &key.name));
+    let found = vmis.filter_map(|vmi| Some((vmi, world.active_pod(vmi)?)));
+    let runs = |vmi: &VirtualMachineInstance| {
+        let phase = vmi.status.as_ref().and_then(|status| status.phase.as_ref());
+        phase.is_some_and(|phase| !phase.is_final())
+    };
+    found.filter(|(vmi, pod)| runs(vmi) && is_outdated(pod, &world.facts.launcher_image)).collect()
+}
+
+/// The next batch, which is noted at the KubeVirt object as it will be. The plan has the evictions, and when the next is due.
+pub(super) fn batch(world: &World, next: &mut Value, all: &[Outdated<'_>], now: Timestamp) -> Plan {
+    let mut plan = Plan::default();
+    let said = &next["spec"]["workloadUpdateStrategy"];
+    let methods = said["workloadUpdateMethods"].as_array().cloned().unwrap_or_default();
+    if !methods.iter().any(|method| method == "Evict") {
+        return plan;
+    }
+    let size = usize::try_from(said["batchEvictionSize"].as_i64().unwrap_or(SIZE)).unwrap_or_default();
+    let pause = said["batchEvictionInterval"].as_str().and_then(Duration::parse);
+    let pause = pause.map_or(PAUSE, |pause| SignedDuration::from_nanos(pause.nanos())).max(LEAST);
+    let of_cluster = Config::read(world).eviction_strategy;
+    let may_go = |vmi: &VirtualMachineInstance, pod: &Pod| {
+        let strategy = vmi.spec.eviction_strategy.as_ref().or(of_cluster.as_ref());
+        let stays = matches!(strategy, Some(EvictionStrategy::LiveMigrate));
+        !stays && vmi.metadata.deletion_timestamp.is_none() && !pod.is_going() && !pod.has_ended()
+    };
+    let mut due: Vec<Outdated<'_>> = all.iter().copied().filter(|(vmi, pod)| may_go(vmi, pod)).collect();
+    if due.is_empty() || size == 0 {
+        return plan;
+    }
+    let last =
+        next["metadata"]["annotations"][BATCH].as_str().and_then(|time| time.parse::<Timestamp>().ok());
+    // A time that is still to come is somebody else's clock.
+    let after = last.filter(|last| *last <= now).and_then(|last| last.checked_add(pause).ok());
+    if let Some(after) = after.filter(|after| *after > now) {
+        plan.look_again(after);
+        return plan;
+    }
+    let time = stamp(now);
+    // Those whose eviction is put off do not keep the others from their turn.
+    due.sort_by_key(|(vmi, _)| {
+        names::fnv(&format!("{time} {}", vmi.metadata.uid.as_deref().unwrap_or_default()))
+    });
+    next["metadata"]["annotations"][BATCH] = json!(time);
+    for (vmi, pod) in due.into_iter().take(size) {
+        let image = &world.facts.launcher_image;
+        let message = format!(
+            "the launcher pod is of another version than new ones, whose image is {image}: its eviction is asked for, as \
+             spec.workloadUpdateStrategy of the KubeVirt object says"
+        );
+        plan.tell(Kind::VirtualMachineInstance, &vmi.metadata, false, "WorkloadUpdate", message);
+        plan.evict(&pod.meta);
+    }
+    if let Ok(after) = now.checked_add(pause) {
+        plan.look_again(after);
+    }
+    plan
+}
+
+#[cfg(test)]
+mod tests {
+    use super::BATCH;
+    use crate::sim::{Sim, vmi};
+    use cluster_model::objects::{Key, Kind, OUTDATED};
+    use serde_json::{Value, json};
+
+    /// VMIs that run, and then an upgrade of virt-controller. What it is to do with them.
+    fn upgraded(count: usize, strategy: &Value) -> (Sim, Key) {
+        let mut sim = Sim::bare();
+        let key = Key::new(Kind::KubeVirt, "kubevirt", "kubevirt");
+        let plan = crate::decide(&sim.world, &key, sim.now);
+        sim.apply(plan);
+        for number in 0..count {
+            let vmi = sim.put(Kind::VirtualMachineInstance, vmi(&format!("vmi-{number}")));
+            sim.boot(&vmi);
+        }
+        sim.world.facts.launcher_image = "registry.example/virt-launcher:2".into();
+        sim.change(&key, json!({"spec": {"workloadUpdateStrategy": strategy}}));
+        (sim, key)
+    }
+
+    /// The launcher pods whose eviction was asked for.
+    fn evicted(sim: &Sim) -> usize {
+        let pods = sim.keys(Kind::Pod);
+        pods.iter().filter(|pod| !sim.get(pod)["metadata"]["deletionTimestamp"].is_null()).count()
+    }
+
+    fn count(sim: &Sim, key: &Key) -> Value {
+        sim.get(key)["status"]["outdatedVirtualMachineInstanceWorkloads"].clone()
+    }
+
+    #[test]
+    fn they_are_evicted_in_batches_whose_pace_outlives_virt_controller() {
+        let strategy = json!({
+            "workloadUpdateMethods": ["LiveMigrate", "Evict"], "batchEvictionSize": 2, "batchEvictionInterval": "90s",
+        });
+        let (mut sim, key) = upgraded(5, &strategy);
+        sim.settle();
+        assert_eq!((evicted(&sim), count(&sim, &key)), (2, json!(5)));
+        assert_eq!(sim.reasons().iter().filter(|reason| *reason == "WorkloadUpdate").count(), 2);
+        // All that is known of the last batch stands at the object.
+        let plan = crate::decide(&sim.world, &key, sim.now);
+        assert_eq!(
+            (plan.is_empty(), plan.again),
+            (true, sim.now.checked_add(jiff::SignedDuration::from_secs(90)).ok())
+        );
+        sim.later(89);
+        sim.settle();
+        assert_eq!(evicted(&sim), 2);
+        sim.later(1);
+        sim.settle();
+        assert_eq!(evicted(&sim), 4);
+        // A time of another clock holds nobody up.
+        sim.change(&key, json!({"metadata": {"annotations": {BATCH: "2999-01-01T00:00:00Z"}}}));
+        sim.settle();
+        assert_eq!(evicted(&sim), 5);
+    }
+
+    #[test]
+    fn nothing_is_evicted_where_nobody_says_so_or_by_live_migration_alone() {
+        for methods in [json!([]), json!(["LiveMigrate"])] {
+            let (mut sim, key) = upgraded(2, &json!({"workloadUpdateMethods": methods}));
+            sim.settle();
+            assert_eq!((evicted(&sim), count(&sim, &key)), (0, json!(2)), "{methods}");
+            let (status, _, said) = sim.condition(&key, "SettingsServed").unwrap();
+            let named = said
+                .contains("spec.workloadUpdateStrategy.workloadUpdateMethods: no effect, \"LiveMigrate\"");
+            assert_eq!((status == "False", named), (methods != json!([]), methods != json!([])), "{said}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_evicted_before_every_component_is_there() {
+        let (mut sim, key) = upgraded(2, &json!({"workloadUpdateMethods": ["Evict"]}));
+        let api = json!({"metadata": {"namespace": "kubevirt", "name": "virt-api"}, "spec": {"replicas": 2}});
+        sim.put(Kind::Deployment, api);
+        sim.settle();
+        assert_eq!((evicted(&sim), count(&sim, &key)), (0, json!(2)));
+    }
+
+    #[test]
+    fn what_is_to_be_live_migrated_is_not_cut_off() {
+        let (mut sim, key) = upgraded(1, &json!({"workloadUpdateMethods": ["Evict"]}));
+        sim.change(&key, json!({"spec": {"configuration": {"evictionStrategy": "LiveMigrate"}}}));
+        sim.settle();
+        assert_eq!(evicted(&sim), 0);
+        sim.change(&key, json!({"spec": {"configuration": {"evictionStrategy": "None"}}}));
+        sim.settle();
+        assert_eq!(evicted(&sim), 1);
+    }
+
+    #[test]
+    fn those_that_are_up_to_date_are_not_counted() {
+        let (mut sim, key) = upgraded(1, &json!({"workloadUpdateMethods": ["Evict"]}));
+        sim.world.facts.launcher_image = "registry.example/virt-launcher:1".into();
+        let vmi = Key::new(Kind::VirtualMachineInstance, "n", "vmi-0");
+        sim.change(&vmi, json!({"metadata": {"labels": {OUTDATED: ""}}}));
+        assert_eq!(super::outdated(&sim.world).len(), 0, "the label is forged");
+        sim.settle();
+        assert_eq!((evicted(&sim), count(&sim, &key)), (0, json!(0)));
+    }
+}

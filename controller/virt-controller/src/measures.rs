@@ -1,0 +1,186 @@
+//! What virt-controller measures: VMs and VMIs as they are, how long their phases took, its own work.
+//!
+//! Names and labels are those that dashboards look for. Everything but the times is read off the World when somebody
+//! asks; nothing is kept for it but what guests and users have said (`words`). What a user writes into a label is cut ([`cut`]);
+//! how many labels and values an object has is bounded by the size of an object.
+
+mod cdi;
+mod exports;
+mod interfaces;
+#[cfg(test)]
+mod tests;
+mod vmis;
+mod vms;
+mod words;
+
+use api::vmi::{Phase, VirtualMachineInstance};
+use cluster_client::metrics::{ANSWERS, Histograms, Page};
+use cluster_model::config::Config;
+use cluster_model::metrics::cut;
+use cluster_model::objects::World;
+use jiff::Timestamp;
+use std::collections::BTreeMap;
+use words::Words;
+
+/// How long phases took, and plans, and what waited for them, since this program acts.
+#[derive(Clone, Debug)]
+pub(crate) struct Times {
+    between: Histograms,
+    from_creation: Histograms,
+    from_deletion: Histograms,
+    waits: Histograms,
+    plans: Histograms,
+    words: Words,
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        let [between, from_creation, from_deletion] = Default::default();
+        Times {
+            between,
+            from_creation,
+            from_deletion,
+            waits: Histograms::of(ANSWERS),
+            plans: Histograms::of(ANSWERS),
+            words: Words::default(),
+        }
+    }
+}
+
+/// How much this program has to do.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Work {
+    /// Objects that wait for a decision.
+    pub(crate) waiting: usize,
+    /// Decisions that were taken.
+    pub(crate) decided: u64,
+    /// Plans that failed.
+    pub(crate) failed: u64,
+    /// Seconds since the oldest of the plans began that are being carried out, …
+    pub(crate) longest: f64,
+    /// … and of all of them together.
+    pub(crate) unfinished: f64,
+}
+
+impl Times {
+    /// An object waited so many seconds for a decision.
+    pub(crate) fn waited(&mut self, seconds: f64) {
+        self.waits.took(vec![("name", "virt-controller".to_owned())], seconds);
+    }
+
+    /// A plan was carried out, or failed, after so many seconds.
+    pub(crate) fn worked(&mut self, seconds: f64) {
+        self.plans.took(vec![("name", "virt-controller".to_owned())], seconds);
+    }
+
+    /// A VMI was so, and is so now.
+    pub(crate) fn saw(&mut self, before: &VirtualMachineInstance, now: &VirtualMachineInstance) {
+        let (old, new) = (super::vmi::phase(before), super::vmi::phase(now));
+        if old == new || before.metadata.uid != now.metadata.uid {
+            return;
+        }
+        let steps = now.status.as_ref().map_or(&[][..], |status| &status.phase_transition_timestamps);
+        let when = |phase: &Phase| {
+            let step = steps.iter().rev().find(|step| step.phase.as_ref() == Some(phase))?;
+            seconds(step.phase_transition_timestamp.as_deref())
+        };
+        let Some(end) = when(&new) else { return };
+        let took = |since: Option<f64>| since.map(|since| (end - since).max(0.0));
+        let phase = || ("phase", phase(&new).to_owned());
+        if let Some(took) = took(when(&old)) {
+            self.between.took(vec![phase(), ("last_phase", self::phase(&old).to_owned())], took);
+        }
+        if let Some(took) = took(seconds(now.metadata.creation_timestamp.as_deref())) {
+            self.from_creation.took(vec![phase()], took);
+        }
+        if let Some(took) = took(seconds(now.metadata.deletion_timestamp.as_deref())) {
+            self.from_deletion.took(vec![phase()], took);
+        }
+    }
+}
+
+/// The page of a replica that acts.
+pub(crate) fn page(world: &World, times: &mut Times, work: Work, now: Timestamp) -> String {
+    let mut page = Page::default();
+    common(&mut page, &world.facts.version, true);
+    times.words.are_those_of(world);
+    vms::write(&mut page, world, &mut times.words, now);
+    vmis::write(&mut page, world, &mut times.words, now);
+    nodes(&mut page, world);
+    cdi::write(&mut page, world);
+    exports::write(&mut page, world);
+    page.histogram("kubevirt_vmi_phase_transition_time_seconds", &times.between);
+    page.histogram("kubevirt_vmi_phase_transition_time_from_creation_seconds", &times.from_creation);
+    page.histogram("kubevirt_vmi_phase_transition_time_from_deletion_seconds", &times.from_deletion);
+    let name = [("name", "virt-controller")];
+    page.family("kubevirt_workqueue_depth").is(&name, work.waiting as f64);
+    page.family("kubevirt_workqueue_adds_total").is(&name, work.decided as f64);
+    page.family("kubevirt_workqueue_retries_total").is(&name, work.failed as f64);
+    page.family("kubevirt_workqueue_longest_running_processor_seconds").is(&name, work.longest);
+    page.family("kubevirt_workqueue_unfinished_work_seconds").is(&name, work.unfinished);
+    page.histogram("kubevirt_workqueue_queue_duration_seconds", &times.waits);
+    page.histogram("kubevirt_workqueue_work_duration_seconds", &times.plans);
+    page.text()
+}
+
+/// The page of a replica in waiting.
+pub(crate) fn waiting(version: &str) -> String {
+    let mut page = Page::default();
+    common(&mut page, version, false);
+    page.text()
+}
+
+fn common(page: &mut Page, version: &str, leads: bool) {
+    page.family("kubevirt_info").is(&[("kubeversion", version)], 1.0);
+    page.family("kubevirt_virt_controller_ready_status").is(&[], 1.0);
+    let leads = if leads { 1.0 } else { 0.0 };
+    page.family("kubevirt_virt_controller_leading_status").is(&[], leads);
+    page.requests();
+}
+
+fn nodes(page: &mut Page, world: &World) {
+    let takes = world.nodes.all().filter(|node| node.takes_vmis() && !node.cordoned).count();
+    page.family("kubevirt_allocatable_nodes").is(&[], takes as f64);
+    let kvm = world.nodes.all().filter(|node| node.kvm).count();
+    page.family("kubevirt_nodes_with_kvm").is(&[], kvm as f64);
+    let emulates = Config::read(world).use_emulation;
+    page.family("kubevirt_configuration_emulation_enabled").is(&[], f64::from(u8::from(emulates)));
+}
+
+/// What stands where an object says nothing.
+const NONE: &str = "<none>";
+
+/// What stands for a phase of a VMI that is not known.
+const OTHER: &str = "Other";
+
+/// A phase of a VMI as a label. Nodes tell phases, and a node may be a stranger's: what it invents is one word.
+fn phase(phase: &Phase) -> &str {
+    match phase {
+        Phase::Other(word) if !word.is_empty() => OTHER,
+        known => known.as_str(),
+    }
+}
+
+/// What a user wrote, as a label.
+fn label(text: Option<&str>) -> String {
+    text.filter(|text| !text.is_empty()).map_or(NONE.to_owned(), cut)
+}
+
+/// What the annotations of a VMI, or of a template of one, say of its guest.
+fn system(annotations: &BTreeMap<String, String>) -> [(&'static str, String); 3] {
+    let said = |name: &str| label(annotations.get(&format!("vm.kubevirt.io/{name}")).map(String::as_str));
+    [("os", said("os")), ("workload", said("workload")), ("flavor", said("flavor"))]
+}
+
+fn names(meta: &api::meta::ObjectMeta) -> [(&'static str, &str); 2] {
+    [
+        ("namespace", meta.namespace.as_deref().unwrap_or_default()),
+        ("name", meta.name.as_deref().unwrap_or_default()),
+    ]
+}
+
+/// Seconds since 1970 of a time as objects hold it.
+fn seconds(time: Option<&str>) -> Option<f64> {
+    let time: Timestamp = time?.parse().ok()?;
+    Some(time.as_second() as f64)
+}

@@ -1,0 +1,160 @@
+//! VMIs: where and how they are, and what of them is outdated or cannot move.
+
+use super::vms::with;
+use super::words::{self, Words};
+use super::{interfaces, label, names, system};
+use crate::pod::MEMORY_OVERHEAD;
+use api::instancetype::{Matched, Role};
+use api::vmi::{EvictionStrategy, VirtualMachineInstance};
+use cluster_client::metrics::Page;
+use cluster_model::config::Config;
+use cluster_model::metrics::cut;
+use cluster_model::objects::{Kept as _, OUTDATED, World};
+use jiff::Timestamp;
+use std::collections::BTreeMap;
+
+/// Nothing is live-migrated in this version, which dashboards are told.
+const MIGRATIONS: [&str; 4] = [
+    "kubevirt_vmi_migrations_in_pending_phase",
+    "kubevirt_vmi_migrations_in_scheduling_phase",
+    "kubevirt_vmi_migrations_in_running_phase",
+    "kubevirt_vmi_migrations_in_unset_phase",
+];
+
+type Labels = Vec<(&'static str, String)>;
+
+pub(super) fn write(page: &mut Page, world: &World, words: &mut Words, now: Timestamp) {
+    let mut counts: BTreeMap<Labels, u64> = BTreeMap::new();
+    for vmi in world.vmis.all() {
+        *counts.entry(described(vmi, words, now)).or_default() += 1;
+    }
+    let mut family = page.family("kubevirt_vmi_phase_count");
+    for (labels, count) in counts {
+        family.is(&with(&[], &labels), count as f64);
+    }
+    for name in MIGRATIONS {
+        page.family(name).is(&[], 0.0);
+    }
+    info(page, world, words, now);
+    let of_cluster = Config::read(world).eviction_strategy;
+    let mut family = page.family("kubevirt_vmi_non_evictable");
+    for vmi in world.vmis.all() {
+        let [namespace, name] = names(&vmi.metadata);
+        let value = if is_evictable(vmi, of_cluster.as_ref()) { 0.0 } else { 1.0 };
+        family.is(&[namespace, name, ("node", &node(vmi))], value);
+    }
+    let outdated = world.vmis.all().filter(|vmi| is_outdated(vmi)).count();
+    page.family("kubevirt_vmi_number_of_outdated").is(&[], outdated as f64);
+    addresses(page, world, words, now);
+    let mut family = page.family("kubevirt_vmi_vnic_info");
+    for vmi in world.vmis.all() {
+        for interface in interfaces::labels(&vmi.spec) {
+            if !words.counts(&vmi.metadata, ("vnics", words::INTERFACES), &interface, now) {
+                continue;
+            }
+            family.is(&with(&names(&vmi.metadata), &interface), 1.0);
+        }
+    }
+    let mut family = page.family("kubevirt_vmi_launcher_memory_overhead_bytes");
+    for vmi in world.vmis.all() {
+        let note = world
+            .active_pod(vmi)
+            .and_then(|pod| pod.meta().annotations.get(MEMORY_OVERHEAD)?.parse::<f64>().ok());
+        if let Some(bytes) = note {
+            family.is(&names(&vmi.metadata), bytes);
+        }
+    }
+}
+
+fn node(vmi: &VirtualMachineInstance) -> String {
+    vmi.status.as_ref().and_then(|status| status.node_name.clone()).unwrap_or_default()
+}
+
+fn phase(vmi: &VirtualMachineInstance) -> String {
+    super::phase(&crate::vmi::phase(vmi)).to_lowercase()
+}
+
+fn is_outdated(vmi: &VirtualMachineInstance) -> bool {
+    vmi.metadata.labels.contains_key(OUTDATED)
+}
+
+fn info(page: &mut Page, world: &World, words: &mut Words, now: Timestamp) {
+    let of_cluster = Config::read(world).eviction_strategy;
+    let word = |is: bool| if is { "true" } else { "false" }.to_owned();
+    let mut family = page.family("kubevirt_vmi_info");
+    for vmi in world.vmis.all() {
+        let pod = world.active_pod(vmi).and_then(|pod| pod.meta().name.clone());
+        let mut labels = described(vmi, words, now);
+        labels.extend([
+            ("evictable", word(is_evictable(vmi, of_cluster.as_ref()))),
+            ("outdated", word(is_outdated(vmi))),
+            ("vmi_pod", label(pod.as_deref())),
+        ]);
+        family.is(&with(&names(&vmi.metadata), &labels), 1.0);
+    }
+}
+
+/// Where a VMI is, what it is made of and what runs in it: what one has in common with others.
+fn described(vmi: &VirtualMachineInstance, words: &mut Words, now: Timestamp) -> Labels {
+    let status = vmi.status.as_ref();
+    let guest = status.and_then(|status| status.guest_os_info.as_ref());
+    let said = |text: Option<&String>| cut(text.map_or("", String::as_str));
+    let annotations = &vmi.metadata.annotations;
+    let made_with = |role: Role| {
+        let kinds = Matched::ALL.iter().filter(|kind| kind.role == role);
+        let mut names = kinds.filter_map(|kind| annotations.get(kind.annotation()));
+        label(names.next().map(String::as_str))
+    };
+    // Upstream's word for the machine type that libvirt gave the domain.
+    let machine = status.and_then(|status| status.machine.as_ref()).map(|machine| &machine.r#type);
+    let of_guest = [
+        ("guest_os_machine", said(machine)),
+        ("guest_os_kernel_release", said(guest.and_then(|guest| guest.kernel_release.as_ref()))),
+        ("guest_os_arch", said(guest.and_then(|guest| guest.machine.as_ref()))),
+        ("guest_os_name", said(guest.and_then(|guest| guest.name.as_ref()))),
+        ("guest_os_version_id", said(guest.and_then(|guest| guest.version_id.as_ref()))),
+    ];
+    let [os, workload, flavor] = system(annotations);
+    let of_user = [
+        ("instance_type", made_with(Role::Instancetype)),
+        ("preference", made_with(Role::Preference)),
+        os,
+        workload,
+        flavor,
+    ];
+    let mut labels = vec![("node", node(vmi)), ("phase", phase(vmi))];
+    labels.extend(words.set(&vmi.metadata, "guest", of_guest, now));
+    labels.extend(words.set(&vmi.metadata, "user", of_user, now));
+    labels
+}
+
+fn addresses(page: &mut Page, world: &World, words: &mut Words, now: Timestamp) {
+    let mut family = page.family("kubevirt_vmi_status_addresses");
+    for vmi in world.vmis.all() {
+        let [namespace, name] = names(&vmi.metadata);
+        for interface in vmi.status.iter().flat_map(|status| &status.interfaces) {
+            for address in &interface.ip_addresses {
+                let place = [cut(interface.name.as_deref().unwrap_or_default()), cut(address)];
+                if !words.counts(&vmi.metadata, ("addresses", words::ADDRESSES), &place, now) {
+                    continue;
+                }
+                let [network, address] = &place;
+                let node = node(vmi);
+                let labels = [
+                    namespace,
+                    name,
+                    ("node", &node),
+                    ("network_name", network),
+                    ("address", address),
+                    ("type", "InternalIP"),
+                ];
+                family.is(&labels, 1.0);
+            }
+        }
+    }
+}
+
+/// It need not move where its node is emptied, or it can: none can in this version.
+fn is_evictable(vmi: &VirtualMachineInstance, of_cluster: Option<&EvictionStrategy>) -> bool {
+    !matches!(vmi.spec.eviction_strategy.as_ref().or(of_cluster), Some(EvictionStrategy::LiveMigrate))
+}

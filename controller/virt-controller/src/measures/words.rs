@@ -1,0 +1,141 @@
+//! Words that name measures: the systems and addresses that a guest agent tells, and the machine type that a node tells; labels,
+//! annotations, instance types, interfaces and disks that a user writes.
+//!
+//! Whoever collects measures keeps each name for long, and all of them may say ever new ones. So of an object [`SETS`] are told of words that
+//! stand together in one measure, and so many addresses, interfaces and disks: those that were seen first. One that was not seen for a day
+//! makes room for another: a guest that is updated each week, or a VM that is labelled anew each day, is told for ever. This is kept while
+//! virt-controller leads, of objects that are there, and of the words by their hashes alone. A page that is too long is not taken, so
+//! each namespace has its part of it.
+
+use api::meta::ObjectMeta;
+use cluster_model::objects::World;
+use jiff::{SignedDuration, Timestamp};
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{BuildHasher as _, Hash, RandomState};
+
+/// Words that stand together in one measure of an object: of a guest machine type, kernel release, machine, name and version of its system.
+pub(super) const SETS: usize = 16;
+/// Addresses of a VMI.
+pub(super) const ADDRESSES: usize = 64;
+/// Interfaces of a VM or a VMI: one has 32.
+pub(super) const INTERFACES: usize = 64;
+/// Disks of a VM.
+pub(super) const DISKS: usize = 512;
+/// Addresses, interfaces and disks of all VMs and VMIs of a namespace: a page of more than 500,000 samples is not taken.
+pub(super) const OF_NAMESPACE: usize = 50_000;
+/// For how long what is not seen any more holds its place.
+const KEPT: SignedDuration = SignedDuration::from_hours(24);
+/// What stands in the place of words that are not told.
+pub(super) const MANY: &str = "<many>";
+
+/// What was told of objects, by their uids and the measure.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Words {
+    told: BTreeMap<String, BTreeMap<&'static str, Told>>,
+    /// Addresses, interfaces and disks that the page has of a namespace so far.
+    counts: BTreeMap<String, usize>,
+    /// Nobody outside knows which words have one hash.
+    keys: RandomState,
+}
+
+/// What is measured of an object, and how many words are told of it.
+pub(super) type Measure = (&'static str, usize);
+
+/// Hashes of what was told, and when it was seen last.
+type Told = BTreeMap<u64, Timestamp>;
+
+impl Words {
+    /// A page begins. Objects that are gone are forgotten.
+    pub(super) fn are_those_of(&mut self, world: &World) {
+        let vms = world.vms.all().map(|vm| uid(&vm.metadata));
+        let there: BTreeSet<&str> = world.vmis.all().map(|vmi| uid(&vmi.metadata)).chain(vms).collect();
+        self.told.retain(|uid, _| there.contains(uid.as_str()));
+        self.counts.clear();
+    }
+
+    /// An address, an interface or a disk is told: of its object, and of all in its namespace, there are not too many.
+    pub(super) fn counts(
+        &mut self,
+        meta: &ObjectMeta,
+        of: Measure,
+        words: &impl Hash,
+        now: Timestamp,
+    ) -> bool {
+        let namespace = meta.namespace.as_deref().unwrap_or_default();
+        let count = self.counts.get(namespace).copied().unwrap_or_default();
+        let is_told = count < OF_NAMESPACE && self.tells(meta, of, words, now);
+        if is_told {
+            self.counts.insert(namespace.to_owned(), count + 1);
+        }
+        is_told
+    }
+
+    /// Words in a measure of an object are told: they were told before, or there is a place for them.
+    pub(super) fn tells(
+        &mut self,
+        meta: &ObjectMeta,
+        of: Measure,
+        words: &impl Hash,
+        now: Timestamp,
+    ) -> bool {
+        let (measure, most) = of;
+        let hash = self.keys.hash_one(words);
+        let told = self.told.entry(uid(meta).to_owned()).or_default().entry(measure).or_default();
+        is_told(told, &hash, most, now)
+    }
+
+    /// These labels, as they are told.
+    pub(super) fn set<const N: usize>(
+        &mut self,
+        meta: &ObjectMeta,
+        measure: &'static str,
+        labels: [(&'static str, String); N],
+        now: Timestamp,
+    ) -> [(&'static str, String); N] {
+        match self.tells(meta, (measure, SETS), &labels, now) {
+            true => labels,
+            false => labels.map(|(name, _)| (name, MANY.to_owned())),
+        }
+    }
+}
+
+fn uid(meta: &ObjectMeta) -> &str {
+    meta.uid.as_deref().unwrap_or_default()
+}
+
+/// It was told before, or there is a place for it.
+fn is_told<W: Ord + Clone>(
+    known: &mut BTreeMap<W, Timestamp>,
+    word: &W,
+    most: usize,
+    now: Timestamp,
+) -> bool {
+    if let Some(last) = known.get_mut(word) {
+        *last = now;
+        return true;
+    }
+    if known.len() >= most {
+        let oldest = known.iter().min_by_key(|&(_, &last)| last);
+        let stale = oldest.filter(|&(_, &last)| now.duration_since(last) > KEPT);
+        let Some(stale) = stale.map(|(word, _)| word.clone()) else { return false };
+        known.remove(&stale);
+    }
+    known.insert(word.clone(), now);
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_seen_for_a_day_makes_room() {
+        let (mut known, hour) = (BTreeMap::new(), |hours: i64| Timestamp::from_second(hours * 3600).unwrap());
+        assert!(is_told(&mut known, &1, 2, hour(0)) && is_told(&mut known, &2, 2, hour(0)));
+        assert!(!is_told(&mut known, &3, 2, hour(24)), "both were seen a day ago, and no longer");
+        assert!(is_told(&mut known, &1, 2, hour(24)));
+        assert!(is_told(&mut known, &3, 2, hour(25)));
+        assert_eq!(known.keys().copied().collect::<Vec<i32>>(), [1, 3]);
+        assert!(!is_told(&mut known, &2, 2, hour(26)), "it has lost its place");
+    }
+}

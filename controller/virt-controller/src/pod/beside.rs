@@ -1,0 +1,99 @@
+//! Images of disks where the cluster cannot mount them: a container of each image runs beside the launcher, and
+//! virt-handler takes the disk out of its root.
+//!
+//! ```text
+//!  init: the launcher's image ──copies the helper──► emptyDir (bin)
+//!                                                       │ /container-disk-binary/container-disk
+//!  volumeNAME: the user's image, all of it only read ◄──┘ listens on /container-disks/disk_I.sock
+//!  compute: sees what virt-handler shows it in the launcher's own folder, and nothing of this emptyDir
+//! ```
+
+use super::volumes::Volumes;
+use super::{Surroundings, narrow, put};
+use api::machine::firmware::Image;
+use cluster_model::config::Config;
+use serde_json::{Map, Value, json};
+
+/// Where a container of an image has the helper, and where it listens. Not below folders that images have.
+const BIN: &str = "/container-disk-binary";
+const SOCKETS: &str = "/container-disks";
+/// The helper in the launcher's image.
+pub(super) const HELPER: &str = "/usr/bin/container-disk";
+/// What the settings call these containers.
+const KIND: &str = "container-disk";
+/// The containers, and the pod's volumes that they share.
+#[derive(Default)]
+pub(super) struct Beside {
+    containers: Vec<Value>,
+    /// The pod's volumes: the helper, and the sockets.
+    shared: Option<(String, String)>,
+}
+
+impl Beside {
+    /// Those that make ready, and those that run.
+    pub(super) fn containers(self, around: &Surroundings<'_>) -> (Vec<Value>, Vec<Value>) {
+        let Some((bin, _)) = self.shared else { return (Vec::new(), Vec::new()) };
+        let mut copy = Map::new();
+        put(&mut copy, "name", json!("container-disk-binary"));
+        put(&mut copy, "image", json!(around.facts.launcher_image));
+        put(&mut copy, "imagePullPolicy", json!(around.config.image_pull_policy));
+        put(&mut copy, "command", json!([HELPER, "--install", BIN]));
+        put(&mut copy, "resources", small(around.config, KIND));
+        put(&mut copy, "securityContext", security());
+        put(&mut copy, "terminationMessagePolicy", json!("FallbackToLogsOnError"));
+        put(&mut copy, "volumeMounts", json!([{"name": bin, "mountPath": BIN}]));
+        (vec![Value::Object(copy)], self.containers)
+    }
+}
+
+/// Holds an image out under a name.
+pub(super) fn hold(all: &mut Volumes, container: &str, image: &Image, held: &str, config: &Config) {
+    let (bin, sockets) = match &all.beside.shared {
+        Some(shared) => shared.clone(),
+        None => {
+            let [bin, sockets] = ["container-disk-binary", "container-disks"].map(|name| all.shared(name));
+            all.beside.shared = Some((bin.clone(), sockets.clone()));
+            (bin, sockets)
+        }
+    };
+    let mut beside = Map::new();
+    put(&mut beside, "name", json!(cluster_model::objects::names::dns_label(container)));
+    put(&mut beside, "image", json!(image.name));
+    put(&mut beside, "imagePullPolicy", json!(image.pull_policy));
+    let program = format!("{BIN}/container-disk");
+    put(&mut beside, "command", json!([program, "--copy-path", format!("{SOCKETS}/{held}")]));
+    // The image's own may be a folder that is not there.
+    put(&mut beside, "workingDir", json!("/"));
+    put(&mut beside, "resources", small(config, KIND));
+    put(&mut beside, "securityContext", security());
+    put(&mut beside, "terminationMessagePolicy", json!("FallbackToLogsOnError"));
+    put(
+        &mut beside,
+        "volumeMounts",
+        json!([
+            {"name": bin, "mountPath": BIN, "readOnly": true},
+            {"name": sockets, "mountPath": SOCKETS},
+        ]),
+    );
+    all.beside.containers.push(Value::Object(beside));
+}
+
+/// What a small container asks for, unless the settings say other amounts for its kind. It sleeps; its start is the
+/// runtime's, which a tenth of a processor keeps from taking seconds.
+pub(super) fn small(config: &Config, kind: &str) -> Value {
+    let mut resources = json!({
+        "requests": {"cpu": "1m", "memory": "1M", "ephemeral-storage": "50M"},
+        "limits": {"cpu": "100m", "memory": "40M"},
+    });
+    if let Some(said) = config.support.get(kind) {
+        cluster_model::plan::merge(&mut resources, said);
+    }
+    resources
+}
+
+/// Nobody writes to an image, not even its own container.
+pub(super) fn security() -> Value {
+    let mut context = narrow(&[]);
+    context["readOnlyRootFilesystem"] = json!(true);
+    context
+}

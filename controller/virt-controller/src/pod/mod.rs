@@ -1,0 +1,260 @@
+//! The launcher pod of a VMI. Pure: the same VMI in the same surroundings gives the same pod, byte for byte.
+//!
+//! ```text
+//!  pod virt-launcher-NAME-xxxxx            one for all the life of a VMI; its name follows from the uid
+//!  └─ container compute: virt-launcher run --once, uid 107
+//!       /var/run/kubevirt-private          emptyDir `private`
+//!         root/                            all the launcher keeps: overlays, empty disks, seeds, logs, console
+//!         cache/                           what libvirt found out about this node: virt-handler puts it there
+//!         vmi-disks/VOLUME/                a claim with a file system, or the folder of a hostDisk
+//!         config-map/, secret/, sysprep/, downwardapi/, service-account/
+//!                                          VOLUME/: files that become an ISO image
+//!         vm-state/                        the PVC in which EFI variables and the TPM outlive the VMI
+//!         named/SECRET/                    secrets that are named without a volume (cloud-init, keys)
+//!       /var/run/kubevirt/sockets          emptyDir `sockets`: launcher-sock, which virt-handler speaks to
+//!       /var/run/kubevirt-image-volume/    disk_I: the image of volume I of the spec, only read
+//!       /var/run/kubevirt-kernel-boot      the image of a kernel
+//!       /dev/VOLUME                        a claim that is a device
+//!  └─ container volumeVOLUME, one per image, only where images cannot be mounted: see `beside`
+//!  └─ container virtiofs-NAME, one per file system: see `virtiofs`
+//!  └─ container hook-sidecar-N, one per entry of the annotation: see `hooks`
+//!  └─ container guest-console-log, unless nobody wants it: see `log`
+//! ```
+//!
+//! Networks of Multus are annotations: see `networks`.
+//!
+//! virt-handler reads from the pod itself where things are, so only this folder decides. The pod's volumes are
+//! called like the VMI's; should one of those be called `private` or `sockets`, ours gets another name.
+//!
+//! containerDisks are image volumes of Kubernetes, which need a kubelet and a runtime that have them. Where a schedulable
+//! node has not, the server drops the field, or the settings switch them off, a container of each image runs beside.
+
+mod beside;
+mod debug;
+mod hooks;
+mod labels;
+mod limits;
+mod log;
+mod networks;
+mod placement;
+mod ports;
+mod probes;
+mod resources;
+#[cfg(test)]
+mod tests;
+mod virtiofs;
+mod volumes;
+
+pub(crate) use debug::keeps;
+pub(crate) use labels::MEMORY_OVERHEAD;
+pub(crate) use limits::Automatic;
+pub(crate) use log::NAME as LOG;
+pub(crate) use networks::on_networks;
+pub(crate) use placement::placement;
+pub(crate) use resources::overhead;
+
+use api::machine::resource_claim::Source;
+use api::machine::{Machine, ResourceClaim, Volume};
+use api::vmi::VirtualMachineInstance;
+use cluster_model::config::Config;
+use cluster_model::launcher::{ASKED_IMAGE, CAPABILITIES, USER};
+use cluster_model::objects::{ClusterFacts, Kind, PersistentVolumeClaim, names, owner};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// How long a VMI may take to end where its spec says nothing.
+const GRACE: i64 = 30;
+/// What the pod has beyond the VMI's time, to end in order.
+const GRACE_BEYOND: i64 = 30;
+/// The file in which the launcher leaves how its VMI ended.
+const TERMINATION: &str = "/dev/termination-log";
+/// The launcher's program in its image.
+const PROGRAM: &str = "/usr/bin/virt-launcher";
+
+/// What a pod depends on beside the VMI.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Surroundings<'a> {
+    /// The settings of the cluster.
+    pub(crate) config: &'a Config,
+    /// What is known of the cluster.
+    pub(crate) facts: &'a ClusterFacts,
+    /// Image volumes work: the server keeps them, and each node that may get the pod can mount them.
+    pub(crate) image_volumes: bool,
+    /// The PVCs that the VMI names, by their names.
+    pub(crate) claims: &'a BTreeMap<String, PersistentVolumeClaim>,
+    /// The PVC in which EFI variables and the TPM outlive the VMI.
+    pub(crate) state: Option<&'a str>,
+    /// The limits that the pod gets by itself.
+    pub(crate) limits: Automatic,
+}
+
+/// The pod of a VMI. `vmi` is complete (its defaults are filled in), and `machine` is what the check made of it.
+pub(crate) fn pod(vmi: &VirtualMachineInstance, machine: &Machine, around: &Surroundings<'_>) -> Value {
+    let meta = &vmi.metadata;
+    let uid = meta.uid.clone().unwrap_or_default();
+    let volumes = volumes::volumes(vmi, machine, around);
+    let mut spec = placement(vmi, machine, around.config);
+    spec.extend(host(vmi, machine));
+    let mut containers = vec![compute(vmi, machine, around, &volumes)];
+    let log = log::container(vmi, machine, around, &volumes.private);
+    let (mut before, beside) = volumes.beside.containers(around);
+    containers.extend(beside);
+    containers.extend(volumes.virtiofs);
+    containers.extend(volumes.hooks);
+    containers.extend(log);
+    resources::unlimit_disk(&mut containers);
+    if resources::is_guaranteed(vmi) {
+        containers.iter_mut().skip(1).chain(&mut before).for_each(resources::guarantee);
+    }
+    put(&mut spec, "initContainers", Value::Array(before));
+    put(&mut spec, "containers", Value::Array(containers));
+    put(&mut spec, "volumes", Value::Array(volumes.volumes));
+    put(&mut spec, "securityContext", security(around.config));
+    let mut secrets = around.config.image_pull_secrets.clone();
+    for name in volumes.pull_secrets {
+        let secret = json!({"name": name});
+        if !secrets.contains(&secret) {
+            secrets.push(secret);
+        }
+    }
+    put(&mut spec, "imagePullSecrets", Value::Array(secrets));
+    let mut annotations = labels::annotations(vmi, machine, around.config);
+    annotations.insert(ASKED_IMAGE.to_owned(), around.facts.launcher_image.clone());
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": names::pod(&machine.name, &uid, names::FIRST),
+            "namespace": machine.namespace,
+            "labels": labels::labels(meta, machine),
+            "annotations": annotations,
+            "ownerReferences": [owner::reference(Kind::VirtualMachineInstance, meta)],
+        },
+        "spec": spec,
+    })
+}
+
+/// Why a container of the pod can never have the files of a PVC: that is a device, and a pod that mounts one waits for ever.
+pub(crate) fn without_files(
+    machine: &Machine,
+    claims: &BTreeMap<String, PersistentVolumeClaim>,
+) -> Option<String> {
+    virtiofs::without_files(machine, claims).or_else(|| hooks::without_files(machine, claims))
+}
+
+/// Where the launcher listens in its pod.
+fn socket() -> String {
+    format!("{}/launcher-sock", volumes::SOCKETS)
+}
+
+/// How long the pod of a VMI may take to end, in seconds.
+pub(crate) fn grace(vmi: &VirtualMachineInstance) -> i64 {
+    let own = vmi.spec.termination_grace_period_seconds.unwrap_or(GRACE);
+    own.clamp(0, i64::from(u32::MAX)) + GRACE_BEYOND
+}
+
+/// Who the pod is in the cluster, and how long it may live on.
+fn host(vmi: &VirtualMachineInstance, machine: &Machine) -> Map<String, Value> {
+    let mut spec = Map::new();
+    put(&mut spec, "hostname", json!(machine.hostname));
+    put(&mut spec, "subdomain", json!(machine.subdomain));
+    put(&mut spec, "restartPolicy", json!("Never"));
+    put(&mut spec, "automountServiceAccountToken", json!(false));
+    put(&mut spec, "enableServiceLinks", json!(false));
+    put(&mut spec, "terminationGracePeriodSeconds", json!(grace(vmi)));
+    put(&mut spec, "readinessGates", json!([{"conditionType": UNPAUSED}]));
+    put(&mut spec, "dnsPolicy", json!(vmi.spec.dns_policy));
+    put(&mut spec, "dnsConfig", json!(vmi.spec.dns_config));
+    put(&mut spec, "resourceClaims", machine.resource_claims.iter().map(resource_claim).collect());
+    // One that a volume names is the pod's: its token is for this pod, and no other is mounted.
+    let disks = machine.disks.iter().map(|disk| &disk.volume);
+    let volumes = disks.chain(machine.filesystems.iter().map(|filesystem| &filesystem.volume));
+    let account = volumes.into_iter().find_map(|volume| match volume {
+        Volume::ServiceAccount { name } => Some(name.clone()),
+        _ => None,
+    });
+    put(&mut spec, "serviceAccountName", json!(account.or_else(|| vmi.spec.service_account_name.clone())));
+    spec
+}
+
+fn resource_claim(ResourceClaim { name, source }: &ResourceClaim) -> Value {
+    match source {
+        Source::There(claim) => json!({"name": name, "resourceClaimName": claim}),
+        Source::Template(template) => json!({"name": name, "resourceClaimTemplateName": template}),
+    }
+}
+
+/// The condition of a pod that its VMI is not paused.
+pub(crate) const UNPAUSED: &str = "kubevirt.io/virtual-machine-unpaused";
+
+fn security(config: &Config) -> Value {
+    let mut context = Map::new();
+    put(&mut context, "runAsUser", json!(USER));
+    put(&mut context, "runAsGroup", json!(USER));
+    put(&mut context, "fsGroup", json!(USER));
+    put(&mut context, "runAsNonRoot", json!(true));
+    put(&mut context, "seccompProfile", json!(config.seccomp));
+    if let Some(kind) = &config.selinux_type {
+        put(&mut context, "seLinuxOptions", json!({"type": kind}));
+    }
+    Value::Object(context)
+}
+
+/// What a container of ours may do.
+fn narrow(add: &[&str]) -> Value {
+    let mut capabilities = json!({"drop": ["ALL"]});
+    if !add.is_empty() {
+        capabilities["add"] = json!(add);
+    }
+    json!({
+        "runAsUser": USER,
+        "runAsGroup": USER,
+        "runAsNonRoot": true,
+        "allowPrivilegeEscalation": false,
+        "capabilities": capabilities,
+    })
+}
+
+fn compute(
+    vmi: &VirtualMachineInstance,
+    machine: &Machine,
+    around: &Surroundings<'_>,
+    volumes: &volumes::Volumes,
+) -> Value {
+    let mut container = Map::new();
+    put(&mut container, "name", json!("compute"));
+    put(&mut container, "image", json!(around.facts.launcher_image));
+    put(&mut container, "imagePullPolicy", json!(around.config.image_pull_policy));
+    let (root, cache) = (format!("{}/root", volumes::PRIVATE), format!("{}/cache", volumes::PRIVATE));
+    let socket = socket();
+    let mut command = vec![PROGRAM, "run", "--root", &root, "--socket", &socket, "--cache", &cache, "--once"];
+    command.extend(["--termination-log", TERMINATION]);
+    command.extend(debug::flags(&vmi.metadata));
+    put(&mut container, "command", json!(command));
+    put(&mut container, "env", Value::Array(debug::environment(&vmi.metadata, around.config)));
+    put(&mut container, "ports", Value::Array(ports::ports(machine)));
+    // How the VMI ended is read from it: nothing else, no log, may stand there.
+    put(&mut container, "terminationMessagePath", json!(TERMINATION));
+    put(&mut container, "terminationMessagePolicy", json!("File"));
+    put(&mut container, "resources", resources::resources(vmi, machine, around));
+    put(&mut container, "securityContext", narrow(&CAPABILITIES));
+    put(&mut container, "volumeMounts", Value::Array(volumes.mounts.clone()));
+    put(&mut container, "volumeDevices", Value::Array(volumes.devices.clone()));
+    put(&mut container, "livenessProbe", probes::probe(vmi.spec.liveness_probe.as_ref()));
+    put(&mut container, "readinessProbe", probes::probe(vmi.spec.readiness_probe.as_ref()));
+    Value::Object(container)
+}
+
+/// Puts a field in, unless there is nothing to say.
+fn put(fields: &mut Map<String, Value>, name: &str, value: Value) {
+    let nothing = match &value {
+        Value::Null => true,
+        Value::Array(list) => list.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::String(text) => text.is_empty(),
+        _ => false,
+    };
+    if !nothing {
+        fields.insert(name.to_owned(), value);
+    }
+}

@@ -1,0 +1,179 @@
+//! Polls: one request each to a server that a DataImportCron names, for the digest of its image.
+//!
+//! ```text
+//!  decisions ──question──► waiting (one for each DataImportCron) ──► a few at once, fewer of one namespace ──► request
+//!                                                                                                              │
+//!  World::polls ◄── digest, or one of few reasons ◄────────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! **Who asks.** virt-controller does, and no pod: an image that is polled each hour in a hundred namespaces would cost 2,400
+//! pods a day. Whoever may write a DataImportCron so chooses whom virt-controller asks, and virt-controller may reach what the
+//! pods of that namespace may not. Therefore:
+//! - a request is a `HEAD`, or a `GET` of one byte where that is not served; no body is read but a token's and that of a
+//!   manifest without a digest, which are hashed and parsed, and bounded;
+//! - it carries nothing: no login, no header of the tenant's, no certificate. Where one is needed nobody is asked, and the
+//!   DataImportCron says so: virt-controller has no right to Secrets and ConfigMaps of tenants;
+//! - the addresses of the node, of its link and of metadata services are not connected to, wherever names, redirects and
+//!   token servers lead ([`fetch::Addresses::Elsewhere`]); `--poll-any-address` is for a registry on the node itself;
+//! - no word of the server gets out: a digest of fixed form, or a reason of [`NoAnswer`].
+//!
+//! **Bounds.** [`AT_ONCE`] requests, [`OF_NAMESPACE`] of one namespace, [`ALL`] for each with everything it leads to; the next
+//! one a minute later at the earliest (`dataimportcron::when`). A server that hangs holds up its own namespace, and a namespace
+//! that asks much waits for the others: the next request is one of the namespace that was served longest ago.
+//! **Caveats.** Reasons tell whether something answers at an address inside the cluster. A NetworkPolicy for virt-controller
+//! is the place to say which of those it may reach.
+
+mod request;
+#[cfg(test)]
+mod tests;
+
+use crate::dataimportcron::Question;
+use cluster_model::objects::Key;
+use cluster_model::polls::NoAnswer;
+use fetch::{Addresses, Connect, Connector, Location, Unchecked};
+use jiff::{SignedDuration, Timestamp};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinSet;
+
+/// Requests at once.
+const AT_ONCE: usize = 8;
+/// Requests at once of one namespace.
+const OF_NAMESPACE: usize = 2;
+/// The longest time of one poll.
+const ALL: Duration = Duration::from_secs(30);
+/// How long no byte may come, and how long a connection may take.
+const IDLE: Duration = Duration::from_secs(15);
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// What came of a poll: whose it was by key and uid, and the answer, with the pause that was asked for.
+pub(crate) struct Told {
+    pub(crate) key: Key,
+    pub(crate) uid: String,
+    pub(crate) at: Timestamp,
+    pub(crate) answer: Answer,
+}
+
+/// A digest, or why there is none and the pause that the server asked for.
+pub(crate) type Answer = Result<String, (NoAnswer, Option<SignedDuration>)>;
+
+/// The requests that go on and those that wait.
+pub(crate) struct Polls {
+    connector: Arc<Connector>,
+    waiting: VecDeque<(Key, String, Question)>,
+    /// By key, the uid.
+    running: BTreeMap<Key, String>,
+    of_namespace: BTreeMap<String, usize>,
+    /// The turn in which each namespace was served last; nothing where nobody waits.
+    served: BTreeMap<String, u64>,
+    turn: u64,
+    tasks: JoinSet<Told>,
+    by_task: BTreeMap<tokio::task::Id, Key>,
+    /// How long no byte of an answer may come.
+    idle: Duration,
+}
+
+impl Polls {
+    /// Nobody is asked yet; the system's CAs are read.
+    pub(crate) fn new(addresses: Addresses) -> fetch::Result<Polls> {
+        let connector = Arc::new(Connector::new(Connect {
+            ca: Vec::new(),
+            identity: None,
+            is_private: false,
+            unchecked: Unchecked::Nobody,
+            timeout: CONNECT,
+            addresses,
+            kept: 1,
+            hint: "install the system's CA certificates",
+        }));
+        // They are made here, where nothing waits: reading the trust store takes milliseconds.
+        for scheme in ["https", "http"] {
+            if let Some(place) = Location::base(scheme, "registry.example") {
+                connector.get(&place, true)?;
+            }
+        }
+        Ok(Polls {
+            connector,
+            waiting: VecDeque::new(),
+            running: BTreeMap::new(),
+            of_namespace: BTreeMap::new(),
+            served: BTreeMap::new(),
+            turn: 0,
+            tasks: JoinSet::new(),
+            by_task: BTreeMap::new(),
+            idle: IDLE,
+        })
+    }
+
+    /// Takes a question; one of a DataImportCron takes the place of its last, in the line too.
+    pub(crate) fn ask(&mut self, key: Key, uid: String, question: Question) {
+        if self.running.get(&key) == Some(&uid) {
+            return;
+        }
+        match self.waiting.iter_mut().find(|(other, ..)| *other == key) {
+            Some(waiting) => *waiting = (key, uid, question),
+            None => self.waiting.push_back((key, uid, question)),
+        }
+    }
+
+    /// Begins what may begin now.
+    pub(crate) fn begin(&mut self) {
+        while self.running.len() < AT_ONCE {
+            let Some((key, uid, question)) = self.take() else { return };
+            *self.of_namespace.entry(key.namespace.clone()).or_default() += 1;
+            self.running.insert(key.clone(), uid.clone());
+            let (connector, idle) = (Arc::clone(&self.connector), self.idle);
+            let whose = key.clone();
+            let task = self.tasks.spawn(async move {
+                let answer = tokio::time::timeout(ALL, request::ask(&connector, &question, idle)).await;
+                let answer = answer.unwrap_or(Err((NoAnswer::Silent, None)));
+                Told { key, uid, at: Timestamp::now(), answer }
+            });
+            self.by_task.insert(task.id(), whose);
+        }
+    }
+
+    /// The next question that may be asked: the oldest of the namespace that was served longest ago.
+    fn take(&mut self) -> Option<(Key, String, Question)> {
+        let of = |key: &Key| self.of_namespace.get(&key.namespace).copied().unwrap_or(0);
+        let may_begin = |key: &Key| of(key) < OF_NAMESPACE && !self.running.contains_key(key);
+        let served = |key: &Key| self.served.get(&key.namespace).copied().unwrap_or(0);
+        let all = self.waiting.iter().enumerate().filter(|(_, (key, ..))| may_begin(key));
+        // Of several that are alike it is the first.
+        let next = all.min_by_key(|(_, (key, ..))| served(key)).map(|(at, _)| at)?;
+        let taken = self.waiting.remove(next)?;
+        self.turn = self.turn.saturating_add(1);
+        self.served.insert(taken.0.namespace.clone(), self.turn);
+        if self.waiting.is_empty() {
+            self.served.clear();
+        }
+        Some(taken)
+    }
+
+    /// Some go on.
+    pub(crate) fn are_running(&self) -> bool {
+        !self.tasks.is_empty()
+    }
+
+    /// What came of the next one that ends; nothing for one that broke.
+    pub(crate) async fn next(&mut self) -> Option<Told> {
+        let (id, told) = match self.tasks.join_next_with_id().await? {
+            Ok((id, told)) => (id, Some(told)),
+            Err(error) => {
+                tracing::error!("a poll broke off: {error}");
+                (error.id(), None)
+            }
+        };
+        if let Some(key) = self.by_task.remove(&id) {
+            self.running.remove(&key);
+            if let Some(count) = self.of_namespace.get_mut(&key.namespace) {
+                *count = count.saturating_sub(1);
+                if *count == 0 {
+                    self.of_namespace.remove(&key.namespace);
+                }
+            }
+        }
+        told
+    }
+}

@@ -1,0 +1,191 @@
+//! The one request of a poll. See [`super`] for what it may not do.
+//!
+//! ```text
+//!  image  HEAD /v2/NAME/manifests/TAG ─► Docker-Content-Digest; a registry that does not say it: GET, and the digest of what came
+//!  file   HEAD URL ─► a strong ETag, or a date and a size; where HEAD is not served: GET of its first byte
+//! ```
+
+use super::{ALL, Answer};
+use crate::dataimportcron::Question;
+use cluster_model::polls::NoAnswer;
+use fetch::authorize::{Authorizer, Credential, Credentials, Headers, RegistryToken, Scopes};
+use fetch::body::{self, Wait};
+use fetch::{
+    Client, Connector, ContentRange, Error, ErrorKind, Fault, Fetched, Location, Lost, Messages, Payload,
+    Rejected, Request, Silence, Validators, Why, is_barred, redirect, retry,
+};
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::{Method, StatusCode};
+use jiff::SignedDuration;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The largest manifest or index that is hashed.
+const DOCUMENT: usize = 4 << 20;
+/// What a registry says the digest is.
+const DIGEST: HeaderName = HeaderName::from_static("docker-content-digest");
+/// Manifests and indexes.
+const DOCUMENTS: &str = "application/vnd.oci.image.index.v1+json, application/vnd.docker.distribution.manifest.list.v2+json, \
+                         application/vnd.oci.image.manifest.v1+json, application/vnd.docker.distribution.manifest.v2+json";
+/// As for the image itself: no further than the rule of redirects says.
+const REDIRECTS: redirect::Policy = redirect::Policy { may_leave_tls: false, may_name_users: false };
+
+/// Asks. No byte may come for `idle`.
+pub(super) async fn ask(connector: &Arc<Connector>, question: &Question, idle: Duration) -> Answer {
+    let answer = match question {
+        Question::Image { host, repository, tag } => image(connector, (host, repository, tag), idle).await,
+        Question::File(url) => file(connector, url, idle).await,
+    };
+    answer
+        .map_err(|fault| {
+            // What the server said stands here at most.
+            tracing::debug!("a poll has no answer: {}", fault.error.chain());
+            let pause = fault.retry_after.and_then(|pause| SignedDuration::try_from(pause).ok());
+            (why(&fault), pause)
+        })?
+        .ok_or((NoAnswer::Nameless, None))
+}
+
+fn why(fault: &Fault) -> NoAnswer {
+    match fault.why {
+        _ if is_barred(&fault.error) => NoAnswer::Barred,
+        Why::Unreachable | Why::Cut => NoAnswer::Unreachable,
+        Why::Silent | Why::Slow => NoAnswer::Silent,
+        Why::Tls if retry::is_plain(&fault.error) => NoAnswer::Plain,
+        Why::Tls => NoAnswer::Tls,
+        Why::Denied => NoAnswer::Denied,
+        Why::Missing => NoAnswer::Missing,
+        Why::Busy => NoAnswer::Busy,
+        Why::Broken => NoAnswer::Broken,
+        Why::Wrong | Why::Changed | Why::NoRanges | Why::Odd => NoAnswer::Odd,
+    }
+}
+
+// ── An image ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+async fn image(
+    connector: &Arc<Connector>,
+    (host, repository, tag): (&str, &str, &str),
+    idle: Duration,
+) -> Result<Option<String>, Fault> {
+    let authorizer = RegistryToken::new(host, Arc::new(Nobody));
+    let client = Client::over(Arc::clone(connector), REDIRECTS, authorizer, Words);
+    let base = base(&client, host, idle).await?;
+    let scopes = Scopes::pull(repository);
+    let to = base.at(&format!("/v2/{repository}/manifests/{tag}"));
+    let accept = HeaderMap::from_iter([(header::ACCEPT, HeaderValue::from_static(DOCUMENTS))]);
+    let fine = &[200];
+    let head = Request { idle, ..request(Method::HEAD, &to, accept.clone(), &scopes, fine) };
+    let answer = send(&client, &base, head).await?;
+    if let Some(digest) = said(&answer) {
+        return Ok(Some(digest));
+    }
+    let get = Request { idle, ..request(Method::GET, &to, accept, &scopes, fine) };
+    let mut answer = send(&client, &base, get).await?;
+    let document = body::short(&mut answer.response, DOCUMENT, Wait { idle, all: ALL }, "").await?;
+    let digest = ring::digest::digest(&ring::digest::SHA256, &document);
+    Ok(Some(named(digest.as_ref())))
+}
+
+/// How a registry is spoken to: by TLS. On this computer, where only tests and a registry of the node's own are, it is found out.
+async fn base(client: &Client<RegistryToken>, host: &str, idle: Duration) -> Result<Location, Fault> {
+    let at = |scheme| Location::base(scheme, host).ok_or_else(|| Fault::because(Why::Odd, "not an address"));
+    let tls = at("https")?;
+    match tls.is_loopback() && !client.speaks_tls(&tls.at("/v2/"), idle).await? {
+        true => at("http"),
+        false => Ok(tls),
+    }
+}
+
+/// The digest that a registry says, if that is one.
+fn said(answer: &Fetched) -> Option<String> {
+    let said = answer.response.headers().get(DIGEST)?.to_str().ok()?.trim();
+    crate::dataimportcron::is_image_digest(said).then(|| said.to_owned())
+}
+
+/// Nobody is logged in.
+struct Nobody;
+
+impl Credentials for Nobody {
+    fn find(&self, _: &str) -> fetch::Result<Option<Credential>> {
+        Ok(None)
+    }
+}
+
+// ── A file ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+async fn file(connector: &Arc<Connector>, url: &str, idle: Duration) -> Result<Option<String>, Fault> {
+    let client = Client::over(Arc::clone(connector), REDIRECTS, Headers::default(), Words);
+    let (to, user) = Location::parse(url)?;
+    if user.is_some() {
+        return Err(Fault::because(Why::Denied, "the address has a user"));
+    }
+    let head = Request { idle, ..request(Method::HEAD, &to, HeaderMap::new(), &(), &[200]) };
+    let answer = match send(&client, &to, head).await {
+        // Some stores sign a GET alone; some servers know no HEAD.
+        Err(Fault { status: Some(403 | 405 | 501), .. }) => {
+            let first = HeaderMap::from_iter([(header::RANGE, HeaderValue::from_static("bytes=0-0"))]);
+            let get = Request { idle, ..request(Method::GET, &to, first, &(), &[200, 206]) };
+            send(&client, &to, get).await?
+        }
+        other => other?,
+    };
+    let headers = answer.response.headers();
+    let size = match answer.response.status() {
+        StatusCode::PARTIAL_CONTENT => ContentRange::of(headers).and_then(|range| range.total),
+        _ => headers.get(header::CONTENT_LENGTH).and_then(|size| size.to_str().ok()?.parse().ok()),
+    };
+    let version = Validators::new(headers, size).version();
+    Ok(version.map(|version| named(ring::digest::digest(&ring::digest::SHA256, version.as_bytes()).as_ref())))
+}
+
+// ── Both ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+fn named(digest: &[u8]) -> String {
+    digest.iter().fold("sha256:".to_owned(), |mut text, byte| {
+        // A text takes everything.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+fn request<'a, S: ?Sized>(
+    method: Method,
+    to: &Location,
+    headers: HeaderMap,
+    scope: &'a S,
+    fine: &'a [u16],
+) -> Request<'a, S> {
+    Request { method, to: to.clone(), headers, payload: Payload::Nothing, scope, fine, idle: ALL, excerpt: 0 }
+}
+
+async fn send<A: Authorizer>(
+    client: &Client<A>,
+    origin: &Location,
+    request: Request<'_, A::Scope>,
+) -> Result<Fetched, Fault> {
+    let mut silence = Silence::new(request.idle);
+    client.send(origin, request, &mut silence).await
+}
+
+/// What is said of a server goes to the log alone.
+struct Words;
+
+impl Messages for Words {
+    fn unreachable(&self, place: &Location, _: Why, e: reqwest::Error) -> Error {
+        Error::failed(format!("{} cannot be reached", place.shown())).because(e)
+    }
+
+    fn silent(&self, place: &Location, idle: Duration) -> String {
+        format!("{}: no answer came for {} s", place.shown(), idle.as_secs())
+    }
+
+    fn rejected(&self, rejected: &Rejected<'_>) -> String {
+        format!("{}: the server answered {}", rejected.place.shown(), rejected.status)
+    }
+
+    fn lost(&self, place: &Location, lost: Lost<'_>) -> Error {
+        Error::new(ErrorKind::Refused, lost.sentence(place.shown()))
+    }
+}

@@ -1,0 +1,258 @@
+//! Pools: so many VMs of one template, each with a number and with disks of its own.
+//!
+//! ```text
+//! spec.virtualMachineTemplate ─ template ─► VM NAME-0, NAME-1, …   its sums: which state of the template a VM has
+//!            │                                   │
+//!            │    too few: made; too many: selection says which go
+//!            └─ older sums: update ─► VM patched, or deleted where its disks are others ─► its VMI deleted, made anew
+//! ```
+//!
+//! **Flow.** VMs whose labels the selector does not take any more are let go. Then the number is made right; only when it is, VMs
+//! of an older template are updated. What fails to start is replaced (`autohealing`).
+//! **Guarantees.** A VM is named after a free number: with an old picture the same name is made again, and the server says that
+//! it is there. A VM that is being deleted keeps its place until it is gone. `maxUnavailable` counts VMIs as they are, so that a
+//! VMI that was just deleted counts. A pool that is paused makes, updates and deletes nothing; which VMs are its own it decides as
+//! ever, as upstream's does: one that the selector does not take is let go. A pool whose spec cannot be done says so and does
+//! nothing. A ControllerRevision is deleted only where it is the pool's own.
+//! **Assumptions.** Its VMs are those that it owns; one that merely has the labels is left alone.
+//! **Caveats.** The ControllerRevisions are for people: no decision reads them. One whose deletion fails stays until the pool goes.
+
+mod autohealing;
+mod metadata;
+mod selection;
+mod template;
+#[cfg(test)]
+mod tests;
+mod update;
+
+use super::replicas::{AT_ONCE, condition, put, text_of};
+use api::fault::Fault;
+use api::pool::{SelectionPolicy, Spec, VirtualMachinePool, max_unavailable};
+use api::vm::{ConditionType, VirtualMachine};
+use api::wire::{self, Wire};
+use cluster_model::objects::{Failure, Kept as _, Key, Kind, Plain, World, key};
+use cluster_model::plan::Plan;
+use jiff::Timestamp;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use template::Template;
+
+/// Why something is not as it should be: a word and a sentence.
+type Trouble = (&'static str, String);
+
+/// A pool that is looked at.
+struct Pool<'a> {
+    object: &'a Plain,
+    spec: Spec,
+    template: Template,
+    wanted: usize,
+}
+
+/// What is to be done for a pool.
+pub(crate) fn decide(world: &World, namespace: &str, name: &str, now: Timestamp) -> Plan {
+    let mut plan = Plan::default();
+    let Some(object) = world.pools.get(namespace, name) else { return plan };
+    let Some(uid) = object.meta().uid.as_deref() else { return plan };
+    // In the foreground it waits for its VMs, which the garbage collector deletes.
+    if object.meta().deletion_timestamp.is_some() {
+        return plan;
+    }
+    let failed = world.failures.get(&key(Kind::VirtualMachinePool, object.meta()));
+    let mut unread = Vec::new();
+    let read = wire::read_in_part::<VirtualMachinePool>(object.object.clone(), &mut unread);
+    let spec = read.map(|pool| pool.spec).unwrap_or_default();
+    unread.retain(|fault| fault.field.starts_with("spec"));
+    let paused = spec.paused.unwrap_or(false);
+    let (ours, strangers): (Vec<&VirtualMachine>, Vec<_>) = world.vms_of(namespace, uid).partition(|vm| {
+        // One that is leaving anyway is still counted.
+        vm.metadata.deletion_timestamp.is_some() || spec.selector.matches(&vm.metadata.labels)
+    });
+    let mut trouble = None;
+    match Pool::of(object, spec, unread) {
+        Err(why) => trouble = Some(why),
+        Ok(pool) => {
+            for vm in strangers.iter().take(AT_ONCE) {
+                let_go(vm, uid, &mut plan);
+            }
+            if !paused {
+                trouble = pool.keep(world, &ours, failed, now, &mut plan);
+            }
+        }
+    }
+    let trouble = failed.map(|failed| ("FailedScaleOut", failed.message.clone())).or(trouble);
+    say(object, &ours, paused, trouble, now, &mut plan);
+    plan
+}
+
+impl<'a> Pool<'a> {
+    /// A pool that can be looked after, or why it cannot.
+    /// `unread`: what of its spec cannot be read. What is left is not what was asked for.
+    fn of(object: &'a Plain, spec: Spec, unread: Vec<Fault>) -> Result<Pool<'a>, Trouble> {
+        let invalid = |why: String| ("InvalidSpec", why);
+        if let Some(fault) = unread.into_iter().chain(api::pool::faults(&spec)).next() {
+            return Err(invalid(fault.to_string()));
+        }
+        let Some(made) = &spec.virtual_machine_template else {
+            return Err(invalid("spec.virtualMachineTemplate: missing virtual machine template.".to_owned()));
+        };
+        let labels = made.metadata.as_ref().map(|metadata| metadata.labels.clone()).unwrap_or_default();
+        if spec.selector.is_empty() || !spec.selector.matches(&labels) {
+            return Err(invalid("spec.selector: selector does not match labels.".to_owned()));
+        }
+        let template = Template::of(object.meta(), made.clone(), spec.name_generation.clone());
+        let wanted = usize::try_from(spec.replicas.unwrap_or(1)).unwrap_or_default();
+        Ok(Pool { object, spec, template, wanted })
+    }
+
+    /// Brings the VMs to their number and to their template.
+    fn keep(
+        &self,
+        world: &World,
+        ours: &[&VirtualMachine],
+        failed: Option<&Failure>,
+        now: Timestamp,
+        plan: &mut Plan,
+    ) -> Option<Trouble> {
+        let (alive, going): (Vec<&VirtualMachine>, Vec<_>) =
+            ours.iter().copied().partition(|vm| vm.metadata.deletion_timestamp.is_none());
+        if let Some(healing) = &self.spec.autohealing {
+            let ill = autohealing::ill(&alive, healing, now, plan);
+            // Where nobody says how many, one: their disks go with them.
+            let said = self.spec.max_unavailable.as_ref();
+            let most = said.and_then(|said| max_unavailable(Some(said), self.wanted)).unwrap_or(1);
+            let healed = autohealing::healed(ill, &alive, healing, (most, going.len()), now, plan);
+            if !healed.is_empty() {
+                healed.iter().for_each(|vm| self.delete(vm, plan));
+                return None;
+            }
+        }
+        let strategy = self.spec.scale_in_strategy.clone().unwrap_or_default();
+        let deletes = strategy.unmanaged.is_none() && strategy.opportunistic.is_none();
+        if alive.len() > self.wanted && deletes {
+            let policy = strategy.proactive.and_then(|proactive| proactive.selection_policy);
+            return self.scale_in(policy.as_ref(), &alive, plan);
+        }
+        let missing = self.wanted.saturating_sub(alive.len() + going.len());
+        if missing == 0 {
+            update::update(world, self, ours, plan);
+            return None;
+        }
+        match failed.filter(|failed| failed.retry > now) {
+            Some(failed) => plan.look_again(failed.retry),
+            None => self.scale_out(world, ours, missing, plan),
+        }
+        None
+    }
+
+    fn scale_out(&self, world: &World, ours: &[&VirtualMachine], missing: usize, plan: &mut Plan) {
+        let meta = self.object.meta();
+        let namespace = meta.namespace.clone().unwrap_or_default();
+        let taken: BTreeSet<&str> =
+            world.vms.within(&namespace).filter_map(|vm| vm.metadata.name.as_deref()).collect();
+        let revision = self.template.revision(ours);
+        self.template.keep(&revision, &self.object.object, plan);
+        let free = (0..).filter(|number| !taken.contains(self.template.name(*number).as_str()));
+        for number in free.take(missing.min(AT_ONCE)) {
+            let vm = self.template.vm(number, &revision);
+            let name = self.template.name(number);
+            let message = format!("Created VM {namespace}/{name}");
+            plan.create(Key::new(Kind::VirtualMachine, &*namespace, name), vm.write());
+            plan.tell(Kind::VirtualMachinePool, meta, false, "SuccessfulCreate", message);
+        }
+    }
+
+    fn scale_in(
+        &self,
+        policy: Option<&SelectionPolicy>,
+        alive: &[&VirtualMachine],
+        plan: &mut Plan,
+    ) -> Option<Trouble> {
+        let chosen = selection::chosen(policy, &self.template, alive);
+        let excess = alive.len() - self.wanted;
+        for vm in chosen.iter().take(excess.min(AT_ONCE)) {
+            self.delete(vm, plan);
+        }
+        (chosen.len() < excess).then(|| {
+            let why = format!(
+                "{excess} VMs are to be deleted, and spec.scaleInStrategy.proactive.selectionPolicy.selectors takes {}: change \
+                 the selectors, or spec.replicas",
+                chosen.len()
+            );
+            ("FailedScaleIn", why)
+        })
+    }
+
+    fn delete(&self, vm: &VirtualMachine, plan: &mut Plan) {
+        let at = key(Kind::VirtualMachine, &vm.metadata);
+        let message = format!(
+            "Deleted VM {}/{} with uid {} from pool",
+            at.namespace,
+            at.name,
+            vm.metadata.uid.as_deref().unwrap_or_default()
+        );
+        plan.delete(at, &vm.metadata);
+        plan.tell(Kind::VirtualMachinePool, self.object.meta(), false, "SuccessfulDelete", message);
+    }
+}
+
+/// A VM leaves the pool, and stays.
+fn let_go(vm: &VirtualMachine, uid: &str, plan: &mut Plan) {
+    let mut free = vm.clone();
+    free.metadata.owner_references.retain(|owner| owner.uid != uid);
+    plan.update(Kind::VirtualMachine, &vm.metadata, &vm.write(), &free.write(), true);
+}
+
+/// The VM has a VMI that is ready.
+fn is_ready(vm: &VirtualMachine) -> bool {
+    vm.metadata.deletion_timestamp.is_none()
+        && vm.status.as_ref().is_some_and(|status| {
+            let ready = status.conditions.iter().find(|condition| condition.r#type == ConditionType::Ready);
+            ready.is_some_and(|ready| ready.status == "True")
+        })
+}
+
+/// The status, before everything that is done: what is told of a pause is told once.
+fn say(
+    object: &Plain,
+    ours: &[&VirtualMachine],
+    paused: bool,
+    trouble: Option<Trouble>,
+    now: Timestamp,
+    plan: &mut Plan,
+) {
+    let mut next = object.object.clone();
+    let has = |kind: &str| {
+        let conditions = object.object["status"]["conditions"].as_array();
+        conditions.is_some_and(|list| list.iter().any(|one| one["type"] == kind))
+    };
+    let (was_paused, was_in_trouble) = (has("ReplicaPaused"), has("ReplicaFailure"));
+    let status = &mut next["status"];
+    put(status, "replicas", ours.len());
+    put(status, "readyReplicas", ours.iter().filter(|vm| is_ready(vm)).count());
+    if let Some(selector) = text_of(&object.object["spec"]["selector"]) {
+        status["labelSelector"] = Value::from(selector);
+    }
+    condition(
+        status,
+        "ReplicaPaused",
+        paused.then_some(("SuccessfulPaused", "Pool controller is paused")),
+        now,
+    );
+    let said = trouble.as_ref().map(|(reason, message)| (*reason, message.as_str()));
+    condition(status, "ReplicaFailure", said, now);
+
+    let done = std::mem::take(&mut plan.steps);
+    plan.update(Kind::VirtualMachinePool, object.meta(), &object.object, &next, true);
+    let mut tell = |warning, reason, message: &str| {
+        plan.tell(Kind::VirtualMachinePool, object.meta(), warning, reason, message);
+    };
+    match (was_paused, paused) {
+        (false, true) => tell(false, "SuccessfulPaused", "Pool is paused"),
+        (true, false) => tell(false, "SuccessfulResume", "Pool is unpaused"),
+        _ => {}
+    }
+    if let Some((reason, message)) = trouble.filter(|_| !was_in_trouble) {
+        tell(true, reason, &message);
+    }
+    plan.steps.extend(done);
+}

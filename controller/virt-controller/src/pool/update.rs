@@ -1,0 +1,167 @@
+//! VMs of an older template, and VMIs of an older VM.
+//!
+//! ```text
+//!              unmanaged    opportunistic    proactive
+//! VM older     left         patched          patched; deleted, where its DataVolumes are others and it has a VMI (unless
+//!                                            scaleInStrategy.unmanaged forbids it)
+//! VMI older    left         left             restarted, within maxUnavailable; its label alone, where only that is older
+//! ```
+//!
+//! A VMI is restarted as `virtctl restart` does it, by requests to its VM. One that would not be started again is left.
+
+use super::template::{Sums, revisions};
+use super::{AT_ONCE, Pool, selection};
+use crate::vm::{is_of, revision};
+use crate::vmi::phase;
+use api::pool::{REVISION, max_unavailable};
+use api::vm::{RunStrategy, StateChange, StateChangeRequest, VirtualMachine};
+use api::vmi::{self, VirtualMachineInstance};
+use api::wire::Wire;
+use cluster_model::objects::{Kept as _, Kind, World, key};
+use cluster_model::plan::Plan;
+
+/// Updates what is older. `ours`: those that are being deleted, too.
+pub(super) fn update(world: &World, pool: &Pool<'_>, ours: &[&VirtualMachine], plan: &mut Plan) {
+    let strategy = pool.spec.update_strategy.clone().unwrap_or_default();
+    if strategy.unmanaged.is_some() {
+        return;
+    }
+    let is_proactive = strategy.opportunistic.is_none();
+    let deletes = pool.spec.scale_in_strategy.as_ref().is_none_or(|strategy| strategy.unmanaged.is_none());
+    let policy = strategy.proactive.and_then(|proactive| proactive.selection_policy);
+    let alive: Vec<&VirtualMachine> =
+        ours.iter().copied().filter(|vm| vm.metadata.deletion_timestamp.is_none()).collect();
+    let unavailable = ours.iter().filter(|vm| is_unavailable(world, vm)).count();
+    let most = max_unavailable(pool.spec.max_unavailable.as_ref(), pool.wanted).unwrap_or(1);
+    let mut room = most.saturating_sub(unavailable);
+    // Whether it may be taken away now: one that serves nobody may be always.
+    let mut may = |vmi: &VirtualMachineInstance| {
+        let serves = serves(vmi);
+        let is_permitted = !serves || room > 0;
+        room -= usize::from(serves && is_permitted);
+        is_permitted
+    };
+    let mut done = Done { plan, changed: 0, left: revisions(ours) };
+    let current = pool.template.revision(ours);
+    let outdated = |vm: &VirtualMachine| Sums::of(vm).is_none_or(|sums| sums.all != pool.template.sums.all);
+    if alive.iter().any(|vm| outdated(vm)) {
+        pool.template.keep(&current, &pool.object.object, done.plan);
+    }
+    for vm in selection::chosen(policy.as_ref(), &pool.template, &alive) {
+        if done.changed >= AT_ONCE {
+            break;
+        }
+        let Some(number) = pool.template.number(vm) else { continue };
+        let vmi = run_of(world, vm).filter(|vmi| vmi.metadata.deletion_timestamp.is_none());
+        let keeps_disks = Sums::of(vm).is_none_or(|sums| sums.disks == pool.template.sums.disks);
+        if let Some(vmi) = vmi.filter(|_| is_proactive && deletes && !keeps_disks) {
+            if may(vmi) {
+                pool.delete(vm, done.plan);
+                done.leaves(vm);
+            }
+            continue;
+        }
+        if outdated(vm) {
+            let next = pool.template.updated(vm, number, &current);
+            done.plan.update(Kind::VirtualMachine, &vm.metadata, &vm.write(), &next.write(), true);
+            done.tell(pool, "SuccessfulUpdate", format!("Updated VM {}", name(vm)));
+            done.leaves(vm);
+            continue;
+        }
+        let Some(vmi) = vmi.filter(|_| is_proactive) else { continue };
+        if phase(vmi).is_final() || !restarts(vm) {
+            continue;
+        }
+        if vmi.metadata.annotations.get(revision::TEMPLATE) != Some(&revision::of_template(vm)) {
+            if may(vmi) {
+                restart(vm, vmi, done.plan);
+                done.tell(pool, "SuccessfulDelete", format!("Restarted VM {} to update its VMI", name(vm)));
+                done.changed += 1;
+            }
+        } else if let Some(label) = vm.metadata.labels.get(REVISION)
+            && vmi.metadata.labels.get(REVISION) != Some(label)
+        {
+            let mut next = vmi.clone();
+            next.metadata.labels.insert(REVISION.to_owned(), label.clone());
+            let kind = Kind::VirtualMachineInstance;
+            done.plan.update(kind, &vmi.metadata, &vmi.write(), &next.write(), false);
+            done.changed += 1;
+        }
+    }
+    let unnamed = done.left.into_iter().filter(|(name, count)| *count == 0 && *name != current);
+    unnamed.for_each(|(name, _)| pool.template.drop(name, done.plan));
+}
+
+/// What was done.
+struct Done<'a, 'b> {
+    plan: &'a mut Plan,
+    changed: usize,
+    /// How many VMs still name each ControllerRevision.
+    left: std::collections::BTreeMap<&'b str, usize>,
+}
+
+impl Done<'_, '_> {
+    fn tell(&mut self, pool: &Pool<'_>, reason: &'static str, message: String) {
+        self.plan.tell(Kind::VirtualMachinePool, pool.object.meta(), false, reason, message);
+    }
+
+    /// A VM does not name its ControllerRevision any more.
+    fn leaves(&mut self, vm: &VirtualMachine) {
+        self.changed += 1;
+        if let Some(count) =
+            vm.metadata.labels.get(REVISION).and_then(|name| self.left.get_mut(name.as_str()))
+        {
+            *count = count.saturating_sub(1);
+        }
+    }
+}
+
+/// The VMI of a VM.
+fn run_of<'a>(world: &'a World, vm: &VirtualMachine) -> Option<&'a VirtualMachineInstance> {
+    let at = key(Kind::VirtualMachine, &vm.metadata);
+    world.vmis.get(&at.namespace, &at.name).filter(|vmi| is_of(vm, vmi))
+}
+
+fn serves(vmi: &VirtualMachineInstance) -> bool {
+    let conditions = vmi.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    vmi.metadata.deletion_timestamp.is_none()
+        && cluster_model::conditions::is(conditions, &vmi::ConditionType::Ready)
+}
+
+/// The VM starts a VMI again that is stopped, and is not asked for anything yet.
+fn restarts(vm: &VirtualMachine) -> bool {
+    let strategy = vm.run_strategy();
+    matches!(strategy, RunStrategy::Always | RunStrategy::RerunOnFailure | RunStrategy::Manual)
+        && !is_asked(vm)
+}
+
+fn is_asked(vm: &VirtualMachine) -> bool {
+    vm.status.as_ref().is_some_and(|status| !status.state_change_requests.is_empty())
+}
+
+fn restart(vm: &VirtualMachine, vmi: &VirtualMachineInstance, plan: &mut Plan) {
+    let stop = StateChangeRequest {
+        action: StateChange::Stop,
+        uid: vmi.metadata.uid.clone(),
+        ..StateChangeRequest::default()
+    };
+    let start = StateChangeRequest { action: StateChange::Start, ..StateChangeRequest::default() };
+    let mut next = vm.clone();
+    next.status.get_or_insert_default().state_change_requests = vec![stop, start];
+    plan.update(Kind::VirtualMachine, &vm.metadata, &vm.write(), &next.write(), true);
+}
+
+/// The VM is to run, and serves nobody, or will not in a moment.
+fn is_unavailable(world: &World, vm: &VirtualMachine) -> bool {
+    vm.metadata.deletion_timestamp.is_some()
+        || is_asked(vm)
+        || match run_of(world, vm) {
+            Some(vmi) => !serves(vmi),
+            None => matches!(vm.run_strategy(), RunStrategy::Always | RunStrategy::RerunOnFailure),
+        }
+}
+
+fn name(vm: &VirtualMachine) -> String {
+    let at = key(Kind::VirtualMachine, &vm.metadata);
+    format!("{}/{}", at.namespace, at.name)
+}

@@ -1,0 +1,476 @@
+//! The loop of virt-controller.
+//!
+//! ```text
+//!  watch (one task a kind) ─► World ─► dirty: whose decision it touches ─► decide ─► carry out (a few)
+//!                               ▲                        ▲ again, later               │ answers, failures
+//!                               └────────────────────────┴────────────────────────────┘
+//! ```
+//!
+//! One task owns the World. Whose turn it is says `turns`: nobody who changes his objects without end holds up others. Nothing is
+//! decided before every kind has been listed once, and nothing for an object while a plan of it is being carried out. A plan that
+//! fails is decided anew after a pause that grows. Where the history of the cluster went back, since etcd was restored, the loop ends, and
+//! the program with it ([`History`]): the next one knows nothing of before.
+
+use crate::dataimportcron::{self, Question};
+use crate::later::Later;
+use crate::measures::{self, Times, Work};
+use crate::polls::{self, Polls};
+use crate::reports::{Heard, Reports, Told};
+use crate::turns::Turns;
+use cluster_client::error::{Error, ErrorKind};
+use cluster_client::history::History;
+use cluster_client::lease::Pulse;
+use cluster_client::watch::{self, Seen};
+use cluster_client::{Done, Writer};
+use cluster_model::objects::{
+    Attempt, ClusterFacts, Failure, Home, Key, Kind, Program, VALUES, World, followed_by, waiting_for_disks,
+};
+use cluster_model::plan::{Plan, Step};
+use cluster_model::polls::Polled;
+use jiff::{SignedDuration, Timestamp};
+use serve::health::Health;
+use serve::settings::Dials;
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Instant;
+use tokio::sync::mpsc;
+use tokio::task::{self, JoinSet};
+
+/// How long is decided at a stretch, before the next events are looked at and others have their turn.
+const STRETCH: std::time::Duration = std::time::Duration::from_millis(50);
+/// Events that are looked at, before something is decided.
+const EVENTS: usize = 256;
+/// How often the loop comes round where nothing happens.
+const BEAT: std::time::Duration = std::time::Duration::from_secs(10);
+/// Plans that are carried out at once.
+const AT_ONCE: usize = 16;
+/// What is seen and not yet looked at.
+const WAITING: usize = 1024;
+/// Pauses after failures, in milliseconds: the first and the longest.
+const PAUSE: (i64, i64) = (200, 30_000);
+/// Uids that are kept of objects that went: far more than go while one request is answered.
+const REMOVED: usize = 4096;
+
+/// What the loop knows beside the World. It has no clock and no client: histories drive it as the loop does.
+#[derive(Default)]
+pub(crate) struct ControlLoop {
+    pub(crate) world: World,
+    /// What has been listed: a kind, or the one object of a name.
+    listed: BTreeSet<(Kind, Option<String>)>,
+    dirty: Turns,
+    pub(crate) later: Later,
+    failed: BTreeMap<Key, u32>,
+    /// The uids of the last objects that went. The answer to a write of ours may come after the news that the object is
+    /// gone, and would bring it back for ever.
+    removed: VecDeque<String>,
+    /// Servers that are to be asked for the images of DataImportCrons: by key, the uid and the question.
+    pub(crate) questions: BTreeMap<Key, (String, Question)>,
+    /// Objects of which it was said that they cannot be read.
+    unread: BTreeSet<Key>,
+    times: Times,
+    decided: u64,
+    broken: u64,
+}
+
+/// What a turn has given.
+enum Turn {
+    /// Nothing waits that is not busy.
+    Idle,
+    /// Nothing is to be done for a key.
+    Empty,
+    Plan(Key, Plan),
+}
+
+/// Decides and applies for ever.
+pub(crate) async fn run(
+    client: kube::Client,
+    writer: Writer,
+    facts: ClusterFacts,
+    (health, pulse, dials): (Health, Pulse, Arc<Dials>),
+    (mut reports, mut told): (Reports, mpsc::Receiver<Told>),
+    mut polls: Polls,
+) -> Error {
+    let (to, mut seen) = mpsc::channel(WAITING);
+    let home = Home { namespace: facts.namespace.clone(), ..Home::default() };
+    let watched = followed_by(Program::Controller, &home);
+    let history = Arc::new(History::default());
+    let mut follows = JoinSet::new();
+    for which in &watched {
+        follows.spawn(watch::follow_history(client.clone(), which.clone(), to.clone(), Arc::clone(&history)));
+    }
+    drop(to);
+    let mut asked = health.measures();
+    let mut control = ControlLoop::new(facts);
+    let mut tasks: JoinSet<Done> = JoinSet::new();
+    // What each of them is for, and when it began.
+    let mut began: HashMap<task::Id, (Key, Instant)> = HashMap::new();
+    // There is more to decide.
+    let mut goes_on = false;
+    loop {
+        pulse.beat();
+        let hurries = std::mem::take(&mut goes_on);
+        let next = control.later.times().next().map(|time| time.duration_since(Timestamp::now()));
+        let pause =
+            next.map_or(BEAT, |next| BEAT.min(std::time::Duration::try_from(next).unwrap_or_default()));
+        tokio::select! {
+            event = seen.recv() => match event {
+                Some(event) => {
+                    dials.see(&event);
+                    control.see(event, Timestamp::now());
+                }
+                None => return Error::new(ErrorKind::Setup, "the watches of virt-controller have ended"),
+            },
+            why = history.wait() => return exchanged(&why),
+            Some(report) = told.recv() => control.told(report),
+            told = polls.next(), if polls.are_running() => told.into_iter().for_each(|told| control.polled(told)),
+            Some(done) = tasks.join_next_with_id(), if !tasks.is_empty() => {
+                let (id, done) = match done {
+                    Ok((id, done)) => (id, done),
+                    Err(error) => (error.id(), Done::broken_off(error)),
+                };
+                done.answers.iter().for_each(|(kind, object)| history.saw(*kind, object));
+                if let Some((key, began)) = began.remove(&id) {
+                    control.times.worked(began.elapsed().as_secs_f64());
+                    control.done(key, done, Timestamp::now());
+                }
+            },
+            Some(tell) = asked.recv() => {
+                // Whoever asked may be gone.
+                let running = || began.values().map(|(_, began)| began.elapsed().as_secs_f64());
+                let (longest, unfinished) = (running().fold(0.0, f64::max), running().sum());
+                let work = Work { longest, unfinished, ..control.work() };
+                let page = measures::page(&control.world, &mut control.times, work, Timestamp::now());
+                let _ = tell.send(page);
+            }
+            () = task::yield_now(), if hurries => {}
+            () = tokio::time::sleep(pause) => {}
+        }
+        // What has come meanwhile is looked at before anything is decided on it, unless more comes than can be looked at.
+        for _ in 0..EVENTS {
+            let Ok(event) = seen.try_recv() else { break };
+            dials.see(&event);
+            control.see(event, Timestamp::now());
+        }
+        // Some of it is of another history by now: nothing is decided on that any more.
+        if let Some(why) = history.is_back() {
+            return exchanged(&why);
+        }
+        if !control.has_listed_all(watched.len()) {
+            continue;
+        }
+        health.is_ready();
+        reports.follow(&control.world, Timestamp::now());
+        let deciding = Instant::now();
+        while tasks.len() < AT_ONCE && !goes_on {
+            match control.turn(Timestamp::now()) {
+                Turn::Idle => break,
+                Turn::Empty => {}
+                Turn::Plan(key, plan) => {
+                    let writer = writer.clone();
+                    let task = tasks.spawn(async move { writer.carry_out(plan).await });
+                    began.insert(task.id(), (key, Instant::now()));
+                }
+            }
+            goes_on = deciding.elapsed() >= STRETCH;
+        }
+        for (key, (uid, question)) in std::mem::take(&mut control.questions) {
+            polls.ask(key, uid, question);
+        }
+        polls.begin();
+    }
+}
+
+/// Why the program ends where the history of the cluster went back: its picture of each kind would be of another time, and what it
+/// remembers of deleted objects is wrong.
+fn exchanged(why: &str) -> Error {
+    let what = format!(
+        "virt-controller begins anew with what the cluster has now, because etcd was restored from a snapshot or exchanged: {why}"
+    );
+    Error::new(ErrorKind::Conflict, what)
+}
+
+impl ControlLoop {
+    pub(crate) fn new(facts: ClusterFacts) -> ControlLoop {
+        ControlLoop { world: World::of(facts), ..ControlLoop::default() }
+    }
+
+    /// So many lists have come.
+    pub(crate) fn has_listed_all(&self, count: usize) -> bool {
+        self.listed.len() >= count
+    }
+
+    pub(crate) fn see(&mut self, event: Seen, now: Timestamp) {
+        match event {
+            Seen::Listed(kind, objects) => {
+                let mut lost: BTreeSet<Key> = self.world.keys(kind).into_iter().collect();
+                for object in objects {
+                    if let Some(key) = key_of(kind, &object) {
+                        lost.remove(&key);
+                        self.take(&key, object, now);
+                    }
+                }
+                for key in lost {
+                    self.lost(&key);
+                }
+                self.has_listed(kind, None);
+            }
+            Seen::Only(key, found) => {
+                match found {
+                    Some(object) => self.take(&key, object, now),
+                    None => self.lost(&key),
+                }
+                self.has_listed(key.kind, Some(key.name));
+            }
+            Seen::Changed(kind, object) => {
+                if let Some(key) = key_of(kind, &object) {
+                    self.take(&key, object, now);
+                }
+            }
+            Seen::Gone(key, uid) => {
+                // Another of that name may be known already: we have made it, and were answered.
+                if self.world.uid(&key).is_none_or(|known| known == uid) {
+                    self.gone(&key);
+                }
+                self.bury(uid);
+            }
+        }
+    }
+
+    /// A worker has said what it does, or has fallen silent.
+    pub(crate) fn told(&mut self, (pod, uid, heard): Told) {
+        // Another of that name may have come meanwhile.
+        if self.world.uid(&pod).is_none_or(|known| known != uid) {
+            return;
+        }
+        let at = (pod.namespace.clone(), pod.name.clone());
+        let is_new = match heard {
+            Heard::Says(report) => self.world.says(at, uid, report, Timestamp::now()),
+            Heard::Silent(since) => self.world.silent.insert(at, (uid, since)).is_none(),
+        };
+        if is_new {
+            self.touch(&pod);
+        }
+    }
+
+    /// A server was asked for the image of a DataImportCron.
+    pub(crate) fn polled(&mut self, told: polls::Told) {
+        let polls::Told { key, uid, at, answer } = told;
+        // Another of that name may have come meanwhile.
+        if self.world.uid(&key).is_none_or(|known| known != uid) {
+            return;
+        }
+        let place = (key.namespace.clone(), key.name.clone());
+        let before = self.world.polls.get(&place).filter(|(of, _)| *of == uid);
+        let failures = before.map_or(0, |(_, polled)| polled.failures);
+        let (answer, failures, pause) = match answer {
+            Ok(digest) => (Ok(digest), 0, None),
+            Err((why, pause)) => (Err(why), failures.saturating_add(1), pause),
+        };
+        self.world.polls.insert(place, (uid, Polled { at, answer, failures, pause }));
+        self.touch(&key);
+    }
+
+    /// Takes an object as it is now.
+    fn take(&mut self, key: &Key, object: serde_json::Value, now: Timestamp) {
+        let vmi = |world: &World| match key.kind {
+            Kind::VirtualMachineInstance => world.vmis.get(&key.namespace, &key.name).cloned(),
+            _ => None,
+        };
+        let before = vmi(&self.world);
+        if self.world.put(key.kind, object, now) {
+            if let (Some(before), Some(after)) = (before, vmi(&self.world)) {
+                self.times.saw(&before, &after);
+            }
+            self.touch(key);
+        }
+    }
+
+    /// A list of a kind has come, or that of one name.
+    fn has_listed(&mut self, kind: Kind, name: Option<String>) {
+        self.listed.insert((kind, name));
+        // There may be none at all, and one is to be made.
+        self.dirty.extend((kind.about().listed)(&self.world));
+    }
+
+    /// An object that a list did not tell of is gone.
+    fn lost(&mut self, key: &Key) {
+        self.world.uid(key).into_iter().for_each(|uid| self.bury(uid));
+        self.gone(key);
+    }
+
+    fn work(&self) -> Work {
+        let waiting = self.dirty.len() + self.world.busy.len();
+        Work { waiting, decided: self.decided, failed: self.broken, ..Work::default() }
+    }
+
+    fn bury(&mut self, uid: String) {
+        if self.removed.len() >= REMOVED {
+            self.removed.pop_front();
+        }
+        self.removed.push_back(uid);
+    }
+
+    fn gone(&mut self, key: &Key) {
+        // Whose it was is known only while it is there.
+        self.touch(key);
+        self.world.remove(key);
+        self.touch(key);
+        self.world.failures.remove(key);
+        self.failed.remove(key);
+        self.unread.remove(key);
+    }
+
+    fn touch(&mut self, key: &Key) {
+        self.dirty.extend(self.world.touched(key));
+    }
+
+    /// Something has failed for an object, or does so no more: it is decided on again, and so is the one that says it.
+    fn say_of(&mut self, key: &Key) {
+        self.dirty.insert(key.clone());
+        if matches!(key.kind, Kind::Deployment | Kind::DaemonSet) {
+            self.touch(key);
+        }
+    }
+
+    /// The next plan that is not empty, however many are.
+    #[cfg(test)]
+    pub(crate) fn next(&mut self, now: Timestamp) -> Option<(Key, Plan)> {
+        loop {
+            match self.turn(now) {
+                Turn::Idle => return None,
+                Turn::Empty => {}
+                Turn::Plan(key, plan) => return Some((key, plan)),
+            }
+        }
+    }
+
+    /// Decides on the key whose turn it is.
+    fn turn(&mut self, now: Timestamp) -> Turn {
+        while let Some(key) = self.later.due(now) {
+            self.dirty.insert(key);
+        }
+        let Some((key, waited)) = self.dirty.next(|key| self.world.busy.contains(key)) else {
+            return Turn::Idle;
+        };
+        self.times.waited(waited.as_secs_f64());
+        // Each decision says anew when the next one is due: what is gone is not kept until then.
+        self.later.remove(&key);
+        let plan = crate::decide(&self.world, &key, now).and(self.unread(&key));
+        self.decided += 1;
+        if key.kind == Kind::DataImportCron
+            && !self.world.is_unread(&key)
+            && let Some(question) = dataimportcron::question(&self.world, &key.namespace, &key.name, now)
+        {
+            self.questions.insert(key.clone(), question);
+        }
+        let failure = self.world.failures.get(&key).map(|failure| (failure.about, failure.retry));
+        let waits = failure.map(|(_, retry)| retry).filter(|retry| *retry > now);
+        if let Some(again) = plan.again.into_iter().chain(waits).min() {
+            self.later.insert(key.clone(), again);
+        }
+        if let Some((about, _)) = failure {
+            let tries = |step: &Step| step.attempt() == Some(about);
+            match (waits, plan.steps.iter().any(tries)) {
+                // Whatever a reconciler forgets: what has failed is not tried again before its time.
+                (Some(_), true) => return Turn::Empty,
+                // Its time has come, and nothing of it is to be done: it was done all the same (only the answer was
+                // lost), by somebody else, or is not wanted any more. What was said of it is taken back.
+                (None, false) => {
+                    self.world.failures.remove(&key);
+                    self.say_of(&key);
+                    return Turn::Empty;
+                }
+                _ => {}
+            }
+        }
+        if !plan.is_empty() {
+            self.world.busy.insert(key.clone());
+            return Turn::Plan(key, plan);
+        }
+        // There is nothing left to fail. A PVC without a DataVolume is decided on under the key of one, whose end nobody tells:
+        // what is counted of such keys would stay for ever.
+        if failure.is_none() {
+            self.failed.remove(&key);
+        }
+        Turn::Empty
+    }
+
+    /// Says once why nothing is decided on an object any more.
+    fn unread(&mut self, key: &Key) -> Plan {
+        let mut plan = Plan::default();
+        for part in crate::decide::parts(key) {
+            if !self.world.is_unread(&part) {
+                self.unread.remove(&part);
+            } else if self.unread.insert(part.clone())
+                && let Some(meta) = self.world.meta(&part)
+            {
+                let message = format!(
+                    "nothing is done for this {} until it is smaller: it has more than {VALUES} values, is nested too deep or is too long",
+                    part.kind.name()
+                );
+                plan.tell(part.kind, meta, true, "TooLarge", message);
+            }
+        }
+        plan
+    }
+
+    pub(crate) fn done(&mut self, key: Key, done: Done, now: Timestamp) {
+        self.world.busy.remove(&key);
+        // Whether it has a launcher pod was not known until now.
+        if key.kind == Kind::VirtualMachineInstance {
+            self.dirty.extend(waiting_for_disks(&self.world, &key));
+        }
+        for (kind, object) in done.answers {
+            let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
+            if let Some(key) = key_of(kind, &object)
+                && !self.removed.iter().any(|grave| grave == uid)
+            {
+                self.take(&key, object, now);
+            }
+        }
+        for (key, uid) in done.gone {
+            // Another of that name may have come meanwhile.
+            if self.world.uid(&key).is_some_and(|known| known == uid) {
+                self.lost(&key);
+            }
+        }
+        let Some((about, error)) = done.failed else {
+            self.failed.remove(&key);
+            // What could not be done may have been done now.
+            if self.world.failures.get(&key).is_some_and(|failure| failure.retry <= now) {
+                self.say_of(&key);
+            }
+            return;
+        };
+        self.broken += 1;
+        let times = self.failed.entry(key.clone()).or_insert(0);
+        *times = times.saturating_add(1);
+        let pause = PAUSE.0.saturating_mul(1 << (*times).min(10)).min(PAUSE.1);
+        let retry = now.checked_add(SignedDuration::from_millis(pause)).unwrap_or(now);
+        // Of what stays though it is to go, VMs and VMIs tell; others try again after the pause, as whatever fails.
+        let tells = matches!(key.kind, Kind::VirtualMachine | Kind::VirtualMachineInstance);
+        let about = about.filter(|about| tells || matches!(about, Attempt::Make(_)));
+        match (error.kind(), about) {
+            // Somebody was quicker; the next picture tells how it is.
+            (ErrorKind::Conflict | ErrorKind::Gone, _) => tracing::debug!("{}", error.chain()),
+            (_, Some(about)) => {
+                tracing::warn!("{}", error.chain());
+                let failure = Failure { about, message: error.to_string(), times: *times, retry };
+                self.world.failures.insert(key.clone(), failure);
+                // It is said at once, and tried again later.
+                self.say_of(&key);
+            }
+            _ => tracing::warn!("{}", error.chain()),
+        }
+        self.later.insert(key, retry);
+    }
+}
+
+fn key_of(kind: Kind, object: &serde_json::Value) -> Option<Key> {
+    let text = |name: &str| object["metadata"][name].as_str().map(str::to_owned);
+    Some(Key { kind, namespace: text("namespace").unwrap_or_default(), name: text("name")? })
+}
+
+#[cfg(test)]
+#[path = "run_tests.rs"]
+mod tests;

@@ -1,0 +1,420 @@
+//! A small API server in memory, for tests: versions, uids, generations, finalizers, garbage collection, watches; and what
+//! the scheduler, the kubelet and virt-handler would write.
+//!
+//! ```text
+//!  stories    Sim alone: decided on a picture that is always right, round by round; the test plays the others
+//!  histories  controller  a virt-controller: the loop's own ControlLoop, with a picture of its own and plans on their way
+//!             others      scheduler, kubelet, collector, virt-handler: each takes its next step, by what there is
+//!             event       what people want and what happens, and what goes wrong meanwhile
+//!             history     one after the other, in ticks
+//!             shape       how two ends are compared
+//! ```
+//!
+//! Plans are carried out by `apply::carry_out`, as in the program; what is played is the server behind it (`door`). Each
+//! write is judged ([`judge`]): what must never be so, is so in no test. Webhooks are not asked: objects are written as
+//! those would have made them.
+
+// A `json!` reads better where it is handed over than behind a `&`.
+#![allow(clippy::needless_pass_by_value)]
+
+pub(crate) mod controller;
+pub(crate) mod door;
+pub(crate) mod event;
+pub(crate) mod history;
+pub(crate) mod others;
+pub(crate) mod shape;
+
+use api::vmi::Phase;
+use cluster_client::watch::Seen;
+use cluster_model::objects::rights::Right;
+use cluster_model::objects::{ClusterFacts, Key, Kind, World};
+use cluster_model::plan::{Plan, merge};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// What one watcher has not heard yet, each kind in its order.
+pub(crate) type News = BTreeMap<Kind, VecDeque<Seen>>;
+
+pub(crate) struct Sim {
+    /// The picture that is always right.
+    pub(crate) world: World,
+    pub(crate) objects: BTreeMap<Key, Value>,
+    /// What people were told: words and sentences.
+    pub(crate) told: Vec<(String, String)>,
+    /// Requests of controllers that changed something.
+    pub(crate) writes: usize,
+    pub(crate) now: Timestamp,
+    /// What it took to do all this.
+    pub(crate) used: BTreeSet<Right>,
+    pub(crate) watchers: BTreeMap<usize, News>,
+    pub(crate) wire: door::Wire,
+    /// The last version of an object.
+    pub(crate) version: u64,
+    /// The digest that the tag of a DataImportCron leads to, by its number; 0 while its registry is away.
+    pub(crate) tag: u8,
+    /// VMIs that there ever were.
+    pub(crate) lives: usize,
+}
+
+impl Sim {
+    /// A cluster whose settings are what they are at first. (They are in the picture alone: stories count objects.)
+    pub(crate) fn new() -> Sim {
+        let mut sim = Sim::bare();
+        sim.world.put(
+            Kind::KubeVirt,
+            json!({"metadata": {"namespace": "kubevirt", "name": "kubevirt"}, "spec": {}}),
+            sim.now,
+        );
+        sim
+    }
+
+    /// One in which nobody has said anything yet.
+    pub(crate) fn bare() -> Sim {
+        let facts = ClusterFacts {
+            namespace: "kubevirt".into(),
+            launcher_image: "registry.example/virt-launcher:1".into(),
+            worker_image: "registry.example/cdi-worker:1".into(),
+            version: "1.0.0".into(),
+            image_volumes: true,
+        };
+        Sim {
+            world: World::of(facts),
+            objects: BTreeMap::new(),
+            told: Vec::new(),
+            writes: 0,
+            now: Timestamp::from_second(1_800_000_000).unwrap(),
+            used: BTreeSet::new(),
+            watchers: BTreeMap::new(),
+            wire: door::Wire::default(),
+            version: 100,
+            tag: 0,
+            lives: 0,
+        }
+    }
+
+    // ── The server ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// Makes an object, or makes it another. What changes nothing is not written.
+    pub(crate) fn put(&mut self, kind: Kind, mut object: Value) -> Key {
+        let text = |name: &str| object["metadata"][name].as_str().unwrap_or_default().to_owned();
+        let key = Key { kind, namespace: text("namespace"), name: text("name") };
+        let old = self.objects.get(&key);
+        let next = self.version + 1;
+        match old {
+            Some(old) => {
+                for name in ["uid", "creationTimestamp", "generation", "resourceVersion"] {
+                    object["metadata"][name] = old["metadata"][name].clone();
+                }
+                if *old == object {
+                    return key;
+                }
+                if is_another(kind, old, &object) {
+                    let generation = old["metadata"]["generation"].as_i64().unwrap_or(0);
+                    object["metadata"]["generation"] = json!(generation + 1);
+                }
+            }
+            None => {
+                object["metadata"]["uid"] = json!(format!("uid-{next}"));
+                object["metadata"]["creationTimestamp"] = json!(self.now.to_string());
+                object["metadata"]["generation"] = json!(1);
+                self.lives += usize::from(kind == Kind::VirtualMachineInstance);
+            }
+        }
+        object["metadata"]["resourceVersion"] = json!(next.to_string());
+        self.judge(&key, &object);
+        self.version = next;
+        self.world.put(kind, object.clone(), self.now);
+        self.tell(Seen::Changed(kind, object.clone()));
+        self.objects.insert(key.clone(), object);
+        self.collect(&key);
+        key
+    }
+
+    /// What must never be written.
+    fn judge(&self, key: &Key, new: &Value) {
+        let old = self.objects.get(key);
+        if let (Kind::VirtualMachineInstance, Some(old)) = (key.kind, old) {
+            let phase = |object: &Value| Phase::from(object["status"]["phase"].as_str().unwrap_or_default());
+            let (was, is) = (phase(old), phase(new));
+            assert!(was == is || was.may_become(&is), "{key}: {was} becomes {is}");
+        }
+        if let (Kind::Pod, None) = (key.kind, old) {
+            let owner = |pod: &Value| pod["metadata"]["ownerReferences"][0].clone();
+            // One that came when its VMI was gone is handed to no node's virt-handler, and goes.
+            let is_somebodys = |pod: &Value| {
+                let key = Key::new(
+                    Kind::VirtualMachineInstance,
+                    &*key.namespace,
+                    owner(pod)["name"].as_str().unwrap_or_default(),
+                );
+                self.objects.get(&key).is_some_and(|vmi| vmi["metadata"]["uid"] == owner(pod)["uid"])
+            };
+            let lives = |other: &Value| {
+                !is_over(other) && is_somebodys(other) && owner(other)["name"] == owner(new)["name"]
+            };
+            let other = self.objects.iter().find(|(other, pod)| {
+                other.kind == Kind::Pod && other.namespace == key.namespace && lives(pod)
+            });
+            assert!(other.is_none(), "{key}: a second pod beside {other:?}");
+        }
+    }
+
+    pub(crate) fn get(&self, key: &Key) -> &Value {
+        self.objects.get(key).unwrap_or_else(|| panic!("{key} is not there"))
+    }
+
+    /// The keys of a kind.
+    pub(crate) fn keys(&self, kind: Kind) -> Vec<Key> {
+        self.objects.keys().filter(|key| key.kind == kind).cloned().collect()
+    }
+
+    pub(crate) fn change(&mut self, key: &Key, change: Value) {
+        let mut object = self.get(key).clone();
+        merge(&mut object, &change);
+        self.put(key.kind, object);
+    }
+
+    pub(crate) fn delete(&mut self, key: &Key) {
+        let Some(mut object) = self.objects.get(key).cloned() else { return };
+        if object["metadata"]["deletionTimestamp"].is_null() {
+            object["metadata"]["deletionTimestamp"] = json!(self.now.to_string());
+            // A pod that runs is gone when its kubelet says so.
+            if key.kind == Kind::Pod && !object["spec"]["nodeName"].is_null() && !is_over(&object) {
+                object["metadata"]["finalizers"] = json!(["kubelet"]);
+            }
+            self.put(key.kind, object);
+        }
+    }
+
+    /// Takes away what is deleted and held by nobody, and what belonged to it.
+    fn collect(&mut self, key: &Key) {
+        let Some(object) = self.objects.get(key) else { return };
+        let held = object["metadata"]["finalizers"].as_array().is_some_and(|list| !list.is_empty());
+        if !is_going(object) || held {
+            return;
+        }
+        self.vanish(key);
+    }
+
+    pub(crate) fn vanish(&mut self, key: &Key) {
+        let Some(object) = self.objects.remove(key) else { return };
+        // Only in a pod that was handed over there is a guest.
+        let has_guest = |pod: &Value| {
+            let uid = pod["metadata"]["uid"].as_str().unwrap_or_default();
+            !is_over(pod) && !object["status"]["activePods"][uid].is_null()
+        };
+        let left = self.objects.iter().find(|(other, pod)| other.kind == Kind::Pod && has_guest(pod));
+        assert!(key.kind != Kind::VirtualMachineInstance || left.is_none(), "{key} is gone before {left:?}");
+        self.version += 1;
+        self.world.remove(key);
+        let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
+        self.tell(Seen::Gone(key.clone(), uid.to_owned()));
+        let orphans = self.objects.iter().filter(|(_, other)| {
+            other["metadata"]["ownerReferences"]
+                .as_array()
+                .is_some_and(|list| list.iter().any(|owner| owner["uid"] == uid))
+        });
+        for key in orphans.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
+            self.delete(&key);
+        }
+    }
+
+    fn tell(&mut self, seen: Seen) {
+        let kind = match &seen {
+            Seen::Listed(kind, _) | Seen::Changed(kind, _) => *kind,
+            Seen::Only(key, _) | Seen::Gone(key, _) => key.kind,
+        };
+        for news in self.watchers.values_mut() {
+            news.entry(kind).or_default().push_back(seen.clone());
+        }
+    }
+
+    // ── The controller of stories ───────────────────────────────────────────────────────────────────────────────
+
+    pub(crate) fn apply(&mut self, plan: Plan) {
+        if let Some((_, error)) = door::carry_out(self, plan).failed {
+            // A story may spoil the picture of what is not there; nothing else may go wrong.
+            assert!(error.to_string().ends_with("the picture was old"), "{error}");
+        }
+    }
+
+    /// One round over everything. How much was written.
+    pub(crate) fn round(&mut self) -> usize {
+        let before = self.writes;
+        for key in self.objects.keys().cloned().collect::<Vec<_>>() {
+            let plan = super::decide(&self.world, &key, self.now);
+            self.apply(plan);
+        }
+        self.writes - before
+    }
+
+    /// Decides until there is nothing to do.
+    pub(crate) fn settle(&mut self) {
+        for _ in 0..30 {
+            if self.round() == 0 {
+                return;
+            }
+        }
+        panic!(
+            "it never settles: {:#?}",
+            self.objects.keys().map(|key| super::decide(&self.world, key, self.now)).collect::<Vec<_>>()
+        );
+    }
+
+    pub(crate) fn later(&mut self, seconds: i64) {
+        self.now = self.now.checked_add(jiff::SignedDuration::from_secs(seconds)).unwrap();
+    }
+
+    // ── The others, step by step ────────────────────────────────────────────────────────────────────────────────
+
+    pub(crate) fn pod_of(&self, vmi: &Key) -> Option<Key> {
+        let uid = self.get(vmi)["metadata"]["uid"].as_str().unwrap();
+        let key = Key::new(
+            Kind::Pod,
+            &vmi.namespace,
+            cluster_model::objects::names::pod(&vmi.name, uid, cluster_model::objects::names::FIRST),
+        );
+        self.objects.contains_key(&key).then_some(key)
+    }
+
+    /// The kubelet: the launcher runs.
+    pub(crate) fn pod_runs(&mut self, pod: &Key, node: &str) {
+        self.change(
+            pod,
+            json!({"spec": {"nodeName": node}, "status": {
+                "phase": "Running", "qosClass": "Burstable",
+                "containerStatuses": [{"name": "compute", "ready": true, "state": {"running": {}}}],
+            }}),
+        );
+        for kind in ["PodScheduled", "Ready"] {
+            self.pod_says(pod, json!({"type": kind, "status": "True"}));
+        }
+    }
+
+    /// A condition of a pod.
+    pub(crate) fn pod_says(&mut self, pod: &Key, condition: Value) {
+        let mut object = self.get(pod).clone();
+        pod_condition(&mut object, condition);
+        self.put(Kind::Pod, object);
+    }
+
+    /// The kubelet: the launcher has ended.
+    pub(crate) fn pod_ends(&mut self, pod: &Key, phase: &str, code: i64) {
+        let ended = json!({"exitCode": code, "reason": "Error", "finishedAt": self.now.to_string()});
+        self.change(
+            pod,
+            json!({"status": {
+                "phase": phase,
+                "containerStatuses": [{"name": "compute", "ready": false, "state": {"terminated": ended}}],
+            }}),
+        );
+        if is_going(self.get(pod)) {
+            self.vanish(pod);
+        }
+    }
+
+    /// virt-handler: the phase is another.
+    pub(crate) fn agent_says(&mut self, vmi: &Key, phase: &str) {
+        let mut times =
+            self.get(vmi)["status"]["phaseTransitionTimestamps"].as_array().cloned().unwrap_or_default();
+        times.push(json!({"phase": phase, "phaseTransitionTimestamp": self.now.to_string()}));
+        self.change(vmi, json!({"status": {"phase": phase, "phaseTransitionTimestamps": times}}));
+    }
+
+    /// From a VMI without a pod to one that runs.
+    pub(crate) fn boot(&mut self, vmi: &Key) {
+        self.settle();
+        let pod = self.pod_of(vmi).expect("a pod");
+        self.pod_runs(&pod, "node1");
+        self.settle();
+        self.agent_says(vmi, "Running");
+        self.settle();
+    }
+
+    /// A condition of an object: status, reason, message.
+    pub(crate) fn condition(&self, key: &Key, kind: &str) -> Option<(String, String, String)> {
+        let list = self.get(key)["status"]["conditions"].as_array()?.clone();
+        let found = list.into_iter().find(|condition| condition["type"] == kind)?;
+        let text = |name: &str| found[name].as_str().unwrap_or_default().to_owned();
+        Some((text("status"), text("reason"), text("message")))
+    }
+
+    pub(crate) fn reasons(&self) -> Vec<String> {
+        self.told.iter().map(|(reason, _)| reason.clone()).collect()
+    }
+}
+
+/// What a generation counts: the spec, and of a kind whose status has no path of its own, that too.
+fn is_another(kind: Kind, old: &Value, new: &Value) -> bool {
+    old["spec"] != new["spec"] || has_one_path(kind) && old["status"] != new["status"]
+}
+
+/// The status of a kind has no path of its own, by the definition of the kind.
+fn has_one_path(kind: Kind) -> bool {
+    let mut ours = api::crd::KINDS.iter().filter(|one| one.kind == kind.name());
+    ours.any(|one| one.subresources == api::crd::Subresources::None)
+}
+
+/// An object is being deleted.
+pub(crate) fn is_going(object: &Value) -> bool {
+    !object["metadata"]["deletionTimestamp"].is_null()
+}
+
+/// None of the containers of a pod runs again.
+pub(crate) fn is_over(pod: &Value) -> bool {
+    ["Succeeded", "Failed"].contains(&pod["status"]["phase"].as_str().unwrap_or_default())
+}
+
+pub(crate) fn pod_condition(pod: &mut Value, new: Value) {
+    let mut list = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    match list.iter_mut().find(|old| old["type"] == new["type"]) {
+        Some(old) => *old = new,
+        None => list.push(new),
+    }
+    pod["status"]["conditions"] = json!(list);
+}
+
+/// A small VMI with an image as its disk, as the webhook lets it in.
+pub(crate) fn vmi(name: &str) -> Value {
+    json!({
+        "apiVersion": "kubevirt.io/v1",
+        "kind": "VirtualMachineInstance",
+        "metadata": {"namespace": "n", "name": name, "labels": {"app": name}, "finalizers": [cluster_model::objects::FINALIZER]},
+        "spec": template(),
+    })
+}
+
+pub(crate) fn vm(name: &str, strategy: &str) -> Value {
+    json!({
+        "apiVersion": "kubevirt.io/v1",
+        "kind": "VirtualMachine",
+        "metadata": {"namespace": "n", "name": name},
+        "spec": {"runStrategy": strategy, "template": {"metadata": {"labels": {"app": name}}, "spec": template()}},
+    })
+}
+
+/// So many VMIs of one template.
+pub(crate) fn replica_set(name: &str, replicas: u8) -> Value {
+    json!({
+        "metadata": {"namespace": "n", "name": name},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {"metadata": {"labels": {"app": name}}, "spec": template()},
+        },
+    })
+}
+
+fn template() -> Value {
+    json!({
+        "domain": {
+            "memory": {"guest": "128Mi"},
+            "devices": {
+                "autoattachPodInterface": false,
+                "disks": [{"name": "root", "disk": {"bus": "virtio"}}],
+            },
+        },
+        "volumes": [{"name": "root", "containerDisk": {"image": "registry.example/os:1"}}],
+    })
+}

@@ -1,0 +1,193 @@
+//! What the API server answers to one client, and what goes wrong between the two.
+
+use super::{Sim, pod_condition};
+use crate::rights;
+use cluster_client::error::{Error, ErrorKind, Result};
+use cluster_client::signing_key::Pair;
+use cluster_client::{self, Done, Server, Source};
+use cluster_model::objects::FINALIZER;
+use cluster_model::objects::{Key, Kind, public_keys};
+use cluster_model::plan::{Mounts, Plan, merge};
+use futures_util::FutureExt as _;
+use serde_json::{Value, json};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What goes wrong between a client and the server.
+#[derive(Debug, Default)]
+pub(crate) struct Wire {
+    /// How many requests are answered before one is not; and whether that one was done all the same.
+    pub(crate) breaks: Option<(u8, bool)>,
+    /// No pod is let in.
+    pub(crate) full: bool,
+    /// Objects of this kind are not deleted.
+    pub(crate) keeps: Option<Kind>,
+    /// Somebody is quicker: the next plan is decided on an old picture.
+    pub(crate) meddles: bool,
+    /// What was asked for by name.
+    pub(crate) got: Vec<Key>,
+}
+
+/// Carries a plan out, as the program does. Every step is one that was declared.
+pub(crate) fn carry_out(sim: &mut Sim, plan: Plan) -> Done {
+    for step in &plan.steps {
+        assert!(rights::permits(step), "not declared: {step:?}");
+        sim.used.extend(rights::needs(step));
+    }
+    let door = Door(Mutex::new(sim));
+    let done = cluster_client::carry_out(&door, Source::of("virt-controller"), plan).now_or_never();
+    let done = done.expect("nothing is waited for here");
+    sim.writes += done.writes;
+    done
+}
+
+struct Door<'a>(Mutex<&'a mut Sim>);
+
+impl Door<'_> {
+    fn ask(&self, answer: impl FnOnce(&mut Sim) -> Result<Value>) -> Result<Value> {
+        let mut guard = self.0.lock().unwrap();
+        let sim: &mut Sim = &mut guard;
+        match sim.wire.breaks {
+            Some((0, is_done)) => {
+                sim.wire.breaks = None;
+                if is_done {
+                    drop(answer(sim));
+                }
+                Err(Error::new(ErrorKind::Unreachable, "the API server did not answer"))
+            }
+            counted => {
+                sim.wire.breaks = counted.map(|(left, is_done)| (left - 1, is_done));
+                answer(sim)
+            }
+        }
+    }
+}
+
+/// A VMI as the webhook lets it in: nobody takes it away before its pod.
+pub(crate) fn admitted(mut vmi: Value) -> Value {
+    let mut held = holds(&vmi);
+    if !held.contains(&json!(FINALIZER)) {
+        held.push(json!(FINALIZER));
+        vmi["metadata"]["finalizers"] = Value::Array(held);
+    }
+    vmi
+}
+
+fn no(kind: ErrorKind, key: &Key, why: &str) -> Error {
+    Error::new(kind, format!("{key}: {why}"))
+}
+
+impl Server for Door<'_> {
+    async fn mounter(&self, claim: &Key, by: Mounts) -> Result<Option<String>> {
+        let name = self.ask(|sim| {
+            let pods = sim
+                .objects
+                .iter()
+                .filter(|(key, _)| key.kind == Kind::Pod && key.namespace == claim.namespace);
+            Ok(json!(cluster_client::usage::mounter(pods.map(|(_, pod)| pod), &claim.name, by)))
+        })?;
+        Ok(name.as_str().map(str::to_owned))
+    }
+
+    async fn slices(&self, driver: &str, node: &str, _: Option<&str>) -> Result<Value> {
+        self.ask(|sim| {
+            let is_its =
+                |slice: &&Value| slice["spec"]["driver"] == driver && slice["spec"]["nodeName"] == node;
+            let slices = sim.objects.iter().filter(|(key, _)| key.kind == Kind::ResourceSlice);
+            let own: Vec<&Value> = slices.map(|(_, slice)| slice).filter(is_its).collect();
+            Ok(json!({"items": own}))
+        })
+    }
+
+    async fn get(&self, key: &Key) -> Result<Value> {
+        self.ask(|sim| {
+            sim.wire.got.push(key.clone());
+            sim.objects.get(key).cloned().ok_or_else(|| no(ErrorKind::Gone, key, "not found"))
+        })
+    }
+
+    async fn create(&self, key: &Key, object: &Value) -> Result<Value> {
+        self.ask(|sim| {
+            if key.kind == Kind::Event {
+                let text = |name: &str| object[name].as_str().unwrap_or_default().to_owned();
+                sim.told.push((text("reason"), text("message")));
+                return Ok(object.clone());
+            }
+            if sim.objects.contains_key(key) {
+                return Err(no(ErrorKind::Exists, key, "already exists"));
+            }
+            if key.kind == Kind::Pod && sim.wire.full {
+                return Err(no(ErrorKind::Refused, key, "exceeded quota"));
+            }
+            let object = if key.kind == Kind::VirtualMachineInstance {
+                admitted(object.clone())
+            } else {
+                object.clone()
+            };
+            sim.put(key.kind, object);
+            Ok(sim.get(key).clone())
+        })
+    }
+
+    async fn patch(&self, key: &Key, change: &Value, part: Option<&str>) -> Result<Value> {
+        self.ask(|sim| {
+            let Some(old) = sim.objects.get(key) else { return Err(no(ErrorKind::Gone, key, "not found")) };
+            let mut change = change.clone();
+            let seen = change
+                .get_mut("metadata")
+                .and_then(Value::as_object_mut)
+                .and_then(|meta| meta.remove("resourceVersion"));
+            if seen.is_some_and(|seen| seen != old["metadata"]["resourceVersion"]) {
+                return Err(no(ErrorKind::Conflict, key, "the object has been modified"));
+            }
+            let has_path = !super::has_one_path(key.kind);
+            let says = has_path && change.get("status").is_some();
+            assert_eq!(says, part.is_some(), "{key}: a status has its own path ({has_path})");
+            let mut object = old.clone();
+            match change["status"]["conditions"].as_array() {
+                Some(conditions) if key.kind == Kind::Pod => {
+                    conditions.iter().for_each(|new| pod_condition(&mut object, new.clone()));
+                }
+                _ => merge(&mut object, &change),
+            }
+            if super::is_going(old) && holds(&object).iter().any(|name| !holds(old).contains(name)) {
+                return Err(no(
+                    ErrorKind::Refused,
+                    key,
+                    "no new finalizers can be added while it is deleted",
+                ));
+            }
+            sim.put(key.kind, object.clone());
+            // What was let go is gone; it is answered as it was last.
+            object["metadata"]["resourceVersion"] = json!(sim.version.to_string());
+            Ok(sim.objects.get(key).cloned().unwrap_or(object))
+        })
+    }
+
+    async fn delete(&self, key: &Key, uid: &str) -> Result<Value> {
+        self.ask(|sim| match sim.objects.get(key) {
+            None => Err(no(ErrorKind::Gone, key, "not found")),
+            Some(old) if !uid.is_empty() && old["metadata"]["uid"] != uid => {
+                Err(no(ErrorKind::Conflict, key, "the uid is another"))
+            }
+            Some(_) if sim.wire.keeps == Some(key.kind) => {
+                Err(no(ErrorKind::Refused, key, "denied the request: it is kept"))
+            }
+            Some(_) => {
+                sim.delete(key);
+                Ok(Value::Null)
+            }
+        })
+    }
+
+    /// Each is another, and none is a key: a real one takes as long to make as many histories.
+    async fn signing_key(&self) -> Result<Pair> {
+        static MADE: AtomicU64 = AtomicU64::new(0);
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        Ok(Pair { private: format!("private {number}"), public: public_keys::of(&number.to_be_bytes()) })
+    }
+}
+
+fn holds(object: &Value) -> Vec<Value> {
+    object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default()
+}

@@ -1,0 +1,344 @@
+//! What is known of provisioners: access modes and volume modes, best first, how they clone, and their smallest volume.
+//!
+//! ```text
+//!  StorageClass ── provisioner ──────────────► rows ── variant ──► Known
+//!               └─ parameters ──► variant ─────────────┘
+//! ```
+//!
+//! The rows hold the same facts as upstream's table (`doc/storageprofile.md` of CDI, and the documents of the drivers), and two
+//! provisioners that are in none of them. A driver makes volumes of several kinds (a device, a directory of an NFS server): its
+//! parameters say which, and that is the variant.
+
+use cluster_model::objects::StorageClass;
+
+const GIB: u64 = 1 << 30;
+
+/// An access mode and a volume mode that a volume can have together.
+pub(super) type Modes = (&'static str, &'static str);
+
+const RWX_BLOCK: Modes = ("ReadWriteMany", "Block");
+const RWX_FILE: Modes = ("ReadWriteMany", "Filesystem");
+const RWO_BLOCK: Modes = ("ReadWriteOnce", "Block");
+const RWO_FILE: Modes = ("ReadWriteOnce", "Filesystem");
+const ROX_BLOCK: Modes = ("ReadOnlyMany", "Block");
+const ROX_FILE: Modes = ("ReadOnlyMany", "Filesystem");
+
+const DEVICES_OF_A_NODE: &[Modes] = &[RWO_BLOCK, RWO_FILE];
+const SHARED_DEVICES: &[Modes] = &[RWX_BLOCK, RWO_BLOCK, RWO_FILE];
+const READ_BY_MANY: &[Modes] = &[RWX_BLOCK, RWO_BLOCK, RWO_FILE, ROX_BLOCK];
+const READ_BY_MANY_AS_FILES: &[Modes] = &[RWX_BLOCK, RWO_BLOCK, RWO_FILE, ROX_BLOCK, ROX_FILE];
+const SHARED_FILES: &[Modes] = &[RWX_FILE, RWO_FILE];
+const SHARED_FILES_READ_BY_MANY: &[Modes] = &[RWX_FILE, RWO_FILE, ROX_FILE];
+const EVERYTHING: &[Modes] = &[RWX_BLOCK, RWX_FILE, RWO_BLOCK, RWO_FILE];
+
+/// What every provisioner of volumes can do: what is taken where nothing is known.
+pub(super) const LEAST: &[Modes] = &[RWO_FILE];
+
+/// How disks are cloned best.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Clones {
+    /// From byte to byte.
+    Copy,
+    /// By the CSI driver.
+    Csi,
+    /// By a snapshot, which needs a VolumeSnapshotClass.
+    Snapshot,
+}
+
+/// What is known of a provisioner, or of one variant of its volumes.
+#[derive(Debug)]
+pub(super) struct Known {
+    provisioner: &'static str,
+    variant: &'static str,
+    /// Modes in order of preference; none where no volumes are made.
+    pub(super) modes: &'static [Modes],
+    /// How disks are cloned best, where that is known.
+    pub(super) clones: Option<Clones>,
+    /// A DataImportCron keeps images as snapshots: many clones of one snapshot are quicker than of one PVC.
+    pub(super) keeps_snapshots: bool,
+    /// Bytes of the smallest volume; 0 where it is not known.
+    pub(super) smallest: u64,
+}
+
+/// What is known of a StorageClass.
+#[derive(Debug)]
+pub(super) enum Knowledge {
+    /// This.
+    Of(&'static Known),
+    /// Nothing: the provisioner is in no row.
+    Nothing,
+    /// The provisioner is known, and what it makes by these parameters is not.
+    NotByParameters,
+}
+
+impl Known {
+    const fn of(provisioner: &'static str, modes: &'static [Modes]) -> Known {
+        Known { provisioner, variant: "", modes, clones: None, keeps_snapshots: false, smallest: 0 }
+    }
+
+    const fn variant(self, variant: &'static str) -> Known {
+        Known { variant, ..self }
+    }
+
+    const fn clones(self, clones: Clones) -> Known {
+        Known { clones: Some(clones), ..self }
+    }
+
+    const fn keeps_snapshots(self) -> Known {
+        Known { keeps_snapshots: true, ..self }
+    }
+
+    const fn smallest(self, smallest: u64) -> Known {
+        Known { smallest, ..self }
+    }
+
+    /// Volumes are no business of the provisioner.
+    pub(super) const fn makes_none(&self) -> bool {
+        self.modes.is_empty()
+    }
+}
+
+const ROWS: &[Known] = &[
+    // Directories and devices of one node.
+    Known::of("kubevirt.io.hostpath-provisioner", LEAST),
+    Known::of("kubevirt.io/hostpath-provisioner", LEAST),
+    Known::of("k8s.io/minikube-hostpath", LEAST),
+    Known::of("rancher.io/local-path", LEAST),
+    Known::of("directpv-min-io", LEAST),
+    Known::of("topolvm.cybozu.com", DEVICES_OF_A_NODE).clones(Clones::Copy),
+    Known::of("topolvm.io", DEVICES_OF_A_NODE).clones(Clones::Copy),
+    // File servers.
+    Known::of("nfs.csi.k8s.io", &[RWX_FILE]),
+    Known::of("k8s-sigs.io/nfs-subdir-external-provisioner", &[RWX_FILE]),
+    Known::of("manila.csi.openstack.org", &[RWX_FILE]),
+    Known::of("efs.csi.aws.com", SHARED_FILES),
+    Known::of("kubernetes.io/azure-file", &[RWX_FILE]),
+    Known::of("file.csi.azure.com", &[RWX_FILE]),
+    Known::of("cephfs.csi.ceph.com", SHARED_FILES).clones(Clones::Csi),
+    Known::of("rook-ceph.cephfs.csi.ceph.com", SHARED_FILES),
+    Known::of("openshift-storage.cephfs.csi.ceph.com", SHARED_FILES).clones(Clones::Csi),
+    Known::of("spectrumscale.csi.ibm.com", SHARED_FILES).clones(Clones::Csi),
+    Known::of("csi-isilon.dellemc.com", SHARED_FILES_READ_BY_MANY).clones(Clones::Csi),
+    // Ceph's block devices.
+    Known::of("kubernetes.io/rbd", SHARED_DEVICES),
+    Known::of("rbd.csi.ceph.com", SHARED_DEVICES),
+    Known::of("rook-ceph.rbd.csi.ceph.com", SHARED_DEVICES).clones(Clones::Csi).keeps_snapshots(),
+    Known::of("openshift-storage.rbd.csi.ceph.com", SHARED_DEVICES).clones(Clones::Csi).keeps_snapshots(),
+    // Disks of clouds.
+    Known::of("kubernetes.io/aws-ebs", &[RWO_BLOCK]),
+    Known::of("ebs.csi.aws.com", &[RWO_BLOCK]),
+    Known::of("ebs.csi.aws.com", &[RWO_BLOCK]).variant("io1").smallest(4 * GIB),
+    Known::of("ebs.csi.aws.com", SHARED_DEVICES).variant("io2").smallest(4 * GIB),
+    Known::of("ebs.csi.aws.com", &[RWO_BLOCK]).variant("gp").smallest(GIB),
+    Known::of("kubernetes.io/azure-disk", &[RWO_BLOCK]),
+    Known::of("disk.csi.azure.com", &[RWO_BLOCK]),
+    Known::of("kubernetes.io/gce-pd", &[RWO_BLOCK]),
+    Known::of("pd.csi.storage.gke.io", DEVICES_OF_A_NODE).clones(Clones::Snapshot).keeps_snapshots(),
+    Known::of("pd.csi.storage.gke.io", SHARED_DEVICES)
+        .variant("hyperdisk")
+        .clones(Clones::Snapshot)
+        .keeps_snapshots()
+        .smallest(4 * GIB),
+    Known::of("blockvolume.csi.oraclecloud.com", SHARED_DEVICES),
+    Known::of("cinder.csi.openstack.org", DEVICES_OF_A_NODE),
+    Known::of("csi.ovirt.org", DEVICES_OF_A_NODE),
+    Known::of("csi.vsphere.vmware.com", DEVICES_OF_A_NODE),
+    Known::of("csi.vsphere.vmware.com", &[RWX_FILE, RWO_BLOCK, RWO_FILE]).variant("nfs"),
+    // Arrays, and storage that nodes have together.
+    Known::of("linstor.csi.linbit.com", READ_BY_MANY_AS_FILES),
+    Known::of("driver.longhorn.io", &[RWO_BLOCK]),
+    Known::of("driver.longhorn.io", &[RWX_BLOCK, RWO_BLOCK]).variant("migratable"),
+    Known::of("driver.longhorn.io", SHARED_FILES).variant("nfs"),
+    Known::of("driver.longhorn.io", LEAST).variant("fs"),
+    Known::of("kubesan.gitlab.io", &[RWX_BLOCK, ROX_BLOCK, RWO_BLOCK, RWO_FILE]).clones(Clones::Csi),
+    Known::of("kubernetes.io/storageos", LEAST),
+    Known::of("storageos", LEAST),
+    Known::of("kubernetes.io/portworx-volume", EVERYTHING),
+    Known::of("kubernetes.io/portworx-volume", SHARED_FILES).variant("nfs"),
+    Known::of("pxd.portworx.com", EVERYTHING).clones(Clones::Csi),
+    Known::of("pxd.portworx.com", SHARED_FILES).variant("nfs").clones(Clones::Csi),
+    Known::of("pxd.portworx.com", SHARED_DEVICES).variant("pure_block"),
+    Known::of("pxd.portworx.com", SHARED_FILES).variant("pure_fa_file"),
+    Known::of("csi.trident.netapp.io", SHARED_FILES)
+        .variant("ontap-nas")
+        .clones(Clones::Snapshot)
+        .keeps_snapshots(),
+    Known::of("csi.trident.netapp.io", &[RWX_BLOCK])
+        .variant("ontap-san")
+        .clones(Clones::Snapshot)
+        .keeps_snapshots(),
+    Known::of("csi.trident.netapp.io", SHARED_FILES)
+        .variant("gcnv-flex")
+        .clones(Clones::Snapshot)
+        .keeps_snapshots()
+        .smallest(GIB),
+    Known::of("infinibox-csi-driver", SHARED_DEVICES).variant("san").clones(Clones::Csi),
+    Known::of("infinibox-csi-driver", SHARED_FILES).variant("nfs").clones(Clones::Csi),
+    Known::of("hspc.csi.hitachi.com", SHARED_DEVICES).clones(Clones::Csi),
+    Known::of("csi.hpe.com", SHARED_DEVICES).clones(Clones::Csi),
+    Known::of("block.csi.ibm.com", SHARED_DEVICES).clones(Clones::Csi),
+    Known::of("csi.huawei.com", READ_BY_MANY_AS_FILES),
+    Known::of("csi.huawei.com", SHARED_FILES_READ_BY_MANY).variant("nfs"),
+    Known::of("csi-unity.dellemc.com", READ_BY_MANY_AS_FILES),
+    Known::of("csi-unity.dellemc.com", SHARED_FILES_READ_BY_MANY).variant("nfs"),
+    Known::of("csi-vxflexos.dellemc.com", READ_BY_MANY_AS_FILES).clones(Clones::Csi),
+    Known::of("csi-vxflexos.dellemc.com", SHARED_FILES_READ_BY_MANY).variant("nfs"),
+    Known::of("csi-powermax.dellemc.com", READ_BY_MANY).clones(Clones::Csi),
+    Known::of("csi-powermax.dellemc.com", SHARED_FILES_READ_BY_MANY).variant("nfs"),
+    Known::of("csi-powerstore.dellemc.com", READ_BY_MANY).clones(Clones::Copy),
+    Known::of("csi-powerstore.dellemc.com", SHARED_FILES_READ_BY_MANY).variant("nfs"),
+    // Object buckets and snapshots of others: classes of these make no volumes.
+    Known::of("openshift-storage.noobaa.io/obc", &[]),
+    Known::of("openshift-storage.ceph.rook.io/bucket", &[]),
+    Known::of("rook-ceph.ceph.rook.io/bucket", &[]),
+    Known::of("stork-snapshot", &[]),
+];
+
+/// What is known of the volumes of a StorageClass.
+pub(super) fn of(class: &StorageClass) -> Knowledge {
+    let mut rows = ROWS.iter().filter(|row| row.provisioner == class.provisioner).peekable();
+    if rows.peek().is_none() {
+        return Knowledge::Nothing;
+    }
+    let variant = variant(class);
+    rows.find(|row| row.variant == variant).map_or(Knowledge::NotByParameters, Knowledge::Of)
+}
+
+/// Which of the volumes of its provisioner a class is about, by its parameters.
+fn variant(class: &StorageClass) -> &'static str {
+    let said = |name: &str| class.parameters.get(name).map_or("", String::as_str);
+    let file_system = said("csi.storage.k8s.io/fstype");
+    let either = |is_so: bool, variant: &'static str| if is_so { variant } else { "" };
+    match class.provisioner.as_str() {
+        "ebs.csi.aws.com" => match said("type") {
+            "io1" => "io1",
+            "io2" => "io2",
+            "gp2" | "gp3" => "gp",
+            _ => "",
+        },
+        "pd.csi.storage.gke.io" => {
+            let balanced = ["hyperdisk-balanced", "hyperdisk-balanced-high-availability"];
+            either(balanced.contains(&said("type")), "hyperdisk")
+        }
+        "csi.vsphere.vmware.com" => either(file_system.to_ascii_lowercase().contains("nfs"), "nfs"),
+        "csi-unity.dellemc.com" | "csi.huawei.com" => {
+            either(said("protocol").eq_ignore_ascii_case("nfs"), "nfs")
+        }
+        "csi-vxflexos.dellemc.com" | "csi-powermax.dellemc.com" | "csi-powerstore.dellemc.com" => {
+            either(file_system.eq_ignore_ascii_case("nfs"), "nfs")
+        }
+        "driver.longhorn.io" if said("migratable") == "true" => "migratable",
+        "driver.longhorn.io" if !said("nfsOptions").is_empty() => "nfs",
+        "driver.longhorn.io" => either(!said("fsType").is_empty(), "fs"),
+        "kubernetes.io/portworx-volume" => either(is_portworx_nfs(class), "nfs"),
+        "pxd.portworx.com" => match said("backend") {
+            "pure_block" => "pure_block",
+            "pure_fa_file" => "pure_fa_file",
+            backend => either(backend.is_empty() && is_portworx_nfs(class), "nfs"),
+        },
+        "csi.trident.netapp.io" => match said("backendType") {
+            backend if backend.starts_with("ontap-nas") => "ontap-nas",
+            backend if backend.starts_with("ontap-san") => "ontap-san",
+            "google-cloud-netapp-volumes" => {
+                let mut wanted = said("selector").split([';', ',']).map(str::trim);
+                either(wanted.any(|one| one == "performance=flex"), "gcnv-flex")
+            }
+            _ => "",
+        },
+        "infinibox-csi-driver" => match said("storage_protocol") {
+            "iscsi" | "fc" | "nvme" => "san",
+            "nfs" | "nfs_treeq" => "nfs",
+            _ => "",
+        },
+        _ => "",
+    }
+}
+
+/// Volumes of the class are mounted from a file server of Portworx: by the options that its documents want for VMs.
+fn is_portworx_nfs(class: &StorageClass) -> bool {
+    let options = class.parameters.get("sharedv4_mount_options").map_or("", String::as_str);
+    ["vers=3.0", "nolock"].iter().all(|wanted| options.split(',').any(|option| option == *wanted))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    fn known(provisioner: &str, parameters: &[(&str, &str)]) -> Knowledge {
+        let parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        of(&StorageClass {
+            provisioner: provisioner.to_owned(),
+            parameters: parameters.collect(),
+            ..StorageClass::default()
+        })
+    }
+
+    fn modes(provisioner: &str, parameters: &[(&str, &str)]) -> &'static [Modes] {
+        match known(provisioner, parameters) {
+            Knowledge::Of(row) => row.modes,
+            other => panic!("{provisioner} with {parameters:?}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn no_two_rows_are_about_the_same_volumes() {
+        let names: BTreeSet<_> = ROWS.iter().map(|row| (row.provisioner, row.variant)).collect();
+        assert_eq!(names.len(), ROWS.len());
+    }
+
+    /// The facts of the contract.
+    #[test]
+    fn what_a_provisioner_can_do_is_what_upstream_says() {
+        for rbd in ["kubernetes.io/rbd", "rbd.csi.ceph.com", "rook-ceph.rbd.csi.ceph.com"] {
+            assert_eq!(modes(rbd, &[]), [RWX_BLOCK, RWO_BLOCK, RWO_FILE], "{rbd}");
+        }
+        assert_eq!(modes("cephfs.csi.ceph.com", &[]), [RWX_FILE, RWO_FILE]);
+        for server in ["nfs.csi.k8s.io", "file.csi.azure.com"] {
+            assert_eq!(modes(server, &[]), [RWX_FILE], "{server}");
+        }
+        for cloud in ["ebs.csi.aws.com", "disk.csi.azure.com", "driver.longhorn.io"] {
+            assert_eq!(modes(cloud, &[]), [RWO_BLOCK], "{cloud}");
+        }
+        for both in ["pd.csi.storage.gke.io", "topolvm.io", "csi.vsphere.vmware.com"] {
+            assert_eq!(modes(both, &[]), [RWO_BLOCK, RWO_FILE], "{both}");
+        }
+        for directory in ["k8s.io/minikube-hostpath", "directpv-min-io", "rancher.io/local-path"] {
+            assert_eq!(modes(directory, &[]), [RWO_FILE], "{directory}");
+        }
+    }
+
+    #[test]
+    fn parameters_say_what_is_made() {
+        let longhorn = |name, value| modes("driver.longhorn.io", &[(name, value)]);
+        assert_eq!(longhorn("migratable", "true"), [RWX_BLOCK, RWO_BLOCK]);
+        assert_eq!(longhorn("migratable", "false"), [RWO_BLOCK]);
+        assert_eq!(longhorn("fsType", "ext4"), [RWO_FILE]);
+        assert_eq!(longhorn("nfsOptions", "vers=4.2"), [RWX_FILE, RWO_FILE]);
+        let nfs = [("csi.storage.k8s.io/fstype", "NFS")];
+        assert_eq!(modes("csi-powermax.dellemc.com", &nfs)[0], RWX_FILE);
+        assert_eq!(modes("csi-powermax.dellemc.com", &[])[0], RWX_BLOCK);
+        let options = |text| modes("pxd.portworx.com", &[("sharedv4_mount_options", text)]);
+        assert_eq!(options("vers=3.0,nolock"), [RWX_FILE, RWO_FILE]);
+        assert_eq!(options("vers=3.0,lock"), EVERYTHING);
+        let trident = |backend| modes("csi.trident.netapp.io", &[("backendType", backend)]);
+        assert_eq!(trident("ontap-nas-economy"), [RWX_FILE, RWO_FILE]);
+        assert_eq!(trident("ontap-san"), [RWX_BLOCK]);
+        let selector = |text| {
+            known(
+                "csi.trident.netapp.io",
+                &[("backendType", "google-cloud-netapp-volumes"), ("selector", text)],
+            )
+        };
+        assert!(matches!(selector("a=b; performance=flex"), Knowledge::Of(_)));
+        assert!(matches!(selector("performance=standard"), Knowledge::NotByParameters));
+    }
+
+    #[test]
+    fn nothing_is_guessed() {
+        assert!(matches!(known("example.com/volumes", &[]), Knowledge::Nothing));
+        for driver in ["csi.trident.netapp.io", "infinibox-csi-driver"] {
+            assert!(matches!(known(driver, &[]), Knowledge::NotByParameters), "{driver}");
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! StorageProfiles: what the volumes of each StorageClass can do, for whoever asks for storage and leaves that open.
+//!
+//! ```text
+//!  StorageClass ──► StorageProfile, of the same name
+//!      │               │ spec: what the administrator of the cluster says
+//!      │ known         ▼
+//!      └──────────► resolve ──► status: provisioner, claimPropertySets, cloneStrategy, …, condition Recognized
+//!                      │
+//!                      └──────► datavolume: access modes and volume mode that spec.storage leaves out
+//! ```
+//!
+//! **Flow.** One profile is made for each class, and its status follows the class and the spec. A set of the spec comes
+//! first, then what is `known` of the provisioner, then `ReadWriteOnce` and `Filesystem`, which every provisioner can do.
+//! **Guarantees.** The spec is never written. DataVolumes look at the spec and the class, not at the status: they need not
+//! wait for it, and nobody who may write a status can change what PVCs ask for. A profile goes with its class; one that
+//! somebody made before there is a class stays until then.
+//! **Assumptions.** VolumeSnapshotClasses are not looked at: what needs one holds where the spec names it.
+//! **Caveats.** A profile that goes takes its spec along, as upstream: whoever makes a class anew makes the spec anew.
+//! Without a KubeVirt object nothing is written, and what was written stays.
+
+mod known;
+#[cfg(test)]
+mod tests;
+
+use api::cdi::{
+    ClaimPropertySet, CloneStrategy, RecognizedReason, SourceFormat, StorageProfile, StorageProfileSpec,
+    StorageProfileStatus,
+};
+use api::wire::Wire;
+use cluster_model::conditions::say_of_cdi;
+use cluster_model::objects::{Key, Kind, StorageClass, World};
+use cluster_model::plan::Plan;
+use jiff::Timestamp;
+use known::{Clones, Knowledge, Known, Modes};
+use serde_json::{Value, json};
+
+/// Where a StorageClass says how disks of it are cloned.
+const CLONES: &str = "cdi.kubevirt.io/clone-strategy";
+/// The label of the profiles that we have made, as upstream has it.
+const MADE: (&str, &str) = ("app.kubernetes.io/managed-by", "cdi-controller");
+/// The condition of a profile.
+const RECOGNIZED: &str = "Recognized";
+
+/// What is to be done for the profile of a class.
+pub(crate) fn decide(world: &World, name: &str, now: Timestamp) -> Plan {
+    let mut plan = Plan::default();
+    if cluster_model::config::permitted(world).is_none() {
+        return plan;
+    }
+    let class = world.storage_classes.get("", name).filter(|class| class.meta.deletion_timestamp.is_none());
+    let key = Key::new(Kind::StorageProfile, "", name);
+    match (class, world.storage_profiles.get("", name)) {
+        (Some(_), None) => plan.create(key, object(name)),
+        (None, Some(profile)) if is_ours(profile) && !is_going(profile) => {
+            plan.delete(key, &profile.metadata);
+        }
+        (Some(class), Some(profile)) if !is_going(profile) => {
+            let mut should = profile.clone();
+            should.status = Some(status(world, class, profile, now));
+            plan.update(Kind::StorageProfile, &profile.metadata, &profile.write(), &should.write(), true);
+        }
+        _ => {}
+    }
+    plan
+}
+
+/// Access modes and volume modes of the volumes of a class, best first; none where it makes no volumes.
+pub(crate) fn sets(world: &World, class: &StorageClass) -> Vec<ClaimPropertySet> {
+    let name = class.meta.name.as_deref().unwrap_or_default();
+    let spec = world.storage_profiles.get("", name).map(|profile| &profile.spec);
+    resolve(class, spec).sets
+}
+
+/// Bytes of the smallest volume of a class: what asks for less gets as much.
+pub(crate) fn smallest(class: &StorageClass) -> u64 {
+    class.smallest().or_else(|| row(class).map(|row| row.smallest)).unwrap_or(0)
+}
+
+/// How disks of a class are cloned: by the CDI object, and else by its profile and what is known of it.
+pub(crate) fn clones(world: &World, class: &StorageClass) -> CloneStrategy {
+    let over = cluster_model::config::cdi::clones(world);
+    over.unwrap_or_else(|| clone_strategy(class, &spec(world, class)))
+}
+
+/// The VolumeSnapshotClass for disks of a class.
+pub(crate) fn snapshots(world: &World, class: &StorageClass) -> Option<String> {
+    snapshot_class(&spec(world, class)).map(str::to_owned)
+}
+
+fn spec(world: &World, class: &StorageClass) -> StorageProfileSpec {
+    let name = class.meta.name.as_deref().unwrap_or_default();
+    world.storage_profiles.get("", name).map(|profile| profile.spec.clone()).unwrap_or_default()
+}
+
+fn is_going(profile: &StorageProfile) -> bool {
+    profile.metadata.deletion_timestamp.is_some()
+}
+
+/// It was made for a class, or has been one's.
+fn is_ours(profile: &StorageProfile) -> bool {
+    let is_made = profile.metadata.labels.get(MADE.0).is_some_and(|value| value == MADE.1);
+    is_made || profile.status.as_ref().is_some_and(|status| status.storage_class.is_some())
+}
+
+fn object(name: &str) -> Value {
+    json!({
+        "apiVersion": Kind::StorageProfile.api_version(),
+        "kind": Kind::StorageProfile.name(),
+        "metadata": {"name": name, "labels": {
+            "app": "containerized-data-importer",
+            "app.kubernetes.io/component": "storage",
+            MADE.0: MADE.1,
+            "cdi.kubevirt.io": "",
+        }},
+        "spec": {},
+    })
+}
+
+/// The status as it should be.
+fn status(
+    world: &World,
+    class: &StorageClass,
+    profile: &StorageProfile,
+    now: Timestamp,
+) -> StorageProfileStatus {
+    let spec = &profile.spec;
+    let mut status = profile.status.clone().unwrap_or_default();
+    let resolved = resolve(class, Some(spec));
+    let (is, reason, message) = recognized(class, &resolved);
+    let message = resolved.faults.iter().fold(message, |message, fault| format!("{message}; {fault}"));
+    status.storage_class.clone_from(&class.meta.name);
+    status.provisioner = Some(class.provisioner.clone());
+    status.claim_property_sets = resolved.sets;
+    status.snapshot_class = snapshot_class(spec).map(str::to_owned);
+    let over = cluster_model::config::cdi::clones(world);
+    status.clone_strategy = Some(over.unwrap_or_else(|| clone_strategy(class, spec)));
+    status.data_import_cron_source_format = Some(source_format(class, spec));
+    say_of_cdi(&mut status.conditions, RECOGNIZED.to_owned(), is, reason.as_str(), &message, now);
+    status
+}
+
+/// The sets that hold for a class.
+struct Resolved {
+    sets: Vec<ClaimPropertySet>,
+    /// They are the spec's.
+    is_said: bool,
+    /// What is wrong with others of the spec.
+    faults: Vec<String>,
+}
+
+fn resolve(class: &StorageClass, spec: Option<&StorageProfileSpec>) -> Resolved {
+    let said = spec.map_or(&[][..], |spec| &spec.claim_property_sets);
+    let (mut sets, mut faults) = (Vec::new(), Vec::new());
+    for (at, set) in said.iter().enumerate() {
+        match fault(at, set) {
+            None => sets.push(set.clone()),
+            Some(fault) => faults.push(fault),
+        }
+    }
+    let is_said = !sets.is_empty();
+    if !is_said {
+        sets = row(class).map_or(known::LEAST, |row| row.modes).iter().map(set).collect();
+    }
+    Resolved { sets, is_said, faults }
+}
+
+/// What is known of the volumes of a class.
+fn row(class: &StorageClass) -> Option<&'static Known> {
+    match known::of(class) {
+        Knowledge::Of(row) => Some(row),
+        Knowledge::Nothing | Knowledge::NotByParameters => None,
+    }
+}
+
+fn set((access, volume): &Modes) -> ClaimPropertySet {
+    ClaimPropertySet {
+        access_modes: vec![(*access).to_owned()],
+        volume_mode: (*volume).to_owned(),
+        ..ClaimPropertySet::default()
+    }
+}
+
+/// Why no PVC can ask for what a set of the spec says.
+fn fault(at: usize, set: &ClaimPropertySet) -> Option<String> {
+    const ACCESS: [&str; 4] = ["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"];
+    let field = format!("spec.claimPropertySets[{at}]");
+    if set.access_modes.is_empty() {
+        return Some(format!("{field} is left out: it has no accessModes"));
+    }
+    if let Some(mode) = set.access_modes.iter().find(|mode| !ACCESS.contains(&mode.as_str())) {
+        return Some(format!("{field} is left out: there is no access mode {mode:?}"));
+    }
+    let is_known = ["Filesystem", "Block"].contains(&set.volume_mode.as_str());
+    (!is_known).then(|| format!("{field} is left out: volumeMode is neither Filesystem nor Block"))
+}
+
+fn snapshot_class(spec: &StorageProfileSpec) -> Option<&str> {
+    spec.snapshot_class.as_deref().filter(|name| !name.is_empty())
+}
+
+/// How disks are cloned: by the spec, by the class, as it is known, and else from byte to byte.
+fn clone_strategy(class: &StorageClass, spec: &StorageProfileSpec) -> CloneStrategy {
+    let said = || {
+        let said = CloneStrategy::from(class.meta.annotations.get(CLONES)?.as_str());
+        (!matches!(said, CloneStrategy::Other(_))).then_some(said)
+    };
+    if let Some(said) = spec.clone_strategy.clone().or_else(said) {
+        return said;
+    }
+    let has_snapshots = snapshot_class(spec).is_some();
+    match row(class).and_then(|row| row.clones) {
+        Some(Clones::Csi) => CloneStrategy::CsiClone,
+        Some(Clones::Copy) => CloneStrategy::Copy,
+        Some(Clones::Snapshot) | None if has_snapshots => CloneStrategy::Snapshot,
+        Some(Clones::Snapshot) | None => CloneStrategy::Copy,
+    }
+}
+
+/// As what a DataImportCron keeps its images: by the spec, as it is known, and else as a PVC.
+fn source_format(class: &StorageClass, spec: &StorageProfileSpec) -> SourceFormat {
+    let keeps_snapshots = row(class).is_some_and(|row| row.keeps_snapshots);
+    match &spec.data_import_cron_source_format {
+        Some(said) => said.clone(),
+        None if keeps_snapshots && snapshot_class(spec).is_some() => SourceFormat::Snapshot,
+        None => SourceFormat::Pvc,
+    }
+}
+
+/// Whether it is known what the class can do.
+fn recognized(class: &StorageClass, resolved: &Resolved) -> (&'static str, RecognizedReason, String) {
+    let provisioner = &class.provisioner;
+    let taken = match resolved.is_said {
+        true => "those of spec.claimPropertySets are taken",
+        false => {
+            "ReadWriteOnce with Filesystem is taken; set spec.claimPropertySets of the StorageProfile to what it can do"
+        }
+    };
+    match known::of(class) {
+        Knowledge::Of(row) if row.makes_none() => {
+            let message = format!("the provisioner {provisioner} makes no volumes for disks");
+            ("True", RecognizedReason::RecognizedProvisioner, message)
+        }
+        Knowledge::Of(_) => {
+            let message = format!("access modes and volume modes of {provisioner} are known");
+            ("True", RecognizedReason::RecognizedProvisioner, message)
+        }
+        Knowledge::Nothing => {
+            let message = format!("access modes and volume modes of {provisioner} are not known: {taken}");
+            ("False", RecognizedReason::UnrecognizedProvisioner, message)
+        }
+        Knowledge::NotByParameters => {
+            let message = format!(
+                "with these parameters of the StorageClass, access modes and volume modes of {provisioner} are not \
+                 known: {taken}"
+            );
+            ("False", RecognizedReason::UnrecognizedStorageClassParameters, message)
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! The DataVolumes of a VM: made from its templates, and waited for.
+
+use super::trouble::Trouble;
+use api::datavolume::{ConditionType, DataVolume, Phase};
+use api::kubevirt::AnnotationPolicy;
+use api::vm::{DataVolumeTemplate, VirtualMachine};
+use api::wire::Wire;
+use cluster_model::metadata::{LeftOut, left_out_of_disk, of_disk};
+use cluster_model::objects::{Attempt, Failure, Key, Kind, World, claim_of, owner};
+use cluster_model::plan::Plan;
+use jiff::Timestamp;
+use serde_json::json;
+
+/// Says that the DataVolumes are made only when the VM starts.
+const AT_ONCE: &str = "kubevirt.io/immediate-data-volume-creation";
+
+/// How it is with the disks of a VM.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Disks {
+    /// Templates whose DataVolume is not there (and whose claim is not either).
+    missing: Vec<DataVolumeTemplate>,
+    /// One has failed.
+    pub(super) failed: bool,
+    /// One is being filled.
+    pub(super) filling: bool,
+    /// One whose claim has no volume yet.
+    pub(super) unbound: bool,
+    /// Why the VM cannot start.
+    blocks: Option<String>,
+    /// One that is not made, whoever waits for it.
+    denied: Option<Denied>,
+}
+
+/// A DataVolume that is not made.
+#[derive(Clone, Debug)]
+struct Denied {
+    name: String,
+    reason: &'static str,
+    why: String,
+}
+
+impl Disks {
+    /// One is not made, and the VM does not start without it.
+    fn deny(&mut self, name: &str, reason: &'static str, why: String) {
+        self.blocks.get_or_insert_with(|| why.clone());
+        self.denied.get_or_insert_with(|| Denied { name: name.to_owned(), reason, why });
+    }
+
+    /// Why the VM cannot start.
+    pub(super) fn blocks(&self) -> Option<&str> {
+        self.blocks.as_deref()
+    }
+
+    /// One that is not made, whoever waits for it.
+    pub(super) fn denied(&self) -> Option<Trouble<'_>> {
+        let Denied { name, reason, why } = self.denied.as_ref()?;
+        Some(Trouble { disk: Some(name), ..Trouble::of(reason, why) })
+    }
+
+    /// The one that is made next.
+    pub(super) fn missing(&self) -> Option<&str> {
+        names(self.missing.first()?)
+    }
+}
+
+/// The name of the DataVolume that a template makes.
+pub(crate) fn names(template: &DataVolumeTemplate) -> Option<&str> {
+    template.metadata.as_ref()?.name.as_deref()
+}
+
+/// They are made before the VM starts.
+pub(super) fn at_once(vm: &VirtualMachine) -> bool {
+    vm.metadata.annotations.get(AT_ONCE).is_none_or(|said| said != "false")
+}
+
+pub(super) fn look(world: &World, vm: &VirtualMachine) -> Disks {
+    let namespace = vm.metadata.namespace.as_deref().unwrap_or_default();
+    let mut disks = Disks::default();
+    for template in &vm.spec.data_volume_templates {
+        let Some(name) = names(template) else { continue };
+        match found(world, vm, namespace, name) {
+            Found::Nothing => {}
+            Found::Usable => continue,
+            Found::Foreign(why) => {
+                disks.deny(name, "FailedDataVolumeCreate", why);
+                continue;
+            }
+        }
+        // It would be made with our rights, which reach into every namespace. The webhook said so already, if it was asked.
+        // Clones are asked about: virt-api reviews the VM's service account, and without its token nothing is cloned.
+        if let Some((field, other)) = template.spec.reads_unasked(Some(namespace)) {
+            let why = format!(
+                "DataVolume {name} is not made: {field} is the namespace {other}, and whether it may be read there, nobody asks: \
+                 name a PVC by source.pvc"
+            );
+            disks.deny(name, "UnauthorizedDataVolumeCreate", why);
+            continue;
+        }
+        disks.missing.push(template.clone());
+        disks.blocks.get_or_insert_with(|| format!("DataVolume {name} is not there yet"));
+    }
+    let volumes = vm.spec.template.iter().flat_map(|template| &template.spec.volumes);
+    for name in volumes.filter_map(claim_of) {
+        let claim = world.pvcs.get(namespace, name);
+        disks.unbound |= claim.is_some_and(|claim| !claim.is_bound());
+        let Some(data) = world.data_volumes.get(namespace, name) else { continue };
+        let status = data.status.as_ref();
+        let phase = status.and_then(|status| status.phase.clone()).unwrap_or_default();
+        let bound = claim.is_some_and(cluster_model::objects::PersistentVolumeClaim::is_bound);
+        disks.failed |= phase == Phase::Failed || has_error(data);
+        disks.filling |= !matches!(phase, Phase::Succeeded | Phase::PendingPopulation | Phase::Failed)
+            && (bound || phase != Phase::WaitForFirstConsumer);
+        if !matches!(phase, Phase::Succeeded | Phase::WaitForFirstConsumer | Phase::PendingPopulation) {
+            disks.blocks.get_or_insert_with(|| format!("DataVolume {name} is not filled yet"));
+        }
+    }
+    disks
+}
+
+/// What has the name of a DataVolume that a VM would make.
+enum Found {
+    Nothing,
+    /// The VM's own, or nobody's.
+    Usable,
+    /// Why the VM does not start with it.
+    Foreign(String),
+}
+
+/// A VM that is made anew under the name of one that is gone would run on the old disk, until the garbage collector takes that
+/// away; and two VMs would write to one disk.
+fn found(world: &World, vm: &VirtualMachine, namespace: &str, name: &str) -> Found {
+    if let Some(data) = world.data_volumes.get(namespace, name) {
+        let owner = owner::controller(&data.metadata).filter(|owner| {
+            owner.kind == Kind::VirtualMachine.name() && Some(&owner.uid) != vm.metadata.uid.as_ref()
+        });
+        return match owner {
+            _ if data.metadata.deletion_timestamp.is_some() => Found::Foreign(format!(
+                "DataVolume {name} is being deleted, and is made anew when it is gone"
+            )),
+            Some(owner) if is_there(world, namespace, owner) => {
+                Found::Foreign(format!("DataVolume {name} belongs to the VM {}", owner.name))
+            }
+            Some(_) => Found::Foreign(format!("DataVolume {name} is still there of a VM that is gone")),
+            None => Found::Usable,
+        };
+    }
+    match world.pvcs.get(namespace, name) {
+        Some(claim) if claim.meta.deletion_timestamp.is_some() => {
+            Found::Foreign(format!("PVC {name} is being deleted, and is made anew when it is gone"))
+        }
+        Some(_) => Found::Usable,
+        None => Found::Nothing,
+    }
+}
+
+fn is_there(world: &World, namespace: &str, owner: &api::meta::OwnerReference) -> bool {
+    world.vms.get(namespace, &owner.name).is_some_and(|vm| vm.metadata.uid.as_ref() == Some(&owner.uid))
+}
+
+fn has_error(data: &DataVolume) -> bool {
+    data.status.iter().flat_map(|status| &status.conditions).any(|condition| {
+        condition.r#type == ConditionType::Running
+            && condition.status == "False"
+            && matches!(condition.reason.as_deref(), Some("Error" | "ImagePullFailed"))
+    })
+}
+
+/// Makes what is missing.
+pub(super) fn make(
+    vm: &VirtualMachine,
+    disks: &Disks,
+    policy: AnnotationPolicy,
+    failed: Option<&Failure>,
+    now: Timestamp,
+    plan: &mut Plan,
+) {
+    if let Some(failed) =
+        failed.filter(|failed| failed.about == Attempt::Make(Kind::DataVolume) && failed.retry > now)
+    {
+        return plan.look_again(failed.retry);
+    }
+    // The others with the next look: a plan holds its place until it is done.
+    for template in disks.missing.iter().take(crate::replicas::AT_ONCE) {
+        let Some(name) = names(template) else { continue };
+        let meta = template.metadata.clone().unwrap_or_default();
+        let (mut labels, annotations) = of_disk(&meta, policy);
+        labels.insert("kubevirt.io/created-by".to_owned(), vm.metadata.uid.clone().unwrap_or_default());
+        let object = json!({
+            "apiVersion": api::datavolume::API_VERSION,
+            "kind": "DataVolume",
+            "metadata": {
+                "name": name,
+                "namespace": vm.metadata.namespace,
+                "labels": labels,
+                "annotations": annotations,
+                "ownerReferences": [owner::reference(Kind::VirtualMachine, &vm.metadata)],
+            },
+            "spec": template.spec.write(),
+        });
+        plan.create(
+            Key::new(Kind::DataVolume, vm.metadata.namespace.clone().unwrap_or_default(), name),
+            object,
+        );
+        let message = format!("Created DataVolume {name}");
+        plan.tell(Kind::VirtualMachine, &vm.metadata, false, "SuccessfulDataVolumeCreate", message);
+        let LeftOut { labels, annotations } = left_out_of_disk(&meta, policy);
+        let left: Vec<&str> = labels.into_iter().chain(annotations).collect();
+        if !left.is_empty() {
+            let message =
+                format!("Labels and annotations that DataVolume {name} does not get: {}", left.join(", "));
+            plan.tell(Kind::VirtualMachine, &vm.metadata, false, "NotPassedOn", message);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replicas::AT_ONCE;
+
+    #[test]
+    fn a_few_are_made_at_a_time() {
+        let template = |n: usize| -> DataVolumeTemplate {
+            let template =
+                json!({"metadata": {"name": format!("disk-{n}")}, "spec": {"source": {"blank": {}}}});
+            api::wire::read(template).unwrap()
+        };
+        let disks = Disks { missing: (0..1400).map(template).collect(), ..Disks::default() };
+        let mut plan = Plan::default();
+        make(
+            &VirtualMachine::default(),
+            &disks,
+            AnnotationPolicy::Pass,
+            None,
+            Timestamp::UNIX_EPOCH,
+            &mut plan,
+        );
+        let made =
+            plan.steps.iter().filter(|step| step.attempt() == Some(Attempt::Make(Kind::DataVolume))).count();
+        assert_eq!(made, AT_ONCE);
+    }
+}

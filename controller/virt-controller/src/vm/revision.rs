@@ -1,0 +1,61 @@
+//! The spec of a VM when a VMI of it was started.
+
+use super::links;
+use api::vm::VirtualMachine;
+use api::wire::Wire;
+use cluster_model::objects::names::fnv;
+use cluster_model::objects::{Kind, REVISION, owner};
+use serde_json::{Value, json};
+
+/// The VM's generation at the start, on the VMI.
+pub(super) const GENERATION: &str = "kubevirt.io/vm-generation";
+/// A sum of the template at the start, on the VMI: a generation also rises when only the run strategy changes.
+pub(crate) const TEMPLATE: &str = "kubevirt.io/vm-template-sum";
+
+/// The name of a revision.
+pub(super) fn name(uid: &str, generation: i64) -> String {
+    format!("{REVISION}{uid}-{generation}")
+}
+
+/// A name that only a revision of this VM has: a status may be forged, and names which revision is deleted.
+pub(super) fn is_of(vm: &VirtualMachine, revision: &str) -> bool {
+    let uid = vm.metadata.uid.as_deref().filter(|uid| !uid.is_empty());
+    let rest = uid.and_then(|uid| revision.strip_prefix(REVISION)?.strip_prefix(uid)?.strip_prefix('-'));
+    rest.is_some_and(|generation| generation.parse::<i64>().is_ok())
+}
+
+/// A sum of what a restart would change.
+pub(crate) fn of_template(vm: &VirtualMachine) -> String {
+    let mut template = vm.spec.template.clone().unwrap_or_default();
+    // Nor does it change the guest of which state of its pool the VM is.
+    if let Some(metadata) = &mut template.metadata {
+        metadata.labels.remove(api::pool::REVISION);
+    }
+    // The defaults put a uuid in where there is none, and that changes nothing.
+    let firmware = template.spec.domain.firmware.get_or_insert_default();
+    if firmware.uuid.as_deref().unwrap_or_default().is_empty() {
+        firmware.uuid = Some(api::uuid::of_vm(vm.metadata.name.as_deref().unwrap_or_default()));
+    }
+    // Links go down and up while a guest runs.
+    for interface in &mut template.spec.domain.devices.interfaces {
+        interface.state = interface.state.take().filter(|state| !links::is_live(state));
+    }
+    let named = super::sizes::named(vm);
+    format!("{:016x}", fnv(&format!("{}{named}", template.write())))
+}
+
+/// The revision as an object.
+pub(super) fn object(vm: &VirtualMachine, generation: i64) -> Value {
+    let uid = vm.metadata.uid.clone().unwrap_or_default();
+    json!({
+        "apiVersion": Kind::ControllerRevision.api_version(),
+        "kind": Kind::ControllerRevision.name(),
+        "metadata": {
+            "name": name(&uid, generation),
+            "namespace": vm.metadata.namespace,
+            "ownerReferences": [owner::reference(Kind::VirtualMachine, &vm.metadata)],
+        },
+        "data": {"spec": vm.spec.write()},
+        "revision": generation,
+    })
+}

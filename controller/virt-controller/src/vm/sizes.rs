@@ -1,0 +1,337 @@
+//! The instance type and the preference of a VM: found, kept as they were at first, and written into what its VMI is made of.
+//!
+//! ```text
+//!  spec.instancetype ─ inferFromVolume? ─► the name that the volume says, written into the spec before anything else
+//!        │ revision in use ─► ControllerRevision          (a changed instance type changes no VM that has one)
+//!        │ none yet ────────► the object ─► a revision is made, and its name is written into the status
+//!        ▼
+//!  requirements, conflicts ─► Problem: the VM is not started, and its condition Failure says why
+//!        ▼
+//!  expanded: the VM with the values of both, from which its VMI is made
+//!        └─ referencePolicy expand, expandAll ─► written into the spec of the VM instead, before it is started
+//! ```
+//!
+//! **Guarantees.** Of another namespace the labels of that alone are read which the VM's disk is a clone of, by a right that is verified
+//! ([`Known`]). The spec of the VM keeps what somebody wrote, but for names that were inferred, and where the policy says otherwise. The webhook of VMs asks the
+//! same before; here it is asked again, for the object may have changed, or come later than the VM.
+
+use crate::datavolume::{FarClone, far_clone};
+use api::cdi::DataSource;
+use api::datavolume::DataVolume;
+use api::instancetype::{Conflict, Labels, Matched, Matcher, Role, expand, infer, requirements};
+use api::kubevirt::ReferencePolicy;
+use api::meta::ObjectMeta;
+use api::vm::{
+    ControllerRevisionRef, InferFailurePolicy, InstancetypeMatcher, InstancetypeStatusRef, PreferenceMatcher,
+    Template, VirtualMachine,
+};
+use api::vmi::VirtualMachineInstance;
+use cluster_model::config::Config;
+use cluster_model::instancetypes::{Given, live, of_revision, revision_in_use};
+use cluster_model::objects::owner::controller as owner;
+use cluster_model::objects::{Attempt, Failure, Key, Kind, World};
+use cluster_model::plan::Plan;
+use jiff::Timestamp;
+use serde_json::Value;
+
+/// Where the spec of a VM's template stands.
+const AT: &str = "spec.template.spec";
+
+/// Why a VM is not started: a word and a sentence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Problem {
+    pub(super) reason: &'static str,
+    pub(super) message: String,
+}
+
+/// What was found.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sizes {
+    /// The VM with the values of both; nothing, where it names neither.
+    pub(super) expanded: Option<VirtualMachine>,
+    /// Names were inferred, or replaced by their values: that is written before the VM is started.
+    pub(super) is_inferred: bool,
+    /// Revisions that are not there yet.
+    make: Vec<(Key, Value)>,
+    instancetype: Option<InstancetypeStatusRef>,
+    preference: Option<InstancetypeStatusRef>,
+}
+
+impl Sizes {
+    /// Makes the revisions, and says what is used.
+    pub(super) fn keep(
+        &self,
+        next: &mut VirtualMachine,
+        failed: Option<&Failure>,
+        now: Timestamp,
+        plan: &mut Plan,
+    ) {
+        let later = failed
+            .filter(|failed| failed.about == Attempt::Make(Kind::ControllerRevision) && failed.retry > now);
+        if let Some(failed) = later.filter(|_| !self.make.is_empty()) {
+            return plan.look_again(failed.retry);
+        }
+        for (key, object) in &self.make {
+            plan.create(key.clone(), object.clone());
+        }
+        let is_said = next
+            .status
+            .as_ref()
+            .is_some_and(|status| status.instancetype_ref.is_some() || status.preference_ref.is_some());
+        if is_said || self.instancetype.is_some() || self.preference.is_some() {
+            let status = next.status.get_or_insert_default();
+            status.instancetype_ref.clone_from(&self.instancetype);
+            status.preference_ref.clone_from(&self.preference);
+        }
+    }
+}
+
+/// Finds both for `next`, which is the VM as it should be.
+/// `runs`: it has a VMI.
+pub(super) fn look(
+    world: &World,
+    next: &mut VirtualMachine,
+    runs: bool,
+    now: Timestamp,
+) -> Result<Sizes, Problem> {
+    let mut sizes = Sizes::default();
+    for role in Role::ALL {
+        sizes.is_inferred |= inferred(world, next, role, now)?;
+    }
+    let mut given = Given::default();
+    for role in Role::ALL {
+        let Some(matcher) = Matcher::of(&next.spec, role) else { continue };
+        let problem = |message: String| Problem { reason: not_found(role), message };
+        let found = found(world, next, &matcher, &mut given).map_err(problem)?;
+        sizes.make.extend(found.make);
+        match role {
+            Role::Instancetype => sizes.instancetype = Some(found.reference),
+            Role::Preference => sizes.preference = Some(found.reference),
+        }
+    }
+    if given != Given::default() {
+        let config = Config::read(world);
+        let expanded = expanded(next, &given, &config);
+        let expanded = expanded.map_err(|message| Problem { reason: "FailedCreate", message })?;
+        if !runs && is_written(next, &config.reference_policy) {
+            next.spec.template = expanded.spec.template;
+            (next.spec.instancetype, next.spec.preference) = (None, None);
+            return Ok(Sizes { is_inferred: true, ..Sizes::default() });
+        }
+        sizes.expanded = Some(expanded);
+    }
+    Ok(sizes)
+}
+
+/// The spec of a VM is to have the values themselves, and not the names. The guest of a VM that runs is not told of it by a
+/// restart that is required: such a VM is written when it has stopped.
+fn is_written(vm: &VirtualMachine, policy: &ReferencePolicy) -> bool {
+    let uses = |said: &Option<InstancetypeStatusRef>| {
+        said.as_ref().is_some_and(|said| said.controller_revision_ref.is_some())
+    };
+    let status = vm.status.as_ref();
+    match policy {
+        ReferencePolicy::ExpandAll => true,
+        ReferencePolicy::Expand => {
+            !status.is_some_and(|status| uses(&status.instancetype_ref) || uses(&status.preference_ref))
+        }
+        ReferencePolicy::Reference | ReferencePolicy::Other(_) => false,
+    }
+}
+
+/// The annotations by which a VMI says what it was made with.
+pub(super) fn annotate(vm: &VirtualMachine, vmi: &mut VirtualMachineInstance) {
+    for matcher in Role::ALL.into_iter().filter_map(|role| Matcher::of(&vm.spec, role)) {
+        if let Ok(kind) = matcher.matched() {
+            vmi.metadata.annotations.insert(kind.annotation().to_owned(), matcher.name.to_owned());
+        }
+    }
+}
+
+/// What of both a restart would change, beside the template; nothing where the VM names neither.
+pub(super) fn named(vm: &VirtualMachine) -> String {
+    let matchers = Role::ALL.into_iter().filter_map(|role| Matcher::of(&vm.spec, role));
+    let said = matchers.map(|matcher| {
+        let kind = matcher.matched().map_or(matcher.kind, |kind| kind.kind());
+        format!("{} {kind} {} {}", matcher.role.field(), matcher.name, matcher.revision_name)
+    });
+    said.collect::<Vec<_>>().join(",")
+}
+
+const fn not_found(role: Role) -> &'static str {
+    match role {
+        Role::Instancetype => "FailedFindInstancetype",
+        Role::Preference => "FailedFindPreference",
+    }
+}
+
+/// Puts the name in that a volume says. Whether it did.
+fn inferred(world: &World, vm: &mut VirtualMachine, role: Role, now: Timestamp) -> Result<bool, Problem> {
+    let Some(matcher) = Matcher::of(&vm.spec, role) else { return Ok(false) };
+    if matcher.infer_from_volume.is_empty() || !matcher.name.is_empty() {
+        return Ok(false);
+    }
+    let ignores = matcher.policy == Some(&InferFailurePolicy::Ignore);
+    let known = Known::of(world, vm, matcher.infer_from_volume, now);
+    let named = match infer(vm, role, matcher.infer_from_volume, &known) {
+        Ok(named) => Some(named),
+        Err(error) if ignores && error.is_ignorable => None,
+        Err(error) => return Err(Problem { reason: not_found(role), message: error.message }),
+    };
+    let is_sized = named.is_some() && ignores && role == Role::Instancetype;
+    match role {
+        Role::Instancetype => {
+            vm.spec.instancetype = named.map(|(name, kind)| InstancetypeMatcher {
+                kind: Some(kind_of(role, kind)),
+                name: Some(name),
+                ..InstancetypeMatcher::default()
+            });
+        }
+        Role::Preference => {
+            vm.spec.preference = named.map(|(name, kind)| PreferenceMatcher {
+                kind: Some(kind_of(role, kind)),
+                name: Some(name),
+                ..PreferenceMatcher::default()
+            });
+        }
+    }
+    // The memory was for the case that nothing is inferred.
+    if is_sized && let Some(template) = &mut vm.spec.template {
+        template.spec.domain.memory = None;
+    }
+    Ok(true)
+}
+
+/// The kind that a label says, in its own spelling.
+fn kind_of(role: Role, said: Option<String>) -> String {
+    let said = said.unwrap_or_default();
+    Matched::of(role, &said).map_or(said, |kind| kind.kind().to_owned())
+}
+
+/// One of the two.
+struct Found {
+    reference: InstancetypeStatusRef,
+    make: Option<(Key, Value)>,
+}
+
+fn found(
+    world: &World,
+    vm: &VirtualMachine,
+    matcher: &Matcher<'_>,
+    given: &mut Given,
+) -> Result<Found, String> {
+    let kind = matcher.matched()?;
+    let namespace = vm.metadata.namespace.as_deref().unwrap_or_default();
+    let of = |revision: &str| InstancetypeStatusRef {
+        name: Some(matcher.name.to_owned()),
+        kind: Some(kind.kind().to_owned()),
+        controller_revision_ref: Some(ControllerRevisionRef {
+            name: Some(revision.to_owned()),
+            ..ControllerRevisionRef::default()
+        }),
+        ..InstancetypeStatusRef::default()
+    };
+    if let Some(name) = revision_in_use(vm, matcher) {
+        let Some(revision) = world.revisions.get(namespace, name) else {
+            let field = matcher.role.field();
+            let other = match matcher.revision_name {
+                "" => format!("name another {field}"),
+                _ => format!("take out spec.{field}.revisionName"),
+            };
+            return Err(format!(
+                "controllerrevisions.apps \"{name}\" not found: it has the {field} that this VM uses; restore it, or {other}"
+            ));
+        };
+        given.take(matcher.role, of_revision(revision, matcher.role)?).map_err(|why| wrong(name, &why))?;
+        return Ok(Found { reference: of(name), make: None });
+    }
+    let live = live(world, kind, namespace, matcher.name).ok_or_else(|| kind.not_found(matcher.name))?;
+    given.take(matcher.role, live.spec.clone()).map_err(|why| wrong(matcher.name, &why))?;
+    let name = live.revision_name(vm.metadata.name.as_deref().unwrap_or_default());
+    let make = match world.revisions.get(namespace, &name) {
+        None => {
+            let key = Key::new(Kind::ControllerRevision, namespace, &*name);
+            Some((key, live.revision(&vm.metadata)))
+        }
+        // It goes with its VM, and this one has none of its own yet.
+        Some(there) if owner(&there.meta).map(|owner| &owner.uid) != vm.metadata.uid.as_ref() => {
+            return Err(format!("ControllerRevision {name} is still there of a VM that is gone"));
+        }
+        Some(there) if of_revision(there, matcher.role).as_ref() == Ok(&live.spec) => None,
+        Some(_) => return Err(format!("found existing ControllerRevision with unexpected data: {name}")),
+    };
+    Ok(Found { reference: of(&name), make })
+}
+
+fn wrong(name: &str, why: &str) -> String {
+    format!("{name} cannot be used: {why}")
+}
+
+/// The template with the values of both, for who measures; nothing where the VM names neither, or they cannot be used.
+pub(crate) fn measured(world: &World, vm: &VirtualMachine) -> Option<Template> {
+    let mut given = Given::default();
+    for matcher in Role::ALL.into_iter().filter_map(|role| Matcher::of(&vm.spec, role)) {
+        found(world, vm, &matcher, &mut given).ok()?;
+    }
+    if given == Given::default() {
+        return None;
+    }
+    expand(vm.spec.template.as_ref()?, given.instancetype.as_ref(), given.preference.as_ref(), AT, None).ok()
+}
+
+/// The VM with the values of both, or why they do not fit.
+fn expanded(vm: &VirtualMachine, given: &Given, config: &Config) -> Result<VirtualMachine, String> {
+    let Some(template) = &vm.spec.template else { return Ok(vm.clone()) };
+    let (instancetype, preference) = (given.instancetype.as_ref(), given.preference.as_ref());
+    if let Some(preference) = preference {
+        requirements(instancetype, preference, &template.spec)
+            .map_err(|found| format!("failure checking preference requirements: {}", found.message))?;
+    }
+    let made = expand(template, instancetype, preference, AT, Some(config.binding))
+        .map_err(|conflicts| Conflict::sentence(&conflicts))?;
+    let mut expanded = vm.clone();
+    expanded.spec.template = Some(made);
+    Ok(expanded)
+}
+
+/// The labels that virt-controller may read for a VM: those of its own namespace. virt-controller sees all of them, and whoever wrote
+/// the VM may see none of another one. Nobody asks of a VM whether they may clone there, but of the DataVolume of the volume: so what
+/// that is a clone of is read, too, when it is begun and where the right was shown.
+struct Known<'a> {
+    world: &'a World,
+    namespace: String,
+    far: Option<FarClone<'a>>,
+}
+
+impl<'a> Known<'a> {
+    /// `volume`: that of the VM whose labels are asked for.
+    fn of(world: &'a World, vm: &VirtualMachine, volume: &str, now: Timestamp) -> Known<'a> {
+        let namespace = vm.metadata.namespace.clone().unwrap_or_default();
+        let mut volumes = vm.spec.template.iter().flat_map(|template| &template.spec.volumes);
+        let named = volumes.find(|one| one.name == volume).and_then(|volume| volume.data_volume.as_ref());
+        let made = named.and_then(|named| world.data_volumes.get(&namespace, &named.name));
+        let far = made.and_then(|made| far_clone(world, made, now));
+        Known { world, namespace, far }
+    }
+
+    fn may_see(&self, namespace: &str, is_its: impl FnOnce(&FarClone<'_>) -> bool) -> bool {
+        namespace == self.namespace || self.far.as_ref().is_some_and(is_its)
+    }
+}
+
+impl Labels for Known<'_> {
+    fn pvc(&self, namespace: &str, name: &str) -> Option<&ObjectMeta> {
+        let may_see = self.may_see(namespace, |far| far.is_of(namespace, name));
+        self.world.pvcs.get(namespace, name).filter(|_| may_see).map(|claim| &claim.meta)
+    }
+
+    /// Of its own namespace alone.
+    fn data_volume(&self, namespace: &str, name: &str) -> Option<&DataVolume> {
+        self.world.data_volumes.get(namespace, name).filter(|_| namespace == self.namespace)
+    }
+
+    fn data_source(&self, namespace: &str, name: &str) -> Option<&DataSource> {
+        let may_see = self.may_see(namespace, |far| far.is_by(namespace, name));
+        self.world.data_sources.get(namespace, name).filter(|_| may_see)
+    }
+}

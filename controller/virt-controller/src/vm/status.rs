@@ -1,0 +1,197 @@
+//! The status of a VM.
+
+use super::disks::Disks;
+use super::printable::{Seen, word};
+use super::strategy::Act;
+use super::trouble::Trouble;
+use super::{change, revision};
+use api::vm::{Condition, ConditionType, PrintableStatus, RunStrategy, StateChange, VirtualMachine};
+use api::vmi::{self, VirtualMachineInstance};
+use cluster_model::conditions::stamp;
+use jiff::Timestamp;
+
+/// Conditions of the VMI that are the VM's own affair, or say nothing once there is no VMI.
+const NOT_COPIED: [vmi::ConditionType; 1] = [vmi::ConditionType::Ready];
+
+/// Conditions that are taken over from a VMI, and letters of each of their texts: whoever has stolen a node writes these.
+const TAKEN: usize = 32;
+const LONGEST: usize = 1024;
+
+/// Says what is seen. `vm` has its requests and failures already. `trouble`: what keeps it from what is wanted.
+pub(super) fn say(
+    vm: &mut VirtualMachine,
+    strategy: &RunStrategy,
+    vmi: Option<&VirtualMachineInstance>,
+    disks: &Disks,
+    trouble: Option<Trouble<'_>>,
+    now: Timestamp,
+) {
+    let act = super::strategy::act(vm, strategy, vmi, now);
+    let starts = matches!(act, Act::Start { .. } | Act::Run)
+        || vmi.is_none()
+            && change::wanted(vm, &StateChange::Start).is_some()
+            && !matches!(act, Act::Wait { .. });
+    let seen = Seen { vm, strategy, vmi, disks, starts, stops: act == Act::Stop };
+    let word = word(&seen);
+    let sum = revision::of_template(vm);
+    let generation = vm.metadata.generation;
+    let status = vm.status.get_or_insert_default();
+    status.printable_status = Some(word);
+    // Not said is what a new VM has; `created: false` is what it has after that.
+    status.created = vmi.is_some().then_some(true);
+    status.ready = vmi.and_then(is_ready);
+    status.desired_generation = generation;
+    let of_vmi = vmi.and_then(|vmi| vmi.metadata.annotations.get(revision::GENERATION)?.parse().ok());
+    status.observed_generation = of_vmi.or(generation);
+    let remembers = matches!(strategy, RunStrategy::Once | RunStrategy::RerunOnFailure);
+    if vmi.is_some() || !remembers {
+        status.run_strategy = Some(strategy.clone());
+    }
+    conditions(&mut status.conditions, vmi, now);
+    failure(&mut status.conditions, trouble, now);
+    let old = vmi.and_then(|vmi| vmi.metadata.annotations.get(revision::TEMPLATE));
+    if vmi.is_some_and(|vmi| !crate::vmi::phase(vmi).is_final()) && old.is_some_and(|old| *old != sum) {
+        let message = "a non-live-updatable field was changed in the template spec";
+        set(
+            &mut status.conditions,
+            ConditionType::RestartRequired,
+            "True",
+            Some("RestartRequired"),
+            Some(message),
+            now,
+        );
+    } else {
+        status.conditions.retain(|condition| condition.r#type != ConditionType::RestartRequired);
+    }
+}
+
+/// Says what keeps it from what is wanted, or that nothing does.
+fn failure(list: &mut Vec<Condition>, trouble: Option<Trouble<'_>>, now: Timestamp) {
+    match trouble {
+        Some(Trouble { reason, why, .. }) => {
+            set(list, ConditionType::Failure, "True", Some(reason), Some(why), now);
+        }
+        None => list.retain(|condition| condition.r#type != ConditionType::Failure),
+    }
+}
+
+/// It is being deleted, and waits for its VMI: what that says of itself says why.
+pub(super) fn terminating(
+    vm: &mut VirtualMachine,
+    vmi: &VirtualMachineInstance,
+    trouble: Option<Trouble<'_>>,
+    now: Timestamp,
+) {
+    let status = vm.status.get_or_insert_default();
+    status.printable_status = Some(PrintableStatus::Terminating);
+    status.ready = is_ready(vmi);
+    conditions(&mut status.conditions, Some(vmi), now);
+    failure(&mut status.conditions, trouble, now);
+}
+
+/// What a VMI that is ready is; nothing of any other.
+fn is_ready(vmi: &VirtualMachineInstance) -> Option<bool> {
+    let said = vmi.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    let ready = cluster_model::conditions::of(said, &vmi::ConditionType::Ready);
+    ready.is_some_and(|ready| ready.status == "True").then_some(true)
+}
+
+fn conditions(list: &mut Vec<Condition>, vmi: Option<&VirtualMachineInstance>, now: Timestamp) {
+    let empty = Vec::new();
+    let theirs = vmi.and_then(|vmi| vmi.status.as_ref()).map_or(&empty, |status| &status.conditions);
+    let ready = cluster_model::conditions::of(theirs, &vmi::ConditionType::Ready);
+    match (vmi, ready) {
+        (None, _) => {
+            set(list, ConditionType::Ready, "False", Some("VMINotExists"), Some("VMI does not exist"), now);
+        }
+        (Some(_), None) => {
+            let message = "VMI is missing the Ready condition";
+            set(list, ConditionType::Ready, "False", Some("VMIConditionMissing"), Some(message), now);
+        }
+        (Some(_), Some(ready)) => {
+            set(
+                list,
+                ConditionType::Ready,
+                &ready.status,
+                ready.reason.as_deref(),
+                ready.message.as_deref(),
+                now,
+            );
+        }
+    }
+    let ours = |kind: &ConditionType| {
+        matches!(
+            kind,
+            ConditionType::Ready
+                | ConditionType::Failure
+                | ConditionType::RestartRequired
+                | ConditionType::ManualRecoveryRequired
+        )
+    };
+    let theirs = || theirs.iter().filter(|theirs| !NOT_COPIED.contains(&theirs.r#type)).take(TAKEN);
+    let is_theirs = |kind: &ConditionType| theirs().any(|theirs| theirs.r#type.as_str() == kind.as_str());
+    list.retain(|condition| ours(&condition.r#type) || is_theirs(&condition.r#type));
+    for theirs in theirs() {
+        let kind = ConditionType::from(theirs.r#type.as_str());
+        set(list, kind, &theirs.status, theirs.reason.as_deref(), theirs.message.as_deref(), now);
+    }
+}
+
+fn set(
+    list: &mut Vec<Condition>,
+    kind: ConditionType,
+    status: &str,
+    reason: Option<&str>,
+    message: Option<&str>,
+    now: Timestamp,
+) {
+    let text = |text: Option<&str>| {
+        text.filter(|text| !text.is_empty()).map(|text| text.chars().take(LONGEST).collect())
+    };
+    let (reason, message) = (text(reason), text(message));
+    match list.iter_mut().find(|condition| condition.r#type == kind) {
+        Some(old) => {
+            if old.status != status {
+                status.clone_into(&mut old.status);
+                old.last_transition_time = Some(stamp(now));
+            }
+            (old.reason, old.message) = (reason, message);
+        }
+        None => list.push(Condition {
+            r#type: kind,
+            status: status.to_owned(),
+            last_transition_time: Some(stamp(now)),
+            reason,
+            message,
+            ..Condition::default()
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn of_a_vmi_with_many_conditions_a_vm_takes_few_and_their_beginnings() {
+        let said =
+            |n: usize| json!({"type": format!("x{n}"), "status": "True", "message": "y".repeat(1 << 20)});
+        let ready = json!({"type": "Ready", "status": "True", "message": "z".repeat(1 << 20)});
+        let short = |n: usize| json!({"type": format!("x{n}"), "status": "True"});
+        let conditions: Vec<_> = (0..5).map(said).chain((5..5500).map(short)).collect();
+        let all = [vec![ready], conditions].concat();
+        let vmi = json!({"metadata": {"name": "a"}, "status": {"conditions": all}});
+        let vmi: VirtualMachineInstance = api::wire::read(vmi).unwrap();
+        let mut list = Vec::new();
+        for _ in 0..2 {
+            super::conditions(&mut list, Some(&vmi), Timestamp::UNIX_EPOCH);
+            assert_eq!(list.len(), 1 + TAKEN);
+            let longest =
+                list.iter().filter_map(|condition| condition.message.as_ref()).map(String::len).max();
+            assert_eq!(longest, Some(LONGEST));
+        }
+        super::conditions(&mut list, None, Timestamp::UNIX_EPOCH);
+        assert_eq!(list.len(), 1);
+    }
+}

@@ -1,0 +1,53 @@
+//! What keeps a VM from what is wanted of it: the condition `Failure` says it, and an event where it begins.
+
+use api::vm::{ConditionType, VirtualMachine};
+use cluster_model::objects::{Attempt, Failure, Kind};
+use cluster_model::plan::Plan;
+
+/// What keeps a VM from what is wanted of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Trouble<'a> {
+    pub(super) reason: &'static str,
+    /// In a sentence.
+    pub(super) why: &'a str,
+    /// The DataVolume that is not made.
+    pub(super) disk: Option<&'a str>,
+}
+
+impl<'a> Trouble<'a> {
+    pub(super) fn of(reason: &'static str, why: &'a str) -> Trouble<'a> {
+        Trouble { reason, why, disk: None }
+    }
+
+    /// The last write that failed. `disk`: the DataVolume that is made next.
+    pub(super) fn met(failed: &'a Failure, disk: Option<&'a str>) -> Trouble<'a> {
+        let why = &failed.message;
+        match failed.about {
+            Attempt::Make(Kind::DataVolume) => Trouble { disk, ..Trouble::of("FailedDataVolumeCreate", why) },
+            Attempt::Make(_) => Trouble::of("FailedCreate", why),
+            Attempt::Delete(_) => Trouble::of("FailedDelete", why),
+        }
+    }
+
+    /// Tells it, if the VM has not said the same before.
+    pub(super) fn tell(&self, vm: &VirtualMachine, next: &VirtualMachine, plan: &mut Plan) {
+        let Trouble { reason, why, disk } = self;
+        let name = disk.or(vm.metadata.name.as_deref()).unwrap_or_default();
+        let message = match *reason {
+            "FailedCreate" => (*why).to_owned(),
+            "FailedDataVolumeCreate" => format!("Error creating DataVolume {name}: {why}"),
+            "UnauthorizedDataVolumeCreate" => format!("Not authorized to create DataVolume {name}: {why}"),
+            "FailedDelete" => format!("Error deleting virtual machine instance {name}: {why}"),
+            _ => return,
+        };
+        if said(next) != said(vm) {
+            plan.tell(Kind::VirtualMachine, &vm.metadata, true, reason, message);
+        }
+    }
+}
+
+/// What keeps it from what is wanted, as its condition says.
+fn said(vm: &VirtualMachine) -> Option<&str> {
+    let list = vm.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    list.iter().find(|condition| condition.r#type == ConditionType::Failure)?.message.as_deref()
+}

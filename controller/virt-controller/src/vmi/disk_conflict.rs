@@ -1,0 +1,313 @@
+//! VMIs that have to wait because another VMI has the same PVC ([`cluster_model::objects::DiskConflict`]).
+//!
+//! ```text
+//!  the other VMI                                                         this one
+//!  has ended, and so have its launcher pods                              goes on
+//!  has ended, and a launcher pod of it has not                           waits: PvcInUse
+//!  has a launcher pod, or was handed over                                waits: PvcInUse
+//!  waits as well, is older (by creation time, then by uid), and
+//!  could start but for such a conflict                                   waits: PvcInUse
+//!  waits as well, and a plan of it is being carried out                  says nothing, and is decided again when that is done
+//!  waits as well                                                         goes on, if the API server knows no launcher pod of the other
+//! ```
+//!
+//! **Guarantees.** Of VMIs that wait for one another, the oldest goes on: the order is total, so there is no circle. An older one
+//! that waits for something else (a PVC, a quota, another spec) holds up none. One whose pod is being created is not overtaken: the
+//! answer is awaited first. The phase of a VMI says nothing of QEMU, which may run until the kubelet says that its container ended.
+//! **Caveats.** A pod that a virt-controller creates after another one has taken over its Lease is not seen by that one in
+//! time. On one node, the locks of QEMU decide then (see `virt_handler::volumes`).
+
+use super::needs::{self, Needs};
+use super::{Round, key_of, phase};
+use api::vmi::{ConditionType, VirtualMachineInstance};
+use cluster_model::conditions;
+use cluster_model::objects::{DiskConflict, LauncherPods, World, is_waiting};
+
+/// The reason of the condition `Synchronized`, and of the event.
+const REASON: &str = "PvcInUse";
+
+impl Round<'_> {
+    /// Launcher pods of other VMIs that must not exist when this VMI gets its own, since they would have one of its PVCs. `None` if
+    /// the VMI must wait.
+    pub(super) fn rivals_for_disks(&mut self) -> Option<Vec<LauncherPods>> {
+        let mut rivals = Vec::new();
+        let mut is_unknown = false;
+        for conflict in self.world.disk_conflicts(self.vmi) {
+            let other = conflict.other;
+            let is_first = is_waiting(other) && age(other) < age(self.vmi) && may_start(self.world, other);
+            if is_first || may_run(self.world, other) {
+                self.wait(REASON, &message(self.vmi, conflict));
+                return None;
+            }
+            if is_waiting(other) {
+                is_unknown = is_unknown || self.world.busy.contains(&key_of(other));
+                rivals.extend(LauncherPods::of(other));
+            }
+        }
+        (!is_unknown).then_some(rivals)
+    }
+}
+
+/// True if QEMU of the VMI may run now, or will without a further decision. A VMI that has ended counts with all pods of it.
+fn may_run(world: &World, vmi: &VirtualMachineInstance) -> bool {
+    if phase(vmi).is_final() {
+        let any = LauncherPods::of(vmi).map(LauncherPods::any);
+        return any.is_some_and(|any| world.launcher_pods(&any).iter().any(|pod| !pod.is_over()));
+    }
+    !is_waiting(vmi) || world.active_pod(vmi).is_some()
+}
+
+/// True if a VMI without a launcher pod waits for nothing but the disks of others.
+fn may_start(world: &World, vmi: &VirtualMachineInstance) -> bool {
+    let said = vmi.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    let said = conditions::of(said, &ConditionType::Synchronized).filter(|said| said.status == "False");
+    said.is_none_or(|said| said.reason.as_deref() == Some(REASON))
+        && !world.is_unread(&key_of(vmi))
+        && matches!(needs::look(world, vmi), Needs::There(_))
+}
+
+/// The place of a VMI in the order of those that wait for one another.
+fn age(vmi: &VirtualMachineInstance) -> (&str, &str) {
+    let meta = &vmi.metadata;
+    (meta.creation_timestamp.as_deref().unwrap_or_default(), meta.uid.as_deref().unwrap_or_default())
+}
+
+fn message(vmi: &VirtualMachineInstance, conflict: DiskConflict<'_>) -> String {
+    let DiskConflict { other, claim, other_writes } = conflict;
+    let namespace = vmi.metadata.namespace.as_deref().unwrap_or_default();
+    let name = other.metadata.name.as_deref().unwrap_or_default();
+    let why = match other_writes {
+        true => "which may write to it",
+        false => "which would read what this VMI writes",
+    };
+    format!(
+        "PVC {namespace}/{claim} is a disk of VMI {name}, {why}: this VMI starts when VMI {name} and its launcher pod have ended; \
+         disks that guests share must have shareable: true in both VMIs"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::run::ControlLoop;
+    use crate::sim::{Sim, vmi};
+    use cluster_client::Done;
+    use cluster_client::watch::Seen;
+    use cluster_model::objects::{Attempt, Failure, Key, Kind};
+    use cluster_model::plan::{Plan, Step};
+    use jiff::Timestamp;
+    use serde_json::{Value, json};
+
+    fn on(name: &str, claim: &str) -> Value {
+        let mut object = vmi(name);
+        object["spec"]["volumes"] = json!([{"name": "root", "persistentVolumeClaim": {"claimName": claim}}]);
+        object
+    }
+
+    fn claim(name: &str) -> Value {
+        let meta = json!({"namespace": "n", "name": name, "uid": format!("of-{name}")});
+        json!({"metadata": meta, "spec": {"volumeMode": "Block"}, "status": {"phase": "Bound"}})
+    }
+
+    fn begin() -> Sim {
+        let mut sim = Sim::new();
+        sim.put(Kind::PersistentVolumeClaim, claim("disk"));
+        sim
+    }
+
+    #[test]
+    fn a_vmi_waits_while_another_has_its_pvc_and_starts_when_that_has_ended() {
+        let mut sim = begin();
+        let first = sim.put(Kind::VirtualMachineInstance, on("web", "disk"));
+        sim.boot(&first);
+        let second = sim.put(Kind::VirtualMachineInstance, on("a", "disk"));
+        sim.settle();
+        assert_eq!(sim.pod_of(&second), None);
+        let (status, reason, message) = sim.condition(&second, "Synchronized").unwrap();
+        assert_eq!((status.as_str(), reason.as_str()), ("False", "PvcInUse"));
+        assert!(message.starts_with("PVC n/disk is a disk of VMI web, which may write to it"), "{message}");
+        assert_eq!(sim.get(&second)["status"]["phase"], "Pending");
+        assert_eq!(sim.reasons().iter().filter(|reason| *reason == "PvcInUse").count(), 1);
+        let writes = sim.writes;
+        sim.settle();
+        assert_eq!(sim.writes, writes, "it waits without a write");
+        assert!(sim.world.touched(&first).contains(&second), "the end of one is looked at for the other");
+        sim.agent_says(&first, "Succeeded");
+        sim.settle();
+        let (_, reason, _) = sim.condition(&second, "Synchronized").unwrap();
+        assert_eq!(
+            (sim.pod_of(&second), reason.as_str()),
+            (None, "PvcInUse"),
+            "QEMU may still run in its pod"
+        );
+        let pod = sim.pod_of(&first).unwrap();
+        let ended = json!({"terminated": {"exitCode": 0}, "running": null});
+        let said = json!([{"name": "compute", "ready": false, "state": ended}]);
+        sim.change(&pod, json!({"status": {"containerStatuses": said}}));
+        assert!(
+            sim.world.touched(&pod).contains(&second),
+            "the end of the container is looked at for the other"
+        );
+        sim.settle();
+        assert!(sim.pod_of(&second).is_some());
+        assert_eq!(sim.condition(&second, "Synchronized"), None);
+    }
+
+    /// virt-handler says that a VMI has failed where it hears nothing of its launcher any more.
+    #[test]
+    fn a_pod_of_a_failed_vmi_holds_the_pvc_until_it_is_gone() {
+        let mut sim = begin();
+        let first = sim.put(Kind::VirtualMachineInstance, on("web", "disk"));
+        sim.boot(&first);
+        let second = sim.put(Kind::VirtualMachineInstance, on("a", "disk"));
+        sim.agent_says(&first, "Failed");
+        sim.settle();
+        let pod = sim.pod_of(&first).unwrap();
+        // Its owner was taken from it, and it was never noted in the status: it is a pod of the VMI all the same.
+        sim.change(&pod, json!({"metadata": {"ownerReferences": null}}));
+        sim.change(&first, json!({"status": {"activePods": null}}));
+        sim.settle();
+        assert_eq!(sim.pod_of(&second), None);
+        sim.vanish(&pod);
+        assert!(sim.world.touched(&pod).contains(&second), "that it is gone is looked at for the other");
+        sim.settle();
+        assert!(sim.pod_of(&second).is_some());
+    }
+
+    /// Something else keeps it from having a pod: without its claim, with a spec that is not permitted, or beyond a quota.
+    #[test]
+    fn an_older_vmi_that_waits_for_something_else_does_not_hold_up_a_younger_one() {
+        for reason in ["FailedPvcNotFound", "InvalidSpec", "FailedCreate"] {
+            let mut sim = begin();
+            let mut older = on("older", "disk");
+            match reason {
+                "FailedPvcNotFound" => {
+                    let more = json!({"name": "more", "persistentVolumeClaim": {"claimName": "more"}});
+                    older["spec"]["volumes"].as_array_mut().unwrap().push(more);
+                }
+                "InvalidSpec" => {
+                    let host = json!({"name": "more", "hostDisk": {"path": "/a.img", "type": "Disk"}});
+                    older["spec"]["volumes"].as_array_mut().unwrap().push(host);
+                }
+                _ => {}
+            }
+            let older = sim.put(Kind::VirtualMachineInstance, older);
+            if reason == "FailedCreate" {
+                let retry = sim.now + jiff::SignedDuration::from_secs(60);
+                let (about, message) = (Attempt::Make(Kind::Pod), "exceeded quota: small".to_owned());
+                sim.world.failures.insert(older.clone(), Failure { about, message, times: 1, retry });
+            }
+            sim.settle();
+            let why = |sim: &Sim| sim.condition(&older, "Synchronized").map(|(_, reason, _)| reason);
+            assert_eq!(why(&sim).as_deref(), Some(reason));
+            sim.later(1);
+            let younger = sim.put(Kind::VirtualMachineInstance, on("younger", "disk"));
+            sim.settle();
+            assert!(sim.pod_of(&younger).is_some() && sim.pod_of(&older).is_none(), "{reason}");
+            // What it waited for comes, and the younger one has the disk.
+            match reason {
+                "FailedPvcNotFound" => drop(sim.put(Kind::PersistentVolumeClaim, claim("more"))),
+                "FailedCreate" => drop(sim.world.failures.remove(&older)),
+                _ => continue,
+            }
+            sim.settle();
+            assert_eq!((why(&sim).as_deref(), sim.pod_of(&older)), (Some("PvcInUse"), None), "{reason}");
+        }
+    }
+
+    /// The claim that the older one waited for may have come meanwhile, and its pod with it.
+    #[test]
+    fn an_older_vmi_that_waits_for_something_else_is_asked_about_before_a_younger_one_starts() {
+        let mut sim = begin();
+        let mut object = on("older", "disk");
+        let more = json!({"name": "more", "persistentVolumeClaim": {"claimName": "more"}});
+        object["spec"]["volumes"].as_array_mut().unwrap().push(more);
+        let older = sim.put(Kind::VirtualMachineInstance, object);
+        sim.settle();
+        sim.later(1);
+        let younger = sim.put(Kind::VirtualMachineInstance, on("younger", "disk"));
+        sim.world.busy.insert(older.clone());
+        let plan = crate::decide(&sim.world, &younger, sim.now);
+        assert!(!creates_pod(&plan), "what comes of the other is not known yet: {plan:?}");
+        sim.world.busy.clear();
+        let plan = crate::decide(&sim.world, &younger, sim.now);
+        let asks = |step: &Step| matches!(step, Step::Absent { of: Some(_), .. });
+        assert!(creates_pod(&plan) && asks(&plan.steps[0]), "the server is asked first: {plan:?}");
+    }
+
+    #[test]
+    fn of_two_new_vmis_the_older_one_starts_whoever_is_decided_on_first() {
+        for (older, younger) in [("a", "b"), ("b", "a")] {
+            for is_later in [true, false] {
+                let mut sim = begin();
+                let older = sim.put(Kind::VirtualMachineInstance, on(older, "disk"));
+                if is_later {
+                    sim.later(1);
+                }
+                // In one second, the uid decides: the one that was made first has the smaller one here.
+                let younger = sim.put(Kind::VirtualMachineInstance, on(younger, "disk"));
+                sim.settle();
+                assert!(sim.pod_of(&older).is_some() && sim.pod_of(&younger).is_none(), "{older} {is_later}");
+                // One that was deleted before it had a pod holds nobody up.
+                sim.agent_says(&older, "Failed");
+                sim.settle();
+                assert!(sim.pod_of(&younger).is_some(), "{younger} {is_later}");
+            }
+        }
+    }
+
+    /// The pod of a younger VMI may be there already, although the picture does not have it yet.
+    #[test]
+    fn a_vmi_whose_pod_is_being_created_is_not_overtaken() {
+        let now = Timestamp::UNIX_EPOCH;
+        let mut control = ControlLoop::default();
+        let settings = json!({"metadata": {"namespace": "kubevirt", "name": "kubevirt"}});
+        control.world.facts.namespace = "kubevirt".into();
+        control.world.put(Kind::KubeVirt, settings, now);
+        control.world.put(Kind::PersistentVolumeClaim, claim("disk"), now);
+        let (older, younger) = (key("older"), key("younger"));
+        let see = |control: &mut ControlLoop, key: &Key, uid: &str, node: Option<&str>| {
+            let mut object = on(&key.name, "disk");
+            object["metadata"]["uid"] = json!(uid);
+            object["metadata"]["creationTimestamp"] = json!("2026-01-01T00:00:00Z");
+            if let Some(node) = node {
+                object["status"] = json!({"phase": "Scheduled", "nodeName": node});
+            }
+            control.see(Seen::Changed(Kind::VirtualMachineInstance, object), now);
+        };
+        see(&mut control, &younger, "2", None);
+        let (of, plan) = control.next(now).expect("a plan");
+        assert!(of == younger && creates_pod(&plan), "{plan:?}");
+        see(&mut control, &older, "1", None);
+        for (of, plan) in std::iter::from_fn(|| control.next(now)).collect::<Vec<_>>() {
+            assert!(!creates_pod(&plan), "what comes of the other is not known yet: {plan:?}");
+            control.done(of, Done::default(), now);
+        }
+        // The creation failed, and did not reach the server.
+        control.done(younger.clone(), Done::default(), now);
+        let mut plan = None;
+        while plan.is_none() {
+            let (of, next) = control.next(now).expect("the older one goes on");
+            assert!(of == older || !creates_pod(&next), "{next:?}");
+            match creates_pod(&next) {
+                true => plan = Some(next),
+                false => control.done(of, Done::default(), now),
+            }
+        }
+        let asks = |step: &Step| matches!(step, Step::Absent { of: Some(_), .. });
+        assert!(asks(&plan.unwrap().steps[0]), "the server is asked first");
+        control.done(older.clone(), Done::default(), now);
+        // It was created: the older one waits.
+        see(&mut control, &younger, "2", Some("node1"));
+        let plans: Vec<(Key, Plan)> = std::iter::from_fn(|| control.next(now)).collect();
+        let of_older = plans.iter().find(|(of, _)| *of == older).expect("it says why it waits");
+        assert!(!creates_pod(&of_older.1), "{of_older:?}");
+    }
+
+    fn key(name: &str) -> Key {
+        Key::new(Kind::VirtualMachineInstance, "n", name)
+    }
+
+    fn creates_pod(plan: &Plan) -> bool {
+        plan.steps.iter().any(|step| matches!(step, Step::Create { key, .. } if key.kind == Kind::Pod))
+    }
+}

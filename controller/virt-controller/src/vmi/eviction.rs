@@ -1,0 +1,89 @@
+//! The eviction of a launcher pod that waits for somebody to end the VMI: the condition `EvictionRequested`.
+//!
+//! virt-api says which node the VMI must leave (`status.evacuationNodeName`) when it puts off the eviction of a VMI with the
+//! strategy `External`, and takes that back for `evacuate/cancel`. The condition is there for as long.
+
+use super::Round;
+use api::vmi::ConditionType;
+use cluster_model::conditions;
+
+/// The reason of the condition, as upstream has it.
+const REASON: &str = "EvictionRequested";
+
+impl Round<'_> {
+    /// Says that a drain of the node waits for the VMI, and what would end the wait.
+    pub(super) fn say_eviction(&mut self) {
+        let status = self.vmi.status.as_ref();
+        let node = status.and_then(|status| status.evacuation_node_name.as_deref());
+        match node.filter(|node| !node.is_empty()) {
+            Some(node) => {
+                let name = self.vmi.metadata.name.as_deref().unwrap_or_default();
+                let message = format!(
+                    "the eviction of the launcher pod from node {node} waits until the VMI is shut down, and a drain of \
+                     that node waits too. Stop or restart the VM, or delete a VMI that has none; or cancel the evacuation: \
+                     virtctl evacuate-cancel vmi {name}"
+                );
+                self.say(ConditionType::EvictionRequested, "True", REASON, &message);
+            }
+            None => conditions::drop(&mut self.status().conditions, &ConditionType::EvictionRequested),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::sim::{Sim, vmi};
+    use cluster_model::objects::{Key, Kind};
+    use serde_json::json;
+
+    const EVICTION: &str = "EvictionRequested";
+
+    /// virt-api: the VMI must leave this node, or need not any more.
+    fn evacuates(sim: &mut Sim, key: &Key, node: Option<&str>) {
+        sim.change(key, json!({"status": {"evacuationNodeName": node}}));
+        sim.settle();
+    }
+
+    fn running() -> (Sim, Key) {
+        let mut sim = Sim::new();
+        let key = sim.put(Kind::VirtualMachineInstance, vmi("web"));
+        sim.boot(&key);
+        (sim, key)
+    }
+
+    #[test]
+    fn an_eviction_that_waits_is_said_with_its_node_until_it_is_cancelled() {
+        let (mut sim, key) = running();
+        assert_eq!(sim.condition(&key, EVICTION), None);
+        let before = sim.writes;
+        evacuates(&mut sim, &key, Some("node1"));
+        let (status, reason, message) = sim.condition(&key, EVICTION).unwrap();
+        assert_eq!((status.as_str(), reason.as_str()), ("True", EVICTION));
+        for words in ["from node node1 ", "virtctl evacuate-cancel vmi web"] {
+            assert!(message.contains(words), "{message}");
+        }
+        assert_eq!(sim.writes, before + 1, "it is said once");
+        assert_eq!(sim.get(&key)["status"]["evacuationNodeName"], "node1", "the field is virt-api's");
+        assert_eq!(sim.condition(&key, "Ready").unwrap().0, "True", "the guest runs on");
+
+        evacuates(&mut sim, &key, Some("node2"));
+        assert!(sim.condition(&key, EVICTION).unwrap().2.contains("from node node2 "));
+        for cancelled in [None, Some("")] {
+            evacuates(&mut sim, &key, Some("node1"));
+            evacuates(&mut sim, &key, cancelled);
+            assert_eq!(sim.condition(&key, EVICTION), None);
+        }
+    }
+
+    #[test]
+    fn what_is_evacuated_ends_as_any_other() {
+        let (mut sim, key) = running();
+        evacuates(&mut sim, &key, Some("node1"));
+        let pod = sim.pod_of(&key).unwrap();
+        sim.delete(&key);
+        sim.agent_says(&key, "Succeeded");
+        sim.pod_ends(&pod, "Succeeded", 0);
+        sim.settle();
+        assert!(!sim.objects.contains_key(&key), "nothing holds it");
+    }
+}

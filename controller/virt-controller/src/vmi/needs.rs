@@ -1,0 +1,142 @@
+//! What a VMI needs before its pod is made: its PVCs, and the bytes in them.
+
+use api::datavolume::{ConditionType, Phase};
+use api::vmi::VirtualMachineInstance;
+use cluster_model::objects::{PersistentVolumeClaim, Work, World, claims_of};
+use std::collections::BTreeMap;
+
+/// How it is with what a VMI needs.
+pub(super) enum Needs {
+    /// All is there; the PVCs by name.
+    There(BTreeMap<String, PersistentVolumeClaim>),
+    /// A PVC is not.
+    Missing { message: String },
+    /// A DataVolume is still being filled.
+    Filling { message: String },
+    /// A DataVolume will never be filled.
+    Failed { volume: String, message: String },
+}
+
+pub(super) fn has_data_volumes(vmi: &VirtualMachineInstance) -> bool {
+    vmi.spec.volumes.iter().any(|volume| volume.data_volume.is_some())
+}
+
+pub(super) fn look(world: &World, vmi: &VirtualMachineInstance) -> Needs {
+    let namespace = vmi.metadata.namespace.as_deref().unwrap_or_default();
+    let mut claims = BTreeMap::new();
+    let (mut missing, mut filling) = (None, None);
+    for name in &claims_of(vmi) {
+        // A PVC may be a DataVolume's even where the VMI names only the PVC.
+        if let Some(data) = world.data_volumes.get(namespace, name) {
+            let status = data.status.as_ref();
+            let phase = status.and_then(|status| status.phase.clone()).unwrap_or_default();
+            match phase {
+                Phase::Succeeded => {}
+                Phase::Failed => {
+                    let said = status.and_then(|status| {
+                        let running = ConditionType::Running;
+                        let said = status.conditions.iter().find(|condition| condition.r#type == running);
+                        said.and_then(|said| said.message.clone())
+                    });
+                    let message = said.unwrap_or_else(|| format!("DataVolume {name} has failed"));
+                    return Needs::Failed { volume: name.clone(), message };
+                }
+                // No pod of ours fills it, and none writes to it: the volume is there for the launcher when it is whole.
+                Phase::PendingPopulation if data.spec.is_filled_otherwise() => {}
+                Phase::WaitForFirstConsumer | Phase::PendingPopulation => {
+                    filling.get_or_insert_with(|| {
+                        format!("DataVolume {name} waits for its first consumer ({phase}), which is this VMI")
+                    });
+                }
+                phase => {
+                    let progress =
+                        status.and_then(|status| status.progress.clone()).unwrap_or_else(|| "N/A".to_owned());
+                    let phase = if phase.as_str().is_empty() { "no phase yet" } else { phase.as_str() };
+                    filling.get_or_insert_with(|| {
+                        format!("DataVolume {name} is not filled yet: {phase}, {progress}")
+                    });
+                }
+            }
+        }
+        match world.pvcs.get(namespace, name) {
+            Some(claim) if claim.meta.deletion_timestamp.is_some() => {
+                filling.get_or_insert_with(|| format!("PVC {namespace}/{name} is being deleted"));
+            }
+            // Also where its DataVolume is gone, and between two pods.
+            Some(claim) if claim.not_whole().is_some() => {
+                let why = claim.not_whole().unwrap_or_default();
+                filling.get_or_insert_with(|| format!("PVC {namespace}/{name} {why}"));
+            }
+            // Before the pod is noted on the PVC.
+            Some(claim) if world.worker_of(claim).is_some_and(|pod| !pod.has_ended()) => {
+                filling.get_or_insert_with(|| format!("a pod still writes to PVC {namespace}/{name}"));
+            }
+            Some(claim) if world.worker_for(claim, Work::Export).is_some_and(|pod| !pod.has_ended()) => {
+                filling.get_or_insert_with(|| {
+                    format!("PVC {namespace}/{name} is being exported to an image: nothing may write to it meanwhile")
+                });
+            }
+            // Nobody writes to a disk that is being read.
+            Some(claim) if world.cloner_of(claim).is_some() => {
+                filling.get_or_insert_with(|| format!("PVC {namespace}/{name} is being cloned"));
+            }
+            Some(claim) if world.copied_into(claim).is_some() => {
+                let clone =
+                    world.copied_into(claim).and_then(|clone| clone.meta.name.clone()).unwrap_or_default();
+                filling.get_or_insert_with(|| {
+                    format!(
+                        "PVC {namespace}/{name} is being cloned by its storage, into PVC {clone}: the VMI starts when that is bound, or \
+                         when the DataVolume {clone} is deleted"
+                    )
+                });
+            }
+            Some(claim) => {
+                claims.insert(name.clone(), claim.clone());
+            }
+            None => {
+                missing.get_or_insert_with(|| {
+                    format!("PVC {namespace}/{name} does not exist, waiting for it to appear")
+                });
+            }
+        }
+    }
+    match (filling, missing) {
+        (Some(message), _) => Needs::Filling { message },
+        (None, Some(message)) => Needs::Missing { message },
+        (None, None) => Needs::There(claims),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::sim::{Sim, vmi};
+    use cluster_model::objects::{Key, Kind};
+    use cluster_model::uploads::POD_PHASE;
+    use serde_json::json;
+
+    /// `kubectl delete dv --cascade=orphan` in the middle of an import: no pod, no DataVolume, and half a disk.
+    #[test]
+    fn half_a_disk_is_not_run_from_and_it_is_said_what_to_do() {
+        for phase in ["Pending", "Running", "Failed"] {
+            let mut sim = Sim::new();
+            let meta = json!({"namespace": "n", "name": "disk", "annotations": {POD_PHASE: phase}});
+            let claim = json!({"metadata": meta, "spec": {}, "status": {"phase": "Bound"}});
+            sim.put(Kind::PersistentVolumeClaim, claim);
+            let mut object = vmi("web");
+            object["spec"]["volumes"] =
+                json!([{"name": "root", "persistentVolumeClaim": {"claimName": "disk"}}]);
+            let key = sim.put(Kind::VirtualMachineInstance, object);
+            sim.settle();
+            assert_eq!(sim.pod_of(&key), None, "{phase}");
+            let (_, _, message) = sim.condition(&key, "DataVolumesReady").unwrap();
+            assert!(
+                message.starts_with("PVC n/disk is not whole") && message.contains("delete it"),
+                "{message}"
+            );
+            let whole = json!({"metadata": {"annotations": {POD_PHASE: "Succeeded"}}});
+            sim.change(&Key::new(Kind::PersistentVolumeClaim, "n", "disk"), whole);
+            sim.settle();
+            assert!(sim.pod_of(&key).is_some(), "{phase}");
+        }
+    }
+}

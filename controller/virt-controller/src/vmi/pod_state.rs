@@ -1,0 +1,137 @@
+//! What a pod's state means for its VMI.
+
+use crate::pod::LOG;
+use api::launcher::Ending;
+use cluster_model::objects::{Container, Pod, PodPhase};
+
+/// Words for a container that waits in order: nothing is wrong yet.
+const PATIENT: [&str; 3] = ["ContainerCreating", "PodInitializing", ""];
+
+/// The launcher runs. It need not be ready: its readiness is the guest's, which nobody has started yet.
+pub(super) fn is_up(pod: &Pod) -> bool {
+    pod.phase == PodPhase::Running
+        && pod.container("compute").is_some_and(|compute| compute.running)
+        && pod.containers.iter().all(|container| {
+            container.init || ["compute", LOG].contains(&container.name.as_str()) || container.ready
+        })
+}
+
+/// The launcher has ended, and nobody starts it again. Another container may still wait for its first word.
+pub(super) fn is_over(pod: &Pod) -> bool {
+    pod.is_over() || pod.container("compute").is_some_and(|compute| compute.ended.is_some())
+}
+
+/// A container beside the launcher that has ended, though it is to run for as long as the guest: nobody starts it again, and so
+/// the guest is never started. Neither one that makes ready, which is to end, nor that of the log, which nothing waits for.
+pub(super) fn lost(pod: &Pod) -> Option<&Container> {
+    pod.containers.iter().find(|container| {
+        !container.init && container.name != LOG && container.name != "compute" && container.ended.is_some()
+    })
+}
+
+/// Why a container of the pod does not start, in the kubelet's words.
+pub(super) fn trouble(pod: &Pod) -> Option<(String, String)> {
+    let waiting =
+        pod.containers.iter().filter_map(|container| Some((container, container.waiting.as_ref()?)));
+    let (container, (reason, message)) =
+        waiting.into_iter().find(|(_, (reason, _))| !PATIENT.contains(&reason.as_str()))?;
+    let message = if message.is_empty() {
+        format!("container {} waits: {reason}", container.name)
+    } else {
+        message.clone()
+    };
+    Some((reason.clone(), message))
+}
+
+/// How a pod ended, or why it is being deleted: a word and a sentence.
+pub(super) fn end(pod: &Pod) -> (String, String) {
+    if let Some(reason) = &pod.reason {
+        return (reason.clone(), pod.message.clone().unwrap_or_default());
+    }
+    let disrupted = pod.condition("DisruptionTarget").filter(|condition| condition.status == "True");
+    if let Some(condition) = disrupted {
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        return (text(&condition.reason), text(&condition.message));
+    }
+    // The launcher knows best; what others say may only follow from its end.
+    let mut all = pod.container("compute").into_iter().chain(&pod.containers);
+    let ended = all.find_map(|container| {
+        let (code, reason, message, _) = container.ended.as_ref().filter(|(code, ..)| *code != 0)?;
+        let word = if reason.is_empty() { "Error" } else { reason };
+        let mut text = format!("container {} ended with exit code {code}", container.name);
+        let message = Ending::shown(message);
+        if !message.is_empty() {
+            text = format!("{text}: {message}");
+        }
+        Some((word.to_owned(), text))
+    });
+    ended.or_else(|| ended_too_early(pod)).unwrap_or_else(|| match pod.is_going() {
+        true => ("PodTerminating".to_owned(), "virt-launcher pod is terminating".to_owned()),
+        false => ("PodEnded".to_owned(), "virt-launcher pod has ended".to_owned()),
+    })
+}
+
+/// A container that ended in order while the launcher runs, and is not to end.
+fn ended_too_early(pod: &Pod) -> Option<(String, String)> {
+    let container = lost(pod).filter(|_| !is_over(pod) && !pod.is_going())?;
+    let message = match &container.ended {
+        Some((_, _, message, _)) if !message.is_empty() => format!(": {message}"),
+        _ => String::new(),
+    };
+    let name = &container.name;
+    Some(("PodEnded".to_owned(), format!("container {name} ended before the guest was started{message}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::sim::{Sim, vmi};
+    use cluster_model::objects::{Key, Kind};
+    use serde_json::{Value, json};
+
+    /// A VMI whose launcher runs, and other containers of its pod as they are said to be.
+    fn beside(ready: &Value, beside: &Value) -> (Sim, Key, Key) {
+        let mut sim = Sim::new();
+        let key = sim.put(Kind::VirtualMachineInstance, vmi("web"));
+        sim.settle();
+        let pod = sim.pod_of(&key).unwrap();
+        let compute = json!({"name": "compute", "ready": true, "state": {"running": {}}});
+        sim.change(
+            &pod,
+            json!({"spec": {"nodeName": "node1"}, "status": {
+                "phase": "Running", "initContainerStatuses": [ready], "containerStatuses": [compute, beside],
+            }}),
+        );
+        sim.settle();
+        (sim, key, pod)
+    }
+
+    fn ended(name: &str, code: i64, message: &str) -> Value {
+        let end = json!({"exitCode": code, "message": message, "finishedAt": "2026-01-01T00:00:00Z"});
+        json!({"name": name, "ready": false, "state": {"terminated": end}})
+    }
+
+    #[test]
+    fn a_container_that_ends_before_the_guest_is_started_ends_the_vmi_with_its_words() {
+        for (code, said) in [
+            (1, "container virtiofs-files ended with exit code 1: no such folder"),
+            (0, "container virtiofs-files ended before the guest was started: no such folder"),
+        ] {
+            let end = ended("virtiofs-files", code, "no such folder");
+            let (sim, key, pod) = beside(&ended("container-disk-binary", 0, ""), &end);
+            assert_eq!(sim.get(&key)["status"]["phase"], "Failed", "{code}");
+            let (_, _, message) = sim.condition(&key, "Synchronized").unwrap();
+            assert_eq!(message, said);
+            assert!(
+                sim.get(&pod)["metadata"]["deletionTimestamp"].is_string(),
+                "the launcher waits for nobody"
+            );
+        }
+    }
+
+    #[test]
+    fn what_makes_ready_and_the_log_may_end() {
+        let (sim, key, _) =
+            beside(&ended("container-disk-binary", 0, ""), &ended("guest-console-log", 1, "no such file"));
+        assert_eq!(sim.get(&key)["status"]["phase"], "Scheduled");
+    }
+}

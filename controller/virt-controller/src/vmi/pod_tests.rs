@@ -1,0 +1,60 @@
+//! What the launcher pod has of its VMI.
+
+use crate::sim::{Sim, vmi};
+use cluster_model::objects::Kind;
+use serde_json::json;
+
+/// KubeVirt's conformance suite wants the first three; addresses and sidecars of guests hang on the others.
+#[test]
+fn a_pod_gets_the_annotations_of_its_vmi() {
+    let passed = [
+        "kubevirt.io/test",
+        "kubernetes.io/test",
+        "testannotation",
+        "ovn.kubernetes.io/ip_address",
+        "cni.projectcalico.org/ipAddrs",
+        "vault.hashicorp.com/agent-inject",
+        "ad.datadoghq.com/compute.logs",
+    ];
+    for (policy, expected) in [(None, passed.as_slice()), (Some("strict"), &passed[..1])] {
+        let mut sim = Sim::new();
+        if let Some(policy) = policy {
+            let meta = json!({
+                "namespace": "kubevirt", "name": "kubevirt", "annotations": {"kubevirt.io/pod-annotations": policy},
+            });
+            sim.world.put(Kind::KubeVirt, json!({"metadata": meta, "spec": {}}), sim.now);
+        }
+        let mut object = vmi("web");
+        object["metadata"]["annotations"] =
+            passed.iter().map(|key| ((*key).to_owned(), json!("a"))).collect();
+        let key = sim.put(Kind::VirtualMachineInstance, object);
+        sim.settle();
+        let pod = sim.get(&sim.pod_of(&key).unwrap());
+        let got: Vec<&str> =
+            passed.into_iter().filter(|key| pod["metadata"]["annotations"][*key] == "a").collect();
+        assert_eq!(got, expected, "{policy:?}");
+        assert_eq!(sim.reasons().contains(&"NotPassedOn".to_owned()), policy.is_some());
+    }
+}
+
+/// No node has so much: the scheduler says so, and the word of the VM is `ErrorUnschedulable`, as upstream's.
+#[test]
+fn a_vmi_that_no_node_can_hold_has_a_pod_that_asks_for_all_of_it() {
+    for (domain, resource, least) in [
+        (json!({"cpu": {"sockets": 1_000_000}}), "cpu", 100_000_u64),
+        (json!({"memory": {"guest": "1Ei"}}), "memory", 1 << 60),
+        (json!({"memory": {"guest": "15Ei"}}), "memory", 15 << 60),
+    ] {
+        let mut sim = Sim::new();
+        let mut object = vmi("web");
+        cluster_model::plan::merge(&mut object["spec"]["domain"], &domain);
+        let key = sim.put(Kind::VirtualMachineInstance, object);
+        sim.settle();
+        let pod = sim.get(&sim.pod_of(&key).expect(resource));
+        let mut asked = pod["spec"]["containers"].as_array().unwrap().iter();
+        let asked = asked.find(|container| container["name"] == "compute").unwrap();
+        let asked = asked["resources"]["requests"][resource].as_str().unwrap();
+        let asked = api::quantity::Quantity::parse(asked).unwrap();
+        assert!(asked.nanos() >= i128::from(least) * 1_000_000_000, "{resource}: {asked}");
+    }
+}

@@ -1,0 +1,165 @@
+//! Pods that have the name of a VMI's launcher pod and were not made for it.
+//!
+//! A policy lets nobody but virt-controller make one; one that is older than the policy is there all the same. In front of
+//! the launcher pod the API server refuses that one, which is said as every creation that fails. Behind a VMI that is to go
+//! such a pod is waited for, as nothing tells whether it uses the VMI's disks; that is said here.
+
+use super::Round;
+use api::vmi::ConditionType;
+use cluster_model::conditions;
+use cluster_model::objects::Pod;
+use jiff::SignedDuration;
+
+/// The reason of the condition, and of the event.
+const REASON: &str = "PodNameTaken";
+/// Pause between two looks: nobody who watches launcher pods hears of the end of one without their labels.
+const LOOKS_AGAIN: SignedDuration = SignedDuration::from_secs(10);
+
+impl Round<'_> {
+    /// Says which of the pods that a deleted VMI waits for is a stranger's, and what would end the wait. Before that pod is
+    /// deleted: a policy refuses us that where it has not the labels of a launcher.
+    pub(super) fn say_strangers(&mut self, left: &[&Pod]) {
+        let is_strange = |pod: &&&Pod| self.of.as_ref().is_some_and(|of| !of.has(&pod.meta));
+        let Some(stranger) = left.iter().find(is_strange).filter(|_| self.is_deleted()) else {
+            return self.forget_strangers();
+        };
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        let (namespace, name) = (text(&stranger.meta.namespace), text(&stranger.meta.name));
+        let message = format!(
+            "pod {namespace}/{name} has the name of the launcher pod and was not made for this VMI. Whether it uses the disks \
+             of the VMI is not known, so the VMI stays until that pod is gone. Delete it (kubectl delete pod --namespace \
+             {namespace} {name}); where it stays, its finalizers and its node say why"
+        );
+        if !self.is_said() {
+            self.tell(true, REASON, message.clone());
+        }
+        self.say(ConditionType::Synchronized, "False", REASON, &message);
+        if let Ok(next) = self.now.checked_add(LOOKS_AGAIN) {
+            self.after.look_again(next);
+        }
+    }
+
+    fn forget_strangers(&mut self) {
+        if self.is_said() {
+            conditions::drop(&mut self.status().conditions, &ConditionType::Synchronized);
+        }
+    }
+
+    fn is_said(&self) -> bool {
+        let list = self.vmi.status.as_ref().map_or(&[][..], |status| &status.conditions);
+        let said = conditions::of(list, &ConditionType::Synchronized);
+        said.is_some_and(|said| said.reason.as_deref() == Some(REASON))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decide;
+    use crate::sim::controller::Controller;
+    use crate::sim::{Sim, vm, vmi};
+    use cluster_model::objects::{Key, Kind, names};
+    use cluster_model::plan::Step;
+    use serde_json::{Value, json};
+
+    const HELD: &str = "example.org/held";
+
+    /// A pod of that name, on a node, which nobody takes away before it is let go.
+    fn stranger(sim: &mut Sim, vmi: &Key, owners: &Value) -> Key {
+        let uid = sim.get(vmi)["metadata"]["uid"].as_str().unwrap().to_owned();
+        sim.put(
+            Kind::Pod,
+            json!({
+                "metadata": {
+                    "namespace": "n", "name": names::pod(&vmi.name, &uid, names::FIRST), "finalizers": [HELD],
+                    "ownerReferences": owners,
+                },
+                "spec": {"nodeName": "node1"},
+            }),
+        )
+    }
+
+    fn let_go(sim: &mut Sim, pod: &Key) {
+        sim.change(pod, json!({"metadata": {"finalizers": []}}));
+        sim.vanish(pod);
+    }
+
+    #[test]
+    fn a_deleted_vmi_says_which_strangers_pod_it_waits_for() {
+        let mut sim = Sim::new();
+        let of = sim.put(Kind::VirtualMachine, vm("web", "Always"));
+        sim.settle();
+        let key = Key::new(Kind::VirtualMachineInstance, "n", "web");
+        sim.boot(&key);
+        let pod = sim.pod_of(&key).unwrap();
+        sim.agent_says(&key, "Succeeded");
+        sim.delete(&key);
+        sim.pod_ends(&pod, "Succeeded", 0);
+        sim.vanish(&pod);
+        let strange = stranger(&mut sim, &key, &json!([]));
+        sim.told.clear();
+        let steps = decide(&sim.world, &key, sim.now).steps;
+        assert!(
+            matches!(&steps[..], [Step::Patch { .. }, Step::Tell(_), Step::Delete { key, .. }] if *key == strange),
+            "it is said though its deletion may be refused: {steps:?}"
+        );
+        sim.settle();
+        let (status, reason, message) = sim.condition(&key, "Synchronized").unwrap();
+        assert_eq!((status.as_str(), reason.as_str()), ("False", REASON));
+        assert!(
+            message.starts_with(&format!("pod n/{} has the name of the launcher pod", strange.name)),
+            "{message}"
+        );
+        let hint = format!("(kubectl delete pod --namespace n {})", strange.name);
+        assert!(message.contains(&hint), "{message}");
+        assert_eq!(sim.condition(&of, "Synchronized").unwrap().2, message, "its VM says it too");
+        assert_eq!(sim.told, [(REASON.to_owned(), message)], "once");
+        assert!(!sim.get(&strange)["metadata"]["deletionTimestamp"].is_null());
+        // Nobody may hear of its end.
+        let again = decide(&sim.world, &key, sim.now).again.unwrap();
+        assert_eq!(again.duration_since(sim.now), LOOKS_AGAIN);
+        let old = sim.get(&key)["metadata"]["uid"].clone();
+        let_go(&mut sim, &strange);
+        sim.settle();
+        assert_ne!(sim.get(&key)["metadata"]["uid"], old, "the next run has begun");
+        assert_eq!(sim.condition(&of, "Synchronized"), None);
+    }
+
+    #[test]
+    fn a_vmi_that_waits_for_its_own_pod_does_not_call_it_a_strangers() {
+        let mut sim = Sim::new();
+        let key = sim.put(Kind::VirtualMachineInstance, vmi("web"));
+        sim.boot(&key);
+        sim.agent_says(&key, "Succeeded");
+        sim.delete(&key);
+        sim.settle();
+        assert!(sim.pod_of(&key).is_some(), "it waits for its pod");
+        assert_eq!(sim.condition(&key, "Synchronized"), None);
+        assert!(!sim.reasons().iter().any(|reason| reason == REASON), "{:?}", sim.reasons());
+    }
+
+    /// By the loop itself: the API server knows of it, whether or not a watch tells.
+    #[test]
+    fn a_vmi_whose_pod_cannot_be_made_for_a_strangers_says_so_in_the_next_round() {
+        let other = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "x", "uid": "x", "controller": true}]);
+        for owners in [json!([]), other] {
+            let mut sim = Sim::new();
+            let key = sim.put(Kind::VirtualMachineInstance, vmi("web"));
+            let settings = json!({"metadata": {"namespace": "kubevirt", "name": "kubevirt"}, "spec": {}});
+            sim.put(Kind::KubeVirt, settings);
+            let strange = stranger(&mut sim, &key, &owners);
+            let mut controller = Controller::begin(&mut sim, 1);
+            let mut tick = 0;
+            while controller.tick(&mut sim, tick) && tick < 100 {
+                tick += 1;
+            }
+            let (status, reason, message) = sim.condition(&key, "Synchronized").unwrap();
+            assert_eq!((status.as_str(), reason.as_str()), ("False", "FailedCreate"), "{message}");
+            assert!(
+                message.contains(&strange.name) && message.contains("somebody else made it: delete it"),
+                "{message}"
+            );
+            assert_eq!(sim.get(&key)["status"]["phase"], "Pending");
+        }
+    }
+}

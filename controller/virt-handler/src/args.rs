@@ -1,0 +1,132 @@
+//! `virt-handler`: the wiring. Everything is made here and handed on.
+
+use super::asked::ForVirtApi;
+use super::blocking::Blocking;
+use super::devices;
+use super::error::{Error, Result};
+use super::labels::Labeller;
+use super::launchers::Launchers;
+use super::measures;
+use super::pod::Pods;
+use super::vmi::keeper::Node;
+use super::vmi::watch;
+use clap::Parser;
+use cluster_client::Writer;
+use cluster_model::objects::{Home, Program};
+use cluster_model::servers::{self, PORT};
+use serve::health::Health;
+use serve::pace::paced;
+use serve::program::asked_to_end;
+use serve::settings::Dials;
+use serve::transport::everywhere;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long the last word to the API server may take.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// Makes ready what VMIs need on a node, and writes their status
+#[derive(Debug, Parser)]
+#[command(name = "virt-handler", version)]
+pub struct Args {
+    /// The node's name
+    #[arg(long, env = "NODE_NAME", value_name = "NAME")]
+    pub node_name: String,
+    /// The namespace it runs in, where the KubeVirt object is
+    #[arg(long, env = "POD_NAMESPACE", default_value = "kubevirt", value_name = "NAME")]
+    pub namespace: String,
+    /// Where the kubelet keeps its pods
+    #[arg(long, default_value = "/var/lib/kubelet/pods", value_name = "DIR")]
+    pub pods: PathBuf,
+    /// Where `virt-launcher node-info` left what it found out
+    #[arg(long, default_value = "/var/lib/kubevirt-node-labeller", value_name = "DIR")]
+    pub findings: PathBuf,
+    /// Where the kubelet's device plug-ins have their sockets
+    #[arg(long, default_value = "/var/lib/kubelet/device-plugins", value_name = "DIR")]
+    pub device_plugins: PathBuf,
+    /// Where the kernel shows devices, as the node sees them: a pod sees none of the node's network interfaces
+    #[arg(long, default_value = "/proc/1/root/sys", value_name = "DIR")]
+    pub sysfs: PathBuf,
+    /// Where /healthz, /readyz and /metrics answer, and virt-api is answered, by HTTPS
+    #[arg(long, default_value_t = everywhere(PORT))]
+    pub listen: SocketAddr,
+    /// A kubeconfig; else the pod's service account, or the user's
+    #[arg(long, env = "KUBECONFIG", value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+}
+
+/// Runs until a signal ends it. VMIs run on without it.
+pub async fn run(args: Args) -> Result<()> {
+    let home = Home { node: args.node_name.clone(), namespace: args.namespace.clone() };
+    let dials = Dials::new(Program::Handler, home.clone());
+    let client = paced(client(&args).await?, Arc::clone(&dials.pace));
+    let (tell, settings) = tokio::sync::watch::channel(None);
+    let cluster = Writer::on_node(client.clone(), "virt-handler", &args.node_name);
+    let (labels, labels_seen) = tokio::sync::watch::channel(serde_json::Value::Null);
+    let labeller = Labeller {
+        writer: cluster.clone(),
+        node: args.node_name.clone(),
+        findings: args.findings.clone(),
+        kubelet: args.pods.parent().map(Path::to_owned).unwrap_or_default(),
+        blocking: Blocking::new("the node", 1),
+        settings: settings.clone(),
+        labels,
+    };
+    let findings = args.findings.clone();
+    let roots = devices::host::Roots { sysfs: args.sysfs.clone(), proc: PathBuf::from("/proc") };
+    let launchers = Launchers::default();
+    let health = Health::default();
+    health.tells(&dials.version);
+    let mut asked = health.measures();
+    let virt_api = Arc::new(ForVirtApi::new(launchers.clone(), &args.namespace));
+    let (server, terms) = (servers::HANDLER, Arc::clone(&dials.terms));
+    let serve = health.clone().serve(args.listen, client.clone(), &args.namespace, server, terms, virt_api);
+    serve.await.map_err(|e| Error::failed(format!("cannot answer on {}", args.listen)).because(e))?;
+    let node = Arc::new(Node {
+        cluster,
+        pods: Pods::of_kubelet(args.pods).keeping(&args.findings),
+        findings: args.findings,
+        launchers: launchers.clone(),
+    });
+    let host = measures::Host::new(args.device_plugins.clone());
+    let itself = watch::Itself { dials, nodes: tell };
+    let measure = async {
+        while let Some(tell) = asked.recv().await {
+            // Whoever asked may be gone.
+            let _ = tell.send(measures::page(&args.node_name, &launchers, &host).await);
+        }
+    };
+    let asked_to_end = asked_to_end().map_err(|e| Error::failed("cannot be asked to end").because(e))?;
+    tracing::info!("looking after the VMIs of {}", args.node_name);
+    tokio::select! {
+        () = watch::run(client, home, node, health, itself) => {}
+        () = measure => {}
+        () = labeller.run() => {}
+        () = devices::run(&args.device_plugins, &findings, roots, &settings, labels_seen) => {}
+        () = asked_to_end => {}
+    }
+    // No VMI comes here until the next virt-handler is there.
+    match tokio::time::timeout(LAST_WORDS, labeller.write(false)).await {
+        Ok(Ok(())) => {}
+        Ok(Err(e)) => tracing::warn!("{}", e.chain()),
+        Err(_) => tracing::warn!("the API server did not take the node's last label within {LAST_WORDS:?}"),
+    }
+    Ok(())
+}
+
+async fn client(args: &Args) -> Result<kube::Client> {
+    let cannot = || Error::failed("cannot tell how to reach the API server");
+    let config = match &args.kubeconfig {
+        Some(path) => {
+            let file = kube::config::Kubeconfig::read_from(path).map_err(|e| cannot().because(e))?;
+            kube::Config::from_custom_kubeconfig(file, &Default::default())
+                .await
+                .map_err(|e| cannot().because(e))?
+        }
+        None => kube::Config::infer().await.map_err(|e| cannot().because(e))?,
+    };
+    kube::Client::try_from(config)
+        .map_err(|e| Error::failed("cannot make a client of the API server").because(e))
+}

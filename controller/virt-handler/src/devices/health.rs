@@ -1,0 +1,45 @@
+//! Whether a device can be used.
+
+use super::Device;
+use crate::labels;
+use api::node::Verdict;
+use std::path::PathBuf;
+
+/// Looks at one device.
+#[derive(Clone, Debug)]
+pub(crate) struct Health {
+    /// The device.
+    pub(crate) device: Device,
+    /// Where `virt-launcher node-info` leaves what it found out.
+    pub(crate) findings: PathBuf,
+}
+
+impl Health {
+    /// Why it cannot be used; nothing where it can.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "work of virt_handler::blocking, and a device of the host's own"
+    )]
+    pub(crate) fn trouble(&self) -> Option<String> {
+        let Device { name, path } = self.device;
+        // A KVM that opens may still not run a kernel: the probe has tried.
+        if name == "kvm" {
+            match labels::read(&self.findings) {
+                Ok(Some(node)) if node.kvm.verdict == Verdict::Full => {}
+                Ok(Some(node)) => {
+                    let why = node.kvm.reason.unwrap_or_else(|| "the probe did not run".into());
+                    return Some(format!("KVM runs no kernels here: {why}"));
+                }
+                Ok(None) => {
+                    return Some(format!(
+                        "nobody has tried KVM: there is no node.json in {}",
+                        self.findings.display()
+                    ));
+                }
+                Err(e) => return Some(e.chain()),
+            }
+        }
+        let opened = std::fs::File::options().read(true).write(true).open(path);
+        opened.err().map(|e| format!("cannot open {path}: {e}"))
+    }
+}

@@ -1,0 +1,384 @@
+//! Devices of this node that one VMI at a time has: PCI devices, mediated devices, USB devices, as the KubeVirt object permits them
+//! (`permittedHostDevices`).
+//!
+//! ```text
+//!  KubeVirt object ─► rules ─┐
+//!  /sys ─────────────────────┴─► discover ─► units by resource ─► one plug-in each ─► kubelet
+//!   ▲                                   mediated: makes some of them (mediatedDevicesConfiguration)
+//!      every 10 s, and when the rules change                        │  begun with the first unit, ended with the last rule
+//!                                                                   └─ Allocate: looks again, and answers nodes of /dev, and
+//!                                                                      PCI_RESOURCE_…, MDEV_PCI_RESOURCE_…, USB_RESOURCE_…
+//! ```
+//!
+//! Nothing is kept but what the kubelet was told, and which USB devices pods were given: the truth is in `/sys`, each time anew. A unit that is gone, or that a driver of
+//! the node took back, is told as unhealthy; a device of a resource that another device plugin offers is left alone.
+
+mod discover;
+mod given;
+mod in_use;
+mod mediated;
+mod sysfs;
+
+use super::plugin::{self, Offer, PATIENCE};
+use super::wire::{
+    self, AllocateRequest, AllocateResponse, ContainerResponse, DeviceSpec, Devices, NumaNode, Topology,
+};
+use crate::blocking::Blocking;
+use crate::error::Result;
+use api::machine::host_device::variable;
+use api::machine::permitted::{Permitted, Selector};
+use cluster_model::config::node::NodeSettings;
+use cluster_model::objects::names::fnv;
+use discover::{Found, Unit, discover};
+use given::Given;
+pub(crate) use given::to_pods;
+use in_use::InUse;
+use mediated::Made;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
+use tokio::task::{AbortHandle, JoinSet};
+use tonic::Status;
+
+/// How often the node is looked at.
+const EXAMINE: Duration = Duration::from_secs(10);
+/// How long the kubelet has to hear that a resource has no devices any more.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+/// Resources of one node.
+const RESOURCES: usize = 64;
+/// Units of a resource that are gone, and are still told as unhealthy.
+const GONE: usize = 256;
+/// Looks at the node at once: one of the loop, and those of containers that are given devices. Plug-ins have as many of their own at the
+/// kubelet's folder: where looks at devices hang, those that are offered stay offered.
+const LOOKS: usize = 4;
+
+/// Where the kernel shows devices, and what it runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Roots {
+    /// What stands for `/sys`.
+    pub(crate) sysfs: PathBuf,
+    /// What stands for `/proc`.
+    pub(crate) proc: PathBuf,
+}
+
+/// Offers the devices of the node that are permitted, for ever. `folder`: the kubelet's; `labels`: the node's.
+pub(crate) async fn run(
+    folder: &Path,
+    roots: Roots,
+    mut settings: watch::Receiver<Option<NodeSettings>>,
+    mut labels: watch::Receiver<Value>,
+) {
+    let blocking = Blocking::new("the node's devices for VMIs", LOOKS);
+    let at_kubelet = Blocking::new("the kubelet's folder", LOOKS);
+    // A removal may wait for whoever has the device open: what looks at devices does not wait with it.
+    let making = Blocking::new("the node's mediated devices", 1);
+    let mut plugins = Plugins {
+        folder: folder.to_owned(),
+        at_kubelet,
+        look: Look {
+            roots,
+            settings: settings.clone(),
+            blocking,
+            given: Arc::default(),
+            making,
+            mediated: Arc::default(),
+        },
+        running: BTreeMap::new(),
+        tasks: JoinSet::new(),
+        notes: BTreeSet::new(),
+    };
+    loop {
+        let permitted = settings.borrow_and_update().as_ref().map(|said| said.host_devices.clone());
+        if plugins.look.given().is_none() {
+            let given = given_before(folder, &plugins.at_kubelet).await;
+            *plugins.look.given() = given;
+        }
+        let types = plugins.look.types(&labels.borrow_and_update());
+        plugins.look.make(folder, types).await;
+        // Before the first word of the KubeVirt object nothing is begun, and nothing is ended.
+        if let Some(permitted) = permitted {
+            match plugins.look.found().await {
+                Ok(found) => plugins.offer(&permitted, found),
+                Err(e) => tracing::warn!("devices of this node are not offered to VMIs: {}", e.chain()),
+            }
+        }
+        tokio::select! {
+            () = tokio::time::sleep(EXAMINE) => {}
+            changed = settings.changed() => if changed.is_err() {
+                return std::future::pending().await;
+            },
+            Ok(()) = labels.changed() => {}
+        }
+    }
+}
+
+/// What pods have that came before this virt-handler, as the kubelet keeps it. While that is not known, no USB device is offered.
+async fn given_before(folder: &Path, at_kubelet: &Blocking) -> Option<Given> {
+    let folder = folder.to_owned();
+    let read = move || Given::of_kubelet(&folder);
+    let read = at_kubelet.run("reading which devices pods have", PATIENCE, read).await;
+    read.inspect_err(|e| {
+        tracing::warn!("which USB devices the pods of this node have is not known: {}", e.chain())
+    })
+    .ok()
+}
+
+/// A look at the node.
+#[derive(Clone)]
+struct Look {
+    roots: Roots,
+    settings: watch::Receiver<Option<NodeSettings>>,
+    blocking: Blocking,
+    /// Nothing, before it is known.
+    given: Arc<Mutex<Option<Given>>>,
+    making: Blocking,
+    mediated: Arc<Mutex<Mediated>>,
+}
+
+/// Mediated devices, as the last look left them.
+#[derive(Debug, Default)]
+struct Mediated {
+    /// Those that are to go, and since when they are offered to nobody.
+    leaving: BTreeMap<String, Instant>,
+    /// What was done, or why it was not.
+    notes: BTreeSet<Result<String, String>>,
+}
+
+impl Look {
+    /// What is there now, by the rules of now.
+    async fn found(&self) -> Result<Found> {
+        let permitted = self.settings.borrow().as_ref().map(|said| said.host_devices.clone());
+        let permitted = permitted.unwrap_or_default();
+        if permitted.rules.is_empty() {
+            return Ok(Found::default());
+        }
+        let (roots, given) = (self.roots.clone(), self.given().clone());
+        let mediated = self.mediated.clone();
+        let look = move || {
+            let mut found = look(&roots, &permitted, given.as_ref())?;
+            let leaving = held(&mediated).leaving.keys().cloned().collect();
+            found.units.values_mut().for_each(|units| units.retain(|unit| !unit.is_of(&leaving)));
+            Ok(found)
+        };
+        self.blocking.run("looking for devices", PATIENCE, look).await
+    }
+
+    /// The types of mediated devices that a node with these labels makes; nothing where it leaves them alone, or that is not known yet.
+    fn types(&self, labels: &Value) -> Option<Vec<String>> {
+        let settings = self.settings.borrow();
+        let mediated = settings.as_ref()?.mediated.as_ref()?;
+        labels.is_object().then(|| mediated.of_node(labels).into_iter().map(str::to_owned).collect())
+    }
+
+    /// Makes the mediated devices of these types, and removes those of others that were made before. Where the node leaves them alone,
+    /// none of them is to go. `folder`: the kubelet's.
+    async fn make(&self, folder: &Path, types: Option<Vec<String>>) {
+        let Some(types) = types else {
+            return *self.mediated() = Mediated::default();
+        };
+        let (sysfs, folder) = (self.roots.sysfs.clone(), folder.to_owned());
+        let mediated = self.mediated.clone();
+        let make = move || {
+            let types: Vec<&str> = types.iter().map(String::as_str).collect();
+            mediated::make(&sysfs, &folder, &types, &|| held(&mediated).left())
+        };
+        match self.making.run("making mediated devices", PATIENCE, make).await {
+            Ok(made) => self.mediated().saw(made),
+            Err(e) => tracing::warn!("mediated devices are not made: {}", e.chain()),
+        }
+    }
+
+    fn mediated(&self) -> MutexGuard<'_, Mediated> {
+        held(&self.mediated)
+    }
+
+    fn given(&self) -> MutexGuard<'_, Option<Given>> {
+        held(&self.given)
+    }
+}
+
+fn held<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Mediated {
+    /// Those that have been offered to nobody for long enough: two looks may follow each other at once.
+    fn left(&self) -> BTreeSet<String> {
+        let is_over = |since: &Instant| since.elapsed() >= EXAMINE;
+        self.leaving.iter().filter(|(_, since)| is_over(since)).map(|(uuid, _)| uuid.clone()).collect()
+    }
+
+    /// What the last look had said is not said again.
+    fn saw(&mut self, made: Made) {
+        for note in made.notes.difference(&self.notes) {
+            match note {
+                Ok(done) => tracing::info!("{done}"),
+                Err(why) => tracing::warn!("{why}"),
+            }
+        }
+        self.notes = made.notes;
+        let since = |uuid: &String| self.leaving.get(uuid).copied().unwrap_or_else(Instant::now);
+        self.leaving = made.leaving.into_iter().map(|uuid| (uuid.clone(), since(&uuid))).collect();
+    }
+}
+
+fn look(Roots { sysfs, proc }: &Roots, permitted: &Permitted, given: Option<&Given>) -> Result<Found> {
+    let has_usb = permitted.offered().any(|rule| matches!(rule.selector, Selector::Usb(_)));
+    let in_use = match given {
+        None => InUse::unknown("what the kubelet has given to pods is not read"),
+        Some(_) if has_usb => InUse::read(sysfs, proc),
+        Some(_) => InUse::default(),
+    };
+    discover(sysfs, permitted, &in_use, given.unwrap_or(&Given::default()))
+}
+
+/// The plug-ins that run.
+struct Plugins {
+    folder: PathBuf,
+    at_kubelet: Blocking,
+    look: Look,
+    running: BTreeMap<String, Running>,
+    tasks: JoinSet<()>,
+    notes: BTreeSet<String>,
+}
+
+struct Running {
+    list: watch::Sender<Devices>,
+    task: AbortHandle,
+}
+
+impl Plugins {
+    /// Begins, changes and ends plug-ins.
+    fn offer(&mut self, permitted: &Permitted, found: Found) {
+        while self.tasks.try_join_next().is_some() {}
+        let mut notes = found.notes;
+        let wanted: BTreeSet<&str> = permitted.offered().map(|rule| rule.resource.as_str()).collect();
+        let gone: Vec<String> =
+            self.running.keys().filter(|resource| !wanted.contains(resource.as_str())).cloned().collect();
+        for resource in gone {
+            self.end(&resource);
+        }
+        let nothing = Vec::new();
+        for resource in wanted {
+            let units = found.units.get(resource).unwrap_or(&nothing);
+            match self.running.get(resource) {
+                Some(running) => {
+                    running.list.send_if_modified(|known| {
+                        let now = told(units, known);
+                        let is_other = *known != now;
+                        *known = now;
+                        is_other
+                    });
+                }
+                None if units.is_empty() => {}
+                None if self.running.len() == RESOURCES => {
+                    notes.insert(format!(
+                        "{resource} is not offered: this node has {RESOURCES} resources already"
+                    ));
+                }
+                None => self.begin(resource, units),
+            }
+        }
+        for note in notes.difference(&self.notes) {
+            tracing::info!("{note}");
+        }
+        self.notes = notes;
+    }
+
+    fn begin(&mut self, resource: &str, units: &[Unit]) {
+        let (list, listed) = watch::channel(told(units, &Devices::default()));
+        let offer = Offer {
+            resource: resource.to_owned(),
+            // A path of a socket has room for 107 letters.
+            endpoint: format!("kubevirt-host-{:016x}.sock", fnv(resource)),
+            list: listed,
+            allocate: allocate(self.look.clone(), resource.to_owned()),
+        };
+        let task = self.tasks.spawn(plugin::offer(self.folder.clone(), offer, self.at_kubelet.clone()));
+        self.running.insert(resource.to_owned(), Running { list, task });
+    }
+
+    /// The kubelet hears that there are no devices, and then nothing.
+    fn end(&mut self, resource: &str) {
+        let Some(Running { list, task }) = self.running.remove(resource) else { return };
+        tracing::info!("{resource} is not offered any more: the KubeVirt object does not permit it");
+        list.send_replace(Devices::default());
+        self.tasks.spawn(async move {
+            tokio::time::sleep(LAST_WORDS).await;
+            task.abort();
+            drop(list);
+        });
+    }
+}
+
+/// What the kubelet is told: the units that are there, and those that it knows and that are gone.
+fn told(units: &[Unit], known: &Devices) -> Devices {
+    let there = units.iter().map(|unit| wire::Device {
+        id: unit.id.clone(),
+        topology: unit.numa.map(|numa| Topology { nodes: vec![NumaNode { id: i64::from(numa) }] }),
+        ..wire::Device::of(true)
+    });
+    let is_gone = |device: &&wire::Device| units.iter().all(|unit| unit.id != device.id);
+    let gone = known.devices.iter().filter(is_gone).take(GONE);
+    let gone = gone.map(|device| wire::Device { id: device.id.clone(), ..wire::Device::of(false) });
+    Devices { devices: there.chain(gone).collect() }
+}
+
+fn allocate(look: Look, resource: String) -> plugin::Allocate {
+    Arc::new(move |asked, permissions| -> plugin::Given {
+        let (look, resource) = (look.clone(), resource.clone());
+        Box::pin(async move {
+            let found = look.found().await.map_err(|e| Status::unavailable(e.chain()))?;
+            let units = found.units.get(&resource).map_or(&[][..], Vec::as_slice);
+            let response =
+                given(&resource, units, &asked, permissions).map_err(Status::failed_precondition)?;
+            let ids: BTreeSet<&String> =
+                asked.containers.iter().flat_map(|container| &container.ids).collect();
+            let mut known = look.given();
+            let mut asked = units.iter().filter(|unit| ids.contains(&unit.id));
+            if !known.as_mut().is_none_or(|known| asked.all(|unit| known.note(&resource, unit))) {
+                return Err(Status::resource_exhausted(
+                    "too many sets of USB devices were given; end virt-handler of this node",
+                ));
+            }
+            Ok(response)
+        })
+    })
+}
+
+/// What containers are given. The kubelet refuses the pod with the sentence, where there is one.
+fn given(
+    resource: &str,
+    units: &[Unit],
+    asked: &AllocateRequest,
+    permissions: &str,
+) -> Result<AllocateResponse, String> {
+    let mut containers = Vec::new();
+    for container in &asked.containers {
+        let mut nodes = BTreeSet::new();
+        let mut addresses: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for id in &container.ids {
+            let unit = units.iter().find(|unit| unit.id == *id).ok_or_else(|| {
+                let id: String = id.chars().take(64).collect();
+                format!(
+                    "the device {id:?} of {resource} is not there any more, or has another driver; look at the log of \
+                     virt-handler on this node"
+                )
+            })?;
+            nodes.extend(unit.nodes.iter().map(String::as_str));
+            addresses.entry(unit.prefix).or_default().extend(unit.addresses.iter().map(String::as_str));
+        }
+        let envs = addresses.into_iter().map(|(prefix, all)| (variable(prefix, resource), all.join(",")));
+        containers.push(ContainerResponse {
+            envs: envs.collect::<HashMap<_, _>>(),
+            devices: nodes.into_iter().map(|node| DeviceSpec::of(node, permissions)).collect(),
+        });
+    }
+    Ok(AllocateResponse { containers })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,184 @@
+//! Does the steps of a plan, in the namespace of this thread. Each looks first: one that was done is done.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the kernel's own settings, in work of virt_handler::blocking"
+)]
+
+use super::facts::{Card, Mac};
+use super::look::{is_stand_in, note};
+use super::netlink::{Socket, link, rules};
+use super::plan::Step;
+use super::{names, tap};
+use crate::error::{Error, Result};
+use std::fs;
+use std::io;
+
+/// Does all steps.
+pub(super) fn apply(steps: &[Step]) -> Result<()> {
+    let open = |e| Error::io("cannot speak with the kernel about the pod's network", e);
+    let mut hand = Hand { route: Socket::route().map_err(open)?, filter: Socket::netfilter().map_err(open)? };
+    for step in steps {
+        hand.step(step).map_err(|e| Error::io(format!("cannot set up the pod's network ({step})"), e))?;
+    }
+    Ok(())
+}
+
+struct Hand {
+    route: Socket,
+    filter: Socket,
+}
+
+impl Hand {
+    fn step(&mut self, step: &Step) -> io::Result<()> {
+        match step {
+            Step::PutAside { card, mac } => self.put_aside(card, *mac),
+            Step::Bridge { name, mac, mtu } => self.made("bridge", name, *mac, *mtu).map(|_| ()),
+            Step::Tap { name, mtu, queues } => self.tap(name, *mtu, *queues),
+            Step::Address(name, address) => {
+                let index = self.find(name)?.index;
+                forgive(self.route.change(link::give(index, address, false)), io::ErrorKind::AlreadyExists)
+            }
+            Step::Join(name, bridge) => {
+                let (it, bridge) = (self.find(name)?, self.find(bridge)?.index);
+                if it.master == bridge { Ok(()) } else { self.route.change(link::join(it.index, bridge)) }
+            }
+            Step::LearnNothing(name) => {
+                let index = self.find(name)?.index;
+                self.route.change(link::learn_nothing(index))
+            }
+            Step::Up(name) => {
+                let index = self.find(name)?.index;
+                self.route.change(link::switch(index, true))
+            }
+            Step::Set(key, value) => set(key, *value),
+            Step::Lower(key, value) => match get(key)? {
+                now if now <= *value => Ok(()),
+                _ => set(key, *value),
+            },
+            Step::PingGroup(group) => set_range("ipv4/ping_group_range", *group, *group),
+            Step::Rules(table) => rules::put(&mut self.filter, table),
+        }
+    }
+
+    /// Everything the card has is on the dummy before it is taken from the card; then both change names.
+    fn put_aside(&mut self, card: &Card, mac: Mac) -> io::Result<()> {
+        let (aside, early) = (names::aside(&card.name), names::stand_in(&card.name));
+        if self.look(&aside)?.is_none() {
+            if !self.look(&early)?.is_some_and(|link| is_stand_in(&link)) {
+                if let Some(half) = self.look(&early)? {
+                    self.route.change(link::remove(half.index))?;
+                }
+                let dummy = self.stand_in(&early, card)?.index;
+                for address in &card.addresses {
+                    self.route.change(link::give(dummy, address, true))?;
+                }
+                self.route.change(link::alias(dummy, &note(&card.routes)))?;
+            }
+            let real = self.find(&card.name)?.index;
+            self.route.change(link::switch(real, false))?;
+            self.route.change(link::rename(real, &aside))?;
+        }
+        let real = self.find(&aside)?.index;
+        for address in link::addresses(&mut self.route, real)? {
+            self.route.change(link::take(real, &address))?;
+        }
+        self.route.change(link::set_mac(real, mac))?;
+        if let Some(dummy) = self.look(&early)? {
+            self.route.change(link::rename(dummy.index, &card.name))?;
+        }
+        Ok(())
+    }
+
+    /// A dummy; where the kernel has none, a bridge without a port, which is as good at doing nothing.
+    fn stand_in(&mut self, name: &str, card: &Card) -> io::Result<link::Link> {
+        match self.made("dummy", name, card.mac, card.mtu) {
+            Err(e) if e.kind() == io::ErrorKind::Unsupported => self.made("bridge", name, card.mac, card.mtu),
+            other => other,
+        }
+    }
+
+    fn tap(&mut self, name: &str, mtu: u32, queues: bool) -> io::Result<()> {
+        // One that is there may be in use, and must not be opened again.
+        if self.look(name)?.is_none() {
+            tap::make(name, queues)?;
+        }
+        let it = self.find(name)?;
+        if it.mtu == mtu { Ok(()) } else { self.route.change(link::set_mtu(it.index, mtu)) }
+    }
+
+    fn made(&mut self, kind: &str, name: &str, mac: Mac, mtu: u32) -> io::Result<link::Link> {
+        match self.look(name)? {
+            Some(found) if found.kind == kind => Ok(found),
+            Some(found) => Err(io::Error::new(
+                io::ErrorKind::AlreadyExists,
+                format!("{name} is there already and is no {kind} but {:?}", found.kind),
+            )),
+            None => {
+                self.route.change(link::make(kind, name, mac, mtu))?;
+                self.find(name)
+            }
+        }
+    }
+
+    fn find(&mut self, name: &str) -> io::Result<link::Link> {
+        let gone = || io::Error::new(io::ErrorKind::NotFound, format!("there is no link {name}"));
+        self.look(name)?.ok_or_else(gone)
+    }
+
+    fn look(&mut self, name: &str) -> io::Result<Option<link::Link>> {
+        Ok(link::links(&mut self.route)?.into_iter().find(|link| link.name == name))
+    }
+}
+
+fn get(key: &str) -> io::Result<u32> {
+    let text = fs::read_to_string(path(key))?;
+    text.trim()
+        .parse()
+        .map_err(|e| io::Error::new(io::ErrorKind::InvalidData, format!("{key} is {text:?}: {e}")))
+}
+
+fn set(key: &str, value: u32) -> io::Result<()> {
+    // Where it stands as it should, nothing is written: the folder may be read-only.
+    if get(key).is_ok_and(|now| now == value) {
+        return Ok(());
+    }
+    fs::write(path(key), value.to_string())
+}
+
+fn set_range(key: &str, first: u32, last: u32) -> io::Result<()> {
+    let wanted = [first.to_string(), last.to_string()];
+    let now = fs::read_to_string(path(key))?;
+    if holds(&now, first, last) {
+        return Ok(());
+    }
+    fs::write(path(key), wanted.join(" "))
+}
+
+/// A range that is there holds the wanted one: a wider one is for others in the pod.
+fn holds(now: &str, first: u32, last: u32) -> bool {
+    let numbers: Vec<u32> = now.split_whitespace().map_while(|number| number.parse().ok()).collect();
+    matches!(numbers[..], [least, most] if least <= first && last <= most)
+}
+
+/// These files show the network of the thread that opens them.
+fn path(key: &str) -> String {
+    format!("/proc/sys/net/{key}")
+}
+
+fn forgive(result: io::Result<()>, kind: io::ErrorKind) -> io::Result<()> {
+    match result {
+        Err(e) if e.kind() == kind => Ok(()),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wider_range_of_groups_that_may_ping_stays() {
+        assert!(holds("0\t2147483647\n", 107, 107) && holds("107\t107\n", 107, 107));
+        assert!(!holds("1\t0\n", 107, 107) && !holds("200\t300\n", 107, 107) && !holds("", 107, 107));
+    }
+}

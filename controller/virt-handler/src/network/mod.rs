@@ -1,0 +1,97 @@
+//! The pod's network and the guest's: what is made in the pod's namespace before the VMI starts.
+//!
+//! ```text
+//!  namespace: a thread in the network of the pod's process
+//!    look    the pod's card, as the cluster's network made it (netlink)
+//!    plan    Machine.interfaces + Card ─► steps, and a Link for the launcher (pure)
+//!    apply   steps ─► the kernel (netlink, rules, tap); each looks first, so all may be done again
+//!  status    what is told about interfaces (pure)
+//! ```
+//!
+//! `status` is what is told about interfaces; `advertise` tells guests of their router, while they run.
+//!
+//! A network of Multus has a card of its own in the pod, which is found by its name and by nothing that the pod's annotations
+//! say: a tenant may write those.
+//!
+//! **Owns** everything below a pod's network namespace that is ours: names are in `names`. **Called by** the keeper of a
+//! VMI, from a thread that may block, before each hand-over to a launcher. **Guarantees:** a card is not touched
+//! before all it had is kept beside it; a second call changes nothing under a guest that runs.
+
+mod advertise;
+mod apply;
+mod devices;
+mod facts;
+mod look;
+mod names;
+mod namespace;
+mod netlink;
+mod plan;
+mod rules;
+mod status;
+mod tap;
+
+pub(crate) use advertise::{Advertisers, advertisers, may_advertise};
+pub(crate) use devices::devices;
+pub(crate) use status::{info, status};
+
+use super::error::{Error, ErrorKind, Result};
+use super::pod::Process;
+use api::launcher::Link;
+use api::machine::network::Network;
+use api::machine::{Binding, Interface, Machine};
+use plan::{Given, of_sidecar, plan};
+use std::collections::BTreeMap;
+
+/// Makes the links of a VMI ready, in the network namespace of `process`.
+pub(crate) fn ready(machine: &Machine, process: &Process) -> Result<BTreeMap<String, Link>> {
+    if machine.interfaces.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    namespace::inside(process, || {
+        let open = |e| Error::io("cannot speak with the kernel about the pod's network", e);
+        let mut socket = netlink::Socket::route().map_err(open)?;
+        let mut plans = BTreeMap::new();
+        // All plans first: a fault in the last interface leaves the first as it was.
+        for (position, interface) in machine.interfaces.iter().enumerate() {
+            // What is not in the pod's network: see `devices`.
+            if interface.binding == Binding::Sriov {
+                continue;
+            }
+            // Its plugin has made what it needs, or its sidecar does: a card may not be there.
+            if interface.binding == Binding::Sidecar {
+                plans.insert(interface.name.clone(), of_sidecar(interface));
+                continue;
+            }
+            let card = look::card(&mut socket, &names::card(interface)).map_err(|e| of(interface, e))?;
+            let tap = look::tap(&mut socket, &card)?;
+            let given = Given { machine, interface, position, card: &card, tap: tap.as_deref() };
+            plans.insert(interface.name.clone(), plan(&given)?);
+        }
+        for plan in plans.values() {
+            for step in &plan.steps {
+                tracing::debug!("{}: {step}", machine.domain_name());
+            }
+            apply::apply(&plan.steps)?;
+        }
+        Ok(plans.into_iter().map(|(name, plan)| (name, plan.link)).collect())
+    })
+}
+
+/// A card that lacks, with who should have made it.
+fn of(interface: &Interface, error: Error) -> Error {
+    match &interface.network {
+        Network::Multus { name, .. } if error.kind() == ErrorKind::NotFound => {
+            let what = format!(
+                "{error}. Network {} is of the NetworkAttachmentDefinition {name}, which Multus attaches: the events of the \
+                 launcher pod say what went wrong, its annotation {} what there is",
+                interface.name,
+                cluster_model::networks::ATTACHED
+            );
+            Error::new(ErrorKind::NotFound, what)
+        }
+        _ => error,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,43 @@
+//! Into the network of a pod, with a thread of its own: a thread that went in never does anything else.
+#![expect(clippy::disallowed_methods, reason = "all of it is work of virt_handler::blocking")]
+
+use crate::error::{Error, Result};
+use crate::pod::Process;
+use rustix::fs::fstat;
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use std::os::fd::{AsFd, OwnedFd};
+use std::thread;
+
+/// Does something in the network of a process.
+pub(super) fn inside<T: Send>(process: &Process, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    let target = process.network()?;
+    not_the_hosts(&target)?;
+    thread::scope(|scope| {
+        let inner = move || {
+            move_into_link_name_space(target.as_fd(), Some(LinkNameSpaceType::Network))
+                .map_err(|e| Error::io("cannot enter the network of the pod's process", e))?;
+            work()
+        };
+        let thread = thread::Builder::new().name("pod-network".into()).spawn_scoped(scope, inner);
+        let thread = thread.map_err(|e| Error::io("cannot begin a thread for the pod's network", e))?;
+        thread.join().unwrap_or_else(|_| Err(Error::failed("virt-handler has a fault in a pod's network")))
+    })
+}
+
+/// Rules and bridges of a guest must never be made in the network of the node itself.
+fn not_the_hosts(target: &OwnedFd) -> Result<()> {
+    let number = |network: &OwnedFd| {
+        let found = fstat(network).map_err(|e| Error::io("cannot tell one network from another", e))?;
+        Ok((found.st_dev, found.st_ino))
+    };
+    for host in [std::process::id(), 1] {
+        // What virt-handler cannot see of the host it is not in, either.
+        let Ok(network) = Process::of(host).and_then(|process| process.network()) else { continue };
+        if number(&network)? == number(target)? {
+            let what =
+                "the pod's process is in the node's own network (hostNetwork): a VMI needs one of its own";
+            return Err(Error::refused(what));
+        }
+    }
+    Ok(())
+}

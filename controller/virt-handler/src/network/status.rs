@@ -1,0 +1,62 @@
+//! What is told about a VMI's interfaces: those of the spec with their addresses. What the guest agent adds is merged by
+//! whoever writes the status.
+
+use super::names;
+use api::launcher::Link;
+use api::machine::{Binding, Machine, Nic};
+use api::vmi::InterfaceStatus;
+use cluster_model::networks;
+use std::collections::BTreeMap;
+
+/// What hook sidecars are told of the pod's networks, where one of the VMI's wants to know. `said`: what Multus says of them.
+pub(crate) fn info(machine: &Machine, said: Option<&str>) -> Option<String> {
+    let wanted = machine.hooks.iter().any(|hook| hook.device_info);
+    let cards = machine.interfaces.iter().map(|interface| (interface.name.as_str(), names::card(interface)));
+    wanted.then(|| networks::info(said, cards))
+}
+
+/// The interfaces of a VMI, in the order of its spec. Both bindings show the pod's addresses: behind a masquerade
+/// the guest is reached there, on a bridge it has them.
+pub(crate) fn status(
+    machine: &Machine,
+    links: &BTreeMap<String, Link>,
+    pod_ips: &[String],
+) -> Vec<InterfaceStatus> {
+    let each = machine.interfaces.iter().map(|interface| {
+        let card = names::card(interface);
+        let mac = match links.get(&interface.name) {
+            Some(Link::Tap { mac, .. } | Link::Passt { mac, .. } | Link::User { mac, .. }) => {
+                Some(mac.clone())
+            }
+            Some(Link::Device { mac, .. } | Link::Sidecar { mac }) => mac.clone(),
+            None => None,
+        };
+        let of_pod = if card == names::PRIMARY { pod_ips } else { &[] };
+        let ips: Vec<String> = match interface.binding {
+            // What a plugin does with them is not known; who looks for the guest finds it there.
+            Binding::Masquerade
+            | Binding::ManagedTap
+            | Binding::Tap
+            | Binding::Sidecar
+            | Binding::Sriov
+            | Binding::Passt => of_pod.to_vec(),
+            // The other family stays with the pod.
+            Binding::Bridge => of_pod.iter().filter(|ip| !ip.contains(':')).cloned().collect(),
+        };
+        let many = machine.network_multi_queue
+            && interface.model == Nic::Virtio
+            && interface.binding != Binding::Passt;
+        InterfaceStatus {
+            ip_address: ips.first().cloned(),
+            ip_addresses: ips,
+            mac,
+            name: Some(interface.name.clone()),
+            pod_interface_name: Some(card),
+            info_source: Some("domain".into()),
+            queue_count: Some(if many { i64::from(machine.cpu.count().clamp(1, 256)) } else { 1 }),
+            link_state: Some(if interface.up { "up" } else { "down" }.into()),
+            ..InterfaceStatus::default()
+        }
+    });
+    each.collect()
+}

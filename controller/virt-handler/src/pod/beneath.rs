@@ -1,0 +1,496 @@
+//! Folders of tenants, walked so that nothing in them leads anywhere else.
+//!
+//! ```text
+//!  Folder::open("/var/lib/kubelet/pods/UID")   ours, trusted: links of the host's own are followed
+//!     └─ .folder("volumes/…/sockets")          openat2(BENEATH, NO_SYMLINKS, NO_MAGICLINKS): refuses every link,
+//!           └─ .held("disk.img")               every `..` that leaves, every absolute path
+//!                 └─ .open(Access::Read)       only what was seen to be a regular file; by the descriptor, not the name
+//!  process.root()                              a container's own root; mounts in it are followed, `within` keeps inside
+//!     └─ .within(OUTER).folder("vmi-disks/v")  links of the image as far as the outermost mount, none below
+//!           └─ .is_mount()                     what is said to be a volume is mounted; a folder or a link is a tenant's
+//!  process.image()                             the same without what is mounted in it: the image alone
+//! ```
+//!
+//! virt-handler is root; whoever fills a pod's folder is not, and may change it between two of our steps. Everything is
+//! therefore done on what was opened, never twice by name. Opening alone can do harm: a device begins to wind or to count
+//! down, a pipe lets its writer go. So a name is first held (`O_PATH`, which opens nothing) and looked at, and
+//! [`Held::open`] is the only way in.
+//!
+//! Each call may block for as long as a file system of a tenant likes: it is made in work of `virt_handler::blocking`.
+#![expect(clippy::disallowed_methods, reason = "this is the way in to files of tenants")]
+
+use crate::error::{Error, ErrorKind, Result};
+use rustix::fs::{
+    AtFlags, CWD, FileType, Gid, Mode, OFlags, RenameFlags, ResolveFlags, Stat, StatxAttributes, StatxFlags,
+    Uid, XattrFlags, chownat, fchown, fstat, getxattr, mkdirat, mknodat, openat, openat2, readlinkat,
+    renameat, renameat_with, setxattr, statat, statx, unlinkat,
+};
+use rustix::io::Errno;
+use std::fs::{File, Metadata};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+pub use api::launcher::USER as LAUNCHER;
+
+const BENEATH: ResolveFlags =
+    ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
+
+/// The extended attribute with the SELinux label of a file.
+const LABEL: &str = "security.selinux";
+
+/// What is done with a file that is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// It is read.
+    Read,
+    /// It is read and written.
+    Write,
+    /// It is written: some files of the kernel's cannot be read.
+    WriteOnly,
+}
+
+/// An open folder, and how errors call it.
+#[derive(Debug)]
+pub struct Folder {
+    fd: OwnedFd,
+    shown: PathBuf,
+    /// How names in it are walked.
+    resolve: ResolveFlags,
+}
+
+/// Something in a folder, held but not opened.
+#[derive(Debug)]
+pub struct Held {
+    fd: OwnedFd,
+    stat: Stat,
+    shown: PathBuf,
+}
+
+/// Something in a folder, looked at.
+pub struct Look(Stat);
+
+impl Folder {
+    /// A folder of the host's own.
+    pub fn open(path: &Path) -> Result<Folder> {
+        is_away_from_workers();
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = openat(CWD, path, flags, Mode::empty())
+            .map_err(|e| Error::io(format!("cannot open the folder {}", path.display()), e))?;
+        Ok(Folder { fd, shown: path.to_owned(), resolve: BENEATH })
+    }
+
+    /// A folder that is open already.
+    pub(super) fn opened(fd: OwnedFd, shown: PathBuf) -> Folder {
+        Folder { fd, shown, resolve: BENEATH }
+    }
+
+    /// A folder that is open already, of which nothing is walked that is mounted in it.
+    pub(super) fn unmixed(fd: OwnedFd, shown: PathBuf) -> Folder {
+        Folder { fd, shown, resolve: BENEATH.union(ResolveFlags::NO_XDEV) }
+    }
+
+    /// The same folder, of which nothing is walked that is mounted in it.
+    pub fn alone(&self) -> Result<Folder> {
+        let Folder { fd, .. } = self.folder(".")?;
+        Ok(Folder::unmixed(fd, self.shown.clone()))
+    }
+
+    /// A folder in it; no link on the way is followed.
+    pub fn folder(&self, path: &str) -> Result<Folder> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY;
+        let (fd, resolve) = (self.walk(path, flags, self.resolve)?, self.resolve);
+        Ok(Folder { fd, shown: self.shown.join(path), resolve })
+    }
+
+    /// A folder by the absolute name that it has for whoever lives here. Links are followed as they are there
+    /// (`/var/run`), and cannot lead out. For what lies in folders that are root's in each image: whoever may write to a
+    /// folder on the way puts a link in it. What lies deeper is walked from there, by `folder`.
+    pub fn within(&self, path: &str) -> Result<Folder> {
+        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+        let fd = self.walk(path, OFlags::PATH | OFlags::DIRECTORY, resolve)?;
+        Ok(Folder { fd, shown: self.shown.join(path.trim_start_matches('/')), resolve: BENEATH })
+    }
+
+    /// What has this name, whatever it is; a link is refused.
+    pub fn held(&self, path: &str) -> Result<Held> {
+        let fd = self.walk(path, OFlags::PATH | OFlags::NOFOLLOW, self.resolve)?;
+        let shown = self.shown.join(path);
+        let stat = looked(&fd, &shown)?;
+        // A link can be held without being followed; nobody here wants one.
+        if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink {
+            return Err(self.cannot(path, Errno::LOOP));
+        }
+        Ok(Held { fd, stat, shown })
+    }
+
+    /// The regular file of this name, for reading.
+    pub fn read(&self, path: &str) -> Result<File> {
+        self.held(path)?.open(Access::Read)
+    }
+
+    /// The regular file of this name, for reading and writing.
+    pub fn write(&self, path: &str) -> Result<File> {
+        self.held(path)?.open(Access::Write)
+    }
+
+    /// A new file, which must not be there yet. It is the launcher's.
+    pub fn create(&self, path: &str) -> Result<File> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::WGRP;
+        let fd = retried(|| openat2(&self.fd, path, flags, mode, self.resolve))
+            .map_err(|e| self.cannot(path, e))?;
+        give(fd.as_fd()).map_err(|e| self.cannot(path, e))?;
+        Ok(fd.into())
+    }
+
+    /// A folder that is made where it is missing. It is the launcher's.
+    pub fn made(&self, path: &str) -> Result<Folder> {
+        let mut here = self.folder(".")?;
+        for part in path.split('/').filter(|part| !part.is_empty()) {
+            match mkdirat(&here.fd, part, Mode::RWXU | Mode::RGRP | Mode::XGRP) {
+                Ok(()) => {
+                    let new = here.held(part)?;
+                    if new.kind() != FileType::Directory {
+                        return Err(here.cannot(part, Errno::NOTDIR));
+                    }
+                    new.give()?;
+                }
+                Err(Errno::EXIST) => {}
+                Err(e) => {
+                    return Err(Error::io(format!("cannot make {}", here.shown.join(part).display()), e));
+                }
+            }
+            here = here.folder(part)?;
+        }
+        Ok(here)
+    }
+
+    /// A folder directly in it that is made where it is missing, and is ours alone.
+    pub fn made_for_root(&self, name: &str) -> Result<Folder> {
+        single(name, self)?;
+        match mkdirat(&self.fd, name, Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => self.folder(name),
+            Err(e) => Err(Error::io(format!("cannot make {}", self.shown.join(name).display()), e)),
+        }
+    }
+
+    /// The node of a block device directly in it, made where it is missing. It is the launcher's.
+    pub fn block_device(&self, name: &str, number: u64) -> Result<Held> {
+        single(name, self)?;
+        let mode = Mode::RUSR | Mode::WUSR;
+        match mknodat(&self.fd, name, FileType::BlockDevice, mode, number) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(e) => {
+                return Err(Error::io(
+                    format!("cannot make the device {}", self.shown.join(name).display()),
+                    e,
+                ));
+            }
+        }
+        let node = self.held(name)?;
+        if node.kind() != FileType::BlockDevice || node.device_number() != number {
+            let shown = node.shown.display();
+            return Err(Error::refused(format!("{shown} is not the block device of that number: remove it")));
+        }
+        node.give()?;
+        Ok(node)
+    }
+
+    /// The names in it that are not `.` or `..`; at most `most`.
+    pub fn names(&self, most: usize) -> Result<Vec<String>> {
+        let cannot = |e: Errno| Error::io(format!("cannot list {}", self.shown.display()), e);
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = openat(&self.fd, ".", flags, Mode::empty()).map_err(cannot)?;
+        let mut names = Vec::new();
+        for entry in rustix::fs::Dir::new(fd).map_err(cannot)? {
+            let entry = entry.map_err(cannot)?;
+            let name = entry.file_name().to_bytes();
+            if name == b"." || name == b".." {
+                continue;
+            }
+            let name = std::str::from_utf8(name).map_err(|_| {
+                Error::refused(format!("{} has a name that is not UTF-8", self.shown.display()))
+            })?;
+            if names.len() == most {
+                return Err(Error::refused(format!("{} holds more than {most} files", self.shown.display())));
+            }
+            names.push(name.to_owned());
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// What has this name directly in it; a link is looked at as one, never followed.
+    pub fn look(&self, name: &str) -> Result<Look> {
+        single(name, self)?;
+        let stat = statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW).map_err(|e| self.cannot(name, e))?;
+        Ok(Look(stat))
+    }
+
+    /// The text of a link directly in it; it is not followed.
+    pub fn link(&self, name: &str) -> Result<String> {
+        single(name, self)?;
+        let text = readlinkat(&self.fd, name, Vec::new()).map_err(|e| self.cannot(name, e))?;
+        let shown = self.shown.join(name);
+        text.into_string().map_err(|_| Error::refused(format!("the link {} is not UTF-8", shown.display())))
+    }
+
+    /// Removes a file directly in it, if it is there.
+    pub fn remove(&self, name: &str) -> Result<()> {
+        single(name, self)?;
+        match unlinkat(&self.fd, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(e) => Err(Error::io(format!("cannot remove {}", self.shown.join(name).display()), e)),
+        }
+    }
+
+    /// Gives a file directly in it another name, which nothing may have yet.
+    pub fn rename(&self, from: &str, to: &str) -> Result<()> {
+        single(from, self)?;
+        single(to, self)?;
+        // Not every file system can refuse to replace; what was looked at a moment ago is then taken for the truth.
+        match renameat_with(&self.fd, from, &self.fd, to, RenameFlags::NOREPLACE) {
+            Err(Errno::INVAL) => renameat(&self.fd, from, &self.fd, to),
+            done => done,
+        }
+        .map_err(|e| Error::io(format!("cannot make {}", self.shown.join(to).display()), e))
+    }
+
+    /// Bytes that an ordinary user may still write here, and bytes of one block.
+    pub fn room(&self) -> Result<u64> {
+        let found = rustix::fs::fstatvfs(&self.fd)
+            .map_err(|e| Error::io(format!("cannot see how much room {} has", self.shown.display()), e))?;
+        Ok(found.f_bavail.saturating_mul(found.f_frsize))
+    }
+
+    /// How many bytes its file system has.
+    pub fn capacity(&self) -> Result<u64> {
+        let found = rustix::fs::fstatvfs(&self.fd)
+            .map_err(|e| Error::io(format!("cannot see how large {} is", self.shown.display()), e))?;
+        Ok(found.f_blocks.saturating_mul(found.f_frsize))
+    }
+
+    /// Something is mounted here; what, it does not say. A tenant makes folders and links, but no mounts; in a container that
+    /// has the folder of the mounts and not the mounts, it may exchange their names.
+    pub fn is_mount(&self) -> Result<bool> {
+        let shown = self.shown.display();
+        let found = statx(&self.fd, "", AtFlags::EMPTY_PATH, StatxFlags::empty())
+            .map_err(|e| Error::io(format!("cannot look at {shown}"), e))?;
+        match found.stx_attributes_mask.contains(StatxAttributes::MOUNT_ROOT) {
+            true => Ok(found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT)),
+            false => Err(Error::failed(format!(
+                "this kernel does not say whether {shown} is a mount: Linux 5.8 is the first that does"
+            ))),
+        }
+    }
+
+    /// It is the same folder.
+    pub fn is(&self, other: &Folder) -> Result<bool> {
+        let stat = |folder: &Folder| {
+            fstat(&folder.fd).map_err(|e| Error::io(format!("cannot look at {}", folder.shown.display()), e))
+        };
+        let (this, that) = (stat(self)?, stat(other)?);
+        Ok((this.st_dev, this.st_ino) == (that.st_dev, that.st_ino))
+    }
+
+    /// How errors call it.
+    pub fn shown(&self) -> &Path {
+        &self.shown
+    }
+
+    fn walk(&self, path: &str, flags: OFlags, resolve: ResolveFlags) -> Result<OwnedFd> {
+        is_away_from_workers();
+        retried(|| openat2(&self.fd, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve))
+            .map_err(|e| self.cannot(path, e))
+    }
+
+    fn cannot(&self, path: &str, e: Errno) -> Error {
+        let shown = self.shown.join(path.trim_start_matches('/'));
+        let shown = shown.display();
+        match e {
+            Errno::LOOP => {
+                Error::refused(format!("{shown} is a link, or lies behind one; links are not followed"))
+            }
+            Errno::XDEV => Error::refused(format!("{shown} leads out of its folder")),
+            Errno::NOTDIR => Error::refused(format!("{shown} lies behind something that is no folder")),
+            Errno::EXIST => Error::new(ErrorKind::Failed, format!("{shown} is there already")),
+            e => Error::io(format!("cannot open {shown}"), e),
+        }
+    }
+}
+
+impl Look {
+    /// What it is.
+    pub fn kind(&self) -> FileType {
+        FileType::from_raw_mode(self.0.st_mode)
+    }
+
+    /// How many bytes it has.
+    pub fn size(&self) -> u64 {
+        u64::try_from(self.0.st_size).unwrap_or_default()
+    }
+
+    /// It is this file, which is open.
+    pub fn is(&self, file: &Metadata) -> bool {
+        (self.0.st_dev, self.0.st_ino) == (file.dev(), file.ino())
+    }
+}
+
+impl Held {
+    /// The same, for calls that take what is held.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// How errors call it.
+    pub fn shown(&self) -> &Path {
+        &self.shown
+    }
+
+    /// It is the same file, wherever it was found.
+    pub fn is(&self, other: &Held) -> bool {
+        (self.stat.st_dev, self.stat.st_ino) == (other.stat.st_dev, other.stat.st_ino)
+    }
+
+    /// What it is.
+    pub fn kind(&self) -> FileType {
+        FileType::from_raw_mode(self.stat.st_mode)
+    }
+
+    /// The number of the device that it is a node of.
+    pub fn device_number(&self) -> u64 {
+        self.stat.st_rdev
+    }
+
+    /// Gives it the SELinux label of another file, without the categories that keep the files of one pod from other pods.
+    pub fn label_like(&self, other: &Held) -> Result<()> {
+        let mut label = [0_u8; 512];
+        let length = match getxattr(other.by_descriptor(), LABEL, &mut label[..]) {
+            Ok(length) => length,
+            // There is no SELinux.
+            Err(Errno::NODATA | Errno::OPNOTSUPP) => return Ok(()),
+            Err(e) => {
+                return Err(Error::io(
+                    format!("cannot read the SELinux label of {}", other.shown.display()),
+                    e,
+                ));
+            }
+        };
+        let text = String::from_utf8_lossy(&label[..length]);
+        let parts: Vec<&str> = text.trim_end_matches('\0').splitn(4, ':').collect();
+        let [user, role, kind, _] = parts[..] else { return Ok(()) };
+        let wanted = format!("{user}:{role}:{kind}:s0");
+        setxattr(self.by_descriptor(), LABEL, wanted.as_bytes(), XattrFlags::empty()).map_err(|e| {
+            Error::io(format!("cannot give {} the SELinux label {wanted}", self.shown.display()), e)
+        })
+    }
+
+    /// Makes it the launcher's, unless it is. What has a second name may be somebody else's under that one.
+    pub fn give(&self) -> Result<()> {
+        if self.kind() != FileType::Directory && self.stat.st_nlink > 1 {
+            let shown = self.shown.display();
+            return Err(Error::refused(format!(
+                "{shown} has more than one name (hard links): it is given to nobody"
+            )));
+        }
+        let flags = AtFlags::EMPTY_PATH;
+        let (uid, gid) = (Uid::from_raw(LAUNCHER), Gid::from_raw(LAUNCHER));
+        if self.stat.st_uid == LAUNCHER && self.stat.st_gid == LAUNCHER {
+            return Ok(());
+        }
+        chownat(&self.fd, "", Some(uid), Some(gid), flags)
+            .map_err(|e| Error::io(format!("cannot make {} the launcher's", self.shown.display()), e))
+    }
+
+    /// The regular file that it is, opened by what is held: no name is looked up again, and nothing else is ever opened.
+    pub fn open(&self, access: Access) -> Result<File> {
+        is_away_from_workers();
+        if self.kind() != FileType::RegularFile {
+            return Err(Error::refused(format!("{} is no regular file", self.shown.display())));
+        }
+        let how = match access {
+            Access::Read => OFlags::RDONLY,
+            Access::Write => OFlags::RDWR,
+            Access::WriteOnly => OFlags::WRONLY,
+        };
+        // Somebody may hold a lease on it, which an opening that may not wait does not wait for.
+        let flags = how | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let fd = openat(CWD, self.by_descriptor(), flags, Mode::empty())
+            .map_err(|e| Error::io(format!("cannot open {}", self.shown.display()), e))?;
+        Ok(fd.into())
+    }
+
+    /// The block device that it is a node of, for reading, also where the node lies on a mount without devices. Only one that is
+    /// a volume of the pod is opened: of others, opening alone can do harm.
+    pub fn open_block_device(&self) -> Result<File> {
+        is_away_from_workers();
+        if self.kind() != FileType::BlockDevice {
+            return Err(Error::refused(format!("{} is not a block device", self.shown.display())));
+        }
+        let reached = super::mounts::permitting_devices(self)?;
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let fd = openat(CWD, by_descriptor(&reached), flags, Mode::empty())
+            .map_err(|e| Error::io(format!("cannot open {}", self.shown.display()), e))?;
+        Ok(fd.into())
+    }
+
+    /// A file that is open, as what is held.
+    pub fn of(file: &File, shown: PathBuf) -> Result<Held> {
+        let cannot = |e| Error::io(format!("cannot hold {}", shown.display()), e);
+        let fd = file.as_fd().try_clone_to_owned().map_err(cannot)?;
+        let stat = looked(&fd, &shown)?;
+        Ok(Held { fd, stat, shown })
+    }
+
+    /// A name that leads to what is held, in this process and for as long as it is held.
+    pub(super) fn by_descriptor(&self) -> String {
+        by_descriptor(&self.fd)
+    }
+}
+
+fn by_descriptor(fd: &OwnedFd) -> String {
+    format!("/proc/self/fd/{}", fd.as_raw_fd())
+}
+
+/// A name directly in a folder.
+fn single(name: &str, folder: &Folder) -> Result<()> {
+    match name {
+        "" | "." | ".." => {}
+        name if name.contains('/') => {}
+        _ => return Ok(()),
+    }
+    Err(Error::refused(format!("{name:?} is no name of a file in {}", folder.shown.display())))
+}
+
+fn looked(fd: &OwnedFd, shown: &Path) -> Result<Stat> {
+    fstat(fd).map_err(|e| Error::io(format!("cannot look at {}", shown.display()), e))
+}
+
+/// Work of `virt_handler::blocking` runs on threads that the runtime does not know. Elsewhere it is a fault of this program.
+fn is_away_from_workers() {
+    debug_assert!(
+        tokio::runtime::Handle::try_current().is_err(),
+        "files are opened in work of virt_handler::blocking"
+    );
+}
+
+/// Makes a file the launcher's.
+pub fn give(file: BorrowedFd<'_>) -> rustix::io::Result<()> {
+    fchown(file, Some(Uid::from_raw(LAUNCHER)), Some(Gid::from_raw(LAUNCHER)))
+}
+
+/// The kernel gives up when something was renamed meanwhile, anywhere; it is asked again, not for ever.
+fn retried(mut open: impl FnMut() -> rustix::io::Result<OwnedFd>) -> rustix::io::Result<OwnedFd> {
+    let mut tries = 0;
+    loop {
+        match open() {
+            Err(Errno::AGAIN) if tries < 100 => tries += 1,
+            done => return done,
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "beneath_tests.rs"]
+mod tests;

@@ -1,0 +1,73 @@
+//! virt-handler asks the API server for what it declares, and nothing else.
+
+#[cfg(test)]
+mod tests {
+    use crate::blocking::Blocking;
+    use crate::labels::Labeller;
+    use crate::vmi::apply::Cluster as _;
+    use crate::vmi::decide::Event;
+    use crate::vmi::watch::which;
+    use api::meta::ObjectMeta;
+    use cluster_client::Writer;
+    use cluster_client::watch::follow;
+    use cluster_model::objects::rights::each;
+    use cluster_model::objects::{HANDLER_CERTIFICATE, Home, Program};
+    use kit::Asked;
+    use serde_json::json;
+    use serve::certificate;
+
+    /// All of virt-handler that has a client.
+    #[tokio::test]
+    async fn every_right_is_used_and_no_other() {
+        let server = Asked::begin().await;
+        server.has("/api/v1/nodes/node1", json!({"metadata": {"name": "node1"}}));
+        let path = "/apis/kubevirt.io/v1/namespaces/n/virtualmachineinstances/web";
+        server.has(path, json!({"metadata": {"name": "web"}}));
+        let findings = tempfile::tempdir().unwrap();
+        let writer = Writer::on_node(server.client.clone(), "virt-handler", "node1");
+        let node = "node1".to_owned();
+        let (findings, blocking) = (findings.path().to_owned(), Blocking::new("the node", 1));
+        let kubelet = findings.clone();
+        let (_told, settings) = tokio::sync::watch::channel(None);
+        let labels = tokio::sync::watch::Sender::default();
+        let labeller =
+            Labeller { writer: writer.clone(), node, findings, kubelet, blocking, settings, labels };
+        labeller.write(true).await.unwrap();
+        let meta =
+            ObjectMeta { name: Some("web".into()), namespace: Some("n".into()), ..ObjectMeta::default() };
+        writer.change(&meta, &json!({"status": {"reason": null}})).await.unwrap();
+        writer.tell(&meta, &Event::normal("Started", "VirtualMachineInstance started.")).await;
+        let (to, mut seen) = tokio::sync::mpsc::channel(3);
+        let tasks: Vec<_> = which(&Home { node: "node1".into(), namespace: "kubevirt".into() })
+            .into_iter()
+            .map(|which| tokio::spawn(follow(server.client.clone(), which, to.clone())))
+            .collect();
+        let follows = certificate::follow(
+            server.client.clone(),
+            "kubevirt",
+            HANDLER_CERTIFICATE,
+            std::sync::Arc::default(),
+        );
+        let authorities = std::sync::Arc::default();
+        let believes = certificate::follow_authorities(server.client.clone(), "kubevirt", authorities);
+        assert!(
+            serve::authentication::Gate::new(server.client.clone())
+                .may_read(
+                    &kit::monitors_request(),
+                    serve::transport::Peer::of(std::net::Ipv4Addr::LOCALHOST.into())
+                )
+                .await
+                .is_ok()
+        );
+        let all = each(Program::Handler).collect();
+        tokio::select! {
+            () = follows => {}
+            () = believes => {}
+            () = server.until(&all) => {}
+        }
+        tasks.iter().for_each(tokio::task::JoinHandle::abort);
+        seen.close();
+        server.kept_to(Program::Handler);
+        assert_eq!(server.rights(), each(Program::Handler).collect());
+    }
+}

@@ -1,0 +1,67 @@
+//! What virt-handler writes: the status of its VMIs, and events. Both are steps like virt-controller's
+//! ([`cluster_client`]).
+
+use super::decide::Event;
+use crate::bounds;
+use crate::error::{self, Error, Result};
+use api::meta::ObjectMeta;
+use api::vmi::VirtualMachineInstance;
+use cluster_client::Writer;
+use cluster_client::error::ErrorKind;
+use cluster_model::objects::{Kind, key};
+use cluster_model::plan::{Note, Plan, Step};
+use serde_json::Value;
+
+/// The most characters of an event's sentence.
+const SENTENCE: usize = 1000;
+
+/// Where statuses and events are written to.
+pub trait Cluster: Send + Sync + 'static {
+    /// Changes a VMI that was seen with this metadata, by a merge patch. Gives back the object as it is then; nothing
+    /// when it is another by now, or gone.
+    fn change(&self, vmi: &ObjectMeta, change: &Value) -> impl Future<Output = Result<Option<Value>>> + Send;
+
+    /// Tells people of a VMI. What cannot be told is logged.
+    fn tell(&self, vmi: &ObjectMeta, event: &Event) -> impl Future<Output = ()> + Send;
+}
+
+impl Cluster for Writer {
+    async fn change(&self, vmi: &ObjectMeta, change: &Value) -> Result<Option<Value>> {
+        let (key, version) =
+            (key(Kind::VirtualMachineInstance, vmi), vmi.resource_version.clone().unwrap_or_default());
+        let step = Step::Patch { key: key.clone(), version, change: change.clone(), part: None };
+        let mut done = self.carry_out(Plan { steps: vec![step], again: None }).await;
+        let Some((_, error)) = done.failed else { return Ok(done.answers.pop().map(|(_, object)| object)) };
+        match error.kind() {
+            // Whoever asked looks again.
+            ErrorKind::Conflict | ErrorKind::Gone => {
+                tracing::debug!("{key} changed meanwhile: {error}");
+                Ok(None)
+            }
+            ErrorKind::Refused => {
+                let what = format!("the status of {key} is refused by the API server");
+                Err(Error::new(error::ErrorKind::Refused, what).because(error))
+            }
+            _ => Err(Error::failed(format!("cannot write the status of {key}")).because(error)),
+        }
+    }
+
+    async fn tell(&self, vmi: &ObjectMeta, event: &Event) {
+        let note = Note {
+            key: key(Kind::VirtualMachineInstance, vmi),
+            uid: vmi.uid.clone().unwrap_or_default(),
+            warning: event.warning,
+            reason: event.reason,
+            message: bounds::text(&event.message, SENTENCE),
+        };
+        self.carry_out(Plan { steps: vec![Step::Tell(note)], again: None }).await;
+    }
+}
+
+/// The VMI as an object of the server says it is.
+pub fn read(object: Value) -> Result<VirtualMachineInstance> {
+    api::wire::read(object).map_err(|faults| {
+        let all: Vec<String> = faults.iter().map(ToString::to_string).collect();
+        Error::refused(format!("a VMI of the API server is not understood: {}", all.join("; ")))
+    })
+}

@@ -1,0 +1,391 @@
+//! The status of a VMI, as far as the node tells it. Pure.
+//!
+//! | field | from |
+//! |---|---|
+//! | `phase`, `phaseTransitionTimestamps`, `reason` | the life of the VMI; forward only |
+//! | `conditions`: Paused, AgentConnected, AgentVersionNotSupported, AccessCredentialsSynchronized, Synchronized, LiveMigratable, SoftwareEmulation | its state; those of others stay |
+//! | `volumeStatus[].target` | the disks as the guest names them; the rest of each entry stays |
+//! | `interfaces` | the spec, the pod's network, the guest agent |
+//! | `guestOSInfo` | the guest agent |
+//! | `fsFreezeStatus`, `selinuxContext`, `kernelBootStatus` | the launcher |
+//! | `machine`, `memory`, `currentCPUTopology` | the spec, once it runs; `memory.memoryOverhead` is virt-controller's |
+
+use super::decide::{Event, Launcher, Seen};
+use super::interfaces::interfaces;
+use crate::agent;
+use crate::bounds;
+use crate::now::Now;
+use api::launcher::{AGENT_OFFLINE, GuestInfo, Life, State};
+use api::machine::boards::of_distribution;
+use api::vmi::{
+    Checksum, Condition, ConditionType, CpuTopology, GuestOsInfo, InterfaceStatus, KernelBootStatus,
+    MachineType, Phase, PhaseTransition, Status, VirtualMachineInstance, VolumeStatus,
+};
+use cluster_model::conditions::{OF_CONTROLLER, SYNC_FAILED, is_unsynchronized};
+
+/// What is told about a VMI.
+#[derive(Debug)]
+pub(crate) struct Story<'a> {
+    vmi: &'a VirtualMachineInstance,
+    state: Option<&'a State>,
+    guest: Option<&'a GuestInfo>,
+    left_out: Option<&'a str>,
+    interfaces: &'a [InterfaceStatus],
+    trouble: Option<String>,
+    emulated: bool,
+    /// It ends here, whatever its state says.
+    end: Option<(Phase, String)>,
+}
+
+impl<'a> Story<'a> {
+    /// From what was seen.
+    pub(super) fn of(seen: &Seen<'a>) -> Story<'a> {
+        let state = match seen.launcher {
+            Launcher::NotYet => None,
+            Launcher::Speaks(state) => Some(&**state),
+            Launcher::Gone { last, .. } => last.as_deref(),
+        };
+        let trouble = seen.trouble.map(|trouble| trouble.message.clone());
+        Story {
+            vmi: seen.vmi,
+            state,
+            guest: seen.guest,
+            left_out: seen.left_out,
+            interfaces: seen.interfaces,
+            trouble,
+            emulated: seen.emulated,
+            end: None,
+        }
+    }
+
+    /// It ends here.
+    pub(super) fn end(&mut self, phase: Phase, why: &str) {
+        self.end = Some((phase, why.to_owned()));
+    }
+
+    fn phase(&self) -> Option<Phase> {
+        match (&self.end, self.state) {
+            (Some((phase, _)), _) => Some(phase.clone()),
+            (None, Some(state)) => Some(Phase::from(state.life.phase())),
+            (None, None) => None,
+        }
+    }
+
+    /// The processors run, or may run on.
+    fn lives(&self) -> Option<&'a State> {
+        let lives = |state: &&State| matches!(state.life, Life::Running | Life::Paused | Life::Stopping);
+        self.state.filter(lives).filter(|_| self.end.is_none())
+    }
+
+    /// Why it could not begin, or ended as it should not.
+    fn why(&self) -> Option<&str> {
+        match (&self.end, self.state) {
+            (Some((_, why)), _) => Some(why),
+            (None, Some(state)) if state.life == Life::Failed => state.message.as_deref(),
+            _ => None,
+        }
+    }
+}
+
+/// The status that should be there.
+pub(super) fn status(old: &Status, story: &Story<'_>, now: &Now) -> Status {
+    let mut new = old.clone();
+    let before = old.phase.clone().unwrap_or_default();
+    if let Some(phase) = story.phase().filter(|phase| before.may_become(phase)) {
+        new.phase_transition_timestamps.push(PhaseTransition {
+            phase: Some(phase.clone()),
+            phase_transition_timestamp: Some(now.text.clone()),
+            ..PhaseTransition::default()
+        });
+        new.phase = Some(phase);
+        new.reason = None;
+    }
+    conditions(&mut new, story, now);
+    // As upstream: there is a word for frozen file systems alone.
+    new.fs_freeze_status = story.lives().filter(|state| state.frozen).map(|_| FROZEN.to_owned());
+    if let Some(state) = story.lives() {
+        launcher(&mut new, state);
+        volumes(&mut new, state, story.vmi);
+        guest(&mut new, state, story);
+        hardware(&mut new, story.vmi);
+    }
+    new
+}
+
+fn conditions(new: &mut Status, story: &Story<'_>, now: &Now) {
+    let is_final = new.phase.as_ref().is_some_and(Phase::is_final);
+    let is_of_controller = is_unsynchronized(&new.conditions, &OF_CONTROLLER);
+    let mut tell = |kind: ConditionType, said: Option<(&str, &str, String)>| {
+        set(&mut new.conditions, kind, said, now);
+    };
+    let lives = story.lives();
+    let paused = lives.filter(|state| state.life == Life::Paused);
+    tell(
+        ConditionType::Paused,
+        paused.map(|state| {
+            let reason = state.reason.as_deref().unwrap_or("PausedByUser");
+            ("True", reason, state.message.clone().unwrap_or_default())
+        }),
+    );
+    tell(
+        ConditionType::AgentConnected,
+        lives.filter(|state| state.agent).map(|_| match story.left_out {
+            Some(left_out) => ("True", "Truncated", left_out.to_owned()),
+            None => ("True", "", String::new()),
+        }),
+    );
+    tell(
+        ConditionType::AccessCredentialsSynchronized,
+        lives.and_then(|state| state.credentials.as_ref()).map(|told| {
+            let is = if told.synchronized { "True" } else { "False" };
+            (is, told.reason.as_str(), told.message.clone())
+        }),
+    );
+    if let Some(state) = lives {
+        match story.guest.filter(|_| state.agent) {
+            Some(guest) => tell(
+                ConditionType::AgentVersionNotSupported,
+                agent::unsupported(story.vmi, &guest.commands).map(|(reason, why)| ("True", reason, why)),
+            ),
+            // One that was not asked yet is what the last one was.
+            None if state.agent => {}
+            None => tell(ConditionType::AgentVersionNotSupported, None),
+        }
+    }
+    let refused = story.why().map(str::to_owned).or_else(|| story.trouble.clone());
+    match refused {
+        // This is taken back by whoever said it: until then, two would write in turn.
+        _ if !is_final && is_of_controller => {}
+        Some(why) => tell(ConditionType::Synchronized, Some(("False", SYNC_FAILED, why))),
+        // What another said of the time before stays until there is a domain.
+        None if lives.is_some() => tell(ConditionType::Synchronized, None),
+        None => {}
+    }
+    if lives.is_some() {
+        let (reason, why) = not_migratable(story.vmi);
+        tell(ConditionType::LiveMigratable, Some(("False", reason, why.to_owned())));
+        let why = "the guest's processors are emulated: this is slow".to_owned();
+        tell(ConditionType::SoftwareEmulation, story.emulated.then_some(("True", "NoKvm", why)));
+    }
+    if is_final {
+        tell(ConditionType::LiveMigratable, None);
+        tell(ConditionType::AgentVersionNotSupported, None);
+    }
+}
+
+/// Why a VMI cannot be live-migrated: what would keep it from it anyway is said first.
+fn not_migratable(vmi: &VirtualMachineInstance) -> (&'static str, &'static str) {
+    let devices = &vmi.spec.domain.devices;
+    if devices.gpus.is_empty() && devices.host_devices.is_empty() {
+        ("NotMigratable", "live migration is not supported by this version")
+    } else {
+        ("HostDeviceNotLiveMigratable", "VMI uses a PCI, mediated or USB device of its node")
+    }
+}
+
+/// The word for frozen file systems.
+const FROZEN: &str = "frozen";
+/// Sets a condition, or takes it away. Its time is when it changed.
+fn set(conditions: &mut Vec<Condition>, kind: ConditionType, said: Option<(&str, &str, String)>, now: &Now) {
+    let at = conditions.iter().position(|condition| condition.r#type == kind);
+    let Some((status, reason, message)) = said else {
+        if let Some(at) = at {
+            conditions.remove(at);
+        }
+        return;
+    };
+    let text = |text: &str| (!text.is_empty()).then(|| bounds::text(text, bounds::SENTENCE));
+    let new = Condition {
+        r#type: kind,
+        status: status.to_owned(),
+        reason: text(reason),
+        message: text(&message),
+        last_transition_time: Some(now.text.clone()),
+        ..Condition::default()
+    };
+    let Some(old) = at.and_then(|at| conditions.get_mut(at)) else { return conditions.push(new) };
+    if (&old.status, &old.reason, &old.message) != (&new.status, &new.reason, &new.message) {
+        let time = if old.status == new.status { old.last_transition_time.take() } else { None };
+        *old = Condition { last_transition_time: time.or(new.last_transition_time.clone()), ..new };
+    }
+}
+
+/// What the launcher found when it started the VMI.
+fn launcher(new: &mut Status, state: &State) {
+    if state.selinux.is_some() {
+        new.selinux_context.clone_from(&state.selinux);
+    }
+    if let Some(found) = state.kernel_boot {
+        let of = |checksum| Checksum { checksum: Some(checksum), ..Checksum::default() };
+        new.kernel_boot_status = Some(KernelBootStatus {
+            kernel_info: Some(of(found.kernel)),
+            initrd_info: found.initrd.map(of),
+            ..KernelBootStatus::default()
+        });
+    }
+}
+
+fn volumes(new: &mut Status, state: &State, vmi: &VirtualMachineInstance) {
+    for volume in &vmi.spec.volumes {
+        let Some(target) = state.targets.get(&volume.name) else { continue };
+        match new.volume_status.iter_mut().find(|known| known.name == volume.name) {
+            Some(known) => known.target.clone_from(target),
+            None => new.volume_status.push(VolumeStatus {
+                name: volume.name.clone(),
+                target: target.clone(),
+                ..VolumeStatus::default()
+            }),
+        }
+    }
+    new.volume_status.sort_by(|a, b| a.name.cmp(&b.name));
+}
+
+fn guest(new: &mut Status, state: &State, story: &Story<'_>) {
+    let guest = story.guest.filter(|_| state.agent);
+    // The guest agent is there and was not asked yet: what was known of the guest stays for this moment.
+    if guest.is_some() || !state.agent {
+        new.interfaces = interfaces(&new.interfaces, story.interfaces, guest, story.vmi);
+    }
+    let Some(guest) = guest else {
+        if !state.agent {
+            new.guest_os_info = None;
+        }
+        return;
+    };
+    let said = |key: &str| guest.os.get(key).filter(|text| !text.is_empty()).cloned();
+    new.guest_os_info = Some(GuestOsInfo {
+        name: said("name"),
+        kernel_release: said("kernel-release"),
+        version: said("version"),
+        pretty_name: said("pretty-name"),
+        version_id: said("version-id"),
+        kernel_version: said("kernel-version"),
+        machine: said("machine"),
+        id: said("id"),
+        ..GuestOsInfo::default()
+    })
+    .filter(|info| *info != GuestOsInfo::default());
+}
+
+fn hardware(new: &mut Status, vmi: &VirtualMachineInstance) {
+    let domain = &vmi.spec.domain;
+    if new.machine.is_none() && domain.machine.is_some() {
+        // What a distribution calls otherwise, QEMU has by its own name.
+        let resolved = |name: &String| of_distribution(name).unwrap_or_else(|| name.clone());
+        new.machine = domain
+            .machine
+            .as_ref()
+            .map(|machine| MachineType { r#type: resolved(&machine.r#type), ..MachineType::default() });
+    }
+    let has_memory = new.memory.as_ref().is_some_and(|memory| memory.guest_at_boot.is_some());
+    if has_memory && new.current_cpu_topology.is_some() {
+        return;
+    }
+    let Ok(machine) = api::machine::Machine::handed(vmi) else { return };
+    if !has_memory {
+        let amount = domain.memory.as_ref().and_then(|memory| memory.guest.clone());
+        let amount = amount.unwrap_or_else(|| api::quantity::Quantity::of_bytes(machine.memory.guest));
+        let memory = new.memory.get_or_insert_default();
+        memory.guest_at_boot = Some(amount.clone());
+        memory.guest_current = Some(amount.clone());
+        memory.guest_requested = Some(amount);
+    }
+    if new.current_cpu_topology.is_none() {
+        let (cores, sockets, threads) = (machine.cpu.cores, machine.cpu.sockets, machine.cpu.threads);
+        new.current_cpu_topology = Some(CpuTopology {
+            cores: Some(cores),
+            sockets: Some(sockets),
+            threads: Some(threads),
+            ..CpuTopology::default()
+        });
+    }
+}
+
+/// What people are told of a status that changes.
+pub(super) fn events(old: &Status, new: &Status, story: &Story<'_>) -> Vec<Event> {
+    let mut events = Vec::new();
+    if old.phase != new.phase {
+        match &new.phase {
+            Some(Phase::Running) => events.push(Event::normal("Started", "VirtualMachineInstance started.")),
+            Some(Phase::Succeeded) => {
+                events.push(Event::normal("Stopped", "The VirtualMachineInstance was shut down."));
+            }
+            Some(Phase::Failed) => {
+                let why = story.why().unwrap_or("the launcher gave no reason");
+                events.push(Event::warning("Stopped", format!("The VirtualMachineInstance crashed: {why}")));
+            }
+            _ => {}
+        }
+    }
+    let is_final = new.phase.as_ref().is_some_and(Phase::is_final);
+    // What never had a domain has none to lose.
+    if is_final && old.phase == Some(Phase::Running) {
+        events.push(Event::normal("Deleted", "Signaled Deletion"));
+    }
+    let pause = |status: &Status| {
+        status.conditions.iter().find(|condition| condition.r#type == ConditionType::Paused).cloned()
+    };
+    match (pause(old), pause(new)) {
+        (None, Some(pause)) => {
+            let warning = pause.reason.as_deref() != Some("PausedByUser");
+            let why = pause.message.or(pause.reason).unwrap_or_default();
+            let message = format!("VirtualMachineInstance paused: {why}");
+            events.push(Event { warning, reason: "Paused", message });
+        }
+        (Some(_), None) if !is_final => {
+            events.push(Event::normal("Resumed", "VirtualMachineInstance resumed."));
+        }
+        _ => {}
+    }
+    events.extend(of_credentials(old, new));
+    let said = |status: &Status| -> Option<String> {
+        let of = |condition: &&Condition| {
+            condition.r#type == ConditionType::Synchronized && condition.status == "False"
+        };
+        status.conditions.iter().find(of)?.message.clone()
+    };
+    if let Some(message) = said(new).filter(|message| said(old).as_ref() != Some(message))
+        && !is_final
+    {
+        events.push(Event::warning("SyncFailed", message));
+    }
+    events
+}
+
+/// What people are told of keys and passwords: upstream's words, but that a guest agent which is not there yet is no failure.
+fn of_credentials(old: &Status, new: &Status) -> Option<Event> {
+    let of = |status: &Status| {
+        let kind = ConditionType::AccessCredentialsSynchronized;
+        status.conditions.iter().find(|condition| condition.r#type == kind).cloned()
+    };
+    let told = |condition: &Condition| (condition.status.clone(), condition.message.clone());
+    let now = of(new).filter(|now| of(old).as_ref().map(told) != Some(told(now)))?;
+    match now.status.as_str() {
+        "True" => Some(Event::normal("AccessCredentialsSyncSuccess", "Access credentials sync successful.")),
+        _ if now.reason.as_deref() == Some(AGENT_OFFLINE) => None,
+        _ => {
+            let why = now.message.unwrap_or_default();
+            Some(Event::warning(
+                "AccessCredentialsSyncFailed",
+                format!("Access credentials sync failed: {why}"),
+            ))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_status_has_the_machine_type_of_qemu() {
+        for (written, resolved) in [("pc-q35-rhel9.4.0", "pc-q35-7.2"), ("pc-q35-6.2", "pc-q35-6.2")] {
+            let vmi = json!({"metadata": {"name": "a"}, "spec": {"domain": {"machine": {"type": written}}}});
+            let vmi: VirtualMachineInstance = api::wire::read(vmi).unwrap();
+            let mut status = Status::default();
+            hardware(&mut status, &vmi);
+            assert_eq!(status.machine.unwrap().r#type, resolved);
+        }
+    }
+}

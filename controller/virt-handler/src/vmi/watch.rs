@@ -1,0 +1,424 @@
+//! Watches the VMIs and pods of this node and the settings of the cluster, and keeps one keeper per VMI.
+//!
+//! ```text
+//!  the KubeVirt object in the namespace of the installation ┐                  ┌─► keeper
+//!  VMIs with the label kubevirt.io/nodeName=NODE ───────────┼─► NodeVmis ──────┼─► keeper     one Wanted each
+//!  pods with kubevirt.io=virt-launcher on NODE ─────────────┘   (pure)         └─► keeper
+//! ```
+//!
+//! A watch that breaks is begun anew, and lists first: what went meanwhile is then seen to be gone. A pod is told to the
+//! keeper of a VMI only if it is one of its launcher pods ([`LauncherPods`]), handed over to this node; a stranger's, whatever
+//! it says of itself, is told to nobody, and its going takes nothing from anybody.
+
+use super::apply::Cluster;
+use super::keeper::{self, Node, Wanted};
+use super::permitted::Permitted;
+use crate::pod::Pod;
+use api::machine::Settings;
+use api::meta::ObjectMeta;
+use cluster_client::history::History;
+use cluster_client::watch::{Seen, follow_history};
+use cluster_model::config::node::NodeSettings;
+use cluster_model::objects::{Home, Key, Kind, LauncherPods, Program, Which};
+use serde_json::Value;
+use serve::health::Health;
+use serve::settings::{Dials, installation};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+
+/// What is seen and not yet looked at.
+const WAITING: usize = 32;
+
+/// Looks after the VMIs of a node, for as long as the history of the cluster goes on.
+pub(crate) async fn run<C: Cluster>(
+    client: kube::Client,
+    home: Home,
+    node: Arc<Node<C>>,
+    health: Health,
+    itself: Itself,
+) {
+    let (tell, seen) = mpsc::channel(WAITING);
+    let history = Arc::<History>::default();
+    let follows = which(&home).into_iter();
+    let follows =
+        follows.map(|which| follow_history(client.clone(), which, tell.clone(), Arc::clone(&history)));
+    let follows = futures_util::future::join_all(follows);
+    drop(tell);
+    tokio::select! {
+        () = async { tokio::join!(follows, keep(seen, home, node, health, itself)); } => {}
+        // A VMI that was being deleted may be wanted again, and its keeper takes no older object for a newer one.
+        why = history.wait() => tracing::error!(
+            "virt-handler begins anew with what the cluster has now, because etcd was restored from a snapshot or exchanged: {why}"
+        ),
+    }
+}
+
+/// What the KubeVirt object says of virt-handler itself, and of its node.
+pub(crate) struct Itself {
+    /// Of the program.
+    pub(crate) dials: Arc<Dials>,
+    /// Of the node.
+    pub(crate) nodes: watch::Sender<Option<NodeSettings>>,
+}
+
+impl Itself {
+    fn see(&self, namespace: &str, seen: &Seen) {
+        self.dials.see(seen);
+        if let Some(object) = installation(namespace, seen) {
+            let settings = Some(NodeSettings::of(object));
+            self.nodes.send_if_modified(|now| std::mem::replace(now, settings.clone()) != settings);
+        }
+    }
+}
+
+/// What the virt-handler of a node follows: its VMIs, their pods, and the settings.
+pub(crate) fn which(home: &Home) -> Vec<Which> {
+    FOLLOWED.iter().flat_map(|kind| kind.followed_by(Program::Handler, home)).collect()
+}
+
+/// One keeper per VMI, as it is seen.
+async fn keep<C: Cluster>(
+    mut seen: mpsc::Receiver<Seen>,
+    home: Home,
+    node: Arc<Node<C>>,
+    health: Health,
+    itself: Itself,
+) {
+    let mut keepers = Keepers { node, running: BTreeMap::new() };
+    let mut vmis = NodeVmis::at(home);
+    while let Some(seen) = seen.recv().await {
+        itself.see(&vmis.home.namespace, &seen);
+        let uids = vmis.see(seen);
+        if vmis.listed.len() == FOLLOWED.len() {
+            health.is_ready();
+        }
+        for uid in uids {
+            keepers.want(&uid, vmis.wanted(&uid));
+        }
+    }
+}
+
+/// Kinds that are followed; a list of each has to come before anything is known.
+const FOLLOWED: [Kind; 3] = [Kind::VirtualMachineInstance, Kind::Pod, Kind::KubeVirt];
+
+/// What is known of the VMIs of this node. Pure.
+#[derive(Debug, Default)]
+struct NodeVmis {
+    home: Home,
+    /// By uid.
+    vmis: BTreeMap<String, KnownVmi>,
+    /// All that say that they are launchers, strangers among them; by namespace and name.
+    pods: BTreeMap<Key, Known>,
+    /// By name. There is one.
+    settings: BTreeMap<String, Arc<Settings>>,
+    /// A list of these has come.
+    listed: BTreeSet<Kind>,
+}
+
+#[derive(Debug)]
+struct KnownVmi {
+    object: Arc<Value>,
+    pods: Option<LauncherPods>,
+}
+
+#[derive(Debug)]
+struct Known {
+    meta: ObjectMeta,
+    pod: Arc<Pod>,
+}
+
+impl NodeVmis {
+    fn at(home: Home) -> NodeVmis {
+        NodeVmis { home, ..NodeVmis::default() }
+    }
+
+    /// Takes what is seen; gives back the uids of the VMIs that it is about.
+    fn see(&mut self, seen: Seen) -> Vec<String> {
+        match seen {
+            Seen::Listed(kind, objects) => {
+                self.listed.insert(kind);
+                let mut about: BTreeSet<String> = BTreeSet::new();
+                match kind {
+                    Kind::Pod => {
+                        let gone: Vec<Key> = std::mem::take(&mut self.pods).into_keys().collect();
+                        about.extend(gone.iter().flat_map(|key| self.called(key)));
+                    }
+                    Kind::KubeVirt => {
+                        self.settings.clear();
+                        about.extend(self.vmis.keys().cloned());
+                    }
+                    _ => about.extend(std::mem::take(&mut self.vmis).into_keys()),
+                }
+                about.extend(objects.into_iter().flat_map(|object| self.put(kind, object)));
+                about.into_iter().collect()
+            }
+            Seen::Changed(kind, object) => self.put(kind, object),
+            // None is followed by its name here.
+            Seen::Only(..) => Vec::new(),
+            Seen::Gone(key, uid) if key.kind == Kind::Pod => {
+                // Another of that name may be there by now.
+                if self.pods.get(&key).is_some_and(|known| known.meta.uid.as_deref() == Some(&uid)) {
+                    self.pods.remove(&key);
+                }
+                self.called(&key)
+            }
+            Seen::Gone(key, _) if key.kind == Kind::KubeVirt => {
+                self.settings.remove(&key.name);
+                self.vmis.keys().cloned().collect()
+            }
+            Seen::Gone(_, uid) => {
+                self.vmis.remove(&uid);
+                vec![uid]
+            }
+        }
+    }
+
+    /// Keeps an object; gives back the uids of the VMIs that it is about.
+    fn put(&mut self, kind: Kind, object: Value) -> Vec<String> {
+        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+        match kind {
+            Kind::Pod => {
+                let Some(pod) = Pod::read(&object) else { return Vec::new() };
+                let meta: Option<ObjectMeta> =
+                    api::wire::read_in_part(object["metadata"].clone(), &mut Vec::new());
+                let Some(meta) = meta else { return Vec::new() };
+                let key = cluster_model::objects::key(Kind::Pod, &meta);
+                self.pods.insert(key.clone(), Known { meta, pod: Arc::new(pod) });
+                self.called(&key)
+            }
+            Kind::KubeVirt => {
+                let name = text("/metadata/name").unwrap_or_default();
+                self.settings.insert(name, Arc::new(Settings::of_cluster(&object).on_node()));
+                self.vmis.keys().cloned().collect()
+            }
+            _ => {
+                let Some(uid) = text("/metadata/uid") else { return Vec::new() };
+                let pods = LauncherPods::of_object(&object);
+                self.vmis.insert(uid.clone(), KnownVmi { object: Arc::new(object), pods });
+                vec![uid]
+            }
+        }
+    }
+
+    /// The VMIs one of whose launcher pods would be called so.
+    fn called(&self, key: &Key) -> Vec<String> {
+        let is = |vmi: &KnownVmi| vmi.pods.iter().flat_map(LauncherPods::keys).any(|own| own == *key);
+        let found = self.vmis.iter().filter(|(_, vmi)| is(vmi));
+        found.map(|(uid, _)| uid.clone()).collect()
+    }
+
+    fn wanted(&self, uid: &str) -> Option<Wanted> {
+        let KnownVmi { object, pods } = self.vmis.get(uid)?;
+        let here = pods.as_ref().and_then(|wanted| {
+            let known = wanted.keys().filter_map(|key| self.pods.get(&key));
+            wanted.on(known, |known| &known.meta, &self.home.node)
+        });
+        let pod = here.map(|known| known.pod.clone());
+        Some(Wanted { object: object.clone(), pod, permitted: self.permitted() })
+    }
+
+    fn permitted(&self) -> Permitted {
+        match self.settings.values().next() {
+            Some(settings) => Permitted::By(settings.clone()),
+            None if self.listed.contains(&Kind::KubeVirt) => Permitted::Nothing(self.home.namespace.clone()),
+            None => Permitted::NotKnown,
+        }
+    }
+}
+
+/// The keepers that run.
+struct Keepers<C> {
+    node: Arc<Node<C>>,
+    running: BTreeMap<String, (watch::Sender<Wanted>, JoinHandle<()>)>,
+}
+
+impl<C: Cluster> Keepers<C> {
+    fn want(&mut self, uid: &str, wanted: Option<Wanted>) {
+        let Some(wanted) = wanted else {
+            // Its keeper sees that nobody wants it any more, and ends.
+            self.running.remove(uid);
+            return;
+        };
+        if let Some((tell, task)) = self.running.get(uid)
+            && !task.is_finished()
+        {
+            // One that ends at this moment has nothing more to do.
+            drop(tell.send(wanted));
+            return;
+        }
+        if keeper::is_final(&wanted.object) {
+            self.running.remove(uid);
+            return;
+        }
+        let (tell, told) = watch::channel(wanted);
+        let task = tokio::spawn(keeper::keep(self.node.clone(), told));
+        self.running.insert(uid.to_owned(), (tell, task));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::launchers::Launchers;
+    use crate::pod::Pods;
+    use serde_json::json;
+
+    fn vmis() -> NodeVmis {
+        NodeVmis::at(Home { node: "node1".into(), namespace: "kubevirt".into() })
+    }
+
+    /// One that was handed over with this pod.
+    fn vmi(uid: &str, pod: &str) -> Value {
+        json!({
+            "metadata": {"namespace": "n", "name": "web", "uid": uid}, "spec": {"domain": {}},
+            "status": {"activePods": {pod: "node1"}},
+        })
+    }
+
+    fn pod(uid: &str, owner: &str) -> Value {
+        json!({"metadata": {
+            "namespace": "n", "name": cluster_model::objects::names::pod("web", owner, cluster_model::objects::names::FIRST), "uid": uid,
+            "labels": {
+                "kubevirt.io": "virt-launcher", "kubevirt.io/created-by": owner, "vmi.kubevirt.io/id": "web",
+                "vm.kubevirt.io/name": "web",
+            },
+            "ownerReferences": [{
+                "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance", "name": "web", "uid": owner,
+                "controller": true,
+            }],
+        }})
+    }
+
+    fn changed(kind: Kind, object: Value) -> Seen {
+        Seen::Changed(kind, object)
+    }
+
+    fn gone(pod: &Value) -> Seen {
+        let text = |name: &str| pod["metadata"][name].as_str().unwrap().to_owned();
+        Seen::Gone(Key::new(Kind::Pod, text("namespace"), text("name")), text("uid"))
+    }
+
+    fn has(vmis: &NodeVmis, uid: &str) -> Option<String> {
+        Some(vmis.wanted(uid)?.pod?.metadata.uid.clone())
+    }
+
+    /// A VMI that was to be stopped may be one that is to run again: whoever remembers it as it was ends.
+    #[tokio::test]
+    async fn virt_handler_ends_where_the_history_of_the_cluster_went_back() {
+        let server = kit::ApiServer::default();
+        let settings = |label: &str| json!({"metadata": {"namespace": "kubevirt", "name": "kubevirt", "labels": {"a": label}}, "spec": {}});
+        server.has(Kind::KubeVirt, settings("1"));
+        let home = Home { node: "node1".into(), namespace: "kubevirt".into() };
+        let dials = Dials::new(Program::Handler, home.clone());
+        let folder = std::env::temp_dir();
+        let node = Arc::new(Node {
+            cluster: cluster_client::Writer::on_node(server.client(), "virt-handler", "node1"),
+            pods: Pods::of_kubelet(folder.clone()),
+            findings: folder,
+            launchers: Launchers::default(),
+        });
+        let itself = Itself { dials: Arc::clone(&dials), nodes: watch::channel(None).0 };
+        let running = tokio::spawn(run(server.client(), home, node, Health::default(), itself));
+        let snapshot = server.snapshot();
+        server.has(Kind::KubeVirt, settings("2"));
+        let path = "/apis/kubevirt.io/v1/namespaces/kubevirt/kubevirts/kubevirt";
+        let version = server.object(path).unwrap()["metadata"]["resourceVersion"].to_string();
+        while !String::from_utf8_lossy(&dials.version.answer()).contains(&version) {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        assert!(!running.is_finished());
+        server.restore(&snapshot, 0);
+        let ended = async {
+            while !running.is_finished() {
+                server.breaks();
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+        };
+        let ended = tokio::time::timeout(std::time::Duration::from_secs(60), ended).await;
+        ended.expect("it goes on with its old picture");
+    }
+
+    #[test]
+    fn a_vmi_and_its_pod_come_together_in_any_order() {
+        let mut vmis = vmis();
+        assert!(vmis.see(changed(Kind::Pod, pod("p", "a"))).is_empty(), "nobody waits for it yet");
+        assert!(vmis.wanted("a").is_none());
+        assert_eq!(vmis.see(changed(Kind::VirtualMachineInstance, vmi("a", "p"))), ["a"]);
+        assert_eq!(has(&vmis, "a").as_deref(), Some("p"));
+        assert_eq!(vmis.see(gone(&pod("p", "a"))), ["a"]);
+        assert_eq!(has(&vmis, "a"), None);
+        assert_eq!(vmis.see(changed(Kind::Pod, pod("p", "a"))), ["a"]);
+        assert_eq!(has(&vmis, "a").as_deref(), Some("p"));
+    }
+
+    #[test]
+    fn a_strangers_pod_neither_comes_to_a_vmi_nor_takes_its_own_away() {
+        let mut vmis = vmis();
+        vmis.see(changed(Kind::Pod, pod("p", "a")));
+        vmis.see(changed(Kind::VirtualMachineInstance, vmi("a", "p")));
+        let mut strange = pod("s", "a");
+        strange["metadata"]["name"] = json!("stranger");
+        assert!(vmis.see(changed(Kind::Pod, strange.clone())).is_empty());
+        assert_eq!(has(&vmis, "a").as_deref(), Some("p"));
+        assert!(vmis.see(gone(&strange)).is_empty());
+        assert_eq!(has(&vmis, "a").as_deref(), Some("p"));
+        // One of that name is no more the one that was handed over, …
+        let twin = pod("q", "a");
+        vmis.see(changed(Kind::Pod, twin.clone()));
+        assert_eq!(has(&vmis, "a"), None);
+        vmis.see(changed(Kind::Pod, pod("p", "a")));
+        // … and that it is gone says nothing of the one that is there.
+        assert_eq!(vmis.see(gone(&twin)), ["a"]);
+        assert_eq!(has(&vmis, "a").as_deref(), Some("p"));
+    }
+
+    #[test]
+    fn one_that_was_not_handed_over_here_is_not_touched() {
+        let mut vmis = vmis();
+        vmis.see(changed(Kind::Pod, pod("p", "a")));
+        let mut elsewhere = vmi("a", "p");
+        elsewhere["status"]["activePods"]["p"] = json!("node2");
+        vmis.see(changed(Kind::VirtualMachineInstance, elsewhere));
+        assert_eq!(has(&vmis, "a"), None);
+        let mut nowhere = vmi("a", "p");
+        nowhere["status"] = json!({"phase": "Scheduled"});
+        vmis.see(changed(Kind::VirtualMachineInstance, nowhere));
+        assert_eq!(has(&vmis, "a"), None);
+    }
+
+    #[test]
+    fn the_settings_reach_every_keeper_and_their_going_too() {
+        let mut vmis = vmis();
+        vmis.see(changed(Kind::VirtualMachineInstance, vmi("a", "p")));
+        let permitted = |vmis: &NodeVmis| vmis.wanted("a").unwrap().permitted;
+        assert_eq!(permitted(&vmis), Permitted::NotKnown);
+        assert_eq!(vmis.see(Seen::Listed(Kind::KubeVirt, Vec::new())), ["a"]);
+        assert_eq!(permitted(&vmis), Permitted::Nothing("kubevirt".into()));
+        let object = json!({
+            "metadata": {"namespace": "kubevirt", "name": "kubevirt"},
+            "spec": {"configuration": {"developerConfiguration": {"featureGates": ["HostDisk"]}}},
+        });
+        assert_eq!(vmis.see(changed(Kind::KubeVirt, object)), ["a"]);
+        let Permitted::By(settings) = permitted(&vmis) else { panic!("none") };
+        assert!(settings.gate("HostDisk") && !settings.gate("Root"));
+        let key = Key::new(Kind::KubeVirt, "kubevirt", "kubevirt");
+        assert_eq!(vmis.see(Seen::Gone(key, "u".into())), ["a"]);
+        assert_eq!(permitted(&vmis), Permitted::Nothing("kubevirt".into()));
+    }
+
+    #[test]
+    fn what_a_list_does_not_tell_is_gone() {
+        let mut vmis = vmis();
+        for uid in ["a", "b"] {
+            vmis.see(changed(Kind::VirtualMachineInstance, vmi(uid, uid)));
+            vmis.see(changed(Kind::Pod, pod(uid, uid)));
+        }
+        let listed = Seen::Listed(Kind::VirtualMachineInstance, vec![vmi("b", "b")]);
+        assert_eq!(vmis.see(listed), ["a", "b"], "what is gone, and what was told");
+        assert!(vmis.wanted("a").is_none() && vmis.wanted("b").is_some());
+        assert_eq!(vmis.see(Seen::Listed(Kind::Pod, Vec::new())), ["b"]);
+        assert_eq!(has(&vmis, "b"), None);
+    }
+}

@@ -1,0 +1,405 @@
+//! Where the volumes of a VMI are in its pod, made ready: a `Machine` and a pod become `Resolved`.
+//!
+//! ```text
+//!  containerDisk, kernelBoot ─image──► the one disk in the mounted image, only read; or in one that a container beside
+//!                             beside   the launcher holds out
+//!  claim, DataVolume ─────────claim──► disk.img, made or grown, the launcher's own      or a block device
+//!  hostDisk ──────────────────claim──► the file in its folder: its namespace's and the launcher's, or made where it may be
+//!  configMap, secret, sysprep ───────► the folder; the launcher writes the ISO image
+//!  downwardAPI, serviceAccount ──────► the same
+//!  a file system ────────────────────► the socket of the container that serves it
+//!  hook sidecars ────────────────────► the folder of each, in which it listens
+//!  EFI variables, TPM ────────state──► folders of the PVC for them, made, the launcher's own
+//!
+//!  each file that was found ────shown► a name in the launcher's own folder, over which that very file is mounted
+//! ```
+//!
+//! **Called** on a thread that may block (`virt_handler::blocking`), before the launcher is told. **Guarantees:** every fault is told, not only the
+//! first; nothing outside the pod's own roots is touched; what is there already is never made smaller. What empty
+//! disks and cloud-init's seeds need, the launcher makes itself. **What becomes the launcher's:** what is made here; the
+//! `disk.img` and the device of a claim that this pod mounts, reached without a link, a mount or a second name. A file
+//! of the host that was there before is never given: it says whose it is. **Where a volume is,** is believed of a mount
+//! alone: folders and links below the launcher's own folder are made by whoever has code in its container. The folder of a
+//! hostDisk is known from the node's side, and never taken for a claim. **Two VMIs on this node** do not have one disk at once,
+//! unless both share it: see `image_locks`.
+
+pub mod beside;
+pub mod claim;
+pub mod image;
+mod image_locks;
+mod shown;
+mod state;
+
+use super::error::{Error, Result};
+use super::pod::beneath::{Access, Held};
+use super::pod::{Folder, Layout, PodFolder, Process, mounts};
+use api::launcher::{Accelerator, Format, Hook, Kernel, Resolved, Source};
+use api::machine::volume::{Named, Text};
+use api::machine::{CloudInit, Credential, Disk, Files, Machine, Volume, hook};
+use api::vmi::{ClaimInfo, VirtualMachineInstance};
+use cluster_model::launcher;
+use image_locks::{DiskAccess, refuse_in_use};
+use rustix::fs::FileType;
+use std::path::{Path, PathBuf};
+
+/// What is known of a VMI and its pod.
+pub struct Parts<'a> {
+    /// The VMI as its object stands.
+    pub vmi: &'a VirtualMachineInstance,
+    /// Its checked description.
+    pub machine: &'a Machine,
+    /// Its pod's folder on this node, and where its parts are.
+    pub place: &'a PodFolder,
+    /// The launcher's process, …
+    pub process: &'a Process,
+    /// … and the root that it sees.
+    pub root: &'a Folder,
+    /// How disks that are files are made.
+    pub files: Files,
+}
+
+/// What was found and made.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Ready {
+    /// For the launcher.
+    pub resolved: Resolved,
+    /// What a person should know: reason and message of an event.
+    pub notes: Vec<(&'static str, String)>,
+}
+
+/// Makes the volumes of a VMI ready.
+pub fn ready(parts: &Parts<'_>) -> Result<Ready> {
+    let accelerator = if parts.layout().kvm { Accelerator::Kvm } else { Accelerator::Emulation };
+    let mut ready = Ready { resolved: Resolved { accelerator, ..Resolved::default() }, notes: Vec::new() };
+    let mut faults = Vec::new();
+    for disk in &parts.machine.disks {
+        match parts.source(disk, &mut ready.notes) {
+            Ok(Some(source)) => drop(ready.resolved.volumes.insert(disk.name.clone(), source)),
+            Ok(None) => {}
+            Err(e) => faults.push(e),
+        }
+    }
+    for filesystem in &parts.machine.filesystems {
+        let name = &filesystem.name;
+        match parts.layout().filesystems.get(name) {
+            Some(socket) => drop(ready.resolved.filesystems.insert(name.clone(), socket.into())),
+            None => {
+                let what = format!("no container of the launcher pod serves the file system '{name}'");
+                faults.push(Error::refused(what));
+            }
+        }
+    }
+    match parts.hooks() {
+        Ok(hooks) => ready.resolved.hooks = hooks,
+        Err(e) => faults.push(e),
+    }
+    match parts.kernel() {
+        Ok(kernel) => ready.resolved.kernel = kernel,
+        Err(e) => faults.push(e),
+    }
+    match parts.state() {
+        Ok(state) => ready.resolved.state = state,
+        Err(e) => faults.push(e),
+    }
+    for secret in parts.secrets() {
+        match parts.layout().secrets.get(secret) {
+            Some(path) => drop(ready.resolved.secrets.insert(secret.to_owned(), path.into())),
+            None => faults.push(Error::refused(format!("the secret {secret} is not in the launcher pod"))),
+        }
+    }
+    match faults.len() {
+        0 => Ok(ready),
+        1 => Err(faults.remove(0)),
+        _ => {
+            let kind = faults[0].kind();
+            let all: Vec<String> = faults.iter().map(Error::chain).collect();
+            Err(Error::new(kind, all.join("; ")))
+        }
+    }
+}
+
+impl Parts<'_> {
+    fn layout(&self) -> &Layout {
+        self.place.layout()
+    }
+
+    /// The sidecars of the pod. A VMI whose annotation names others than its pod has would start without them.
+    fn hooks(&self) -> Result<Vec<Hook>> {
+        let (found, wanted) = (&self.layout().hooks, self.machine.hooks.len());
+        if found.len() != wanted {
+            return Err(Error::refused(format!(
+                "the annotation {} and the network binding plugins of the VMI name {wanted} hook sidecars, and the launcher pod \
+                 has {}: they were changed after the pod was made; stop the VMI and start it again",
+                hook::ANNOTATION,
+                found.len()
+            )));
+        }
+        let folder = |container: &str| PathBuf::from(hook::SOCKETS).join(container);
+        Ok(found.iter().map(|name| Hook::Sidecar { container: name.clone(), folder: folder(name) }).collect())
+    }
+
+    fn source(&self, disk: &Disk, notes: &mut Vec<(&'static str, String)>) -> Result<Option<Source>> {
+        let name = &disk.name;
+        Ok(Some(match &disk.volume {
+            Volume::ContainerDisk { image, path } => {
+                let index = self.vmi.spec.volumes.iter().position(|volume| volume.name == *name);
+                let held = launcher::held(index.unwrap_or_default());
+                let whole = self.image(&held, || self.mount(name))?;
+                let found = image::disk(whole.folder(), &image.name, path.as_deref(), whole.not_its_own())?;
+                let path = whole.seen(&found.file, &found.path, &disk_of(name))?;
+                Source::Image { path, format: found.format }
+            }
+            Volume::Claim { name: claim, readonly } => self.claim(disk, claim, *readonly, notes)?,
+            Volume::DataVolume { name: claim } => self.claim(disk, claim, false, notes)?,
+            Volume::Ephemeral { claim } => match self.claim(disk, claim, true, notes)? {
+                Source::File { path, format, .. } => Source::Image { path, format },
+                other => other,
+            },
+            Volume::Host { path, create, .. } => {
+                let mount = self.mount(name)?;
+                let folder = self.host_folder(path, mount)?;
+                let file = path.rsplit('/').next().filter(|file| !file.is_empty());
+                let file = file
+                    .ok_or_else(|| Error::refused(format!("{path} of the volume '{name}' names no file")))?;
+                let held = claim::host_disk(&folder, file, *create, self.files, &self.machine.namespace)?;
+                self.raw(&held, disk, (Access::Write, !disk.readonly), (mount, file), false)?
+            }
+            Volume::ConfigMap { optional, .. } | Volume::Secret { optional, .. } => {
+                self.folder(name, *optional)?
+            }
+            Volume::DownwardApi { .. } | Volume::ServiceAccount { .. } => self.folder(name, false)?,
+            Volume::Sysprep { source: Named::ConfigMap(_) | Named::Secret(_) } => self.folder(name, false)?,
+            Volume::Empty { .. }
+            | Volume::NoDisc
+            | Volume::NoCloud(_)
+            | Volume::ConfigDrive(_)
+            | Volume::DownwardMetrics
+            | Volume::ContainerPath { .. } => {
+                return Ok(None);
+            }
+        }))
+    }
+
+    fn claim(
+        &self,
+        disk: &Disk,
+        claim: &str,
+        readonly: bool,
+        notes: &mut Vec<(&'static str, String)>,
+    ) -> Result<Source> {
+        let volume = disk.name.as_str();
+        let writes = !readonly && !disk.readonly;
+        // What is given to the launcher is the claim's, and nothing else that a pod has under the name of the volume.
+        if self.layout().claims.get(volume).map(String::as_str) != Some(claim) {
+            let what = format!("the volume '{volume}' of the pod is not the claim {claim}");
+            return Err(Error::refused(what));
+        }
+        if let Some(device) = self.layout().devices.get(volume) {
+            // The container's own node of the device: one that is mounted there would be the host's.
+            let held =
+                self.root.within("/dev")?.alone()?.held(device.strip_prefix("/dev/").unwrap_or(device))?;
+            if held.kind() != FileType::BlockDevice {
+                return Err(Error::refused(format!("{device} of the claim {claim} is no block device")));
+            }
+            held.give()?;
+            // A launcher that is in no container sees the same node as all others.
+            let path = match mounts::are_ours(self.process)? {
+                true => device.into(),
+                false => self.device(&held, disk, writes)?,
+            };
+            return Ok(Source::Block { path });
+        }
+        let mount = self.mount(volume)?;
+        let folder = self.mounted(mount)?.alone()?;
+        self.is_no_host_disk(&folder, claim)?;
+        let wish = claim::ClaimedDisk::of(claim, self.claim_info(volume), readonly, self.files);
+        let (held, note) = claim::ready(&folder, &wish)?;
+        notes.extend(note.map(|note| ("ToleratedSmallPV", note)));
+        let preallocated = self.claim_info(volume).is_some_and(|info| info.preallocated == Some(true));
+        let access = if readonly { Access::Read } else { Access::Write };
+        self.raw(&held, disk, (access, writes), (mount, claim::DISK), preallocated)
+    }
+
+    /// The block device of a claim. All launchers on this node are shown the same node of it, on which QEMU's locks are.
+    fn device(&self, own: &Held, disk: &Disk, writes: bool) -> Result<PathBuf> {
+        let (node, name) = (self.place.block_device(own)?, disk_of(&disk.name));
+        if !self.is_shown(&node, &name)? {
+            refuse_in_use(&node.open_block_device()?, own.shown(), access_of(disk, writes))?;
+        }
+        self.show_device(&node, &name)
+    }
+
+    /// A disk that is a file of a claim or of the host. Such are always raw: a guest that writes a qcow2's head to its disk
+    /// must not be believed.
+    fn raw(
+        &self,
+        file: &Held,
+        disk: &Disk,
+        (access, writes): (Access, bool),
+        (mount, path): (&str, &str),
+        preallocated: bool,
+    ) -> Result<Source> {
+        let (there, name) = (PathBuf::from(mount).join(path), disk_of(&disk.name));
+        if !self.is_shown(file, &name)? {
+            refuse_in_use(&file.open(Access::Read)?, file.shown(), access_of(disk, writes))?;
+        }
+        let path = self.show(file, self.process, &name, access, Some(there))?;
+        Ok(Source::File { path, format: Format::Raw, preallocated })
+    }
+
+    /// The folder of a hostDisk in the launcher's container. It is the very folder that the path names on the node, without a link
+    /// on the way: what the settings permit is a path, and the kubelet follows links.
+    fn host_folder(&self, path: &str, mount: &str) -> Result<Folder> {
+        let (parent, kubelet) = (parent_of(path), self.place.kubelet());
+        if Path::new(parent).starts_with(&kubelet) || kubelet.starts_with(parent) {
+            return Err(Error::refused(format!("the hostDisk {path} lies in or above the kubelet's folder")));
+        }
+        let folder = self.mounted(mount)?.alone()?;
+        let of_node = self.place.of_node_without_links(parent).map_err(|e| {
+            let what = format!("the folder of the hostDisk {path} cannot be used");
+            Error::new(e.kind(), what).because(e)
+        })?;
+        match folder.is(&of_node)? {
+            true => Ok(folder),
+            false => Err(Error::refused(format!(
+                "{} is not the folder {parent} of the node, in which the hostDisk {path} lies",
+                folder.shown().display()
+            ))),
+        }
+    }
+
+    /// What the cluster knows of the claim of a volume.
+    fn claim_info(&self, volume: &str) -> Option<&ClaimInfo> {
+        let status = self.vmi.status.as_ref()?;
+        status.volume_status.iter().find(|known| known.name == volume)?.persistent_volume_claim_info.as_ref()
+    }
+
+    /// The folder of an ISO image. An optional one that is not there is an empty folder in the pod.
+    fn folder(&self, volume: &str, optional: bool) -> Result<Source> {
+        match self.layout().mounts.get(volume) {
+            Some(mount) if optional && self.mounted(mount)?.names(1 << 12)?.is_empty() => Ok(Source::Absent),
+            Some(mount) => Ok(Source::Folder { path: mount.into() }),
+            None if optional => Ok(Source::Absent),
+            None => Err(self.not_there(volume)),
+        }
+    }
+
+    fn kernel(&self) -> Result<Option<Kernel>> {
+        let Some(boot) = &self.machine.firmware.kernel else { return Ok(None) };
+        let Some(image) = &boot.image else {
+            return Ok(None);
+        };
+        let mounted = || self.layout().kernel.as_deref().ok_or_else(|| self.not_there("kernel-boot"));
+        let whole = self.image(launcher::HELD_KERNEL, mounted)?;
+        let file = |path: &Option<String>, what: &str| -> Result<Option<PathBuf>> {
+            let Some(path) = path else { return Ok(None) };
+            let path = path.trim_start_matches('/');
+            let found = whole.folder().held(path);
+            let found = found.and_then(|found| found.open(Access::Read).map(|_| found)).map_err(|e| {
+                Error::new(e.kind(), format!("the image {} has no {what} {path}", image.name)).because(e)
+            })?;
+            whole.seen(&found, path, what).map(Some)
+        };
+        let kernel = file(&boot.kernel_path, "kernel")?;
+        let initrd = file(&boot.initrd_path, "initrd")?;
+        let none = || Error::refused("spec.domain.firmware.kernelBoot.container names no kernelPath");
+        Ok(Some(Kernel { kernel: kernel.ok_or_else(none)?, initrd, args: boot.args.clone() }))
+    }
+
+    /// The secrets that the VMI names without a volume.
+    fn secrets(&self) -> impl Iterator<Item = &str> {
+        let texts = self.machine.disks.iter().filter_map(|disk| match &disk.volume {
+            Volume::NoCloud(texts) | Volume::ConfigDrive(texts) => Some(texts),
+            _ => None,
+        });
+        let texts =
+            texts.flat_map(|CloudInit { user_data, network_data }| [user_data, network_data]).flatten();
+        let texts = texts.filter_map(|text| match text {
+            Text::Secret(name) => Some(name.as_str()),
+            Text::Inline(_) => None,
+        });
+        let credentials = self.machine.credentials.iter().map(Credential::secret);
+        texts.chain(credentials)
+    }
+
+    /// An image: held out by a container beside the launcher, or mounted.
+    fn image<'a>(
+        &'a self,
+        held: &str,
+        mounted: impl FnOnce() -> Result<&'a str>,
+    ) -> Result<beside::Image<'a>> {
+        match self.layout().beside.get(held) {
+            Some(beside) => beside::Image::held_out(beside, self),
+            None => beside::Image::mounted(mounted()?, self),
+        }
+    }
+
+    fn mount(&self, volume: &str) -> Result<&str> {
+        self.layout().mounts.get(volume).map(String::as_str).ok_or_else(|| self.not_there(volume))
+    }
+
+    /// What is mounted at a path of the launcher's container. Whoever has code in it may write to the outermost of the
+    /// mounts on the way: what lies below is folders and links of theirs, until it is seen to be a mount.
+    fn mounted(&self, path: &str) -> Result<Folder> {
+        let folder = self.seen(path)?;
+        // A launcher that is in no container has folders where a pod has mounts.
+        if folder.is_mount()? || mounts::are_ours(self.process)? {
+            return Ok(folder);
+        }
+        let shown = folder.shown().display();
+        Err(Error::refused(format!("{shown} is a folder that somebody made: no volume is mounted there")))
+    }
+
+    /// A folder of the launcher's container: by links of its image as far as the outermost mount, by none below.
+    fn seen(&self, path: &str) -> Result<Folder> {
+        let below = |mount: &String| {
+            let rest = path.strip_prefix(mount.trim_end_matches('/'))?;
+            Some((mount.len(), rest.strip_prefix('/')?))
+        };
+        match self.layout().mounts.values().filter_map(below).min() {
+            Some((outermost, rest)) => self.root.within(&path[..outermost])?.folder(rest),
+            None => self.root.within(path),
+        }
+    }
+
+    /// Refuses what is said to be a claim and is the folder of a hostDisk, in which files are given to nobody. Whoever may
+    /// write to the folder of both mounts can give one the other's name.
+    fn is_no_host_disk(&self, folder: &Folder, claim: &str) -> Result<()> {
+        for disk in &self.machine.disks {
+            let Volume::Host { path, .. } = &disk.volume else { continue };
+            let of_host = self.place.of_node(parent_of(path))?;
+            if folder.is(&of_host)? {
+                return Err(Error::refused(format!(
+                    "{} is the folder of the hostDisk {path}, and not the claim {claim}",
+                    folder.shown().display()
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn not_there(&self, volume: &str) -> Error {
+        Error::refused(format!("the volume '{volume}' is not mounted in the launcher pod"))
+    }
+}
+
+/// The folder of a file.
+fn parent_of(path: &str) -> &str {
+    match path.rsplit_once('/') {
+        Some((parent, _)) if !parent.is_empty() => parent,
+        _ => "/",
+    }
+}
+
+/// How a VMI uses a disk.
+fn access_of(disk: &Disk, writes: bool) -> DiskAccess {
+    DiskAccess { writes, is_shareable: disk.shareable }
+}
+
+/// What the launcher's own name for the disk of a volume is. That of a kernel has no ending.
+fn disk_of(volume: &str) -> String {
+    format!("{volume}.img")
+}
+
+#[cfg(test)]
+mod tests;
