@@ -8,7 +8,6 @@ use serde_json::json;
 
 /// A verb.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub(super) enum Verb {
     Start,
     Stop,

@@ -62,7 +62,6 @@ pub(super) enum Route {
 
 /// What is done to an upload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub(super) enum Step {
     Begin,
     Part,

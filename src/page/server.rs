@@ -46,7 +46,6 @@ const PAUSE: Duration = Duration::from_millis(200);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// One, whose screen is shown first.
-    #[allow(missing_docs)]
     One { namespace: String, name: String },
     /// Those of one namespace.
     Namespace(String),

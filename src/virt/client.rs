@@ -272,7 +272,6 @@ pub(crate) enum Failure {
     /// The server says no.
     Refused(Refusal),
     /// It could not be asked, or not be understood.
-    #[allow(missing_docs)]
     Unreachable { kind: ErrorKind, words: String, cause: Option<Box<dyn StdError + Send + Sync>> },
     /// A list goes on behind [`MOST_LISTED`] objects.
     TooMany,

@@ -4,7 +4,6 @@ use std::fmt;
 
 /// A kind of objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[allow(missing_docs)]
 pub(crate) enum Kind {
     VirtualMachine,
     VirtualMachineInstance,

@@ -123,7 +123,6 @@ pub(crate) fn address(text: &str) -> Result<IpAddr, String> {
 
 /// The protocol of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub(crate) enum Protocol {
     Tcp,
     Udp,
@@ -140,7 +139,6 @@ impl fmt::Display for Protocol {
 
 /// A port of this computer, and the port of the guest that it leads to: `[PROTOCOL/]LOCAL[:TARGET]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub(crate) struct Port {
     pub(crate) protocol: Protocol,
     /// 0 is any free port.

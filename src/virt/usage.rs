@@ -62,7 +62,6 @@ pub(crate) struct Row {
 
 /// The order of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-#[allow(missing_docs)]
 pub(crate) enum Sort {
     Cpu,
     Memory,

@@ -65,7 +65,6 @@ pub(crate) struct Output {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum End {
     /// The other side closed it, and gave a code and maybe a reason.
-    #[allow(missing_docs)]
     Closed { code: u16, reason: String },
     /// It broke.
     Broken(String),

@@ -3,6 +3,7 @@
 //! and promises to tests, that reasons are listed, that each capability has a story, and that the control plane speaks of VMs and VMIs.
 
 mod dependencies;
+mod documented;
 mod modules;
 mod reasons;
 mod security;

@@ -56,7 +56,6 @@ pub struct Wanted {
 
 /// The device that a request has.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[allow(missing_docs)]
 pub struct Allocated {
     pub driver: String,
     pub pool: String,

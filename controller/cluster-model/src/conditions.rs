@@ -69,7 +69,6 @@ pub trait OfCdi: Default {
 }
 
 /// The fields of a condition.
-#[allow(missing_docs, reason = "they are those of the condition")]
 #[derive(Debug)]
 pub struct Fields<'a, T> {
     pub r#type: &'a mut T,

@@ -33,7 +33,6 @@ const LARGEST: usize = 256 << 10;
 
 /// What both give to a VM.
 #[derive(Clone, Debug, Default, PartialEq)]
-#[allow(missing_docs)]
 pub struct Given {
     pub instancetype: Option<InstancetypeSpec>,
     pub preference: Option<PreferenceSpec>,

@@ -178,7 +178,6 @@ pub fn left_out_of_disk(template: &ObjectMeta, policy: AnnotationPolicy) -> Left
 
 /// What a pod does not get of its VMI, or a DataVolume of its template.
 #[derive(Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct LeftOut<'a> {
     pub labels: Vec<&'a str>,
     pub annotations: Vec<&'a str>,

@@ -77,7 +77,6 @@ pub enum Of {
 
 /// The method of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum Method {
     Get,
     Put,
@@ -85,7 +84,6 @@ pub enum Method {
 
 /// The thing to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum Action {
     Start,
     Stop,

@@ -52,7 +52,6 @@ pub(super) struct Empty {}
 
 /// What a sidecar says of itself.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-#[allow(missing_docs)]
 pub(super) struct Info {
     #[prost(string, tag = "1")]
     pub(super) name: String,
@@ -64,7 +63,6 @@ pub(super) struct Info {
 
 /// When it wants to be asked.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-#[allow(missing_docs)]
 pub(super) struct HookPoint {
     #[prost(string, tag = "1")]
     pub(super) name: String,
@@ -74,7 +72,6 @@ pub(super) struct HookPoint {
 
 /// The domain and the VMI; in the answer, the domain alone.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-#[allow(missing_docs)]
 pub(super) struct Domain {
     #[prost(bytes = "vec", tag = "1")]
     pub(super) xml: Vec<u8>,

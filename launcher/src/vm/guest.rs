@@ -283,7 +283,6 @@ impl Guest<'_> {
 
 /// The state of a guest's file systems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum Freezing {
     Frozen,
     Thawed,

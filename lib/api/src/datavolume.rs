@@ -371,7 +371,6 @@ object! {
 
 words! {
     /// Content type of the source of a DataVolume.
-    #[allow(missing_docs)]
     pub enum ContentType {
         Kubevirt = "kubevirt",
         Archive = "archive",
@@ -380,7 +379,6 @@ words! {
 
 words! {
     /// Component that pulls a container image.
-    #[allow(missing_docs)]
     pub enum PullMethod {
         Pod = "pod",
         Node = "node",
@@ -389,7 +387,6 @@ words! {
 
 words! {
     /// Type of a DataVolume condition.
-    #[allow(missing_docs)]
     pub enum ConditionType {
         Ready = "Ready",
         Bound = "Bound",
@@ -401,7 +398,6 @@ words! {
 
 words! {
     /// Phase of a DataVolume; empty at first.
-    #[allow(missing_docs)]
     pub enum Phase {
         Pending = "Pending",
         PvcBound = "PVCBound",

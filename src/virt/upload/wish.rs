@@ -40,7 +40,6 @@ pub(crate) struct Wish {
 
 /// What a volume is for a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub(crate) enum VolumeMode {
     Block,
     Filesystem,

@@ -13,7 +13,6 @@ const LEVELS: usize = 100;
 
 /// One operation. Paths are JSON pointers, as steps.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs)]
 pub enum Operation {
     Add(Vec<String>, Value),
     Remove(Vec<String>),

@@ -21,7 +21,6 @@ pub const NO_BACKUP_HOOKS: &str = "kubevirt.io/skip-backup-hooks";
 
 /// The settings of the cluster.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs)]
 pub struct Config {
     pub use_emulation: bool,
     /// How many of the guests' processors share one.

@@ -23,7 +23,6 @@ pub struct ProgramSettings {
 
 /// So many requests at once, and so many each second in the long run: [`Rate::LEAST`] or more.
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[allow(missing_docs)]
 pub struct Rate {
     pub burst: u32,
     pub qps: f64,

@@ -40,7 +40,6 @@ pub struct About {
 
 /// Programs that have an account at the API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[allow(missing_docs)]
 pub enum Program {
     Controller,
     Api,

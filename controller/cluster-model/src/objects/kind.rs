@@ -9,7 +9,6 @@ macro_rules! kinds {
     ($($kind:ident: $file:ident,)*) => {
         /// A kind of objects.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        #[allow(missing_docs)]
         pub enum Kind {
             $($kind,)*
         }
@@ -76,7 +75,6 @@ kinds! {
 
 /// What an object is found by. The namespace of an object of the cluster is empty.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(missing_docs)]
 pub struct Key {
     pub kind: Kind,
     pub namespace: String,

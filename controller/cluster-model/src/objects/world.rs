@@ -36,7 +36,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What we know of the cluster.
 #[derive(Clone, Debug, Default)]
-#[allow(missing_docs)]
 pub struct World {
     pub vms: Store<VirtualMachine>,
     pub vmis: Store<VirtualMachineInstance>,

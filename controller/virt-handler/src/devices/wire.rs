@@ -16,7 +16,6 @@ pub(crate) struct Empty {}
 
 /// A plug-in tells the kubelet of itself.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-#[allow(missing_docs)]
 pub(crate) struct RegisterRequest {
     #[prost(string, tag = "1")]
     pub(crate) version: String,
@@ -31,7 +30,6 @@ pub(crate) struct RegisterRequest {
 
 /// What a plug-in can do beyond the usual.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
-#[allow(missing_docs)]
 pub(crate) struct Options {
     #[prost(bool, tag = "1")]
     pub(crate) pre_start_required: bool,
@@ -41,7 +39,6 @@ pub(crate) struct Options {
 
 /// All devices, as they are now.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-#[allow(missing_docs)]
 pub(crate) struct Devices {
     #[prost(message, repeated, tag = "1")]
     pub(crate) devices: Vec<Device>,
@@ -49,7 +46,6 @@ pub(crate) struct Devices {
 
 /// One device.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-#[allow(missing_docs)]
 pub(crate) struct Device {
     #[prost(string, tag = "1")]
     pub(crate) id: String,
@@ -71,7 +67,6 @@ impl Device {
 
 /// Where a device is in the node.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-#[allow(missing_docs)]
 pub(crate) struct Topology {
     #[prost(message, repeated, tag = "1")]
     pub(crate) nodes: Vec<NumaNode>,
@@ -79,7 +74,6 @@ pub(crate) struct Topology {
 
 /// A NUMA node.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
-#[allow(missing_docs)]
 pub(crate) struct NumaNode {
     #[prost(int64, tag = "1")]
     pub(crate) id: i64,
@@ -87,7 +81,6 @@ pub(crate) struct NumaNode {
 
 /// Containers that are given devices.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-#[allow(missing_docs)]
 pub(crate) struct AllocateRequest {
     #[prost(message, repeated, tag = "1")]
     pub(crate) containers: Vec<ContainerRequest>,
@@ -95,7 +88,6 @@ pub(crate) struct AllocateRequest {
 
 /// A container that is given devices.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-#[allow(missing_docs)]
 pub(crate) struct ContainerRequest {
     #[prost(string, repeated, tag = "1")]
     pub(crate) ids: Vec<String>,
@@ -103,7 +95,6 @@ pub(crate) struct ContainerRequest {
 
 /// What containers are given.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-#[allow(missing_docs)]
 pub(crate) struct AllocateResponse {
     #[prost(message, repeated, tag = "1")]
     pub(crate) containers: Vec<ContainerResponse>,
@@ -111,7 +102,6 @@ pub(crate) struct AllocateResponse {
 
 /// What a container is given.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-#[allow(missing_docs)]
 pub(crate) struct ContainerResponse {
     #[prost(map = "string, string", tag = "1")]
     pub(crate) envs: HashMap<String, String>,
@@ -121,7 +111,6 @@ pub(crate) struct ContainerResponse {
 
 /// A device in a container.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
-#[allow(missing_docs)]
 pub(crate) struct DeviceSpec {
     #[prost(string, tag = "1")]
     pub(crate) container_path: String,

@@ -31,7 +31,6 @@ impl FromStr for Mac {
 
 /// An address, and how many bits of it are the network's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub(crate) struct Address {
     pub(crate) ip: IpAddr,
     pub(crate) prefix: u8,

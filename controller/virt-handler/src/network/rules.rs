@@ -27,7 +27,6 @@ pub(crate) struct Chain {
 
 /// Where packets come into a chain: one that translates addresses, but for the first two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub(crate) enum Hook {
     /// As they come from a link, before any address is translated, also back.
     Raw,

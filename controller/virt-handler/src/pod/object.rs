@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 /// A pod.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-#[allow(missing_docs)]
 pub struct Pod {
     pub metadata: Meta,
     pub spec: Spec,
@@ -17,7 +16,6 @@ pub struct Pod {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-#[allow(missing_docs)]
 pub struct Meta {
     pub name: String,
     pub uid: String,
@@ -26,7 +24,6 @@ pub struct Meta {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-#[allow(missing_docs)]
 pub struct Spec {
     pub containers: Vec<Container>,
     pub volumes: Vec<Volume>,
@@ -34,7 +31,6 @@ pub struct Spec {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-#[allow(missing_docs)]
 pub struct Container {
     pub name: String,
     pub command: Vec<String>,
@@ -46,14 +42,12 @@ pub struct Container {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-#[allow(missing_docs)]
 pub struct Resources {
     pub limits: BTreeMap<String, Value>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-#[allow(missing_docs)]
 pub struct Mount {
     pub name: String,
     pub mount_path: String,
@@ -63,7 +57,6 @@ pub struct Mount {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-#[allow(missing_docs)]
 pub struct Device {
     pub name: String,
     pub device_path: String,
@@ -71,7 +64,6 @@ pub struct Device {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-#[allow(missing_docs)]
 pub struct Volume {
     pub name: String,
     pub empty_dir: Option<Value>,
@@ -81,21 +73,18 @@ pub struct Volume {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-#[allow(missing_docs)]
 pub struct ClaimVolume {
     pub claim_name: String,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-#[allow(missing_docs)]
 pub struct SecretVolume {
     pub secret_name: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-#[allow(missing_docs)]
 pub struct Status {
     pub phase: String,
     pub reason: Option<String>,
@@ -106,14 +95,12 @@ pub struct Status {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-#[allow(missing_docs)]
 pub struct PodIp {
     pub ip: String,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-#[allow(missing_docs)]
 pub struct ContainerStatus {
     pub name: String,
     #[serde(rename = "containerID")]
@@ -123,14 +110,12 @@ pub struct ContainerStatus {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-#[allow(missing_docs)]
 pub struct ContainerState {
     pub terminated: Option<Terminated>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-#[allow(missing_docs)]
 pub struct Terminated {
     pub exit_code: i64,
     pub reason: Option<String>,

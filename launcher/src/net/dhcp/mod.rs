@@ -35,7 +35,6 @@ impl Mac {
 
 /// The settings of the guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct DhcpSettings {
     /// The guest's MAC address.
     pub mac: Mac,

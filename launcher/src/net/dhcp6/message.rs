@@ -30,7 +30,6 @@ const MOST: usize = 1280 - 48;
 
 /// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub(super) enum Kind {
     Solicit,
     Request,

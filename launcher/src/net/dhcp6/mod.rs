@@ -23,7 +23,6 @@ const SERVER: [u8; 10] = [0, 3, 0, 1, 2, 0, 0, 0, 0, 0];
 
 /// The settings of the guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct Dhcp6Settings {
     pub lease: Lease6,
     pub dns: Vec<Ipv6Addr>,

@@ -132,7 +132,6 @@ object! {
 
 words! {
     /// Completion of labelled PVCs from the StorageProfile at admission.
-    #[allow(missing_docs)]
     pub enum WebhookPvcRendering {
         Enabled = "Enabled",
         Disabled = "Disabled",
@@ -141,7 +140,6 @@ words! {
 
 words! {
     /// Type of a TLS profile.
-    #[allow(missing_docs)]
     pub enum TlsProfileType {
         Old = "Old",
         Intermediate = "Intermediate",

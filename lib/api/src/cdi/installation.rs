@@ -118,7 +118,6 @@ object! {
 
 words! {
     /// Phase of the installation; empty at first.
-    #[allow(missing_docs)]
     pub enum CDIPhase {
         Deploying = "Deploying",
         Deployed = "Deployed",

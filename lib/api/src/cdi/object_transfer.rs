@@ -73,7 +73,6 @@ object! {
 
 words! {
     /// Phase of a transfer; empty at first.
-    #[allow(missing_docs)]
     pub enum TransferPhase {
         Pending = "Pending",
         Running = "Running",

@@ -5,7 +5,6 @@ use crate::vm::{InferFailurePolicy, Spec};
 
 /// What is named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[allow(missing_docs)]
 pub enum Role {
     Instancetype,
     Preference,
@@ -22,7 +21,6 @@ pub enum Reach {
 
 /// One of the four kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[allow(missing_docs)]
 pub struct Matched {
     pub role: Role,
     pub reach: Reach,
@@ -30,7 +28,6 @@ pub struct Matched {
 
 /// What a VM says of one of them. What is not said is an empty text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct Matcher<'a> {
     pub role: Role,
     pub name: &'a str,

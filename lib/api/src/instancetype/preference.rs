@@ -193,7 +193,6 @@ object! {
 
 words! {
     /// Topology of the vCPUs of an instance type; the words with `prefer` are deprecated.
-    #[allow(missing_docs)]
     pub enum Topology {
         PreferCores = "preferCores",
         PreferSockets = "preferSockets",
@@ -210,7 +209,6 @@ words! {
 
 words! {
     /// Levels of the topology that share the vCPUs with the topology `spread`.
-    #[allow(missing_docs)]
     pub enum SpreadAcross {
         SocketsCoresThreads = "SocketsCoresThreads",
         SocketsCores = "SocketsCores",

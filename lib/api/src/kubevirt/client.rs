@@ -67,7 +67,6 @@ pub const CIPHERS: [&str; 12] = [
 
 words! {
     /// Version of the TLS protocol.
-    #[allow(missing_docs)]
     pub enum TlsVersion {
         Tls10 = "VersionTLS10",
         Tls11 = "VersionTLS11",

@@ -226,7 +226,6 @@ object! {
 
 words! {
     /// Type of a container that supports a VMI.
-    #[allow(missing_docs)]
     pub enum SupportContainerType {
         HotplugDisk = "hotplug-disk",
         ContainerDisk = "container-disk",

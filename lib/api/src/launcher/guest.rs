@@ -34,7 +34,6 @@ pub struct GuestInfo {
 /// Load averages of a guest: processes that run or wait for a processor or a disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[allow(missing_docs)]
 pub struct GuestLoad {
     pub load1m: Option<f64>,
     pub load5m: Option<f64>,

@@ -181,7 +181,6 @@ pub enum Source {
 /// How the bytes of a disk are laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-#[allow(missing_docs)]
 pub enum Format {
     Raw,
     Qcow2,

@@ -42,7 +42,6 @@ pub struct VcpuStats {
 /// What a vCPU does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-#[allow(missing_docs)]
 pub enum VcpuState {
     #[default]
     Offline,
@@ -53,7 +52,6 @@ pub enum VcpuState {
 /// The memory of a VMI, in bytes but for the faults.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[allow(missing_docs)]
 pub struct MemoryStats {
     /// What it may have at most.
     pub domain: u64,
@@ -76,7 +74,6 @@ pub struct MemoryStats {
 /// What went through a disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[allow(missing_docs)]
 pub struct DiskStats {
     pub reads: u64,
     pub read_bytes: u64,
@@ -94,7 +91,6 @@ pub struct DiskStats {
 /// What went through an interface, as the guest sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[allow(missing_docs)]
 pub struct InterfaceStats {
     pub received_bytes: u64,
     pub received_packets: u64,

@@ -82,7 +82,6 @@ pub struct Feature {
 
 /// How much a feature is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum Policy {
     Force,
     Require,

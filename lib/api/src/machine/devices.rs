@@ -23,7 +23,6 @@ pub struct Watchdog {
 
 /// What a watchdog does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum WatchdogAction {
     Poweroff,
     Reset,
@@ -57,7 +56,6 @@ pub struct Sound {
 
 /// The model of a sound card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum SoundModel {
     Ich9,
     Ac97,
@@ -65,7 +63,6 @@ pub enum SoundModel {
 
 /// A device by which a guest says that it has panicked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum Panic {
     Hyperv,
     Isa,

@@ -54,7 +54,6 @@ pub enum Target {
 
 /// How a disk is attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[allow(missing_docs)]
 pub enum Bus {
     Virtio,
     Sata,
@@ -64,7 +63,6 @@ pub enum Bus {
 
 /// The host's cache for a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum Cache {
     None,
     WriteThrough,
@@ -73,7 +71,6 @@ pub enum Cache {
 
 /// How QEMU reads and writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum Io {
     Native,
     Threads,

@@ -56,7 +56,6 @@ pub struct Image {
 
 /// What the guest reads of its case.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct Chassis {
     pub manufacturer: Option<String>,
     pub version: Option<String>,

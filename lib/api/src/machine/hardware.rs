@@ -28,7 +28,6 @@ pub struct Hardware {
 /// The system in the SMBIOS, beside what a VMI says of itself (UUID, serial number and chassis).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-#[allow(missing_docs)]
 pub struct Smbios {
     pub manufacturer: String,
     pub product: String,

@@ -14,7 +14,6 @@ pub enum Hyperv {
 
 /// Single enlightenments, by the names of the API.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)]
 #[expect(clippy::struct_excessive_bools, reason = "they are the switches of the spec")]
 pub struct Enlightenments {
     pub relaxed: bool,

@@ -33,7 +33,6 @@ pub struct Interface {
 
 /// The model of a network card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum Nic {
     Virtio,
     E1000,
@@ -128,7 +127,6 @@ pub struct Port {
 
 /// The protocol of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum Protocol {
     Tcp,
     Udp,
@@ -149,7 +147,6 @@ pub struct Dhcp {
 
 /// A place on the PCI bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[allow(missing_docs)]
 pub struct PciAddress {
     pub domain: u16,
     pub bus: u8,

@@ -52,7 +52,6 @@ pub enum Selector {
 
 /// Vendor and product of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[allow(missing_docs)]
 pub struct Ids {
     pub vendor: u16,
     pub product: u16,
@@ -60,7 +59,6 @@ pub struct Ids {
 
 /// An entry that has no effect: its field below `spec`, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct Odd {
     pub field: String,
     pub why: String,

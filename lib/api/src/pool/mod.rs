@@ -223,7 +223,6 @@ words! {
 
 words! {
     /// Order of the VMs of a pool.
-    #[allow(missing_docs)]
     pub enum SortPolicy {
         AscendingOrder = "AscendingOrder",
         DescendingOrder = "DescendingOrder",
@@ -235,7 +234,6 @@ words! {
 
 words! {
     /// Preservation of the disks of VMs that leave a pool.
-    #[allow(missing_docs)]
     pub enum StatePreservation {
         Disabled = "Disabled",
         Offline = "Offline",

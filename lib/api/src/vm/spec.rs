@@ -87,7 +87,6 @@ object! {
 
 words! {
     /// Run strategy of a VM.
-    #[allow(missing_docs)]
     pub enum RunStrategy {
         Always = "Always",
         Halted = "Halted",
@@ -100,7 +99,6 @@ words! {
 
 words! {
     /// Strategy for changed volumes of a VM.
-    #[allow(missing_docs)]
     pub enum UpdateVolumesStrategy {
         Migration = "Migration",
         Replacement = "Replacement",
@@ -109,7 +107,6 @@ words! {
 
 words! {
     /// Reaction if the instance type or preference cannot be inferred from a volume.
-    #[allow(missing_docs)]
     pub enum InferFailurePolicy {
         Reject = "Reject",
         Ignore = "Ignore",

@@ -207,7 +207,6 @@ object! {
 
 words! {
     /// Summary of a VM's state in one word.
-    #[allow(missing_docs)]
     pub enum PrintableStatus {
         Terminating = "Terminating",
         Stopping = "Stopping",
@@ -231,7 +230,6 @@ words! {
 
 words! {
     /// Type of a VM condition, including those copied from the VMI.
-    #[allow(missing_docs)]
     pub enum ConditionType {
         Failure = "Failure",
         Ready = "Ready",
@@ -243,7 +241,6 @@ words! {
 
 words! {
     /// Action that a request asks for.
-    #[allow(missing_docs)]
     pub enum StateChange {
         Start = "Start",
         Stop = "Stop",
@@ -252,7 +249,6 @@ words! {
 
 words! {
     /// Phase of a memory dump.
-    #[allow(missing_docs)]
     pub enum MemoryDumpPhase {
         Associating = "Associating",
         InProgress = "InProgress",

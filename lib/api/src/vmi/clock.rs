@@ -88,7 +88,6 @@ object! {
 
 words! {
     /// Policy for missed ticks of a timer.
-    #[allow(missing_docs)]
     pub enum TickPolicy {
         Delay = "delay",
         Catchup = "catchup",
@@ -99,7 +98,6 @@ words! {
 
 words! {
     /// Time source of the Real-Time Clock.
-    #[allow(missing_docs)]
     pub enum RtcTrack {
         Guest = "guest",
         Wall = "wall",

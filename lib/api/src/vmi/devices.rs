@@ -202,7 +202,6 @@ object! {
 
 words! {
     /// Action when a watchdog expires.
-    #[allow(missing_docs)]
     pub enum WatchdogAction {
         Poweroff = "poweroff",
         Reset = "reset",
@@ -212,7 +211,6 @@ words! {
 
 words! {
     /// Bus of an input device.
-    #[allow(missing_docs)]
     pub enum InputBus {
         Usb = "usb",
         Virtio = "virtio",
@@ -221,7 +219,6 @@ words! {
 
 words! {
     /// Type of an input device.
-    #[allow(missing_docs)]
     pub enum InputType {
         Tablet = "tablet",
         Keyboard = "keyboard",
@@ -230,7 +227,6 @@ words! {
 
 words! {
     /// Model of a panic device.
-    #[allow(missing_docs)]
     pub enum PanicModel {
         Hyperv = "hyperv",
         Isa = "isa",

@@ -100,7 +100,6 @@ object! {
 
 words! {
     /// Bus that attaches a disk to the guest.
-    #[allow(missing_docs)]
     pub enum Bus {
         Virtio = "virtio",
         Scsi = "scsi",
@@ -111,7 +110,6 @@ words! {
 
 words! {
     /// State of the tray of a CD-ROM drive.
-    #[allow(missing_docs)]
     pub enum Tray {
         Open = "open",
         Closed = "closed",
@@ -120,7 +118,6 @@ words! {
 
 words! {
     /// Cache mode of a disk on the node.
-    #[allow(missing_docs)]
     pub enum Cache {
         None = "none",
         WriteThrough = "writethrough",
@@ -130,7 +127,6 @@ words! {
 
 words! {
     /// Asynchronous I/O mode of QEMU.
-    #[allow(missing_docs)]
     pub enum Io {
         Threads = "threads",
         Native = "native",
@@ -139,7 +135,6 @@ words! {
 
 words! {
     /// Reaction to an I/O error of a volume.
-    #[allow(missing_docs)]
     pub enum ErrorPolicy {
         Stop = "stop",
         Ignore = "ignore",

@@ -123,7 +123,6 @@ object! {
 
 words! {
     /// Assignment of disks to IOThreads.
-    #[allow(missing_docs)]
     pub enum IoThreadsPolicy {
         Shared = "shared",
         Auto = "auto",
@@ -133,7 +132,6 @@ words! {
 
 words! {
     /// Reaction to a reboot by the guest.
-    #[allow(missing_docs)]
     pub enum RebootPolicy {
         Reboot = "Reboot",
         Terminate = "Terminate",

@@ -112,7 +112,6 @@ object! {
 
 words! {
     /// Link state of an interface.
-    #[allow(missing_docs)]
     pub enum InterfaceState {
         Absent = "absent",
         Up = "up",

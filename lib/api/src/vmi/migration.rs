@@ -220,7 +220,6 @@ object! {
 
 words! {
     /// Progress of the cancellation of a migration.
-    #[allow(missing_docs)]
     pub enum AbortStatus {
         Succeeded = "Succeeded",
         Failed = "Failed",
@@ -230,7 +229,6 @@ words! {
 
 words! {
     /// Mode of a live migration.
-    #[allow(missing_docs)]
     pub enum MigrationMode {
         PreCopy = "PreCopy",
         PostCopy = "PostCopy",
@@ -240,7 +238,6 @@ words! {
 
 words! {
     /// Network that carries the migration traffic.
-    #[allow(missing_docs)]
     pub enum MigrationNetwork {
         Pod = "Pod",
         Migration = "Migration",
@@ -249,7 +246,6 @@ words! {
 
 words! {
     /// Compression of the migration traffic.
-    #[allow(missing_docs)]
     pub enum Compression {
         None = "none",
         Zstd = "zstd",

@@ -96,7 +96,6 @@ object! {
 
 words! {
     /// Reaction of a VMI to the eviction of its launcher pod.
-    #[allow(missing_docs)]
     pub enum EvictionStrategy {
         None = "None",
         LiveMigrate = "LiveMigrate",
@@ -107,7 +106,6 @@ words! {
 
 words! {
     /// Start mode of the guest.
-    #[allow(missing_docs)]
     pub enum StartStrategy {
         Paused = "Paused",
     }
@@ -115,7 +113,6 @@ words! {
 
 words! {
     /// Operation that uses a utility volume.
-    #[allow(missing_docs)]
     pub enum UtilityVolumeType {
         MemoryDump = "MemoryDump",
         Backup = "Backup",

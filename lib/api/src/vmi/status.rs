@@ -237,7 +237,6 @@ object! {
 
 words! {
     /// Phase of a VMI's life; empty at first.
-    #[allow(missing_docs)]
     pub enum Phase {
         Pending = "Pending",
         Scheduling = "Scheduling",
@@ -252,7 +251,6 @@ words! {
 
 words! {
     /// Type of a VMI condition.
-    #[allow(missing_docs)]
     pub enum ConditionType {
         Ready = "Ready",
         Provisioning = "Provisioning",
@@ -277,7 +275,6 @@ words! {
 
 words! {
     /// Method of a live migration.
-    #[allow(missing_docs)]
     pub enum MigrationMethod {
         BlockMigration = "BlockMigration",
         LiveMigration = "LiveMigration",
@@ -286,7 +283,6 @@ words! {
 
 words! {
     /// Transport between the launchers of a live migration.
-    #[allow(missing_docs)]
     pub enum MigrationTransport {
         Unix = "Unix",
     }
@@ -294,7 +290,6 @@ words! {
 
 words! {
     /// State of changed block tracking.
-    #[allow(missing_docs)]
     pub enum ChangedBlockTrackingState {
         PendingRestart = "PendingRestart",
         Initializing = "Initializing",

@@ -209,7 +209,6 @@ object! {
 
 words! {
     /// Type of a host disk.
-    #[allow(missing_docs)]
     pub enum HostDiskType {
         DiskOrCreate = "DiskOrCreate",
         Disk = "Disk",

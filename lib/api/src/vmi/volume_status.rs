@@ -89,7 +89,6 @@ object! {
 
 words! {
     /// Phase of the attachment of a volume.
-    #[allow(missing_docs)]
     pub enum VolumePhase {
         Pending = "Pending",
         Bound = "Bound",

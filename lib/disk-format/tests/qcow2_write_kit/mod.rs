@@ -1,6 +1,6 @@
 //! What the tests of the qcow2 writer share: disks to write, and the judges `qemu-img` and `imago`.
 
-#![allow(dead_code, unreachable_pub, missing_docs, clippy::unwrap_used)]
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 pub mod rule;
 

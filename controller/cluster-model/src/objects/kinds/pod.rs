@@ -135,7 +135,6 @@ pub(super) fn touched(world: &World, key: &Key) -> Vec<Key> {
 
 /// The part of a pod that is kept.
 #[derive(Clone, Debug, Default, PartialEq)]
-#[allow(missing_docs)]
 pub struct Pod {
     pub meta: ObjectMeta,
     pub node: Option<String>,
@@ -158,7 +157,6 @@ pub struct Pod {
 
 /// Where the life of a pod stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum PodPhase {
     #[default]
     Pending,
@@ -170,7 +168,6 @@ pub enum PodPhase {
 
 /// One thing that is true or false of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct Condition {
     pub kind: String,
     pub status: String,
@@ -181,7 +178,6 @@ pub struct Condition {
 
 /// A container as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub struct Container {
     pub name: String,
     pub init: bool,

@@ -36,7 +36,6 @@ pub struct Request {
 
 /// What is to be done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum Operation {
     #[default]
     Create,
