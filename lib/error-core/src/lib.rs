@@ -4,12 +4,12 @@
 //! A package lists its own kinds in an enum, implements [`ErrorKind`] for it, and makes its error type with [`error!`]:
 //!
 //! ```
-//! /// What a caller may branch on.
+//! /// Kinds of errors that a caller may branch on.
 //! #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 //! pub enum ErrorKind {
 //!     /// The input is refused; trying again does not help.
 //!     Refused,
-//!     /// It was tried and failed.
+//!     /// The operation was tried and failed.
 //!     Failed,
 //! }
 //!
@@ -32,9 +32,9 @@
 //! assert_eq!(error.to_string(), "the header is too short; is the file whole?");
 //! ```
 //!
-//! A package whose errors need more than a sentence, such as the offset in a file, uses [`bare_error!`] and writes the
-//! constructors itself. `Display` of an error is its sentence and hint, without the cause; the place that prints prints the causes
-//! ([`chain`](fn@chain)), once.
+//! A package whose errors need more than a sentence, such as the offset in a file, uses [`bare_error!`] and
+//! writes the constructors itself. `Display` of an error is its sentence and hint, without the cause. The
+//! place that prints an error prints the causes too ([`chain`](fn@chain)), once.
 
 mod macros;
 
@@ -42,30 +42,30 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 
-/// Why something failed, as an error of any type.
+/// The cause of an error, as an error of any type.
 pub type Cause = Box<dyn Error + Send + Sync>;
 
 /// The kinds of errors of one package.
 pub trait ErrorKind: Copy + fmt::Debug {
-    /// Whether the same call may succeed later, although nobody changes the input or the request.
+    /// True if the same call may succeed later, with the same input and the same request.
     fn may_retry(self) -> bool;
 }
 
-/// The kinds of errors of a package that reads and writes files or sockets. A package names those that its callers tell
-/// apart.
+/// The kinds of errors of a package that reads and writes files or sockets. A package sets those that its
+/// callers tell apart; the others are `FAILED`.
 pub trait OfIo: ErrorKind {
-    /// It was tried and failed.
+    /// The operation was tried and failed.
     const FAILED: Self;
-    /// What is named is not there.
+    /// The named file or object does not exist.
     const NOT_FOUND: Self = Self::FAILED;
-    /// There is no room left.
+    /// The disk or the quota is full.
     const NO_SPACE: Self = Self::FAILED;
     /// The bytes that were read end too early or are not what they should be.
     const MALFORMED: Self = Self::FAILED;
-    /// The system does not do what was asked, and never will ([`is_never`]).
+    /// The system refuses the call, and always will ([`is_never`]).
     const NEVER: Self = Self::FAILED;
 
-    /// The kind of an error of the system.
+    /// The kind for an I/O error.
     fn of_io(e: &io::Error) -> Self {
         match e.kind() {
             io::ErrorKind::NotFound => Self::NOT_FOUND,
@@ -77,10 +77,12 @@ pub trait OfIo: ErrorKind {
     }
 }
 
-/// True for an error that the same system call always gives: the request itself is wrong (a file or a name that is too long, an
-/// operation that the file system does not have). Files, devices, users and free room may change, and so are not meant.
+/// True for an error that the same system call always gives, since the request itself is wrong: a file or a
+/// name that is too long, an operation that the file system does not have. Errors of files, devices, users
+/// and free space may pass, and are not included.
 pub fn is_never(e: &io::Error) -> bool {
-    /// A number that does not fit, and a name that the file system cannot write; `io::ErrorKind` has no word for them.
+    /// EOVERFLOW (a number does not fit) and EILSEQ (the file system cannot write the name), which have no
+    /// `io::ErrorKind`.
     const OVERFLOW: i32 = 75;
     const ILLEGAL_NAME: i32 = 84;
     let by_kind = matches!(
@@ -95,9 +97,9 @@ pub fn is_never(e: &io::Error) -> bool {
     by_kind || matches!(e.raw_os_error(), Some(OVERFLOW | ILLEGAL_NAME))
 }
 
-/// What an error of one package knows besides its sentence, such as the offset in a file.
+/// Package-specific data of an error besides its sentence, such as the offset in a file.
 pub trait Details {
-    /// Writes the sentence; the details may stand around it.
+    /// Writes the sentence, with the details before or after it.
     fn write(&self, sentence: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(sentence)
     }
@@ -105,17 +107,16 @@ pub trait Details {
 
 impl Details for () {}
 
-/// What every error type consists of.
+/// The parts that every error type consists of.
 pub struct Core<K, D = ()> {
-    /// What a caller may branch on.
+    /// Kind that a caller may branch on.
     pub kind: K,
-    /// Which object (path, URL, field, pod) failed and how.
+    /// The object (path, URL, field, pod) that failed, and how.
     pub sentence: String,
-    /// What a person can do about it.
+    /// Advice for the user.
     pub hint: Option<String>,
-    /// What the package adds.
+    /// Data that the package adds.
     pub details: D,
-    /// Why it failed.
     pub cause: Option<Cause>,
 }
 
@@ -160,11 +161,11 @@ pub fn chain(error: &(dyn Error + 'static)) -> String {
 
 /// The causes of an error, the nearest first.
 pub fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
-    // Of the error itself: a reference to an error is an error too.
+    // The iterator starts with the source: `error` itself is not one of its causes.
     std::iter::successors(error.source(), |cause| (**cause).source())
 }
 
-/// What a person can do about an error of the system, as the end of a sentence; empty where its own text says enough.
+/// Advice about an I/O error, as the end of a sentence; empty where the error's own text says enough.
 pub fn advice(kind: io::ErrorKind) -> &'static str {
     match kind {
         io::ErrorKind::StorageFull => ": its file system is full; make room there or choose another place",

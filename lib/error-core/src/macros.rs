@@ -21,8 +21,8 @@ macro_rules! error {
                 $Error($crate::Core::new(kind, sentence))
             }
 
-            /// An I/O error; the sentence says on what ("cannot read /x/y"). An error that travelled inside
-            /// `io::Error` is taken out again.
+            /// An I/O error; the sentence names the object ("cannot read /x/y"). An error of this type inside
+            /// the `io::Error` is taken out again.
             pub fn io(sentence: impl Into<String>, cause: impl Into<::std::io::Error>) -> $Error {
                 let cause = match cause.into().downcast::<$Error>() {
                     Ok(own) => return own,
@@ -59,29 +59,29 @@ macro_rules! bare_error {
                 self
             }
 
-            /// The same error with a hint on what a person can do.
+            /// The same error with advice for the user.
             #[must_use]
             pub fn with_hint(mut self, hint: impl ::std::fmt::Display) -> $Error {
                 self.0.add_hint(&hint);
                 self
             }
 
-            /// What a caller may branch on.
+            /// Kind that a caller may branch on.
             pub fn kind(&self) -> $Kind {
                 self.0.kind
             }
 
-            /// Which object failed and how, without details and hint.
+            /// The object that failed and how, without details and hint.
             pub fn sentence(&self) -> &str {
                 &self.0.sentence
             }
 
-            /// What a person can do about it.
+            /// Advice for the user.
             pub fn hint(&self) -> Option<&str> {
                 self.0.hint.as_deref()
             }
 
-            /// Whether the same call may succeed later, although nobody changes the input or the request.
+            /// True if the same call may succeed later, with the same input and the same request.
             pub fn may_retry(&self) -> bool {
                 $crate::ErrorKind::may_retry(self.0.kind)
             }
@@ -91,7 +91,7 @@ macro_rules! bare_error {
                 $crate::chain(self)
             }
 
-            /// What the error consists of, for a package that makes one of its own from it.
+            /// The parts of the error, for a package that makes an error of its own from them.
             pub fn into_core(self) -> $crate::Core<$Kind $(, $Details)?> {
                 self.0
             }

@@ -1,20 +1,20 @@
-//! A folder of our own, on a path that others can write to in part.
+//! A private folder on a path where other users can write to some of the folders.
 //!
-//! In `/tmp` anybody can make the folder that we are about to use, or a link of its name that leads elsewhere, and then
-//! answers on our sockets. So a path is walked step by step, each step by the descriptor of the one before it, and what
-//! is found is judged before anything is made in it:
+//! In `/tmp` any user can make the folder that we are about to use, or a link of its name that leads
+//! elsewhere, and then answer on our sockets. So a path is walked step by step, each step by the descriptor
+//! of the one before it. Each step is checked before anything is made in it:
 //!
 //! | on the way | is |
 //! |---|---|
-//! | a folder of ours or of root's that nobody else can write to | gone through |
-//! | one that others can write to, with the sticky bit, as `/tmp` | gone through: what is in it is judged by its own owner |
-//! | a link of ours or of root's | followed, and what it leads to is judged in the same way |
-//! | anything that is not there | made, mode 0700 |
-//! | anything else | refused, with what was found |
+//! | a folder of this user or of root that no other user can write to | gone through |
+//! | one that others can write to, with the sticky bit, as `/tmp` | gone through; the next step is checked by its own owner |
+//! | a link of this user or of root | followed; its target is checked in the same way |
+//! | a missing folder | made, mode 0700 |
+//! | anything else | refused; the error names it |
 //!
-//! The last folder must be ours, and no sticky bit helps there. [`Parents::Named`] is for a place that the user named
-//! (`CORACLE_HOME`): who may write to the folders above it, and which group to the last, is the user's to know; but
-//! they must be the user's or root's.
+//! The last folder must belong to this user, and the sticky bit does not help there. [`Parents::Named`] is
+//! for a folder that the user named (`CORACLE_HOME`): the user decides which groups may write to the folders
+//! above it, and to the last. Their owner must still be this user or root.
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
@@ -25,22 +25,22 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 
-/// As many as the kernel follows.
+/// The kernel's own limit of links in one path (`MAXSYMLINKS`).
 const LINKS: usize = 40;
 const STICKY: u32 = 0o1000;
 const OTHERS: u32 = 0o022;
 const ANYBODY: u32 = 0o002;
 
-/// What is asked of the folders above the last one.
+/// Requirements on the folders above the last one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parents {
-    /// Nobody but us and root can change which folder the path leads to.
+    /// No user but this one and root can change which folder the path leads to.
     Safe,
-    /// They are ours or root's, whoever may write to them.
+    /// This user or root owns them; their permissions are not checked.
     Named,
 }
 
-/// A path that does not lead to a folder of our own.
+/// A path that does not lead to a private folder.
 #[derive(Debug)]
 pub struct Refused {
     path: PathBuf,
@@ -49,23 +49,23 @@ pub struct Refused {
 
 #[derive(Debug)]
 enum Why {
-    /// Of this user.
+    /// Owner: another user's ID.
     Foreign(u32),
-    /// With these permissions.
+    /// Mode: other users can write to it.
     Open(u32),
     NoFolder,
     Links,
     Io(io::Error),
 }
 
-/// Makes sure that `path` is a folder of ours alone; makes it, and those above it, where they do not exist.
+/// Ensures that `path` is a folder that only this user can write to. Missing folders are made.
 pub fn own(path: &Path, parents: Parents) -> Result<(), Refused> {
     let mut walk = Walk::from(path, parents)?;
     while let Some(name) = walk.rest.pop() {
         let last = walk.rest.is_empty();
         walk.step(&name, last)?;
     }
-    // A link may have led to a folder that was only gone through.
+    // A link may have led to a folder that was checked as one on the way only.
     let stat = rustix::fs::fstat(&walk.at).map_err(|e| refused(&walk.path, Why::Io(e.into())))?;
     walk.judge(&walk.path, &stat, true)
 }
@@ -76,7 +76,7 @@ struct Walk {
     me: u32,
     at: OwnedFd,
     path: PathBuf,
-    /// The next one is the last of the list.
+    /// Steps in reverse order: the next one is the last of the list.
     rest: Vec<OsString>,
     links: usize,
 }
@@ -126,7 +126,7 @@ impl Walk {
 
     fn open_or_make(&self, name: &OsStr, path: &Path) -> Result<OwnedFd, Refused> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        // Somebody else may make or remove it between two calls.
+        // Another process may make or remove it between two calls.
         for _ in 0..16 {
             match rustix::fs::openat(&self.at, name, flags, Mode::empty()) {
                 Err(Errno::NOENT) => {}
@@ -185,8 +185,8 @@ fn refused(path: &Path, why: Why) -> Refused {
     Refused { path: path.to_owned(), why }
 }
 
-/// Refuses a folder that is there and that anybody may write to, whomever it belongs to. Makes nothing: for those who
-/// only look at what is below it.
+/// Refuses a folder that every user may write to, whoever owns it. For commands that only read below it: a
+/// missing folder is fine, and none is made.
 pub fn closed(path: &Path) -> Result<(), Refused> {
     match rustix::fs::statat(CWD, path, AtFlags::empty()) {
         Ok(stat) if stat.st_mode & ANYBODY != 0 => Err(refused(path, Why::Open(stat.st_mode & 0o7777))),
@@ -195,8 +195,8 @@ pub fn closed(path: &Path) -> Result<(), Refused> {
     }
 }
 
-/// Whether a folder that is there belongs to us, and nobody else can write to it. A variable that names one which others
-/// can change is not believed.
+/// True if the folder exists, belongs to this user, and no other user can write to it. An environment
+/// variable that names any other folder is ignored.
 pub fn is_ours_alone(path: &Path) -> bool {
     let stat = rustix::fs::statat(CWD, path, AtFlags::empty());
     let me = rustix::process::geteuid().as_raw();

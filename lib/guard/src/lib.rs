@@ -1,11 +1,12 @@
-//! How far a program reaches, and who reaches it.
+//! Confinement of a program, and folders that no other user can write to.
 //!
 //! | module | what it does |
 //! |---|---|
-//! | [`confine`] | a program, or one of its threads, gives up what it does not need before it reads foreign bytes |
-//! | [`folder`] | a folder that nobody else can write to is made, or the path to it is refused |
+//! | [`confine`] | a program, or one of its threads, gives up the rights that it does not need before it reads foreign bytes |
+//! | [`folder`] | a folder that no other user can write to is made, or the path to it is refused |
 //!
-//! A leaf: it knows no disk, no image and no VM. Importers, the upload server and the launcher use it as `coracle` does.
+//! The package depends on no other package of the workspace. Importers, the upload server, the launcher and
+//! `coracle` use it.
 
 pub mod confine;
 pub mod folder;

@@ -1,19 +1,19 @@
-//! Foreign words, made fit for a terminal, a log and a condition: what a server, an image, a launcher or a guest says is shown
-//! and not obeyed.
+//! Foreign text, made safe for a terminal, a log and a condition. Text of a server, an image, a launcher or a
+//! guest is shown, and its control characters are not obeyed.
 //!
-//! **Guarantees.** What comes out is one line of at most so many characters. None of them controls a terminal, turns the text
-//! beside it around, or stands there unseen. The log of a program is written through [`Entries`]: whoever is quoted there writes no
-//! entry of his own. A leaf, without dependencies.
+//! **Guarantees.** The output is one line of at most the given number of characters. None of them controls a
+//! terminal, turns the text beside it around, or is invisible. The log of a program is written through
+//! [`Entries`], so quoted text cannot forge a log entry. The package has no dependencies.
 
 use std::io;
 
-/// Characters of a sentence.
+/// Maximum characters of a sentence.
 pub const SENTENCE: usize = 1024;
 
-/// How a text ends that was longer.
+/// The end of a truncated text.
 const CUT: &str = "… (truncated)";
 
-/// A text of at most so many characters.
+/// The text on one line, with at most `most` characters.
 pub fn text(text: &str, most: usize) -> String {
     let plain = |c: char| if is_plain(c) { c } else { ' ' };
     let mut short: String = text.chars().take(most).map(plain).collect();
@@ -24,12 +24,12 @@ pub fn text(text: &str, most: usize) -> String {
     short
 }
 
-/// A sentence.
+/// The text on one line, with at most [`SENTENCE`] characters.
 pub fn line(said: &str) -> String {
     text(said, SENTENCE)
 }
 
-/// A log: each write is one entry, and stays one line, whatever is quoted in it.
+/// A log whose writes are one entry each. An entry stays one line, whatever text it quotes.
 #[derive(Debug)]
 pub struct Entries<W>(pub W);
 
@@ -48,7 +48,7 @@ impl<W: io::Write> io::Write for Entries<W> {
     }
 }
 
-/// Whether a character is seen, and does nothing to what stands beside it: it neither ends the line nor turns the text around.
+/// True for a visible character that neither ends the line nor turns the text around.
 pub fn is_plain(c: char) -> bool {
     let does_something = matches!(c,
         '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'

@@ -1,4 +1,5 @@
-//! Where there is neither Landlock nor seccomp, or the numbers of the system calls are not known here.
+//! Stub for platforms without Landlock and seccomp, and for architectures whose system call numbers are not
+//! listed.
 
 use super::{Attributes, Confined, Process, Use};
 use std::fs::File;

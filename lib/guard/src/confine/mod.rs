@@ -1,49 +1,56 @@
-//! A parser that is taken over reaches nothing.
+//! Confinement: a parser that an attacker has taken over can reach nothing else.
 //!
-//! Whoever makes an image chooses every byte that our parsers and the decoders below them (zstd, xz, deflate) see. This
-//! module is for the day one of them has a fault that lets an image run its own code. Two layers, each made of Landlock
-//! (files, TCP ports, signals), seccomp (system calls) and no-new-privileges:
+//! The author of an image chooses every byte that our parsers and the decoders below them (zstd, xz, deflate)
+//! see. This module limits the damage if one of them has a fault that lets an image run its own code. It adds
+//! two layers, each made of Landlock (files, TCP ports, signals), seccomp (system calls) and
+//! no-new-privileges:
 //!
 //! ```text
 //!  program ── Process::enter(): first thing, before the source is opened and before any other thread exists
 //!     │         files:  read what the command line names, write in the target's folder, and nothing else
 //!     │         calls:  no exec, no fork, no ptrace, no new sockets but TCP and UDP where the network is needed
 //!     │
-//!     └─ threads that parse or decode ── parser(), or a thread of apart()
+//!     └─ threads that parse or decode ── parser(), or a thread of run_confined()
 //!               files:  none can be opened
 //!               calls:  memory, threads, time, and reading and writing what is open already; no memory that is
 //!                       both written and run
 //! ```
 //!
-//! **Why first thing.** Before its ABI 8 Landlock restricts the calling thread and the threads that it starts, and no
-//! others. A thread that was started earlier would stay free, and one memory is all that a thief needs. So a command
-//! states beforehand which paths it will use ([`Process`]), and everything is opened inside. What is needed late (the
-//! `.partial`, its journal, the rename, the spool) lies below a folder that was named. The filter of system calls is
-//! applied to all threads at once (`TSYNC`).
+//! **Why it comes first.** Before its ABI 8 Landlock restricts the calling thread and the threads that it
+//! starts, and no others. A thread that was started earlier would stay free, and one free thread is enough
+//! for an attacker, since threads share their memory. So a command states beforehand which paths it will use
+//! ([`Process`]), and everything is opened inside. Files that are needed late (the `.partial`, its journal,
+//! the rename, the spool) lie below a folder that was named. The filter of system calls is applied to all
+//! threads at once (`TSYNC`).
 //!
-//! **What the inner layer is worth.** Threads share their memory. A thief in a parser's thread has no call that opens
-//! anything; he may still write into the memory of another thread of the program and hope to steer it, and then has what
-//! the outer layer leaves. The outer layer is therefore the promise: *the source, the target's folder, and the network
-//! where the source or target is there*. The inner one makes it harder to get that far.
+//! **What the inner layer is worth.** Threads share their memory. An attacker in a parser's thread has no
+//! call that opens anything, but may write into the memory of another thread of the program and hope to steer
+//! it. The attacker then has the rights that the outer layer leaves. The outer layer is therefore the
+//! promise: *the source, the target's folder, and the network where the source or target is there*. The inner
+//! one makes it harder to get that far.
 //!
-//! **Modes and owners** of files are set by a process of their own ([`set_attributes`]), of files alone that were opened to
-//! be written. A file is given to this user, or to the owner of a file in whose place it comes ([`Process::replaces`]), and
-//! to nobody else; that process can make no other calls.
+//! **Modes and owners** of files are set by a separate process ([`set_attributes`]), and only of files that
+//! were opened for writing. A file can be given to this user, or to the owner of a file that it replaces
+//! ([`Process::replaces`]), and to no other user. That process can make no other calls.
 //!
-//! **A call that is not allowed fails with `EPERM`** and does not kill the program. The lists say what is allowed, so a
-//! C library newer than the list would otherwise end somebody's import for asking whether a call exists; every such
-//! caller copes with an error. A thief gains nothing by trying again. Calls of another architecture (32-bit ones) do
-//! kill: nothing of ours ever makes one. Calls by the x32 numbers are not in the lists.
+//! **A call that is not allowed fails with `EPERM`** and does not kill the program. The lists name the
+//! allowed calls, so a C library newer than the list would otherwise end an import just for testing whether a
+//! call exists; such callers cope with an error. An attacker gains nothing by trying again. Calls of another
+//! architecture (32-bit ones) do kill, since no program of this project ever makes one. Calls by the x32
+//! numbers are not in the lists.
 //!
-//! **Where the kernel has neither** (before 5.13, built without it, or a container's own filter forbids it) the program
-//! works as before, and [`Process::enter`] says so in one line at `-v`. [`offered`] reports the support of this host.
-//! `CORACLE_CONFINE=off` leaves both layers out: to find out whether a fault comes from here, and to measure. Any other
-//! value leaves both in; a program that people type refuses those it does not know ([`check_switch`]).
+//! **Where the kernel has neither** (before 5.13, built without it, or a container's own filter forbids it)
+//! the program works as before, and [`Process::enter`] logs that in one line at `-v`. [`offered`] reports the
+//! support of this host. `CORACLE_CONFINE=off` leaves both layers out, to find out whether a fault comes from
+//! here, and to measure. Any other value leaves both in; commands for users refuse values that they do not
+//! know ([`check_switch`]).
 //!
-//! **What is lost.** Names that only a daemon behind a unix socket can resolve (mDNS, sssd) are not found. As root, a
-//! `/etc/resolv.conf` that is replaced while a transfer runs is not read again; as an ordinary user it is.
+//! **Side effects.** Names that only a daemon behind a unix socket can resolve (mDNS, sssd) are not found. As
+//! root, a `/etc/resolv.conf` that is replaced while a transfer runs is not read again; as an ordinary user
+//! it is.
 //!
-//! Linux on x86_64 and aarch64. Anywhere else everything here does nothing, and says so.
+//! Only Linux on x86_64 and aarch64 is supported. On other platforms every function here does nothing and
+//! reports that.
 
 mod reach;
 mod state;
@@ -66,10 +73,9 @@ use std::io;
 use std::sync::Once;
 use std::thread;
 
-/// The variable that switches all of this off.
+/// Environment variable that switches the confinement off.
 pub const SWITCH: &str = "CORACLE_CONFINE";
 
-/// Whether the user has switched it off.
 fn is_switched_off() -> bool {
     static OFF: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
     *OFF.get_or_init(|| std::env::var_os(SWITCH).is_some_and(|value| value == OFF_WORD))
@@ -78,7 +84,7 @@ fn is_switched_off() -> bool {
 const OFF_WORD: &str = "off";
 const ON_WORD: &str = "on";
 
-/// The variable has a value that means nothing: whoever set it believes something that is not so.
+/// A value of the variable that has no meaning: the user expects an effect that it does not have.
 #[derive(Debug, PartialEq, Eq)]
 pub struct UnknownValue(OsString);
 
@@ -94,7 +100,7 @@ impl fmt::Display for UnknownValue {
     }
 }
 
-/// Whether the variable says something that is known, if it is set.
+/// Checks the value of the variable, if it is set.
 pub fn check_switch() -> Result<(), UnknownValue> {
     check(std::env::var_os(SWITCH))
 }
@@ -106,21 +112,21 @@ fn check(value: Option<OsString>) -> Result<(), UnknownValue> {
     }
 }
 
-/// Gives up, for the calling thread and all that it starts from now on, everything but what a parser needs. Call it first
-/// thing in a thread that sees foreign bytes: nothing can be opened afterwards.
+/// Confines the calling thread, and the threads that it starts from now on, to the calls that a parser needs.
+/// A thread that sees foreign bytes calls it first: nothing can be opened afterwards.
 pub fn parser() {
     thread_local!(static DONE: Cell<bool> = const { Cell::new(false) });
     if is_switched_off() || DONE.replace(true) {
         return;
     }
     let confined = system::parser();
-    // Every thread of a process fares alike: once is enough.
+    // The result is the same for every thread of a process, so it is logged once.
     static SAID: Once = Once::new();
     SAID.call_once(|| tracing::debug!("threads that parse are confined by {confined}"));
 }
 
-/// Runs `work` on a thread that has given up all but what a parser needs, and waits for it. A panic in it goes on here; an
-/// error where no thread can be started.
+/// Runs `work` on a thread that is confined to the calls that a parser needs, and waits for it. A panic in it
+/// is raised again here. The error means that no thread could be started.
 pub fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
     if is_switched_off() {
         return Ok(work());
@@ -134,17 +140,18 @@ pub fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
     Ok(done.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
 }
 
-/// What is set of a file.
+/// File attributes that [`set_attributes`] sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Attributes {
-    /// Who may read it and write to it; never setuid, setgid or sticky.
+    /// Permissions; never setuid, setgid or sticky.
     Mode(u32),
-    /// User and group.
+    /// User ID and group ID.
     Owner(u32, u32),
 }
 
-/// Sets the mode or the owner of a file that is open to be written, also in a program that has given up its rights; of
-/// owners that one gives a file to this user, and to those that it has named beforehand.
+/// Sets the mode or the owner of a file that is open for writing, also in a confined program. A confined
+/// program can give a file to this user only, and to the owners of files that it has named beforehand
+/// ([`Process::replaces`]).
 pub fn set_attributes(file: &File, wish: Attributes) -> io::Result<()> {
     system::set(file, wish)
 }

@@ -1,10 +1,10 @@
-//! What a whole program will use: stated before it begins.
+//! The paths and the network that a program will use, stated before it opens anything.
 
 use super::{Confined, is_switched_off, system};
 use std::path::{Path, PathBuf};
 
-/// Files, programs and sockets of the host that a program will use. Paths that do not exist are left out: they cannot be
-/// opened either.
+/// Files, programs and sockets of the host that a program will use. Paths that do not exist are left out,
+/// since they cannot be opened either.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Process {
     pub(super) paths: Vec<(PathBuf, Use)>,
@@ -13,28 +13,27 @@ pub struct Process {
     pub(super) replaced: Vec<PathBuf>,
 }
 
-/// How a path is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Use {
-    /// A file, or everything below a folder, is read.
+    /// Read a file, or everything below a folder.
     Read,
-    /// Files in a folder (and below it) are made, written, renamed and removed.
+    /// Create, write, rename and remove files in a folder and below it.
     Write,
-    /// A device is read, written and asked by ioctl.
+    /// Read and write a device, and send it ioctls.
     Device,
-    /// The same as [`Use::Read`], and programs and their libraries are run.
+    /// As [`Use::Read`], and run programs and their libraries.
     Run,
-    /// The same as [`Use::Write`], and sockets are made.
+    /// As [`Use::Write`], and create sockets.
     Listen,
 }
 
 impl Process {
-    /// Nothing: descriptors that are open already, and no more.
+    /// A process that may use open descriptors only.
     pub fn new() -> Process {
         Process::default()
     }
 
-    /// Uses a path.
+    /// Adds a path and its use.
     pub fn uses(mut self, path: impl AsRef<Path>, how: Use) -> Process {
         let path = path.as_ref();
         // The folder of a bare file name.
@@ -46,47 +45,50 @@ impl Process {
         self
     }
 
-    /// Connects to servers: TCP and UDP, and the files that tell their addresses and whom to trust.
+    /// Allows connections to servers: TCP and UDP, and the files with their addresses and with trusted
+    /// certificates.
     pub fn network(mut self) -> Process {
         self.network = true;
         self
     }
 
-    /// Takes connections on sockets that it listens on already, and makes none itself.
+    /// Allows to accept connections on sockets that are listening already. New listening sockets stay
+    /// forbidden.
     pub fn accepts(mut self) -> Process {
         self.accepts = true;
         self
     }
 
-    /// Writes a file in the place of this one. The new one may be given to its owner, whoever that is now.
+    /// Names a file that will be replaced. The new file may be given to the owner that this one has now.
     pub fn replaces(mut self, path: impl AsRef<Path>) -> Process {
         self.replaced.push(path.as_ref().to_owned());
         self
     }
 
-    /// The files in whose place it writes others.
+    /// The files that will be replaced.
     pub fn replaced(&self) -> &[PathBuf] {
         &self.replaced
     }
 
-    /// Whether it connects to servers.
+    /// True if connections to servers are allowed.
     pub fn has_network(&self) -> bool {
         self.network
     }
 
-    /// Gives everything else up but TCP and UDP, for the program that this process is about to become: one that wants to
-    /// confine itself by namespaces, which the calls for them only seem to make. Call it while no other thread exists.
+    /// Gives up every other path for the program that this process is about to become with `exec`, and keeps
+    /// all TCP and UDP ports. For a program that wants to confine itself by namespaces: the calls for that
+    /// only seem to succeed. No other thread may exist when it is called.
     pub fn before_exec(&self) -> Confined {
         system::placed(&self.paths)
     }
 
-    /// How a path is used, where it was named itself.
+    /// The use of a path that was named itself, not only by a folder above it.
     pub fn use_of(&self, path: &Path) -> Option<Use> {
         self.paths.iter().find(|(known, _)| known == path).map(|(_, how)| *how)
     }
 
-    /// Gives everything else up, for the whole program and for ever. Call it while no other thread exists: see the head
-    /// of this module. Says at `-v` what is in force.
+    /// Gives up all other rights, for the whole program and for good. No other thread may exist when it is
+    /// called (see [`super`]). Logs the result at `-v`.
     pub fn enter(&self) -> Confined {
         let confined = if is_switched_off() {
             Confined::off(&format!("{}=off", super::SWITCH))

@@ -1,38 +1,37 @@
-//! What is in force, for people and for programs.
+//! The state of the confinement, as text and as JSON.
 
 use serde::Serialize;
 use std::fmt;
 
-/// Which of the two means is in force.
+/// State of Landlock and of seccomp.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Confined {
-    /// Files, TCP ports, signals.
+    /// Landlock: files, TCP ports, signals.
     pub landlock: InForce,
-    /// System calls.
+    /// seccomp: system calls.
     pub seccomp: InForce,
 }
 
-/// One of the two.
+/// State of one of the two.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InForce {
-    /// Whether it is in force.
     pub in_force: bool,
-    /// Its version, where it has one.
+    /// Version of the kernel's interface, for Landlock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub abi: Option<u32>,
-    /// Why it is not in force.
+    /// Reason for not being in force.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
 impl Confined {
-    /// Neither is, for this reason.
+    /// Neither is in force, for this reason.
     pub(crate) fn off(reason: &str) -> Confined {
         Confined { landlock: InForce::no(reason), seccomp: InForce::no(reason) }
     }
 
-    /// Whether both are.
+    /// True if both are in force.
     pub fn is_whole(&self) -> bool {
         self.landlock.in_force && self.seccomp.in_force
     }

@@ -1,23 +1,23 @@
-//! The mode and the owner of a file that was written, once everything else is given up.
+//! The mode and the owner of a written file, set after all other rights are given up.
 //!
-//! `fchmod` and `fchown` take any descriptor, one that was opened to be read too, and neither Landlock nor a filter of
-//! system calls can tell these apart: as root, whoever took the program over could open the C library to be read and make
-//! it writable for everybody. So the calls are in no list. A second process, forked before the first right is given up,
-//! makes them:
+//! `fchmod` and `fchown` take any descriptor, also one that was opened for reading, and neither Landlock nor
+//! a filter of system calls can tell these apart. As root, an attacker in the program could open the C
+//! library for reading and make it writable for every user. So no list allows these calls. A second process,
+//! forked before the first right is given up, makes them:
 //!
 //! ```text
 //!  program ── a socket: mode, owner, and the descriptor ──► keeper: opened to be written? a plain file? no setuid?
 //!          ◄─ 0, or why not ──────────────────────────────
 //! ```
 //!
-//! So these calls reach what can be written anyway, and nothing else. **Owners** were looked up before the fork, and so
-//! before a foreign byte was read: this user, and whoever had the files that the program was going to replace
-//! ([`Process::replaces`](crate::confine::Process::replaces)). As root, a program that was taken over could otherwise make
-//! a file and give it to anybody whose programs believe what is theirs.
+//! So these calls reach only files that can be written anyway. **Owners** are looked up before the fork, and
+//! so before a foreign byte is read: this user, and the owners of the files that will be replaced
+//! ([`Process::replaces`](crate::confine::Process::replaces)). As root, an attacker could otherwise make a
+//! file and give it to a user whose programs trust files of their own user.
 //!
 //! The keeper holds nothing but its end of the socket, takes no memory after the fork, can make the calls of
-//! `keeper_filter.rs` and no other, and ends when the program does, however that is. It has a name of its own: who signals
-//! the program by its command line does not mean the keeper.
+//! `keeper_filter.rs` and no other, and ends when the program does, however that is. It shows a name of its
+//! own, so that a signal sent to the program by its command line (`pkill -f`) does not reach the keeper.
 
 use super::keeper_filter::{self, Owner};
 use crate::confine::Attributes;
@@ -39,15 +39,15 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 /// Mode, owner, group, each in four bytes.
 type EncodedAttributes = [u8; 12];
 
-/// As the kernel takes it: this one stays.
+/// The value by which `chown` leaves an ID as it is, and by which a message sets no mode.
 const STAYS: u32 = u32::MAX;
 const PERMISSIONS: u32 = 0o777;
-/// The highest descriptor that is looked for where they are closed one after the other.
+/// The highest descriptor that is closed where descriptors are closed one by one.
 const MOST_OPEN: u64 = 1 << 20;
-/// What the keeper is called.
+/// The name in the process list.
 const NAME: &[u8] = b"coracle: sets modes";
 
-/// Our end. Where the program never gave up anything there is none.
+/// The program's end of the socket; unset in a program that gave up no rights.
 static KEEPER: OnceLock<Mutex<OwnedFd>> = OnceLock::new();
 
 /// Sets the owner and the group, or the permissions, of a file that is open to be written.
@@ -58,7 +58,7 @@ pub(crate) fn set(file: &File, wish: Attributes) -> io::Result<()> {
         Attributes::Owner(uid, gid) => [STAYS, uid, gid],
     };
     let wish: Vec<u8> = parts.iter().flat_map(|part| part.to_ne_bytes()).collect();
-    // One question at a time, so that each has its own answer.
+    // One request at a time, so that each gets its own answer.
     let keeper = keeper.lock().unwrap_or_else(PoisonError::into_inner);
     let fds = [file.as_fd()];
     let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -75,11 +75,13 @@ pub(crate) fn set(file: &File, wish: Attributes) -> io::Result<()> {
     }
 }
 
-/// Starts the keeper; once in a program. Of the files that are going to be replaced it learns the owners.
+/// Starts the keeper, once in a program. The owners of the files that will be replaced are looked up now.
 pub(super) fn start(replaced: &[PathBuf]) -> io::Result<()> {
     let owners = owners(replaced);
     let filter = keeper_filter::program(&owners, PERMISSIONS);
-    let filter = filter.inspect_err(|e| tracing::debug!("what sets modes has no filter: {e}")).ok();
+    let filter = filter
+        .inspect_err(|e| tracing::debug!("no system call filter for the process that sets modes: {e}"))
+        .ok();
     let keeper = Keeper { owners, filter };
     let (ours, its) =
         rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
@@ -88,7 +90,7 @@ pub(super) fn start(replaced: &[PathBuf]) -> io::Result<()> {
     Ok(())
 }
 
-/// This user, and those who have these files now.
+/// This user, and the present owners of these files.
 fn owners(replaced: &[PathBuf]) -> Vec<Owner> {
     let own = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     let of = |path: &PathBuf| {
@@ -98,7 +100,7 @@ fn owners(replaced: &[PathBuf]) -> Vec<Owner> {
     std::iter::once(own).chain(replaced.iter().filter_map(of)).collect()
 }
 
-/// Where the command line lies that others are shown, as the kernel tells it.
+/// Memory range of the command line that `ps` shows, from `/proc/self/stat`.
 fn arguments() -> Option<Range<usize>> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
     // Fields 48 and 49; the name before may hold anything, the third field follows it.
@@ -131,23 +133,23 @@ fn fork(
     }
 }
 
-/// Shows another name in place of the program's and its arguments.
+/// Overwrites the command line of the process with the keeper's name.
 #[allow(unsafe_code)]
 fn rename(shown: Range<usize>) {
     let _ = rustix::thread::set_name(c"sets-modes");
     let at = std::ptr::with_exposed_provenance_mut::<u8>(shown.start);
     let len = NAME.len().min(shown.len() - 1);
-    // SAFETY: the kernel put the arguments there for this process to read and write; it is this process's own copy, and
-    // nobody in it looks at them again.
+    // SAFETY: the kernel put the arguments there for this process to read and write. It is this process's own
+    // copy, and no code in it reads them again.
     unsafe {
         std::ptr::write_bytes(at, 0, shown.len());
         std::ptr::copy_nonoverlapping(NAME.as_ptr(), at, len);
     }
 }
 
-/// What it was told before it began.
+/// The keeper's state, complete before the fork.
 struct Keeper {
-    /// Whom it may give a file to.
+    /// Owners that it may give a file to.
     owners: Vec<Owner>,
     filter: Option<BpfProgram>,
 }
@@ -155,15 +157,17 @@ struct Keeper {
 impl Keeper {
     #[allow(unsafe_code)]
     fn keep(&self, socket: &OwnedFd, others: &OwnedFd) {
-        // Not by Ctrl-C, nor by who ends all of a group: a program that goes on to a good end needs us.
+        // Neither Ctrl-C nor a signal to the process group ends the keeper: a program that shuts down in
+        // order still needs it.
         let _ = rustix::process::setsid();
         for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
             // SAFETY: no handler is run.
             unsafe { libc::signal(signal, libc::SIG_IGN) };
         }
         let at = socket.as_raw_fd();
-        // Whatever else stays open: with the program's end of the socket here, its end would never be seen.
-        // SAFETY: nobody uses it in this process, which never comes to where its owner closes it.
+        // A copy of the program's end of the socket must not stay open here, or the keeper would never see it
+        // close.
+        // SAFETY: this process never uses the descriptor, and exits before its owner would close it.
         unsafe { libc::close(others.as_raw_fd()) };
         close_range(at.saturating_add(1), i32::MAX);
         close_range(0, at.saturating_sub(1));
@@ -174,7 +178,7 @@ impl Keeper {
         while matches!(self.answer(socket), Ok(true) | Err(Errno::INTR)) {}
     }
 
-    /// Whether there was a question.
+    /// Answers one request; false at the end of the socket.
     fn answer(&self, socket: &OwnedFd) -> rustix::io::Result<bool> {
         let mut wish: EncodedAttributes = [0; 12];
         let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -218,12 +222,12 @@ impl Keeper {
     }
 }
 
-/// Closes all descriptors from one to another: pipes and locks of the program are not ours to hold. Linux before 5.9 has
-/// no call for it, and some containers forbid it: then one after the other.
+/// Closes all descriptors in a range, since pipes and locks of the program are not the keeper's to hold.
+/// Linux before 5.9 has no call for it, and some containers forbid it: then they are closed one by one.
 #[allow(unsafe_code)]
 fn close_range(from: i32, to: i32) {
     let (Ok(first), Ok(last)) = (libc::c_uint::try_from(from), libc::c_uint::try_from(to)) else { return };
-    // SAFETY: nobody uses them in this process.
+    // SAFETY: this process does not use them.
     if from > to || unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } == 0 {
         return;
     }

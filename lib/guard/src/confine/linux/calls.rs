@@ -1,17 +1,18 @@
-//! The lists of system calls. What is not listed fails with `EPERM`.
+//! The lists of allowed system calls. All others fail with `EPERM`.
 //!
-//! A call belongs to [`ANY`] if a thread that only computes, and reads and writes what is open, may need it; to
-//! [`FILES`] if it opens, makes, renames or removes something (which Landlock then judges by its path); to [`NETWORK`] if
-//! it talks to a server; to [`ACCEPTS`] if it takes connections of clients. Calls that are allowed with some arguments only are in `filter.rs`. Never listed: exec, fork,
-//! ptrace and the memory of other processes, namespaces and mounts, io_uring (it opens and connects past this filter),
-//! modes, owners and attributes of files (Landlock does not judge them; `attributes.rs` sets some), memfd, bpf, keys, and everything of an
-//! administrator.
+//! A call belongs to [`ANY`] if a thread that only computes, and reads and writes open descriptors, may need
+//! it; to [`FILES`] if it opens, makes, renames or removes something (which Landlock then checks by its
+//! path); to [`NETWORK`] if it connects to a server; to [`ACCEPTS`] if it takes connections of clients. Calls
+//! that are allowed with some arguments only are in `filter.rs`. Never listed: exec, fork, ptrace and the
+//! memory of other processes, namespaces and mounts, io_uring (it opens and connects past this filter),
+//! modes, owners and attributes of files (Landlock does not check them; `attributes.rs` sets some), memfd,
+//! bpf, keys, and all calls of an administrator.
 
 use libc::c_long;
 
-/// For every thread.
+/// Allowed for every thread.
 pub(super) const ANY: &[c_long] = &[
-    // What is open.
+    // Open descriptors.
     libc::SYS_read,
     libc::SYS_write,
     libc::SYS_readv,
@@ -55,7 +56,7 @@ pub(super) const ANY: &[c_long] = &[
     libc::SYS_futex,
     libc::SYS_futex_waitv,
     libc::SYS_restart_syscall,
-    // Memory. That a parser maps nothing which is both written and run is in `filter.rs`.
+    // Memory. `filter.rs` forbids a parser to map memory that is both written and run.
     libc::SYS_brk,
     libc::SYS_munmap,
     libc::SYS_mremap,
@@ -75,14 +76,15 @@ pub(super) const ANY: &[c_long] = &[
     libc::SYS_sched_getparam,
     libc::SYS_sched_getscheduler,
     libc::SYS_getcpu,
-    // Signals to ourselves; which handlers a thread may set, and whom it may signal, is in `filter.rs`.
+    // Signals to the process itself. `filter.rs` limits the handlers that a thread may set and the threads
+    // that it may signal.
     libc::SYS_rt_sigprocmask,
     libc::SYS_rt_sigpending,
     libc::SYS_rt_sigsuspend,
     libc::SYS_rt_sigtimedwait,
     libc::SYS_rt_sigreturn,
     libc::SYS_sigaltstack,
-    // Facts.
+    // Clocks, IDs and resources.
     libc::SYS_clock_gettime,
     libc::SYS_clock_getres,
     libc::SYS_gettimeofday,
@@ -107,7 +109,7 @@ pub(super) const ANY: &[c_long] = &[
     libc::SYS_landlock_restrict_self,
 ];
 
-/// For every thread, on CPUs that have the older form of a call.
+/// Allowed for every thread, on CPUs that have the older form of a call.
 #[cfg(target_arch = "x86_64")]
 pub(super) const ANY_OLDER: &[c_long] = &[
     libc::SYS_epoll_create,
@@ -126,8 +128,8 @@ pub(super) const ANY_OLDER: &[c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) const ANY_OLDER: &[c_long] = &[];
 
-/// For threads that are not a parser's. Those that take a mode (open, mkdir) are in `filter.rs`; `truncate` by
-/// path is missing, since Landlock judges it only from its ABI 3 on.
+/// Allowed for all threads but those of parsers. Calls that take a mode (open, mkdir) are in `filter.rs`.
+/// `truncate` by path is missing, since Landlock checks it only from its ABI 3 on.
 pub(super) const FILES: &[c_long] = &[
     libc::SYS_faccessat,
     libc::SYS_faccessat2,
@@ -143,7 +145,7 @@ pub(super) const FILES: &[c_long] = &[
     libc::SYS_syncfs,
 ];
 
-/// The older forms.
+/// The older forms of these calls.
 #[cfg(target_arch = "x86_64")]
 pub(super) const FILES_OLDER: &[c_long] = &[
     libc::SYS_access,
@@ -160,7 +162,7 @@ pub(super) const FILES_OLDER: &[c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) const FILES_OLDER: &[c_long] = &[];
 
-/// For programs that talk to servers; `socket` itself is in `filter.rs`.
+/// Allowed for programs that connect to servers; `socket` itself is in `filter.rs`.
 pub(super) const NETWORK: &[c_long] = &[
     libc::SYS_connect,
     libc::SYS_getsockname,
@@ -169,10 +171,11 @@ pub(super) const NETWORK: &[c_long] = &[
     libc::SYS_recvmmsg,
 ];
 
-/// For programs that servers are.
+/// Allowed for programs that take connections of clients.
 pub(super) const ACCEPTS: &[c_long] = &[libc::SYS_accept4, libc::SYS_getsockname, libc::SYS_getpeername];
 
-/// On a socket that is there: a pair that the program made for itself, or a standard stream that is one.
+/// Calls on an existing socket: a pair that the program made for itself, or a standard stream that is a
+/// socket.
 pub(super) const SOCKETS: &[c_long] = &[
     libc::SYS_sendto,
     libc::SYS_recvfrom,

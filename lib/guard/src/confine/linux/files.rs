@@ -1,11 +1,13 @@
-//! Landlock: which files can be opened.
+//! Landlock: the files that can be opened.
 //!
-//! Everything the kernel can restrict is restricted, and each path gets just the rights that its use needs. Newer rights
-//! (truncation, device ioctls, TCP ports, signals, abstract sockets) count where the kernel knows them.
+//! Every right that the kernel can restrict is restricted, and each path gets just the rights that its use
+//! needs. Newer rights (truncation, device ioctls, TCP ports, signals, abstract sockets) count where the
+//! kernel knows them.
 //!
-//! **One right cannot be missing.** In its ABI 1 (kernels 5.13 to 5.18) Landlock forbids every rename from one folder to
-//! another, also below one folder that was named, and has no right that allows it. A program that writes into a folder
-//! (the store renames from its folder for half-written blobs) would fail there each time; it does without Landlock.
+//! **One right cannot be missing.** In its ABI 1 (kernels 5.13 to 5.18) Landlock forbids every rename from
+//! one folder to another, also below one folder that was named, and has no right that allows it. A program
+//! that writes into a folder (the store renames from its folder for half-written blobs) would fail there each
+//! time, so it runs without Landlock on such a kernel.
 
 use super::{InForce, Use};
 use landlock::{
@@ -17,7 +19,7 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-/// The newest rights that were tried here; a kernel takes what it knows of them.
+/// The newest rights that were tested; a kernel takes those that it knows.
 const KNOWN: ABI = ABI::V9;
 
 /// Lets the calling thread, and those that it will start, open these paths and no others.
@@ -28,7 +30,7 @@ pub(super) fn restrict(paths: &[(PathBuf, Use)], ports: Ports) -> InForce {
     let mut paths: Vec<_> = paths.iter().collect();
     let done = loop {
         match try_to(&paths, ports) {
-            // What has no place in any folder (a pipe of a shell's `<(…)`) takes no rule, and needs none.
+            // A path that is in no folder (a pipe of a shell's `<(…)`) takes no rule, and needs none.
             Err(Failed::Rule(at, e)) => {
                 tracing::debug!("{} takes no rule: {e}", paths[at].0.display());
                 paths.remove(at);
@@ -40,33 +42,32 @@ pub(super) fn restrict(paths: &[(PathBuf, Use)], ports: Ports) -> InForce {
     InForce::of(done)
 }
 
-/// Why Landlock would keep the program from its own work, where it would.
+/// The reason why Landlock would keep the program from its own work, if there is one.
 fn hindrance(paths: &[(PathBuf, Use)], knows: impl Fn(AccessFs) -> bool) -> Option<&'static str> {
     let writes = paths.iter().any(|(_, how)| *how == Use::Write);
-    // A kernel that knows no right at all says so itself, later.
+    // A kernel that knows no right at all reports that itself, later.
     (writes && knows(AccessFs::ReadFile) && !knows(AccessFs::Refer))
         .then_some("this kernel's (ABI 1) forbids every rename between folders, which writing needs")
 }
 
-/// Whether this kernel knows a right.
+/// True if this kernel knows the right.
 fn knows(right: AccessFs) -> bool {
     Ruleset::default().set_compatibility(CompatLevel::HardRequirement).handle_access(right).is_ok()
 }
 
-/// Which TCP ports are left.
+/// TCP ports that stay allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ports {
-    /// None.
     None,
-    /// Those of servers.
+    /// Connections to ports of servers; no listening.
     Connect,
-    /// All, to connect and to listen.
+    /// All ports, to connect and to listen.
     All,
 }
 
 enum Failed {
     Whole(RulesetError),
-    /// Of the path at this place.
+    /// The rule of the path with this index.
     Rule(usize, RulesetError),
 }
 
@@ -97,7 +98,7 @@ fn try_to(paths: &[&(PathBuf, Use)], ports: Ports) -> Result<RestrictionStatus, 
     Ok(rules.restrict_self()?)
 }
 
-/// What a use needs. A right for folders on a file would be refused.
+/// The rights that a use needs. The kernel would refuse a right for folders on a file.
 fn rights(how: Use, folder: bool) -> BitFlags<AccessFs> {
     let all = match how {
         Use::Read => make_bitflags!(AccessFs::{ReadFile | ReadDir}),
@@ -120,7 +121,8 @@ fn is_folder(fd: &impl AsFd) -> bool {
     })
 }
 
-/// The kernel forgets a file of `/proc` that nobody has open, and with it the rule about it; so they stay open.
+/// Keeps the descriptor open. The kernel forgets a file of `/proc` that no process has open, and its rule
+/// with it.
 fn remember(fd: PathFd) {
     static HELD: Mutex<Vec<PathFd>> = Mutex::new(Vec::new());
     HELD.lock().unwrap_or_else(PoisonError::into_inner).push(fd);

@@ -1,4 +1,4 @@
-//! seccomp: which system calls can be made, and with which arguments.
+//! seccomp: the system calls that can be made, and their arguments.
 
 use super::InForce;
 use super::calls::{ACCEPTS, ANY, ANY_OLDER, FILES, FILES_OLDER, NETWORK, SOCKETS};
@@ -12,18 +12,18 @@ use seccompiler::{
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-/// Whose filter it is.
+/// The kind of thread or program that a filter is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Profile {
-    /// Of a thread that parses.
+    /// A thread that parses.
     Parser,
-    /// Of a program that talks to nobody.
+    /// A program without network.
     Local,
-    /// Of one that talks to servers.
+    /// A program that connects to servers.
     Network,
 }
 
-/// Applies it to every thread of the program, which may also take connections.
+/// Applies the filter to every thread of the program, which may also take connections.
 pub(super) fn apply_to_all(kind: Profile, accepts: bool) -> InForce {
     InForce::of(programs(kind, accepts).and_then(|programs| {
         programs
@@ -34,7 +34,7 @@ pub(super) fn apply_to_all(kind: Profile, accepts: bool) -> InForce {
     }))
 }
 
-/// Applies that of a parser to the calling thread. It is made once.
+/// Applies the parser's filter to the calling thread. The filter is compiled once.
 pub(super) fn apply_here() -> InForce {
     static PARSER: OnceLock<Result<Vec<BpfProgram>, String>> = OnceLock::new();
     let programs = PARSER.get_or_init(|| programs(Profile::Parser, false));
@@ -47,15 +47,15 @@ pub(super) fn apply_here() -> InForce {
     }))
 }
 
-/// A condition: which argument, how wide, compared how, with what.
+/// A condition: index of the argument, its width, operator, value.
 pub(super) type Condition = (u8, SeccompCmpArgLen, SeccompCmpOp, u64);
 
-/// The calls, each with what its arguments may be: one of the rules; none: any.
+/// The allowed calls, each with alternative rules for its arguments; no rule: any arguments.
 type Rules = BTreeMap<c_long, Vec<SeccompRule>>;
 
-/// Threads of this process and nothing else: no new namespaces, no child with memory of its own.
+/// Flags of `clone` that make a thread of this process: no new namespaces, no child with its own memory.
 const THREAD: u64 = (libc::CLONE_VM | libc::CLONE_THREAD | libc::CLONE_SIGHAND) as u64;
-/// Everything that makes something other than a thread.
+/// Flags of `clone` that make anything other than a thread.
 const APART: u64 = (libc::CLONE_NEWNS
     | libc::CLONE_NEWCGROUP
     | libc::CLONE_NEWUTS
@@ -65,9 +65,10 @@ const APART: u64 = (libc::CLONE_NEWNS
     | libc::CLONE_NEWNET
     | libc::CLONE_VFORK) as u64;
 
-/// Two filters, of which the kernel takes the stricter answer for each call (the later one's of two that are equally
-/// strict): the list, and one that says of `clone3` and `openat2` that they do not exist. Their arguments lie in memory
-/// where no filter sees them, and the C library then uses `clone` and `openat`.
+/// Two filters: the list, and one that answers `clone3` and `openat2` as if they did not exist. The arguments
+/// of these two lie in memory, where no filter sees them; the C library then uses `clone` and `openat`. The
+/// kernel takes the stricter answer of both filters for each call, and the later one's of two that are
+/// equally strict.
 fn programs(kind: Profile, accepts: bool) -> Result<Vec<BpfProgram>, String> {
     let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(|e| e.to_string())?;
     let rules = rules(kind, accepts).map_err(|e| e.to_string())?;
@@ -112,16 +113,16 @@ fn rules(kind: Profile, accepts: bool) -> Result<Rules, BackendError> {
     only(libc::SYS_fcntl, fcntls())?;
     only(libc::SYS_prctl, PRCTLS.iter().map(|option| vec![(0, Dword, Eq, *option as u64)]).collect())?;
     only(libc::SYS_ioctl, IOCTLS.iter().map(|request| vec![(1, Dword, Eq, *request)]).collect())?;
-    // What is asked of itself is told; nothing is set.
+    // Limits of the process itself can be read; none can be set.
     only(libc::SYS_prlimit64, vec![vec![(0, Dword, Eq, 0), (2, Qword, Eq, 0)]])?;
     match kind {
         Profile::Parser => {
             let not_run = || vec![vec![(2, Dword, MaskedEq(libc::PROT_EXEC as u64), 0)]];
             only(libc::SYS_mmap, not_run())?;
             only(libc::SYS_mprotect, not_run())?;
-            // A handler runs in whichever thread a signal is sent to, with the rights of that thread. So a parser only
-            // ends the program (abort), and gives back the two handlers by which std tells of a stack that is full; it
-            // may ask for all of them.
+            // A handler runs in whichever thread a signal is sent to, with the rights of that thread. So a
+            // parser may only end the program (abort), and restore the two handlers by which std reports a
+            // stack overflow; it may read all of them.
             only(libc::SYS_tgkill, vec![vec![(0, Dword, Eq, own), (2, Dword, Eq, libc::SIGABRT as u64)]])?;
             let of = |signal: libc::c_int| vec![(0, Dword, Eq, signal as u64)];
             let asked = vec![(1, Qword, Eq, 0)];
@@ -130,14 +131,15 @@ fn rules(kind: Profile, accepts: bool) -> Result<Rules, BackendError> {
         Profile::Local | Profile::Network => {
             only(libc::SYS_tgkill, vec![vec![(0, Dword, Eq, own)]])?;
             only(libc::SYS_rt_sigaction, vec![])?;
-            // A pair of streams reaches nobody; tokio wakes its signal handler by one. One end of a pair of datagram
-            // sockets could send to any other such socket of the host.
+            // A pair of stream sockets reaches no other process; tokio wakes its signal handler by one. One
+            // end of a pair of datagram sockets could send to any other such socket of the host.
             let unix = (0, Dword, Eq, libc::AF_UNIX as u64);
             only(
                 libc::SYS_socketpair,
                 vec![vec![unix, (1, Dword, MaskedEq(TYPE), libc::SOCK_STREAM as u64)]],
             )?;
-            // The mode of what is opened counts where it may be made; else the register may hold anything.
+            // The mode counts only where the call may create a file; otherwise the register may hold
+            // anything.
             let opened = |flags, mode| vec![vec![no_set_id(mode)], vec![(flags, Dword, MaskedEq(MAKES), 0)]];
             only(libc::SYS_openat, opened(2, 3))?;
             only(libc::SYS_mkdirat, vec![vec![no_set_id(2)]])?;
@@ -164,7 +166,7 @@ fn rules(kind: Profile, accepts: bool) -> Result<Rules, BackendError> {
     Ok(rules)
 }
 
-/// What holds where all of these do.
+/// A rule that applies if all of these conditions do.
 pub(super) fn rule(all: Vec<Condition>) -> Result<SeccompRule, BackendError> {
     let all = all.into_iter().map(|(at, len, op, value)| SeccompCondition::new(at, len, op, value));
     SeccompRule::new(all.collect::<Result<_, _>>()?)
@@ -176,13 +178,14 @@ const TYPE: u64 = 0xf;
 /// The flags of `open` that make a file, with a name and without.
 const MAKES: u64 = (libc::O_CREAT | (libc::O_TMPFILE & !libc::O_DIRECTORY)) as u64;
 
-/// A mode without setuid and setgid: who runs such a file later has the rights of the user who was robbed.
+/// Condition: a mode without setuid and setgid. A user who runs such a file later would act with the rights
+/// of its owner.
 fn no_set_id(mode: u8) -> Condition {
     (mode, Dword, MaskedEq((libc::S_ISUID | libc::S_ISGID) as u64), 0)
 }
 
-/// Copies, flags and locks of descriptors. Not who is signalled when one becomes ready (`F_SETOWN`, `F_SETSIG`): that
-/// could be any process of the user.
+/// Copies, flags and locks of descriptors. Setting which process is signalled when one becomes ready
+/// (`F_SETOWN`, `F_SETSIG`) is left out, since that could be any process of the user.
 fn fcntls() -> Vec<Vec<Condition>> {
     let command = |command: &libc::c_int| (1, Dword, Eq, *command as u64);
     let set_flags = vec![command(&libc::F_SETFL), (2, Dword, MaskedEq(libc::O_ASYNC as u64), 0)];
@@ -204,7 +207,7 @@ const FCNTLS: &[libc::c_int] = &[
     libc::F_SETPIPE_SZ,
 ];
 
-/// Names of threads and of memory, and giving up more.
+/// Names of threads and of memory, and giving up more rights.
 const PRCTLS: &[libc::c_int] = &[
     libc::PR_SET_NAME,
     libc::PR_GET_NAME,
@@ -214,7 +217,7 @@ const PRCTLS: &[libc::c_int] = &[
     libc::PR_SET_VMA,
 ];
 
-/// Asking a terminal (never typing into one), and the size and the zeroing of block devices.
+/// Queries of a terminal (typing into it is left out), and the size and the zeroing of block devices.
 const IOCTLS: &[u64] = &[
     libc::TCGETS,
     TCGETS2,

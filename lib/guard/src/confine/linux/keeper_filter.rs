@@ -1,5 +1,5 @@
-//! seccomp of the process that sets modes and owners (`attributes.rs`): what comes over its socket, and what it does with
-//! that, is all it can do. No call of the list takes a path, so Landlock has nothing to add.
+//! seccomp of the process that sets modes and owners (`attributes.rs`): it can receive requests on its
+//! socket, answer them, and carry them out. No call of the list takes a path, so Landlock has nothing to add.
 
 use super::filter::{Condition, rule};
 use libc::c_long;
@@ -8,10 +8,10 @@ use seccompiler::SeccompCmpOp::{Eq, MaskedEq};
 use seccompiler::{BackendError, BpfProgram, SeccompAction, SeccompFilter, SeccompRule, TargetArch};
 use std::collections::BTreeMap;
 
-/// User and group.
+/// User ID and group ID.
 pub(super) type Owner = (u32, u32);
 
-/// Questions, answers, a look at what was handed over, and the end.
+/// Requests, answers, checks of the received descriptor, and the end.
 const ANY: &[c_long] = &[
     libc::SYS_recvmsg,
     libc::SYS_sendto,
@@ -21,7 +21,7 @@ const ANY: &[c_long] = &[
     libc::SYS_restart_syscall,
 ];
 
-/// The filter. A file is given to one of these owners, and gets no bits but `permissions`.
+/// The filter. A file can be given to one of these owners, and gets no mode bits but `permissions`.
 pub(super) fn program(owners: &[Owner], permissions: u32) -> Result<BpfProgram, String> {
     let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(|e| e.to_string())?;
     let rules = rules(owners, permissions).map_err(|e| e.to_string())?;

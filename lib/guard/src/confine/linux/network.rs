@@ -1,8 +1,8 @@
-//! The files that a program reads to find servers, and to know whom to trust. Some are read late: a name is looked up
-//! again for each connection, and the trust store is read when TLS is spoken for the first time.
+//! Files that a program reads to find servers and trusted certificates. Some are read late: a name is looked
+//! up again for each connection, and the trust store is read when TLS is used for the first time.
 //!
-//! Folders beside which private keys and passwords lie (`/etc/ssl`, `/etc/pki`, `/run/NetworkManager`) are not named as a
-//! whole: root could read those.
+//! Folders with private keys and passwords in them (`/etc/ssl`, `/etc/pki`, `/run/NetworkManager`) are not
+//! allowed as a whole, since root could read those.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -28,12 +28,12 @@ const RESOLVER: &[&str] = &[
     "/usr/lib",
     "/usr/lib64",
     "/usr/local/lib",
-    // A kernel's facts that the C library asks for.
+    // Kernel settings that the C library reads.
     "/proc/sys/net",
     "/dev/urandom",
 ];
 
-/// Whom to trust: certificates of authorities, and nothing else.
+/// Certificates of authorities, and nothing else.
 const TRUST: &[&str] = &[
     "/etc/ssl/certs",
     "/etc/ssl/cert.pem",
@@ -53,7 +53,7 @@ const TRUST: &[&str] = &[
     "/var/lib/ca-certificates",
 ];
 
-/// As many links of one folder are followed.
+/// Maximum number of links that are followed in one folder.
 const LINKS_MAX: usize = 4096;
 
 pub(super) fn files() -> Vec<PathBuf> {
@@ -62,7 +62,7 @@ pub(super) fn files() -> Vec<PathBuf> {
 
 fn files_of(is_root: bool, variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     let mut trust: Vec<PathBuf> = TRUST.iter().map(PathBuf::from).collect();
-    // Trust stores elsewhere: a file, and a list of folders.
+    // Trust stores in other places: a file, and a list of folders.
     trust.extend(variable("SSL_CERT_FILE").map(PathBuf::from));
     trust.extend(variable("SSL_CERT_DIR").iter().flat_map(std::env::split_paths));
     let mut files: Vec<PathBuf> = RESOLVER.iter().map(PathBuf::from).collect();
@@ -71,7 +71,8 @@ fn files_of(is_root: bool, variable: impl Fn(&str) -> Option<OsString>) -> Vec<P
     }
     files.append(&mut trust);
     if !is_root {
-        // What an ordinary user can read there is no secret, and who moves to another network gets another resolv.conf.
+        // Every file there that an ordinary user can read is public, and on another network
+        // `/etc/resolv.conf` is replaced.
         files.push("/etc".into());
     } else if let Ok(real) = Path::new("/etc/resolv.conf").canonicalize() {
         files.push(real);

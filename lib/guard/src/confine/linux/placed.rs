@@ -1,16 +1,16 @@
-//! seccomp of a program that confines itself by namespaces, in a place where it may make none.
+//! seccomp of a program that confines itself by namespaces, in a container that may not create any.
 //!
-//! A launcher pod's own filter answers `unshare` and `mount` with `EPERM`, and passt gives up then. Here these calls do nothing
-//! and succeed. Of two filters that both answer a call the kernel takes the later one's word, so the pod's need not change.
-//! Nothing is permitted by it that was forbidden: a call that is answered is not made. What the namespaces would have kept from
-//! the program, Landlock does.
+//! A launcher pod's own filter answers `unshare` and `mount` with `EPERM`, and passt gives up then. Here
+//! these calls do nothing and succeed. Where two filters both answer a call with an error the kernel takes
+//! the later one's, so the pod's filter need not change. Nothing becomes allowed by it that was forbidden,
+//! since an answered call is not made. Landlock restricts the program in place of the namespaces.
 
 use super::InForce;
 use libc::c_long;
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
 use std::collections::BTreeMap;
 
-/// What moves a program into namespaces and a root of its own.
+/// System calls that move a program into namespaces and a root of its own.
 const CALLS: [c_long; 4] = [libc::SYS_unshare, libc::SYS_mount, libc::SYS_umount2, libc::SYS_pivot_root];
 
 pub(super) fn apply() -> InForce {
@@ -23,7 +23,7 @@ pub(super) fn apply() -> InForce {
 fn program() -> Result<BpfProgram, String> {
     let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(|e| e.to_string())?;
     let calls: BTreeMap<c_long, _> = CALLS.into_iter().map(|call| (call, vec![])).collect();
-    // An error of no number is success.
+    // The error number 0 is success.
     let filter = SeccompFilter::new(calls, SeccompAction::Allow, SeccompAction::Errno(0), arch);
     filter.and_then(BpfProgram::try_from).map_err(|e| e.to_string())
 }
