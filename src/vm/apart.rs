@@ -1,18 +1,19 @@
-//! What the verbs that start VMs do with foreign bytes: in a process of its own, which gives up everything else.
+//! Jobs on foreign bytes, done for the verbs that start VMs by a process of its own, which gives up
+//! everything else.
 //!
 //! ```text
 //!  coracle run ──Order──► coracle apart ──► enters the Reach of this one job, then reads the image
-//!              ◄─Outcome──      └─ its words and its progress go where ours go
+//! ◄─Outcome──      └─ its log lines and progress go where ours go
 //! ```
 //!
-//! `run` and `test` start launchers, make sockets and wait for them, so they can give up nothing of it themselves; and a
-//! thread is no place to lock somebody in, since threads share one memory. So they read no image at all: each job is one
-//! process of the same program (`commands/apart.rs`), confined as `pull` and `convert` are. It ends with its job, and with
-//! the process that wants it.
+//! `run` and `test` start launchers, make sockets and wait for them, so they cannot confine themselves. A
+//! confined thread would not help, since threads share one memory. So they read no image at all: each job is
+//! one process of the same program (`commands/apart.rs`), confined as `pull` and `convert` are. The process
+//! ends with its job, and with the process that started it.
 //!
-//! **What it says is not believed further than it could reach.** What is unpacked of an image has a folder for itself
-//! ([`folder_of`]), made here, and its job may write there and nowhere else. A path in an answer must lead to a plain file
-//! below the folder that the job was given; an answer has a bound.
+//! **Its answer is checked.** Each image is unpacked into a folder of its own ([`folder_of`]), made here, and
+//! its job may write there and nowhere else. A path in an answer must lead to a plain file below the folder
+//! that the job was given. The size of an answer is bounded.
 
 use crate::error::{code_of, kind_of};
 use crate::ui::Show;
@@ -30,46 +31,45 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use tracing::level_filters::LevelFilter;
 
-/// The verb that does a job; people do not type it.
+/// Hidden verb that does one job; users do not type it.
 pub(crate) const VERB: &str = "apart";
 
-/// The longest answer that is read: the texts in it are the labels of an image.
+/// Maximum size of an answer in bytes: its longest texts are the labels of an image.
 const ANSWER_MAX: u64 = 4 << 20;
 
-/// A job, and what it needs of the command line.
+/// A job, and the global flags that it needs.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Order {
-    /// The settings of registries.
+    /// Path of the file with settings of registries.
     pub(crate) registries: Option<PathBuf>,
-    /// Shows no progress.
     pub(crate) quiet: bool,
     pub(crate) job: Task,
 }
 
-/// What is to be done. Images are named with their scheme. A name is followed once, by the first job that opens its image;
-/// all later ones are told what was found ([`Exact`]), since a tag may move between two jobs.
+/// The work of a job. Images are named with their scheme. The first job that opens an image resolves its
+/// name; later jobs get the digest ([`Exact`]), since a tag may move between two jobs.
 #[derive(Serialize, Deserialize)]
 pub(crate) enum Task {
-    /// Whether the store has this name: `bool`.
+    /// Looks up a name in the store. Result: `bool`.
     Here { image: String },
-    /// Brings an image into the store: the digest of its manifest for this computer.
+    /// Pulls an image into the store. Result: digest of its manifest for this platform.
     Pull { from: String, to: String },
-    /// What an image says of itself: [`Look`]. By its digest, where a pull told it.
+    /// Reads the labels of an image, by its digest where a pull has told it. Result: [`Look`].
     Look { image: String, digest: Option<String> },
-    /// Whether there is a disk in it: `bool`.
+    /// Looks for a disk in an image. Result: `bool`.
     HasDisk { image: Exact },
-    /// What a disk of the user's is, where a VM can have it: `Format`.
+    /// Probes a disk file of the user, which must be one that a VM can use. Result: `Format`.
     Judge { path: PathBuf },
-    /// Unpacks its disk into the image's folder: the path.
+    /// Unpacks the disk of an image into its folder. Result: the path.
     Disk { image: Exact, path: Option<String>, folder: PathBuf },
-    /// Unpacks a kernel or an initrd into the image's folder: the path.
+    /// Unpacks a kernel or an initrd into the image's folder. Result: the path.
     Boot { image: Exact, path: String, folder: PathBuf },
-    /// Fills a disk: the bytes that its guest sees.
+    /// Fills a disk. Result: its virtual size in bytes.
     Import(Box<Import>),
 }
 
 impl Task {
-    /// What it does, for people.
+    /// Description of the job for messages, as a verb with its object.
     pub(crate) fn what(&self) -> String {
         match self {
             Task::Here { image } => format!("look for {image}"),
@@ -84,37 +84,36 @@ impl Task {
     }
 }
 
-/// One image of a place, whatever its name leads to by now.
+/// Image of a place, pinned by digest, since its tag may move.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Exact {
-    /// The name, which says where the image is, and what people call it.
+    /// Name with its scheme, which says where the image is; messages show it.
     pub(crate) image: String,
-    /// The digest of its manifest.
     pub(crate) digest: String,
 }
 
-/// What an image says of itself.
+/// Facts of an image that its VM needs.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Look {
-    /// The digest of its manifest for this computer.
+    /// Digest of the image's manifest for this platform.
     pub(crate) digest: String,
-    /// A kernel in it.
+    /// Kernel, initrd and command line, by the labels of the image.
     pub(crate) boot: Option<Boot>,
 }
 
-/// How a job ended.
+/// Result of a job.
 #[derive(Serialize, Deserialize)]
 pub(crate) enum Outcome {
     Done(Value),
     Failed {
-        /// As the exit code has it.
+        /// Exit code of the error's kind.
         code: u8,
         what: String,
         because: Vec<String>,
     },
 }
 
-/// Has a job done.
+/// Runs a job in a process of its own and waits for its result.
 pub(crate) fn ask<T: DeserializeOwned>(registries: Option<&Path>, show: Show, job: Task) -> Result<T> {
     let order = Order { registries: registries.map(Path::to_owned), quiet: show == Show::Quiet, job };
     let order = serde_json::to_vec(&order)
@@ -122,7 +121,7 @@ pub(crate) fn ask<T: DeserializeOwned>(registries: Option<&Path>, show: Show, jo
     let mut child = start()?;
     let said = converse(&mut child, &order);
     if said.is_err() {
-        // What it does now is for nobody.
+        // The process failed to answer in full; its work is discarded.
         let _ = child.kill();
     }
     let status = child.wait().map_err(|e| Error::io("cannot wait for the process that reads images", e))?;
@@ -133,15 +132,15 @@ pub(crate) fn ask<T: DeserializeOwned>(registries: Option<&Path>, show: Show, jo
     }
 }
 
-/// Where everything goes that is unpacked of one image, and of no other: two images may share a layer, and whoever takes
-/// over the reader of one must not reach the disk of the other.
+/// Folder for all files that are unpacked of one image, and of no other. Two images may share a layer, and a
+/// compromised reader of one must not reach the disk of the other.
 pub(crate) fn folder_of(disks: &Path, image: &Exact) -> Result<PathBuf> {
-    // It was told by a process that reads images, and becomes a name.
+    // The digest comes from a process that reads images, and becomes a file name: parsing checks it.
     let digest: Digest = image.digest.parse()?;
     Ok(disks.join(digest.to_string().replace(':', "-")))
 }
 
-/// The file that an answer leads to: a plain one, below the folder that the job was given.
+/// The path of an answer, checked: a plain file below the folder that the job was given.
 pub(crate) fn within(folder: &Path, path: PathBuf) -> Result<PathBuf> {
     let cannot = |e| Error::io(format!("cannot use {}", path.display()), e);
     let is_file = std::fs::symlink_metadata(&path).map_err(cannot)?.is_file();
@@ -155,7 +154,7 @@ pub(crate) fn within(folder: &Path, path: PathBuf) -> Result<PathBuf> {
 }
 
 impl Outcome {
-    /// What came of a job.
+    /// Converts the result of a job, with all causes of an error.
     pub(crate) fn of(done: Result<Value>) -> Outcome {
         match done {
             Ok(value) => Outcome::Done(value),
@@ -168,7 +167,7 @@ impl Outcome {
 }
 
 fn start() -> Result<Child> {
-    // This very program, also where its file was replaced since.
+    // This very program, even if its file was replaced since.
     let mut command = Command::new("/proc/self/exe");
     command.arg0("coracle").arg(VERB);
     let level = LevelFilter::current();
@@ -178,7 +177,8 @@ fn start() -> Result<Child> {
     command.spawn().map_err(|e| Error::io("cannot start the process that reads images", e))
 }
 
-/// Whatever ends us, it ends too: by the one signal that nobody ignores. What is left is as after a cut of the power.
+/// Sends SIGKILL to the child when this process ends, however it does. Its files are then as after a power
+/// cut.
 #[allow(unsafe_code)]
 fn end_with_us(command: &mut Command) {
     use rustix::process::{Signal, set_parent_process_death_signal};
@@ -193,7 +193,7 @@ fn converse(child: &mut Child, order: &[u8]) -> Result<Vec<u8>> {
     let cannot = |e| Error::io("cannot speak to the process that reads images", e);
     if let Some(mut to) = child.stdin.take()
         && let Err(e) = to.write_all(order)
-        // It has ended, and how it did says more.
+        // The process has ended already; its exit status says more.
         && e.kind() != io::ErrorKind::BrokenPipe
     {
         return Err(cannot(e));
@@ -232,7 +232,7 @@ fn failed(code: u8, what: String, because: Vec<String>) -> Error {
     }
 }
 
-/// A cause, as it was told.
+/// Cause in the chain of a job's error, read from its text.
 #[derive(Debug)]
 struct Said {
     what: String,

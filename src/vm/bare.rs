@@ -1,86 +1,80 @@
-//! A disk, an image, an ISO: what becomes of something that is no manifest. Pure.
+//! VMs from a disk, an image or an ISO image and flags, without a manifest. Pure.
 //!
 //! ```text
 //!  coracle run X --cpus … --disk … ──► a VirtualMachineInstance and, for long texts, a Secret ──► as any manifest
 //! ```
 //!
-//! `--dry-run` shows these objects, so that whoever outgrows the flags goes on from there.
+//! `--dry-run` prints these objects, as a start for users who need more than the flags.
 
 use container_disk::locate::Boot;
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 
-/// What cloud-init takes inline; more goes into a secret.
+/// Maximum length of inline user data for cloud-init; longer texts go into a Secret.
 const INLINE_MAX: usize = 2048;
 
-/// A VM by its flags.
+/// A VM as flags describe it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Bare {
-    /// What it is called.
     pub(crate) name: String,
-    /// vCPUs.
     pub(crate) cpus: u32,
-    /// Memory in bytes.
+    /// Guest memory in bytes.
     pub(crate) memory: u64,
-    /// Its drives in the order in which they are tried.
+    /// Drives in boot order.
     pub(crate) drives: Vec<Drive>,
-    /// An image with a kernel, and what its labels say.
+    /// Image with a kernel, and the labels that describe its boot.
     pub(crate) kernel: Option<(String, Boot)>,
-    /// What cloud-init is told.
+    /// User data of cloud-init.
     pub(crate) user_data: Option<String>,
-    /// What starts it.
     pub(crate) boot: Loader,
-    /// A TPM.
     pub(crate) tpm: bool,
-    /// No network at all.
+    /// True for a VM without any network.
     pub(crate) offline: bool,
 }
 
-/// What starts a VM.
+/// Firmware that boots the VM.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Loader {
-    /// BIOS.
     #[default]
     Bios,
-    /// EFI.
     Efi,
-    /// EFI that starts signed boot loaders only.
+    /// EFI that starts signed boot loaders alone.
     SecureBoot,
 }
 
-/// A drive.
+/// A drive of the VM, and the volume behind it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Drive {
-    /// The disk of an image; what is written is gone with the VM.
+    /// Disk of a container image; guest writes are lost when the VM ends.
     Image(String),
-    /// A file or a device, written as it is; made of this size where it does not exist.
+    /// File or block device that the guest writes to. A missing file is created with this size.
     File(PathBuf, Option<u64>),
-    /// An ISO image.
+    /// Read-only ISO image in a CD-ROM.
     Cdrom(PathBuf),
-    /// An empty disk that is gone with the VM.
+    /// Empty disk of this size, lost when the VM ends.
     Empty(u64),
-    /// A disk out of the web, kept in the pool under the VM's name.
+    /// Disk image at a URL, imported into the pool under the VM's name.
     Web(String),
 }
 
-/// Someone who can log in, by cloud-init.
+/// Login that cloud-init sets up in the guest.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Account {
-    /// The name; else the image's own.
+    /// User name. Default: the default user of the image.
     pub(crate) user: Option<String>,
-    /// In plain.
+    /// Password in plain text.
     pub(crate) password: Option<String>,
-    /// Public keys.
+    /// Public SSH keys, one line each.
     pub(crate) keys: Vec<String>,
 }
 
 impl Account {
-    /// Whether there is nothing to tell.
+    /// True if cloud-init has nothing to set up.
     pub(crate) fn is_empty(&self) -> bool {
         *self == Account::default()
     }
 
-    /// What cloud-init is told. JSON is YAML, and needs no thought about quotes.
+    /// User data for cloud-init. JSON is YAML, and needs no thought about quotes.
     pub(crate) fn user_data(&self) -> String {
         let mut config = Map::new();
         let mut user = Map::new();
@@ -117,7 +111,7 @@ impl Account {
 }
 
 impl Bare {
-    /// The objects of the VM: itself last.
+    /// Objects of the VM: DataVolumes and Secrets first, the VirtualMachineInstance last.
     pub(crate) fn objects(&self) -> Vec<Value> {
         let (mut objects, mut disks, mut volumes) = (vec![], vec![], vec![]);
         let mut order = 0;
@@ -193,7 +187,7 @@ impl Bare {
             }
             firmware.insert("kernelBoot".into(), json!({"container": container, "kernelArgs": boot.cmdline}));
         }
-        // With a disk that stays, what belongs to its system stays too.
+        // A disk that outlives the VM needs its EFI variables and TPM state again.
         let keeps = self.drives.iter().any(|drive| matches!(drive, Drive::File(..) | Drive::Web(_)));
         if self.boot != Loader::Bios {
             let secure = self.boot == Loader::SecureBoot;
@@ -225,7 +219,7 @@ impl Bare {
     }
 }
 
-/// Bytes as a quantity that people like to read.
+/// A size as a Kubernetes quantity in the largest unit that divides it: `2Gi`.
 fn quantity(bytes: u64) -> String {
     [(30, "Gi"), (20, "Mi"), (10, "Ki")]
         .iter()
@@ -233,7 +227,8 @@ fn quantity(bytes: u64) -> String {
         .map_or_else(|| bytes.to_string(), |(power, unit)| format!("{}{unit}", bytes >> power))
 }
 
-/// A name out of a file's or an image's: `registry.example/group/Debian_12.qcow2:1` is `debian-12`.
+/// A VM name derived from the name of a file or an image: `registry.example/group/Debian_12.qcow2:1` becomes
+/// `debian-12`.
 pub(crate) fn name_from(text: &str) -> String {
     let last = text.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
     let last = last.split(['@', '?', '#']).next().unwrap_or_default();

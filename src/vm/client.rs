@@ -1,5 +1,5 @@
-//! The launcher of a VM here: the one client of launchers (`lib/launcher-client`), for verbs that wait, with errors that
-//! speak of the VM.
+//! Blocking client of a VM's launcher on this computer: wraps the one client of launchers
+//! (`lib/launcher-client`) for verbs, with errors that name the VM.
 
 use api::launcher::{Answer, Exec, Executed, GuestInfo, Info, Request, State, Sync};
 use cdi::{Error, ErrorKind, Result};
@@ -8,14 +8,14 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long a launcher may take. A guest may be emulated beside it, on a busy computer.
+/// Timeouts of requests to a launcher. The guest may be emulated, on a busy computer.
 const PATIENCE: Patience = Patience {
     answer: Duration::from_secs(30),
     sync: Duration::from_secs(120),
     state: Duration::from_secs(30),
 };
 
-/// The launcher of one VM.
+/// Client of the launcher of one VM.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     vm: String,
@@ -24,48 +24,47 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// The launcher of this VM, which listens (or not) on this socket.
+    /// A client for the launcher of this VM at this socket. Nothing is opened yet.
     pub(crate) fn new(vm: &str, socket: PathBuf) -> Client {
         let one = one::Client::at(format!("the launcher of {vm}"), &socket).with(PATIENCE);
         Client { vm: vm.to_owned(), socket, one }
     }
 
-    /// Its socket.
     pub(crate) fn socket(&self) -> &Path {
         &self.socket
     }
 
-    /// Whether somebody listens.
+    /// True if a process listens on the socket.
     pub(crate) fn is_there(&self) -> bool {
         one::is_listening(&self.socket)
     }
 
-    /// Who it is.
+    /// Identity of the launcher: version, process ID.
     pub(crate) fn info(&self) -> Result<Info> {
         self.wait(self.one.info())
     }
 
-    /// How it is with the VM.
+    /// Current state of the VM.
     pub(crate) fn state(&self) -> Result<State> {
         self.wait(self.one.state())
     }
 
-    /// Tells it what should run.
+    /// Tells the launcher the VM that it must run.
     pub(crate) fn sync(&self, wanted: &Sync) -> Result<Answer> {
         self.wait(self.one.sync(wanted))
     }
 
-    /// Asks for something.
+    /// Sends a request, like pause or shutdown.
     pub(crate) fn request(&self, request: &Request) -> Result<Answer> {
         self.wait(self.one.request(request))
     }
 
-    /// The screen, as a PNG.
+    /// Screenshot of the guest's display as PNG.
     pub(crate) fn screenshot(&self) -> Result<Vec<u8>> {
         self.wait(self.one.screenshot())
     }
 
-    /// What the guest agent says.
+    /// Report of the guest agent.
     pub(crate) fn guest_info(&self) -> Result<GuestInfo> {
         self.wait(self.one.guest_info())
     }
@@ -75,18 +74,18 @@ impl Client {
         self.wait(self.one.exec(exec, patience))
     }
 
-    /// The states of the VM: the one that it has, and each that comes.
+    /// Stream of VM states: the current one, and each later one.
     pub(crate) fn watch(&self) -> Result<States> {
         let (states, ()) = self.wait(self.one.watch())?;
         Ok(States { client: self.clone(), states })
     }
 
-    /// The serial console, as bytes both ways.
+    /// The serial console, as a stream of bytes in both directions.
     pub(crate) fn console(&self, how: Access) -> Result<Stream> {
         self.stream(self.one.console(how))
     }
 
-    /// The screen, as bytes both ways.
+    /// The screen as a VNC stream.
     pub(crate) fn vnc(&self, how: Access) -> Result<Stream> {
         self.stream(self.one.vnc(how))
     }
@@ -102,7 +101,7 @@ impl Client {
         wait(work).map_err(|e| self.error(e))
     }
 
-    /// The verbs' error: faults one below the other, and the hint as theirs.
+    /// The verbs' error: faults one per line, with the hint of the launcher.
     fn error(&self, e: one::Error) -> Error {
         let kind = match e.kind() {
             one::ErrorKind::Absent | one::ErrorKind::NotFound => ErrorKind::NotFound,
@@ -118,7 +117,7 @@ impl Client {
         }
         let Some(refusal) = e.refusal() else {
             let error = Error::new(kind, e.to_string());
-            // That nobody listens is said already.
+            // The message already says that the socket is closed.
             let cause = e.into_cause().filter(|_| kind != ErrorKind::NotFound);
             return cause.into_iter().fold(error, Error::because);
         };
@@ -128,14 +127,14 @@ impl Client {
     }
 }
 
-/// The states of a VM, as they come.
+/// Stream of states of a VM.
 pub(crate) struct States {
     client: Client,
     states: one::States,
 }
 
 impl States {
-    /// The next one; `None` when the launcher is gone, or says no more.
+    /// The next state; `None` after the launcher has ended or closed the stream.
     pub(crate) fn next(&mut self, patience: Option<Duration>) -> Result<Option<State>> {
         match patience {
             Some(patience) => self.client.wait(self.states.next_within(patience)),
@@ -144,11 +143,10 @@ impl States {
     }
 }
 
-/// Bytes both ways.
+/// A stream of bytes in both directions.
 pub(crate) struct Stream {
-    /// What came before anybody read the socket.
+    /// Bytes that were received together with the response header.
     pub(crate) first: Vec<u8>,
-    /// The rest.
     pub(crate) socket: UnixStream,
 }
 

@@ -1,19 +1,19 @@
-//! What confines each process of a VM that is not ours to confine: `coracle run` itself, the launcher, QEMU. One line
-//! for each at `-v`. Those that read images say it themselves (`commands/apart.rs`).
+//! Log lines at `-v` on the confinement of processes of a VM that are not confined by us: `coracle run`
+//! itself, the launcher, QEMU. Processes that read images log their own (`commands/apart.rs`).
 //!
-//! Of a process that somebody else has started the kernel tells whether system calls are filtered, and nothing about
-//! Landlock, which neither the launcher nor libvirt uses.
+//! The kernel tells of another process whether system calls are filtered, and nothing about Landlock, which
+//! neither the launcher nor libvirt uses.
 
 use super::client::Client;
 use api::launcher::State;
 
-/// Says it of this process, which can give up nothing.
+/// Logs the confinement of this process, which cannot give up anything.
 pub(crate) fn tell_own() {
     let why = "it must start programs; it reads no image, processes of their own do";
     tell("coracle", std::process::id(), why);
 }
 
-/// Says it of a VM's processes.
+/// Logs the confinement of the VM's launcher and QEMU.
 pub(super) fn tell_vm(client: &Client, state: &State) {
     if let Ok(info) = client.info() {
         tell("virt-launcher", info.pid, "it must start QEMU, and reads no image");
@@ -35,7 +35,7 @@ fn tell(name: &str, pid: u32, no_landlock: &str) {
     );
 }
 
-/// What the kernel says of a process.
+/// Seccomp mode in the text of `/proc/PID/status`, as a phrase of the log line.
 fn seccomp(status: &str) -> &'static str {
     let mode = status.lines().find_map(|line| line.strip_prefix("Seccomp:")).map(str::trim);
     match mode {

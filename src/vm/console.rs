@@ -5,8 +5,8 @@
 //!  screen ◄─────────────────────────┘
 //! ```
 //!
-//! Without a terminal (a pipe, a file, nothing) bytes pass unchanged, and the end of the input ends nothing: the
-//! output goes on until the VM ends.
+//! Without a terminal (a pipe, a file, nothing) bytes pass unchanged. The end of the input does not end the
+//! stream: output goes on until the VM ends.
 
 use super::client::{Client, Stream};
 use super::record::Vm;
@@ -18,10 +18,10 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::Shutdown;
 use std::time::Duration;
 
-/// How long after a VM's end its last words may take.
+/// Delay between the VM's end and the end of its console, for the last output.
 const LAST_WORDS: Duration = Duration::from_millis(300);
 
-/// Ends the stream when the VM has ended: a launcher keeps it open, since the VM may be started again.
+/// Shuts the stream down when the VM has ended: a launcher keeps it open, since the VM may be started again.
 pub(crate) fn close_at_end(vm: &Vm, client: &Client, stream: &Stream) -> Result<()> {
     let socket = stream.socket.try_clone().map_err(|e| Error::io("cannot use the console", e))?;
     let (vm, client) = (vm.clone(), client.clone());
@@ -35,19 +35,19 @@ pub(crate) fn close_at_end(vm: &Vm, client: &Client, stream: &Stream) -> Result<
     Ok(())
 }
 
-/// Ctrl-].
+/// Key that leaves the console: Ctrl-].
 const LEAVE: u8 = 0x1d;
 
-/// Why a console was left.
+/// Reason for the end of a joined console.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Left {
-    /// Somebody pressed Ctrl-].
+    /// The user pressed Ctrl-].
     Keys,
-    /// The launcher has no more to say.
+    /// The launcher closed the stream.
     End,
 }
 
-/// Joins them until one of the two leaves.
+/// Copies between terminal and stream until the user or the launcher ends it.
 pub(crate) fn join(stream: &mut Stream, input: bool) -> Result<Left> {
     let raw = if input { Raw::of_stdin()? } else { None };
     show(&stream.first)?;
@@ -70,7 +70,7 @@ pub(crate) fn join(stream: &mut Stream, input: bool) -> Result<Left> {
             let read = rustix::io::read(&stdin, &mut buffer);
             let count = match read {
                 Err(Errno::INTR) => continue,
-                // A terminal that was hung up.
+                // The terminal hung up.
                 Err(Errno::IO) => return Ok(Left::Keys),
                 other => other.map_err(|e| Error::io("cannot read the keys", e))?,
             };

@@ -1,8 +1,9 @@
-//! The disks and kernels that came out of images (`disks/sha256-…`): what goes when nobody needs it any more.
+//! Disks and kernels that were unpacked of images (`disks/sha256-…`), and the removal of those that are no
+//! longer needed.
 //!
-//! A folder stays while a VM that is known here has something in it, and while the store has the manifest that it came out
-//! of (or the layer, of folders that older versions made): unpacking is what makes a second run quick. Who starts a VM
-//! [`hold`]s all of them until its record says which it needs.
+//! A folder stays while a VM that is known here uses a file in it, and while the store has the manifest that
+//! it was unpacked of (or the layer, for folders of older versions): a second run needs no unpacking then.
+//! The start of a VM [`hold`]s all of them until its record names the ones it needs.
 
 use crate::vm::place::{Home, Lock};
 use crate::vm::record::Vm;
@@ -12,22 +13,22 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// What has gone.
+/// Number and size of the files that [`prune`] removed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pruned {
-    /// Disks and kernels.
+    /// Number of removed disks and kernels.
     pub(crate) disks: u64,
-    /// Bytes.
+    /// Freed space in bytes.
     pub(crate) freed: u64,
 }
 
-/// Keeps all of them, until the lock is dropped.
+/// Locks all folders against removal until the lock is dropped.
 pub(crate) fn hold(home: &Home) -> Result<Lock> {
     home.make(&home.disks())?;
     Lock::share(&lock(home))
 }
 
-/// Removes those that nobody needs. `store` is the store's folder.
+/// Removes the folders that neither a VM nor the store at `store` needs.
 pub(crate) fn prune(home: &Home, store: &Path) -> Result<Pruned> {
     let folder = home.disks();
     let mut pruned = Pruned::default();
@@ -57,11 +58,12 @@ fn lock(home: &Home) -> PathBuf {
     home.disks().join("lock")
 }
 
-/// The folders that VMs have something in.
+/// Folders with files that VMs use.
 fn needed(home: &Home) -> Result<BTreeSet<PathBuf>> {
     let mut needed = BTreeSet::new();
     for (_, vm) in Vm::all(home)? {
-        // What a VM needs whose record cannot be read, nobody knows: its error says how to remove it.
+        // An unreadable record does not say what its VM needs, so nothing is removed; the error says how to
+        // remove the VM.
         let resolved = vm?.record.sync.resolved;
         let volumes = resolved.volumes.into_values().filter_map(|source| match source {
             Source::Image { path, .. } | Source::File { path, .. } | Source::Block { path } => Some(path),
@@ -74,7 +76,7 @@ fn needed(home: &Home) -> Result<BTreeSet<PathBuf>> {
     Ok(needed)
 }
 
-/// How many disks and kernels are in a folder, and the room that all of it takes.
+/// Number of disks and kernels in a folder, and the disk space of all its files in bytes.
 fn weigh(folder: &Path) -> Result<(u64, u64)> {
     let cannot = |e| Error::io(format!("cannot read {}", folder.display()), e);
     let (mut disks, mut bytes) = (0, 0);
@@ -82,7 +84,7 @@ fn weigh(folder: &Path) -> Result<(u64, u64)> {
         let entry = entry.map_err(cannot)?;
         let facts = entry.metadata().map_err(cannot)?;
         bytes += facts.blocks() * 512;
-        // What is unpacked whole is only read from then on; notes, locks and halves are not.
+        // A file that was unpacked in full is read-only; notes, locks and partial files are not.
         disks += u64::from(facts.is_file() && facts.permissions().readonly());
     }
     Ok((disks, bytes))

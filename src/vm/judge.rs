@@ -1,4 +1,4 @@
-//! The way from a VMI to a `Machine`, as the admission of a cluster goes it: defaults, then the judgement.
+//! The steps from a VMI to a `Machine`, as admission in a cluster does them: defaults first, then the checks.
 
 use api::defaults::{self, Given};
 use api::fault::Fault;
@@ -7,13 +7,14 @@ use api::uuid;
 use api::vmi::VirtualMachineInstance;
 use api::wire::Path;
 
-/// Fills in what is left open. A guest that is started again finds the computer that it knows.
+/// Applies the defaults. The firmware UUID follows from the name, so a guest that is started again finds the
+/// same hardware.
 pub(crate) fn complete(vmi: &mut VirtualMachineInstance) {
     let name = vmi.metadata.name.as_deref().unwrap_or_default();
     defaults::apply(vmi, &Given::new(uuid::of_vm(name)));
 }
 
-/// The `Machine`, or everything that is wrong with it; its spec was written at `at`.
+/// The `Machine`, or all faults of the VMI; `at` is the path of its spec in the file.
 pub(crate) fn machine(vmi: &VirtualMachineInstance, at: &str) -> Result<Machine, Vec<Fault>> {
     Machine::check(vmi, &Settings::of_laptop().standing_at(Path::of(at)))
 }

@@ -1,14 +1,17 @@
-//! Finds the program virt-launcher and starts one for a VM: detached, so that it outlives whoever started it.
+//! Finds the program virt-launcher and starts one for a VM: detached, so that it outlives the verb that
+//! started it.
 //!
 //! ```text
 //!  --launcher, or beside coracle, or in PATH
-//!     │ run --root DIR --socket PATH --cache DIR        a session of its own, in /, its words in launcher.log
+//! │ run --root DIR --socket PATH --cache DIR        a session of its own, in /, its log in launcher.log
 //!     ▼
-//!  asked until it answers; when it ends before, or takes too long, the last lines of its log are told
+//! polled until it answers; if it ends earlier or exceeds the timeout, the error has the last lines of its
+//! log
 //! ```
 //!
-//! A launcher inherits the lock of its log with its standard output, and holds it until its process ends. Whoever has
-//! the lock knows that no launcher of this VM is there, not even one that was started a moment ago and does not listen.
+//! A launcher inherits the lock of its log with its standard output, and holds it until its process ends. A
+//! process that gets the lock knows that no launcher of this VM is running, not even one that was started a
+//! moment ago and does not listen yet.
 
 use super::client::Client;
 use super::place::Home;
@@ -20,18 +23,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The program's name.
 const PROGRAM: &str = "virt-launcher";
-/// How long it may take until it answers: libvirt may have to find out first what QEMU can do.
+/// Timeout until a new launcher answers: libvirt may have to probe QEMU first.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long it may take to end when it is asked to.
+/// Timeout of a launcher that was asked to end.
 const END: Duration = Duration::from_secs(10);
-/// A log that is longer is put aside.
+/// Maximum size of a log in bytes; a longer one is moved to `launcher.log.1`.
 const LOG_MAX: u64 = 1 << 20;
-/// Lines of the log that a failure tells.
+/// Number of log lines in an error message.
 const LOG_TOLD: usize = 12;
 
-/// The argument that every verb has which may start a launcher.
+/// Arguments of the verbs that may start a launcher.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct LauncherArgs {
     /// The program virt-launcher [default: beside coracle, or in PATH]
@@ -40,7 +42,7 @@ pub(crate) struct LauncherArgs {
 }
 
 impl LauncherArgs {
-    /// Where the program is.
+    /// Path of the program.
     pub(crate) fn find(&self) -> Result<PathBuf> {
         if let Some(named) = &self.launcher {
             return match named.is_file() {
@@ -62,17 +64,17 @@ impl LauncherArgs {
     }
 }
 
-/// Where the launcher of a VM keeps everything.
+/// Folder for all files of a VM's launcher.
 pub(crate) fn root(home: &Home, name: &str) -> PathBuf {
     home.vm(name).join("root")
 }
 
-/// The log of a VM's launcher.
+/// Log file of a VM's launcher.
 pub(crate) fn log(home: &Home, name: &str) -> PathBuf {
     home.vm(name).join("launcher.log")
 }
 
-/// The launcher of a VM, started where none answers. Only who holds the VM's lock calls this.
+/// A client of the VM's launcher, which is started if none answers. The caller holds the VM's lock.
 pub(crate) fn start(program: &Path, home: &Home, name: &str) -> Result<Client> {
     let socket = home.socket(name)?;
     let client = Client::new(name, socket.clone());
@@ -83,7 +85,7 @@ pub(crate) fn start(program: &Path, home: &Home, name: &str) -> Result<Client> {
     let root = root(home, name);
     home.make(&root)?;
     home.make(&home.launcher_cache())?;
-    // What a launcher left behind that was killed: nobody listens there.
+    // The socket of a launcher that was killed: no process listens on it.
     if let Err(e) = std::fs::remove_file(&socket)
         && e.kind() != std::io::ErrorKind::NotFound
     {
@@ -100,14 +102,14 @@ pub(crate) fn start(program: &Path, home: &Home, name: &str) -> Result<Client> {
     detach(&mut command);
     let mut child =
         command.spawn().map_err(|e| Error::io(format!("cannot start {}", program.display()), e))?;
-    // Open until this process ends, however it does. A launcher that was named no VM by then ends too: nobody
-    // would ever find it.
+    // The pipe stays open until this process ends, however it does. A launcher without a VM ends with it: no
+    // other process would ever find that launcher.
     std::mem::forget(child.stdin.take());
     wait(child, &client, &log)?;
     Ok(client)
 }
 
-/// Away from the terminal: what is typed there, and its end, do not reach it.
+/// Detaches the process from the terminal, so that neither keys nor a hangup reach it.
 #[allow(unsafe_code)]
 fn detach(command: &mut Command) {
     let setsid = || rustix::process::setsid().map(drop).map_err(std::io::Error::from);
@@ -129,7 +131,7 @@ fn wait(mut child: Child, client: &Client, log: &Path) -> Result<()> {
             return Err(Error::failed(format!("the launcher ended with {status}{}", tail(log))));
         }
         if since.elapsed() > PATIENCE {
-            // Nobody would ever find it again.
+            // No other process would ever find it.
             let _ = child.kill();
             let _ = child.wait();
             let what = format!(
@@ -145,8 +147,9 @@ fn wait(mut child: Child, client: &Client, log: &Path) -> Result<()> {
     }
 }
 
-/// Ends the launcher of a VM that has nothing left to do, and waits until it is gone. One that was left by whoever
-/// started it and does not listen yet ends by itself. Only who holds the VM's lock calls this.
+/// Ends the launcher of a VM that has nothing left to do, and waits until its process has ended. A launcher
+/// that does not listen yet, because its starter was interrupted, ends by itself. The caller holds the VM's
+/// lock.
 pub(crate) fn end(home: &Home, name: &str) -> Result<()> {
     use rustix::process::{Pid, Signal, kill_process};
     let (which, patience) = match Client::new(name, home.socket(name)?).info() {
@@ -155,7 +158,7 @@ pub(crate) fn end(home: &Home, name: &str) -> Result<()> {
         Ok(info) => {
             let pid = i32::try_from(info.pid).ok().and_then(Pid::from_raw);
             let pid = pid.ok_or_else(|| Error::failed("the launcher does not know its own process"))?;
-            // An error says that it has gone already.
+            // An error means that the process has ended already.
             let _ = kill_process(pid, Signal::TERM);
             (format!("process {}", info.pid), END)
         }
@@ -165,7 +168,7 @@ pub(crate) fn end(home: &Home, name: &str) -> Result<()> {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
         Err(e) => Err(Error::io(format!("cannot read {}", log.display()), e)),
         Ok(words) if lock(&words, &log, patience)? => Ok(()),
-        // It is not killed: a VM that it cares for would be left alone.
+        // It is not killed: it may still run a VM.
         Ok(_) => {
             let seconds = patience.as_secs();
             let what = format!("the launcher of {name} ({which}) did not end within {seconds} s");
@@ -174,7 +177,7 @@ pub(crate) fn end(home: &Home, name: &str) -> Result<()> {
     }
 }
 
-/// The log for the launcher that is to be started, locked for it. One that is long is put aside.
+/// Opens and locks the log for a new launcher. A long log is moved aside.
 fn take_log(path: &Path) -> Result<File> {
     let words = locked_log(path)?;
     let cannot = |e| Error::io(format!("cannot write {}", path.display()), e);
@@ -196,7 +199,7 @@ fn locked_log(path: &Path) -> Result<File> {
     Err(Error::failed(what))
 }
 
-/// Locks a launcher's log as soon as no launcher holds it; false where one still does.
+/// Locks a launcher's log; false if a launcher still holds it at the end of `patience`.
 fn lock(words: &File, path: &Path, patience: Duration) -> Result<bool> {
     let since = Instant::now();
     loop {
@@ -211,7 +214,7 @@ fn lock(words: &File, path: &Path, patience: Duration) -> Result<bool> {
     }
 }
 
-/// The last lines of the log, as the end of a sentence.
+/// The last lines of the log, to be appended to an error message.
 pub(crate) fn tail(log: &Path) -> String {
     use std::io::{Read as _, Seek as _, SeekFrom};
     let mut bytes = vec![];

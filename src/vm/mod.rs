@@ -1,4 +1,4 @@
-//! VMs on this computer, for whoever types `coracle run`: everything about them that is not a verb.
+//! VMs on this computer, for the verbs of `coracle run` and its kin; the verbs themselves are in `commands/`.
 //!
 //! ```text
 //!  a manifest ──manifest/──► objects with lines ─┐
@@ -6,11 +6,11 @@
 //!                                                                               │ start
 //!     record ◄── vm.json, kept for every other verb ────────────────────────────┤
 //!     launch ── starts virt-launcher, detached ◄────────────────────────────────┘
-//!     apart  ── what is done with foreign bytes, in a confined process of its own
-//!     confined ── what of all this is confined, for whoever asks by -v
-//!     client ── what is said to it; console, terminal, relay: its streams
-//!     steps  ── what `coracle test` does with a console; pure
-//!     place  ── where all of this is kept; disks ── what came out of images, and goes when nobody needs it
+//! apart  ── reads foreign bytes, in a confined process of its own
+//! confined ── logs the confinement of all these processes at -v
+//! client ── requests to the launcher; console, terminal, relay: its streams
+//! steps  ── the script of `coracle test` for a console; pure
+//! place  ── folders, sockets and locks; disks ── files unpacked of images, removed when no VM needs them
 //! ```
 
 pub(crate) mod apart;

@@ -1,18 +1,18 @@
-//! Where VMs live on one computer, for one user.
+//! Folders, sockets and locks of the VMs that one user runs on this computer.
 //!
 //! ```text
 //!  $XDG_STATE_HOME/coracle/vms/NAME/     vm.json  lock  launcher.log  root/ (all that the launcher keeps)  secrets/
 //!  $XDG_RUNTIME_DIR/coracle/NAME.sock    the launcher's socket; a socket's path must be short
 //!  $XDG_DATA_HOME/coracle/pool/PVC/      disk.img  disk.json  lock       disks that outlive VMs
-//!  $XDG_DATA_HOME/coracle/disks/DIGEST/  disks and kernels out of images, only read
-//!  $XDG_CACHE_HOME/coracle/launcher/     what libvirt found out about QEMU
+//! $XDG_DATA_HOME/coracle/disks/DIGEST/  disks and kernels out of images, read-only
+//! $XDG_CACHE_HOME/coracle/launcher/     libvirt's cache of QEMU's capabilities
 //! ```
 //!
-//! `CORACLE_HOME` (or `--root`) puts all of these below one folder. Every folder is the user's own (0700), and one that
-//! belongs to someone else, or has such a folder above it, is refused ([`guard::folder`]): whoever owns it could answer
-//! in the launcher's place. So is one that anybody may write to, each of them from the folder `coracle` (or the one that
-//! was named) down: whoever may write to that puts another in place of what is below. A runtime folder that nobody named
-//! is refused, too, where others can write to one above it.
+//! `CORACLE_HOME` (or `--root`) puts all of these below one folder. Every folder is the user's own (0700). A
+//! folder that belongs to another user, or lies below such a folder, is refused ([`guard::folder`]): its
+//! owner could answer in the launcher's place. A folder that others may write to is refused as well, from the
+//! folder `coracle` (or the one that was named) down, because its content could be replaced. The default
+//! runtime folder is also refused if others can write to a folder above it.
 
 use cdi::{Error, ErrorKind, Result};
 use guard::folder::Parents;
@@ -26,10 +26,10 @@ use std::time::{Duration, Instant};
 /// The longest path a unix socket can have, without the zero at its end.
 const SOCKET_MAX: usize = 107;
 
-/// Whoever sweeps up what is nobody's is done with a folder by then.
+/// Timeout for a sweep of removed VMs, which may hold a lock for a moment.
 const SWEPT_WITHIN: Duration = Duration::from_secs(2);
 
-/// The arguments that every verb on VMs has.
+/// Arguments of all verbs on VMs.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct HomeArgs {
     /// Keep VMs, their disks and their sockets below this folder
@@ -39,7 +39,7 @@ pub(crate) struct HomeArgs {
 }
 
 impl HomeArgs {
-    /// The folders.
+    /// The folders, after a check of their permissions.
     pub(crate) fn home(&self) -> Result<Home> {
         let home = Home::of(self.root.clone(), |name| std::env::var_os(name))?;
         home.check()?;
@@ -47,23 +47,23 @@ impl HomeArgs {
     }
 }
 
-/// The folders in which everything is.
+/// Base folders of all state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Home {
     state: PathBuf,
     runtime: PathBuf,
     data: PathBuf,
     cache: PathBuf,
-    /// The one folder above all of these, where one was named.
+    /// The one folder above all of these, if set by the user.
     root: Option<PathBuf>,
-    /// What is asked of the folders above the runtime folder.
+    /// Rules for the folders above the runtime folder.
     above: Parents,
 }
 
 impl Home {
-    /// The folders as these variables say. Nothing is made.
+    /// The folders by the flag and these environment variables. Creates nothing.
     pub(crate) fn of(root: Option<PathBuf>, variable: impl Fn(&str) -> Option<OsString>) -> Result<Home> {
-        // The specification of these folders says that one which is not absolute is to be ignored.
+        // The XDG specification says that relative paths are to be ignored.
         let path = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
         if let Some(root) = root.filter(|root| !root.as_os_str().is_empty()) {
             let root = std::path::absolute(&root)
@@ -87,7 +87,8 @@ impl Home {
             })
         };
         let own = rustix::process::geteuid().as_raw();
-        // It must be the user's alone, says its specification; another one is left behind by a change of the user.
+        // The XDG specification requires that it belongs to the user alone. After a change of the user (su)
+        // it is another one's.
         let runtime = path("XDG_RUNTIME_DIR").filter(|folder| guard::folder::is_ours_alone(folder));
         Ok(Home {
             state: below("XDG_STATE_HOME", ".local/state")?,
@@ -102,17 +103,17 @@ impl Home {
         })
     }
 
-    /// Where all VMs are.
+    /// Folder with one subfolder per VM.
     pub(crate) fn vms(&self) -> PathBuf {
         self.state.join("vms")
     }
 
-    /// Where one VM is.
+    /// Folder of one VM.
     pub(crate) fn vm(&self, name: &str) -> PathBuf {
         self.vms().join(name)
     }
 
-    /// The socket of a VM's launcher.
+    /// Socket path of a VM's launcher.
     pub(crate) fn socket(&self, name: &str) -> Result<PathBuf> {
         let path = self.runtime.join(format!("{name}.sock"));
         let length = path.as_os_str().as_bytes().len();
@@ -127,19 +128,19 @@ impl Home {
         Ok(path)
     }
 
-    /// Refuses what anybody may write to. Nothing is made.
+    /// Refuses folders that others may write to. Creates nothing.
     fn check(&self) -> Result<()> {
         let all = [self.vms(), self.runtime.clone(), self.pool(), self.disks(), self.launcher_cache()];
         let steps = all.iter().flat_map(|folder| self.steps(folder));
         steps.into_iter().try_for_each(|step| guard::folder::closed(step).map_err(|e| unusable(step, &e)))
     }
 
-    /// Makes one of these folders, for the user alone; each from the first of our own down is judged.
+    /// Creates one of these folders for the user alone, and checks each of our own folders above it.
     pub(crate) fn make(&self, folder: &Path) -> Result<()> {
         self.steps(folder).into_iter().try_for_each(make)
     }
 
-    /// A folder, after those above it that are our own.
+    /// The folder, preceded by its parents below and including the base folder.
     fn steps<'a>(&self, folder: &'a Path) -> Vec<&'a Path> {
         let tops = match &self.root {
             Some(root) => vec![root],
@@ -151,7 +152,7 @@ impl Home {
         steps
     }
 
-    /// Makes the folder of sockets, or makes sure that it is ours.
+    /// Creates the folder of sockets, or checks that an existing one is ours alone.
     pub(crate) fn make_runtime(&self) -> Result<()> {
         if let Some(root) = &self.root {
             make(root)?;
@@ -167,17 +168,17 @@ impl Home {
         Ok(())
     }
 
-    /// The disks that outlive VMs.
+    /// Folder of disks that outlive VMs.
     pub(crate) fn pool(&self) -> PathBuf {
         self.data.join("pool")
     }
 
-    /// The disks and kernels that came out of images.
+    /// Folder of disks and kernels that were unpacked of images.
     pub(crate) fn disks(&self) -> PathBuf {
         self.data.join("disks")
     }
 
-    /// What launchers keep of what they found out about this computer.
+    /// Cache that launchers share: capabilities of QEMU on this computer.
     pub(crate) fn launcher_cache(&self) -> PathBuf {
         self.cache.join("launcher")
     }
@@ -201,12 +202,12 @@ impl Home {
         Ok(names)
     }
 
-    /// Takes a VM for oneself: nobody else changes what is kept of it until this is dropped.
+    /// Locks a VM: no other process changes its files until the lock is dropped.
     pub(crate) fn lock_vm(&self, name: &str) -> Result<Lock> {
         self.lock_within(name, Duration::ZERO)
     }
 
-    /// The same, for one that is to be made: whoever sweeps up after others may have it for a moment.
+    /// Locks a VM that is to be created, and waits if a sweep holds the lock for a moment.
     pub(crate) fn claim_vm(&self, name: &str) -> Result<Lock> {
         self.lock_within(name, SWEPT_WITHIN)
     }
@@ -224,7 +225,7 @@ impl Home {
                     SWEPT_WITHIN,
                     Error::failed(format!("{} is taken away again and again", folder.display())),
                 ),
-                // A sweep took the folder away between our steps: once more.
+                // A sweep removed the folder between the two steps: try again.
                 Err(e) if !folder.exists() => (SWEPT_WITHIN, e),
                 Err(e) => (patience, e),
             };
@@ -235,8 +236,8 @@ impl Home {
         }
     }
 
-    /// Takes away the folder of a VM whose lock is held: in one step, so that whoever makes another of that name
-    /// finds all of it or nothing.
+    /// Removes the folder of a VM whose lock is held. A rename makes it atomic: a process that creates a VM
+    /// of that name finds the whole folder or none.
     pub(crate) fn clear_vm(&self, name: &str) -> Result<()> {
         let folder = self.vm(name);
         let cannot = |e| Error::io(format!("cannot remove {}", folder.display()), e);
@@ -244,24 +245,24 @@ impl Home {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
             other => other.map_err(cannot)?.ino(),
         };
-        // No other folder that is there has this number.
+        // The inode number is unique among existing folders.
         let aside = self.vms().join(format!(".{name}.{number}.gone"));
         std::fs::rename(&folder, &aside).and_then(|()| gone(std::fs::remove_dir_all(&aside))).map_err(cannot)
     }
 
-    /// Takes away what a removal left that was killed in the middle.
+    /// Finishes removals that were interrupted.
     pub(crate) fn clear_gone(&self) {
         for entry in std::fs::read_dir(self.vms()).into_iter().flatten().flatten() {
             let name = entry.file_name();
             if name.as_bytes().starts_with(b".") && name.as_bytes().ends_with(b".gone") {
-                // Whoever removes it now does as well.
+                // Another process may remove it at the same time.
                 drop(std::fs::remove_dir_all(entry.path()));
             }
         }
     }
 }
 
-/// The end of a removal: what is not there is as good as removed.
+/// Treats a missing file as removed.
 pub(crate) fn gone(removed: std::io::Result<()>) -> std::io::Result<()> {
     match removed {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
@@ -269,7 +270,7 @@ pub(crate) fn gone(removed: std::io::Result<()>) -> std::io::Result<()> {
     }
 }
 
-/// Whether a VM, or a PVC, can be called so: what Kubernetes allows, so that no name leads out of its folder.
+/// Checks the name of a VM or a PVC by the rules of Kubernetes, so that no name leads out of its folder.
 pub(crate) fn check_name(name: &str) -> Result<()> {
     let word = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     let edge = |b: Option<&u8>| b.is_some_and(|&b| word(b));
@@ -287,7 +288,7 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
     Err(Error::new(ErrorKind::Usage, what))
 }
 
-/// Makes a folder and those above it, for the user alone.
+/// Creates a folder and its parents, for the user alone.
 pub(crate) fn make(folder: &Path) -> Result<()> {
     own(folder, Parents::Named)
 }
@@ -305,20 +306,20 @@ fn unusable(folder: &Path, e: &guard::folder::Refused) -> Error {
     }
 }
 
-/// A file that one process has at a time.
+/// A locked file, by which one process at a time works on something.
 #[derive(Debug)]
 pub(crate) struct Lock {
     file: File,
 }
 
 impl Lock {
-    /// It is the file of this name still, and not one that was removed meanwhile.
+    /// True if the locked file still has this name, and was not removed meanwhile.
     fn is_at(&self, path: &Path) -> bool {
         let facts = (self.file.metadata(), std::fs::metadata(path));
         matches!(facts, (Ok(held), Ok(there)) if (held.dev(), held.ino()) == (there.dev(), there.ino()))
     }
 
-    /// Takes it, or says at once that somebody else has it.
+    /// Locks the file alone, or fails at once if another process has it locked.
     pub(crate) fn take(path: &Path, what: &str) -> Result<Lock> {
         let file = open(path)?;
         match file.try_lock() {
@@ -330,14 +331,14 @@ impl Lock {
         }
     }
 
-    /// Shares it with others who do, as soon as whoever has it alone lets it go.
+    /// Locks the file shared with others, as soon as no process has it locked alone.
     pub(crate) fn share(path: &Path) -> Result<Lock> {
         let file = open(path)?;
         file.lock_shared().map_err(|e| Error::io(format!("cannot lock {}", path.display()), e))?;
         Ok(Lock { file })
     }
 
-    /// Takes it as soon as whoever has it lets it go.
+    /// Locks the file alone, as soon as no other process has it locked.
     pub(crate) fn wait(path: &Path) -> Result<Lock> {
         let file = open(path)?;
         file.lock().map_err(|e| Error::io(format!("cannot lock {}", path.display()), e))?;

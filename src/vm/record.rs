@@ -1,11 +1,11 @@
-//! What is kept of a VM: enough to show it, to start it again, and to remove it without a trace.
+//! Record of a VM on disk: the facts that list it, start it again, and remove all of its files.
 //!
 //! ```text
-//!  vms/NAME/vm.json     a Record: written before the launcher is told, read by every verb
+//! vms/NAME/vm.json     a Record: written before the launcher gets the VM, read by every verb
 //! ```
 //!
-//! The launcher keeps in its own root what it needs to take a running VM over; this is the part of whoever typed
-//! `coracle run`.
+//! The launcher keeps the state that it needs to take over a running VM in a root folder of its own. The
+//! record is the part of `coracle run`.
 
 use super::client::Client;
 use super::launch;
@@ -19,30 +19,28 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// The shape of the file.
+/// Version of the file's schema.
 const SCHEMA: &str = "coracle.vm/v1";
 
-/// What is kept of a VM.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Record {
-    /// The shape of this JSON.
+    /// Version of the schema of this JSON.
     pub(crate) schema: String,
-    /// Its name here.
     pub(crate) name: String,
-    /// When it was first run, RFC 3339.
+    /// Time of the first run, RFC 3339.
     pub(crate) created: String,
-    /// What it was made from, for people: a manifest, an image, a disk.
+    /// Name of the manifest, image or disk that the VM was made from, for messages.
     pub(crate) source: String,
-    /// It is removed when it has ended.
+    /// True if the VM is removed after its end.
     pub(crate) remove: bool,
-    /// What the launcher was told.
+    /// The last request to the launcher: VMI, generation, resolved volumes and networks.
     pub(crate) sync: Sync,
-    /// The program that runs it.
+    /// Path of the launcher's program.
     pub(crate) launcher: PathBuf,
 }
 
 impl Record {
-    /// A new one.
+    /// A record of a VM that is created now.
     pub(crate) fn new(name: &str, source: &str, remove: bool, sync: Sync, launcher: &Path) -> Record {
         Record {
             schema: SCHEMA.to_owned(),
@@ -55,7 +53,7 @@ impl Record {
         }
     }
 
-    /// Keeps it. It appears whole or not at all.
+    /// Writes the record to disk, whole or not at all.
     pub(crate) fn save(&self, home: &Home) -> Result<()> {
         let text = serde_json::to_vec_pretty(self)
             .map_err(|e| Error::failed("cannot write the record of a VM").because(e))?;
@@ -67,7 +65,7 @@ fn file(home: &Home, name: &str) -> PathBuf {
     home.vm(name).join("vm.json")
 }
 
-/// Writes a file of the user's own, whole or not at all.
+/// Writes a private file of the user, whole or not at all.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     let cannot = |e| Error::io(format!("cannot write {}", path.display()), e);
     let mut partial = path.as_os_str().to_owned();
@@ -80,23 +78,23 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     std::fs::rename(&partial, path).map_err(cannot)
 }
 
-/// The moment, RFC 3339.
+/// Current time, RFC 3339.
 pub(crate) fn now() -> String {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     container_disk::image::time::rfc3339(seconds)
 }
 
-/// How it is with a VM.
+/// State of a VM as far as it is known here.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Standing {
-    /// Its launcher says so.
+    /// State reported by the running launcher.
     Known(State),
-    /// Its launcher is gone; this is what it said last, or what became of it since.
+    /// The launcher has ended. The state is the last one that it saved, corrected if QEMU has ended since.
     Left(Option<State>),
 }
 
 impl Standing {
-    /// A word for a table.
+    /// Status of the VM in a table, one word.
     pub(crate) fn word(&self) -> &'static str {
         match self {
             Standing::Known(state) => word(state.life),
@@ -106,7 +104,7 @@ impl Standing {
         }
     }
 
-    /// It runs, or did when it was last heard of.
+    /// True if the VM runs, or ran at the last report of its launcher.
     pub(crate) fn is_up(&self) -> bool {
         match self {
             Standing::Known(state) => !state.life.is_final() && state.life != Life::Empty,
@@ -127,17 +125,15 @@ fn word(life: Life) -> &'static str {
     }
 }
 
-/// A VM that was run here.
+/// A VM of this computer.
 #[derive(Debug, Clone)]
 pub(crate) struct Vm {
-    /// Where everything is.
     pub(crate) home: Home,
-    /// What is kept of it.
     pub(crate) record: Record,
 }
 
 impl Vm {
-    /// The VM of this name.
+    /// The VM of this name, or an error if it does not exist.
     pub(crate) fn open(home: &Home, name: &str) -> Result<Vm> {
         super::place::check_name(name)?;
         match Vm::find(home, name)? {
@@ -149,7 +145,7 @@ impl Vm {
         }
     }
 
-    /// The same, where it may be none.
+    /// The VM of this name, if it exists.
     pub(crate) fn find(home: &Home, name: &str) -> Result<Option<Vm>> {
         let path = file(home, name);
         let bytes = match std::fs::read(&path) {
@@ -164,7 +160,7 @@ impl Vm {
         Ok(Some(Vm { home: home.clone(), record }))
     }
 
-    /// All VMs, by name. One whose record cannot be read is only named.
+    /// All VMs by name, with an error for each unreadable record.
     pub(crate) fn all(home: &Home) -> Result<Vec<(String, Result<Vm>)>> {
         let mut found = vec![];
         for name in home.names()? {
@@ -177,17 +173,16 @@ impl Vm {
         Ok(found)
     }
 
-    /// Its name.
     pub(crate) fn name(&self) -> &str {
         &self.record.name
     }
 
-    /// Its launcher, whether it runs or not.
+    /// A client for its launcher, running or not.
     pub(crate) fn client(&self) -> Result<Client> {
         Ok(Client::new(self.name(), self.home.socket(self.name())?))
     }
 
-    /// Its launcher; where it is gone, a new one that takes the VM over.
+    /// A client for its launcher. A launcher that has ended is replaced by a new one that takes the VM over.
     pub(crate) fn launcher(&self) -> Result<Client> {
         let client = self.client()?;
         if client.is_there() {
@@ -197,23 +192,23 @@ impl Vm {
         launch::start(&self.record.launcher, &self.home, self.name())
     }
 
-    /// How it is with it.
+    /// State of the VM, from its launcher or from the last state that was saved.
     pub(crate) fn standing(&self) -> Result<Standing> {
         let client = self.client()?;
         match client.state() {
-            // It was told of a new run, and still tells of the one before.
+            // The launcher has a request for a new run, and still reports the end of the run before.
             Ok(state) if state.life.is_final() && state.generation < self.record.sync.generation => {
                 Ok(Standing::Known(State { life: Life::Preparing, ..state }))
             }
             Ok(state) => Ok(Standing::Known(state)),
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(Standing::Left(self.last_state())),
-            // It went away while it was asked.
+            // The launcher ended during the request.
             Err(_) if !client.is_there() => Ok(Standing::Left(self.last_state())),
             Err(e) => Err(e),
         }
     }
 
-    /// What the launcher noted last in its root.
+    /// State that the launcher saved last in its root.
     fn last_state(&self) -> Option<State> {
         let path = launch::root(&self.home, self.name()).join("state.json");
         let mut state: State = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
@@ -226,12 +221,12 @@ impl Vm {
         Some(state)
     }
 
-    /// What the guest wrote on its serial console, as QEMU noted it.
+    /// Log of the guest's serial console, written by QEMU.
     pub(crate) fn serial_log(&self) -> PathBuf {
         launch::root(&self.home, self.name()).join("log/serial.log")
     }
 
-    /// The launcher of a VM that must be up.
+    /// A client for the launcher of a VM that must be running.
     pub(crate) fn up(&self) -> Result<Client> {
         let standing = self.standing()?;
         if standing.is_up() {
@@ -242,7 +237,7 @@ impl Vm {
         Err(Error::failed(what))
     }
 
-    /// Asks for something that must not be denied. Whether there was anything to do.
+    /// Sends a request that must not be denied. False if the launcher had nothing to do.
     pub(crate) fn ask(&self, client: &Client, request: &Request) -> Result<bool> {
         match client.request(request)? {
             Answer::Queued => Ok(true),
@@ -254,7 +249,7 @@ impl Vm {
         }
     }
 
-    /// Waits until it has ended.
+    /// Waits until the VM has ended.
     pub(crate) fn wait_for_end(&self, client: &Client, patience: Option<Duration>) -> Result<State> {
         let generation = self.record.sync.generation;
         self.wait_for(client, "end", patience, |state| {
@@ -262,7 +257,7 @@ impl Vm {
         })
     }
 
-    /// Waits until its state is like that.
+    /// Waits until a state of the VM fulfils `is`; `what` is the verb in the error of a timeout.
     pub(crate) fn wait_for(
         &self,
         client: &Client,
@@ -298,14 +293,15 @@ impl Vm {
         }
     }
 
-    /// Removes all that is kept of it here. Its launcher must be gone.
+    /// Removes all files of a VM here. Its launcher must have ended.
     pub(crate) fn forget(home: &Home, name: &str, lock: Lock) -> Result<()> {
         let remove = |path: &Path| {
             gone(std::fs::remove_file(path))
                 .map_err(|e| Error::io(format!("cannot remove {}", path.display()), e))
         };
         remove(&home.socket(name)?)?;
-        // The record goes first: a folder without one is not listed, and is swept by the next run of that name.
+        // The record goes first: a folder without one is not listed, and the next run of that name removes
+        // it.
         remove(&file(home, name))?;
         home.clear_vm(name)?;
         drop(lock);

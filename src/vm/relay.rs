@@ -1,5 +1,5 @@
-//! A VM's screen on a port of this computer, for viewers that know no launcher: each connection becomes a stream
-//! of its own, and only the user's own programs are let in.
+//! Relay of a VM's screen to a port of this computer, for VNC viewers: each connection becomes a stream of
+//! its own to the launcher. Only programs of the same user may connect.
 
 use super::client::Client;
 use cdi::{Error, Result};
@@ -7,26 +7,26 @@ use launcher_client::Access;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 
-/// Listens.
+/// TCP listener that serves the screen of one VM.
 pub(crate) struct Relay {
     listener: TcpListener,
     client: Client,
 }
 
 impl Relay {
-    /// On the loopback, on this port or (0) on any.
+    /// Listens on the loopback address, on this port or, with 0, on a free one.
     pub(crate) fn listen(client: Client, port: u16) -> Result<Relay> {
         let listener = TcpListener::bind(("127.0.0.1", port))
             .map_err(|e| Error::io(format!("cannot listen on port {port}"), e))?;
         Ok(Relay { listener, client })
     }
 
-    /// Where.
+    /// The address that viewers connect to.
     pub(crate) fn address(&self) -> Result<SocketAddr> {
         self.listener.local_addr().map_err(|e| Error::io("cannot tell where it listens", e))
     }
 
-    /// Serves viewers, each by a thread of its own, until the program ends.
+    /// Serves viewers, each in a thread of its own, until the program ends.
     pub(crate) fn serve(self) -> Result<()> {
         for viewer in self.listener.incoming() {
             let viewer = viewer.map_err(|e| Error::io("cannot take a viewer's call", e))?;
@@ -35,7 +35,7 @@ impl Relay {
                 if let Err(e) = join(&viewer, &client) {
                     tracing::info!("a viewer is gone: {e}");
                 }
-                // It may be gone already.
+                // The viewer may have closed the connection already.
                 let _ = viewer.shutdown(Shutdown::Both);
             });
         }
@@ -48,7 +48,7 @@ fn join(viewer: &TcpStream, client: &Client) -> Result<()> {
         return Err(Error::failed("the connection was refused: the client belongs to another user"));
     }
     let cannot = |e| Error::io("the stream of the screen broke off", e);
-    // Whoever opens a viewer wants to type in it; those that are open see on.
+    // The new viewer takes keyboard and mouse; earlier viewers stay connected and see the screen.
     let stream = client.vnc(Access::Take)?;
     let _ = viewer.set_nodelay(true);
     (&*viewer).write_all(&stream.first).map_err(cannot)?;
@@ -69,7 +69,7 @@ fn pump(from: &mut impl Read, to: &mut impl Write) -> std::io::Result<()> {
     std::io::copy(from, to).map(drop)
 }
 
-/// Whether the program at the other end is the user's own: the kernel notes whose each socket is.
+/// True if the program at the other end belongs to the same user, by the kernel's table of sockets.
 pub(crate) fn is_ours(viewer: &TcpStream) -> bool {
     let (Ok(peer), Ok(own)) = (viewer.peer_addr(), viewer.local_addr()) else { return false };
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"];
@@ -78,14 +78,15 @@ pub(crate) fn is_ours(viewer: &TcpStream) -> bool {
     owner.is_some_and(|uid| may_connect(uid, rustix::process::geteuid().as_raw(), sudo))
 }
 
-/// Whether a program of this user may connect to one of `me`. Under sudo the user's browser or viewer is not root's.
+/// True if a program of user `uid` may connect to one of `me`. Under sudo the browser or viewer is the
+/// user's, not root's.
 fn may_connect(uid: u32, me: u32, sudo: Option<u32>) -> bool {
     uid == me || me == 0 && sudo == Some(uid)
 }
 
-/// Whose socket it is that leads from `local` to `remote`.
+/// User ID of the owner of the socket that leads from `local` to `remote`.
 fn owner(table: &str, local: SocketAddr, remote: SocketAddr) -> Option<u32> {
-    // A socket without a program, which has gone before it could be looked at, is written as root's.
+    // The kernel lists a socket whose program has ended as root's; only established ones count.
     const ESTABLISHED: &str = "01";
     let wanted: Vec<_> = written(local).into_iter().zip(written(remote)).collect();
     table.lines().skip(1).find_map(|line| {
@@ -97,7 +98,7 @@ fn owner(table: &str, local: SocketAddr, remote: SocketAddr) -> Option<u32> {
     })
 }
 
-/// An address as the kernel's tables have it: one of IPv4 also in the form in which a socket of IPv6 reaches it.
+/// An address as the kernel's tables have it. An IPv4 address is also given in its IPv6-mapped form.
 fn written(address: SocketAddr) -> Vec<String> {
     let words = |bytes: &[u8]| -> String {
         let words = bytes.chunks_exact(4).filter_map(|word| word.try_into().ok());

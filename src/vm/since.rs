@@ -1,15 +1,16 @@
-//! How long ago something was, as people say it. Programs get the moment itself.
+//! Relative times for people, like `5 min ago`. Programs get the time itself.
 
 use container_disk::image::time;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// `12 s ago`; the text as it is where it is no moment.
+/// `12 s ago`; the text itself if it is not a time.
 pub(crate) fn ago(moment: &str) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     time::seconds(moment).map_or_else(|| moment.to_owned(), |then| before(now, then))
 }
 
-/// Of two units only the larger: who wants more asks for JSON. A clock that was set back gives `just now`.
+/// Only the larger of two units is shown; JSON has the exact time. A clock that was set back gives `just
+/// now`.
 fn before(now: u64, then: u64) -> String {
     match now.saturating_sub(then) {
         0 => "just now".into(),

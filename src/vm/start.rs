@@ -1,4 +1,4 @@
-//! A VM comes to run: judged, its parts brought, its launcher started and told.
+//! Start of a VM: checked, its volumes fetched, its launcher started and given the VM.
 //!
 //! ```text
 //!  VMI ─► defaults ─► Machine (or all faults) ─► what is missing, what cannot be had    Wanted::check
@@ -7,8 +7,8 @@
 //!
 //! `--dry-run` ends behind the check, which fetches and makes nothing.
 //!
-//! The VM's lock is held all the way. Whatever ends it, what stays behind is a record that `ps` shows and `rm`
-//! removes, or nothing.
+//! The VM's lock is held all the way. An interrupted start leaves either nothing, or a record that `ps` shows
+//! and `rm` removes.
 
 use super::client::Client;
 use super::confined;
@@ -28,47 +28,45 @@ use cdi::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long the launcher may take until a new VM runs.
+/// Timeout until a new VM runs.
 const START: Duration = Duration::from_secs(120);
 
-/// What is wanted of all VMs of one command.
+/// Options common to all VMs of one command.
 pub(crate) struct Wanted<'a> {
-    /// Registries, folders, progress.
     pub(crate) images: &'a Images,
-    /// The manifest.
+    /// Objects of the manifest.
     pub(crate) objects: &'a Objects,
-    /// What shall run the guest.
+    /// Accelerator that the user asked for.
     pub(crate) accelerator: Choice,
-    /// In place of what images say.
+    /// Pull policy by flag, which overrides those of the manifest.
     pub(crate) policy: Option<Policy>,
-    /// Ports.
+    /// Port forwards by flag.
     pub(crate) forwards: Vec<Forward>,
-    /// The ports that the manifest names, too.
+    /// True if the ports of the manifest are forwarded, too.
     pub(crate) publish_all: bool,
-    /// Programs that change the domain.
+    /// Paths of programs that change the domain XML.
     pub(crate) hooks: &'a [PathBuf],
-    /// What it is made from, for people.
+    /// Name of the manifest, image or disk, for messages.
     pub(crate) source: &'a str,
 }
 
-/// How they are started.
+/// Start of the VMs of one command.
 pub(crate) struct Start<'a> {
-    /// What is wanted.
     pub(crate) wanted: Wanted<'a>,
-    /// The program.
+    /// Path of the launcher's program.
     pub(crate) launcher: &'a Path,
-    /// Remove each when it has ended.
+    /// True if each VM is removed after its end.
     pub(crate) remove: bool,
 }
 
-/// A VM that nothing speaks against.
+/// A VM that has passed all checks.
 pub(crate) struct Checked {
     vmi: VirtualMachineInstance,
     machine: Machine,
     forwards: Vec<Forward>,
 }
 
-/// The `Machine` that a VMI asks for, or every fault with its line.
+/// The checked `Machine` of a VMI, or every fault with its line.
 fn judged(
     written: &Written<VirtualMachineInstance>,
     name: &str,
@@ -84,7 +82,7 @@ fn judged(
     Ok((vmi, machine))
 }
 
-/// Everything that is wrong with a VM as its manifest has it.
+/// All faults of a VM's spec.
 pub(crate) fn faults(written: &Written<VirtualMachineInstance>) -> Vec<Finding> {
     let mut vmi = written.object.clone();
     super::judge::complete(&mut vmi);
@@ -93,7 +91,7 @@ pub(crate) fn faults(written: &Written<VirtualMachineInstance>) -> Vec<Finding> 
 }
 
 impl Wanted<'_> {
-    /// Everything that can speak against a VM of this name before anything is fetched or made for it.
+    /// Checks a VM of this name before anything is fetched or created for it.
     pub(crate) fn check(&self, written: &Written<VirtualMachineInstance>, name: &str) -> Result<Checked> {
         check_name(name)?;
         self.images.home.socket(name)?;
@@ -118,7 +116,7 @@ impl Wanted<'_> {
 }
 
 impl Start<'_> {
-    /// Starts one VM under this name, and waits until it runs.
+    /// Starts a VM under this name, and waits until it runs.
     pub(crate) fn start(&self, written: &Written<VirtualMachineInstance>, name: &str) -> Result<(Vm, State)> {
         let home = &self.wanted.images.home;
         let checked = self.wanted.check(written, name)?;
@@ -133,7 +131,7 @@ impl Start<'_> {
             }
             Err(e) => {
                 if !known {
-                    // Nobody has seen it, so nothing of it stays.
+                    // The VM was new, so all its files are removed.
                     clean(home, name, lock);
                 }
                 Err(e)
@@ -141,7 +139,8 @@ impl Start<'_> {
         }
     }
 
-    /// Whether the name is free; the record of a VM that had it, whose launcher is ended.
+    /// Frees the name: ends the launcher of an earlier VM that has stopped, and returns its record. A running
+    /// VM is an error.
     fn free(&self, home: &Home, name: &str) -> Result<Option<Record>> {
         let Some(vm) = Vm::find(home, name)? else { return Ok(None) };
         let standing = vm.standing()?;
@@ -181,7 +180,7 @@ impl Start<'_> {
     }
 }
 
-/// Programs that change the domain, each of which can be run.
+/// Hook programs, checked to be executable.
 fn hooks(files: &[PathBuf]) -> Result<Vec<Hook>> {
     use rustix::fs::{Access, access};
     let hook = |file: &PathBuf| {
@@ -199,16 +198,16 @@ fn hooks(files: &[PathBuf]) -> Result<Vec<Hook>> {
     files.iter().map(hook).collect()
 }
 
-/// Tells a launcher what should run, and waits until it does, or has ended at once.
+/// Gives the VM to its launcher, and waits until the VM runs or has ended.
 pub(crate) fn tell(vm: &Vm, client: &Client) -> Result<State> {
     let before = client.state()?;
     match client.sync(&vm.record.sync)? {
         Answer::Queued => {}
-        // It knows a VM that has ended, and does not start that by itself.
+        // The launcher knows this VM, which has ended, and starts it on request alone.
         Answer::Ignored { .. } => drop(vm.ask(client, &Request::Start)?),
         Answer::Denied { reason } => return Err(Error::failed(format!("{}: {reason}", vm.name()))),
     }
-    // What an earlier run of it came to may be told first.
+    // The first state may still be that of an earlier run.
     let is_old = |state: &State| state.life.is_final() && state.since == before.since;
     let state = vm.wait_for(client, "start", Some(START), |state| {
         !matches!(state.life, Life::Empty | Life::Preparing) && !is_old(state)
@@ -220,7 +219,7 @@ pub(crate) fn tell(vm: &Vm, client: &Client) -> Result<State> {
             _ => ErrorKind::Failed,
         };
         let error = Error::new(kind, format!("{} could not start: {why}", vm.name()));
-        // libvirt's words for a package that is not installed.
+        // Message of libvirt if QEMU's package is not installed.
         return Err(match why.contains("No emulator found") {
             true => error
                 .with_hint("QEMU is missing; as root: apt-get install qemu-system-x86 (see 'coracle host')"),
@@ -230,14 +229,14 @@ pub(crate) fn tell(vm: &Vm, client: &Client) -> Result<State> {
     Ok(state)
 }
 
-/// Takes away what a start has made that came to nothing. What cannot be taken away is what `rm -f` is for.
+/// Removes the files of a failed start; `rm -f` removes those that could not be removed here.
 fn clean(home: &Home, name: &str, lock: Lock) {
     if let Err(e) = launch::end(home, name).and_then(|()| Vm::forget(home, name, lock)) {
         tracing::warn!("something of {name} stays behind: {e}");
     }
 }
 
-/// A free name like this one.
+/// The wanted name, or the first free one with a number appended.
 pub(crate) fn free_name(home: &Home, wanted: &str) -> Result<String> {
     let mut last = None;
     for i in 1..1000 {
@@ -245,10 +244,11 @@ pub(crate) fn free_name(home: &Home, wanted: &str) -> Result<String> {
         let free = match Vm::find(home, &name) {
             Ok(Some(vm)) if vm.standing()?.is_up() => continue,
             Ok(Some(_)) => home.lock_vm(&name).map(drop),
-            // Whoever is refused next has made nothing: the folder of the lock goes, unless somebody has filled it since.
+            // The lock created the folder. It is removed, unless another process has filled it since.
             Ok(None) => home.lock_vm(&name).and_then(|lock| match Vm::find(home, &name)? {
                 Some(_) => Ok(()),
-                // Its socket is not removed: it may be that of a VM whose record is elsewhere (another XDG_STATE_HOME).
+                // The socket stays: it may be that of a VM whose record is elsewhere (another
+                // XDG_STATE_HOME).
                 None => home.clear_vm(&name).map(|()| drop(lock)),
             }),
             Err(e) => Err(e),
@@ -266,7 +266,7 @@ pub(crate) fn free_name(home: &Home, wanted: &str) -> Result<String> {
     })
 }
 
-/// The absolute path of a file, links and all.
+/// The absolute path of a file; links are not resolved.
 pub(crate) fn absolute(path: &Path) -> Result<PathBuf> {
     std::path::absolute(path).map_err(|e| Error::io(format!("cannot find {}", path.display()), e))
 }

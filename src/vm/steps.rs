@@ -1,4 +1,4 @@
-//! What `coracle test` does with a VM, step by step, and what came of it. Pure.
+//! Script of `coracle test`: its steps, and their results as JUnit XML. Pure.
 //!
 //! ```toml
 //! [[step]]
@@ -24,7 +24,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A script as it is written.
+/// The script as its TOML has it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Script {
@@ -32,7 +32,7 @@ struct Script {
     step: Vec<Written>,
 }
 
-/// A step as it is written.
+/// A step's TOML: exactly one action.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -48,37 +48,35 @@ struct Written {
     timeout: Option<u64>,
 }
 
-/// One step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Step {
-    /// What a person calls it.
+    /// Name in reports: the user's, or one made from the action.
     pub(crate) name: String,
-    /// What is done.
     pub(crate) action: Action,
-    /// How long it may take; else what is left of the whole time.
+    /// Timeout of this step. Unset: the rest of the script's time.
     pub(crate) timeout: Option<Duration>,
 }
 
-/// What a step does.
+/// Action of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// Waits until one of these is on the console, or (with none) until the guest is up.
+    /// Waits until this text is on the console.
     Expect(String),
-    /// Waits until the guest agent answers or somebody could log in.
+    /// Waits until the guest agent answers or the console shows a login prompt.
     Up,
-    /// Types.
+    /// Types a text on the console.
     Send(String),
     /// Types a command, and waits for its exit code.
     Run { command: String, exit: i32, contains: Option<String> },
     /// Runs a program by the guest agent.
     Exec { command: Vec<String>, exit: i32, contains: Option<String> },
-    /// Keeps the screen.
+    /// Saves a screenshot as PNG.
     Screenshot(PathBuf),
-    /// Waits until the VM has ended as it should.
+    /// Waits until the VM has ended without a failure.
     End,
 }
 
-/// Reads a script.
+/// Parses the TOML of a script.
 pub(crate) fn parse(text: &str) -> Result<Vec<Step>> {
     let script: Script =
         toml::from_str(text).map_err(|e| Error::refused(format!("this is not a script of steps: {e}")))?;
@@ -143,29 +141,27 @@ impl Written {
     }
 }
 
-/// What is typed so that a shell runs a command and tells its exit code, and the mark after which it does. What the terminal
-/// shows of the typed line does not hold the mark.
+/// The line that makes a shell run a command and print its exit code, and the mark in front of the code. The
+/// echo of the typed line does not contain the mark.
 pub(crate) fn typed(command: &str, number: usize) -> (String, String) {
     (format!("{command}; coracle=$?; {}", again(number)), format!("coracle-{number}="))
 }
 
-/// What is typed so that the shell tells the exit code once more: somebody else wrote into its line.
+/// The line that makes the shell print the exit code once more, after other output has damaged the first.
 pub(crate) fn again(number: usize) -> String {
     format!("echo \"coracle\"\"-{number}=$coracle.\"\n")
 }
 
-/// What came of a step.
+/// Result of one step of a script.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Outcome {
-    /// The step.
     pub(crate) name: String,
-    /// How long it took.
     pub(crate) took: Duration,
-    /// Why it failed.
+    /// Error message of a failed step.
     pub(crate) failure: Option<String>,
 }
 
-/// The outcomes as JUnit XML, with what the console said.
+/// Results as JUnit XML, with the output of the console.
 pub(crate) fn junit(suite: &str, outcomes: &[Outcome], console: &str) -> String {
     let failures = outcomes.iter().filter(|outcome| outcome.failure.is_some()).count();
     let took: Duration = outcomes.iter().map(|outcome| outcome.took).sum();
@@ -194,7 +190,7 @@ pub(crate) fn junit(suite: &str, outcomes: &[Outcome], console: &str) -> String 
     text
 }
 
-/// Text for XML; signs that XML cannot have are left out.
+/// Text escaped for XML, without characters that XML cannot have.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -211,7 +207,7 @@ fn escaped(text: &str) -> String {
     out
 }
 
-/// The failure of a step that ran out of time.
+/// Error of a step that ran into its timeout, with the last line of the console.
 pub(crate) fn late(what: &str, timeout: Duration, transcript: &Transcript) -> Error {
     let last = transcript.last_line().escape_debug().to_string();
     let said =

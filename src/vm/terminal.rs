@@ -1,19 +1,19 @@
-//! The terminal as a VM's console: every key goes to the guest, and nobody leaves it that way.
+//! The terminal in raw mode, so that every key goes to the guest.
 //!
-//! The terminal is put back when [`Raw`] is dropped, and by [`restore`] when a signal ends the program.
+//! The earlier mode is restored when [`Raw`] is dropped, and by [`restore`] when a signal ends the program.
 
 use cdi::{Error, Result};
 use rustix::termios::{OptionalActions, Termios, isatty, tcgetattr, tcsetattr};
 use std::sync::{Mutex, PoisonError};
 
-/// How the terminal was, while it is raw.
+/// Mode of the terminal before it became raw.
 static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
 
-/// The terminal passes every key on, until this is dropped.
+/// Guard of the raw mode, which ends when this is dropped.
 pub(crate) struct Raw(());
 
 impl Raw {
-    /// Makes the terminal raw; `None` where standard input is none.
+    /// Switches the terminal to raw mode; `None` if standard input is not a terminal.
     pub(crate) fn of_stdin() -> Result<Option<Raw>> {
         let stdin = std::io::stdin();
         if !isatty(&stdin) {
@@ -35,11 +35,11 @@ impl Drop for Raw {
     }
 }
 
-/// Puts the terminal back to how it was, if it is raw.
+/// Restores the earlier mode of the terminal, if it is raw.
 pub(crate) fn restore() {
     let before = BEFORE.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(before) = before {
-        // A terminal that is gone needs nothing.
+        // It fails if the terminal has hung up, and then nothing needs to be restored.
         let _ = tcsetattr(std::io::stdin(), OptionalActions::Drain, &before);
     }
 }

@@ -1,38 +1,37 @@
-//! What a serial console says, and how far it has been compared. Pure; the test kit reads by it too.
+//! Output of a serial console, searched for texts in order. Pure; the test kit uses it too.
 //!
-//! Nobody has a serial console alone: the shell writes what it shows and what is typed, programs write, and the kernel puts
-//! its messages between any two letters of theirs. So a text is looked for in what was said, and in what is left of that
-//! without the kernel's messages (`[    1.234567] …` up to the line's end).
+//! Several writers share a serial console: the shell echoes and prints, programs write, and the kernel puts
+//! its messages between any two letters of theirs. So a text is searched in the output as it came, and also
+//! in the output without the kernel's messages (`[    1.234567] …` up to the end of the line).
 
 use std::borrow::Cow;
 
-/// What is kept for a comparison.
+/// Maximum size of the buffer in bytes.
 const HELD: usize = 1 << 20;
 
-/// What the console said, and how far it has been compared.
+/// Output of the console from the end of the last match on.
 #[derive(Debug, Default)]
 pub(crate) struct Transcript {
-    /// Without escape sequences, from what has not been compared yet.
+    /// Output without escape sequences, not matched yet.
     held: String,
-    /// A sequence that has begun.
+    /// Beginning of an unfinished escape sequence.
     escape: Option<String>,
-    /// Bytes of a letter that has begun.
+    /// Bytes of an unfinished UTF-8 character.
     rest: Vec<u8>,
 }
 
-/// What a shell told of an exit code.
+/// Exit code in the output of a shell.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ExitReport {
-    /// Nothing yet.
     NotYet,
-    /// The output of the command, and something that somebody else wrote into.
+    /// Output of the command; the exit code is unreadable, since another writer's output is inside it.
     Damaged(String),
-    /// The output of the command, and its code.
+    /// Output of the command, and its exit code.
     Code(String, i32),
 }
 
 impl Transcript {
-    /// Adds what came.
+    /// Appends output of the console.
     pub(crate) fn add(&mut self, bytes: &[u8]) {
         self.rest.extend_from_slice(bytes);
         let (text, kept) = decoded(&self.rest);
@@ -51,7 +50,7 @@ impl Transcript {
 
     fn letter(&mut self, c: char) {
         match &mut self.escape {
-            // CSI ends with a letter, any other sequence with its second sign.
+            // CSI ends with a letter, any other sequence with its second character.
             Some(begun) => {
                 begun.push(c);
                 let is_csi = begun.starts_with('[');
@@ -66,7 +65,7 @@ impl Transcript {
         }
     }
 
-    /// Whether this has come; what stands before it, and itself, are done with.
+    /// Searches a text. On a match returns the output before it, and drops the output up to its end.
     pub(crate) fn take(&mut self, text: &str) -> Option<String> {
         let (begin, end) = self.find(text)?;
         let before = self.held[..begin].to_owned();
@@ -74,12 +73,12 @@ impl Transcript {
         Some(before)
     }
 
-    /// Whether this has come.
+    /// True if the output contains a text.
     pub(crate) fn has(&self, text: &str) -> bool {
         self.find(text).is_some()
     }
 
-    /// The number and the full stop behind a mark. They are done with, and so is what stands before them.
+    /// Reads the number and the full stop behind a mark, and drops the output up to there.
     pub(crate) fn code(&mut self, mark: &str) -> ExitReport {
         let Some((begin, end)) = self.find(mark) else { return ExitReport::NotYet };
         let rest = &self.held[end..];
@@ -96,19 +95,19 @@ impl Transcript {
         }
     }
 
-    /// Whether a shell seems to wait for a command.
+    /// True if the last line looks like the prompt of a shell.
     pub(crate) fn prompts(&self) -> bool {
         let words = without_kernel(&self.held);
         let last = words.rsplit('\n').next().unwrap_or_default().trim_end();
         last.ends_with(['#', '$', '>', '%'])
     }
 
-    /// The line that was begun last, for a failure.
+    /// The last line with text, for error messages.
     pub(crate) fn last_line(&self) -> &str {
         self.held.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default()
     }
 
-    /// Where this stands for the first time.
+    /// Range of the first match.
     fn find(&self, text: &str) -> Option<(usize, usize)> {
         let whole = self.held.find(text).map(|at| (at, at + text.len()));
         let words = without_kernel(&self.held);
@@ -123,7 +122,7 @@ impl Transcript {
     }
 }
 
-/// Where in a text a byte is that stands at `at` in what is left of it without the kernel's messages.
+/// Converts an offset in the text without the kernel's messages to one in the text itself.
 fn place(text: &str, at: usize) -> usize {
     let mut from = 0;
     let mut left = at;
@@ -137,7 +136,7 @@ fn place(text: &str, at: usize) -> usize {
     from + left
 }
 
-/// The text without the kernel's messages: what they stood between is together again.
+/// The text without the kernel's messages, so that text around them is joined.
 pub(crate) fn without_kernel(text: &str) -> Cow<'_, str> {
     let mut words = String::new();
     let mut from = 0;
@@ -148,7 +147,7 @@ pub(crate) fn without_kernel(text: &str) -> Cow<'_, str> {
     if from == 0 { Cow::Borrowed(text) } else { Cow::Owned(words + &text[from..]) }
 }
 
-/// Where the kernel's messages are, each with the end of its line; the last may still be coming.
+/// Ranges of the kernel's messages, each to the end of its line; the last may be incomplete.
 fn messages(text: &str) -> impl Iterator<Item = std::ops::Range<usize>> {
     let mut from = 0;
     std::iter::from_fn(move || {
@@ -164,7 +163,7 @@ fn messages(text: &str) -> impl Iterator<Item = std::ops::Range<usize>> {
     })
 }
 
-/// `[    1.234567]`.
+/// True for the timestamp of a kernel message: `[    1.234567]`.
 fn is_stamp(text: &str) -> bool {
     let text = text.as_bytes();
     let mut at = 1;
@@ -180,7 +179,7 @@ fn is_stamp(text: &str) -> bool {
     seconds > 0 && dot == 1 && millionths == 6 && text[at..].starts_with(b"]")
 }
 
-/// The text of these bytes, and the first bytes of a letter that is not whole.
+/// The bytes as text, and the bytes of an incomplete character at the end.
 fn decoded(bytes: &[u8]) -> (String, Vec<u8>) {
     let mut text = String::new();
     let mut bytes = bytes;

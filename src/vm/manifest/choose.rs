@@ -1,22 +1,20 @@
-//! Which VMs of a manifest are meant.
+//! Choice of VMs in a manifest with several.
 
 use super::{Objects, Written};
 use api::vmi::VirtualMachineInstance;
 use cdi::{Error, ErrorKind, Result};
 
-/// Which of several.
+/// VMs of a manifest that a verb acts on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Which {
-    /// The only one.
+    /// The only VM of the manifest; an error if there are several.
     Only,
-    /// This one.
     Named(String),
-    /// All.
     All,
 }
 
 impl Objects {
-    /// The VMs that are meant; `what` is what a person calls the manifest.
+    /// The selected VMs; `what` names the manifest in errors.
     pub(crate) fn choose(&self, what: &str, which: &Which) -> Result<Vec<&Written<VirtualMachineInstance>>> {
         let name = |vmi: &Written<VirtualMachineInstance>| vmi.object.metadata.name.clone();
         let names: Vec<String> = self.vmis.iter().filter_map(name).collect();
@@ -32,7 +30,7 @@ impl Objects {
                 names.len(),
                 names.join(", ")
             )),
-            // One VM may be given another name.
+            // A single VM may be renamed by the flag.
             Which::Only => Ok(self.vmis.iter().collect()),
             Which::Named(_) if self.vmis.len() == 1 => Ok(self.vmis.iter().collect()),
             Which::Named(wanted) => match self.vmis.iter().find(|vmi| name(vmi).as_ref() == Some(wanted)) {

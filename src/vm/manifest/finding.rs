@@ -1,4 +1,4 @@
-//! What is wrong with a manifest, or only odd, and where: file, line, field.
+//! Faults and warnings of a manifest, with file, line and field.
 
 use api::fault::Fault;
 use api::yaml::Lines;
@@ -7,19 +7,18 @@ use printable::line;
 use std::fmt;
 use std::sync::Arc;
 
-/// Where an object was written.
+/// Place of an object in a manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Origin {
-    /// The file.
     pub(crate) file: Arc<str>,
-    /// Where its fields stand.
+    /// Line numbers of the object's fields.
     pub(crate) lines: Lines,
-    /// What stands before `spec` in the file, where the object is a part of another: `spec.template`.
+    /// Path in front of `spec` in the file, for an object that is part of another: `spec.template`.
     pub(crate) before: String,
 }
 
 impl Origin {
-    /// Where the object's spec stands in the file.
+    /// Path of the object's spec in the file.
     pub(crate) fn spec(&self) -> String {
         if self.before.is_empty() { "spec".to_owned() } else { format!("{}.spec", self.before) }
     }
@@ -38,29 +37,27 @@ impl Origin {
         Finding { file: Arc::clone(&self.file), line: self.lines.of(&field), field, message, hint: None }
     }
 
-    /// A finding of the judges, who name fields as they are written.
+    /// A finding from a fault of the API checks, whose field is a path in the file already.
     pub(crate) fn fault(&self, fault: &Fault) -> Finding {
         Finding { hint: fault.hint.clone(), ..self.written(fault.field.clone(), fault.message.clone()) }
     }
 }
 
-/// One thing.
+/// A fault or a warning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Finding {
-    /// The file.
     pub(crate) file: Arc<str>,
-    /// The line, from 1; 0 where nothing was written.
+    /// Line number from 1; 0 for an object that no file has.
     pub(crate) line: usize,
-    /// The field's path in its document; may be empty.
+    /// Path of the field in its document; may be empty.
     pub(crate) field: String,
-    /// A sentence.
     pub(crate) message: String,
-    /// What to do about it.
     pub(crate) hint: Option<String>,
 }
 
 impl Finding {
-    /// Whether another finding may only follow from this one: it is about the same field, or what that is part of.
+    /// True if `other` may only be a consequence of this finding: its field is the same, a part of it, or
+    /// contains it.
     pub(crate) fn covers(&self, other: &Finding) -> bool {
         let below = |whole: &str, part: &str| {
             part.strip_prefix(whole).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
@@ -70,14 +67,14 @@ impl Finding {
             && (below(&other.field, &self.field) || below(&self.field, &other.field))
     }
 
-    /// The same with what to do about it.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Finding {
         self.hint = Some(hint.into());
         self
     }
 }
 
-/// Names and values in it are the words of a manifest's author: they do nothing on the terminal of who reads them.
+/// Text for the terminal. Names and values come from the author of the manifest, so control characters are
+/// escaped.
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&line(&self.file))?;
@@ -85,7 +82,7 @@ impl fmt::Display for Finding {
             write!(f, ":{}", self.line)?;
         }
         f.write_str(": ")?;
-        // Many sentences name their field themselves.
+        // Many messages begin with the field already.
         if !self.field.is_empty() && !self.message.starts_with(&self.field) {
             write!(f, "{}: ", line(&self.field))?;
         }
@@ -94,7 +91,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// All faults as one error, in the order of the files.
+/// All faults as one error, ordered by file and line.
 pub(crate) fn refusal(what: &str, mut faults: Vec<Finding>) -> Error {
     faults.sort_by(|a, b| (&a.file, a.line, &a.field).cmp(&(&b.file, b.line, &b.field)));
     faults.dedup();

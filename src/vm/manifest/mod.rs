@@ -1,4 +1,4 @@
-//! Manifests: what people have in their YAML becomes objects, and every fault knows its file, its line and its field.
+//! Manifests: YAML becomes objects, and every fault knows its file, line and field.
 //!
 //! ```text
 //!  path, folder, - ──source──► texts ──yaml──► documents with lines ──object──► Objects
@@ -6,8 +6,8 @@
 //!                                                                          └─ warnings: unknown fields and kinds
 //! ```
 //!
-//! Which VM is meant, and whether it can be made, is judged afterwards by [`Objects::choose`] and by
-//! `api::machine`; their faults are told in the same way.
+//! [`Objects::choose`] and `api::machine` then select a VM and check it; their faults are reported in the
+//! same way.
 
 mod choose;
 mod finding;
@@ -30,7 +30,7 @@ use cdi::Result;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// The objects of these files and folders; `-` is standard input.
+/// Objects of these files and folders; `-` is standard input.
 pub(crate) fn read(paths: &[String]) -> Result<Objects> {
     let mut objects = Objects::default();
     for path in paths {
@@ -46,7 +46,7 @@ pub(crate) fn read(paths: &[String]) -> Result<Objects> {
     Ok(objects)
 }
 
-/// The documents of a file, of a folder or of standard input as they stand, for somebody else to judge.
+/// Documents of a file, a folder or standard input, unchecked.
 pub(crate) fn values(path: &str) -> Result<Vec<Value>> {
     let mut values = Vec::new();
     for source::Text { name, text } in source::read(path)? {
@@ -68,7 +68,7 @@ fn misread(file: &Arc<str>, wrong: Vec<yaml::Wrong>) -> Vec<Finding> {
     wrong.into_iter().map(finding).collect()
 }
 
-/// The objects that were made here; `name` is what a person calls their origin.
+/// Objects of documents that the program made itself; `name` stands for the file in findings.
 pub(crate) fn made(name: &str, documents: Vec<Value>) -> Objects {
     let mut objects = Objects::default();
     let file: Arc<str> = name.into();

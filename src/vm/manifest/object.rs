@@ -1,7 +1,7 @@
-//! The objects of a manifest, by kind.
+//! Objects of a manifest, by kind.
 //!
 //! ```text
-//!  document ──► apiVersion, kind ──► VirtualMachine(VMI) ──► Wanted   (of a VirtualMachine: its template)
+//! document ──► apiVersion, kind ──► VirtualMachine(VMI) ──► VMI      (of a VirtualMachine: its template)
 //!                  │                 DataVolume, PersistentVolumeClaim, Secret, ConfigMap
 //!                  │                 instance types and preferences ([`super::sizes`])
 //!                  │                 List ──► its items
@@ -29,43 +29,36 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Lists in lists in lists.
+/// Maximum depth of nested lists.
 const LISTS: usize = 4;
 
-/// An object, and where it was written.
+/// An object and its place in the manifest.
 #[derive(Debug, Clone)]
 pub(crate) struct Written<T> {
-    /// The object.
     pub(crate) object: T,
-    /// Where.
     pub(crate) origin: Origin,
 }
 
 /// All objects of a manifest.
 #[derive(Debug, Default)]
 pub(crate) struct Objects {
-    /// VMIs, those of the VMs' templates too, in the order of the text.
+    /// VMIs in the order of the text, including those of VM templates.
     pub(crate) vmis: Vec<Written<VirtualMachineInstance>>,
-    /// By name; those of the VMs' templates too.
+    /// DataVolumes by name, including the templates of VMs.
     pub(crate) data_volumes: BTreeMap<String, Written<DataVolume>>,
-    /// By name.
     pub(crate) pvcs: BTreeMap<String, Written<PersistentVolumeClaim>>,
-    /// By name.
     pub(crate) secrets: BTreeMap<String, Written<Secret>>,
-    /// By name.
     pub(crate) config_maps: BTreeMap<String, Written<ConfigMap>>,
     /// Instance types and preferences, by kind and name.
     pub(super) sizes: BTreeMap<(Matched, String), Size>,
-    /// VMs that name one of them, until all are read.
+    /// VMs with an instance type or a preference, until all documents are read.
     pub(super) sized: Vec<Written<VirtualMachine>>,
-    /// What is wrong.
     pub(crate) faults: Vec<Finding>,
-    /// What is only odd.
     pub(crate) warnings: Vec<Finding>,
 }
 
 impl Objects {
-    /// Adds a document.
+    /// Adds a document, or the items of a List.
     pub(crate) fn add(&mut self, file: &Arc<str>, document: Parsed) {
         let origin = Origin { file: Arc::clone(file), lines: document.lines, before: String::new() };
         self.add_value(document.value, origin, 0);
@@ -133,7 +126,7 @@ impl Objects {
         origin: Origin,
         meta: impl Fn(&T) -> &ObjectMeta,
     ) -> Option<Written<T>> {
-        // What has its form is judged all the same, so that everything is told at once.
+        // An object whose fields have faults is checked further, so that all faults are reported at once.
         let mut faults = Vec::new();
         let object = wire::read_in_part::<T>(value, &mut faults);
         self.faults.extend(faults.iter().map(|fault| origin.fault(fault)));
@@ -201,7 +194,7 @@ impl Objects {
         self.add_template(vm.metadata, template, origin);
     }
 
-    /// The VMI of a VM.
+    /// Adds the VMI of a VM's template.
     pub(super) fn add_template(&mut self, metadata: ObjectMeta, template: Template, origin: Origin) {
         let of_template = template.metadata.unwrap_or_default();
         let mut own = ObjectMeta { name: metadata.name, namespace: metadata.namespace, ..of_template };
@@ -241,7 +234,7 @@ impl Objects {
     }
 }
 
-/// What a VM asks of a cluster that nobody has here.
+/// Faults of a VM that only a VirtualMachine can have, not its VMI.
 fn judge(spec: &api::vm::Spec) -> Vec<Fault> {
     let mut faults = vec![];
     if spec.running.is_some() && spec.run_strategy.is_some() {
@@ -251,7 +244,7 @@ fn judge(spec: &api::vm::Spec) -> Vec<Fault> {
     faults
 }
 
-/// Adds an object under its name, which must be the only one.
+/// Adds an object under its name, which must be unique in its kind.
 fn insert<T>(
     known: &mut BTreeMap<String, Written<T>>,
     faults: &mut Vec<Finding>,

@@ -1,11 +1,12 @@
-//! Instance types and preferences of VMs that run without a cluster: those of the manifest, and of the cluster's kinds those that come with
-//! the program.
+//! Instance types and preferences of VMs that run without a cluster: objects of the manifest, and the common
+//! cluster-wide ones that the program has built in.
 //!
 //! ```text
 //!  documents ─► Objects.sizes, Objects.sized (VMs that name one) ─ all are read ─ finish ─► VMIs with the values of both
 //! ```
 //!
-//! The words are those of admission. There are no ControllerRevisions: each run takes what the manifest says now.
+//! Messages are those of admission. There are no ControllerRevisions: each run uses the objects as they are
+//! in the manifest now.
 
 use super::object::{Objects, Written};
 use api::cdi::DataSource;
@@ -20,14 +21,14 @@ use api::instancetype::{
 use api::meta::ObjectMeta;
 use api::vm::{InferFailurePolicy, Spec, Template, VirtualMachine};
 
-/// What an object says.
+/// Spec of an instance type or a preference.
 #[derive(Debug, Clone)]
 pub(crate) enum Size {
     Instancetype(Box<InstancetypeSpec>),
     Preference(Box<PreferenceSpec>),
 }
 
-/// The kind of a document, if it is one of these.
+/// The kind of a document, if it is an instance type or a preference.
 pub(super) fn kind(version: &str, kind: &str) -> Option<Matched> {
     let (group, version) = version.split_once('/')?;
     let is_known = group == GROUP && (version == VERSION || OLD_VERSIONS.contains(&version));
@@ -55,7 +56,7 @@ impl Objects {
         self.sizes.insert((kind, name.unwrap_or_default()), size);
     }
 
-    /// Adds the VMIs of the VMs that name an instance type or a preference, once everything is read.
+    /// Adds the VMIs of VMs with an instance type or a preference, once all documents are read.
     pub(super) fn finish(&mut self) {
         for Written { object, origin } in std::mem::take(&mut self.sized) {
             match self.expanded(&object) {
@@ -65,7 +66,7 @@ impl Objects {
         }
     }
 
-    /// The template of a VM with the values of both.
+    /// Template of a VM, with the values of its instance type and preference.
     fn expanded(&self, vm: &VirtualMachine) -> Result<Template, Vec<Fault>> {
         let mut vm = vm.clone();
         let (mut size, mut system, mut faults) = (None, None, Vec::new());
@@ -84,7 +85,7 @@ impl Objects {
             at_write(&mut vm, system);
         }
         let mut template = vm.spec.template.unwrap_or_default();
-        // What the webhook of a cluster fills in before it looks at requirements.
+        // The mutating webhook of a cluster sets it before requirements are checked.
         template.spec.architecture.get_or_insert_with(|| Given::new("").architecture);
         if let Some(Err(found)) =
             system.as_ref().map(|system| requirements(size.as_ref(), system, &template.spec))
@@ -103,7 +104,7 @@ impl Objects {
         )
     }
 
-    /// What a VM names; a name that its volume gives is put in.
+    /// Instance type or preference of a VM; a name inferred from a volume is written into the VM.
     fn named(&self, vm: &mut VirtualMachine, role: Role) -> Result<Option<Size>, Vec<Fault>> {
         let Some(matcher) = Matcher::of(&vm.spec, role) else { return Ok(None) };
         let faults = matcher.faults(None);
@@ -161,14 +162,14 @@ impl Objects {
     }
 }
 
-/// The memory was for the case that nothing is inferred.
+/// Removes the guest memory, which applies only if no instance type is inferred.
 fn forget_memory(spec: &mut Spec) {
     if let Some(template) = &mut spec.template {
         template.spec.domain.memory = None;
     }
 }
 
-/// Everything of a manifest is in one namespace.
+/// Lookups ignore the namespace: all objects of a manifest share one.
 impl Labels for Objects {
     fn pvc(&self, _: &str, name: &str) -> Option<&ObjectMeta> {
         self.pvcs.get(name).map(|written| &written.object.metadata)

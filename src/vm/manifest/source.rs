@@ -1,24 +1,23 @@
-//! The texts of a manifest: a file, several files, a folder, or standard input.
+//! Texts of a manifest: a file, several files, a folder, or standard input.
 
 use cdi::{Error, ErrorKind, Result};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// The largest text; an API server takes less.
+/// Maximum size of a text in bytes, above the limit of an API server.
 const TEXT_MAX: u64 = 4 << 20;
-/// The most files of a folder.
+/// Maximum number of files in a folder.
 const FILES_MAX: usize = 1000;
 
-/// One text, and what a person calls where it is from.
+/// A text, and the name of its source in messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Text {
     /// A path, or `standard input`.
     pub(crate) name: String,
-    /// What it says.
     pub(crate) text: String,
 }
 
-/// The texts of a path, of `-`, or of the manifests in a folder (not of those in folders within).
+/// Texts of a file, of `-`, or of the manifests in a folder without its subfolders.
 pub(crate) fn read(path: &str) -> Result<Vec<Text>> {
     if path == "-" {
         return Ok(vec![text("standard input".into(), std::io::stdin().lock())?]);
@@ -46,7 +45,7 @@ pub(crate) fn read(path: &str) -> Result<Vec<Text>> {
     files.iter().map(|path| file(path)).collect()
 }
 
-/// Whether a file is taken for a manifest by its name.
+/// True if the file name ends as those of manifests do: yaml, yml, json.
 pub(crate) fn is_manifest(path: &Path) -> bool {
     let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
     ["yaml", "yml", "json"].iter().any(|known| ending.eq_ignore_ascii_case(known))

@@ -1,13 +1,13 @@
-//! What a DataVolume on a laptop may ask for: what an import serves.
+//! Limits of DataVolumes without a cluster: their sources are those that an import serves.
 
 use api::datavolume::{ContentType, DataVolume};
 use api::fault::{Fault, Reason};
 use api::job;
 
-/// Everything that is wrong with it.
+/// All faults of a DataVolume.
 pub(super) fn judge(volume: &DataVolume) -> Vec<Fault> {
     let source = volume.spec.source.as_ref();
-    // Nobody takes an upload here.
+    // There is no upload server here.
     let upload =
         source.filter(|source| source.upload.is_some()).map(|_| Fault::not_yet("spec.source.upload"));
     let archive = volume.spec.content_type == Some(ContentType::Archive);
@@ -17,7 +17,7 @@ pub(super) fn judge(volume: &DataVolume) -> Vec<Fault> {
     job::check(volume).into_iter().chain(upload).map(advised).chain(archive).collect()
 }
 
-/// A source that is not served, with those that are.
+/// The fault, with a list of the supported sources if its source is not one of them.
 fn advised(fault: Fault) -> Fault {
     let source = fault.field.strip_prefix("spec.source.").is_some_and(|source| !source.contains('.'));
     match (fault.reason, source) {

@@ -1,9 +1,9 @@
-//! Objects as YAML, for people and for `kubectl`.
+//! Objects as YAML text, readable and fit for `kubectl`.
 
 use serde_json::Value;
 use std::fmt::Write as _;
 
-/// Several documents.
+/// The documents in one text.
 pub(crate) fn yaml(documents: &[Value]) -> String {
     let texts: Vec<String> = documents.iter().map(one).collect();
     texts.join("---\n")
@@ -27,7 +27,7 @@ fn block(value: &Value, depth: usize, text: &mut String) {
     match value {
         Value::Object(fields) => {
             for (i, (key, value)) in fields.iter().enumerate() {
-                // The first field of a list's entry stands beside its dash.
+                // The first field of a list item follows its dash on the same line.
                 let lead = if i == 0 && text.ends_with("- ") { "" } else { indent.as_str() };
                 let _ = write!(text, "{lead}{}:", word(key));
                 below(value, depth + 1, text);
@@ -52,7 +52,7 @@ fn block(value: &Value, depth: usize, text: &mut String) {
 
 fn below(value: &Value, depth: usize, text: &mut String) {
     match value {
-        // A list stands below its key, not deeper.
+        // A list has the indentation of its key.
         Value::Array(items) if !items.is_empty() => {
             text.push('\n');
             block(value, depth - 1, text);
@@ -91,7 +91,7 @@ fn scalar(value: &Value, depth: usize) -> String {
     }
 }
 
-/// Whether a text reads better as lines.
+/// True if a text is written as a block of lines (`|`).
 fn literal(text: &str) -> bool {
     let inner = text.strip_suffix('\n').unwrap_or(text);
     text.contains('\n')
@@ -101,7 +101,7 @@ fn literal(text: &str) -> bool {
         && text.chars().all(|c| c == '\n' || (!c.is_control() && c != '\u{feff}' && c != '\u{2028}'))
 }
 
-/// A text without quotes where it stays a text, else as JSON writes it.
+/// A text without quotes if YAML reads it back as a string, else in JSON quotes.
 fn word(text: &str) -> String {
     let sign = |c: char| c.is_ascii_alphanumeric() || "-_./+=@".contains(c);
     let begins = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/');

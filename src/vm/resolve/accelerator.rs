@@ -1,7 +1,7 @@
-//! Whether KVM runs the guest, or QEMU emulates its CPUs.
+//! Choice between KVM and emulation of the guest's CPUs by QEMU.
 //!
-//! The launcher probes it by running something, which takes a moment; the answer is kept until the computer is started
-//! anew or another launcher is used.
+//! The launcher probes KVM by running a small program in it, which takes a moment. The result is cached until
+//! the computer boots again or the launcher changes.
 
 use crate::ui;
 use crate::vm::place::Home;
@@ -15,7 +15,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// The device of KVM.
+/// Device file of KVM.
 const DEVICE: &str = "/dev/kvm";
 
 /// Accelerator that the user asks for.
@@ -36,7 +36,7 @@ struct Kept {
     node: Node,
 }
 
-/// Whether a wish can be met at all.
+/// Fails early if the requested accelerator is not available.
 pub(crate) fn check(wish: Choice) -> Result<()> {
     let Choice::Kvm = wish else { return Ok(()) };
     let Err(e) = opened() else { return Ok(()) };
@@ -49,7 +49,7 @@ pub(crate) fn check(wish: Choice) -> Result<()> {
     Err(Error::io(format!("--accel kvm: cannot open {DEVICE}"), e).with_hint(hint))
 }
 
-/// The device, as whoever runs this program has it.
+/// The KVM device, as usable for the current user.
 pub(crate) fn kvm() -> Device {
     let reason = opened().err().map(|e| e.to_string());
     Device { name: "kvm".into(), path: DEVICE.into(), usable: reason.is_none(), reason }
@@ -59,14 +59,14 @@ fn opened() -> std::io::Result<File> {
     File::options().read(true).write(true).open(DEVICE)
 }
 
-/// What runs the guest.
+/// Accelerator for a new VM.
 pub(crate) fn choose(wish: Choice, launcher: &Path, home: &Home) -> Result<Accelerator> {
     match wish {
         Choice::Emulation => return Ok(Accelerator::Emulation),
         Choice::Kvm => return forced(launcher, home),
         Choice::Auto => {}
     }
-    // Nothing to probe.
+    // Without access to the device there is nothing to probe.
     if opened().is_err() {
         return Ok(Accelerator::Emulation);
     }
@@ -87,7 +87,8 @@ pub(crate) fn choose(wish: Choice, launcher: &Path, home: &Home) -> Result<Accel
     })
 }
 
-/// KVM because somebody insists. Where it is not whole, they learn why the VM may not come up.
+/// KVM at the user's request. If the probe says that it is limited, a warning tells why the VM may not come
+/// up.
 fn forced(launcher: &Path, home: &Home) -> Result<Accelerator> {
     let kvm = node(launcher, home, false)?.kvm;
     if kvm.verdict != Verdict::Full {
@@ -97,7 +98,7 @@ fn forced(launcher: &Path, home: &Home) -> Result<Accelerator> {
     Ok(Accelerator::Kvm)
 }
 
-/// What this computer can do.
+/// Capabilities of this computer as the launcher probed them, from the cache unless `anew` is set.
 pub(crate) fn node(launcher: &Path, home: &Home, anew: bool) -> Result<Node> {
     let path = home.launcher_cache().join("node.json");
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
@@ -118,7 +119,7 @@ pub(crate) fn node(launcher: &Path, home: &Home, anew: bool) -> Result<Node> {
     Ok(kept.node)
 }
 
-/// The launcher's answer. Without a folder for it, what libvirt finds out on the way is found out anew each time.
+/// Capabilities as the launcher reports them now. Without a cache folder, libvirt probes QEMU each time.
 pub(crate) fn asked(launcher: &Path, cache: Option<&Path>) -> Result<Node> {
     let mut command = Command::new(launcher);
     command.arg("node-info");

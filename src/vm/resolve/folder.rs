@@ -1,7 +1,7 @@
-//! Secrets and config maps as folders: a file for each key, for nobody but the user.
+//! Secrets and ConfigMaps as folders: a file for each key, readable for the user alone.
 //!
-//! The launcher makes ISO images of them and reads keys and passwords there. They are written anew for each run, so a key
-//! that is gone from the manifest is gone from the folder.
+//! The launcher makes ISO images of them and reads keys and passwords there. They are written anew for each
+//! run, so that a key which the manifest no longer has is removed from the folder.
 
 use crate::vm::place::{gone, make};
 use api::configmap::ConfigMap;
@@ -14,10 +14,10 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// Files by name.
+/// Contents of files by name.
 pub(crate) type Files = BTreeMap<String, Vec<u8>>;
 
-/// The files of a secret. `stringData` goes before `data`.
+/// Files of a Secret. `stringData` overrides `data`.
 pub(crate) fn of_secret(secret: &Secret) -> Result<Files> {
     let name = secret.metadata.name.as_deref().unwrap_or_default();
     let mut files = decoded(&format!("the secret {name}"), "data", &secret.data)?;
@@ -28,7 +28,7 @@ pub(crate) fn of_secret(secret: &Secret) -> Result<Files> {
     Ok(files)
 }
 
-/// The files of a config map.
+/// Files of a ConfigMap.
 pub(crate) fn of_config_map(map: &ConfigMap) -> Result<Files> {
     let name = map.metadata.name.as_deref().unwrap_or_default();
     let what = format!("the config map {name}");
@@ -54,7 +54,7 @@ fn decoded(what: &str, field: &str, data: &BTreeMap<String, String>) -> Result<F
     Ok(files)
 }
 
-/// What Kubernetes allows, so that no key leads out of the folder.
+/// Checks a key by the rules of Kubernetes, so that no key leads out of the folder.
 fn check_key(what: &str, key: &str) -> Result<()> {
     let word = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
     if !key.is_empty() && key.len() <= 253 && key.bytes().all(word) && key != "." && !key.starts_with("..") {
@@ -63,7 +63,7 @@ fn check_key(what: &str, key: &str) -> Result<()> {
     Err(Error::refused(format!("{what} has the key {key:?}; a key is of letters, digits, '-', '_' and '.'")))
 }
 
-/// Writes the files, in place of those that are there.
+/// Writes the files, and removes all earlier ones.
 pub(crate) fn write(folder: &Path, files: &Files) -> Result<PathBuf> {
     gone(std::fs::remove_dir_all(folder))
         .map_err(|e| Error::io(format!("cannot empty {}", folder.display()), e))?;

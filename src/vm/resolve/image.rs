@@ -1,4 +1,4 @@
-//! Images on their way to a VM: pulled once into the store, their disk unpacked once, their kernel too.
+//! Images of VMs: pulled once into the store, their disk and kernel unpacked once.
 //!
 //! ```text
 //!  name ──policy──► store (registry, mirrors, fail-over: container_disk's)
@@ -7,11 +7,12 @@
 //!                     └──► disks/sha256-MANIFEST/boot-…            kernel and initrd, checked to their layer's end
 //! ```
 //!
-//! A name is followed once in a command: the first lookup tells the digest of its manifest, and everything later is done
-//! with that digest, so that a tag which moves meanwhile makes no VM of two images.
+//! A name is resolved once in a command: the first lookup gives the digest of its manifest, and all later
+//! steps use that digest, so that a tag which moves meanwhile cannot mix two images in one VM.
 //!
-//! What is under a final name there is never written again; VMs read it below overlays of their own. None of it is
-//! read here: each arrow is a job of a process of its own ([`apart`]), which may write into the folder of its image alone.
+//! A file under its final name there is never written again; VMs use it below overlays of their own. None of
+//! it is read by this process: each arrow is a job of a process of its own ([`apart`]), which may write into
+//! the folder of its image alone.
 
 use crate::ui::Show;
 use crate::vm::apart::{self, Exact, Look, Task, folder_of, within};
@@ -26,44 +27,41 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// Where images come from, and where what is in them goes.
+/// Images of one command, with the store and folders that they go to.
 pub(crate) struct Images {
-    /// The settings of registries.
+    /// Path of the file with settings of registries.
     pub(crate) registries: Option<PathBuf>,
-    /// Where disks are kept.
+    /// Base folders of disks.
     pub(crate) home: Home,
-    /// How progress is shown.
     pub(crate) show: Show,
-    /// What names were found to lead to.
+    /// Images that names were resolved to in this command.
     found: RefCell<HashMap<Name, Image>>,
 }
 
-/// An image that is here.
+/// An image in the store.
 #[derive(Clone)]
 pub(crate) struct Image {
-    /// What a person calls it.
+    /// Name as the user wrote it.
     pub(crate) name: Name,
-    /// Where it is read from, and which one it is there.
+    /// Place and digest that its content is read from.
     here: Exact,
-    /// What its labels say of a kernel in it.
+    /// Kernel, initrd and command line, by its labels.
     boot: Option<Boot>,
-    /// Its registry was asked for it.
+    /// True if its registry was asked in this command.
     asked: bool,
 }
 
-/// When an image is asked for anew.
+/// Policy for asking the registry again (`imagePullPolicy`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Policy {
-    /// Each time.
     Always,
-    /// Where the store does not have it.
+    /// Only if the store does not have the image.
     IfNotPresent,
-    /// Not at all.
     Never,
 }
 
 impl Policy {
-    /// What a spec says, or else what the image's name says.
+    /// The policy of a spec. Default: `Always` for a tag `latest` or no tag, else `IfNotPresent`.
     pub(crate) fn of(word: Option<&str>, image: &str) -> Result<Policy> {
         match word {
             Some("Always") => Ok(Policy::Always),
@@ -82,8 +80,8 @@ impl Policy {
     }
 }
 
-/// The image that a spec means: with a scheme as everywhere; `HOST/REPO` where the first part can only be a host; else
-/// a name in the store.
+/// Image name of a spec: with a scheme; `HOST/REPO` if the first part can only be a host; else a name in the
+/// store.
 pub(crate) fn name_of(text: &str) -> Result<Name> {
     if let Some(name) = Name::with_scheme(text) {
         return Ok(name?);
@@ -96,7 +94,7 @@ pub(crate) fn name_of(text: &str) -> Result<Name> {
     }
 }
 
-/// What an image of a registry is called in the store: with its host, so that two registries are two images.
+/// Name in the store of an image of a registry. It contains the host, so that two registries are two images.
 fn kept_as(remote: &Remote) -> Result<Local> {
     let host = remote.host.replace([':', '[', ']'], "-");
     let tag = match (&remote.digest, &remote.tag) {
@@ -108,12 +106,12 @@ fn kept_as(remote: &Remote) -> Result<Local> {
 }
 
 impl Images {
-    /// Nothing is looked up yet.
+    /// An empty list; nothing is resolved yet.
     pub(crate) fn new(registries: Option<PathBuf>, home: Home, show: Show) -> Images {
         Images { registries, home, show, found: RefCell::default() }
     }
 
-    /// Brings an image here. The first lookup of a name counts for all that follow.
+    /// Pulls an image if its policy asks for that. The first lookup of a name counts for all later ones.
     pub(crate) fn bring(&self, name: Name, policy: Policy) -> Result<Image> {
         let known = self.found.borrow().get(&name).cloned();
         let is_enough =
@@ -160,14 +158,15 @@ impl Images {
         self.open(&store, name, Some(digest))
     }
 
-    /// Looks at an image. One that was just pulled is known by its digest: its name in the store may have moved again.
+    /// Reads the labels of an image. One that was just pulled is opened by its digest, since its name in the
+    /// store may have moved again.
     fn open(&self, place: &Name, name: Name, pulled: Option<String>) -> Result<Image> {
         let (image, asked) = (place.to_string(), pulled.is_some());
         let Look { digest, boot } = self.ask(Task::Look { image: image.clone(), digest: pulled })?;
         Ok(Image { name, here: Exact { image, digest }, boot, asked })
     }
 
-    /// The disk of an image, unpacked.
+    /// Path and format of an image's disk, unpacked on first use.
     pub(crate) fn disk(&self, image: &Image, path: Option<&str>) -> Result<(PathBuf, Format)> {
         let job = |folder| Task::Disk { image: image.here.clone(), path: path.map(clean), folder };
         let path = self.unpacked(image, job)?;
@@ -175,22 +174,22 @@ impl Images {
         Ok((path, format))
     }
 
-    /// The format of a disk that is a file of the user's; refused where VMs cannot have it.
+    /// Format of a disk file of the user; an error if VMs cannot use it.
     pub(crate) fn judge(&self, path: &Path) -> Result<Format> {
         self.ask(Task::Judge { path: path.to_owned() })
     }
 
-    /// What the labels of an image say of a kernel in it.
+    /// Kernel, initrd and command line, by the labels of an image.
     pub(crate) fn boot(image: &Image) -> Option<Boot> {
         image.boot.clone()
     }
 
-    /// Whether an image has a disk.
+    /// True if an image contains a disk.
     pub(crate) fn has_disk(&self, image: &Image) -> Result<bool> {
         self.ask(Task::HasDisk { image: image.here.clone() })
     }
 
-    /// A kernel and an initrd of an image, as files.
+    /// Kernel and initrd of an image, as files.
     pub(crate) fn kernel(
         &self,
         image: &Image,
@@ -205,7 +204,7 @@ impl Images {
         Ok(Kernel { kernel: file(kernel)?, initrd: initrd.map(file).transpose()?, args })
     }
 
-    /// Has something unpacked into the folder of its image, for nobody to write to.
+    /// Runs a job that unpacks a file into the folder of its image, and makes the file read-only.
     fn unpacked(&self, image: &Image, job: impl FnOnce(PathBuf) -> Task) -> Result<PathBuf> {
         let folder = folder_of(&self.home.disks(), &image.here)?;
         self.home.make(&folder)?;
@@ -214,13 +213,13 @@ impl Images {
         Ok(path)
     }
 
-    /// Has a job done by a process that can do nothing else.
+    /// Runs a job in a confined process.
     pub(super) fn ask<T: DeserializeOwned>(&self, job: Task) -> Result<T> {
         apart::ask(self.registries.as_deref(), self.show, job)
     }
 }
 
-/// How the bytes of a file are laid out that a guest has not written to yet. One without a byte is no disk.
+/// Format of a file that no guest has written to yet. An empty file is refused.
 pub(crate) fn format_of(path: &Path) -> Result<disk_format::Format> {
     Ok(disk_format::Format::probe(&head_of(path)?))
 }
@@ -237,7 +236,7 @@ fn head_of(path: &Path) -> Result<Vec<u8>> {
     Ok(head)
 }
 
-/// The format in the words of launchers, where a VM can have such a disk.
+/// Format of a disk in the terms of the launcher; an error if VMs cannot use it.
 pub(crate) fn usable(path: &Path) -> Result<Format> {
     let head = head_of(path)?;
     if let Some(layer) = cdi::filter::detect(&head) {
@@ -262,14 +261,15 @@ pub(crate) fn usable(path: &Path) -> Result<Format> {
     }
 }
 
-/// `/disk/a.img` as images know it.
+/// The path as images have it, without a leading slash.
 fn clean(path: &str) -> String {
     path.trim_start_matches('/').to_owned()
 }
 
 fn read_only(path: &Path) -> Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
-    // In place of a link nothing can be but a file: whoever unpacks can make none, and this user's folder is ours.
+    // The path cannot have become a link: the unpacking process cannot create one, and the folder is this
+    // user's own.
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o400))
         .map_err(|e| Error::io(format!("cannot protect {}", path.display()), e))
 }

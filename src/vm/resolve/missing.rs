@@ -1,4 +1,5 @@
-//! What a VM names and this computer does not have: told all at once, with its line, before anything is fetched.
+//! Objects that a VM refers to and the manifest does not have: all reported at once, with their lines, before
+//! anything is fetched.
 
 use super::image::Images;
 use super::pool::Pool;
@@ -6,7 +7,7 @@ use crate::vm::manifest::{Finding, Objects, Written};
 use api::meta::LocalReference;
 use api::vmi::VirtualMachineInstance;
 
-/// Everything that is named and is not there.
+/// A finding for each missing object.
 pub(crate) fn find(
     vmi: &Written<VirtualMachineInstance>,
     objects: &Objects,
@@ -88,7 +89,8 @@ pub(crate) fn find(
     found
 }
 
-/// Registries ask for the user's own login here; a secret that stands in a manifest must not seem to be used.
+/// Findings for pull secrets. Registries get the user's own login here, so a Secret in the manifest must not
+/// seem to be used.
 fn pull_secrets(vmi: &Written<VirtualMachineInstance>) -> Vec<Finding> {
     let spec = &vmi.object.spec;
     let disks = spec.volumes.iter().enumerate().filter_map(|(i, volume)| {

@@ -1,16 +1,17 @@
-//! Where each part of a VM is on this computer: a `Machine` and a manifest's objects become `Resolved`.
+//! Resolution of a VM's volumes and networks on this computer: a `Machine` and a manifest's objects become
+//! `Resolved`.
 //!
 //! ```text
-//!  containerDisk, kernelBoot ──image──► store ──► disks/ (only read)
+//! containerDisk, kernelBoot ──image──► store ──► disks/ (read-only)
 //!  dataVolume, PVC ───────────pool───► pool/ (kept between runs)
-//!  hostDisk ──────────────────────────► itself
+//! hostDisk ──────────────────────────► the file itself
 //!  secret, configMap, sysprep ─folder─► secrets/ of the VM
 //!  interfaces ────────────────network─► user-mode networks with forwards
 //!  EFI variables, TPM ────────state───► beside the first disk that is kept
 //! ```
 //!
-//! Seeds and empty disks are made by the launcher. Whatever is missing, or cannot be had, is told before anything is
-//! fetched: [`missing`], [`Resolver::check`].
+//! Seeds and empty disks are made by the launcher. Missing objects and unsupported volumes are reported
+//! before anything is fetched: [`missing`], [`Resolver::check`].
 
 pub(crate) mod accelerator;
 pub(crate) mod folder;
@@ -30,19 +31,18 @@ use container_disk::Name;
 use image::{Images, Policy};
 use std::path::{Path, PathBuf};
 
-/// Everything that is needed to find the parts of one VM.
+/// Inputs for the resolution of one VM.
 pub(crate) struct Resolver<'a> {
-    /// Registries, folders, progress.
     pub(crate) images: &'a Images,
-    /// What the manifest says beside the VM.
+    /// Objects of the manifest besides the VM.
     pub(crate) objects: &'a Objects,
-    /// In place of what the spec and the image's name say.
+    /// Pull policy by flag, which overrides those of spec and image name.
     pub(crate) policy: Option<Policy>,
 }
 
 impl Resolver<'_> {
-    /// Whether everything could be brought and made, as far as that is known while nothing is. What
-    /// [`Resolver::resolve`] does begins with the same questions.
+    /// Checks all volumes and networks without fetching or creating anything. [`Resolver::resolve`] begins
+    /// with the same checks.
     pub(crate) fn check(&self, machine: &Machine, forwards: &[Forward]) -> Result<()> {
         network::links(machine, forwards.to_vec())?;
         let boot = machine.firmware.kernel.as_ref().and_then(|boot| boot.image.as_ref());
@@ -86,7 +86,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Brings and makes everything that a VM needs. `name` is what it is called here.
+    /// Fetches and creates all volumes and networks of a VM. `name` is its name here.
     pub(crate) fn resolve(
         &self,
         name: &str,
@@ -162,13 +162,13 @@ impl Resolver<'_> {
         }))
     }
 
-    /// Brings an image here.
+    /// Pulls an image by the policy of its spec or of the flag.
     pub(crate) fn bring(&self, image: &str, policy: Option<&str>) -> Result<image::Image> {
         let (name, policy) = self.wanted(image, policy)?;
         self.images.bring(name, policy)
     }
 
-    /// Which image is meant, and when it is asked for anew.
+    /// Parsed name and pull policy of an image.
     fn wanted(&self, image: &str, policy: Option<&str>) -> Result<(Name, Policy)> {
         let policy = match self.policy {
             Some(policy) => policy,
@@ -185,7 +185,7 @@ impl Resolver<'_> {
         let Some(boot) = &machine.firmware.kernel else { return Ok(None) };
         let Some(container) = &boot.image else { return Ok(None) };
         let brought = self.bring(&container.name, container.pull_policy.as_deref())?;
-        // What the manifest leaves open, the labels of the image say.
+        // The labels of the image fill in what the manifest leaves open.
         let labels = Images::boot(&brought);
         let told = labels.as_ref();
         let kernel = boot.kernel_path.clone().or_else(|| told.map(|told| told.kernel.clone()));
@@ -202,7 +202,7 @@ impl Resolver<'_> {
         self.images.kernel(&brought, &kernel, initrd.as_deref(), args).map(Some)
     }
 
-    /// The kernel that an image's labels name.
+    /// Kernel by the labels of an image, if they name one.
     fn labelled(&self, image: &str, policy: Option<&str>) -> Result<Option<Kernel>> {
         let brought = self.bring(image, policy)?;
         let Some(boot) = Images::boot(&brought) else { return Ok(None) };
@@ -215,7 +215,7 @@ impl Resolver<'_> {
         Ok(folder.map_or(Source::Absent, |path| Source::Folder { path }))
     }
 
-    /// The files of a secret or a config map in a folder of the VM.
+    /// Writes the files of a Secret or a ConfigMap into a folder of the VM.
     fn folder(&self, secrets: &Path, named: &Named, optional: bool) -> Result<Option<PathBuf>> {
         let Some(files) = self.files(named, optional)? else { return Ok(None) };
         let place = match named {
@@ -246,7 +246,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// A file of the user's, or a device. One that is to be made is left to the launcher.
+    /// A file or block device of the user. A file to be created is left to the launcher.
     fn host_disk(&self, path: &str, create: Option<u64>) -> Result<Option<Source>> {
         use std::os::unix::fs::FileTypeExt as _;
         let place = PathBuf::from(path);
@@ -263,12 +263,12 @@ impl Resolver<'_> {
     }
 }
 
-/// The check refuses such a volume here, by its name.
+/// Error for a volume of a kind that only clusters have. The check reports it first, with its field.
 fn of_a_cluster() -> Error {
     Error::refused("only a cluster has volumes of the kinds downwardAPI, serviceAccount and containerPath")
 }
 
-/// The secrets that hold texts of a seed.
+/// Names of Secrets that hold texts of cloud-init.
 fn texts(volume: &Volume) -> Vec<&str> {
     let (Volume::NoCloud(seed) | Volume::ConfigDrive(seed)) = volume else { return vec![] };
     let CloudInit { user_data, network_data } = seed;

@@ -1,4 +1,5 @@
-//! How a VM's interfaces are linked on a laptop: a network of its own in user space, with forwards.
+//! Network links of a VM's interfaces without a cluster: a network of its own in user space, with port
+//! forwards.
 //!
 //! `-p 2222:22`, `-p 127.0.0.1:2222:22/tcp`, `-p 5353:53/udp`, `-p 22` (the same port here).
 
@@ -10,13 +11,13 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
 
-/// Where forwards listen unless they say it: nobody else reaches the guest.
+/// Default address of forwards: the guest is reachable from this computer alone.
 const HERE: &str = "127.0.0.1";
 
-/// The most ports that ranges of a manifest may lead to: each is a socket of QEMU.
+/// Maximum number of ports in ranges of a manifest: each one is a socket of QEMU.
 const MOST: usize = 256;
 
-/// Reads `[ADDRESS:]HOST:GUEST[/udp]` or `PORT`.
+/// Parses `[ADDRESS:]HOST:GUEST[/udp]` or `PORT`.
 pub(crate) fn forward(text: &str) -> Result<Forward> {
     let wrong = || {
         let what = format!(
@@ -43,7 +44,7 @@ pub(crate) fn forward(text: &str) -> Result<Forward> {
     })
 }
 
-/// The ports that a manifest names, each forwarded to the same port here.
+/// Forwards for the ports in a manifest, each to the same port here.
 pub(crate) fn of_manifest(machine: &Machine) -> Result<Vec<Forward>> {
     let ports = || machine.interfaces.iter().flat_map(|interface| &interface.ports);
     let count: usize = ports().map(|port| usize::from(port.last.saturating_sub(port.number)) + 1).sum();
@@ -65,7 +66,7 @@ pub(crate) fn of_manifest(machine: &Machine) -> Result<Vec<Forward>> {
     Ok(forwards.collect())
 }
 
-/// The links of all interfaces; the forwards lead to the first.
+/// Links of all interfaces; the forwards lead to the first.
 pub(crate) fn links(machine: &Machine, forwards: Vec<Forward>) -> Result<BTreeMap<String, Link>> {
     if machine.interfaces.is_empty() && !forwards.is_empty() {
         let what = format!("{} has no network interface that a port could lead to", machine.name);
@@ -89,9 +90,9 @@ pub(crate) fn links(machine: &Machine, forwards: Vec<Forward>) -> Result<BTreeMa
     machine.interfaces.iter().map(link).collect()
 }
 
-/// Whether all can be had, before a VM is made that would not start.
+/// Tests that all ports are free, before a VM is made that could not start.
 fn check(forwards: &[Forward]) -> Result<()> {
-    // Two forwards of one port must not both be had.
+    // All sockets stay open during the test, so that two forwards of one port conflict.
     let mut held: Vec<OwnedFd> = vec![];
     for forward in forwards {
         let address: SocketAddr = format!("{}:{}", bracketed(&forward.address), forward.port)
@@ -119,7 +120,7 @@ fn bracketed(address: &str) -> String {
     if address.contains(':') { format!("[{address}]") } else { address.to_owned() }
 }
 
-/// An address that is the same on each run: of our own making (the second bit), for one station (the first).
+/// A MAC address that is the same on each run: locally administered (the second bit), unicast (the first).
 fn mac(vm: &str, interface: &str) -> String {
     let sum = format!("{vm}\0{interface}").bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

@@ -1,13 +1,13 @@
-//! Disks that outlive VMs: what PVCs and DataVolumes are on a laptop.
+//! Disks that outlive VMs: the PVCs and DataVolumes of a computer without a cluster.
 //!
 //! ```text
 //!  pool/PVC/disk.img            the disk, raw
-//!          /disk.img.partial    on its way; the engine goes on with it
-//!          /disk.json           a Note: what it was made from, and that it is whole
-//!          /lock                one makes it; others wait
+//! /disk.img.partial    an import in progress; the engine resumes it
+//! /disk.json           its source; it exists once the disk is complete
+//! /lock                held during an import; others wait
 //! ```
 //!
-//! A disk that is whole is kept and used again, whatever the manifest says now: it holds what the guest has written. It
+//! A complete disk is kept and reused, whatever the manifest says now, since it holds the guest's data. It
 //! grows when its PVC has grown, and never shrinks.
 
 use super::folder;
@@ -25,38 +25,37 @@ use cdi::{Error, ErrorKind, Result, import, source};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// What is noted of a disk.
+/// Content of the file `disk.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Note {
-    /// `coracle.disk/v1`.
+    /// Version of this JSON: `coracle.disk/v1`.
     schema: String,
-    /// What it was made from.
+    /// Source of the disk, without its secrets.
     from: String,
-    /// The guest's bytes when it was made.
+    /// Virtual size in bytes at the end of the import.
     size: u64,
-    /// When, RFC 3339.
+    /// Time of creation, RFC 3339.
     created: String,
-    /// All its blocks are there.
+    /// True if all blocks of the file are allocated.
     #[serde(default)]
     preallocated: bool,
 }
 
-/// The pool, while one VM's disks are made ready.
+/// The pool, as the volumes of one VM use it.
 pub(crate) struct Pool<'a> {
-    /// Registries, folders, progress.
     pub(crate) images: &'a Images,
-    /// What the manifest says of PVCs.
+    /// Objects of the manifest, for its PVCs and DataVolumes.
     pub(crate) objects: &'a Objects,
 }
 
 impl Pool<'_> {
-    /// Whether a PVC has a disk.
+    /// True if a PVC has a complete disk.
     pub(crate) fn has(images: &Images, pvc: &str) -> bool {
         let folder = images.home.pool().join(pvc);
         folder.join("disk.json").is_file() && folder.join("disk.img").exists()
     }
 
-    /// Whether the disk of a PVC is there, or could be made or filled, as far as the manifest tells.
+    /// Checks that the disk of a PVC exists, or can be created or imported by the manifest.
     pub(crate) fn check(&self, pvc: &str) -> Result<()> {
         if Pool::has(self.images, pvc) {
             return Ok(());
@@ -67,7 +66,7 @@ impl Pool<'_> {
         }
     }
 
-    /// The disk of a PVC, made or filled where it is not there yet.
+    /// The disk of a PVC, created or imported on first use.
     pub(crate) fn disk(&self, pvc: &str) -> Result<Source> {
         crate::vm::place::check_name(pvc)?;
         let folder = self.images.home.pool().join(pvc);
@@ -83,7 +82,7 @@ impl Pool<'_> {
         Ok(Source::File { path: disk, format: Format::Raw, preallocated: note.preallocated })
     }
 
-    /// A disk that is there: grown where its PVC has grown.
+    /// Opens an existing disk, and grows it if its PVC has grown.
     fn kept(&self, pvc: &str, folder: &Path, volume: Option<&Written<DataVolume>>) -> Result<Note> {
         let path = folder.join("disk.json");
         let bytes =
@@ -116,7 +115,7 @@ impl Pool<'_> {
         self.objects.pvcs.get(pvc)?.object.spec.storage()?.bytes()
     }
 
-    /// The size of a disk that nothing fills.
+    /// Size of the empty disk of a PVC.
     fn size_of(&self, pvc: &str) -> Result<u64> {
         let Some(written) = self.objects.pvcs.get(pvc) else {
             let what = format!(
@@ -136,23 +135,24 @@ impl Pool<'_> {
         size.ok_or_else(|| refused("spec.resources.requests.storage", "an empty disk must say its size"))
     }
 
-    /// The empty disk of a PVC that nothing fills.
+    /// Creates the empty disk of a PVC without a source.
     fn claimed(&self, pvc: &str, folder: &Path) -> Result<Note> {
         let (source, size) = (api::job::Source::Blank, Some(self.size_of(pvc)?));
         let target = Target::File(folder.join("disk.img"));
         self.import(pvc, folder, Import { source, target, size, preallocate: false })
     }
 
-    /// Fills a disk from where its DataVolume says.
+    /// Imports a disk from the source of its DataVolume.
     fn fill(&self, pvc: &str, folder: &Path, volume: &DataVolume) -> Result<Note> {
         self.import(pvc, folder, self.import_of(pvc, volume, Some(folder))?)
     }
 
-    /// What a DataVolume asks for. Without a folder for it nothing is made: it is only seen whether all is there.
+    /// The import that a DataVolume asks for. Without a folder nothing is created: its references are only
+    /// checked.
     fn import_of(&self, pvc: &str, volume: &DataVolume, folder: Option<&Path>) -> Result<Import> {
         let target = Target::File(folder.unwrap_or(Path::new("")).join("disk.img"));
         Import::of(volume, target, &mut Given { pool: self, folder }).map_err(|refusal| match refusal {
-            // The manifest was refused for these before.
+            // The manifest was refused for these faults before.
             Refusal::Faults(faults) => {
                 let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
                 Error::refused(format!("the DataVolume {pvc}: {}", faults.join("; ")))
@@ -161,10 +161,10 @@ impl Pool<'_> {
         })
     }
 
-    /// Has a disk filled, and notes what it was made from.
+    /// Runs an import, and writes its record.
     fn import(&self, pvc: &str, folder: &Path, import: Import) -> Result<Note> {
         let import = Import { size: import.size.map(whole), ..import };
-        // The name without what is secret in it: the note stays beside the disk.
+        // The source is named without its secrets: the record stays beside the disk.
         let (from, preallocated) = (import::shown(&import.source), import.preallocate);
         if import.source.address().is_some() {
             ui::say(&format!("coracle: importing {} as the disk {pvc}", printable::line(&from)));
@@ -182,10 +182,11 @@ impl Pool<'_> {
     }
 }
 
-/// The Secrets and ConfigMaps of the manifest: values of the job, and folders for those that are read as files.
+/// References of an import to Secrets and ConfigMaps of the manifest: values, and folders for those that are
+/// read as files.
 struct Given<'a> {
     pool: &'a Pool<'a>,
-    /// The PVC's own, under its lock: another manifest may have a ConfigMap of the same name.
+    /// Folder of the PVC, which is locked: another manifest may have a ConfigMap of the same name.
     folder: Option<&'a Path>,
 }
 
@@ -212,13 +213,13 @@ fn missing(kind: &str, name: &str) -> Error {
     Error::new(ErrorKind::NotFound, format!("the manifest has no {kind} {name:?}, which is needed; add it"))
 }
 
-/// What a DataVolume's disk is made from, as it may be shown.
+/// Name of a DataVolume's source, without its secrets.
 fn source_of(volume: &DataVolume) -> String {
     let address = volume.spec.source.as_ref().and_then(datavolume::Source::address);
     address.map_or_else(|| "nothing".to_owned(), source::shown)
 }
 
-/// A disk is of whole blocks: past the host's cache, QEMU cannot write to the end of any other.
+/// Size rounded up to whole blocks: with the host's cache off, QEMU cannot write a partial block at the end.
 fn whole(size: u64) -> u64 {
     size.checked_next_multiple_of(4096).unwrap_or(size)
 }

@@ -1,18 +1,19 @@
-//! Where EFI variables and the TPM of a VM are kept on this computer.
+//! Files of EFI variables and TPM state of a VM on this computer.
 //!
 //! ```text
-//!  disk.qcow2           the first disk of the VM that is a file, and is written
+//! disk.qcow2           the first disk of the VM that is a writable file
 //!  disk.qcow2.state/    efi-vars.fd, tpm2/
 //! ```
 //!
-//! They belong to the system on the disk, and not to the VM: without its TPM a disk that is sealed to it does not start. So
-//! they stay when the VM is removed, and come along when the disk is run under another name. A VM without such a disk keeps
-//! them in its own folder, and they go with it.
+//! They belong to the system on the disk, and not to the VM: a disk that is sealed to a TPM does not boot
+//! without it. So they stay when the VM is removed, and are used when the disk is run under another name. A
+//! VM without such a disk has them in its own folder, and they are removed with it.
 //!
-//! The disk may lie where other users of the computer write, as in `/tmp`, and one of them may have made that folder first:
-//! they would choose what the firmware boots, and read what is sealed. So the folder is made here and then judged, with
-//! what is in it ([`ready`]): no link, the caller's or root's, and nothing that others may write to. Nobody else can change
-//! it after that. (Who may rename what is beside the disk may do so with the disk itself.)
+//! The disk may lie in a folder where other users write, like `/tmp`, and one of them may have made the state
+//! folder first, to choose what the firmware boots or to read sealed data. So the folder is created and then
+//! checked with its content ([`ready`]): not a link, owned by the user or root, not writable for others.
+//! After that no other user can change it. (A user who may rename files beside the disk could as well replace
+//! the disk.)
 
 use api::launcher::{Resolved, Source, StatePlace};
 use api::machine::{Disk, Machine, Target, Volume};
@@ -23,12 +24,12 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-/// The ending of the folder beside a disk.
+/// Suffix of the folder beside a disk.
 const FOLDER: &str = ".state";
-/// What the group and others may do to a file.
+/// Mode bits that let the group and others write.
 const OTHERS_WRITE: u32 = 0o022;
 
-/// Where what outlives a VM is kept; nothing, where nothing does, or no disk of it is a file.
+/// Paths of the state that outlives the VM; `None` if the VM keeps no state, or has no disk that is a file.
 pub(super) fn place(machine: &Machine, resolved: &Resolved) -> Option<StatePlace> {
     if !machine.keeps_state() {
         return None;
@@ -40,12 +41,12 @@ pub(super) fn place(machine: &Machine, resolved: &Resolved) -> Option<StatePlace
     Some(StatePlace { variables: folder.join("efi-vars.fd"), tpm: folder.join("tpm2") })
 }
 
-/// Makes the folder beside the disk, and refuses one that another user made or may change.
+/// Creates the folder beside the disk, and refuses one that another user made or may change.
 pub(super) fn ready(place: &StatePlace) -> Result<()> {
     let Some(folder) = place.variables.parent() else { return Ok(()) };
     match DirBuilder::new().mode(0o700).create(folder) {
         Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
-        // Where there is no folder for the disk, the disk is missed first.
+        // Without the folder that should hold the disk, the missing disk is reported elsewhere.
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
         other => other.map_err(|e| Error::io(format!("cannot make {}", folder.display()), e))?,
     }
@@ -60,7 +61,7 @@ pub(super) fn ready(place: &StatePlace) -> Result<()> {
     Ok(())
 }
 
-/// Refuses what is not ours or root's alone; tells whether it is a folder. No link is followed.
+/// Refuses a path that others own or may write to. True if it is a folder. Links are not followed.
 fn judged(path: &Path) -> Result<bool> {
     let found = match std::fs::symlink_metadata(path) {
         // swtpm renames its files while it writes.
@@ -101,7 +102,7 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
     all.map(|entry| entry.map(|entry| entry.path()).map_err(cannot)).collect()
 }
 
-/// The file of a disk that is written and stays, and is of this VM alone: another one would have the same TPM.
+/// Path of a writable disk file of this VM alone: two VMs must not share a TPM.
 fn file(disk: &Disk, resolved: &Resolved) -> Option<PathBuf> {
     let is_shared = disk.shareable || matches!(disk.volume, Volume::Host { shared: true, .. });
     if disk.readonly || is_shared || !matches!(disk.target, Target::Disk) {
@@ -112,7 +113,7 @@ fn file(disk: &Disk, resolved: &Resolved) -> Option<PathBuf> {
             Volume::Host { .. } | Volume::Claim { .. } | Volume::DataVolume { .. },
             Some(Source::File { path, .. }),
         ) => Some(path.clone()),
-        // One that the launcher makes.
+        // The launcher will create this one.
         (Volume::Host { path, .. }, None) => Some(path.into()),
         _ => None,
     }
