@@ -90,7 +90,7 @@ impl ClaimSpec {
         self.volume_mode.as_deref() == Some("Block")
     }
 
-    /// How much storage is asked for.
+    /// The requested amount of storage.
     pub fn storage(&self) -> Option<&Quantity> {
         self.resources.as_ref()?.requests.get("storage")
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-/// One more than the highest number of a CPU.
+/// Bound of CPU numbers: the highest one, plus one.
 const MOST: u32 = 1 << 16;
 
 /// The numbers of a list; nothing where it is not one. An empty text is an empty list.

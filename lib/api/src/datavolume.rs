@@ -62,11 +62,12 @@ impl Source {
     }
 }
 
-/// How the reference of an image in a registry begins.
+/// Scheme of the reference of an image in a registry.
 const DOCKER: &str = "docker://";
 
 impl Registry {
-    /// Reference of the image as container runtimes write it: `HOST/NAME:TAG`. Nothing for a URL that is none of a registry.
+    /// Reference of the image as container runtimes write it: `HOST/NAME:TAG`. `None` if the URL does not
+    /// have the scheme `docker`.
     pub fn reference(&self) -> Option<&str> {
         let url = self.url.as_deref()?;
         let is_docker = url.get(..DOCKER.len()).is_some_and(|start| start.eq_ignore_ascii_case(DOCKER));
@@ -108,8 +109,8 @@ impl Spec {
         self.source.is_none() && self.source_ref.is_none() && (of_pvc || of_storage)
     }
 
-    /// The field by which something of another namespace is read that nobody asks about, and that namespace: a `dataSourceRef`, or
-    /// a VolumeSnapshot.
+    /// The field that reads from another namespace without a permission check, and that namespace: a
+    /// `dataSourceRef`, or a VolumeSnapshot.
     pub fn reads_unasked(&self, namespace: Option<&str>) -> Option<(&'static str, &str)> {
         let snapshot =
             || self.clones_out(namespace).filter(|(field, _)| field.starts_with("source.snapshot"));
@@ -126,8 +127,9 @@ impl Spec {
         })
     }
 
-    /// A field by which the PVC itself would name an object of another namespace, and that namespace. Who may read there, nobody
-    /// asks: whoever makes such a PVC for somebody else lends them their own rights, and must not.
+    /// The field by which the PVC itself would name an object of another namespace, and that namespace.
+    /// Permission to read there is not checked, so a component that creates such a PVC for a user would lend
+    /// the user its own permissions. It must not create one.
     pub fn reaches_out(&self, namespace: Option<&str>) -> Option<(&'static str, &str)> {
         let references = [
             ("pvc.dataSourceRef.namespace", self.pvc.as_ref().and_then(|pvc| pvc.data_source_ref.as_ref())),

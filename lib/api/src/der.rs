@@ -1,14 +1,15 @@
-//! The way through a certificate (DER) to what is looked at of it: its dates, and the common name of its subject.
+//! Reader of a certificate (DER) for two parts of it: its dates, and the common name of its subject.
 //!
-//! The libraries that check certificates show neither. Signatures are theirs to check, before or after: a name that is read
-//! here proves nothing. The bytes are foreign: what is cut, or longer than three bytes of length say, is none.
+//! The libraries that check certificates show neither. They must check the signature, before or after: a name
+//! that is read here proves nothing. The bytes are foreign: a truncated certificate, or one with more than
+//! three bytes of length, gives `None`.
 
 /// A list of values.
 const SEQUENCE: u8 = 0x30;
 const SET: u8 = 0x31;
 const OBJECT: u8 = 0x06;
 const VERSION: u8 = 0xa0;
-/// 2.5.4.3
+/// Object identifier 2.5.4.3, `commonName`.
 const COMMON_NAME: [u8; 3] = [0x55, 0x04, 0x03];
 
 /// The parts of a certificate that are looked at.
@@ -16,12 +17,12 @@ const COMMON_NAME: [u8; 3] = [0x55, 0x04, 0x03];
 pub struct Body<'a> {
     /// The two dates, each a value of its own.
     pub dates: &'a [u8],
-    /// The subject.
+    /// The subject, in DER.
     pub subject: &'a [u8],
 }
 
 impl<'a> Body<'a> {
-    /// Those of `Certificate { body { (version) serial algorithm issuer dates subject … } … }`.
+    /// Reads the body of `Certificate { body { (version) serial algorithm issuer dates subject … } … }`.
     pub fn of(der: &'a [u8]) -> Option<Body<'a>> {
         let (whole, _) = expect(der, SEQUENCE)?;
         let (mut body, _) = expect(whole, SEQUENCE)?;
@@ -36,7 +37,8 @@ impl<'a> Body<'a> {
         Some(Body { dates, subject })
     }
 
-    /// The common name of the subject, which may say more; nothing where there is none, or more than one.
+    /// The common name of the subject; `None` if it has none, or more than one. The subject may have other
+    /// names.
     pub fn common_name(&self) -> Option<&'a str> {
         let mut subject = self.subject;
         let mut found = None;

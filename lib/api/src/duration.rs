@@ -11,7 +11,7 @@ use crate::wire::{Path, Schema, Unknown, Wire, expected};
 use serde_json::{Value, json};
 use std::fmt;
 
-/// What a text looks like that [`Duration::parse`] can read, for who has only patterns.
+/// Pattern of the texts that [`Duration::parse`] accepts, for schemas.
 const PATTERN: &str = r"^[+-]?(0|(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$";
 
 /// A span of time, as it was written.
@@ -22,22 +22,22 @@ pub struct Duration {
 }
 
 impl Duration {
-    /// Reads what somebody wrote; nothing for what is no span of time, or one of more than 292 years.
+    /// Parses a duration; `None` if the text is not a duration, or one of more than 292 years.
     pub fn parse(text: &str) -> Option<Duration> {
         Some(Duration { text: text.to_owned(), nanos: parse(text)? })
     }
 
-    /// As it was written.
+    /// The text as it was written.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// In nanoseconds.
+    /// The duration in nanoseconds.
     pub fn nanos(&self) -> i64 {
         self.nanos
     }
 
-    /// As a span that is not below zero.
+    /// The duration as a span of the standard library; `None` if it is below zero.
     pub fn to_std(&self) -> Option<std::time::Duration> {
         u64::try_from(self.nanos).ok().map(std::time::Duration::from_nanos)
     }

@@ -1,4 +1,4 @@
-//! What is wrong with a manifest: where, what, and what to do.
+//! A fault of a manifest: the field, the problem, and the remedy.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -15,24 +15,23 @@ pub enum Reason {
     /// A value that must be unique is not.
     #[serde(rename = "FieldValueDuplicate")]
     Duplicate,
-    /// What is asked for exists, but not here, or not yet.
+    /// The feature exists, but not on this site, or not yet.
     #[serde(rename = "FieldValueNotSupported")]
     NotSupported,
-    /// What is referred to is not there.
+    /// The object that the field refers to does not exist.
     #[serde(rename = "FieldValueNotFound")]
     NotFound,
 }
 
-/// One thing that is wrong.
+/// A fault of one field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
     /// The field, as a path from the object's root: `spec.domain.devices.disks[0].name`.
     pub field: String,
-    /// The kind.
     pub reason: Reason,
-    /// What is wrong, as a sentence.
+    /// Human-readable description of the fault.
     pub message: String,
-    /// What to do about it, where that is known.
+    /// Remedy, where one is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }

@@ -1,51 +1,49 @@
-//! What the one guest of a tap is told of its network, and where it asks.
+//! DHCP leases: the network configuration of the only guest of a tap, and the device on which it asks for it.
 //!
 //! ```text
 //!  virt-handler: the pod's network ──plan──► Lease ──► launcher: the answers of DHCP
 //! ```
 //!
-//! virt-handler knows addresses and routes; what the pod's own files say (name servers, host name) the launcher reads
-//! itself.
+//! virt-handler knows addresses and routes. The launcher itself reads the rest (name servers, host name) from
+//! the pod's own files.
 
 use serde::{Deserialize, Serialize};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// What the one guest of a tap is told by DHCP.
+/// DHCP lease of the only guest of a tap.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lease {
-    /// The device on which the guest asks, in the launcher's own network.
+    /// Device on which the guest asks, in the launcher's own network namespace.
     pub device: String,
-    /// Our address on it.
+    /// Address of the DHCP server on that device.
     pub server: Ipv4Addr,
-    /// The guest's address.
     pub address: Ipv4Addr,
-    /// How many bits of it are the network's.
+    /// Prefix length of the network.
     pub prefix: u8,
-    /// Where everything goes that has no other way.
+    /// Default gateway.
     #[serde(default)]
     pub router: Option<Ipv4Addr>,
-    /// Other ways.
+    /// Further routes.
     #[serde(default)]
     pub routes: Vec<Route>,
 }
 
-/// What the one guest of a tap is told by DHCPv6, which has no routes and no prefix.
+/// DHCPv6 lease of the only guest of a tap. DHCPv6 has no routes and no prefix.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lease6 {
-    /// The device on which the guest asks, in the launcher's own network.
+    /// Device on which the guest asks, in the launcher's own network namespace.
     pub device: String,
-    /// The guest's address.
     pub address: Ipv6Addr,
 }
 
 /// A way to a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Route {
-    /// The network.
+    /// Destination network.
     pub to: Ipv4Addr,
-    /// How many bits of it count.
+    /// Prefix length of the destination.
     pub prefix: u8,
-    /// Who passes packets on; nobody where the network is on the link itself.
+    /// Gateway; `None` if the network is on the link itself.
     #[serde(default)]
     pub via: Option<Ipv4Addr>,
 }

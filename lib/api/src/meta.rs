@@ -5,8 +5,9 @@ use serde_json::Value;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-/// A text can be the name of an object or of a namespace, and stand as it is in a path of the API server. Whoever takes a
-/// name from a stranger asks this first: `../secrets/a` and `a?watch=true` lead elsewhere.
+/// True if the text can be the name of an object or of a namespace, and can stand unescaped in a path of the
+/// API server. Names from clients must be checked by it first: `../secrets/a` and `a?watch=true` would
+/// address other objects.
 pub fn is_name(text: &str) -> bool {
     /// The longest name of an object.
     const LONGEST: usize = 253;
@@ -102,7 +103,7 @@ object! {
 }
 
 impl LabelSelector {
-    /// Nothing is required.
+    /// True if the selector has no requirement.
     pub fn is_empty(&self) -> bool {
         self.match_labels.is_empty() && self.match_expressions.is_empty()
     }

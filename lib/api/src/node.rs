@@ -1,20 +1,20 @@
-//! What a node can do, as `virt-launcher node-info` found out: one JSON, for people (`coracle host`), for `coracle run`
-//! and for virt-handler.
+//! Capabilities of a node, as found by `virt-launcher node-info`: one JSON document, for users (`coracle
+//! host`), for `coracle run` and for virt-handler.
 
 use crate::launcher::Accelerator;
 use serde::{Deserialize, Serialize};
 
-/// What a node can do.
+/// Capabilities of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Node {
-    /// Whether the processor runs guests.
+    /// Support of hardware virtualization.
     pub kvm: Kvm,
-    /// The processor family, in Kubernetes' words: `amd64`.
+    /// Architecture in Kubernetes' words: `amd64`.
     pub arch: String,
-    /// libvirt's version, where it is there.
+    /// Version of libvirt, if it is installed.
     pub libvirt: Option<String>,
-    /// QEMU's version, where it is there.
+    /// Version of QEMU, if it is installed.
     pub qemu: Option<String>,
     /// The accelerators that QEMU has.
     pub accelerators: Vec<Accelerator>,
@@ -23,29 +23,27 @@ pub struct Node {
     /// Machine types that QEMU is about to give up.
     #[serde(default)]
     pub deprecated_machine_types: Vec<String>,
-    /// What processors a guest may have.
+    /// CPU models and features for guests.
     pub cpu: Cpu,
     /// Devices of the host that VMIs use.
     pub devices: Vec<Device>,
     /// Huge pages by size.
     pub hugepages: Vec<Hugepages>,
-    /// EFI firmware.
     pub firmware: Vec<Efi>,
-    /// What is missing, each with the command that mends it.
+    /// Missing programs, devices and settings, each with the command that provides it.
     pub missing: Vec<Missing>,
 }
 
-/// Whether the processor runs guests.
+/// Support of hardware virtualization.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kvm {
-    /// How well.
     pub verdict: Verdict,
-    /// Why not better.
+    /// Reason why the verdict is not `Full`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// How well the processor runs guests.
+/// Degree of the support of hardware virtualization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
@@ -53,21 +51,21 @@ pub enum Verdict {
     Full,
     /// Firmware runs, kernels may not.
     Limited,
-    /// Not at all.
+    /// No guest runs.
     None,
 }
 
-/// What processors a guest may have.
+/// CPU models and features for guests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Cpu {
-    /// The maker of the host's.
+    /// Vendor of the host's CPU.
     pub vendor: Option<String>,
-    /// What `host-model` becomes.
+    /// Model that `host-model` stands for.
     pub host_model: Option<String>,
-    /// Named models that run here.
+    /// Named models that run on this node.
     pub models: Vec<String>,
-    /// Features that `host-model` has.
+    /// Features of `host-model`.
     pub features: Vec<String>,
     /// Processors of the host.
     pub count: u32,
@@ -92,13 +90,12 @@ pub struct Tsc {
 /// A device of the host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Device {
-    /// `kvm`, `tun`, `vhost-net`.
+    /// Name: `kvm`, `tun`, `vhost-net`.
     pub name: String,
-    /// Where it is.
     pub path: String,
-    /// It can be opened by whoever asked.
+    /// The calling process can open the device.
     pub usable: bool,
-    /// Why not.
+    /// Reason why it cannot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -109,31 +106,28 @@ pub struct Device {
 pub struct Hugepages {
     /// The size of one in bytes.
     pub size: u64,
-    /// How many there are.
     pub total: u64,
-    /// How many nobody uses.
     pub free: u64,
 }
 
-/// EFI firmware.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Efi {
-    /// The code.
+    /// Path of the firmware code.
     pub code: String,
-    /// The empty variables.
+    /// Path of the empty variables.
     pub vars: String,
-    /// Only signed loaders start.
+    /// Secure boot: only signed loaders start.
     pub secure_boot: bool,
 }
 
-/// Something that is missing.
+/// A missing program, device or setting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Missing {
-    /// What.
+    /// Name of the missing part.
     pub what: String,
-    /// What does not work without it.
+    /// Features that do not work without it.
     pub effect: String,
-    /// The command that mends it.
+    /// Command that provides it.
     pub mend: String,
 }

@@ -14,14 +14,14 @@ use crate::object;
 use crate::vmi::{Clock, Domain, VirtualMachineInstance};
 use crate::wire::Wire;
 
-/// What the API server says of each use of the kind.
+/// Warning of the API server for each use of the kind.
 pub const DEPRECATED: &str =
     "kubevirt.io/v1 VirtualMachineInstancePresets is now deprecated and will be removed in v2.";
-/// The annotation of a VMI that no preset reaches, if its value is `true`.
+/// Annotation that excludes a VMI from all presets, if its value is `true`.
 pub const EXCLUDE: &str = "virtualmachineinstancepresets.admission.kubevirt.io/exclude";
-/// What the annotations of a VMI that name its presets begin with.
+/// Prefix of the annotations of a VMI that name its presets.
 const MARK: &str = "virtualmachinepreset.kubevirt.io/";
-/// The longest name of an annotation, behind its domain.
+/// Longest name of an annotation, after its domain.
 const LONGEST: usize = 63;
 /// The most presets of one VMI: each is compared with each.
 const MOST: usize = 32;
@@ -54,7 +54,7 @@ object! {
     }
 }
 
-/// What is wrong with a preset.
+/// Faults of a preset.
 pub fn faults(preset: &VirtualMachineInstancePreset) -> Vec<Fault> {
     let mut faults = Vec::new();
     if preset.spec.domain.is_none() {
@@ -140,7 +140,7 @@ pub fn matching<'a>(
         })
 }
 
-/// What a preset says, in bytes.
+/// Size of a preset's spec in bytes.
 fn size(preset: &VirtualMachineInstancePreset) -> usize {
     preset.spec.write().to_string().len()
 }
@@ -172,7 +172,7 @@ pub fn apply<'a>(
         let left = conflicts(domain, &vmi.spec.domain).join(", ");
         let is_applied = merge(domain, &mut vmi.spec.domain);
         if is_applied {
-            // A longer name is no name of an annotation.
+            // Kubernetes does not allow a longer name of an annotation.
             if name.len() <= LONGEST {
                 vmi.metadata.annotations.insert(format!("{MARK}{name}"), crate::vm::API_VERSION.to_owned());
             }
@@ -188,7 +188,7 @@ pub fn apply<'a>(
     Ok(warnings)
 }
 
-/// Whether there are no more, and they say no more, than is compared.
+/// Checks that the number and the total size of the presets are within the bounds of the comparison.
 fn bounded(matching: &[&VirtualMachineInstancePreset]) -> Result<(), String> {
     let hint = format!("delete some, or set the annotation {EXCLUDE}");
     if matching.len() > MOST {
@@ -205,7 +205,7 @@ fn bounded(matching: &[&VirtualMachineInstancePreset]) -> Result<(), String> {
     Ok(())
 }
 
-/// What two say differently.
+/// Fields that two presets set to different values.
 fn conflicts<'a>(one: &'a Domain, other: &'a Domain) -> Vec<&'static str> {
     fn differ<T: PartialEq>(one: Option<&T>, other: Option<&T>) -> bool {
         one.zip(other).is_some_and(|(one, other)| one != other)

@@ -14,10 +14,10 @@ use crate::wire::{Path, Schema, Unknown, Wire, expected};
 use serde_json::{Value, json};
 use std::fmt;
 
-/// How many billionths are one.
+/// Billionths in one unit.
 const NANO: i128 = 1_000_000_000;
 
-/// What a text looks like that [`Quantity::parse`] can read, for who has only patterns.
+/// Pattern of the texts that [`Quantity::parse`] accepts, for schemas.
 const PATTERN: &str = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+)?$";
 
 /// An amount, as it was written. Two are equal when they are written alike; [`Quantity::nanos`] compares what they mean.
@@ -27,38 +27,38 @@ pub struct Quantity {
     nanos: i128,
 }
 
-/// A text that is no quantity, or one beyond 10²⁹.
+/// A text that is not a quantity, or one beyond 10²⁹.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotAQuantity;
 
 impl Quantity {
-    /// Reads what somebody wrote.
+    /// Parses a quantity in Kubernetes' notation.
     pub fn parse(text: &str) -> Result<Quantity, NotAQuantity> {
         let nanos = parse(text).ok_or(NotAQuantity)?;
         Ok(Quantity { text: text.to_owned(), nanos })
     }
 
-    /// So many bytes.
+    /// The quantity of this many bytes.
     pub fn of_bytes(bytes: u64) -> Quantity {
         Quantity { text: bytes.to_string(), nanos: i128::from(bytes) * NANO }
     }
 
-    /// As it was written.
+    /// The text as it was written.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// In billionths.
+    /// The amount in billionths.
     pub fn nanos(&self) -> i128 {
         self.nanos
     }
 
-    /// As whole bytes, rounded up; nothing for what is below zero or beyond 64 bits.
+    /// The amount in bytes, rounded up; `None` below zero or beyond 64 bits.
     pub fn bytes(&self) -> Option<u64> {
         self.whole()
     }
 
-    /// As a whole number, rounded up; nothing for what is below zero or beyond 64 bits.
+    /// The amount as an integer, rounded up; `None` below zero or beyond 64 bits.
     pub fn whole(&self) -> Option<u64> {
         if self.nanos < 0 {
             return None;
@@ -67,7 +67,7 @@ impl Quantity {
         u64::try_from(self.nanos / NANO + up).ok()
     }
 
-    /// It is nothing.
+    /// True if the amount is 0.
     pub fn is_zero(&self) -> bool {
         self.nanos == 0
     }
@@ -132,11 +132,9 @@ impl Wire for Quantity {
 crate::always!(Quantity);
 crate::serde_by_value!(Quantity);
 
-/// What a unit stands for.
+/// Factor of a unit.
 enum Unit {
-    /// A power of ten.
     Ten(i32),
-    /// A power of two.
     Two(u32),
 }
 

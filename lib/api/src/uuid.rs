@@ -28,7 +28,7 @@ fn version_5(space: &[u8; 16], name: &str) -> String {
     write(bytes, 5)
 }
 
-/// The uuid of version 4 of bytes that nobody could foresee.
+/// The uuid of version 4 of these random bytes, which must be unpredictable.
 pub fn of_chance(bytes: [u8; 16]) -> String {
     write(bytes, 4)
 }

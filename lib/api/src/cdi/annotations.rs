@@ -8,21 +8,21 @@ pub const CONTENT_TYPE: &str = "cdi.kubevirt.io/storage.contentType";
 pub const PREALLOCATION_REQUESTED: &str = "cdi.kubevirt.io/storage.preallocation.requested";
 /// Says of a PVC that all blocks of its disk are allocated: `true`.
 pub const PREALLOCATION: &str = "cdi.kubevirt.io/storage.preallocation";
-/// Asks for a volume that is made at once, whoever uses it first. Any value says so.
+/// Asks for a volume that is bound at once, before a pod uses its PVC. Any value has this effect.
 pub const BIND_AT_ONCE: &str = "cdi.kubevirt.io/storage.bind.immediate.requested";
 /// Name of the upload pod.
 pub const POD_NAME: &str = "cdi.kubevirt.io/storage.uploadPodName";
 /// Phase of the worker pod.
 pub const POD_PHASE: &str = "cdi.kubevirt.io/storage.pod.phase";
-/// Whether the upload pod takes an upload now.
+/// State of the upload pod: `true` while it accepts an upload, else `false`.
 pub const POD_READY: &str = "cdi.kubevirt.io/storage.pod.ready";
-/// How often the worker pod was made anew.
+/// Number of times that the worker pod was created again.
 pub const POD_RESTARTS: &str = "cdi.kubevirt.io/storage.pod.restarts";
-/// Whether the worker pod runs.
+/// Condition Running of the worker pod: `true` or `false`.
 pub const RUNNING: &str = "cdi.kubevirt.io/storage.condition.running";
-/// Why it does not, in one word.
+/// CamelCase reason of the condition Running.
 pub const RUNNING_REASON: &str = "cdi.kubevirt.io/storage.condition.running.reason";
-/// What the worker pod does or waits for, in a sentence.
+/// Human-readable message of the condition Running.
 pub const RUNNING_MESSAGE: &str = "cdi.kubevirt.io/storage.condition.running.message";
 /// Annotation of a CDI object: its `spec.config` is the spec of the CDIConfig, whatever is written there.
 pub const CONFIG_AUTHORITY: &str = "cdi.kubevirt.io/configAuthority";
@@ -91,13 +91,13 @@ pub const EXPORT_REQUEST: &str = "cdi.kubevirt.io/storage.export.request";
 pub const EXPORT_PHASE: &str = "cdi.kubevirt.io/storage.export.phase";
 /// Progress of an export in percent.
 pub const EXPORT_PROGRESS: &str = "cdi.kubevirt.io/storage.export.progress";
-/// Why an export waits or failed, in one word.
+/// CamelCase reason why an export waits or failed.
 pub const EXPORT_REASON: &str = "cdi.kubevirt.io/storage.export.reason";
-/// What an export does, waits for, or failed of, in a sentence.
+/// Human-readable message about the progress, the wait or the failure of an export.
 pub const EXPORT_MESSAGE: &str = "cdi.kubevirt.io/storage.export.message";
 /// Digest of the manifest of the image, once it is whole.
 pub const EXPORT_DIGEST: &str = "cdi.kubevirt.io/storage.export.digest";
-/// How often the export pod was made anew.
+/// Number of times that the export pod was created again.
 pub const EXPORT_RESTARTS: &str = "cdi.kubevirt.io/storage.export.restarts";
 /// Time of the last change of phase or reason.
 pub const EXPORT_SINCE: &str = "cdi.kubevirt.io/storage.export.since";
@@ -116,9 +116,9 @@ pub const EXPORT_ANSWERS: [&str; 8] = [
 pub const CLONE_REQUEST: &str = "k8s.io/CloneRequest";
 /// Way in which a PVC is cloned: `copy`, `csi-clone` or `snapshot`.
 pub const CLONE_TYPE: &str = "cdi.kubevirt.io/cloneType";
-/// Why a PVC is cloned by a copy and not by its storage, in one word.
+/// CamelCase reason why a PVC is cloned by a copy instead of by its storage.
 pub const CLONE_FALLBACK: &str = "cdi.kubevirt.io/cloneFallbackReason";
-/// Token that says that whoever made a DataVolume may clone its source.
+/// Token that certifies that the creator of a DataVolume may clone its source.
 pub const CLONE_TOKEN: &str = "cdi.kubevirt.io/storage.clone.token";
 /// Name of the source pod of a clone.
 pub const CLONE_SOURCE_POD: &str = "cdi.kubevirt.io/storage.sourceClonePodName";

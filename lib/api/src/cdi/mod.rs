@@ -10,9 +10,10 @@
 //!  UploadTokenRequest                          of `upload.cdi.kubevirt.io`; never stored       (upload_token)
 //! ```
 //!
-//! Each is read forgivingly: a word that is not known is kept. virt-api's webhooks say what may be written; [`crate::crd`]
-//! has names, columns and subresources. [`served`] says what becomes of each setting; `schedule` reads the schedule of a DataImportCron, `percent` a filesystem overhead.
-//! **Absent:** whoever acts on them.
+//! Each is read forgivingly: an unknown word is kept. virt-api's webhooks decide which values may be written.
+//! [`crate::crd`] has names, columns and subresources. [`served`] lists the effect of each setting.
+//! `schedule` reads the schedule of a DataImportCron, `percent` a filesystem overhead.
+//! **Absent:** the controllers that act on them.
 
 pub mod annotations;
 mod condition;

@@ -6,7 +6,7 @@ use crate::fault::Fault;
 use crate::wire::{Path, Schema, Unknown, Wire, expected};
 use serde_json::{Value, json};
 
-/// What a text looks like that [`Percent::parse`] can read, for who has only patterns.
+/// Pattern of the texts that [`Percent::parse`] accepts, for schemas.
 const PATTERN: &str = r"^(0(?:\.\d{1,3})?|1)$";
 
 /// A share between 0 and 1, as it was written.
@@ -17,12 +17,12 @@ pub struct Percent {
 }
 
 impl Percent {
-    /// Reads what somebody wrote; nothing for what is no such share.
+    /// Parses a share; `None` if the text is not a share from 0 to 1.
     pub fn parse(text: &str) -> Option<Percent> {
         Some(Percent { text: text.to_owned(), thousandths: parse(text)? })
     }
 
-    /// As it was written.
+    /// The text as it was written.
     pub fn as_str(&self) -> &str {
         &self.text
     }

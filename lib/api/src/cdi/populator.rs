@@ -1,4 +1,4 @@
-//! What a PVC with a `dataSourceRef` is filled from: an import, an upload or a clone.
+//! Sources that a PVC with a `dataSourceRef` is filled from: an import, an upload or a clone.
 
 use crate::claim::DataReference;
 use crate::datavolume::{Checkpoint, ContentType, Gcs, Http, ImageIo, Registry, S3, Source, Vddk};

@@ -1,4 +1,4 @@
-//! When something is done again and again, in the writing of cron.
+//! Schedules of recurring work in cron's notation.
 //!
 //! ```text
 //! [TZ=zone] minute hour day month weekday      each: * ? N N-M, with /step, several after commas
@@ -7,12 +7,12 @@
 
 use crate::duration::Duration;
 
-/// When something is done.
+/// Times of recurring work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Schedule {
-    /// At these times.
+    /// Fixed times.
     At(Times),
-    /// This long after the last time.
+    /// A fixed span after the previous time.
     Every(Duration),
 }
 
@@ -41,12 +41,12 @@ const WEEKDAYS: &[&str] = &["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 const LENGTH: usize = 1024;
 
 impl Schedule {
-    /// Reads what somebody wrote; nothing for what is no schedule.
+    /// Parses a schedule; `None` if the text is not a schedule.
     pub fn parse(text: &str) -> Option<Schedule> {
         Schedule::read(text).ok()
     }
 
-    /// Reads what somebody wrote; or the field that is wrong, what stands there, and what may.
+    /// Parses a schedule. An error names the field, the value in it, and the values that are allowed.
     pub fn read(text: &str) -> Result<Schedule, String> {
         if text.len() > LENGTH {
             return Err(format!("it is longer than {LENGTH} letters"));
@@ -102,7 +102,7 @@ impl Schedule {
     }
 }
 
-/// The beginning of what somebody wrote.
+/// The first 40 characters of the text, quoted, for a message.
 fn shown(text: &str) -> String {
     let start: String = text.trim().chars().take(40).collect();
     format!("{start:?}")
@@ -124,7 +124,7 @@ impl Times {
         has(self.minutes, minute) && has(self.hours, hour)
     }
 
-    /// They are of no other time zone than UTC, which alone is known.
+    /// True if the time zone is UTC, the only one that is supported.
     pub fn are_utc(&self) -> bool {
         self.zone.as_deref().is_none_or(|zone| ["UTC", "Etc/UTC", "GMT"].contains(&zone))
     }

@@ -1,5 +1,5 @@
-//! What becomes of each field of the CDI object, and of the settings in it and in the CDIConfig: two lists as that of the KubeVirt
-//! object ([`crate::kubevirt::served`]).
+//! Effect of each field of the CDI object, and of the settings in it and in the CDIConfig: two lists, like
+//! that of the KubeVirt object ([`crate::kubevirt::served`]).
 //!
 //! ```text
 //! FIELDS, CONFIG_FIELDS ─┬─ unserved, unserved_config ─┬─► virt-api: a warning for each field that is set and has no effect

@@ -5,7 +5,7 @@ use crate::object;
 
 /// The group of an UploadTokenRequest.
 pub const UPLOAD_GROUP: &str = "upload.cdi.kubevirt.io";
-/// Its versions; both have this form.
+/// Versions of UploadTokenRequest; both have the same fields.
 pub const UPLOAD_VERSIONS: [&str; 2] = ["v1beta1", "v1alpha1"];
 
 object! {

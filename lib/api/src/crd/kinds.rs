@@ -18,7 +18,7 @@ use crate::vm::VirtualMachine;
 use crate::vmi::VirtualMachineInstance;
 use crate::wire::Wire;
 
-/// All kinds.
+/// Every kind that has a CustomResourceDefinition.
 pub const KINDS: &[CustomResource] = &[
     CustomResource {
         group: "kubevirt.io",
@@ -130,7 +130,8 @@ pub const KINDS: &[CustomResource] = &[
         plural: "kubevirts",
         singular: "kubevirt",
         short: &["kv", "kvs"],
-        // Not the others' label: whoever deletes the definitions by it must not take the installation away with them.
+        // Not the label of the other definitions: deleting the definitions by that label must not delete the
+        // installation.
         label: "operator.kubevirt.io",
         version: "v1",
         old_version: Some("v1alpha3"),
@@ -235,7 +236,7 @@ pub const KINDS: &[CustomResource] = &[
         plural: "cdis",
         singular: "cdi",
         short: &["cdi", "cdis"],
-        // As with the KubeVirt object: whoever deletes the definitions by their label keeps the installation.
+        // As with the KubeVirt object: deleting the definitions by their label must keep the installation.
         label: "operator.cdi.kubevirt.io",
         columns: &[AGE, text("Phase", ".status.phase")],
         schema: CDI::schema,
@@ -288,8 +289,8 @@ pub const KINDS: &[CustomResource] = &[
     },
 ];
 
-/// What instance types and preferences have in common. They have no status, and no category: `kubectl get all` would list
-/// the sets of a cluster.
+/// Common part of instance types and preferences. They have no status, and no category: `kubectl get all`
+/// would list the common sets of a cluster.
 const OF_SIZES: CustomResource = CustomResource {
     group: instancetype::GROUP,
     label: "kubevirt.io",
@@ -299,8 +300,9 @@ const OF_SIZES: CustomResource = CustomResource {
     ..OF_CDI
 };
 
-/// What most kinds of CDI have in common. Subresources are those of upstream: programs that write a whole DataSource with its
-/// status are answered as they are there. Columns are those of upstream, and behind them what says whether an object is ready.
+/// Common part of most kinds of CDI. Subresources are those of upstream, so that programs that write a whole
+/// DataSource with its status get the same answer. Columns are those of upstream, followed by the readiness
+/// of the object.
 const OF_CDI: CustomResource = CustomResource {
     group: GROUP,
     kind: "",

@@ -1,13 +1,14 @@
-//! What an API server must be told of our objects before it takes them: CustomResourceDefinitions.
+//! CustomResourceDefinitions: the registration of our kinds with an API server.
 //!
 //! ```text
 //! object!, words! ──► schema ─┐
 //! KINDS: names, columns, … ───┴─► all(): one definition for each kind ──► manifests/crds/*.yaml (compared by a test)
 //! ```
 //!
-//! Pure: nobody here asks an API server. Whoever installs applies what [`all`] gives. Three rules hold for all of them:
-//! what is not known is kept, on every level; a word is never refused, since the check of a VMI knows better
-//! sentences and a newer version more words; and each stays so small that `kubectl apply` can note it in an annotation.
+//! Pure: this module does not contact an API server; the installer applies the result of [`all`]. Three rules
+//! hold for all of them. Unknown fields are kept, on every level. An unknown word is never refused, since the
+//! check of a VMI gives better messages and a newer version has more words. Each definition stays so small
+//! that `kubectl apply` can store it in an annotation.
 
 mod kinds;
 
@@ -20,17 +21,15 @@ use serde_json::{Value, json};
 /// A kind of objects.
 #[derive(Clone, Copy, Debug)]
 pub struct CustomResource {
-    /// Its group.
     pub group: &'static str,
-    /// Its name.
     pub kind: &'static str,
-    /// Its objects are in no namespace.
+    /// Cluster-scoped: the objects are in no namespace.
     pub is_of_cluster: bool,
-    /// `kubectl get all` shows it.
+    /// Shown by `kubectl get all`.
     pub is_in_all: bool,
-    /// The name of many, as it stands in paths.
+    /// Plural name, as it stands in paths.
     pub plural: &'static str,
-    /// The name of one, for people.
+    /// Singular name, for `kubectl`.
     pub singular: &'static str,
     /// Names for who types much.
     pub short: &'static [&'static str],
@@ -40,43 +39,42 @@ pub struct CustomResource {
     pub version: &'static str,
     /// A version that is served for old manifests; all it does is to keep what it is given.
     pub old_version: Option<&'static str>,
-    /// What the API server tells whoever uses the stored version, of a kind that is deprecated.
+    /// Warning of the API server for each use of the stored version, if the kind is deprecated.
     pub deprecated: Option<&'static str>,
-    /// What is written beside its objects.
     pub subresources: Subresources,
-    /// What `kubectl get` shows.
+    /// Columns of `kubectl get`.
     pub columns: &'static [Column],
-    /// What its objects look like.
+    /// Schema of the objects.
     pub schema: fn() -> Schema,
 }
 
-/// What is written beside an object.
+/// Subresources of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subresources {
-    /// Nothing: whoever may write the object may write its status, and a webhook stands before it.
+    /// None: a client that may write the object may write its status. A webhook validates both.
     None,
-    /// Its status.
+    /// `status` alone.
     Status,
-    /// Its status, and how many there are to be.
+    /// `status`, and `scale` for the number of replicas.
     StatusAndScale,
 }
 
-/// What `kubectl get` shows of an object.
+/// A column of `kubectl get`.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
-    /// The head of the column.
+    /// Title of the column.
     pub name: &'static str,
-    /// `string`, `integer` or `date`.
+    /// Type of the value: `string`, `integer` or `date`.
     pub form: &'static str,
-    /// Where in the object it stands.
+    /// JSONPath of the value in the object.
     pub path: &'static str,
     /// Shown with `-o wide` only.
     pub wide: bool,
-    /// What it tells, where the name does not say it.
+    /// Description, where the name is not enough.
     pub description: &'static str,
 }
 
-/// The definition of every kind.
+/// CustomResourceDefinitions of all kinds.
 pub fn all() -> Vec<Value> {
     KINDS.iter().map(CustomResource::definition).collect()
 }
@@ -87,7 +85,7 @@ impl CustomResource {
         format!("{}.{}", self.plural, self.group)
     }
 
-    /// Its definition.
+    /// The CustomResourceDefinition of the kind.
     pub fn definition(&self) -> Value {
         let mut versions = vec![self.served(self.version, true)];
         if let Some(warning) = self.deprecated {

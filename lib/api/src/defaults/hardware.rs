@@ -1,4 +1,4 @@
-//! Disks for volumes, and the devices, processors and memory that nobody has spoken of.
+//! Disks for volumes, and the devices, processors and memory that the spec leaves unset.
 
 use super::{Given, fill};
 use crate::vmi::{

@@ -1,4 +1,4 @@
-//! What an object says that leaves something open.
+//! Defaults of a VM and of a VMI.
 //!
 //! ```text
 //! VirtualMachine ─ apply_to_vm ─► its template    on create and update
@@ -8,8 +8,9 @@
 //!                                                 stood) and by `coracle run`
 //! ```
 //!
-//! Pure: no clock, no randomness; what is random or configured is [`Given`]. What is said already stays, but for a machine type of a
-//! distribution that the cluster has another one for; twice is the same as once.
+//! Pure: no clock, no randomness; random and configured values come in [`DefaultsContext`]. A field that is
+//! set keeps its value, but for a distribution's machine type that the cluster maps to another one. Applying
+//! the defaults twice has the same result as once.
 
 mod features;
 mod hardware;
@@ -18,41 +19,38 @@ use crate::machine::boards::Boards;
 use crate::vm::VirtualMachine;
 use crate::vmi::{self, EvictionStrategy, Interface, Network, Phase, Probe, VirtualMachineInstance};
 
-/// What the defaults cannot know.
+/// Values that the defaults need from outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Given {
-    /// A new uuid.
     pub uuid: String,
-    /// A new serial number; only a VirtualMachine is given one.
+    /// A new serial number; `None` for a VMI, since only a VirtualMachine is given one.
     pub serial: Option<String>,
     /// The architecture of the host or the cluster.
     pub architecture: String,
-    /// The machine type; else that of the architecture.
+    /// Default machine type. Unset: that of the architecture.
     pub machine_type: Option<String>,
-    /// What becomes of machine types of distributions.
+    /// Mapping of distributions' machine types.
     pub boards: Boards,
-    /// The model of the processors; else that of the architecture.
+    /// Default CPU model. Unset: that of the architecture.
     pub cpu_model: Option<String>,
-    /// How the interface on the pod's network is bound.
+    /// Binding of the interface on the pod network.
     pub binding: Binding,
-    /// What happens when a node is emptied.
+    /// Default eviction strategy.
     pub eviction_strategy: Option<EvictionStrategy>,
-    /// How many times the sockets there may be one day; else only those that there are. (Memory that comes later is not
-    /// supported yet, so none is promised.)
+    /// Ratio of the maximum number of sockets to the sockets at the start. Unset: no more sockets than at the
+    /// start. (Memory hotplug is not supported yet, so no maximum is set for memory.)
     pub socket_ratio: Option<u32>,
 }
 
-/// How the interface on the pod's network is bound.
+/// Binding of the interface on the pod network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Binding {
-    /// On a bridge.
     Bridge,
-    /// Behind the pod's address.
     Masquerade,
 }
 
 impl Given {
-    /// What a cluster gives that nobody has configured, with a new uuid.
+    /// The defaults of a cluster without configuration, with a new uuid.
     pub fn new(uuid: impl Into<String>) -> Given {
         Given {
             uuid: uuid.into(),
@@ -72,10 +70,10 @@ impl Given {
 const PCI_TOPOLOGY: (&str, &str) = ("kubevirt.io/pci-topology-version", "v3");
 /// The finalizer by which virt-handler holds a VMI until its domain is gone.
 const FINALIZER: &str = "kubevirt.io/foregroundDeleteVirtualMachine";
-/// The name of the interface and of the network that nobody named.
+/// Name of the default interface and of its network.
 const POD: &str = "default";
 
-/// Completes a VMI.
+/// Sets the defaults of a VMI.
 pub fn apply(vmi: &mut VirtualMachineInstance, given: &Given) {
     let spec = &mut vmi.spec;
     let architecture = fill(&mut spec.architecture, &given.architecture).clone();
@@ -139,7 +137,7 @@ pub fn vmi_of(vm: &VirtualMachine) -> Option<VirtualMachineInstance> {
     })
 }
 
-/// Puts a text where there is none, and tells what is there then.
+/// Sets the text if the field is unset or empty. Returns the resulting text.
 fn fill<'a>(field: &'a mut Option<String>, text: &str) -> &'a mut String {
     if field.as_ref().is_some_and(String::is_empty) {
         *field = None;
@@ -180,7 +178,7 @@ fn times(probe: &mut Probe) {
     }
 }
 
-/// What can be said of it before it has begun.
+/// Sets the initial status, if the VMI has none.
 fn status(vmi: &mut VirtualMachineInstance) {
     if vmi.status.is_some() {
         return;

@@ -1,5 +1,5 @@
-//! What a preference says of things that are fixed when a VM is written: defaults would take their place before the VM
-//! starts.
+//! Preferences about fields that are fixed when a VM is written. Applied at the start they would come too
+//! late: the defaults fill these fields when the VM is written.
 
 use crate::instancetype::PreferenceSpec;
 use crate::vm::VirtualMachine;

@@ -1,5 +1,6 @@
-//! How much an instance type or a preference may say. A webhook bounds what is written; a ControllerRevision has none, and each VM
-//! that names it is expanded with all that it says, as often as the VM is looked at.
+//! Bounds on the size of an instance type or a preference. A webhook bounds the object at its writing; a
+//! ControllerRevision has no webhook, and each VM that names it is expanded with its whole content at each
+//! reconcile.
 //!
 //! | | at most |
 //! |---|---|
@@ -10,9 +11,9 @@
 //! | bytes of a text: names, models, words | 1,024 |
 //! | bytes of an annotation, of a session or a certificate of `launchSecurity` | 65,536 |
 //! | levels, and values in all | 16, 4,096 |
-//! | faults that are told | 8 |
+//! | faults that are reported | 8 |
 //!
-//! Whatever is there is looked at, fields that nobody knows too.
+//! Every value is checked, unknown fields too.
 
 use crate::fault::{Fault, Reason};
 use crate::wire::Path;
@@ -26,16 +27,16 @@ const DEVICES: usize = 64;
 const KEY: usize = 320;
 /// Bytes of a text.
 const TEXT: usize = 1024;
-/// Bytes of a text that is somebody else's data.
+/// Bytes of a text that is foreign data.
 const LONG: usize = 64 << 10;
 /// Levels of fields within fields.
 const LEVELS: usize = 16;
 /// Values in all: each has a path, which is made while it is looked at.
 const VALUES: usize = 4096;
-/// More is not told: one is enough to refuse it.
+/// Faults that are reported; one is enough to refuse the object.
 const TOLD: usize = 8;
 
-/// What is too much in a spec.
+/// The faults of a spec that exceeds a bound.
 pub(super) fn faults(spec: &Value) -> Vec<Fault> {
     let mut look = Look { left: VALUES + 1, faults: Vec::new() };
     look.at(spec, &Path::of("spec"), TEXT, 0);
@@ -43,7 +44,7 @@ pub(super) fn faults(spec: &Value) -> Vec<Fault> {
 }
 
 struct Look {
-    /// Values that may follow, and the one that is too much.
+    /// Values that may still follow, and the first one beyond the bound.
     left: usize,
     faults: Vec<Fault>,
 }

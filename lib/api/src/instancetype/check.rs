@@ -1,5 +1,6 @@
-//! What is wrong with an instance type or a preference by itself. virt-api asks when one is written, and virt-controller
-//! when one is used: where no webhook stood, nobody else has asked. How much it says is a part of that ([`bounds`]).
+//! Faults of an instance type or a preference by itself. virt-api checks when one is written, and
+//! virt-controller when one is used, since a webhook may have been absent at the writing. Bounds on the size
+//! are a part of it ([`bounds`]).
 
 use crate::fault::{Fault, Reason};
 use crate::instancetype::{InstancetypeSpec, PreferenceSpec, SpreadAcross, Topology, bounds};
@@ -27,7 +28,7 @@ pub fn of_instancetype(spec: &InstancetypeSpec) -> Vec<Fault> {
     faults
 }
 
-/// What whoever writes an instance type should know.
+/// Warnings for the author of an instance type.
 pub fn warnings_of_instancetype(spec: &InstancetypeSpec) -> Vec<String> {
     let old = spec.launch_security.as_ref().map(|_| {
         "launchSecurity is deprecated and will be removed in a future release. Use preference instead."
@@ -64,7 +65,7 @@ pub fn of_preference(spec: &PreferenceSpec) -> Vec<Fault> {
     faults
 }
 
-/// What whoever writes a preference should know.
+/// Warnings for the author of a preference.
 pub fn warnings_of_preference(spec: &PreferenceSpec) -> Vec<String> {
     let said = spec.cpu.as_ref().and_then(|cpu| cpu.preferred_cpu_topology.as_ref());
     let old = said.filter(|said| said.current() != **said).map(|said| {

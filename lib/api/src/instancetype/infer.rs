@@ -7,8 +7,9 @@
 //!                                 └─ sourceRef ────► DataSource ─► its PVC
 //! ```
 //!
-//! The first object on the way that has the label is asked. Objects of other namespaces are on it only where [`Labels`] says that they
-//! may be read; otherwise one sentence is said, whether they are there or not ([`Look::far`]).
+//! The first object on the way that has the label counts. Objects of other namespaces are on it only where
+//! [`Labels`] permits reading them; otherwise the error is the same whether they exist or not
+//! ([`Look::far`]).
 
 use crate::cdi::DataSource;
 use crate::datavolume::{self, DataVolume};
@@ -16,23 +17,24 @@ use crate::instancetype::Role;
 use crate::meta::ObjectMeta;
 use crate::vm::VirtualMachine;
 
-/// Where the labels of objects are looked up. Of another namespace than the VM's nothing is there but what the DataVolume of the volume
-/// is a clone of, by the right of its maker: who writes a VM is not asked what they may see elsewhere.
+/// Lookup of objects by name. Another namespace than the VM's has only the source that the DataVolume of the
+/// volume clones, by the permission of the DataVolume's creator. The author of a VM is not asked for
+/// permission to read elsewhere.
 pub trait Labels {
     /// The metadata of a PVC.
     fn pvc(&self, namespace: &str, name: &str) -> Option<&ObjectMeta>;
-    /// A DataVolume.
+    /// The DataVolume of this name.
     fn data_volume(&self, namespace: &str, name: &str) -> Option<&DataVolume>;
-    /// A DataSource.
+    /// The DataSource of this name.
     fn data_source(&self, namespace: &str, name: &str) -> Option<&DataSource>;
 }
 
-/// Why nothing is inferred.
+/// Reason why nothing is inferred.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InferError {
-    /// In a sentence, upstream's where it has one.
+    /// Human-readable message, upstream's where it has one.
     pub message: String,
-    /// The policy `Ignore` is for it. What is not there yet is waited for, whatever the policy.
+    /// The policy `Ignore` applies. An object that does not exist yet is waited for, whatever the policy.
     pub is_ignorable: bool,
 }
 
@@ -46,10 +48,11 @@ impl InferError {
     }
 }
 
-/// The name that is inferred, and the kind where that is said.
+/// The inferred name, and the kind where a label names it.
 type Inferred = Result<(String, Option<String>), InferError>;
 
-/// What a volume of a VM names. An error names the volume, and the field that asks for it.
+/// Infers the instance type or the preference from the labels of a volume of a VM. An error names the volume,
+/// and the field that asks for it.
 pub fn infer(vm: &VirtualMachine, role: Role, volume: &str, labels: &impl Labels) -> Inferred {
     said_of(vm, role, volume, labels).map_err(|error| {
         let field = role.field();
@@ -89,12 +92,12 @@ fn said_of(vm: &VirtualMachine, role: Role, volume: &str, labels: &impl Labels) 
 struct Look<'a, L> {
     role: Role,
     labels: &'a L,
-    /// That of the VM.
+    /// Namespace of the VM.
     namespace: &'a str,
 }
 
 impl<L: Labels> Look<'_, L> {
-    /// What labels say.
+    /// The name and the kind in the labels of an object.
     fn said(&self, meta: &ObjectMeta) -> Option<(String, Option<String>)> {
         let name = meta.labels.get(self.role.label())?.clone();
         let kind = meta.labels.get(&format!("{}-kind", self.role.label())).cloned();
@@ -116,7 +119,7 @@ impl<L: Labels> Look<'_, L> {
         }
     }
 
-    /// The one word on what another namespace has, and may not have.
+    /// The error for every object of another namespace that may not be read, whether it exists or not.
     fn far(&self, namespace: &str) -> InferError {
         let field = self.role.field();
         InferError::missing(format!(

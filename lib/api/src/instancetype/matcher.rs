@@ -1,32 +1,32 @@
-//! What a VM says of its instance type and of its preference: two fields of one form.
+//! References of a VM to its instance type and to its preference: two fields of one form.
 
 use crate::fault::{Fault, Reason};
 use crate::vm::{InferFailurePolicy, Spec};
 
-/// What is named.
+/// Kind of object that a matcher refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     Instancetype,
     Preference,
 }
 
-/// For whom it is.
+/// Scope of the kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reach {
-    /// The VMs of its namespace.
+    /// Usable by the VMs of the same namespace.
     Namespace,
-    /// The VMs of all namespaces.
+    /// Usable by the VMs of all namespaces.
     Cluster,
 }
 
-/// One of the four kinds.
+/// One of the four kinds of instance types and preferences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Matched {
     pub role: Role,
     pub reach: Reach,
 }
 
-/// What a VM says of one of them. What is not said is an empty text.
+/// Reference of a VM to an instance type or a preference. Unset fields are empty texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Matcher<'a> {
     pub role: Role,
@@ -41,7 +41,7 @@ pub struct Matcher<'a> {
 pub const DEFAULTS: &str = "instancetype.kubevirt.io/default-";
 
 impl Role {
-    /// Both.
+    /// Both kinds of objects.
     pub const ALL: [Role; 2] = [Role::Instancetype, Role::Preference];
 
     /// The field of a VM's spec.
@@ -70,7 +70,7 @@ impl Role {
 }
 
 impl Matched {
-    /// All four.
+    /// All four kinds.
     pub const ALL: [Matched; 4] = [
         Matched { role: Role::Instancetype, reach: Reach::Namespace },
         Matched { role: Role::Instancetype, reach: Reach::Cluster },
@@ -78,7 +78,7 @@ impl Matched {
         Matched { role: Role::Preference, reach: Reach::Cluster },
     ];
 
-    /// The kind that a text means: its name or its plural in any case; the one of the cluster where it is empty.
+    /// The kind with this name or plural, in any case; the cluster-scoped one if the text is empty.
     pub fn of(role: Role, text: &str) -> Option<Matched> {
         if text.is_empty() {
             return Some(Matched { role, reach: Reach::Cluster });
@@ -124,14 +124,14 @@ impl Matched {
         }
     }
 
-    /// That there is no object of this kind and name, in the words of an API server.
+    /// The API server's message that an object of this kind and name does not exist.
     pub fn not_found(self, name: &str) -> String {
         format!("{}.{} \"{name}\" not found", self.plural(), super::GROUP)
     }
 }
 
 impl<'a> Matcher<'a> {
-    /// What a VM says of its instance type, or of its preference; nothing where it has none.
+    /// The reference to the instance type, or to the preference; `None` if the VM has none.
     pub fn of(spec: &'a Spec, role: Role) -> Option<Matcher<'a>> {
         let text = |text: &'a Option<String>| text.as_deref().unwrap_or_default();
         Some(match role {
@@ -166,7 +166,8 @@ impl<'a> Matcher<'a> {
             .ok_or_else(|| format!("got unexpected kind in {}: {}", self.role.matcher(), self.kind))
     }
 
-    /// What is wrong with it, whatever there is in the cluster. `old`: what the VM said before.
+    /// Faults of the reference by itself, whatever exists in the cluster. `old`: the reference before the
+    /// update.
     pub fn faults(&self, old: Option<&Matcher<'_>>) -> Vec<Fault> {
         let matcher = self.role.field();
         let at = format!("spec.{matcher}");

@@ -241,7 +241,7 @@ impl PreferenceSpec {
         said.map_or(Topology::Sockets, Topology::current)
     }
 
-    /// How the vCPUs are spread: the ratio, and the levels that share them.
+    /// Topology of spread vCPUs: the ratio, and the levels that share them.
     pub fn spread(&self) -> (u32, SpreadAcross) {
         let options = self.cpu.as_ref().and_then(|cpu| cpu.spread_options.as_ref());
         let old = self.prefer_spread_socket_to_core_ratio.filter(|&ratio| ratio > 0);

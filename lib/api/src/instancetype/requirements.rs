@@ -1,4 +1,4 @@
-//! What a preference wants of a VM at least, and how it is told that the VM has less.
+//! Minimum requirements of a preference, and the faults of a VM that does not meet them.
 
 use crate::instancetype::{InstancetypeSpec, PreferenceSpec, SpreadAcross, Topology};
 use crate::quantity::Quantity;
@@ -13,9 +13,9 @@ pub struct Requirement {
     pub message: String,
 }
 
-/// Where the instance type is said.
+/// Field at fault if the VM has an instance type.
 const INSTANCETYPE: &str = "spec.instancetype";
-/// Where the VM says it itself.
+/// Field at fault if the VM sets its resources itself.
 const DOMAIN: &str = "spec.template.spec.domain";
 
 /// The first requirement that is not met. `spec`: as the VM says it, before anything is filled in.

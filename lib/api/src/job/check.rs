@@ -1,4 +1,5 @@
-//! What is wrong with a DataVolume: the one place that says which of its sources, and which of their fields, are served.
+//! Faults of a DataVolume. This is the one place that lists which sources, and which of their fields, are
+//! served.
 
 use super::import::said;
 use crate::datavolume::{ContentType, DataVolume, Http, PullMethod, Registry, Source, SourceRef};
@@ -103,7 +104,7 @@ fn check_names(volume: &DataVolume, faults: &mut Vec<Fault>) {
 /// An archive is files, and a block device takes none.
 pub(super) const ON_BLOCK: &str = "ContentType Archive cannot have block volumeMode";
 
-/// Why an archive cannot be the content.
+/// Reason why the content of the DataVolume cannot be an archive.
 fn not_of_files(volume: &DataVolume) -> Option<&'static str> {
     let spec = &volume.spec;
     let modes = [
@@ -249,7 +250,7 @@ fn check_registry(registry: &Registry, faults: &mut Vec<Fault>) {
     }
 }
 
-/// Whether an address has a scheme, in whatever letters.
+/// True if the URL has this scheme, in upper or lower case.
 fn begins(url: &str, scheme: &str) -> bool {
     url.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
 }
@@ -275,7 +276,8 @@ fn check_http(http: &Http, faults: &mut Vec<Fault>) {
     faults.extend(said(&http.checksum).and_then(|text| check_checksum(at("checksum"), text)));
 }
 
-/// What `cdi` can compute: SHA-256 and SHA-512. Bare digits are one of these by their number.
+/// Checksums that `cdi` can compute: SHA-256 and SHA-512. Digits without an algorithm are one of these by
+/// their length.
 fn check_checksum(at: String, text: &str) -> Option<Fault> {
     let (algorithm, digits) = match text.split_once(':') {
         Some((algorithm, digits)) => (algorithm.to_ascii_lowercase(), digits),

@@ -27,6 +27,6 @@ pub struct Clone {
 pub struct Serve {
     /// File or block device, which is opened for reading.
     pub disk: Target,
-    /// Common name in the certificate of the client that may read the disk; nobody else may.
+    /// Common name in the certificate of the only client that may read the disk.
     pub client: String,
 }

@@ -77,16 +77,15 @@ pub enum Format {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Compression {
-    /// Zstandard.
     #[default]
     Zstd,
     /// gzip, for clients older than 2021.
     Gzip,
-    /// None.
+    /// No compression.
     None,
 }
 
-/// What annotations ask for.
+/// Request of an export, from the annotations of a PVC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// Reference of the image.
@@ -141,7 +140,7 @@ pub fn unknown(annotations: &BTreeMap<String, String>) -> Vec<Fault> {
 }
 
 impl Request {
-    /// What annotations ask for; every fault of it, where it makes no sense. The worker judges the reference once more.
+    /// Reads the request from annotations, or every fault of it. The worker checks the reference once more.
     pub fn of(annotations: &BTreeMap<String, String>) -> Result<Request, Vec<Fault>> {
         let mut faults = unknown(annotations);
         let mut reading = Reading { annotations, faults: &mut faults };
@@ -278,7 +277,7 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// The beginning of a stranger's text.
+/// The first 80 characters of a foreign text, quoted, for a message.
 fn shown(text: &str) -> String {
     let start: String = text.chars().take(80).collect();
     format!("{start:?}")
@@ -292,7 +291,7 @@ pub fn is_digest(text: &str) -> bool {
 }
 
 impl Disk {
-    /// Its path.
+    /// The path of the file or device.
     pub fn path(&self) -> &PathBuf {
         match self {
             Disk::File(path) | Disk::Device(path) => path,

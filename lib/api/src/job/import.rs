@@ -39,7 +39,7 @@ pub enum Source {
     Registry(Registry),
     /// Container image that the node has pulled and mounted.
     Mounted(MountedImage),
-    /// Nothing: the disk is empty, and the job says its size.
+    /// No source: the disk is empty, and the job has its size.
     Blank,
     /// Stream that a client sends to the worker.
     Upload(Upload),
@@ -160,7 +160,6 @@ pub struct MountedImage {
 pub struct SecretFiles {
     /// Name of the Secret, for messages.
     pub secret: String,
-    /// Its files.
     pub files: Files,
 }
 
@@ -174,9 +173,10 @@ pub enum Files {
     Folder(PathBuf),
 }
 
-/// Where the Secrets and ConfigMaps of a DataVolume are: a manifest has their values, virt-controller mounts them.
+/// Access to the Secrets and ConfigMaps of a DataVolume: a manifest has their values, virt-controller mounts
+/// them.
 pub trait References {
-    /// Why one cannot be had.
+    /// Reason why a Secret or a ConfigMap is not available.
     type Error;
 
     /// Files of a Secret.
@@ -192,12 +192,12 @@ pub trait References {
     }
 }
 
-/// Why a DataVolume does not become a job.
+/// Reason why a DataVolume does not become a job.
 #[derive(Debug)]
 pub enum Refusal<E> {
     /// Every fault of the DataVolume.
     Faults(Vec<Fault>),
-    /// A Secret or a ConfigMap cannot be had.
+    /// A Secret or a ConfigMap is not available.
     Reference(E),
 }
 

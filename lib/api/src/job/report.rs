@@ -1,4 +1,5 @@
-//! What a worker pod says of its job: at `/v1/report` while it works, and as its termination message when it has ended.
+//! Report of a worker pod on its job: at `/v1/report` while it works, and as its termination message at the
+//! end.
 
 use crate::termination;
 use serde::{Deserialize, Serialize};
@@ -57,7 +58,6 @@ pub enum Stage {
     /// Looks at the source and plans.
     #[default]
     Preparing,
-    /// Moves bytes.
     Moving,
     /// Waits for its next attempt.
     Waiting,

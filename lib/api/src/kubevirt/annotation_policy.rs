@@ -1,6 +1,6 @@
-//! Which annotations of a VMI its launcher pod gets: the cluster says so by the annotation [`POD_ANNOTATIONS`] of its KubeVirt
-//! object. It is an annotation and not a field, since clients of upstream take fields that they do not know out of the
-//! object when they change it: a cluster would be open again without anybody having said so.
+//! Annotations of a VMI that its launcher pod gets. The cluster sets the policy by the annotation
+//! [`POD_ANNOTATIONS`] of its KubeVirt object. It is an annotation and not a field, since clients of upstream
+//! drop unknown fields from the object when they change it. That would open a strict cluster silently.
 
 use serde_json::Value;
 
@@ -9,13 +9,13 @@ pub const POD_ANNOTATIONS: &str = "kubevirt.io/pod-annotations";
 const PASS: &str = "pass";
 const STRICT: &str = "strict";
 
-/// Which annotations go on from a VMI to its launcher pod, and from a template to its DataVolume.
+/// Annotations that are copied from a VMI to its launcher pod, and from a template to its DataVolume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AnnotationPolicy {
     /// All but those of a closed list.
     #[default]
     Pass,
-    /// Those of an allow-list alone.
+    /// Only those of an allow-list.
     Strict,
 }
 
@@ -28,7 +28,7 @@ impl AnnotationPolicy {
         }
     }
 
-    /// Why the annotation of a KubeVirt object does not hold as it is written.
+    /// Reason why the annotation of a KubeVirt object is not valid as it is written.
     pub fn odd(object: &Value) -> Option<String> {
         let word = said(object).filter(|word| ![PASS, STRICT].contains(word))?;
         let word: String = word.chars().take(64).collect();

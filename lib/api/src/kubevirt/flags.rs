@@ -1,18 +1,18 @@
-//! Which command line arguments `customizeComponents.flags` may give to the programs of the installation.
+//! Command line arguments that `customizeComponents.flags` may give to the programs of the installation.
 //!
-//! A program that is given an argument that it does not know ends at once, and again and again; so each is known here. What the
-//! manifests say (where a program listens, which folders are mounted) is not said twice. A test compares the list with the
-//! programs' own command lines.
+//! A program ends at once if it is given an unknown argument, and again after each restart; so each argument
+//! is listed here. Arguments that the manifests set (listen addresses, mounted folders) cannot be set twice.
+//! A test compares the list with the programs' own command lines.
 
 use super::ComponentFlags;
 use std::collections::BTreeMap;
 
-/// What becomes of an argument.
+/// Use of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flag {
-    /// It is given without a value.
+    /// Passed to the program without a value.
     Plain,
-    /// The manifests of the program say it, or its surroundings.
+    /// Set by the manifests of the program, or by its environment.
     Fixed,
 }
 
@@ -59,7 +59,7 @@ const SETTINGS: [(&str, &str); 1] = [("v", "spec.configuration.developerConfigur
 const SHOWN: usize = 64;
 
 impl ComponentFlags {
-    /// What is said of the program with this field: nothing, where no field is called so.
+    /// The arguments of the program with this field; `None` if the field does not name a program.
     pub fn of(&self, field: &str) -> Option<&BTreeMap<String, String>> {
         match field {
             "api" => Some(&self.api),
@@ -79,7 +79,8 @@ pub fn given() -> impl Iterator<Item = (&'static str, Vec<String>)> {
     programs.filter(|(_, flags): &(_, Vec<String>)| !flags.is_empty())
 }
 
-/// The command line argument of a program (by its field) for a name and a value, or why there is none, as a sentence.
+/// The command line argument of a program (by its field) for a name and a value. An error is the reason, as a
+/// sentence.
 pub fn argument(field: &str, name: &str, value: &str) -> Result<String, String> {
     let short = |text: &str| text.chars().take(SHOWN).collect::<String>();
     let Some((_, program, flags)) = FLAGS.iter().find(|(of, ..)| *of == field) else {

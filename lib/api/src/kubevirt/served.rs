@@ -21,16 +21,17 @@ use std::fmt;
 /// The condition on the KubeVirt object: every field that is set has an effect.
 pub const CONDITION: &str = "SettingsServed";
 
-/// What becomes of a field, and of all fields below it.
+/// Effect of a field, and of all fields below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Served {
-    /// A program reads it.
+    /// Read by a program.
     Yes,
-    /// A program reads it; only these values (or entries, of a list) have an effect.
+    /// Read by a program; only these values (or entries, of a list) have an effect.
     Values(&'static [&'static str]),
-    /// A program reads it; only entries of the list whose field of this name has one of these values have an effect.
+    /// Read by a program; only entries of the list whose field of this name has one of these values have an
+    /// effect.
     Entries(&'static str, &'static [&'static str]),
-    /// No program reads it: why, as a sentence.
+    /// Not read by any program, for this reason (a sentence).
     No(&'static str),
 }
 
@@ -179,7 +180,7 @@ pub const FIELDS: &[(&str, Served)] = &[
     ("customizeComponents", Yes),
 ];
 
-/// Where network binding plugins are registered, below `spec`, and fields of each that have no effect.
+/// Path of network binding plugins below `spec`, and fields of each that have no effect.
 const PLUGINS: &str = "configuration.network.binding";
 const PLUGIN: [(&str, Served); 2] = [
     ("migration", No(NO_MIGRATION)),
@@ -189,9 +190,9 @@ const PLUGIN: [(&str, Served); 2] = [
 /// A field that is set, and has no effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unserved {
-    /// The field: `spec.configuration.migrations`.
+    /// Path of the field: `spec.configuration.migrations`.
     pub field: String,
-    /// Why, and what holds instead.
+    /// Reason, and the behaviour instead.
     pub why: String,
 }
 
@@ -282,7 +283,7 @@ fn of_entries<'v>(value: &'v Value, key: &str) -> Vec<&'v str> {
     value.as_array().into_iter().flatten().filter_map(|entry| entry.get(key)?.as_str()).collect()
 }
 
-/// Whether a value says something: `null`, `false`, an empty text and an empty list are what holds without it.
+/// True if a value asks for something: `null`, `false`, an empty text and an empty list equal an unset field.
 fn says(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => false,

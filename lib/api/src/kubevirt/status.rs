@@ -113,7 +113,8 @@ words! {
 }
 
 impl Phase {
-    /// Whether the installation may go from this phase to another. Nothing stops a deletion, and nothing follows it.
+    /// True if the installation may go from this phase to another. A deletion is never stopped, and it is
+    /// final.
     pub fn may_become(&self, next: &Phase) -> bool {
         use Phase::{Deleted, Deleting, Deployed, Deploying, Other};
         match (self, next) {

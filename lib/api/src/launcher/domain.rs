@@ -10,7 +10,6 @@ pub struct Domain {
     /// Number of a running domain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<u32>,
-    /// UUID.
     pub uuid: String,
     /// OS type: `hvm`.
     pub os_type: String,
@@ -18,7 +17,6 @@ pub struct Domain {
     pub state: u32,
     /// Reason of the state, as libvirt counts those of this state.
     pub reason: i32,
-    /// Number of vCPUs.
     pub vcpus: u32,
     /// CPU time in nanoseconds.
     pub cpu_ns: u64,

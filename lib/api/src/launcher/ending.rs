@@ -1,7 +1,8 @@
-//! How a VMI ended, as its launcher leaves it in the termination message of its container: the kubelet keeps that in the status of
-//! the pod, also when nothing else of the launcher is left.
+//! End of a VMI, as its launcher reports it in the termination message of its container. The kubelet keeps
+//! that message in the status of the pod, also when nothing else of the launcher is left.
 //!
-//! A launcher is a tenant's, and says what it likes of its own VMI: nothing here leads beyond that.
+//! A launcher runs for a tenant and may report anything about its own VMI. The report has no effect beyond
+//! that VMI.
 
 use super::{Life, State};
 use crate::termination;
@@ -10,15 +11,15 @@ use serde::{Deserialize, Serialize};
 /// The most characters of a reason.
 const WORD: usize = 64;
 
-/// How a VMI ended.
+/// End of a VMI.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ending {
     /// [`Life::Succeeded`] or [`Life::Failed`].
     pub life: Life,
-    /// The reason of the last state, one word.
+    /// CamelCase reason of the last state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The message of the last state, one sentence.
+    /// Human-readable message of the last state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }

@@ -1,32 +1,30 @@
-//! What the guest agent says, and what is asked of it.
+//! Reports of the guest agent, and requests to it.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What the guest agent says of the guest.
+/// Report of the guest agent about the guest.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GuestInfo {
-    /// The guest agent's version.
     #[serde(default)]
     pub agent_version: Option<String>,
-    /// The guest's name of itself.
+    /// Host name of the guest.
     #[serde(default)]
     pub hostname: Option<String>,
-    /// What system it runs, in the guest agent's fields.
+    /// Operating system of the guest, in the guest agent's fields.
     #[serde(default)]
     pub os: BTreeMap<String, String>,
-    /// Its zone, like `UTC`.
+    /// Time zone of the guest, like `UTC`.
     #[serde(default)]
     pub timezone: Option<String>,
-    /// Its interfaces.
     #[serde(default)]
     pub interfaces: Vec<GuestInterface>,
     /// Commands that the guest agent knows.
     #[serde(default)]
     pub commands: Vec<GuestCommand>,
-    /// How busy it is; nothing where the guest agent does not say so.
+    /// Load of the guest; `None` if the guest agent does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<GuestLoad>,
 }
@@ -43,9 +41,8 @@ pub struct GuestLoad {
 /// A command of the guest agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GuestCommand {
-    /// Its name.
     pub name: String,
-    /// Whether the guest permits it.
+    /// Permitted by the configuration of the guest agent.
     #[serde(default)]
     pub enabled: bool,
 }
@@ -53,12 +50,11 @@ pub struct GuestCommand {
 /// An interface as the guest sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GuestInterface {
-    /// Its name in the guest.
+    /// Name in the guest.
     pub name: String,
-    /// Its address.
+    /// MAC address.
     #[serde(default)]
     pub mac: Option<String>,
-    /// Its IP addresses.
     #[serde(default)]
     pub ips: Vec<String>,
 }
@@ -67,7 +63,6 @@ pub struct GuestInterface {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GuestUser {
-    /// The name.
     pub name: String,
     /// The domain, on Windows.
     #[serde(default)]
@@ -81,17 +76,14 @@ pub struct GuestUser {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GuestFilesystem {
-    /// The device.
+    /// Device in the guest.
     pub name: String,
-    /// Where it is mounted.
     pub mountpoint: String,
-    /// Its type.
+    /// File system type.
     #[serde(rename = "type")]
     pub kind: String,
-    /// In bytes.
     #[serde(default)]
     pub used_bytes: Option<u64>,
-    /// In bytes.
     #[serde(default)]
     pub total_bytes: Option<u64>,
 }
@@ -111,27 +103,24 @@ pub struct Freeze {
 /// A program for the guest agent to run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exec {
-    /// The program.
+    /// Path of the program in the guest.
     pub command: String,
-    /// Its arguments.
     #[serde(default)]
     pub args: Vec<String>,
-    /// What it reads.
+    /// Standard input of the program.
     #[serde(default)]
     pub input: Option<String>,
-    /// How long to wait for it, in seconds.
+    /// Timeout in seconds.
     #[serde(default)]
     pub timeout: Option<u64>,
 }
 
-/// What became of a program.
+/// Result of a program that ran in the guest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Executed {
-    /// Its exit code; for one that was killed, 128 and the signal.
+    /// Exit code; 128 plus the signal if the program was killed.
     pub exit_code: i32,
-    /// What it wrote.
     pub stdout: String,
-    /// What it complained.
     pub stderr: String,
 }

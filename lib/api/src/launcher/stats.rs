@@ -1,45 +1,45 @@
-//! What a VMI has used.
+//! Resource usage of a VMI.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What a VMI has used since it started; a new start counts from zero.
+/// Resource usage of a VMI since it started; a new start counts from zero.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Stats {
-    /// How long processors worked for it, in nanoseconds.
+    /// CPU time in nanoseconds.
     pub cpu_ns: u64,
     /// The part of it in user mode, and …
     pub cpu_user_ns: Option<u64>,
-    /// … in system mode; nothing where libvirt does not tell them apart.
+    /// … in system mode; `None` if libvirt does not report them separately.
     pub cpu_system_ns: Option<u64>,
-    /// Its vCPUs, by number.
+    /// vCPUs, by number.
     pub vcpus: BTreeMap<u32, VcpuStats>,
-    /// Its memory. What only a guest's driver knows is nothing where there is none.
+    /// Memory. Values that only a driver in the guest knows are `None` without that driver.
     pub memory: MemoryStats,
     /// Bytes of its memory that it writes each second, as they were measured after the last question; nothing where they were not.
     pub dirty_bytes_per_second: Option<u64>,
-    /// Its disks, by what the guest's driver calls them (`vda`).
+    /// Disks, by their target name (`vda`).
     pub disks: BTreeMap<String, DiskStats>,
-    /// Its interfaces, by the device on the host (`tap0`).
+    /// Interfaces, by the device on the host (`tap0`).
     pub interfaces: BTreeMap<String, InterfaceStats>,
 }
 
-/// What a vCPU has used.
+/// Usage of a vCPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VcpuStats {
-    /// What it does at this moment.
+    /// Current state.
     pub state: VcpuState,
-    /// How long it ran, in nanoseconds.
+    /// CPU time in nanoseconds.
     pub ns: u64,
-    /// How long it waited for I/O.
+    /// Nanoseconds of waiting for I/O.
     pub wait_ns: Option<u64>,
-    /// How long it waited for a processor of the host.
+    /// Nanoseconds of waiting for a processor of the host.
     pub delay_ns: Option<u64>,
 }
 
-/// What a vCPU does.
+/// State of a vCPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum VcpuState {
@@ -53,11 +53,11 @@ pub enum VcpuState {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MemoryStats {
-    /// What it may have at most.
+    /// Maximum memory.
     pub domain: u64,
-    /// What the balloon leaves it.
+    /// Memory that the balloon leaves to the guest.
     pub balloon: Option<u64>,
-    /// What its process holds.
+    /// Resident memory of the QEMU process.
     pub resident: Option<u64>,
     pub unused: Option<u64>,
     pub available: Option<u64>,
@@ -65,13 +65,13 @@ pub struct MemoryStats {
     pub cached: Option<u64>,
     pub swapped_in: Option<u64>,
     pub swapped_out: Option<u64>,
-    /// How often the guest had to fetch a page from a disk, …
+    /// Page faults of the guest that read from a disk, …
     pub major_faults: Option<u64>,
     /// … and from elsewhere.
     pub minor_faults: Option<u64>,
 }
 
-/// What went through a disk.
+/// Traffic of a disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DiskStats {
@@ -80,7 +80,7 @@ pub struct DiskStats {
     pub writes: u64,
     pub written_bytes: u64,
     pub flushes: u64,
-    /// How long all reads took together, in nanoseconds, …
+    /// Total time of all reads, in nanoseconds, …
     pub read_ns: u64,
     /// … all writes, …
     pub write_ns: u64,
@@ -88,7 +88,7 @@ pub struct DiskStats {
     pub flush_ns: u64,
 }
 
-/// What went through an interface, as the guest sees it.
+/// Traffic of an interface, from the view of the guest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct InterfaceStats {

@@ -69,12 +69,12 @@ const UBUNTU: [(&str, (u8, u8)); 23] = [
     ("plucky", (9, 2)),
 ];
 
-/// What becomes of machine types of distributions in a cluster.
+/// Mapping of distributions' machine types to those of QEMU in a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Boards(BTreeMap<String, String>);
 
 impl Boards {
-    /// What a KubeVirt object says.
+    /// Reads the mapping from the annotation of a KubeVirt object.
     pub fn of_cluster(object: &Value) -> Boards {
         Boards(entries(object).take(ENTRIES).filter_map(entry_of).collect())
     }
@@ -103,14 +103,14 @@ impl Boards {
     }
 }
 
-/// What the annotation says, one by one.
+/// Entries of the annotation.
 fn entries(object: &Value) -> impl Iterator<Item = &str> {
     let said = object["metadata"]["annotations"][MACHINE_TYPES].as_str().unwrap_or_default();
     said.split(',').map(str::trim).filter(|entry| !entry.is_empty())
 }
 
-/// Of a board that QEMU has by a version another name, and that board by a version: so what is made of a name is none that something
-/// else is made of.
+/// Parses an entry. The name is a board followed by letters; its value is the same board followed by a QEMU
+/// version. So a mapped name is never the value of another entry.
 fn entry_of(entry: &str) -> Option<(String, String)> {
     let (name, own) = entry.split_once('=')?;
     let (name, own) = (name.trim(), own.trim());
@@ -140,7 +140,8 @@ pub fn of_distribution(name: &str) -> Option<String> {
     Some(format!("{board}{major}.{minor}"))
 }
 
-/// What the machine types of a version are made from: those of the one before it in the table, where it has none.
+/// QEMU version that the machine types of a RHEL version are made from. A version without a row has that of
+/// the row before it.
 fn red_hat(version: &str) -> Option<(u8, u8)> {
     let mut parts = version.split('.');
     let mut number = || parts.next()?.parse::<u32>().ok();

@@ -5,18 +5,17 @@ use super::Hyperv;
 /// The feature of a time stamp counter whose frequency never changes.
 const INVARIANT_TSC: &str = "invtsc";
 
-/// The processors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cpu {
-    /// From 1.
+    /// Number of sockets, from 1.
     pub sockets: u32,
-    /// In each socket, from 1.
+    /// Number of cores in each socket, from 1.
     pub cores: u32,
-    /// In each core, from 1.
+    /// Number of threads in each core, from 1.
     pub threads: u32,
-    /// Sockets that may be there one day; at least `sockets`.
+    /// Maximum number of sockets after hotplug; at least `sockets`.
     pub max_sockets: Option<u32>,
-    /// What the guest sees.
+    /// CPU model that the guest sees.
     pub model: Model,
     /// Single features, in the order of the spec; names are unique.
     pub features: Vec<Feature>,
@@ -34,12 +33,12 @@ pub struct Cpu {
 }
 
 impl Cpu {
-    /// How many processors the guest starts with.
+    /// Number of vCPUs at the start.
     pub fn count(&self) -> u32 {
         self.sockets.saturating_mul(self.cores).saturating_mul(self.threads)
     }
 
-    /// How many it may have after hotplug.
+    /// Number of vCPUs that the guest may have after hotplug.
     pub fn most(&self) -> u32 {
         let sockets = self.max_sockets.map_or(self.sockets, |most| most.max(self.sockets));
         sockets.saturating_mul(self.cores).saturating_mul(self.threads)
@@ -51,7 +50,7 @@ impl Cpu {
         self.features.iter().any(is_it)
     }
 
-    /// How many CPUs of the node are its own; 0 where it shares them with others.
+    /// Number of dedicated CPUs of the node; 0 if the VMI shares CPUs with others.
     pub fn own(&self) -> u32 {
         match self.dedicated {
             true => self.count().saturating_add(u32::from(self.isolated_emulator)),
@@ -65,22 +64,21 @@ impl Cpu {
 pub enum Model {
     /// The host's, as far as the guest may move to another host of the kind.
     HostModel,
-    /// The host's own.
+    /// The model of the host.
     HostPassthrough,
     /// A name that libvirt knows.
     Named(String),
 }
 
-/// One feature of a processor.
+/// A CPU feature.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Feature {
-    /// As libvirt calls it.
+    /// libvirt's name of the feature.
     pub name: String,
-    /// How much it is wanted.
     pub policy: Policy,
 }
 
-/// How much a feature is wanted.
+/// Policy of a CPU feature, as libvirt has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
     Force,
@@ -90,16 +88,15 @@ pub enum Policy {
     Forbid,
 }
 
-/// The memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
-    /// What the guest has, in bytes; at least 1 MiB.
+    /// Memory of the guest in bytes; at least 1 MiB.
     pub guest: u64,
-    /// The size of a huge page in bytes, where the memory is made of those; it divides `guest`.
+    /// Size of a huge page in bytes, if the memory consists of huge pages; it divides `guest`.
     pub hugepage: Option<u64>,
-    /// What it may have after hotplug, in bytes; more than `guest`.
+    /// Maximum memory after hotplug in bytes; more than `guest`.
     pub most: Option<u64>,
-    /// The launcher may lock all of it, and what is beside it: `memLock: Required`.
+    /// The launcher may lock all memory of the guest and its own: `memLock: Required`.
     pub locked: bool,
 }
 
@@ -110,50 +107,45 @@ pub struct Features {
     pub acpi: bool,
     /// The APIC, and whether it has end-of-interrupt.
     pub apic: Option<Apic>,
-    /// System management mode.
     pub smm: Option<bool>,
     /// Hide from the guest that it runs on KVM.
     pub kvm_hidden: Option<bool>,
-    /// Para-virtual spin locks.
     pub pvspinlock: Option<bool>,
-    /// Hyper-V enlightenments.
     pub hyperv: Hyperv,
 }
 
-/// The APIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Apic {
     /// `endOfInterrupt`.
     pub eoi: Option<bool>,
 }
 
-/// The clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clock {
-    /// What the guest's hardware clock shows.
+    /// Time of the guest's hardware clock at the start.
     pub offset: Offset,
     /// Timers in the order of their names.
     pub timers: Vec<Timer>,
 }
 
-/// What a hardware clock shows.
+/// Time of a hardware clock at the start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Offset {
-    /// UTC, and so many seconds more or less; no number follows what the guest sets.
+    /// UTC plus this many seconds; changes by the guest survive its reboots. `None`: UTC, and a reboot resets
+    /// changes.
     Utc(Option<i64>),
-    /// The time of a zone of the tz database.
+    /// Time of a zone of the tz database.
     Timezone(String),
 }
 
-/// One timer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timer {
-    /// As libvirt calls it: `hpet`, `kvmclock`, `pit`, `rtc`, `hypervclock`.
+    /// libvirt's name of the timer: `hpet`, `kvmclock`, `pit`, `rtc`, `hypervclock`.
     pub name: &'static str,
-    /// Whether the guest has it.
+    /// True if the guest has the timer.
     pub present: bool,
-    /// What happens to ticks that were missed: `delay`, `catchup`, `merge`, `discard`.
+    /// Policy for missed ticks: `delay`, `catchup`, `merge`, `discard`.
     pub tick_policy: Option<String>,
-    /// What the rtc follows: `guest`, `wall`.
+    /// Clock that the rtc follows: `guest`, `wall`.
     pub track: Option<String>,
 }

@@ -1,27 +1,22 @@
 //! The smaller devices.
 
-/// An input device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Input {
-    /// Its name.
     pub name: String,
-    /// Virtio, else USB.
+    /// Bus: virtio if true, else USB.
     pub virtio: bool,
 }
 
 /// USB devices of clients that a VMI may have at once.
 pub const REDIRECTIONS: usize = 4;
 
-/// A watchdog.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Watchdog {
-    /// Its name.
     pub name: String,
-    /// What happens when the guest does not answer it.
+    /// Action when the guest stops answering.
     pub action: WatchdogAction,
 }
 
-/// What a watchdog does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchdogAction {
     Poweroff,
@@ -32,7 +27,7 @@ pub enum WatchdogAction {
 /// A TPM 2.0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tpm {
-    /// Its state outlives the VMI.
+    /// The state outlives the VMI.
     pub persistent: bool,
 }
 
@@ -41,16 +36,14 @@ pub struct Tpm {
 pub enum Video {
     /// `vga` under BIOS, `bochs` under EFI.
     Default,
-    /// One that libvirt knows: `vga`, `virtio`, `bochs`, `cirrus`, `ramfb`, …
+    /// A model of libvirt: `vga`, `virtio`, `bochs`, `cirrus`, `ramfb`, …
     Model(String),
 }
 
-/// A sound card. What it plays is heard by nobody.
+/// A sound card without a playback device: its sound is discarded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sound {
-    /// Its name.
     pub name: String,
-    /// Its model.
     pub model: SoundModel,
 }
 

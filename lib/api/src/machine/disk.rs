@@ -3,16 +3,14 @@
 use super::network::PciAddress;
 use super::volume::Volume;
 
-/// A disk.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Disk {
-    /// Its name, which is its volume's.
+    /// Name of the disk, the same as that of its volume.
     pub name: String,
-    /// Where its bytes are.
+    /// Source of the disk's content.
     pub volume: Volume,
-    /// What the guest takes it for.
+    /// Kind of device that the guest sees.
     pub target: Target,
-    /// How it is attached.
     pub bus: Bus,
     /// The guest cannot write to it.
     pub readonly: bool,
@@ -20,39 +18,36 @@ pub struct Disk {
     pub boot_order: Option<u32>,
     /// The serial number the guest reads: `[A-Za-z0-9_.+-]`, at most 256.
     pub serial: Option<String>,
-    /// What a config drive calls it.
+    /// Tag of the disk in the config drive.
     pub tag: Option<String>,
-    /// Its work is done by a thread of its own (virtio only).
+    /// A dedicated thread does the disk's I/O (virtio only).
     pub dedicated_io_thread: bool,
     /// `None`: chosen by what the file can do.
     pub cache: Option<Cache>,
     /// `None`: chosen by cache and file.
     pub io: Option<Io>,
-    /// What happens on an error; stop unless the spec says otherwise.
+    /// Action on an I/O error. Default: stop.
     pub error_policy: ErrorPolicy,
     /// Sizes of blocks the guest sees.
     pub block_size: Option<BlockSize>,
     /// Several VMIs may write to it at once.
     pub shareable: bool,
-    /// Where it stands on the PCI bus (virtio only).
+    /// PCI address (virtio only).
     pub pci_address: Option<PciAddress>,
 }
 
-/// What the guest takes a disk for.
+/// Kind of device that the guest sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// A hard disk.
     Disk,
     /// A device that is passed through SCSI command by command.
     Lun,
-    /// A CD-ROM drive, with its tray.
     CdRom {
         /// The tray is open.
         open: bool,
     },
 }
 
-/// How a disk is attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Bus {
     Virtio,
@@ -69,38 +64,37 @@ pub enum Cache {
     WriteBack,
 }
 
-/// How QEMU reads and writes.
+/// Mode of QEMU's I/O (`io` of libvirt's disk driver).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Io {
     Native,
     Threads,
 }
 
-/// What happens when the host cannot read or write.
+/// Action when the host cannot read or write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorPolicy {
-    /// The VMI is paused.
+    /// Pause the VMI.
     Stop,
-    /// Nothing.
+    /// Ignore the error.
     Ignore,
-    /// The guest is told.
+    /// Report the error to the guest.
     Report,
-    /// Paused when the host has no space, else the guest is told.
+    /// Pause the VMI if the host has no space, else report the error to the guest.
     EnoSpace,
 }
 
-/// Sizes of blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockSize {
     /// Powers of two from 512 to 2 MiB, logical at most physical.
     Custom {
-        /// What the guest addresses.
+        /// Logical block size, the unit of addresses.
         logical: u32,
-        /// What the device writes at once.
+        /// Physical block size, the unit of writes.
         physical: u32,
-        /// What it discards at once.
+        /// Unit of discards.
         discard_granularity: Option<u32>,
     },
-    /// Those of the volume.
+    /// Block sizes of the volume.
     MatchVolume,
 }

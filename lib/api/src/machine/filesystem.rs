@@ -2,12 +2,11 @@
 
 use super::volume::Volume;
 
-/// A file system.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Filesystem {
-    /// Its name, which is its volume's and the tag by which the guest mounts it.
+    /// Name of the file system: that of its volume, and the tag by which the guest mounts it.
     pub name: String,
-    /// Where its files are: a PVC, a config map, a secret, fields of the VMI, or a service account.
+    /// Source of the files: a PVC, a ConfigMap, a Secret, fields of the VMI, or a service account.
     pub volume: Volume,
 }
 

@@ -1,31 +1,29 @@
 //! The firmware of a VMI, and what it tells the guest of the hardware.
 
-/// The firmware.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Firmware {
-    /// The VMI's SMBIOS uuid, in lower case with dashes. The defaults see to it that there is one.
+    /// The VMI's SMBIOS uuid, in lower case with dashes. The defaults set it.
     pub uuid: String,
-    /// The serial number the guest reads.
+    /// Serial number in the SMBIOS.
     pub serial: Option<String>,
-    /// BIOS or EFI.
     pub boot: Boot,
     /// A kernel that is started without a boot loader.
     pub kernel: Option<KernelBoot>,
 }
 
-/// What runs first.
+/// Firmware that boots the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Boot {
     /// SeaBIOS.
     Bios {
-        /// It writes to the serial console too.
+        /// SeaBIOS writes to the serial console too.
         use_serial: bool,
     },
     /// OVMF.
     Efi {
-        /// Only signed loaders start; needs `smm`.
+        /// Secure boot: only signed loaders start; needs `smm`.
         secure: bool,
-        /// Its variables outlive the VMI.
+        /// The EFI variables outlive the VMI.
         persistent: bool,
     },
 }
@@ -35,18 +33,18 @@ pub enum Boot {
 pub struct KernelBoot {
     /// The image that holds it.
     pub image: Option<Image>,
-    /// Its path in the image.
+    /// Path of the kernel in the image.
     pub kernel_path: Option<String>,
     /// The path of the initial file system in the image.
     pub initrd_path: Option<String>,
-    /// The kernel's arguments.
+    /// Arguments of the kernel.
     pub args: Option<String>,
 }
 
 /// An image in a registry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
-    /// Its reference.
+    /// Reference of the image.
     pub name: String,
     /// `imagePullPolicy`.
     pub pull_policy: Option<String>,
@@ -54,7 +52,7 @@ pub struct Image {
     pub pull_secret: Option<String>,
 }
 
-/// What the guest reads of its case.
+/// Chassis fields of the SMBIOS.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chassis {
     pub manufacturer: Option<String>,

@@ -1,5 +1,5 @@
-//! What the KubeVirt object says of the hardware of every VMI. virt-handler hands it to the launcher beside the VMI
-//! ([`Resolved`](crate::launcher::Resolved)); on a person's own computer what holds without it is used.
+//! Settings of the KubeVirt object for the hardware of every VMI. virt-handler hands them to the launcher
+//! beside the VMI ([`Resolved`](crate::launcher::Resolved)). A laptop uses the defaults.
 
 use super::is_clean;
 use serde::{Deserialize, Serialize};
@@ -11,17 +11,16 @@ const PERIOD: u32 = 10;
 /// The longest text of the SMBIOS, in bytes: firmware has a limited room for its tables.
 pub const LONGEST: usize = 1024;
 
-/// What every VMI has, whatever its own spec.
+/// Hardware that every VMI has, whatever its own spec.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Hardware {
-    /// The system in the SMBIOS.
     pub smbios: Smbios,
-    /// Seconds between two reports of a guest about its memory; 0: it makes none.
+    /// Seconds between two reports of a guest about its memory; 0 disables them.
     pub balloon_stats_period: u32,
-    /// Guests tell which pages of their memory they have freed, and the node has them back.
+    /// Guests report freed pages of their memory, which then return to the node.
     pub free_page_reporting: bool,
-    /// The folder with the EFI firmware in the launcher's image; the launcher finds it, where none is named.
+    /// Folder with the EFI firmware in the launcher's image. Unset: the launcher searches for it.
     pub ovmf_path: Option<PathBuf>,
 }
 
@@ -62,7 +61,8 @@ impl Default for Hardware {
 }
 
 impl Hardware {
-    /// What a KubeVirt object says. What no guest can be given is left out: virt-api refuses it at its writing.
+    /// Reads the settings of a KubeVirt object. Values that no guest can have are left out; virt-api refuses
+    /// them at the writing.
     pub fn of_cluster(object: &Value) -> Hardware {
         let said = &object["spec"]["configuration"];
         let smbios = &said["smbios"];
@@ -99,7 +99,7 @@ pub fn is_folder(path: &str) -> bool {
     path.len() <= LONGEST && is_clean(path)
 }
 
-/// Why a text cannot stand in the SMBIOS.
+/// Reason why a text cannot stand in the SMBIOS.
 pub fn not_in_smbios(text: &str) -> Option<&'static str> {
     if text.len() > LONGEST {
         return Some("must be no more than 1024 bytes");

@@ -7,7 +7,8 @@ use serde_json::Value;
 
 /// The annotation of a VMI that lists them.
 pub const ANNOTATION: &str = "hooks.kubevirt.io/hookSidecars";
-/// Where a sidecar makes its socket. The launcher has a folder for each sidecar there, called like the container.
+/// Folder of the sockets of sidecars. The launcher has a folder for each sidecar there, with the name of the
+/// container.
 pub const SOCKETS: &str = "/var/run/kubevirt-hooks";
 /// The folder there, called unlike any container, in which the launcher tells sidecars of the pod's networks …
 pub const NETWORK_INFO: &str = "network-info";
@@ -21,19 +22,17 @@ pub const OF_POD: &str = "pod-info";
 pub const POD_METADATA: &str = "/var/run/kubevirt-private/downwardapi/podinfo";
 /// A VMI lists no more of them.
 pub const MOST: usize = 16;
-/// What the containers are called, before their number.
+/// Prefix of the containers' names, before their number.
 const CONTAINER: &str = "hook-sidecar-";
 
-/// A hook sidecar.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HookSidecar {
-    /// Its image.
     pub image: String,
-    /// When the image is pulled; unset: Kubernetes' own default.
+    /// Pull policy of the image. Unset: Kubernetes' own default.
     pub pull_policy: Option<String>,
-    /// Its command; empty: the image's own.
+    /// Command of the container. Empty: the image's own.
     pub command: Vec<String>,
-    /// The arguments of its command.
+    /// Arguments of the command.
     pub args: Vec<String>,
     /// A script that the image runs.
     pub script: Option<HookScript>,
@@ -41,18 +40,16 @@ pub struct HookSidecar {
     pub claim: Option<HookClaim>,
     /// The network binding plugin that it is of; unset: the VMI lists it.
     pub plugin: Option<String>,
-    /// It is told which devices the pod has of its networks.
+    /// The sidecar gets the devices of the pod's networks.
     pub device_info: bool,
-    /// It is shown the labels and the annotations of its pod.
+    /// The sidecar gets the labels and the annotations of its pod.
     pub pod_info: bool,
 }
 
 /// A key of a ConfigMap, as a file of a sidecar.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookScript {
-    /// The ConfigMap.
     pub config_map: String,
-    /// Its key.
     pub key: String,
     /// The path of the file.
     pub path: String,
@@ -61,11 +58,10 @@ pub struct HookScript {
 /// A PVC of a sidecar.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookClaim {
-    /// The PVC.
     pub name: String,
-    /// Where the sidecar sees it.
+    /// Mount path in the sidecar.
     pub path: String,
-    /// Where the launcher and QEMU see it, too.
+    /// Mount path in the launcher, for QEMU, if it is mounted there too.
     pub shared: Option<String>,
 }
 
@@ -83,7 +79,7 @@ pub fn container(index: usize) -> String {
     format!("{CONTAINER}{index}")
 }
 
-/// Whether a container is a hook sidecar, whose command is a tenant's.
+/// True for the container of a hook sidecar, whose command belongs to a tenant.
 pub fn is_container(name: &str) -> bool {
     name.starts_with(CONTAINER)
 }

@@ -21,24 +21,22 @@
 /// A device of the node that is assigned to the guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostDevice {
-    /// Its name; unique among the devices of its list.
+    /// Name of the device; unique among the devices of its list.
     pub name: String,
     /// The list that it stands in.
     pub list: List,
-    /// Where it comes from.
     pub origin: Origin,
     /// The screen that a mediated device draws on.
     pub display: Option<Display>,
-    /// How the guest is told of it.
+    /// Tag of the device in the config drive.
     pub tag: Option<String>,
 }
 
-/// Where a device of the node comes from.
+/// Origin of a device of the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// An extended resource of which it is one (`deviceName`).
+    /// Extended resource that the device is one of (`deviceName`).
     Resource(String),
-    /// A request of a ResourceClaim.
     Claim(Claimed),
 }
 
@@ -49,7 +47,7 @@ pub struct Claimed {
     pub claim: String,
     /// The request in the ResourceClaim (`requestName`).
     pub request: String,
-    /// Its PCI address, as the status of the VMI has it: nobody has looked whether it is one.
+    /// PCI address from the status of the VMI, not validated.
     pub pci_address: Option<String>,
     /// The UUID of a mediated device, as the status of the VMI has it.
     pub mediated: Option<String>,
@@ -58,16 +56,14 @@ pub struct Claimed {
 /// The list of a spec that a host device stands in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum List {
-    /// `gpus`
     Gpus,
-    /// `hostDevices`
     HostDevices,
 }
 
 /// The screen that a virtual GPU draws on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Display {
-    /// There is a frame buffer in memory, until the guest's driver is there.
+    /// The device has a frame buffer in memory until the guest's driver runs.
     pub ramfb: bool,
 }
 
@@ -98,7 +94,7 @@ impl List {
 }
 
 impl HostDevice {
-    /// Its request of a ResourceClaim, where it is of one.
+    /// Request of a ResourceClaim that the device comes from; `None` if it comes from an extended resource.
     pub fn claimed(&self) -> Option<&Claimed> {
         match &self.origin {
             Origin::Claim(claimed) => Some(claimed),
@@ -106,7 +102,8 @@ impl HostDevice {
         }
     }
 
-    /// How libvirt calls it, as KubeVirt has it. libvirt forgets a name that has a dot.
+    /// Alias of the device in libvirt, the same as KubeVirt's. A dot becomes `_`, since libvirt drops names
+    /// with a dot.
     pub fn alias(&self) -> String {
         let prefix = match self.list {
             List::Gpus => "gpu",

@@ -112,7 +112,7 @@ fn inner<'a>(folder: &str, named: &'a [String]) -> Option<&'a str> {
     named.iter().map(String::as_str).find(|other| *other != folder && is_in(other, folder))
 }
 
-/// What the annotation says, one by one.
+/// Entries of the annotation.
 fn entries(object: &Value) -> impl Iterator<Item = &str> {
     let said = object["metadata"]["annotations"][HOST_DISK_FOLDERS].as_str().unwrap_or_default();
     said.split(',').map(str::trim).filter(|entry| !entry.is_empty())

@@ -3,12 +3,12 @@
 /// The enlightenments of a guest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Hyperv {
-    /// None.
+    /// No enlightenments.
     #[default]
     None,
     /// All that the node has.
     Passthrough,
-    /// These; each has what it requires.
+    /// These enlightenments, with those that they require.
     These(Box<Enlightenments>),
 }
 
@@ -34,19 +34,17 @@ pub struct Enlightenments {
     pub evmcs: bool,
 }
 
-/// Synthetic timers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SynicTimer {
-    /// They raise interrupts instead of messages.
+    /// The timers raise interrupts instead of messages.
     pub direct: bool,
 }
 
-/// Paravirtual TLB flush.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TlbFlush {
-    /// For nested guests.
+    /// Flushes of nested guests.
     pub direct: bool,
-    /// Of several address ranges at once.
+    /// Flushes of several address ranges at once.
     pub extended: bool,
 }
 
@@ -72,7 +70,7 @@ pub const OF_HOSTS: [&str; 9] = [
 ];
 
 impl Hyperv {
-    /// What the host must have, in the order of [`OF_HOSTS`].
+    /// Enlightenments that the host must support, in the order of [`OF_HOSTS`].
     pub fn of_host(&self) -> Vec<&'static str> {
         let Hyperv::These(these) = self else { return Vec::new() };
         let on = [

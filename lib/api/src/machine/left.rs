@@ -1,28 +1,28 @@
-//! Fields of a VMI's spec that do not change the domain: they belong to the pod, the scheduler or the cluster around it.
-//! Where there is none of those, the program that starts the VMI says so.
+//! Fields of a VMI's spec that do not change the domain: they belong to the pod, the scheduler or the
+//! cluster. A program that starts a VMI without those reports such fields.
 
 use crate::vmi::Spec;
 use crate::wire::{Path, Wire};
 use serde_json::Value;
 use std::fmt;
 
-/// Whose a field is.
+/// Owner of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose {
-    /// It says where the VMI runs.
+    /// Placement of the VMI.
     Scheduler,
-    /// It says what the VMI runs in.
+    /// Configuration of the launcher pod.
     Pod,
-    /// It says what becomes of the VMI in a cluster.
+    /// Handling of the VMI by the cluster.
     Cluster,
-    /// It says what is filled in.
+    /// Input of the defaults.
     Defaults,
-    /// It says what the device is in any case.
+    /// Restatement of a fixed property of the device.
     Device,
 }
 
 impl Whose {
-    /// As people call it.
+    /// Name of the owner, for messages.
     pub fn name(self) -> &'static str {
         match self {
             Whose::Scheduler => "the scheduler",
@@ -65,7 +65,7 @@ pub const LEFT: &[(&str, Whose)] = &[
     ("volumes[].ephemeral.persistentVolumeClaim.readOnly", Whose::Pod),
 ];
 
-/// Those of these fields that `spec`, which stands at `at`, says something in.
+/// Paths of the set fields of `spec` that do not change the domain, with their owners. `at`: path of `spec`.
 pub fn left(spec: &Spec, at: &Path) -> Vec<(Path, Whose)> {
     let spec = spec.write();
     let mut found = Vec::new();
@@ -79,7 +79,7 @@ pub fn left(spec: &Spec, at: &Path) -> Vec<(Path, Whose)> {
     found
 }
 
-/// What stands at one step below a value; each entry, where the step is a list.
+/// Values at one step below a value; each entry, if the step is a list.
 fn below<'a>(at: &Path, value: &'a Value, step: &str) -> Vec<(Path, &'a Value)> {
     let name = step.trim_end_matches("[]");
     let Some(value) = value.get(name) else { return Vec::new() };

@@ -19,7 +19,8 @@ pub struct MediatedTypes {
 }
 
 impl MediatedTypes {
-    /// What a KubeVirt object says; nothing where it says that mediated devices are left alone (`enabled: false`).
+    /// Reads the mediated device types of a KubeVirt object; `None` if it leaves mediated devices alone
+    /// (`enabled: false`).
     pub fn of(object: &Value) -> Option<MediatedTypes> {
         (said(object)["enabled"] != false).then(|| read(object).0)
     }
@@ -29,7 +30,7 @@ impl MediatedTypes {
         read(object).1
     }
 
-    /// Those of a node with these labels, each once, in the order of the object.
+    /// Types of a node with these labels, each once, in the order of the object.
     pub fn of_node(&self, labels: &Value) -> Vec<&str> {
         let is_selected = |selector: &BTreeMap<String, String>| {
             selector.iter().all(|(key, value)| labels[key.as_str()] == value.as_str())
@@ -46,7 +47,7 @@ impl MediatedTypes {
         once
     }
 
-    /// Nothing is made, of no node.
+    /// True if no node gets a mediated device.
     pub fn is_empty(&self) -> bool {
         self.everywhere.is_empty() && self.selected.iter().all(|(_, types)| types.is_empty())
     }

@@ -50,9 +50,8 @@ pub use volume::{CloudInit, Volume};
 /// The VMI that a launcher runs, as its spec describes it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Machine {
-    /// Its name; a DNS label or subdomain.
+    /// Name of the VMI; a DNS label or subdomain.
     pub name: String,
-    /// Its namespace.
     pub namespace: String,
     /// The object's uid, where the object has one.
     pub uid: Option<String>,
@@ -64,15 +63,12 @@ pub struct Machine {
     pub arch: Arch,
     /// The machine type as libvirt knows it: `q35`, `pc-q35-7.2`, `pc-i440fx-7.2`, …; never by the name of a distribution.
     pub machine_type: String,
-    /// Which of the two PC boards that type is.
+    /// Chipset of the machine type.
     pub chipset: Chipset,
-    /// Memory.
     pub memory: Memory,
-    /// Processors.
     pub cpu: Cpu,
-    /// What starts it.
     pub firmware: Firmware,
-    /// What the guest reads of its case in the SMBIOS.
+    /// Chassis fields of the SMBIOS.
     pub chassis: Chassis,
     /// Switches of the platform.
     pub features: Features,
@@ -98,17 +94,14 @@ pub struct Machine {
     pub vsock: bool,
     /// A source of randomness.
     pub rng: bool,
-    /// A watchdog.
     pub watchdog: Option<Watchdog>,
-    /// A TPM 2.0.
     pub tpm: Option<Tpm>,
-    /// The memory balloon.
+    /// True if the guest has a memory balloon.
     pub balloon: bool,
     /// A serial console, and whether its output is kept in a log.
     pub serial: Option<Serial>,
     /// A screen (and VNC) to see it.
     pub video: Option<Video>,
-    /// A sound card.
     pub sound: Option<Sound>,
     /// Devices by which a guest says that it has panicked.
     pub panics: Vec<Panic>,
@@ -116,9 +109,9 @@ pub struct Machine {
     pub virtio_transitional: bool,
     /// `disableHotplug`: no controllers for devices that come later.
     pub no_hotplug: bool,
-    /// One queue of each virtio disk for each processor.
+    /// Each virtio disk has a queue for each vCPU.
     pub block_multi_queue: bool,
-    /// One queue of each virtio interface for each processor.
+    /// Each virtio interface has a queue for each vCPU.
     pub network_multi_queue: bool,
     /// A mesh of Istio takes the pod's traffic.
     pub mesh: bool,
@@ -126,9 +119,9 @@ pub struct Machine {
     pub io_threads: IoThreads,
     /// `startStrategy: Paused`.
     pub start_paused: bool,
-    /// What happens when the guest reboots.
+    /// Effect of a reboot of the guest.
     pub reboot: Reboot,
-    /// How long a shutdown may take before the domain is destroyed, in seconds.
+    /// Seconds that a shutdown may take before the domain is destroyed.
     pub grace_period: u64,
     /// SSH keys and passwords that are handed to the guest.
     pub credentials: Vec<Credential>,
@@ -146,33 +139,30 @@ pub enum Arch {
 /// The board of a PC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chipset {
-    /// PCI Express.
     Q35,
-    /// PCI.
     I440fx,
 }
 
-/// The serial console.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Serial {
-    /// Whether its output is kept in a log.
+    /// True if the output is kept in a log.
     pub log: bool,
 }
 
-/// How the work of disks is spread over threads.
+/// Assignment of disks to I/O threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IoThreads {
-    /// Only disks that ask for their own thread have one.
+    /// Only disks with a dedicated I/O thread have one.
     Default,
-    /// One thread for all disks that do not ask for their own.
+    /// One thread for all disks without a dedicated I/O thread.
     Shared,
-    /// A pool bounded by the processors.
+    /// A pool bounded by the number of vCPUs.
     Auto,
     /// A pool of this many threads for every virtio disk.
     Pool(u32),
 }
 
-/// What a reboot of the guest becomes.
+/// Effect of a reboot of the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reboot {
     /// The same VMI runs on.
@@ -181,25 +171,22 @@ pub enum Reboot {
     Terminate,
 }
 
-/// Something that lets a person in.
+/// Login of a user in the guest.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Credential {
-    /// SSH public keys of a secret.
+    /// SSH public keys of a Secret.
     SshKeys {
-        /// The secret.
         secret: String,
-        /// How they reach the guest.
         way: KeyWay,
     },
-    /// Passwords of a secret, which the guest agent sets: its keys are the names of users.
+    /// Passwords of a Secret, which the guest agent sets. The keys of the Secret are user names.
     Passwords {
-        /// The secret.
         secret: String,
     },
 }
 
 impl Credential {
-    /// The secret.
+    /// Name of the Secret.
     pub fn secret(&self) -> &str {
         match self {
             Credential::SshKeys { secret, .. } | Credential::Passwords { secret } => secret,
@@ -215,7 +202,7 @@ impl Credential {
     }
 }
 
-/// How SSH keys reach the guest.
+/// Delivery of SSH keys to the guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyWay {
     /// In the NoCloud seed.
@@ -224,7 +211,7 @@ pub enum KeyWay {
     ConfigDrive,
     /// By the guest agent, while the guest runs.
     Agent {
-        /// Users of the guest whose keys they are.
+        /// Users of the guest that get the keys.
         users: Vec<String>,
     },
 }
@@ -235,13 +222,14 @@ impl Machine {
         format!("{}_{}", self.namespace, self.name)
     }
 
-    /// It has a device of the node whole, which reaches all of its memory.
+    /// True if a device of the node is passed through, which can access all memory of the VMI.
     pub fn has_device_of_node(&self) -> bool {
         let is_function = |interface: &Interface| interface.binding == Binding::Sriov;
         !self.host_devices.is_empty() || self.interfaces.iter().any(is_function)
     }
 
-    /// Something of it outlives the VMI beside its disks: the variables of its firmware, or the state of its TPM.
+    /// True if state outlives the VMI beside its disks: the variables of its firmware, or the state of its
+    /// TPM.
     pub fn keeps_state(&self) -> bool {
         self.keeps_variables() || self.tpm.is_some_and(|tpm| tpm.persistent)
     }

@@ -1,25 +1,22 @@
 //! Network interfaces.
 
-/// An interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// Its name, which is its network's.
+    /// Name of the interface, the same as that of its network.
     pub name: String,
-    /// The device the guest sees.
+    /// Model of the network card.
     pub model: Nic,
-    /// How it is attached to the network.
     pub binding: Binding,
-    /// The network binding plugin that attaches it, where one does.
+    /// The network binding plugin that attaches it, if one does.
     pub plugin: Option<Plugin>,
     /// The network: the pod's, or another by name.
     pub network: Network,
-    /// Its address, in lower case with colons.
+    /// MAC address, in lower case with colons.
     pub mac: Option<String>,
     /// The place in the order of boot devices, from 1; shared with disks, unique.
     pub boot_order: Option<u32>,
-    /// Where it stands on the PCI bus.
     pub pci_address: Option<PciAddress>,
-    /// What a config drive calls it.
+    /// Tag of the interface in the config drive.
     pub tag: Option<String>,
     /// The index that the guest may name it by.
     pub acpi_index: Option<u32>,
@@ -27,7 +24,7 @@ pub struct Interface {
     pub ports: Vec<Port>,
     /// The cable is plugged in.
     pub up: bool,
-    /// What DHCP tells the guest beyond the usual.
+    /// Additional DHCP options.
     pub dhcp: Option<Dhcp>,
 }
 
@@ -43,16 +40,16 @@ pub enum Nic {
     Rtl8139,
 }
 
-/// How an interface is attached.
+/// Binding of an interface to its network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Binding {
     /// On a bridge with the pod's interface; the guest has the pod's address.
     Bridge,
     /// Behind the pod's address.
     Masquerade,
-    /// On a bridge with the pod's interface, as a network binding plugin wants it: without DHCP.
+    /// On a bridge with the pod's interface, without DHCP, for a network binding plugin.
     ManagedTap,
-    /// By a tap that a network binding plugin made in the pod.
+    /// By a tap that a network binding plugin created in the pod.
     Tap,
     /// By the sidecar of a network binding plugin, which writes the interface into the domain.
     Sidecar,
@@ -65,42 +62,40 @@ pub enum Binding {
 /// A network binding plugin, as the KubeVirt object registers it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plugin {
-    /// Its name.
     pub name: String,
-    /// How an interface is attached (`domainAttachmentType`): a tap, or one that is made for it.
+    /// Binding of the interface (`domainAttachmentType`): an existing tap, or one that is created for it.
     pub attachment: Option<Binding>,
     /// The image of the program beside the launcher that changes the domain, where it has one.
     pub sidecar: Option<String>,
-    /// That program is told which devices the pod has of its networks (`downwardAPI: device-info`).
+    /// The plugin gets the devices of the pod's networks (`downwardAPI: device-info`).
     pub device_info: bool,
     /// The NetworkAttachmentDefinition that prepares the pod.
     pub definition: Option<String>,
-    /// What the compute container needs for it, in bytes.
+    /// Additional memory of the compute container in bytes.
     pub memory: u64,
 }
 
-/// A network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Network {
-    /// The pod's, and what the guest's network is behind a masquerade.
+    /// The pod network, with the guest's network behind a masquerade.
     Pod {
         /// `vmNetworkCIDR`.
         cidr: Option<String>,
         /// `vmIPv6NetworkCIDR`.
         cidr6: Option<String>,
     },
-    /// Another one.
+    /// A network of Multus.
     Multus {
-        /// Its definition's name.
+        /// Name of the NetworkAttachmentDefinition.
         name: String,
-        /// It takes the place of the pod's.
+        /// The network replaces the pod network.
         default: bool,
     },
 }
 
-/// Why an interface of QEMU's own network, which `coracle run` gives a VMI, has no `state`.
+/// Reason why an interface of QEMU's own network, which `coracle run` gives a VMI, has no `state`.
 pub const NO_LINK_STATE: &str = "a user-mode network has no link state; remove the field";
-/// Why it has no `vmIPv6NetworkCIDR`.
+/// Reason why such an interface has no `vmIPv6NetworkCIDR`.
 pub const NO_IPV6: &str = "a user-mode network has no IPv6; remove the field";
 
 /// TCP ports of the sidecar of Istio, which are the pod's where a mesh takes its traffic, and not the guest's.
@@ -115,13 +110,11 @@ pub const MOST_NETWORKS: usize = 32;
 /// A port that is let in, or a range of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Port {
-    /// Its name.
     pub name: Option<String>,
     /// From 1; of a range the first.
     pub number: u16,
     /// The last of a range; else the same.
     pub last: u16,
-    /// TCP or UDP.
     pub protocol: Protocol,
 }
 
@@ -132,7 +125,7 @@ pub enum Protocol {
     Udp,
 }
 
-/// What DHCP tells the guest beyond the usual.
+/// Additional DHCP options.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dhcp {
     /// `bootFileName`.

@@ -1,4 +1,4 @@
-//! What is accepted and may surprise: warnings for who writes a spec, in a cluster and on a person's own computer.
+//! Warnings for the author of a spec: accepted fields with a surprising effect, in a cluster and on a laptop.
 
 use crate::machine::boards::Boards;
 use crate::machine::check::{MOST_MEMORY, MOST_VCPUS};

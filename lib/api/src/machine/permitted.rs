@@ -1,4 +1,4 @@
-//! `permittedHostDevices`, read strictly: what webhooks, virt-controller and virt-handler go by.
+//! `permittedHostDevices`, read strictly, for webhooks, virt-controller and virt-handler.
 //!
 //! ```text
 //!  configuration.permittedHostDevices ─► Permitted ─┬─► resources: what a VMI may ask for (virt-api, virt-controller)
@@ -30,16 +30,15 @@ pub struct Permitted {
     pub external: BTreeSet<String>,
 }
 
-/// One entry.
+/// An entry of `permittedHostDevices`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// The extended resource.
+    /// Name of the extended resource.
     pub resource: String,
-    /// The devices.
     pub selector: Selector,
 }
 
-/// Which devices an entry selects.
+/// Devices that an entry selects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selector {
     /// PCI devices of this vendor and product.
@@ -57,7 +56,7 @@ pub struct Ids {
     pub product: u16,
 }
 
-/// An entry that has no effect: its field below `spec`, and why.
+/// An entry without effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Odd {
     pub field: String,
@@ -65,7 +64,7 @@ pub struct Odd {
 }
 
 impl Permitted {
-    /// What a KubeVirt object permits.
+    /// Reads the permitted devices of a KubeVirt object.
     pub fn of(object: &Value) -> Permitted {
         read(object).0
     }
@@ -97,7 +96,8 @@ impl Ids {
     }
 }
 
-/// It can be the name of an extended resource: `DOMAIN/NAME`, and none of Kubernetes' own or of this installation's.
+/// True if the text can be the name of an extended resource: `DOMAIN/NAME`, not one of Kubernetes' own or of
+/// this installation's.
 pub fn is_resource(name: &str) -> bool {
     let Some((domain, own)) = name.split_once('/') else { return false };
     let word = |c: char| c.is_ascii_alphanumeric();

@@ -1,5 +1,6 @@
-//! Why a field of a VMI's spec is refused by its name: read in the answer, and in docs/reference/vmi.md. The check of the
-//! field ([`Fault::not_yet`]) does not say it; what is told in upstream's own words keeps those.
+//! Reasons why fields of a VMI's spec are refused by name, for the answer and for docs/reference/vmi.md. The
+//! check of the field ([`Fault::not_yet`]) does not have the reason. Fields with upstream's own message keep
+//! that message.
 
 use crate::fault::Fault;
 use crate::wire::Path;
@@ -48,7 +49,7 @@ pub fn entry(field: &str) -> Option<&'static (&'static str, &'static str)> {
     REFUSED.iter().find(|(part, _)| holds(part))
 }
 
-/// `volumes[1].name` as `volumes[].name`.
+/// The path with `[]` for each index: `volumes[1].name` as `volumes[].name`.
 pub fn bare(field: &str) -> String {
     let mut parts = field.split('[');
     let mut result = parts.next().unwrap_or_default().to_owned();

@@ -5,16 +5,15 @@
 pub struct ResourceClaim {
     /// The name by which devices of the VMI, and the pod, know it.
     pub name: String,
-    /// Which one it is.
     pub source: Source,
 }
 
-/// Which ResourceClaim it is.
+/// Origin of a ResourceClaim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// One that is there, by its name in the namespace of the VMI (`resourceClaimName`).
+    /// An existing one, by its name in the namespace of the VMI (`resourceClaimName`).
     There(String),
-    /// One that Kubernetes makes for the pod, from a template of this name (`resourceClaimTemplateName`).
+    /// One that Kubernetes creates for the pod, from a template of this name (`resourceClaimTemplateName`).
     Template(String),
 }
 

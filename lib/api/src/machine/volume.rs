@@ -1,21 +1,18 @@
-//! Where the bytes of a disk are.
+//! Volumes: the content of disks and file systems.
 
 use super::firmware::Image;
 use serde_json::Value;
 
-/// A volume.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Volume {
-    /// A disk in an image; what the guest writes is gone with the VMI.
+    /// A disk in a container image; the guest's writes are gone with the VMI.
     ContainerDisk {
-        /// The image.
         image: Image,
-        /// The disk's path in it; else the only file of `/disk`.
+        /// Path of the disk in the image. Unset: the only file of `/disk`.
         path: Option<String>,
     },
     /// A PVC: a file or a block device.
     Claim {
-        /// The PVC's name.
         name: String,
         /// The guest cannot write to it.
         readonly: bool,
@@ -27,17 +24,14 @@ pub enum Volume {
     },
     /// A PVC that is only read; what the guest writes is gone with the VMI.
     Ephemeral {
-        /// The PVC's name.
         claim: String,
     },
     /// An empty disk that is gone with the VMI.
     Empty {
-        /// In bytes.
         capacity: u64,
     },
     /// A file of the host.
     Host {
-        /// Where it is.
         path: String,
         /// Make it of this size where it does not exist, in bytes.
         create: Option<u64>,
@@ -50,18 +44,16 @@ pub enum Volume {
     ConfigDrive(CloudInit),
     /// The files of a config map as an ISO image.
     ConfigMap {
-        /// The config map.
         name: String,
-        /// It need not exist.
+        /// The ConfigMap need not exist.
         optional: bool,
         /// The label of the ISO image.
         label: Option<String>,
     },
     /// The files of a secret as an ISO image.
     Secret {
-        /// The secret.
         name: String,
-        /// It need not exist.
+        /// The Secret need not exist.
         optional: bool,
         /// The label of the ISO image.
         label: Option<String>,
@@ -75,17 +67,15 @@ pub enum Volume {
     },
     /// The token of a service account as an ISO image.
     ServiceAccount {
-        /// The service account.
         name: String,
     },
-    /// A folder of the launcher pod, into which somebody else has put something. Only read, and only as a file system.
+    /// A folder of the launcher pod that another program has filled. Read-only, and only as a file system.
     ContainerPath {
-        /// Where it is.
         path: String,
     },
     /// Metrics of the node and of the VMI, which the launcher writes.
     DownwardMetrics,
-    /// Nothing: a CD-ROM drive without media.
+    /// An empty CD-ROM drive.
     NoDisc,
     /// Answers for the setup of Windows.
     Sysprep {
@@ -94,21 +84,17 @@ pub enum Volume {
     },
 }
 
-/// Where the files of a seed come from.
+/// Object with the files of a seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Named {
-    /// The config map of this name.
     ConfigMap(String),
-    /// The secret of this name.
     Secret(String),
 }
 
-/// What cloud-init is told. At least one of the two is there.
+/// Cloud-init data; at least one of the two is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CloudInit {
-    /// The user's instructions.
     pub user_data: Option<Text>,
-    /// The network's.
     pub network_data: Option<Text>,
 }
 

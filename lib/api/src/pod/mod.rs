@@ -17,9 +17,7 @@ use serde_json::{Value, json};
 /// The number of a port, or its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NumberOrName {
-    /// Its number.
     Number(i64),
-    /// Its name.
     Name(String),
 }
 

@@ -1,4 +1,5 @@
-//! What of the strategies of a pool cannot be done. Admission refuses it, and virt-controller does nothing for such a pool.
+//! Strategies of a pool that cannot be carried out. Admission refuses them, and virt-controller does not act
+//! on such a pool.
 
 use super::{
     Autohealing, ScaleInStrategy, SelectionPolicy, SortPolicy, Spec, StatePreservation, UpdateStrategy,
@@ -6,7 +7,7 @@ use super::{
 };
 use crate::fault::{Fault, Reason};
 
-/// Operators of requirements.
+/// Operators of label requirements.
 const OPERATORS: [&str; 6] = ["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"];
 
 /// Everything that is wrong with the strategies of a pool, and with its numbers.

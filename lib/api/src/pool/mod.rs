@@ -241,7 +241,8 @@ words! {
     }
 }
 
-/// The number of VMs that a pool of `replicas` may have unavailable at a time; nothing, where `said` is no number.
+/// The number of VMs that a pool of `replicas` may have unavailable at a time; `None` if `said` is not a
+/// number.
 pub fn max_unavailable(said: Option<&NumberOrName>, replicas: usize) -> Option<usize> {
     let number = match said {
         None => replicas,

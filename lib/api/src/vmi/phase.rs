@@ -4,18 +4,19 @@
 //! (none) ─► Pending ─► Scheduling ─► Scheduled ─► Running ─► Succeeded
 //!              │ ▲          │            │           └─────► Failed
 //!              ▼ │          └────────────┴─────────────────► Succeeded, Failed
-//!         WaitingForSync    (Unknown: nobody can tell; whoever can again says what it is)
+//!         WaitingForSync    (Unknown: the node does not report; ends with its next report)
 //! ```
 
 use super::Phase;
 
 impl Phase {
-    /// It has ended.
+    /// True for a phase that a VMI never leaves.
     pub fn is_final(&self) -> bool {
         matches!(self, Phase::Succeeded | Phase::Failed)
     }
 
-    /// Whether a VMI may go from this phase to another. None goes back, and nothing follows an end.
+    /// True if a VMI may go from this phase to another. Phases never go back, and a final phase is never
+    /// left.
     pub fn may_become(&self, next: &Phase) -> bool {
         use Phase::{
             Failed, Other, Pending, Running, Scheduled, Scheduling, Succeeded, Unknown, WaitingForSync,

@@ -1,10 +1,10 @@
-//! How the objects of an API server are read and written.
+//! Serialization of the objects of an API server.
 //!
 //! ```text
 //! JSON ──► serde_json::Value ──► read: a struct, and every fault with its path
-//!                                  └─ what it does not know is kept in `other`
+//!                                  └─ unknown fields are kept in `other`
 //!          struct ──► write ──► Value: known fields, then `other`
-//!          type ──► schema: what an API server is told of it, from the same description
+//!          type ──► schema: the OpenAPI schema of the type, from the same description
 //! ```
 //!
 //! A struct is described once, with [`object!`](crate::object): each field with its name on the wire. An `Option`, a `Vec` and a map are
@@ -38,7 +38,7 @@ pub trait Wire: Sized {
     fn write(&self) -> Value;
     /// Adds the fields that were kept without being known.
     fn unknown(&self, at: &Path, found: &mut Vec<Unknown>);
-    /// What such a value looks like.
+    /// Schema of a value of this type.
     fn schema() -> Schema;
 }
 
@@ -50,7 +50,7 @@ pub trait Field: Sized + Default {
     fn give(&self) -> Option<Value>;
     /// Adds the fields within that were kept without being known.
     fn look(&self, at: &Path, found: &mut Vec<Unknown>);
-    /// What the field looks like where it is there.
+    /// Schema of the field where it is set.
     fn form() -> Schema;
 }
 

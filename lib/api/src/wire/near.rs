@@ -1,4 +1,4 @@
-//! What somebody may have meant who wrote a name that is not known.
+//! Suggestions for misspelt field names.
 
 use super::Path;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::fmt;
 /// A field that was kept without being known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unknown {
-    /// Where it stands.
+    /// Path of the unknown field.
     pub path: Path,
     /// The known field beside it that is written much the same.
     pub near: Option<&'static str>,
@@ -19,8 +19,8 @@ impl fmt::Display for Unknown {
     }
 }
 
-/// So many of an object are compared with what is known. Who slips does so a few times; who sends ten thousand names that
-/// mean nothing is not kept waiting for the answer, and keeps nobody waiting.
+/// Unknown fields of an object that get a suggestion. A user misspells a few names. A request with ten
+/// thousand unknown names must not take longer, nor delay other requests.
 const COMPARED: usize = 16;
 
 /// Adds the fields `names` of what stands at `at`, where `known` would be; for the macro.
@@ -39,7 +39,7 @@ pub fn unknown_fields<'a>(
 
 /// The name of these that is written much the same.
 pub(crate) fn nearest(name: &str, known: &[&'static str]) -> Option<&'static str> {
-    // Nobody mistypes a name of this length; and who sends one is not kept waiting for the answer.
+    // A name of this length is not a misspelling, and its comparison would take long.
     if name.len() > 64 {
         return None;
     }
@@ -49,7 +49,7 @@ pub(crate) fn nearest(name: &str, known: &[&'static str]) -> Option<&'static str
     (distance <= folded.len() / 3).then_some(near)
 }
 
-/// How many letters must be changed, added, taken away or swapped with their neighbour.
+/// Number of letters that must be changed, added, removed or swapped with their neighbour.
 fn distance(a: &[char], b: &[char]) -> usize {
     let mut before: Vec<usize> = Vec::new();
     let mut last: Vec<usize> = (0..=b.len()).collect();

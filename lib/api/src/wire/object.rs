@@ -1,4 +1,4 @@
-//! One description of an object: its fields with their names on the wire.
+//! The macro `object!`: one description of an object, its fields with their names on the wire.
 
 /// A struct that is an object on the wire.
 ///
@@ -32,7 +32,7 @@ macro_rules! object {
         #[derive(Clone, Debug, Default, PartialEq)]
         pub struct $name {
             $( $(#[$($field_meta)*])* pub $field: $type, )*
-            /// What is not known here: kept, and written again.
+            /// Unknown fields, which are kept and written again.
             pub other: $crate::wire::Other,
         }
 
@@ -135,7 +135,7 @@ macro_rules! serde_by_value {
     };
 }
 
-/// What a field looks like: like its own type, or like another.
+/// Schema of a field: that of its own type, or of another.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! form {

@@ -1,4 +1,4 @@
-//! Where a field stands in its object.
+//! Path of a field in its object.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use std::fmt;
 pub struct Path(String);
 
 impl Path {
-    /// The object itself.
+    /// The path of the object itself.
     pub fn root() -> Path {
         Path::default()
     }

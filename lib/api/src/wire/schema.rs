@@ -1,25 +1,26 @@
-//! What an API server is told of a type: a structural schema of OpenAPI 3, made from the description that also reads and
+//! OpenAPI schema of a type: a structural schema of OpenAPI 3, made from the description that also reads and
 //! writes the type, so that the two cannot differ.
 //!
 //! ```text
-//! object! ──► type: object, a description and a form for each field; what is not known is kept
+//! object! ──► type: object, a description and a form for each field; unknown fields are kept
 //! words!  ──► type: string; the words stand in the description
 //! ```
 //!
-//! A schema refuses what nobody could read (a text for a number), because one such object would spoil every list it is
-//! in. It does not refuse a word: a newer version may have more of them, and the check of a VMI has better sentences.
+//! A schema refuses values that no program could read (a text for a number), because one such object would
+//! break every list that it is in. It does not refuse a word: a newer version may have more of them, and the
+//! check of a VMI has better messages.
 
 use serde_json::{Map, Value, json};
 
-/// What a value looks like.
+/// Schema of a value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schema {
     node: Map<String, Value>,
-    /// The words that the value may be.
+    /// Known values of a text.
     words: &'static [&'static str],
-    /// The field that tells such objects apart in a list.
+    /// The field that distinguishes the objects of a list.
     key: Option<&'static str>,
-    /// It is written even when empty, so that whoever writes the object must say it.
+    /// The field is written even when empty, so clients must set it.
     required: bool,
 }
 
@@ -30,13 +31,13 @@ impl Schema {
         schema.described(doc)
     }
 
-    /// One of several words, or another.
+    /// A text with known values; others are allowed too.
     pub fn words(doc: &str, words: &'static [&'static str]) -> Schema {
         let schema = Schema { words, ..Schema::scalar(json!({"type": "string"})) };
         schema.described(doc)
     }
 
-    /// A value that is no object.
+    /// A value that is not an object.
     pub fn scalar(node: Value) -> Schema {
         let node = if let Value::Object(node) = node { node } else { Map::new() };
         Schema { node, words: &[], key: None, required: false }
@@ -53,12 +54,12 @@ impl Schema {
         Schema::scalar(list)
     }
 
-    /// Such values under names that are free.
+    /// A map from free names to values of this schema.
     pub fn map(item: Schema) -> Schema {
         Schema::scalar(json!({"type": "object", "additionalProperties": item.into_value()}))
     }
 
-    /// With a field.
+    /// The schema with one more field.
     #[must_use]
     pub fn field(mut self, name: &str, doc: &str, form: Schema) -> Schema {
         if form.required {
@@ -93,7 +94,8 @@ impl Schema {
         self
     }
 
-    /// Always written: whoever writes the object must say it, unless it is an object, which may be empty.
+    /// The schema of a field that is always written. Clients must set it, unless it is an object, which may
+    /// be empty.
     #[must_use]
     pub fn bare(self) -> Schema {
         let required = self.node.get("type") != Some(&json!("object"));
@@ -106,7 +108,7 @@ impl Schema {
         Schema { required: false, ..self }
     }
 
-    /// As JSON.
+    /// The schema as JSON.
     pub fn into_value(mut self) -> Value {
         if !self.words.is_empty() {
             let text = self.node.get("description").and_then(Value::as_str).unwrap_or_default();

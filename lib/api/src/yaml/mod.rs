@@ -22,23 +22,22 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
-/// How deep a document may nest, every alias written out.
+/// Nesting levels of a document, with every alias expanded.
 const DEPTH: usize = 100;
-/// How many values a text may have, every alias written out.
+/// Values of a text, with every alias expanded.
 const NODES: usize = 200_000;
-/// How many bytes of text its aliases may stand for: 16 MiB.
+/// Bytes of text that its aliases may expand to: 16 MiB.
 const ALIASED: usize = 16 << 20;
-/// How many faults are looked for; one more ends the reading.
+/// Faults that are collected; one more ends the reading.
 const FAULTS: usize = 100;
-/// How many characters of a word a fault shows.
+/// Characters of a value that a fault shows.
 const SHOWN: usize = 60;
 
-/// One document.
+/// A parsed document.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parsed {
-    /// What it says.
     pub value: Value,
-    /// Where it says so.
+    /// Lines of its fields in the text.
     pub lines: Lines,
 }
 
@@ -79,7 +78,7 @@ pub struct Wrong {
     pub line: usize,
     /// The field, where it is one.
     pub field: String,
-    /// What is wrong.
+    /// Description of the fault.
     pub what: String,
 }
 
@@ -120,11 +119,11 @@ pub fn parse(text: &str) -> Result<Vec<Parsed>, Vec<Wrong>> {
 #[derive(Debug)]
 struct Node {
     line: usize,
-    /// How many values it is.
+    /// Number of values in the node.
     size: usize,
-    /// How many bytes of text it has.
+    /// Bytes of text in the node.
     text: usize,
-    /// How deep it nests: 0 for a scalar.
+    /// Nesting depth: 0 for a scalar.
     height: usize,
     kind: NodeKind,
 }
@@ -143,14 +142,14 @@ struct Reader<'t> {
     /// Bytes of text that aliases stood for so far.
     aliased: usize,
     wrong: Vec<Wrong>,
-    /// How many of them are kept.
+    /// Number of faults that are kept.
     most: usize,
 }
 
 impl<'t> Reader<'t> {
     /// Reads on after so many faults.
     fn new(text: &'t str, most: usize) -> Self {
-        // A byte-order mark is no part of the text.
+        // A byte-order mark does not belong to the text.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         Reader {
             events: Parser::new_from_str(text),
@@ -222,7 +221,7 @@ impl<'t> Reader<'t> {
                         format!("with all aliases written out, this has more than {ALIASED} bytes of text");
                     return Err(wrong(span, what));
                 }
-                // Whoever looks for a field of it is led to the alias.
+                // Fields of it are reported at the line of the alias.
                 let kind = match &node.kind {
                     NodeKind::Scalar(value) => NodeKind::Scalar(value.clone()),
                     NodeKind::List(items) => NodeKind::List(items.clone()),
@@ -356,7 +355,7 @@ impl<'t> Reader<'t> {
         })
     }
 
-    /// `<<`: the fields of other objects, where there is none of that name.
+    /// Merge key `<<`: adds the fields of other objects, except those that the object has itself.
     fn merge(
         &mut self,
         from: &Rc<Node>,
@@ -419,7 +418,7 @@ fn spread(node: &Node, path: &str, mut lines: Option<&mut Lines>) -> Value {
     }
 }
 
-/// What a scalar means.
+/// Value of a scalar.
 fn scalar_of(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value, String> {
     let string = || Value::String(text.to_owned());
     let Some(tag) = tag else {

@@ -1,10 +1,10 @@
-//! What a word without quotes means: YAML 1.1, as the parser of kubectl reads it.
+//! Values of plain scalars: YAML 1.1, as kubectl's parser reads it.
 //!
-//! `yes`, `on` and `y` are true, `010` is eight, `1_000` is a thousand. Who wants text writes quotes.
+//! `yes`, `on` and `y` are true, `010` is eight, `1_000` is a thousand. Text must be quoted.
 
 use serde_json::{Number, Value};
 
-/// What a plain word means, or why it means nothing that JSON could say.
+/// Value of a plain scalar. An error says why JSON has no such value.
 pub fn plain(word: &str) -> Result<Value, String> {
     match word {
         "" | "~" | "null" | "Null" | "NULL" => return Ok(Value::Null),
@@ -59,7 +59,7 @@ fn whole(digits: &str) -> Option<u64> {
     if digits.starts_with(['+', '-']) { None } else { u64::from_str_radix(digits, base).ok() }
 }
 
-/// `.5`, `1.`, `1.5e-3`.
+/// True for a decimal fraction or an exponent: `.5`, `1.`, `1.5e-3`.
 fn is_float(text: &str) -> bool {
     let (mantissa, exponent) = match text.find(['e', 'E']) {
         Some(at) => (&text[..at], Some(&text[at + 1..])),

@@ -15,12 +15,12 @@ use crate::instancetype::{API_VERSION, InstancetypeSpec, Matched, PreferenceSpec
 use crate::wire;
 use serde_json::{Map, Value, json};
 
-/// One of the set.
+/// An object of the common set.
 #[derive(Clone, Debug)]
 struct Common {
     role: Role,
     name: String,
-    /// What it is called, for people.
+    /// Display name.
     title: String,
     /// Labels by which people choose, without their prefix.
     labels: Vec<(&'static str, String)>,

@@ -38,7 +38,7 @@ impl Conflict {
         Conflict { field, message }
     }
 
-    /// One sentence for all of them.
+    /// The message for all conflicts together.
     pub fn sentence(conflicts: &[Conflict]) -> String {
         match conflicts {
             [one] => one.message.clone(),
@@ -56,8 +56,8 @@ impl fmt::Display for Conflict {
     }
 }
 
-/// The template with the values of both. `at`: where its spec stands in the VM. `binding`: of an interface that nobody
-/// wrote; nothing, where whoever completes the VMI adds that.
+/// The template with the values of both. `at`: path of its spec in the VM. `binding`: binding of the default
+/// interface; `None` where the defaults of the VMI add that interface.
 pub fn expand(
     template: &Template,
     instancetype: Option<&InstancetypeSpec>,

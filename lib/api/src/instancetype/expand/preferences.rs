@@ -1,4 +1,4 @@
-//! What a preference says, for what is still open.
+//! Values of a preference for the fields that are still unset.
 
 use super::devices;
 use crate::instancetype::{
@@ -66,14 +66,14 @@ pub(super) fn apply(preference: &PreferenceSpec, template: &mut Template) {
     }
 }
 
-/// Puts a value where there is none.
+/// Sets the preferred value if the field is unset.
 pub(super) fn open<T: Clone>(said: &mut Option<T>, preferred: &Option<T>) {
     if said.is_none() {
         said.clone_from(preferred);
     }
 }
 
-/// Puts a text where there is none; an empty one is none.
+/// Sets the preferred text if the field is unset or empty.
 pub(super) fn text(said: &mut Option<String>, preferred: &Option<String>) {
     if said.as_deref().unwrap_or_default().is_empty()
         && let Some(preferred) = preferred.as_ref().filter(|preferred| !preferred.is_empty())

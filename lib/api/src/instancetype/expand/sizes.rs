@@ -1,4 +1,4 @@
-//! What an instance type gives, and where the VM says the same.
+//! Values of an instance type, and conflicts with fields that the VM sets itself.
 
 use super::{Conflict, topology};
 use crate::instancetype::{CpuInstancetype, InstancetypeSpec, MemoryInstancetype, PreferenceSpec};
@@ -53,7 +53,7 @@ pub(super) fn apply(
     found.conflicts
 }
 
-/// What both say.
+/// Fields that both set.
 struct Found<'a> {
     at: &'a str,
     conflicts: Vec<Conflict>,
@@ -106,7 +106,7 @@ fn of_cpu(
     }
     cpu.model = cpu.model.take().filter(|model| !model.is_empty());
     found.option(&mut cpu.model, model, "domain.cpu.model");
-    // False is the default, and what nobody says.
+    // False is the default, and the same as unset.
     for (said, given, field) in [
         (&mut cpu.dedicated_cpu_placement, dedicated_cpu_placement, "domain.cpu.dedicatedCPUPlacement"),
         (&mut cpu.isolate_emulator_thread, isolate_emulator_thread, "domain.cpu.isolateEmulatorThread"),

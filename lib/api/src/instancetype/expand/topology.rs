@@ -5,7 +5,7 @@ use crate::instancetype::{PreferenceSpec, SpreadAcross, Topology};
 
 /// Threads of a core that are spread over too.
 const THREADS: u32 = 2;
-/// Where the vCPUs are said, in the words of upstream.
+/// Field with the number of vCPUs, as upstream's messages name it.
 const GUEST: &str = "instancetype.spec.cpu.guest";
 
 /// Sockets, cores and threads.

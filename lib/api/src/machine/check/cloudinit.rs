@@ -1,4 +1,4 @@
-//! What cloud-init is told.
+//! Cloud-init data of a volume.
 
 use super::super::CloudInit;
 use super::super::volume::Text;
@@ -10,7 +10,7 @@ use crate::wire::Path;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-/// What is longer must be a secret.
+/// Longest inline text in bytes; a longer one must be in a Secret.
 const LIMIT: usize = 2048;
 
 /// The form of a seed.
@@ -29,7 +29,7 @@ impl Seed {
     }
 }
 
-/// One of the two texts: where it may stand, and the words of its faults.
+/// One of the two texts: the fields that it may stand in, and the words of its faults.
 struct Part<'a> {
     plain: &'a Option<String>,
     base64: &'a Option<String>,

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The most threads of a core, where each vCPU has a CPU of its own.
 const THREADS: u32 = 2;
-/// One CPU, as amounts are counted.
+/// One CPU in billionths, the unit of quantities.
 const WHOLE: i128 = 1_000_000_000;
 
 /// CPUs of its own, for so many sockets, cores and threads: whole ones, as many as it has vCPUs, and memory that is not overcommitted

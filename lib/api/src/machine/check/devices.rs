@@ -13,7 +13,7 @@ const VGA_FOR_EFI: &str = "kubevirt.io/vga-display-efi-x86";
 /// The models of screens that there are.
 const SCREENS: [&str; 5] = ["vga", "virtio", "bochs", "cirrus", "ramfb"];
 
-/// The smaller devices.
+/// Devices that have few fields each.
 pub(super) struct Small {
     pub(super) inputs: Vec<Input>,
     pub(super) usb_redirection: bool,
@@ -110,7 +110,7 @@ fn tpm_of(tpm: &vmi::Tpm) -> Option<Tpm> {
     enabled.unwrap_or(true).then(|| Tpm { persistent: persistent.unwrap_or(false) })
 }
 
-/// The serial console.
+/// Checks the serial console.
 pub(super) fn serial(devices: &Devices, at: &Path, check: &mut Check<'_>) -> Option<Serial> {
     if devices.autoattach_serial_console.unwrap_or(true) {
         return Some(Serial { log: devices.log_serial_console.unwrap_or(true) });

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Block sizes that QEMU can show.
 const BLOCKS: std::ops::RangeInclusive<u64> = 512..=2_097_152;
 
-/// What disks and interfaces share, and no two of them may have alike.
+/// Boot orders and PCI addresses that disks and interfaces use; each may be used once.
 #[derive(Default)]
 pub(super) struct Taken {
     boot_orders: BTreeSet<u32>,
@@ -70,7 +70,7 @@ pub(super) fn disks(
     result
 }
 
-/// Where a disk stands.
+/// Path of a disk in the spec.
 struct Place<'a> {
     list: &'a Path,
     i: usize,
@@ -164,7 +164,7 @@ fn disk_of(
     Some(result)
 }
 
-/// What a disk without a volume has in it: a CD-ROM drive may be empty, if its name is one that a disk could have.
+/// Media of a disk without a volume: a CD-ROM drive may be empty, if its name could be that of a volume.
 fn no_volume(name: &str, cdrom: bool, at: &Path, check: &mut Check<'_>) -> Option<Volume> {
     let name_at = at.child("name");
     if !cdrom {
@@ -180,7 +180,7 @@ fn no_volume(name: &str, cdrom: bool, at: &Path, check: &mut Check<'_>) -> Optio
     cdrom.then_some(Volume::NoDisc)
 }
 
-/// How the guest sees a disk.
+/// Attachment of a disk to the guest.
 struct Seen {
     target: Target,
     bus: Bus,

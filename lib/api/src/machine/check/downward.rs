@@ -7,7 +7,7 @@ use crate::wire::{Path, Wire, read};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// The container whose resources are told; others are nobody's business but the control plane's.
+/// The container whose resources are exposed. Those of other containers belong to the control plane.
 const COMPUTE: &str = "compute";
 /// Fields of the metadata that a volume may show, whole …
 const WHOLE: [&str; 5] =

@@ -6,11 +6,10 @@ use super::{Check, text};
 use crate::vmi;
 use crate::wire::Path;
 
-/// What the firmware needs of the rest of the VMI.
+/// Values of the rest of the VMI that the check of the firmware needs.
 pub(super) struct Given {
     pub(super) chipset: Chipset,
     pub(super) smm: Option<bool>,
-    /// There is a serial console.
     pub(super) serial: bool,
 }
 

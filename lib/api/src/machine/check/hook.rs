@@ -197,7 +197,7 @@ fn path(path: &str, at: &Path, taken: &[&str], check: &mut Check<'_>) {
     }
 }
 
-/// One is the other, or lies below it.
+/// True if the paths are equal, or one lies below the other.
 fn overlap(one: &str, other: &str) -> bool {
     let below = |path: &str, folder: &str| {
         path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

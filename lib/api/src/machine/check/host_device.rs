@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The longest name of a device.
 const NAME: usize = 63;
-/// What there is in a person's own computer.
+/// Message on a laptop.
 const NOT_HERE: &str = "only a cluster has device plugins, which say which device of the node it is";
 
 /// The fields that both lists have.
@@ -215,8 +215,8 @@ fn resource(entry: &Entry<'_>, here: &Path, check: &mut Check<'_>) -> String {
     resource.to_owned()
 }
 
-/// What else the pod of a VMI with devices of its node asks for. All device files of VFIO and of USB that the kubelet gives such a pod
-/// become the launcher's: so each resource that may bring some is one that is permitted.
+/// Checks further resources of the pod of a VMI with devices of its node. All VFIO and USB device files that
+/// the kubelet gives such a pod become the launcher's. So each resource that may bring one must be permitted.
 pub(super) fn beside(resources: Option<&vmi::Resources>, domain: &Path, check: &mut Check<'_>) {
     let settings = check.settings;
     let (Some(resources), Some(permitted)) = (resources, &settings.host_devices) else { return };
@@ -235,7 +235,7 @@ pub(super) fn beside(resources: Option<&vmi::Resources>, domain: &Path, check: &
 struct Screens {
     /// The VMI has one.
     there: bool,
-    /// Something has the frame buffer in memory, of which there is one.
+    /// A device already has the frame buffer in memory (ramfb), which exists once.
     ramfb: bool,
 }
 

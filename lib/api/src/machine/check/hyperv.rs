@@ -139,7 +139,7 @@ fn required(these: &Enlightenments, cpu: Option<&vmi::Cpu>, domain: &Path, at: &
     }
 }
 
-/// Nested virtualization, without which there is no VMCS.
+/// Checks that the CPU has `vmx` (nested virtualization): evmcs needs a VMCS.
 fn vmx(cpu: Option<&vmi::Cpu>, at: &Path, check: &mut Check<'_>) {
     let features = cpu.map_or(&[][..], |cpu| &cpu.features);
     let found = features.iter().enumerate().find(|(_, feature)| feature.name == VMX);

@@ -370,7 +370,7 @@ fn is_up(state: Option<&vmi::InterfaceState>, at: &Path, check: &mut Check<'_>) 
     }
 }
 
-/// What passt cannot do, or not in a launcher pod.
+/// Checks the limits of passt, and of passt in a launcher pod.
 fn may_be_passt(interface: &vmi::Interface, network: Option<&Network>, at: &Path, check: &mut Check<'_>) {
     if !check.settings.gate("PasstBinding") {
         check.invalid(at.child("name"), "PasstBinding feature gate is not enabled");
@@ -402,7 +402,7 @@ fn may_be_passt(interface: &vmi::Interface, network: Option<&Network>, at: &Path
     }
 }
 
-/// What a virtual function cannot do.
+/// Checks the limits of a virtual function.
 fn may_be_sriov(interface: &vmi::Interface, network: Option<&Network>, at: &Path, check: &mut Check<'_>) {
     if matches!(network, Some(Network::Pod { .. } | Network::Multus { default: true, .. })) {
         let message = "an interface with sriov needs a network of Multus that is not the default one: its \

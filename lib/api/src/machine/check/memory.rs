@@ -16,8 +16,8 @@ const BLOCK: u64 = 2 << 20;
 /// The sizes of pages that PCs have.
 const PAGES: [u64; 2] = [2 << 20, 1 << 30];
 
-/// What says how much memory the guest has, and where it stands in the domain: its own field, else the request, the
-/// limit, or one huge page.
+/// Memory of the guest, and the field of the domain that sets it: its own field, else the request, the limit,
+/// or one huge page.
 pub fn guest_memory(domain: &vmi::Domain) -> Option<(&'static str, Quantity)> {
     let memory = domain.memory.as_ref();
     let resource = |of: fn(&vmi::Resources) -> &BTreeMap<String, Quantity>| {
@@ -121,7 +121,7 @@ pub(super) fn memory(domain: &vmi::Domain, at: &Path, check: &mut Check<'_>) -> 
     Memory { guest, hugepage: page.map(|(_, page)| page), most, locked }
 }
 
-/// What the guest may have after hotplug, where that is more than it starts with.
+/// Maximum memory after hotplug, if that is more than at the start.
 fn after_hotplug(
     domain: &vmi::Domain,
     most: &Quantity,

@@ -3,13 +3,13 @@
 //! ```text
 //! VirtualMachineInstance ─┬─ volumes ─► disks ─┐
 //!                         ├─ networks ► interfaces
-//!                         ├─ memory, cpu, firmware, …   ├─► Machine, if nobody found a fault
-//!                         └─ pod (what is only looked at, for the pod and the scheduler)
+//!                         ├─ memory, cpu, firmware, …   ├─► Machine, if there is no fault
+//!                         └─ pod (checked only, for the pod and the scheduler)
 //! ```
 //!
-//! One file a noun. Every function takes a struct apart *whole*, without `..`: a field that is added to an object does
-//! not compile until somebody has said here what becomes of it. A function that finds a fault notes it and goes on with
-//! anything that fits; what it returns then is never seen, because a [`Machine`] with faults is not handed out.
+//! One file a noun. Every function destructures a struct completely, without `..`: a new field of an object
+//! does not compile until its effect is decided here. A function that finds a fault records it and goes on
+//! with any value that fits. That value is never seen, because a [`Machine`] with faults is not returned.
 
 mod alias;
 mod cloudinit;
@@ -65,10 +65,10 @@ impl Machine {
     }
 }
 
-/// What has been found so far.
+/// State of a check: its settings, and the faults so far.
 struct Check<'a> {
     settings: &'a Settings,
-    /// Of the VMI.
+    /// Namespace of the VMI.
     namespace: &'a str,
     faults: Vec<Fault>,
 }

@@ -8,11 +8,11 @@ use crate::vmi;
 use crate::wire::Path;
 use serde_json::Value;
 
-/// How long a shutdown may take when nobody says, in seconds.
+/// Default of `terminationGracePeriodSeconds`.
 const GRACE: u64 = 30;
 /// Letters of the name of a libvirt domain.
 const DOMAIN: usize = 224;
-/// Ignition's texts.
+/// Annotation with the configuration of Ignition.
 const IGNITION: &str = "kubevirt.io/ignitiondata";
 
 pub(super) fn name(metadata: &ObjectMeta, check: &mut Check<'_>) -> String {
@@ -178,7 +178,7 @@ pub(super) fn grace_period(seconds: Option<i64>, at: &Path, check: &mut Check<'_
     })
 }
 
-/// What the pod asks for: no less than nothing, and no request above its limit.
+/// Checks resources of the pod: no negative amount, and no request above its limit.
 pub(super) fn resources(resources: Option<&vmi::Resources>, domain: &Path, check: &mut Check<'_>) {
     let Some(vmi::Resources { requests, limits, overcommit_guest_overhead: _, other: _ }) = resources else {
         return;
@@ -259,7 +259,7 @@ pub(super) fn probes(
 }
 
 pub(super) fn dns(policy: Option<&str>, config: Option<&Value>, at: &Path, check: &mut Check<'_>) {
-    // The last is what nobody said; upstream lists it, too.
+    // The empty policy is an unset one; upstream lists it, too.
     const POLICIES: [&str; 5] = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None", ""];
     let list = |name: &str| -> Vec<&str> {
         let entries = config.and_then(|config| config.get(name)?.as_array());

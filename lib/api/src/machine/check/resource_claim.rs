@@ -6,11 +6,11 @@ use crate::vmi::{self, Devices};
 use crate::wire::Path;
 use std::collections::BTreeSet;
 
-/// What there is in a person's own computer.
+/// Message on a laptop.
 const NOT_HERE: &str =
     "only a cluster has ResourceClaims, and DRA drivers, which say which device of the node it is";
 
-/// The ResourceClaims of a VMI with these devices. `at`: the spec.
+/// Checks the ResourceClaims of a VMI with these devices. `at`: the spec.
 pub(super) fn resource_claims(
     claims: &[vmi::ResourceClaim],
     devices: &Devices,

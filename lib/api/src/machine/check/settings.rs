@@ -1,13 +1,14 @@
-//! What is permitted where the VMI is to run.
+//! Settings of the site on which the VMI will run: what it permits, and what every VMI has.
 //!
 //! ```text
 //!  the KubeVirt object ─► Settings::of_cluster ─┐
-//!  a person's own computer ─► Settings::of_laptop ─┴─► Machine::check
-//!  judged before ─► Settings::of_judged ─► Machine::handed
+//!  a laptop ─► Settings::of_laptop ─┴─► Machine::check
+//!  checked before ─► Settings::of_judged ─► Machine::handed
 //! ```
 //!
-//! There is no other way to one, and no default: whoever judges says where. In a cluster without a KubeVirt object nobody
-//! has settings, and nothing is made. A feature that a site does not have yet is refused there by its name ([`Site`]).
+//! Settings have no default and no other constructor: each caller names the site. A cluster without a
+//! KubeVirt object has no settings, and no VMI is started there. A feature that a site does not support yet
+//! is refused there by its name ([`Site`]).
 
 use super::super::network::{Binding, Plugin};
 use crate::machine::hardware::Hardware;
@@ -35,52 +36,52 @@ pub const OPEN_BY_DEFAULT: [&str; 7] = [
 /// Machine types that can be had.
 const ALL: [&str; 4] = ["q35*", "pc-q35*", "pc", "pc-i440fx*"];
 
-/// Where a VMI is to run. Each site lacks other features.
+/// Site on which a VMI will run. Sites differ in unsupported features.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Site {
     /// A pod of a cluster.
     Cluster,
-    /// A person's own computer.
+    /// A laptop, or any host without a cluster.
     Laptop,
-    /// It has been judged before, for either of the two.
+    /// Any of the two; the VMI was checked before.
     Judged,
 }
 
-/// What is permitted where the VMI is to run. It is made by one of the functions below alone.
+/// Settings of the site on which the VMI will run. Only the functions below make one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Settings {
-    /// Where the spec stands in the object that somebody wrote: `spec`, or `spec.template.spec`.
+    /// Path of the spec in the object that the user wrote: `spec`, or `spec.template.spec`.
     pub at: Path,
-    /// Feature gates that are open.
     pub gates: Gates,
-    /// Machine types, where `*` stands for anything.
+    /// Permitted machine types; `*` matches any text.
     pub machine_types: Vec<String>,
-    /// The bridge binding may be used on the pod's network.
+    /// The bridge binding may be used on the pod network.
     pub bridge_on_pod_network: bool,
     /// Network binding plugins by name.
     pub plugins: BTreeMap<String, Plugin>,
     /// The guest's memory may be more than the limit of its pod (`vmRolloutStrategy` is not `Stage`).
     pub memory_above_limit: bool,
-    /// Extended resources of which a VMI may have devices; any, where nobody says which.
+    /// Extended resources of which a VMI may have devices. `None` permits any.
     pub host_devices: Option<BTreeSet<String>>,
-    /// Folders of the node in which a `hostDisk` may lie, in the folder of its namespace; anywhere, where nobody says which.
+    /// Folders of the node in which a `hostDisk` may lie, in the folder of its namespace. `None` permits any
+    /// path.
     pub host_folders: Option<HostFolders>,
-    /// Where the VMI is to run.
+    /// Site on which the VMI will run.
     pub site: Site,
-    /// What every VMI has, whatever its own spec.
+    /// Hardware that every VMI has, whatever its own spec.
     pub hardware: Hardware,
-    /// How virt-handler makes disks that are files.
+    /// Creation of disk files by virt-handler.
     pub files: Files,
     /// A domain is defined of the VMI here: more vCPUs or memory than a domain can have are faults. Where they are not, the
     /// scheduler finds no node for the VMI's pod, as in KubeVirt.
     pub defines: bool,
 }
 
-/// How virt-handler makes the file of a disk on a volume that has none yet.
+/// Creation of a disk file by virt-handler, on a volume that has none yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Files {
-    /// How much smaller than asked for a disk may be, in percent.
+    /// Percentage by which a disk may be smaller than requested.
     pub tolerated: u64,
     /// Bytes of the volume that are left free.
     pub reserve: u64,
@@ -93,7 +94,7 @@ impl Default for Files {
 }
 
 impl Files {
-    /// What a KubeVirt object says.
+    /// Reads the settings of a KubeVirt object.
     fn of_cluster(object: &Value) -> Files {
         let said = &object["spec"]["configuration"]["developerConfiguration"];
         let default = Files::default();
@@ -110,9 +111,7 @@ impl Files {
 /// Feature gates that are open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Gates {
-    /// All of them.
     All,
-    /// These.
     Some(BTreeSet<String>),
 }
 
@@ -132,7 +131,7 @@ impl Gates {
         Gates::Some(open)
     }
 
-    /// Whether a gate is open.
+    /// True if the gate is open.
     pub fn open(&self, name: &str) -> bool {
         match self {
             Gates::All => true,
@@ -210,25 +209,25 @@ impl Settings {
         }
     }
 
-    /// The same, for a spec that stands elsewhere in the object that somebody wrote.
+    /// The same settings, for a spec at another path of the object that the user wrote.
     #[must_use]
     pub fn standing_at(mut self, at: Path) -> Settings {
         self.at = at;
         self
     }
 
-    /// Where the metadata of the VMI stand in the same object: beside the spec.
+    /// Path of the metadata of the VMI in the same object: beside the spec.
     pub(crate) fn metadata(&self) -> Path {
         let around = self.at.as_str().strip_suffix("spec").unwrap_or_default();
         Path::of(format!("{around}metadata"))
     }
 
-    /// Whether a feature gate is open.
+    /// True if the feature gate is open.
     pub fn gate(&self, name: &str) -> bool {
         self.gates.open(name)
     }
 
-    /// Whether a machine type is permitted.
+    /// True if the machine type is permitted.
     pub fn permits_type(&self, name: &str) -> bool {
         self.machine_types.iter().any(|pattern| matches(pattern, name))
     }
@@ -260,7 +259,7 @@ fn texts(list: &Value) -> Vec<String> {
     list.as_array().into_iter().flatten().filter_map(|text| Some(text.as_str()?.to_owned())).collect()
 }
 
-/// Whether `name` is of the form `pattern`, in which `*` stands for anything.
+/// True if `name` matches `pattern`, in which `*` stands for any text.
 fn matches(pattern: &str, name: &str) -> bool {
     let Some((start, rest)) = pattern.split_once('*') else {
         return pattern == name;

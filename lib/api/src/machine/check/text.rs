@@ -6,7 +6,7 @@ use crate::wire::Path;
 
 /// The tag of a device has room for so many letters.
 const TAG: usize = 255;
-/// What Kubernetes says of a text that is no DNS label, and of one that is no DNS subdomain.
+/// Messages of Kubernetes for a text that is not a DNS label, or not a DNS subdomain.
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start \
                      and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
                      '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
@@ -14,12 +14,12 @@ const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower ca
                          must start and end with an alphanumeric character (e.g. 'example.com', regex used for \
                          validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 
-/// A text that says something.
+/// The text; `None` if it is unset or empty.
 pub(super) fn said(text: &Option<String>) -> Option<&str> {
     text.as_deref().filter(|text| !text.is_empty())
 }
 
-/// Why a text is no DNS label, in the words of Kubernetes.
+/// Reason why a text is not a DNS label, in the words of Kubernetes.
 pub(super) fn not_a_label(text: &str) -> Option<String> {
     let mut why = Vec::new();
     if text.len() > 63 {
@@ -31,7 +31,7 @@ pub(super) fn not_a_label(text: &str) -> Option<String> {
     (!why.is_empty()).then(|| why.join(", "))
 }
 
-/// Why a text is no DNS subdomain, in the words of Kubernetes.
+/// Reason why a text is not a DNS subdomain, in the words of Kubernetes.
 pub(super) fn not_a_subdomain(text: &str) -> Option<String> {
     let why = against_subdomain(text);
     (!why.is_empty()).then(|| why.join(", "))
@@ -49,7 +49,8 @@ pub(super) fn against_subdomain(text: &str) -> Vec<&'static str> {
     why
 }
 
-/// It can be the name of a port: lower case letters, of which there must be one, digits, and dashes between them.
+/// True if the text can be the name of a port: lower case letters (at least one), digits, and dashes between
+/// them.
 pub(super) fn is_port_name(text: &str) -> bool {
     (1..=15).contains(&text.len())
         && is_label(text)
@@ -57,7 +58,7 @@ pub(super) fn is_port_name(text: &str) -> bool {
         && !text.contains("--")
 }
 
-/// Why a text cannot stand in a domain's XML or in the SMBIOS.
+/// Reason why a text cannot stand in a domain's XML or in the SMBIOS.
 pub fn not_plain(text: &str) -> Option<&'static str> {
     let odd = |c: char| c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}');
     if text.chars().any(odd) {
@@ -96,7 +97,7 @@ pub(super) fn mac(text: &str) -> Option<String> {
     right.then(|| parts.join(":").to_ascii_lowercase())
 }
 
-/// It is a hardware address of more bytes than that of a network interface: of 8, or of 20.
+/// True for a hardware address of 8 or 20 bytes, longer than that of a network interface.
 pub(super) fn is_long_mac(text: &str) -> bool {
     let groups = |separator: char, digits: usize, counts: [usize; 2]| {
         let parts: Vec<&str> = text.split(separator).collect();

@@ -281,7 +281,7 @@ fn container(source: &vmi::ContainerDisk, at: &Path, check: &mut Check<'_>) -> O
     Some(Volume::ContainerDisk { image, path: path.map(str::to_owned) })
 }
 
-/// A folder of the pod. What the control plane has there, and the files by which a process is ruled, are nobody's.
+/// Checks a folder of the pod. Folders of the control plane and those that control processes are reserved.
 fn in_container(source: &vmi::ContainerPath, at: &Path, check: &mut Check<'_>) -> Option<Volume> {
     let vmi::ContainerPath { path, read_only, other: _ } = source;
     check.not_yet_at(&[Site::Laptop], at, "use a configMap or secret volume");
