@@ -1,7 +1,7 @@
-//! Requests to the API server, one at a time, and what it says when it refuses one.
+//! Requests to the API server, one at a time, and errors made from its refusals.
 //!
-//! **Guarantees.** Every request ends within [`PATIENCE`], its answer has at most [`MOST`] bytes, and none is sent twice.
-//! What the server says is shown as one line that does nothing to a terminal.
+//! **Guarantees.** Every request ends within [`PATIENCE`], its answer has at most [`MOST`] bytes, and none is
+//! sent twice. Messages of the server become one line, in which control characters are escaped.
 
 use super::connect::ConnectArgs;
 use super::object::encoded;
@@ -14,28 +14,28 @@ use std::error::Error as StdError;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// The longest that an answer may take. The guest agent and a live node answer well within it.
+/// Timeout of a request. The guest agent and a live node answer well within it.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The largest answer: a list of all events of a large namespace comes in parts.
+/// Maximum size of an answer in bytes: a list of all events of a large namespace comes in pages.
 const MOST: usize = 64 << 20;
-/// The most objects of a list, and those of a page of it: a server may say for ever that there are more.
+/// Maximum number of objects in a list and in one page of it: a server could announce further pages for ever.
 const MOST_LISTED: usize = 20_000;
 const PAGE: usize = 1000;
 const TOO_MANY: &str = "there are more than 20000, the most that are listed";
 
-/// A cluster, and the namespace that is meant in it.
+/// A cluster, and the namespace that requests are for.
 #[derive(Clone)]
 pub(crate) struct Cluster {
     client: kube::Client,
-    /// Where the API server is, for people.
+    /// URL of the API server, for messages.
     address: String,
     namespace: String,
 }
 
 impl Cluster {
-    /// The cluster that these flags choose. Nothing is sent yet.
+    /// The cluster that these flags choose. No request is sent yet.
     pub(crate) async fn of(args: &ConnectArgs) -> Result<Cluster> {
-        // Another part of the program may have said so already.
+        // Another part of the program may have installed it already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let config = args.config().await?;
         let address = format!(
@@ -52,22 +52,22 @@ impl Cluster {
         Ok(Cluster { client, address, namespace })
     }
 
-    /// The namespace of the flags, or that of the context.
+    /// Namespace of the flags, or of the context.
     pub(crate) fn namespace(&self) -> &str {
         &self.namespace
     }
 
-    /// The same cluster, where another namespace is meant.
+    /// The same cluster with another namespace.
     pub(crate) fn within(&self, namespace: &str) -> Cluster {
         Cluster { namespace: namespace.to_owned(), ..self.clone() }
     }
 
-    /// Where the API server is, for people.
+    /// URL of the API server, for messages.
     pub(crate) fn address(&self) -> &str {
         &self.address
     }
 
-    /// An error, if no API server answers, or it does not know the user. No right is needed for it.
+    /// Checks that the API server answers and accepts the user's credentials. No permission is needed for it.
     pub(crate) async fn is_there(&self) -> Result<(), Failure> {
         match self.get("/version").await {
             Err(failure) if failure.code() == 0 || failure.code() == 401 => Err(failure),
@@ -89,7 +89,7 @@ impl Cluster {
         })
     }
 
-    /// The object at this path; none where there is none.
+    /// The object at this path; `None` for status 404.
     pub(crate) async fn find(&self, path: &str) -> Result<Option<Value>, Failure> {
         match self.get(path).await {
             Ok(object) => Ok(Some(object)),
@@ -98,19 +98,19 @@ impl Cluster {
         }
     }
 
-    /// The bytes at this path.
+    /// The raw answer at this path.
     pub(crate) async fn bytes(&self, path: &str) -> Result<Vec<u8>, Failure> {
         self.ask(Method::GET, path, None).await
     }
 
-    /// The objects at this path, of all pages.
+    /// The objects of all pages at this path.
     pub(crate) async fn list(&self, path: &str) -> Result<Vec<Value>, Failure> {
         let mut all = Vec::new();
         self.pages(path, |objects| all.extend(objects)).await?;
         Ok(all)
     }
 
-    /// Hands over the objects at this path, page by page, and says as of which version they are.
+    /// Passes the objects at this path to `take`, page by page. Returns the resourceVersion of the list.
     pub(crate) async fn pages(
         &self,
         path: &str,
@@ -136,7 +136,8 @@ impl Cluster {
         Err(Failure::TooMany)
     }
 
-    /// Opens the stream of changes at this path. Its head comes within [`PATIENCE`]; nothing bounds its length.
+    /// Opens a watch at this path. Its response header arrives within [`PATIENCE`]; its duration is not
+    /// bounded.
     pub(crate) async fn watch(&self, path: &str) -> Result<Body, Failure> {
         let request = Request::get(path).header(header::ACCEPT, "application/json").body(Body::empty());
         let answer = async {
@@ -150,28 +151,28 @@ impl Cluster {
         timeout(PATIENCE, answer).await.unwrap_or_else(|_| Err(self.silent()))
     }
 
-    /// Asks for something to be done.
+    /// Sends a PUT, which asks for an action.
     pub(crate) async fn put(&self, path: &str, body: Option<&Value>) -> Result<(), Failure> {
         self.ask(Method::PUT, path, body).await.map(drop)
     }
 
-    /// Makes an object.
+    /// Creates an object at this path.
     pub(crate) async fn post(&self, path: &str, object: &Value) -> Result<(), Failure> {
         self.ask(Method::POST, path, Some(object)).await.map(drop)
     }
 
-    /// Changes these fields of an object: a merge patch.
+    /// Changes the given fields of an object by a merge patch.
     pub(crate) async fn patch(&self, path: &str, changes: &Value) -> Result<(), Failure> {
         self.ask(Method::PATCH, path, Some(changes)).await.map(drop)
     }
 
-    /// Asks for an answer about a document.
+    /// Sends a document, and returns the document in the answer.
     pub(crate) async fn answer(&self, method: Method, path: &str, body: &Value) -> Result<Value, Failure> {
         let bytes = self.ask(method, path, Some(body)).await?;
         self.value(&bytes)
     }
 
-    /// Deletes an object.
+    /// Deletes the object at this path.
     pub(crate) async fn delete(&self, path: &str, options: &Value) -> Result<(), Failure> {
         self.ask(Method::DELETE, path, Some(options)).await.map(drop)
     }
@@ -199,7 +200,7 @@ impl Cluster {
         timeout(PATIENCE, answer).await.unwrap_or_else(|_| Err(self.silent()))
     }
 
-    /// Sends a request, and takes the head of its answer.
+    /// Sends a request, and receives the header of its response.
     pub(super) async fn send(
         &self,
         request: Result<Request<Body>, http::Error>,
@@ -212,7 +213,7 @@ impl Cluster {
         self.client.send(request).await.map_err(|e| self.unreachable(&e))
     }
 
-    /// Takes the whole body of an answer.
+    /// Receives the whole body of a response.
     pub(super) async fn read(&self, response: Response<Body>) -> Result<Vec<u8>, Failure> {
         let body = Limited::new(response.into_body(), MOST).collect().await;
         body.map(|body| body.to_bytes().to_vec()).map_err(|cause| Failure::Unreachable {
@@ -222,7 +223,7 @@ impl Cluster {
         })
     }
 
-    /// What an answer with this status and body says. A page for people has no words of the server.
+    /// The failure in a response with this status and body. A web page has no message of an API server.
     pub(super) fn refusal(&self, status: StatusCode, body: &[u8]) -> Failure {
         if !body.trim_ascii_start().starts_with(b"<") {
             return Failure::Refused(Refusal::of(status, body));
@@ -237,7 +238,7 @@ impl Cluster {
         Failure::Unreachable { kind, words, cause: None }
     }
 
-    /// The API server did not answer in time.
+    /// The failure of a request that ran into the timeout.
     pub(super) fn silent(&self) -> Failure {
         Failure::Unreachable {
             kind: ErrorKind::Failed,
@@ -257,7 +258,7 @@ impl Cluster {
     }
 }
 
-/// Why a request failed, without the names that libraries have for their own parts.
+/// Cause of a failed request, without the wrapper errors of the client libraries.
 fn reason(e: &(dyn StdError + 'static)) -> String {
     let is_ours = |text: &str| !text.starts_with("ServiceError") && !text.starts_with("client error (");
     let all = std::iter::once(e).chain(error_core::causes(e));
@@ -267,18 +268,18 @@ fn reason(e: &(dyn StdError + 'static)) -> String {
     }
 }
 
-/// Why a request was not answered as it should be.
+/// Reason for the failure of a request.
 pub(crate) enum Failure {
-    /// The server says no.
+    /// The server refused the request.
     Refused(Refusal),
-    /// It could not be asked, or not be understood.
+    /// The server could not be reached, or its answer could not be read.
     Unreachable { kind: ErrorKind, words: String, cause: Option<Box<dyn StdError + Send + Sync>> },
-    /// A list goes on behind [`MOST_LISTED`] objects.
+    /// A list has more than [`MOST_LISTED`] objects.
     TooMany,
 }
 
 impl Failure {
-    /// As an error of what was being done: "cannot start VM web".
+    /// The error of an action, which `doing` describes: "cannot start VM web".
     pub(crate) fn of(self, doing: &str) -> Error {
         match self {
             Failure::Refused(refusal) => refusal.of_doing(doing),
@@ -293,7 +294,7 @@ impl Failure {
         }
     }
 
-    /// The status of the answer; 0 where there was none.
+    /// Status of the response; 0 without a response.
     pub(crate) fn code(&self) -> u16 {
         match self {
             Failure::Refused(refusal) => refusal.code,
@@ -301,7 +302,7 @@ impl Failure {
         }
     }
 
-    /// What was said, in a line.
+    /// The message in one line.
     pub(crate) fn words(&self) -> &str {
         match self {
             Failure::Refused(refusal) => &refusal.message,
@@ -311,17 +312,16 @@ impl Failure {
     }
 }
 
-/// The server's no: `metav1.Status`, or a text of whoever stands before the server.
+/// A refusal of the server: `metav1.Status`, or the text of a proxy in front of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Refusal {
-    /// The status of the answer.
+    /// Status of the response.
     pub(crate) code: u16,
-    /// A sentence for people.
     pub(crate) message: String,
 }
 
 impl Refusal {
-    /// What an answer with this status and body says.
+    /// The refusal in a response with this status and body.
     pub(super) fn of(status: StatusCode, body: &[u8]) -> Refusal {
         let object: Value = serde_json::from_slice(body).unwrap_or_default();
         let message = match object["kind"] == "Status" {
@@ -335,7 +335,7 @@ impl Refusal {
         Refusal { code: status.as_u16(), message }
     }
 
-    /// The object, or the document, is not there.
+    /// True if the object, or the path, does not exist.
     pub(crate) fn is_absent(&self) -> bool {
         self.code == 404
     }
@@ -348,8 +348,9 @@ impl Refusal {
         }
     }
 
-    /// virt-api answers 401 to whom it knows and does not permit; the API server answers 403, but so does virt-api to
-    /// what nobody may do. Of the guest it answers all refusals by text and 500, upstream's too: also that there is no VMI.
+    /// virt-api answers 401 to a user whom it knows and does not permit. The API server answers 403, but so
+    /// does virt-api to a request that no user may make. For requests to the guest it answers all refusals by
+    /// text and 500, as upstream does, including a missing VMI.
     fn kind(&self) -> ErrorKind {
         match self.code {
             401 => ErrorKind::Auth,
@@ -384,7 +385,7 @@ impl Refusal {
 
 #[cfg(test)]
 impl Cluster {
-    /// The cluster of an API server at this address.
+    /// A cluster with an API server at this address.
     pub(crate) async fn at(server: &str) -> Cluster {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("config");
@@ -396,8 +397,8 @@ impl Cluster {
         Cluster::of(&args).await.expect("a cluster")
     }
 
-    /// A cluster whose API server is not there, as long as the socket is: nobody listens on it, and nobody else gets its
-    /// port.
+    /// A cluster whose API server does not answer. As long as the socket lives, nothing listens on its port,
+    /// and no other process gets it.
     pub(crate) async fn dead() -> (Cluster, tokio::net::TcpSocket) {
         let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
         socket.bind(([127, 0, 0, 1], 0).into()).expect("a port");

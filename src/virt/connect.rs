@@ -1,4 +1,4 @@
-//! Which cluster, and as whom: kubectl's flags over kubectl's files.
+//! Choice of the cluster and of the user's credentials: kubectl's flags over kubectl's files.
 //!
 //! ```text
 //!  --kubeconfig, KUBECONFIG, ~/.kube/config ─┐
@@ -13,10 +13,10 @@ use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// The variable in place of `--token`.
+/// Environment variable for `--token`.
 pub(crate) const TOKEN: &str = "CORACLE_TOKEN";
 
-/// The flags of kubectl by which a cluster is chosen.
+/// Flags of kubectl that choose a cluster.
 #[derive(Debug, Clone, Default, clap::Args)]
 #[command(next_help_heading = "Options of the cluster")]
 pub(crate) struct ConnectArgs {
@@ -80,7 +80,7 @@ pub(crate) struct ConnectArgs {
 }
 
 impl ConnectArgs {
-    /// Those of a verb that has few of these flags.
+    /// The flags of a verb that has few of them.
     pub(crate) fn of_few(
         namespace: Option<&str>,
         kubeconfig: Option<&Path>,
@@ -94,23 +94,24 @@ impl ConnectArgs {
         }
     }
 
-    /// The namespace, where a flag names one.
+    /// Namespace of the flag, if given.
     pub(crate) fn namespace(&self) -> Option<&str> {
         self.namespace.as_deref()
     }
 
-    /// The same, for a verb with a `--user` of its own, which hides the one of the kubeconfig, as virtctl's does.
+    /// The same flags for a verb with a `--user` of its own, which hides that of the kubeconfig, as virtctl's
+    /// does.
     pub(crate) fn without_user(&self) -> ConnectArgs {
         ConnectArgs { user: None, ..self.clone() }
     }
 
-    /// The token that is given in place of the kubeconfig's. A program that is started to ask the same cluster finds it in
-    /// the variable [`TOKEN`]: every user of the computer can read the words of its command.
+    /// Token that replaces the kubeconfig's. A child program for the same cluster gets it by the variable
+    /// [`TOKEN`], since every user of the computer can read its command line.
     pub(crate) fn token(&self) -> Option<&str> {
         self.token.as_deref().filter(|token| !token.is_empty())
     }
 
-    /// How to reach the cluster.
+    /// Configuration of the client for the cluster.
     pub(super) async fn config(&self) -> Result<Config> {
         let mut config = self.base().await?;
         if let Some(namespace) = &self.namespace {
@@ -144,7 +145,7 @@ impl ConnectArgs {
                 || self.client_certificate.is_some();
             config.cluster_url = address(server, is_secured)?;
         }
-        // A request that is refused for a while is told to whoever waits, who decides: a start must not come twice.
+        // A temporary refusal goes to the caller, who decides about a retry: a start must not be sent twice.
         config.default_retry = false;
         Ok(config)
     }
@@ -163,7 +164,7 @@ impl ConnectArgs {
             };
             self.chosen(&file)?;
             return match Config::from_custom_kubeconfig(file, &options).await {
-                // kubectl asks such a server without a login, too.
+                // kubectl also sends requests without credentials to such a server.
                 Err(KubeconfigError::CurrentContextNotSet) if self.server.is_some() => self.bare(),
                 other => other.map_err(bad),
             };
@@ -178,7 +179,7 @@ impl ConnectArgs {
         }
     }
 
-    /// An error, if a flag names what the file does not have.
+    /// Checks that the file has the context, cluster and user of the flags.
     fn chosen(&self, file: &Kubeconfig) -> Result<()> {
         let wanted = [
             ("context", &self.context, names(&file.contexts, |context| &context.name)),
@@ -194,7 +195,7 @@ impl ConnectArgs {
         Ok(())
     }
 
-    /// The kubeconfig, for people.
+    /// Name of the kubeconfig for messages.
     fn file_name(&self) -> String {
         let of_flag = self.kubeconfig.as_ref().map(|path| path.display().to_string());
         let of_variable = || std::env::var("KUBECONFIG").ok().filter(|paths| !paths.is_empty());
@@ -202,7 +203,7 @@ impl ConnectArgs {
         format!("the kubeconfig {path}")
     }
 
-    /// A server of which nothing is known but its address.
+    /// Configuration for a server of which only the address is known.
     fn bare(&self) -> Result<Config> {
         address(self.server.as_deref().unwrap_or_default(), self.insecure_skip_tls_verify).map(Config::new)
     }
@@ -226,7 +227,7 @@ impl ConnectArgs {
         }
     }
 
-    /// The same flags again but the token, for a program that is started to ask the same cluster.
+    /// The same flags without the token, for a child program that uses the same cluster.
     pub(crate) fn again(&self) -> Vec<OsString> {
         let texts = [
             ("--kubeconfig", self.kubeconfig.as_ref().map(|path| path.clone().into_os_string())),
@@ -263,7 +264,7 @@ fn names<T>(entries: &[T], name: impl Fn(&T) -> &String) -> Vec<&str> {
     entries.iter().map(|entry| name(entry).as_str()).collect()
 }
 
-/// An address as kubectl reads it: where no scheme is said, TLS is used if anything is known about it.
+/// Parses an address as kubectl does: without a scheme TLS is used if a flag or the kubeconfig configures it.
 fn address(text: &str, is_secured: bool) -> Result<http::Uri> {
     let whole = match text.contains("://") {
         true => text.to_owned(),

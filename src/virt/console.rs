@@ -1,16 +1,16 @@
-//! The serial console of a VMI, through virt-api, for as long as somebody wants it: a stream that breaks is opened again.
+//! The serial console of a VMI, through virt-api, until the user leaves it: a broken stream is opened again.
 //!
 //! ```text
 //!            ┌── Ctrl-], end of the input ──────────────────────────────────────────► left
-//!  open ─► session ── the stream ends ─► look at VM and VMI each second
+//! open ─► session ── the stream ends ─► read VM and VMI each second
 //!    ▲                                      │ the VMI runs, or the VM starts it again
 //!    └──────────────────────────────────────┤
-//!                                           └ the VM is off, somebody else has the console ─► over
+//! └ the VM is off, another client has the console ─► over
 //! ```
 //!
-//! **Guarantees.** What is typed while there is no stream reaches nobody: it was meant for another moment. A console that is
-//! opened again is not taken from another client: virt-api refuses that, and where it is another virt-api, a console
-//! that breaks twice within [`FIGHT`] is left to whoever has it.
+//! **Guarantees.** Input is dropped while no stream is open, since it was meant for another moment. A
+//! reopened console is not taken from another client: our virt-api refuses that. With another virt-api, a
+//! console that breaks twice within [`FIGHT`] is left to the other client.
 
 use super::client::{Cluster, Failure};
 use super::keys::{Keys, Typed};
@@ -23,64 +23,65 @@ use serde_json::Value;
 use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep};
 
-/// From one try to the next.
+/// Pause between two attempts.
 const AGAIN: Duration = Duration::from_secs(1);
-/// How long the objects may take to say what the end of a stream meant.
+/// Delay of VM and VMI: for so long their status may not show the end of a stream yet.
 const LATE: Duration = Duration::from_secs(5);
-/// Within this time, a second break of the same VMI's console is another client's doing.
+/// Within this time, a second break of the same VMI's console is taken for the work of another client.
 const FIGHT: Duration = Duration::from_secs(30);
 
-/// How a console is wanted.
+/// A console to open, by the flags of the verb.
 #[derive(Debug, Clone)]
 pub(crate) struct Console {
-    /// The VMI.
+    /// Name of the VMI.
     pub(crate) name: String,
-    /// How long to wait until it runs.
+    /// Timeout until the VMI runs.
     pub(crate) timeout: Duration,
-    /// Nothing is typed.
+    /// True if input is not sent.
     pub(crate) read_only: bool,
 }
 
-/// What a client does to others that have the console.
+/// Effect on other clients of the console.
 #[derive(Debug, Clone, Copy)]
 enum Mode {
-    /// It takes the keyboard; whoever has it reads on. Upstream's clients close the console before theirs.
+    /// Takes the keyboard; the other client continues read-only. Upstream's virt-api closes the other
+    /// client's console.
     Take,
-    /// It takes it if it is free.
+    /// Takes the keyboard if no other client has it.
     Write,
     Read,
 }
 
-/// Why a session is over.
+/// End of a session.
 enum Session {
-    /// Somebody left it.
+    /// The user left the console.
     Left,
-    /// The stream did.
+    /// The stream ended.
     Ended(End),
 }
 
-/// What comes after a stream that ended.
+/// Continuation after the end of a stream.
 enum Next {
     Stream(Box<Stream>),
     Left,
     Over(String),
 }
 
-/// What the objects say of a VMI.
+/// State of a VMI by the status of VM and VMI.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Standing {
-    /// It runs.
+    /// The VMI is running.
     Up { uid: String },
-    /// It is about to run, as this says.
+    /// The VMI will run soon. The text says why.
     Comes(String),
-    /// It will not run by itself, as this says.
+    /// The VMI will not run by itself. The text says why.
     Gone(String),
-    /// Nobody can tell.
+    /// The API server could not be asked. The text says why.
     Unknown(String),
 }
 
 impl Console {
-    /// Joins the terminal to the console until somebody leaves it, or nothing comes any more.
+    /// Joins the terminal to the console until the user leaves it or the VMI is over.
     pub(crate) async fn attach(&self, cluster: &Cluster) -> Result<()> {
         let mode = if self.read_only { Mode::Read } else { Mode::Take };
         let mut stream = self.first(cluster, mode).await?;
@@ -90,7 +91,7 @@ impl Console {
             self.name
         ));
         let raw = Raw::of_stdin()?;
-        // What is told meanwhile has to begin at the left.
+        // In raw mode a message has to begin with a carriage return.
         let tell = |text: &str| {
             ui::err(&if raw.is_some() { format!("\r\n{text}\r\n") } else { format!("{text}\n") })
         };
@@ -133,7 +134,7 @@ impl Console {
     }
 
     async fn open(&self, cluster: &Cluster, mode: Mode) -> Result<Stream, Failure> {
-        // Another virt-api knows no modes, and takes the console for whoever comes.
+        // Another virt-api ignores the mode, and gives the console to the newest client.
         let mode = match mode {
             Mode::Take => "console?mode=take",
             Mode::Write => "console?mode=write",
@@ -143,7 +144,7 @@ impl Console {
         Stream::open(cluster, &path).await
     }
 
-    /// The first stream. A VMI that does not run yet is waited for.
+    /// Opens the first stream, and waits until the VMI runs.
     async fn first(&self, cluster: &Cluster, mode: Mode) -> Result<Stream> {
         let doing =
             format!("cannot open the console of VMI {} in namespace {}", self.name, cluster.namespace());
@@ -216,12 +217,12 @@ impl Console {
         }
     }
 
-    /// Who only watches does so until the console ends, also where there is no input at all.
+    /// A read-only console lasts until the stream ends, even if standard input is closed.
     fn listens(&self, keys: &Keys) -> bool {
         keys.is_terminal() || !self.read_only
     }
 
-    /// Waits until somebody leaves.
+    /// Waits until the user leaves the console.
     async fn left(&self, keys: &mut Keys) {
         match self.listens(keys) {
             true => keys.end().await,
@@ -229,7 +230,7 @@ impl Console {
         }
     }
 
-    /// The stream after one that ended.
+    /// Opens a new stream after the end of one.
     async fn again(
         &self,
         cluster: &Cluster,
@@ -252,7 +253,7 @@ impl Console {
             };
             match &standing {
                 Standing::Gone(why) => {
-                    // A restart takes the old VMI away before the new one is there.
+                    // A restart deletes the old VMI before it creates the new one.
                     gone += 1;
                     if gone >= 3 {
                         return Ok(Next::Over(why.clone()));
@@ -263,7 +264,7 @@ impl Console {
                     gone = 0;
                     let is_same = uid.as_ref() == Some(now);
                     if is_same && end.is_final() {
-                        // The stream ends a moment before the objects say so.
+                        // The stream ends a moment before the status of the VMI shows it.
                         if begun.elapsed() < LATE {
                             continue;
                         }
@@ -294,7 +295,7 @@ impl Console {
                 Err(failure) if matches!(failure.code(), 401 | 403) => {
                     return Err(failure.of(&format!("cannot open the console of VMI {} again", self.name)));
                 }
-                // virt-handler may still take the client for there that went with virt-api.
+                // virt-handler may still count the old client, whose connection ended with virt-api.
                 Err(failure) if failure.code() == 409 && begun.elapsed() > LATE => {
                     return Ok(Next::Over(failure.words().to_owned()));
                 }

@@ -2,14 +2,14 @@
 //!
 //! ```text
 //!  Wish ─► GET PVC ─┬─ the same is under way ─────────────────────────────► followed
-//!                   └─ PATCH the annotations that ask, with an id of its own ─► followed
+//! └─ PATCH the annotations of the request, with an ID of its own ─► followed
 //!
-//!  every second: GET PVC ─► Stage ─┬─ Waits, Runs ─► said, shown
+//! every second: GET PVC ─► Stage ─┬─ Waits, Runs ─► message, progress
 //!                                  ├─ Done ───────► the digest
 //!                                  └─ Failed ─────► the end, with its reason
 //! ```
 //!
-//! What the annotations mean is `api::job::export`. **Absent:** the bytes; none passes this computer.
+//! `api::job::export` documents the annotations. **Absent:** the bytes; none passes this computer.
 
 use crate::ui;
 use crate::virt::client::{Cluster, Failure};
@@ -28,50 +28,48 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::{Instant, sleep};
 
-/// Between two looks.
+/// Interval between two reads of the PVC.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// How many times in a row the API server may be away.
+/// Maximum number of consecutive failures of the API server.
 const ABSENCES: u32 = 30;
-/// After so long without an answer something is wrong with the control plane.
+/// Timeout for the first answer of virt-controller.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// An export that is asked for.
+/// A requested export of a PVC to an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Wish {
-    /// DataVolume or PersistentVolumeClaim.
+    /// Kind of the object that the user named: DataVolume or PersistentVolumeClaim.
     pub(crate) kind: Kind,
     /// Name of the object, and of its PVC.
     pub(crate) name: String,
-    /// The annotations that ask, but for the id.
+    /// Annotations of the request, without its ID.
     pub(crate) asks: BTreeMap<&'static str, String>,
 }
 
-/// An export under way.
+/// An export that was requested, or joined while it ran.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     wish: Wish,
-    /// The answer that was there before, to another request.
+    /// Request ID of an earlier answer, which must not be taken for the answer to this request.
     before: Option<String>,
-    /// It was under way already.
+    /// True if the same export ran already.
     pub(crate) is_joined: bool,
 }
 
-/// How far an export is, for a bar: bytes of the volume.
+/// Progress of an export in bytes of the volume.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
-    /// Bytes that are done.
     pub(crate) done: AtomicU64,
-    /// All of them.
     pub(crate) total: AtomicU64,
 }
 
 impl Wish {
-    /// The word before its name on the command line.
+    /// Prefix of the object's name on the command line.
     pub(crate) fn word(&self) -> &'static str {
         if self.kind == Kind::DataVolume { "dv" } else { "pvc" }
     }
 
-    /// The name of the image.
+    /// Name of the target image.
     pub(crate) fn target(&self) -> &str {
         self.asks.get(EXPORT_TARGET).map_or("", String::as_str)
     }
@@ -81,7 +79,7 @@ impl Wish {
     }
 }
 
-/// Asks for an export; one that is under way and asks for the same is followed.
+/// Requests an export, or joins a running one with the same request.
 pub(crate) async fn ask(cluster: &Cluster, wish: &Wish) -> Result<Asked> {
     let doing = wish.doing(cluster);
     let find = async |kind: Kind| cluster.find(&kind.one(cluster.namespace(), &wish.name)).await;
@@ -115,13 +113,13 @@ pub(crate) async fn ask(cluster: &Cluster, wish: &Wish) -> Result<Asked> {
     Ok(Asked { wish: wish.clone(), before, is_joined: false })
 }
 
-/// The annotations of an object ask for the same.
+/// True if the object's annotations have the same request.
 fn is_same(object: &Value, wish: &Wish) -> bool {
     let names = EXPORT_ASKS.into_iter().filter(|name| *name != EXPORT_ID);
     names.into_iter().all(|name| note(object, name) == wish.asks.get(name).map(String::as_str))
 }
 
-/// The merge patch that asks. What an earlier request said beside goes.
+/// Merge patch of the request. It removes annotations of an earlier one.
 fn change(wish: &Wish, id: &str) -> Value {
     let value = |name: &str| match name {
         EXPORT_ID => json!(id),
@@ -132,13 +130,13 @@ fn change(wish: &Wish, id: &str) -> Value {
     json!({"metadata": {"annotations": notes}})
 }
 
-/// Another one each time.
+/// A new request ID.
 fn id() -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     format!("{:x}-{:x}", now.as_nanos(), std::process::id())
 }
 
-/// Follows an export to its end: the digest of the image.
+/// Follows an export to its end. Returns the digest of the image.
 pub(crate) async fn follow(cluster: &Cluster, asked: &Asked, seen: &Arc<Seen>) -> Result<String> {
     let wish = &asked.wish;
     let path = Kind::PersistentVolumeClaim.one(cluster.namespace(), &wish.name);
@@ -182,25 +180,25 @@ pub(crate) async fn follow(cluster: &Cluster, asked: &Asked, seen: &Arc<Seen>) -
     }
 }
 
-/// Whether a failure may be over at the next look.
+/// True if the next attempt may succeed.
 fn is_away(failure: &Failure) -> bool {
     matches!(failure.code(), 0 | 429 | 500..)
 }
 
-/// How far an export is. Pure.
+/// Progress of an export by the annotations of its PVC. Pure.
 #[derive(Debug, PartialEq, Eq)]
 enum Stage {
-    /// Nobody has looked at the request yet.
+    /// virt-controller has not answered the request yet.
     Unheard,
     Waits(String),
-    /// In percent.
+    /// Progress in percent of the volume.
     Runs(u64),
     Done(String),
     Failed(ErrorKind, String),
 }
 
 impl Stage {
-    /// Of a PVC. `before`: the answer to another request.
+    /// The stage of a PVC. `before` is the ID of an earlier answer, to be ignored.
     fn of(claim: &Value, before: Option<&str>) -> Stage {
         let request = note(claim, EXPORT_REQUEST);
         if request.is_none() || request == before {
@@ -242,7 +240,7 @@ fn note<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
     object["metadata"]["annotations"][name].as_str()
 }
 
-/// Bytes of the volume of a PVC.
+/// Capacity of a PVC in bytes.
 fn capacity(claim: &Value) -> u64 {
     let text = claim["status"]["capacity"]["storage"].as_str().unwrap_or_default();
     Quantity::parse(text).ok().and_then(|size| size.bytes()).unwrap_or(100)

@@ -1,8 +1,9 @@
-//! Ports of a guest: each connection to a port of this computer, and each peer that sends datagrams, becomes a stream of
-//! its own through virt-api.
+//! Port forwards to a guest: each connection to a port of this computer, and each peer that sends datagrams,
+//! becomes a stream of its own through virt-api.
 //!
-//! A stream has no half-close. When this side has said all, it goes on to listen until the guest has been quiet for
-//! [`QUIET`]: who sends a question, closes, and waits for the answer gets it.
+//! A stream has no half-close. When this side has sent all, it goes on to receive until the guest has been
+//! quiet for [`QUIET`], so that a client which sends a request, closes its side and waits for the answer gets
+//! it.
 
 use super::client::{Cluster, Failure};
 use super::keys::Keys;
@@ -21,24 +22,24 @@ use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout_at};
 
-/// The largest datagram.
+/// Maximum size of a datagram in bytes.
 const DATAGRAM: usize = 64 << 10;
-/// How long the guest may be quiet after this side has said all.
+/// Timeout for further output of the guest after this side has sent all.
 const QUIET: Duration = Duration::from_secs(5);
-/// How long a peer of UDP is remembered that sends nothing.
+/// Timeout after which a silent UDP peer is forgotten.
 const IDLE: Duration = Duration::from_secs(60);
-/// The most peers of UDP at a time.
+/// Maximum number of UDP peers at a time.
 const PEERS: usize = 1024;
 
-/// The bytes of this side.
+/// Source of the bytes for the guest.
 pub(crate) trait Reads: Send {
-    /// The next; none at the end. One that is dropped before it is done has taken nothing.
+    /// The next bytes; `None` at the end. Cancellation-safe: a dropped call has read nothing.
     fn next(&mut self) -> impl Future<Output = Option<Vec<u8>>> + Send;
 }
 
-/// Where the bytes of the guest go.
+/// Target of the bytes from the guest.
 pub(crate) trait Writes: Send {
-    /// Writes all of them.
+    /// Writes all of these bytes.
     fn put(&mut self, bytes: &[u8]) -> impl Future<Output = std::io::Result<()>> + Send;
 }
 
@@ -62,7 +63,7 @@ impl Reads for Keys {
     }
 }
 
-/// Standard output.
+/// Standard output as target of the guest's bytes.
 struct Out;
 
 impl Writes for Out {
@@ -85,7 +86,7 @@ impl Reads for Datagrams {
     }
 }
 
-/// A peer of UDP, and the socket by which it is reached.
+/// A UDP peer, and the socket that it sent to.
 struct Peer {
     socket: Arc<UdpSocket>,
     address: SocketAddr,
@@ -97,7 +98,7 @@ impl Writes for Peer {
     }
 }
 
-/// Passes bytes both ways until one side has ended; says how.
+/// Passes bytes both ways until one side has ended. Returns the reason.
 pub(crate) async fn join(stream: Stream, mut reads: impl Reads, mut writes: impl Writes) -> End {
     let (mut input, mut output) = stream.split();
     let count = AtomicU64::new(0);
@@ -155,11 +156,9 @@ pub(crate) async fn join(stream: Stream, mut reads: impl Reads, mut writes: impl
     end
 }
 
-/// A VM or VMI, and how its ports are reached.
+/// Port forwards of one VM or VMI.
 pub(crate) struct Forward {
-    /// The cluster.
     pub(crate) cluster: Cluster,
-    /// The VM or VMI.
     pub(crate) target: Target,
 }
 
@@ -189,7 +188,8 @@ impl Forward {
         }
     }
 
-    /// Listens on a port of this computer; says where. Serves in the background until the program ends.
+    /// Listens on a port of this computer, and serves it in the background until the program ends. Returns
+    /// the address.
     pub(crate) async fn listen(self: &Arc<Self>, address: IpAddr, port: Port) -> Result<SocketAddr> {
         let at = SocketAddr::new(address, port.local);
         let cannot = |e| Error::io(format!("cannot listen on {} {at}", port.protocol), e);
@@ -217,7 +217,7 @@ impl Forward {
                 Ok((local, _)) => drop(tokio::spawn(Arc::clone(&self).connection(local, port))),
                 Err(e) => {
                     ui::say(&format!("coracle: cannot take a connection: {e}"));
-                    // Most likely it is one of too many open files.
+                    // The usual cause is the limit of open files.
                     sleep(Duration::from_millis(200)).await;
                 }
             }
@@ -242,7 +242,7 @@ impl Forward {
         loop {
             let (count, address) = match socket.recv_from(&mut buffer).await {
                 Ok(came) => came,
-                // A peer that is gone refuses what was sent to it.
+                // The error belongs to an earlier datagram: its peer has closed the port.
                 Err(e) => {
                     tracing::debug!("udp port {}: {e}", port.local);
                     sleep(Duration::from_millis(10)).await;
@@ -261,7 +261,7 @@ impl Forward {
                 tokio::spawn(Arc::clone(&self).peer(peer, pieces, port));
             }
             if let Some(peer) = peers.get(&address) {
-                // What finds no room is lost, as datagrams are.
+                // A datagram is dropped if the queue is full.
                 let _ = peer.try_send(buffer[..count].to_vec());
             }
         }

@@ -1,31 +1,31 @@
-//! What is typed, or comes out of a pipe, as standard input: a thread reads it, for as long as the program runs.
+//! Standard input as keys for a console, read by a thread for as long as the program runs.
 
 use rustix::io::Errno;
 use rustix::termios::isatty;
 use tokio::sync::mpsc;
 
-/// Ctrl-].
+/// Key that leaves the console: Ctrl-].
 const LEAVE: u8 = 0x1d;
-/// The most that is read at once.
+/// Maximum size of one read in bytes.
 const PIECE: usize = 32 << 10;
 
-/// Standard input.
+/// Standard input, read by a thread.
 pub(crate) struct Keys {
     pieces: mpsc::Receiver<Vec<u8>>,
     is_terminal: bool,
 }
 
-/// The next of what is typed.
+/// Input of a console.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Typed {
     /// Bytes for the guest.
     Bytes(Vec<u8>),
-    /// Ctrl-], or the end of the input; first the bytes before it.
+    /// Ctrl-], or the end of the input, with the bytes before it.
     End(Vec<u8>),
 }
 
 impl Keys {
-    /// Begins to read. Only one may do so at a time.
+    /// Begins to read standard input. There must be one reader at a time.
     pub(crate) fn of_stdin() -> Keys {
         let (sender, pieces) = mpsc::channel(4);
         std::thread::spawn(move || {
@@ -34,7 +34,7 @@ impl Keys {
             loop {
                 let count = match rustix::io::read(&stdin, &mut buffer) {
                     Err(Errno::INTR) => continue,
-                    // A terminal that was hung up, or a standard input that is closed.
+                    // The terminal hung up, or standard input is closed.
                     Err(_) => 0,
                     Ok(count) => count,
                 };
@@ -46,17 +46,17 @@ impl Keys {
         Keys { pieces, is_terminal: isatty(std::io::stdin()) }
     }
 
-    /// Somebody sits at a terminal.
+    /// True if standard input is a terminal.
     pub(crate) fn is_terminal(&self) -> bool {
         self.is_terminal
     }
 
-    /// The next bytes as they come; none at the end.
+    /// The next bytes, unchanged; `None` at the end of the input.
     pub(crate) async fn raw(&mut self) -> Option<Vec<u8>> {
         self.pieces.recv().await
     }
 
-    /// The next bytes for a console.
+    /// The next bytes for a console, up to Ctrl-].
     pub(crate) async fn next(&mut self) -> Typed {
         match self.raw().await {
             Some(piece) => typed(piece, self.is_terminal),
@@ -64,13 +64,14 @@ impl Keys {
         }
     }
 
-    /// Waits until somebody leaves. What else is typed meanwhile reaches nobody.
+    /// Waits until the user leaves, and drops all other input.
     pub(crate) async fn end(&mut self) {
         while let Typed::Bytes(_) = self.next().await {}
     }
 }
 
-/// A pipe may carry any byte; as upstream has it, only one that comes first in a piece ends the console.
+/// Splits input at Ctrl-]. A pipe may carry any byte; there, as upstream has it, Ctrl-] counts only as the
+/// first byte of a read.
 fn typed(mut piece: Vec<u8>, is_terminal: bool) -> Typed {
     let found = piece.iter().position(|&key| key == LEAVE);
     match found.filter(|at| is_terminal || *at == 0) {

@@ -1,19 +1,20 @@
-//! A cluster, for whoever types `coracle virt`, `virtctl` or `kubectl virt`: everything about it that is not a verb.
+//! Cluster access for `coracle virt`, `virtctl` and `kubectl virt`; the verbs themselves are in
+//! `commands/virt/`.
 //!
 //! ```text
-//!  flags, kubeconfig ──connect──► Cluster ── client: requests, and the server's words where it refuses
+//! flags, kubeconfig ──connect──► Cluster ── client: requests, and errors from the server's refusals
 //!                                   │
 //!     object   kinds and their paths │ websocket: streams of bytes, with pings, and an end that has a reason
 //!     target   vm/NAME/NAMESPACE     │   ├─ console ◄── keys: the terminal's bytes, and Ctrl-]
 //!                                    │   └─ forward: ports of this computer, standard input and output
 //!                                    ├ why: what a VM waits for; facts are fetched, the page is pure
-//!                                    ├ usage: what VMIs use, of two readings; pure
+//! ├ usage: resources that VMIs use, of two readings; pure
 //!                                    ├ export: a PVC becomes an image, by a pod of the cluster
 //!                                    └ upload: from bytes of this computer to the disk of a DataVolume
 //! ```
 //!
-//! Nothing is asked before the arguments are known to make sense. **Absent:** what VMs on this computer need (`vm`), and
-//! types of the API: what a server answers is shown, not judged.
+//! Nothing is sent before the arguments are checked. **Absent:** VMs on this computer (`vm`), and types of
+//! the API: an answer of the server is shown, not checked.
 
 pub(crate) mod client;
 pub(crate) mod connect;
@@ -30,12 +31,12 @@ pub(crate) mod why;
 
 use cdi::{Error, Result};
 
-/// Does this work to its end, on this thread: what the verbs do is to wait for others.
+/// Runs this work to its end, on this thread: the verbs mostly wait for the API server.
 pub(crate) fn wait<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| Error::io("cannot begin to wait for the API server", e))?;
     let done = runtime.block_on(work);
-    // A thread that reads the terminal never ends by itself.
+    // The thread that reads standard input never ends by itself.
     runtime.shutdown_background();
     done
 }

@@ -1,8 +1,8 @@
-//! The kinds of objects that the verbs ask for, and where the API server has them.
+//! Kinds of objects that the verbs use, and their paths at the API server.
 
 use std::fmt;
 
-/// A kind of objects.
+/// Kind of a Kubernetes object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
     VirtualMachine,
@@ -33,11 +33,11 @@ const UPLOADS: &str = "/apis/upload.cdi.kubevirt.io/v1beta1";
 const STORAGE: &str = "/apis/storage.k8s.io/v1";
 const CORE: &str = "/api/v1";
 
-/// The document about the version of the control plane.
+/// Path of the document with the version of the control plane.
 pub(crate) const VERSION: &str = "/apis/subresources.kubevirt.io/v1/version";
 
 impl Kind {
-    /// The group and version, the plural, the name of the kind, and the word for people.
+    /// Group and version, plural, name of the kind, and short name for messages.
     fn row(self) -> (&'static str, &'static str, &'static str, &'static str) {
         match self {
             Kind::VirtualMachine => (KUBEVIRT, "virtualmachines", "VirtualMachine", "VM"),
@@ -75,18 +75,18 @@ impl Kind {
         }
     }
 
-    /// The name of the kind, as objects have it.
+    /// Name of the kind, as in the field `kind`.
     pub(crate) fn name(self) -> &'static str {
         self.row().2
     }
 
-    /// The group and version, as objects have it.
+    /// Group and version, as in the field `apiVersion`.
     pub(crate) fn api_version(self) -> &'static str {
         let group = self.row().0;
         group.strip_prefix("/apis/").or(group.strip_prefix("/api/")).unwrap_or(group)
     }
 
-    /// The kind of this name, where it is one of these.
+    /// The kind of this name, if the verbs use it.
     pub(crate) fn of_name(name: &str) -> Option<Kind> {
         let all = [
             Kind::VirtualMachine,
@@ -102,19 +102,19 @@ impl Kind {
         all.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// All objects of a namespace.
+    /// Path of all objects in a namespace.
     pub(crate) fn list(self, namespace: &str) -> String {
         let (group, plural, ..) = self.row();
         format!("{group}/namespaces/{}/{plural}", encoded(namespace))
     }
 
-    /// All objects.
+    /// Path of the objects in all namespaces.
     pub(crate) fn everywhere(self) -> String {
         let (group, plural, ..) = self.row();
         format!("{group}/{plural}")
     }
 
-    /// One object.
+    /// Path of one object.
     pub(crate) fn one(self, namespace: &str, name: &str) -> String {
         let within = match self {
             Kind::Node | Kind::CdiConfig | Kind::StorageClass => self.everywhere(),
@@ -123,12 +123,12 @@ impl Kind {
         format!("{within}/{}", encoded(name))
     }
 
-    /// A subresource that stands in a namespace, for no object.
+    /// Path of a subresource of the namespace itself.
     pub(crate) fn of_namespace(namespace: &str, part: &str) -> String {
         format!("{SUBRESOURCES}/namespaces/{}/{part}", encoded(namespace))
     }
 
-    /// A subresource of a VM or a VMI.
+    /// Path of a subresource of a VM or a VMI.
     pub(crate) fn part(self, namespace: &str, name: &str, part: &str) -> String {
         let (_, plural, ..) = self.row();
         format!("{SUBRESOURCES}/namespaces/{}/{plural}/{}/{part}", encoded(namespace), encoded(name))
@@ -141,7 +141,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// A text as one part of a path or a query.
+/// Percent-encodes a text as one segment of a path or a query.
 pub(crate) fn encoded(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     let one = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };

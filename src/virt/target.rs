@@ -5,19 +5,17 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::str::FromStr;
 
-/// A VM or a VMI, with its namespace where that is said.
+/// A VM or a VMI, with its namespace if given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Target {
-    /// VM or VMI.
     pub(crate) kind: Kind,
-    /// Name of the object.
     pub(crate) name: String,
-    /// Namespace in place of the one of the context.
+    /// Namespace that replaces the context's.
     pub(crate) namespace: Option<String>,
 }
 
 impl Target {
-    /// The word before the name: `vm` or `vmi`.
+    /// Prefix of the name: `vm` or `vmi`.
     pub(crate) fn word(&self) -> &'static str {
         if self.kind == Kind::VirtualMachine { "vm" } else { "vmi" }
     }
@@ -51,12 +49,11 @@ impl FromStr for Target {
     }
 }
 
-/// A user in a guest: `[USER@]TYPE/NAME[/NAMESPACE]`.
+/// A login to a guest: `[USER@]TYPE/NAME[/NAMESPACE]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Login {
-    /// Name of the user, where it is said.
+    /// User name, if given.
     pub(crate) user: Option<String>,
-    /// The VM or VMI.
     pub(crate) target: Target,
 }
 
@@ -73,7 +70,7 @@ impl FromStr for Login {
     }
 }
 
-/// The name of a user in a guest, which ssh and scp do not take for an option.
+/// Parses a user name. A leading `-` is refused: ssh and scp would take it for an option.
 pub(crate) fn username(text: &str) -> Result<String, String> {
     match text.starts_with('-') {
         true => Err(format!("'{text}' is not a username")),
@@ -81,7 +78,7 @@ pub(crate) fn username(text: &str) -> Result<String, String> {
     }
 }
 
-/// `vm` or `vmi`, in all forms that kubectl knows.
+/// Parses `vm` or `vmi`, in all forms that kubectl accepts.
 pub(crate) fn kind(word: &str) -> Result<Kind, String> {
     match word.to_lowercase().as_str() {
         "vm" | "vms" | "virtualmachine" | "virtualmachines" => Ok(Kind::VirtualMachine),
@@ -92,7 +89,7 @@ pub(crate) fn kind(word: &str) -> Result<Kind, String> {
     }
 }
 
-/// `vmirs`, in all forms that kubectl knows.
+/// True for `vmirs`, in all forms that kubectl accepts.
 pub(crate) fn is_replica_set(word: &str) -> bool {
     matches!(
         word.to_lowercase().as_str(),
@@ -100,7 +97,7 @@ pub(crate) fn is_replica_set(word: &str) -> bool {
     )
 }
 
-/// A name that an object can have: checked here, since it becomes part of a path.
+/// Parses the name of an object, which becomes part of a path.
 pub(crate) fn name(text: &str) -> Result<String, String> {
     let ends = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     let fits = text.len() <= 253
@@ -113,7 +110,7 @@ pub(crate) fn name(text: &str) -> Result<String, String> {
     }
 }
 
-/// An address of this computer.
+/// Parses an IP address to listen on, or `localhost`.
 pub(crate) fn address(text: &str) -> Result<IpAddr, String> {
     match text {
         "localhost" => Ok(Ipv4Addr::LOCALHOST.into()),
@@ -121,7 +118,6 @@ pub(crate) fn address(text: &str) -> Result<IpAddr, String> {
     }
 }
 
-/// The protocol of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protocol {
     Tcp,
@@ -137,11 +133,11 @@ impl fmt::Display for Protocol {
     }
 }
 
-/// A port of this computer, and the port of the guest that it leads to: `[PROTOCOL/]LOCAL[:TARGET]`.
+/// A local port and the guest's port that it is forwarded to: `[PROTOCOL/]LOCAL[:TARGET]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Port {
     pub(crate) protocol: Protocol,
-    /// 0 is any free port.
+    /// Port number; 0 for any free port.
     pub(crate) local: u16,
     pub(crate) remote: u16,
 }

@@ -1,4 +1,4 @@
-//! What VMIs use: two readings of their counters become rates, and rates a table. Pure.
+//! Resource usage of VMIs: two readings of their counters become rates, and rates a table. Pure.
 //!
 //! ```text
 //!  VMI, stats, moment ─► Reading ─┐
@@ -10,57 +10,50 @@ use serde_json::{Value, json};
 use std::cmp::{Ordering, Reverse};
 use std::time::{Duration, Instant};
 
-/// What a VMI has used until now.
+/// Counters of a VMI at one time.
 #[derive(Debug, Clone)]
 pub(crate) struct Reading {
-    /// The moment.
     pub(crate) at: Instant,
-    /// The document `stats` of the VMI.
+    /// Document of the subresource `stats`.
     pub(crate) stats: Value,
 }
 
-/// A VMI.
+/// Columns of the table that come from the VMI.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Vmi {
-    /// Namespace of the object.
     pub(crate) namespace: String,
-    /// Name of the object.
     pub(crate) name: String,
-    /// Node of the VMI; empty where there is none.
+    /// Node of the VMI; empty if it has none.
     pub(crate) node: String,
-    /// Phase of the VMI.
     pub(crate) phase: String,
-    /// vCPUs.
+    /// Number of vCPUs.
     pub(crate) vcpus: u64,
 }
 
-/// What a VMI uses, a second. Nothing is said of what is not known.
+/// Resource usage of a VMI per second; `None` for an unknown value.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Usage {
-    /// Share of one CPU: 1.5 is one and a half.
+    /// Number of host CPUs in use; 1.5 is one and a half.
     pub(crate) cpu: Option<f64>,
-    /// Bytes that QEMU holds.
+    /// Resident memory of QEMU in bytes.
     pub(crate) memory: Option<u64>,
-    /// Bytes that the guest may have.
+    /// Memory of the domain in bytes.
     pub(crate) memory_limit: Option<u64>,
-    /// Bytes read from disks, and written.
+    /// Bytes read from disks and written to disks per second.
     pub(crate) disk: Option<(f64, f64)>,
-    /// Bytes received, and sent.
+    /// Bytes received and sent per second.
     pub(crate) network: Option<(f64, f64)>,
 }
 
-/// A line of the table.
+/// Row of the table.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Row {
-    /// The VMI.
     pub(crate) vmi: Vmi,
-    /// What it uses.
     pub(crate) usage: Usage,
-    /// Why nothing is known of it.
+    /// Reason why there is no usage.
     pub(crate) note: Option<String>,
 }
 
-/// The order of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Sort {
     Cpu,
@@ -72,7 +65,7 @@ pub(crate) enum Sort {
 }
 
 impl Vmi {
-    /// What an object says.
+    /// The columns of a VMI object.
     pub(crate) fn of(object: &Value) -> Vmi {
         let text = |value: &Value| value.as_str().map(printable::line).unwrap_or_default();
         let cpu = &object["spec"]["domain"]["cpu"];
@@ -89,7 +82,7 @@ impl Vmi {
 }
 
 impl Usage {
-    /// From one reading to the next; of one alone there are no rates, nor of two different VMIs.
+    /// Usage between two readings. One reading alone gives no rates, nor do those of two different VMIs.
     pub(crate) fn between(before: Option<&Reading>, now: &Reading) -> Usage {
         let memory = |field: &str| now.stats["memory"][field].as_u64();
         let mut usage = Usage {
@@ -103,7 +96,7 @@ impl Usage {
         if seconds <= 0.0 {
             return usage;
         }
-        // A counter that has gone down began anew.
+        // A counter that has decreased was reset by a restart.
         let rate = |counter: &dyn Fn(&Value) -> u64| {
             counter(&now.stats).saturating_sub(counter(&before.stats)) as f64 / seconds
         };
@@ -117,13 +110,13 @@ impl Usage {
     }
 }
 
-/// A counter of all devices.
+/// Sum of a counter over all devices.
 fn sum(stats: &Value, devices: &str, field: &str) -> u64 {
     let all = stats[devices].as_object().into_iter().flatten();
     all.fold(0, |sum, (_, device)| sum.saturating_add(device[field].as_u64().unwrap_or_default()))
 }
 
-/// Sorts rows: most first, names where nothing differs.
+/// Sorts rows: highest usage first, then by name.
 pub(crate) fn sort(rows: &mut [Row], by: Sort) {
     let both = |pair: Option<(f64, f64)>| pair.map_or(-1.0, |(one, other)| one + other);
     let by_use = |one: &Usage, other: &Usage| match by {
@@ -137,7 +130,7 @@ pub(crate) fn sort(rows: &mut [Row], by: Sort) {
     rows.sort_by(|one, other| by_use(&one.usage, &other.usage).then_with(|| name(one).cmp(&name(other))));
 }
 
-/// Rows as a table, with namespaces where there are several.
+/// The table as text, with a column of namespaces if asked for.
 pub(crate) fn table(rows: &[Row], with_namespaces: bool) -> String {
     let heads =
         ["NAMESPACE", "NAME", "VCPUS", "CPU", "MEMORY", "OF", "READ/S", "WRITE/S", "RX/S", "TX/S", "NODE"];
@@ -184,7 +177,7 @@ fn cells(row: &Row) -> [String; 11] {
     ]
 }
 
-/// Rows for programs.
+/// The table as JSON.
 pub(crate) fn document(rows: &[Row], over: Duration) -> Value {
     let whole = |value: f64| value.round() as u64;
     let items: Vec<Value> = rows

@@ -2,12 +2,13 @@
 //!
 //! ```text
 //!  request with Upgrade ──kube's client (TLS, login, proxy)──► 101 ──► frames ──► Input, Output
-//!                                                          └─► anything else: the server's words
+//! └─► any other answer: an error with the server's message
 //! ```
 //!
-//! kube's own client of WebSockets insists on the subprotocols of `kubectl exec`; so only the frames are taken from a
-//! library. Bytes go as binary messages, whose borders mean nothing; virt-api takes up to 64 KiB in one. A ping each [`PING`] keeps what stands between from
-//! closing an idle stream; once the other side has answered one, its silence for [`SILENCE`] is an end.
+//! kube's own WebSocket client requires the subprotocols of `kubectl exec`, so a library is used for the
+//! frames alone. Bytes are sent as binary messages, whose boundaries have no meaning; virt-api takes up to 64
+//! KiB in one. A ping each [`PING`] keeps proxies from closing an idle stream. Once the other side has
+//! answered a ping, its silence for [`SILENCE`] ends the stream.
 
 use super::client::{Cluster, Failure};
 use cdi::ErrorKind;
@@ -27,57 +28,58 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{Message, Role, WebSocketConfig};
 
-/// The subprotocol of bytes without framing.
+/// Subprotocol of bytes without framing.
 pub(crate) const PLAIN: &str = "plain.kubevirt.io";
-/// How often the other side is asked whether it is there.
+/// Interval of pings.
 pub(super) const PING: Duration = Duration::from_secs(15);
-/// How long an other side that answers pings may say nothing.
+/// Timeout for another message of a peer that answers pings.
 const SILENCE: Duration = Duration::from_secs(60);
-/// How long a stream may take to open: virt-api asks virt-handler, which asks the launcher.
+/// Timeout of opening a stream: virt-api asks virt-handler, which asks the launcher.
 const OPENING: Duration = Duration::from_secs(30);
-/// How long the last word may take.
+/// Timeout of the closing handshake.
 const CLOSING: Duration = Duration::from_secs(1);
-/// What is read at once: a record of TLS, which is what there is at once. The library fills all that it has room for with
-/// zeros before each read.
+/// Size of the read buffer: one TLS record, since more is rarely available at once. The library zeroes the whole
+/// buffer before each read.
 const READ: usize = 16 << 10;
-/// The largest message that is sent, which fills four records of TLS: eight bytes stand before it.
+/// Maximum size of a sent message, which with its header of eight bytes fills four TLS records.
 pub(super) const PIECE: usize = (64 << 10) - 8;
-/// The largest message that is taken. QEMU, a screen and a port of a guest write much smaller ones.
+/// Maximum size of a received message. QEMU, a screen and a port of a guest send much smaller ones.
 const LARGEST: usize = 16 << 20;
 
 type Socket = WebSocketStream<TokioIo<Upgraded>>;
 
-/// A stream that is open.
+/// An open stream.
 pub(crate) struct Stream(Socket);
 
-/// The direction to the guest.
+/// Sending half of a stream.
 pub(crate) struct Input(SplitSink<Socket, Message>);
 
-/// The direction from the guest.
+/// Receiving half of a stream.
 pub(crate) struct Output {
     stream: SplitStream<Socket>,
-    /// The other side answers pings.
+    /// True once the other side has answered a ping.
     answers: bool,
     heard: Instant,
 }
 
-/// How a stream ended.
+/// Reason for the end of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum End {
-    /// The other side closed it, and gave a code and maybe a reason.
+    /// The other side closed it, with a code and maybe a reason.
     Closed { code: u16, reason: String },
-    /// It broke.
+    /// The connection failed.
     Broken(String),
 }
 
 impl End {
-    /// The other side is done, and a new stream would be another one: nothing broke, nobody restarts.
+    /// True if the other side ended the stream on purpose, and does not restart: a new stream would be a new
+    /// session.
     pub(crate) fn is_final(&self) -> bool {
-        // 1001 is said by who goes away, 1006 by nobody, 1011 to 1014 by who is in trouble.
+        // 1001: the server goes away; 1006: no close message was received; 1011 to 1014: server errors.
         matches!(self, End::Closed { code, .. } if !matches!(code, 1001 | 1006 | 1011..=1014))
     }
 
-    /// It ended as streams should.
+    /// True for a normal end.
     pub(crate) fn is_normal(&self) -> bool {
         matches!(self, End::Closed { code: 1000 | 1001 | 1005, .. })
     }
@@ -127,19 +129,20 @@ impl Stream {
         timeout(OPENING, opened).await.unwrap_or_else(|_| Err(odd("did not open within 30 s", None)))
     }
 
-    /// Its two directions, for two tasks.
+    /// The two halves, for two tasks.
     pub(crate) fn split(self) -> (Input, Output) {
         let (sink, stream) = self.0.split();
         (Input(sink), Output { stream, answers: false, heard: Instant::now() })
     }
 }
 
-/// A stream that did not become one.
+/// Failure of opening a stream.
 fn odd(what: &str, cause: Option<Box<dyn std::error::Error + Send + Sync>>) -> Failure {
     Failure::Unreachable { kind: ErrorKind::Failed, words: format!("the stream {what}"), cause }
 }
 
-/// The server means this request, and speaks of bytes: an upgrade without any subprotocol is one of them, too.
+/// Checks that the upgrade answers this request with plain bytes. A response without any subprotocol is
+/// accepted too.
 fn check<B>(response: &Response<B>, key: &str) -> Result<(), Failure> {
     let says = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
     let is_websocket = says(header::UPGRADE).is_some_and(|word| word.eq_ignore_ascii_case("websocket"));
@@ -157,7 +160,7 @@ impl Input {
         self.say(Message::Binary(bytes.into())).await
     }
 
-    /// Asks whether the other side is there.
+    /// Sends a ping.
     pub(crate) async fn ping(&mut self) -> Result<(), End> {
         self.say(Message::Ping(Bytes::new())).await
     }
@@ -166,15 +169,15 @@ impl Input {
         self.0.send(message).await.map_err(|e| End::Broken(e.to_string()))
     }
 
-    /// Says that nothing more comes.
+    /// Closes the stream.
     pub(crate) async fn close(mut self) {
-        // Who is gone need not be told.
+        // The error of a broken connection does not matter any more.
         let _ = timeout(CLOSING, self.0.close()).await;
     }
 }
 
 impl Output {
-    /// The next bytes of the guest.
+    /// Receives the next bytes of the guest.
     pub(crate) async fn next(&mut self) -> Result<Bytes, End> {
         loop {
             let next = self.stream.next();
@@ -195,7 +198,7 @@ impl Output {
                     });
                     return Err(End::Closed { code: code.into(), reason });
                 }
-                // A ping is answered by the library; a text is nobody's bytes.
+                // The library answers pings; text messages carry no bytes of the stream.
                 Some(Ok(_)) => {}
                 Some(Err(e)) => return Err(End::Broken(printable::line(&e.to_string()))),
                 None => return Err(End::Broken("the connection ended".to_owned())),

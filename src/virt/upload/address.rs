@@ -1,4 +1,4 @@
-//! Where the upload proxy is, and the paths that it has. Pure, but for [`discover`].
+//! Addresses and paths of the upload proxy. Pure, but for [`discover`].
 //!
 //! ```text
 //!  --uploadproxy-url, else CDIConfig config: spec.uploadProxyURLOverride, else status.uploadProxyURL
@@ -13,7 +13,7 @@ const ASYNC: &str = "/v1beta1/upload-async";
 const SYNC: &str = "/v1beta1/upload";
 const TUS: &str = "/v1beta1/upload-tus";
 
-/// The address that the cluster announces.
+/// The address in the CDIConfig of the cluster.
 pub(crate) async fn discover(cluster: &Cluster) -> Result<String> {
     let config = cluster.find(&Kind::CdiConfig.one("", "config")).await;
     let config = config.map_err(|e| e.of("cannot find the upload proxy"))?.unwrap_or_default();
@@ -27,12 +27,12 @@ pub(crate) async fn discover(cluster: &Cluster) -> Result<String> {
     })
 }
 
-/// The address, with the scheme that it has where none is said.
+/// The address with a scheme. Default: https.
 pub(crate) fn whole(text: &str) -> String {
     if text.contains("://") { text.to_owned() } else { format!("https://{text}") }
 }
 
-/// Reads an address.
+/// Parses and checks an address.
 pub(super) fn parsed(text: &str) -> Result<Url> {
     let usage = |what: String| Error::new(ErrorKind::Usage, what).with_hint("use https://HOST:PORT");
     let shown = printable::line(text);
@@ -43,23 +43,23 @@ pub(super) fn parsed(text: &str) -> Result<Url> {
     }
 }
 
-/// Where an upload is answered when all bytes came.
+/// Endpoint that answers once all bytes are received.
 pub(super) fn early(base: &Url) -> Url {
     with(base, ASYNC)
 }
 
-/// Where an upload is answered when the disk is whole.
+/// Endpoint that answers once the disk is complete.
 pub(super) fn late(base: &Url) -> Url {
     with(base, SYNC)
 }
 
-/// Where uploads are that go on; nothing where the user says a path of another kind.
+/// Endpoint of resumable uploads; `None` if the user gave the full path of another endpoint.
 pub(super) fn resumable(base: &Url) -> Option<Url> {
     (!base.as_str().contains("/v1beta1/upload")).then(|| with(base, TUS))
 }
 
-/// The place of an upload that goes on. Whatever host and folder an answer names, it is asked for where it was made: the
-/// token is for nobody else.
+/// Address of a resumable upload. Whatever host and folder the answer names, requests go to the server that
+/// created it, since no other server may get the token.
 pub(super) fn of_upload(uploads: &Url, location: &str) -> Option<Url> {
     let path = location.split(['?', '#']).next().unwrap_or_default();
     let (_, id) = path.rsplit_once(&format!("{TUS}/"))?;

@@ -1,15 +1,15 @@
-//! The objects that an upload makes. Pure.
+//! Objects that an upload creates. Pure.
 
 use super::annotations::{APPLY_PROFILE, BIND_AT_ONCE, CONTENT_TYPE, TARGET};
 use super::wish::Wish;
 use crate::virt::object::Kind;
 use serde_json::{Map, Value, json};
 
-/// The content type of an archive.
+/// Content type of an archive.
 pub(super) const ARCHIVE: &str = "archive";
 const DISK: &str = "kubevirt";
 
-/// The DataVolume. What the user did not say is left to the StorageProfile.
+/// The DataVolume. Fields without a flag are left to the StorageProfile.
 pub(super) fn data_volume(wish: &Wish, namespace: &str) -> Value {
     let mut storage = json!({"resources": {"requests": {"storage": wish.size}}});
     if let Some(class) = &wish.storage_class {
@@ -33,7 +33,7 @@ pub(super) fn data_volume(wish: &Wish, namespace: &str) -> Value {
     })
 }
 
-/// The PVC.
+/// The PVC of an upload without a DataVolume.
 pub(super) fn claim(wish: &Wish, namespace: &str) -> Value {
     let mut metadata = metadata(wish, namespace);
     let mut annotations = json!({TARGET: "", CONTENT_TYPE: content_type(wish)});
@@ -58,7 +58,7 @@ pub(super) fn claim(wish: &Wish, namespace: &str) -> Value {
     })
 }
 
-/// The DataSource that leads to the PVC.
+/// The DataSource that refers to the PVC.
 pub(super) fn data_source(wish: &Wish, namespace: &str) -> Value {
     json!({
         "apiVersion": Kind::DataSource.api_version(),
@@ -68,11 +68,11 @@ pub(super) fn data_source(wish: &Wish, namespace: &str) -> Value {
     })
 }
 
-/// The change (a JSON patch) by which a DataSource that is there leads to the PVC.
+/// JSON patch by which an existing DataSource refers to the PVC.
 pub(super) fn change_of_data_source(wish: &Wish, namespace: &str, there: &Value) -> Value {
     let mut labels = there["metadata"]["labels"].as_object().cloned().unwrap_or_default();
     labels.extend(named(wish));
-    // What is replaced must be there.
+    // The operation `replace` needs an existing field.
     let op = if there["metadata"]["labels"].is_object() { "replace" } else { "add" };
     let source = if there["spec"]["source"]["pvc"].is_object() { "replace" } else { "add" };
     json!([
@@ -81,7 +81,7 @@ pub(super) fn change_of_data_source(wish: &Wish, namespace: &str, there: &Value)
     ])
 }
 
-/// The request for a token.
+/// The request for an upload token.
 pub(super) fn token_request(wish: &Wish, namespace: &str) -> Value {
     json!({
         "apiVersion": Kind::UploadTokenRequest.api_version(),

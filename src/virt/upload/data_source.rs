@@ -1,4 +1,4 @@
-//! A DataSource of the name of the PVC, which VMs can name in its place.
+//! A DataSource with the name of the PVC, which VMs can refer to.
 
 use super::{Errand, bodies};
 use crate::virt::client::{Cluster, Failure};
@@ -10,10 +10,10 @@ use serde_json::Value;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// The longest that an answer may take.
+/// Timeout of a request.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Makes one, or leads the one that is there to the PVC.
+/// Creates the DataSource, or points an existing one to the PVC.
 pub(crate) async fn lead(Errand { cluster, wish, hears }: Errand<'_>) -> Result<()> {
     let (namespace, name) = (cluster.namespace(), &wish.name);
     let what = format!("cannot make DataSource {name} in namespace {namespace}");
@@ -33,7 +33,7 @@ pub(crate) async fn lead(Errand { cluster, wish, hears }: Errand<'_>) -> Result<
     }
 }
 
-/// A JSON patch, as virtctl sends it: of the labels and the source, all that was there is replaced.
+/// Sends a JSON patch, as virtctl does: labels and source are replaced as a whole.
 async fn patch(cluster: &Cluster, path: &str, change: &Value) -> Result<(), Failure> {
     let request = Request::patch(path)
         .header(header::ACCEPT, "application/json, */*")

@@ -1,27 +1,29 @@
-//! A sparse disk on its way to a server of ours: without its holes, as the qcow2 file of its data.
+//! Upload of a sparse disk without its holes: as a qcow2 file with its data, which our upload server can
+//! read.
 //!
 //! ```text
-//!  a raw file with holes ─► Dense (a qcow2 that nobody writes) ─► tus ─► the upload pod, which reads any qcow2
+//! a raw file with holes ─► Dense (a qcow2, made while it is read) ─► tus ─► the upload pod, which reads any
+//! qcow2
 //! ```
 //!
-//! The file of a Dense follows from the map of the holes, which is looked at once: an upload that broke off goes on in the
-//! same file, as long as the disk did not change.
+//! The qcow2 of a Dense follows from the map of the holes, which is read once: a broken upload continues in
+//! the same file, as long as the disk does not change.
 
 use cdi::filter;
 use cdi::source::{FileSource, Source as _, SparseFile};
 use disk_format::qcow2::write::Dense;
 use disk_format::{Format, ReadAt as _};
 
-/// Runs of data that are remembered: 24 MiB of memory.
+/// Maximum number of data runs in the map, which takes 24 MiB of memory.
 const RUNS: usize = 1 << 20;
-/// Fewer bytes than this are not worth it.
+/// Minimum number of bytes that must be saved.
 const LEAST: u64 = 1 << 20;
 
-/// The file of what a raw disk holds, where that is worth it.
+/// The qcow2 of a raw disk, if it is smaller than the disk by at least [`LEAST`].
 pub(super) fn dense(file: &FileSource) -> Option<Dense<SparseFile>> {
     let size = file.facts().size.filter(|size| *size > LEAST && size.is_multiple_of(512))?;
     let disk = file.sparse()?;
-    // A block device and a file system that tells no holes say that all is data.
+    // A block device, and a file on a file system without holes, count as all data.
     let mut head = vec![0; usize::try_from(size).unwrap_or(usize::MAX).min(Format::HEAD)];
     disk.read_exact_at(&mut head, 0).ok()?;
     let is_plain = filter::detect(&head).is_none() && filter::refused_layer(&head).is_none();
@@ -29,7 +31,7 @@ pub(super) fn dense(file: &FileSource) -> Option<Dense<SparseFile>> {
     if !is_plain || !is_raw {
         return None;
     }
-    // A disk that no qcow2 holds is sent as it is.
+    // A disk that no qcow2 can hold is sent as it is.
     let dense = Dense::new(disk, RUNS).ok()??;
     (dense.size().checked_add(LEAST)? <= size).then_some(dense)
 }

@@ -1,4 +1,4 @@
-//! The wait for the disk, after its last byte was sent.
+//! Waits for the disk after its last byte was sent.
 
 use super::annotations::{POD_PHASE, annotation};
 use super::ready::{Pace, is_away};
@@ -10,12 +10,12 @@ use serde_json::Value;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// A disk that is not whole by then is not waited for any longer.
+/// Timeout until the disk is complete.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
-/// How many times in a row the API server may be away.
+/// Maximum number of consecutive failures of the API server.
 const ABSENCES: u32 = 30;
 
-/// Waits until the disk is whole.
+/// Waits until the disk is complete.
 pub(crate) async fn wait_for_disk(Errand { cluster, wish, hears }: Errand<'_>) -> Result<()> {
     let path = Kind::PersistentVolumeClaim.one(cluster.namespace(), &wish.name);
     let what = format!("{}: all bytes are sent, and the disk is not known to be whole", doing(wish, cluster));

@@ -1,24 +1,24 @@
-//! How an attempt ended. Pure.
+//! Classification of a failed upload attempt. Pure.
 
 use super::proxy::{self, Answer};
 use cdi::source::upload::REFUSED;
 
-/// The end of one attempt.
+/// The end of an upload attempt.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Ended {
-    /// The server has all bytes.
+    /// The server has received all bytes.
     Done,
-    /// The server does not know this way.
+    /// The server does not support this endpoint.
     NoSuchWay,
-    /// It does not take the token.
+    /// The server does not accept the token.
     Unauthorized(String),
-    /// It says no, and will do so again.
+    /// The server refused the upload, and would do so again.
     Refused(String),
-    /// Another attempt may go better.
+    /// The attempt failed, and another one may succeed.
     Broken(String),
 }
 
-/// What a status says that is not the wanted one: the words of virtctl.
+/// Classifies an unexpected status, with the message of virtctl.
 pub(super) fn unexpected(answer: &Answer) -> Ended {
     let said = format!("unexpected return value {}, {}", answer.status, answer.text);
     let is_too_small = answer.status == 400 && answer.text.contains("larger than");
@@ -30,7 +30,8 @@ pub(super) fn unexpected(answer: &Answer) -> Ended {
     }
 }
 
-/// What becomes of an attempt that was not answered: a certificate that is not trusted is not trusted the next time.
+/// Classifies an attempt without an answer. An untrusted certificate will not be trusted the next time
+/// either.
 pub(super) fn lost(said: String) -> Ended {
     match proxy::hint(&said) {
         Some(_) => Ended::Refused(said),
@@ -38,7 +39,7 @@ pub(super) fn lost(said: String) -> Ended {
     }
 }
 
-/// What to do about a refusal.
+/// Hint for a refusal, by its message.
 pub(super) fn hint(said: &str) -> Option<&'static str> {
     let is = |code: &str| said.starts_with(&format!("unexpected return value {code}, "));
     if is("413") {

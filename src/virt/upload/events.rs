@@ -1,4 +1,4 @@
-//! Events that end the wait for an upload pod: nobody will bring the volume that they are about.
+//! Events that end the wait for an upload pod: they say that the volume cannot be provisioned.
 
 use super::ready::is_away;
 use super::{Errand, doing};
@@ -7,12 +7,12 @@ use crate::virt::object::Kind;
 use cdi::{Error, Result};
 use serde_json::Value;
 
-/// What the API server says when somebody else was faster; whoever it is said to tries again.
+/// Message of a conflict on the API server, after which the provisioner tries again.
 const OUTRUN: &str =
     "the object has been modified; please apply your changes to the latest version and try again";
 const PVC: Kind = Kind::PersistentVolumeClaim;
 
-/// An error, if an Event says that the volume cannot come. False, where Events may not be read.
+/// Fails if an Event says that the volume cannot be provisioned. False if the user may not read Events.
 pub(super) async fn blamed(errand: Errand<'_>, object: &Value) -> Result<bool> {
     let Errand { cluster, wish, hears } = errand;
     let claim = match wish.kind {
@@ -46,7 +46,7 @@ fn uid(object: Option<&Value>) -> Option<&str> {
     object?["metadata"]["uid"].as_str().filter(|uid| !uid.is_empty())
 }
 
-/// The first Event that is to blame.
+/// Message of the first Event that says why the volume cannot be provisioned.
 fn told(events: &[Value], pvc: Option<&str>, data_volume: Option<&str>) -> Option<String> {
     events.iter().find_map(|event| {
         let about = &event["involvedObject"];

@@ -1,13 +1,15 @@
-//! Bytes that somebody hands in: a browser, which has the file, by requests that each begin at an offset.
+//! Upload of a file that a browser has: it sends the bytes by HTTP requests that each begin at an offset.
 //!
 //! ```text
-//!  hand(offset, bytes) ──► the place of one body ──► the request to the upload proxy
-//!        ▲ Elsewhere(offset): the upload stands there          │ broke: another body, at the offset that the server has
+//! hand(offset, bytes) ──► the channel of one body ──► the request to the upload proxy
+//! ▲ Elsewhere(offset): continue from there              │ broke: another body, at the offset that the server
+//! has
 //!        └─────────────────────────────────────────────────────┘
 //! ```
 //!
-//! **Guarantees.** One hand at a time: a later one cuts the earlier, whose browser may be gone without a word. No more than
-//! [`PIECES`] pieces wait in memory. A byte is taken once, at its offset, or not at all.
+//! **Guarantees.** One browser request at a time: a later one cuts the earlier, whose connection may be dead
+//! without notice. No more than [`PIECES`] pieces wait in memory. A byte is taken once, at its offset, or not
+//! at all.
 
 use http_body_util::BodyExt as _;
 use hyper::body::{Body, Bytes};
@@ -17,14 +19,14 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// Pieces that wait for the upload proxy.
+/// Maximum number of pieces that wait for the upload proxy.
 const PIECES: usize = 4;
-/// How long a hand waits for a request that takes bytes, and for the next piece of its own.
+/// Timeout until the upload proxy takes bytes, and for the next piece of the browser's request.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(super) type Piece = io::Result<Bytes>;
 
-/// A file that somebody hands in.
+/// A file whose bytes come from a browser.
 pub(crate) struct Handed {
     name: String,
     size: u64,
@@ -33,15 +35,15 @@ pub(crate) struct Handed {
 
 #[derive(Default)]
 struct State {
-    /// The next byte that is wanted.
+    /// Offset of the next byte.
     at: u64,
-    /// Where bytes go; nothing before the first request.
+    /// Channel to the request to the upload proxy; `None` before the first one.
     to: Option<Sender<Piece>>,
-    /// The last hand, by its number.
+    /// Number of the latest browser request.
     hand: u64,
-    /// That hand is at work.
+    /// True while that request sends bytes.
     is_held: bool,
-    /// It went of itself, before the end.
+    /// True if that request ended by itself before the last byte.
     is_left: bool,
 }
 
@@ -51,65 +53,65 @@ impl State {
     }
 }
 
-/// Why a hand ended before its last byte.
+/// Reason for the end of a browser request before its last byte.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Cut {
-    /// The upload stands at this byte.
+    /// The upload continues at this offset.
     Elsewhere(u64),
-    /// No request takes bytes just now.
+    /// No request to the upload proxy takes bytes at the moment.
     NotNow,
-    /// Another hand came.
+    /// A later browser request has replaced this one.
     Other,
-    /// The bytes ended, for this reason.
+    /// The browser's request failed, for this reason.
     Left(String),
 }
 
 impl Handed {
-    /// A file of so many bytes. The name is for people.
+    /// A file of this size. The name is for messages.
     pub(crate) fn new(name: String, size: u64) -> Handed {
         Handed { name, size, state: watch::Sender::default() }
     }
 
-    /// Its name.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its size.
     pub(crate) fn size(&self) -> u64 {
         self.size
     }
 
-    /// The next byte that is wanted.
+    /// Offset of the next byte.
     pub(crate) fn at(&self) -> u64 {
         self.state.borrow().at
     }
 
-    /// Somebody hands bytes in.
+    /// True while a browser request sends bytes.
     pub(crate) fn is_held(&self) -> bool {
         self.state.borrow().is_held
     }
 
-    /// Whoever handed bytes in has gone.
+    /// True if the last browser request ended early, and no other is active.
     pub(super) fn is_left(&self) -> bool {
         let state = self.state.borrow();
         state.is_left && !state.is_held
     }
 
-    /// Waits until somebody hands bytes in; not where all are handed in, as far as is known.
+    /// Waits for a browser request, unless all bytes were received.
     pub(super) async fn held(&self) {
-        // The sender is a part of this.
+        // The channel cannot be closed: `self` holds its sender.
         let _ = self.state.subscribe().wait_for(|state| state.is_held || state.at >= self.size).await;
     }
 
-    /// The pieces from this byte on, for one request. Those of the request before go nowhere any more.
+    /// The pieces from this offset on, for a new request to the upload proxy. The channel of the previous one
+    /// is closed.
     pub(super) fn pieces(&self, from: u64) -> Receiver<Piece> {
         let (to, pieces) = channel(PIECES);
         self.state.send_modify(|state| (state.at, state.to) = (from, Some(to)));
         pieces
     }
 
-    /// Hands in bytes from this offset on, and says which byte is wanted next; `first` is called when the first is taken.
+    /// Passes on the body of a browser request that begins at offset `at`. Returns the next offset. `first`
+    /// is called once, after the first piece.
     pub(crate) async fn hand<B>(&self, at: u64, mut body: B, first: impl FnOnce()) -> Result<u64, Cut>
     where
         B: Body<Data = Bytes> + Unpin,
@@ -156,7 +158,7 @@ impl Handed {
                 },
             }
             self.state.send_modify(|state| {
-                // Another request may have begun elsewhere just now.
+                // The upload proxy may have been asked for another offset meanwhile.
                 if state.to.as_ref().is_some_and(|now| now.same_channel(&to)) {
                     state.at = state.at.saturating_add(length);
                 }
@@ -178,7 +180,7 @@ impl Handed {
     }
 }
 
-/// A hand at work, until it is dropped.
+/// The active browser request, until this is dropped.
 struct Hand<'a> {
     of: &'a Handed,
     number: u64,
@@ -189,7 +191,8 @@ impl Drop for Hand<'_> {
         self.of.state.send_modify(|state| {
             if state.hand == self.number {
                 state.is_held = false;
-                // A request that broke, and one that got all bytes, was left by nobody.
+                // The browser did not leave if the request to the upload proxy broke, or if all bytes were
+                // received.
                 state.is_left = state.takes() && state.at < self.of.size;
             }
         });

@@ -1,33 +1,33 @@
-//! Who hears how an upload goes: whoever typed the command, or a page.
+//! Progress and messages of an upload, received by a terminal or a page.
 
 use cdi::Result;
 
-/// How far an upload is.
+/// Phase of an upload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// The DataVolume or the PVC is looked for, or made.
+    /// The DataVolume or the PVC is looked up or created.
     Preparing,
-    /// The upload pod is waited for.
+    /// The upload waits for its pod.
     Waiting,
-    /// Bytes are sent.
+    /// The bytes are being sent.
     Sending,
-    /// All bytes are sent, and the disk is not whole yet.
+    /// All bytes are sent; the disk is not complete yet.
     Processing,
 }
 
-/// Hears what is said of an upload on its way.
+/// Receiver of an upload's progress.
 pub(crate) trait Hears: Send + Sync {
-    /// A step that is done, in the words of virtctl, with the end of its line.
+    /// A finished step, as a line of virtctl with its line end.
     fn out(&self, line: &str) -> Result<()>;
 
-    /// A sentence for people.
+    /// A message for the user.
     fn say(&self, sentence: &str);
 
-    /// What the upload waits for now.
+    /// A new reason why the upload waits.
     fn waits(&self, what: &str) {
         self.say(&format!("waits: {what}"));
     }
 
-    /// The next phase begins.
+    /// The upload enters its next phase.
     fn begins(&self, phase: Phase);
 }

@@ -2,21 +2,22 @@
 //!
 //! ```text
 //!  flags, or a form of the page ─► Wish ─► run
-//!            ├─ source    the bytes: a file, a pipe, a web server, an image; read by a thread of their own
-//!            │  dense     without the holes of a sparse disk, for a server of ours
-//!            ├─ handed    or a browser's, which hands them in
-//!            ├─ place     is there a PVC, and may it be filled? else makes what is asked for (bodies)
-//!            ├─ ready     waits until the upload pod takes an upload; says for what (stage, events)
-//!            ├─ address   where the upload proxy is, and its paths
+//! ├─ source    the bytes: a file, a pipe, a web server, an image; read in a thread of their own
+//! │  dense     without the holes of a sparse disk, for our own server
+//! ├─ handed    the bytes of a browser
+//! ├─ place     uses a PVC that may be filled, or creates the objects (bodies)
+//! ├─ ready     waits until the upload pod is ready, and reports why it is not (stage, events)
+//! ├─ address   address of the upload proxy, and its paths
 //!            ├─ send      attempts (tries), each by tus or by plain ──► proxy (HTTP)
 //!            ├─ data_source
-//!            └─ done      waits until the disk is whole
-//!  hears: whoever is told of all that, a terminal or a page
+//! └─ done      waits until the disk is complete
+//! hears: receives progress and messages, for a terminal or a page
 //! ```
 //!
-//! **Where the server speaks tus 1.0** (`POST …/v1beta1/upload-tus`), an upload goes on behind the last byte that the
-//! server has. Elsewhere each attempt begins at the first byte: by `upload-async` where a probe finds it, else by `upload`.
-//! `wish`, `bodies`, `stage`, `address` and `tries` are pure. **Absent:** what a disk is; the upload pod reads it.
+//! **Where the server supports tus 1.0** (`POST …/v1beta1/upload-tus`), an upload resumes after the last byte
+//! that the server has. Elsewhere each attempt begins at the first byte: by `upload-async` if a probe finds
+//! it, else by `upload`. `wish`, `bodies`, `stage`, `address` and `tries` are pure. **Absent:** disk formats;
+//! the upload pod reads them.
 
 mod address;
 mod annotations;
@@ -48,18 +49,15 @@ pub(crate) use wish::Wish;
 
 use crate::virt::client::Cluster;
 
-/// What is to be done, where, and who hears of it.
+/// An upload, its cluster, and the receiver of its progress.
 #[derive(Clone, Copy)]
 pub(crate) struct Errand<'a> {
-    /// The cluster, and the namespace in it.
     pub(crate) cluster: &'a Cluster,
-    /// The upload.
     pub(crate) wish: &'a Wish,
-    /// Who is told.
     pub(crate) hears: &'a dyn Hears,
 }
 
-/// What is being done, for an error.
+/// Beginning of the upload's error messages.
 fn doing(wish: &Wish, cluster: &Cluster) -> String {
     format!("cannot upload to {} {} in namespace {}", wish.kind, wish.name, cluster.namespace())
 }

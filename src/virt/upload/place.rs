@@ -1,8 +1,8 @@
-//! The place of an upload: a PVC that is there and may be filled, or an object that is made for it.
+//! Target of an upload: an existing PVC that may be filled, or an object that is created.
 //!
 //! ```text
-//!  GET PVC ─┬─ there: GET DataVolume ─► usable? ─► mark it as a target where it is not one
-//!           └─ absent: GET StorageClass, where one is named ─► POST DataVolume or PVC
+//! GET PVC ─┬─ exists: GET DataVolume ─► usable? ─► annotate it as a target
+//! └─ absent: GET StorageClass, if given ─► POST DataVolume or PVC
 //! ```
 
 use super::annotations::{
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 const PVC: Kind = Kind::PersistentVolumeClaim;
 
-/// Makes sure that there is a place for the upload.
+/// Makes sure that the target exists and may be filled.
 pub(crate) async fn prepare(errand: Errand<'_>, bytes: &Bytes) -> Result<()> {
     let Errand { cluster, wish, hears } = errand;
     let (what, namespace) = (doing(wish, cluster), cluster.namespace());
@@ -70,7 +70,7 @@ async fn create(Errand { cluster, wish, hears }: Errand<'_>, bytes: &Bytes) -> R
     hears.out(&format!("{} {namespace}/{} created\n", wish.kind.name(), wish.name))
 }
 
-/// Asks for the volume now, where nobody has: the object was made without `--force-bind`.
+/// Requests immediate binding of a volume whose object was created without `--force-bind`.
 async fn bind_at_once(Errand { cluster, wish, hears }: Errand<'_>, pvc: &Value) -> Result<()> {
     if !wish.force_bind || annotation(pvc, BIND_AT_ONCE).is_some() || pvc["status"]["phase"] == "Bound" {
         return Ok(());
@@ -87,7 +87,7 @@ async fn bind_at_once(Errand { cluster, wish, hears }: Errand<'_>, pvc: &Value) 
     Ok(())
 }
 
-/// The PVC that the upload pod fills: that of the DataVolume, or the one through which a populator fills it.
+/// The PVC that the upload pod fills: that of the DataVolume, or the one of its populator.
 async fn filled_through(cluster: &Cluster, wish: &Wish, pvc: Value) -> Result<Value> {
     let (namespace, name) = (cluster.namespace(), &wish.name);
     let found = cluster.find(&Kind::DataVolume.one(namespace, name)).await;
@@ -119,7 +119,7 @@ fn without_data_volume(pvc: &Value, namespace: &str, name: &str) -> Error {
     Error::new(ErrorKind::NotFound, what).with_hint("say pvc in place of dv to fill the PVC itself")
 }
 
-/// An error, if a PVC is not one to upload to.
+/// Fails if a PVC cannot be uploaded to.
 fn usable(pvc: &Value, wish: &Wish) -> Result<()> {
     let name = &wish.name;
     if annotation(pvc, POD_PHASE) == Some("Succeeded") {
@@ -135,7 +135,7 @@ fn usable(pvc: &Value, wish: &Wish) -> Result<()> {
     Ok(())
 }
 
-/// A PVC that is the target of an upload.
+/// The PVC with the annotation of an upload target.
 fn marked(mut pvc: Value) -> Value {
     if !pvc["metadata"]["annotations"].is_object() {
         pvc["metadata"]["annotations"] = json!({});

@@ -11,7 +11,7 @@ use reqwest::header::CONTENT_TYPE;
 /// Sends all bytes.
 pub(super) async fn attempt(proxy: &Proxy, token: &str, bytes: &Bytes) -> Result<Ended> {
     let early = address::early(proxy.base());
-    // Whoever does not answer the probe is asked by the older path.
+    // A server without an answer to the probe gets the request of the older API.
     let probe = proxy.ask(proxy.request(Method::HEAD, &early, token)).await;
     let url = match probe {
         Ok(Answer { status: 200, .. }) => early,

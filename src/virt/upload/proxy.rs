@@ -1,8 +1,9 @@
 //! Requests to the upload proxy.
 //!
-//! **Guarantees.** The token goes to this one server: redirects are not followed. Each request has a connection of its own,
-//! since a body cannot be sent a second time by itself. What a server says is shown as one line. A question without a body
-//! ends within [`PATIENCE`]; a body may take as long as the server takes bytes.
+//! **Guarantees.** The token goes to this one server: redirects are not followed. Each request has a
+//! connection of its own, since a body cannot be sent a second time automatically. A message of the server is
+//! shown as one line. A request without a body ends within [`PATIENCE`]; one with a body takes as long as the
+//! server accepts bytes.
 
 use super::address;
 use super::source::Flow;
@@ -13,32 +14,31 @@ use std::error::Error as StdError;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// The longest that an answer to a question may take: the proxy itself waits some seconds for a pod.
+/// Timeout of a request without a body: the proxy itself waits some seconds for a pod.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long bytes may be on their way. A server that takes none for a while is waited for: its disk may be slow.
+/// Timeout of unacknowledged bytes. A server that accepts none for a while is waited for: its disk may be
+/// slow.
 const UNHEARD: Duration = Duration::from_secs(300);
-/// The most of an answer that is read.
+/// Maximum number of bytes that are read of an answer.
 const MOST: usize = 16 << 10;
 
-/// The upload proxy.
+/// Client of the upload proxy.
 pub(crate) struct Proxy {
     client: Client,
     base: Url,
 }
 
-/// What it says.
+/// Response of the upload proxy.
 #[derive(Debug)]
 pub(super) struct Answer {
-    /// The status.
     pub(super) status: u16,
-    /// The headers.
     pub(super) headers: HeaderMap,
-    /// The body, in a line.
+    /// The body as one line.
     pub(super) text: String,
 }
 
 impl Proxy {
-    /// The one at this address. Nothing is sent yet.
+    /// A client for this address. Nothing is sent yet.
     pub(crate) fn new(address: &str, accepts_any_certificate: bool) -> Result<Proxy> {
         let base = address::parsed(address)?;
         let mut builder = Client::builder()
@@ -53,7 +53,7 @@ impl Proxy {
         builder = match (base.scheme(), accepts_any_certificate) {
             ("https", true) => builder.tls_danger_accept_invalid_certs(true),
             ("https", false) => builder,
-            // The trust store is not read for nobody.
+            // Without TLS the trust store is not needed, and reading it takes time.
             _ => builder.tls_certs_only([]),
         };
         let client = builder.build();
@@ -62,7 +62,7 @@ impl Proxy {
         Ok(Proxy { client, base })
     }
 
-    /// Its address.
+    /// Address of the proxy.
     pub(super) fn base(&self) -> &Url {
         &self.base
     }
@@ -72,7 +72,7 @@ impl Proxy {
         self.client.request(method, url.clone()).bearer_auth(token)
     }
 
-    /// Asks something, without a body.
+    /// Sends a request without a body.
     pub(super) async fn ask(&self, request: RequestBuilder) -> Result<Answer, String> {
         match timeout(PATIENCE, self.send(request)).await {
             Ok(answer) => answer,
@@ -80,7 +80,7 @@ impl Proxy {
         }
     }
 
-    /// Sends bytes, so many where that is known, and waits for the answer.
+    /// Sends a request with a body, of this length if it is known.
     pub(super) async fn pour(
         &self,
         request: RequestBuilder,
@@ -92,7 +92,7 @@ impl Proxy {
             None => request,
         };
         let answer = self.send(request.body(body)).await;
-        // Of a body that the server did not want to the end, no further byte goes out.
+        // The server may have answered before the end of the body: stop sending.
         drop(flow);
         answer
     }
@@ -106,7 +106,7 @@ impl Proxy {
     }
 }
 
-/// The beginning of a body. A reason that breaks off is still better than none.
+/// The beginning of a body. An incomplete message is better than none.
 async fn text(response: &mut Response) -> String {
     let mut body = Vec::new();
     while let Ok(Some(piece)) = response.chunk().await {
@@ -119,12 +119,12 @@ async fn text(response: &mut Response) -> String {
 }
 
 impl Answer {
-    /// A header that is a number.
+    /// A header as a number.
     pub(super) fn number(&self, name: &str) -> Option<u64> {
         self.headers.get(name)?.to_str().ok()?.parse().ok()
     }
 
-    /// A header that is a text.
+    /// A header as text.
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
@@ -138,7 +138,7 @@ impl Answer {
     }
 }
 
-/// Why a request failed, without the names that libraries have for their own parts, and without the address.
+/// Cause of a failed request, without the wrapper errors of the client library, and without the address.
 fn reason(e: &(dyn StdError + 'static)) -> String {
     let is_ours = |text: &str| {
         !["error sending request", "client error (", "request or response body"]
@@ -152,7 +152,7 @@ fn reason(e: &(dyn StdError + 'static)) -> String {
     }
 }
 
-/// What to do where the certificate of the proxy is not to be trusted.
+/// Hint for an untrusted certificate of the proxy.
 pub(super) fn hint(said: &str) -> Option<&'static str> {
     said.to_lowercase().contains("certificate").then_some(
         "is the certificate of the upload proxy one that this computer trusts, and for this name? \
@@ -160,7 +160,7 @@ pub(super) fn hint(said: &str) -> Option<&'static str> {
     )
 }
 
-/// The error of a server that does not take the token.
+/// The error of a server that does not accept the token.
 pub(super) fn unauthorized(said: &str) -> Error {
     Error::new(ErrorKind::Auth, format!("authentication failed: {said}"))
 }

@@ -1,9 +1,9 @@
-//! The wait for an upload pod: before the first byte, and again when an upload broke off.
+//! Waits for an upload pod: before the first byte, and again after an upload broke off.
 //!
 //! ```text
 //!  every 2 s: GET DataVolume or PVC ─► Stage ─┬─ Ready ─► the upload begins
-//!                                             ├─ Waits ─► is an Event to blame? then the end, else said and waited on
-//!                                             └─ Failed, or --wait-secs are over ─► the end, with what it waited for
+//! ├─ Waits ─► does an Event say why? then the end, else waits on
+//! └─ Failed, or after --wait-secs ─► the end, with the last reason
 //! ```
 
 use super::events::blamed;
@@ -16,14 +16,14 @@ use serde_json::Value;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// Between the first two looks.
+/// First interval between two reads of the target.
 const SHORTEST: Duration = Duration::from_millis(100);
-/// Between two looks at what takes long, or where nothing is to be seen.
+/// Longest interval between two reads of the target, and the interval while it does not exist.
 const INTERVAL: Duration = Duration::from_secs(2);
-/// How many times in a row the API server may be away.
+/// Maximum number of consecutive failures of the API server.
 const ABSENCES: u32 = 5;
 
-/// Waits until the upload pod takes an upload.
+/// Waits until the upload pod is ready.
 pub(crate) async fn wait_for_pod(errand: Errand<'_>) -> Result<()> {
     let Errand { cluster, wish, hears } = errand;
     let until = Instant::now() + wish.patience;
@@ -69,13 +69,13 @@ pub(crate) async fn wait_for_pod(errand: Errand<'_>) -> Result<()> {
     }
 }
 
-/// After an upload broke off: waits until it can go on. True, where there is nothing left to send.
+/// Waits after a broken upload until it can be resumed. True if the disk is complete already.
 pub(super) async fn is_done_meanwhile(errand: Errand<'_>) -> Result<bool> {
     let Errand { cluster, wish, .. } = errand;
     let until = Instant::now() + wish.patience;
     let (mut look, mut pace) = (Look::new(errand), Pace::new());
     loop {
-        // An API server that is away says nothing about the upload proxy.
+        // An API server that is down says nothing about the upload proxy.
         let Ok(Some(object)) = cluster.find(&look.path).await else { return Ok(false) };
         let waits = match Stage::of(wish.kind, &object) {
             Stage::Ready => return Ok(false),
@@ -92,7 +92,7 @@ pub(super) async fn is_done_meanwhile(errand: Errand<'_>) -> Result<bool> {
     }
 }
 
-/// How long it is until the next look: most waits are short, and the API server is asked less the longer one takes.
+/// Growing pause between two reads: most waits are short, and a long one must not load the API server.
 pub(super) struct Pace(Duration);
 
 impl Pace {
@@ -100,14 +100,14 @@ impl Pace {
         Pace(SHORTEST)
     }
 
-    /// `is_seen`: the object was there at this look.
+    /// The next pause. `is_seen` is true if the object existed at this read.
     pub(super) fn pause(&mut self, is_seen: bool) -> Duration {
         let longer = self.0.saturating_mul(2).min(INTERVAL);
         if is_seen { std::mem::replace(&mut self.0, longer) } else { INTERVAL }
     }
 }
 
-/// Looks at the target again and again.
+/// Repeated reads of the upload's target.
 struct Look<'a> {
     errand: Errand<'a>,
     path: String,
@@ -123,7 +123,7 @@ impl<'a> Look<'a> {
         Look { errand, path, doing: doing(wish, cluster), absences: 0, said: String::new() }
     }
 
-    /// The target, where it is there; nothing where the API server is away for a moment.
+    /// The target: `Some(None)` if it does not exist; `None` if the API server fails for a moment.
     async fn at_target(&mut self) -> Result<Option<Option<Value>>> {
         match self.errand.cluster.find(&self.path).await {
             Ok(object) => {
@@ -138,7 +138,7 @@ impl<'a> Look<'a> {
         }
     }
 
-    /// Says it once.
+    /// Reports a reason to wait, once.
     fn say(&mut self, waits: &str) {
         if self.said != waits {
             self.errand.hears.waits(waits);
@@ -147,7 +147,7 @@ impl<'a> Look<'a> {
     }
 }
 
-/// Whether a failure may be over at the next look.
+/// True if the failure may be temporary.
 pub(super) fn is_away(failure: &Failure) -> bool {
     matches!(failure.code(), 0 | 429 | 500..)
 }
@@ -162,7 +162,8 @@ fn stage(object: &Value, wish: &Wish) -> Result<Stage> {
     Ok(Stage::of(wish.kind, object))
 }
 
-/// What it waited for, in place of "timed out waiting for the condition".
+/// Error of the timeout, with the last reason to wait. virtctl says "timed out waiting for the condition"
+/// instead.
 fn late(wish: &Wish, cluster: &Cluster, waits: &str) -> Error {
     let (kind, name, namespace) = (wish.kind, &wish.name, cluster.namespace());
     let seconds = wish.patience.as_secs();

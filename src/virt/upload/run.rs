@@ -1,19 +1,19 @@
-//! An upload from its beginning to its end, for the verb and for the page.
+//! An upload from beginning to end, for the verb and for the page.
 
 use super::hears::Phase;
 use super::{Bytes, Errand, address, data_source, done, place, proxy::Proxy, ready, send};
 use cdi::Result;
 
-/// Where the upload proxy is.
+/// Upload proxy to use.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct At {
-    /// Its address; empty for that of the CDIConfig.
+    /// Address; empty for the one in the CDIConfig.
     pub(crate) url: String,
-    /// Its certificate may be any.
+    /// True if any certificate is accepted.
     pub(crate) accepts_any_certificate: bool,
 }
 
-/// Uploads the bytes, and waits until the disk is whole.
+/// Uploads the bytes, and waits until the disk is complete.
 pub(crate) async fn run(errand: Errand<'_>, at: &At, bytes: &Bytes) -> Result<()> {
     let Errand { cluster, wish, hears } = errand;
     hears.begins(Phase::Preparing);

@@ -3,7 +3,7 @@
 //! ```text
 //!  token ─► attempt ─┬─ Done ─────────► is the source still the same?
 //!    ▲               ├─ Unauthorized ─► another token, if it was not the first attempt
-//!    │               ├─ Broken ───────► a pause; the pod is waited for; perhaps the disk is whole meanwhile
+//! │               ├─ Broken ───────► a pause; waits for the pod; perhaps the disk is complete already
 //!    └───────────────┤
 //!                    └─ Refused ──────► the end
 //! ```
@@ -23,13 +23,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// How bytes are sent.
+/// Protocol of an upload.
 enum Way {
     Tus(Upload),
     Plain,
 }
 
-/// Sends the bytes.
+/// Sends all bytes, in as many attempts as the user allows.
 pub(crate) async fn send_bytes(errand: Errand<'_>, proxy: &Proxy, bytes: &Bytes) -> Result<()> {
     let wish = errand.wish;
     let mut token = token(errand).await?;
@@ -56,14 +56,14 @@ pub(crate) async fn send_bytes(errand: Errand<'_>, proxy: &Proxy, bytes: &Bytes)
             },
             Ended::Refused(said) => return Err(failed(&said, tries.failures() + 1, ErrorKind::Refused)),
             Ended::Broken(said) => {
-                // Whoever has the file may be away for as long as he likes.
+                // An absent browser does not count as a failed attempt: it may come back at any time.
                 let pause = if bytes.are_away() { Some(Duration::ZERO) } else { tries.failed() };
                 let goes_on = bytes.is_repeatable();
                 if pause.is_some() && goes_on {
                     say(errand, bytes, &said, tries.failures());
                 }
                 sleep(pause.unwrap_or_default()).await;
-                // The answer that all is well may have been lost.
+                // The answer to a complete upload may have been lost.
                 if is_done_meanwhile(errand).await? {
                     return bytes.unchanged();
                 }
@@ -79,7 +79,8 @@ pub(crate) async fn send_bytes(errand: Errand<'_>, proxy: &Proxy, bytes: &Bytes)
     }
 }
 
-/// What can be read once goes out once, and an archive is no disk.
+/// tus if the bytes can be read again and are a disk. Archives, and bytes that can be read once, go by one
+/// plain request.
 fn first_way(wish: &Wish, proxy: &Proxy, bytes: &Bytes) -> Way {
     let uploads = address::resumable(proxy.base()).filter(|_| !wish.is_archive && bytes.is_repeatable());
     match (uploads, bytes.length(Form::WithoutHoles)) {

@@ -1,12 +1,12 @@
-//! The bytes of an upload, from any offset where their source can do that.
+//! The bytes of an upload, readable from any offset if their source allows it.
 //!
 //! ```text
 //!  source ─► a thread reads pieces of 256 KiB ─► a channel of four ─► the body of a request
-//!  a browser ─► what it hands in (handed) ───────────────┘
+//! a browser ─► its request bodies (handed) ─────────────┘
 //! ```
 //!
-//! The thread waits where the server is slow, and ends with its request. A source that fails does so for good: what reads
-//! from web servers tries again itself.
+//! The thread waits while the server is slow, and ends with its request. A failed source stays failed:
+//! readers of web servers have retries of their own.
 
 use super::dense::dense;
 use super::handed::{Handed, Piece};
@@ -31,30 +31,30 @@ const PIECES: usize = 4;
 pub(crate) struct Bytes {
     origin: Origin,
     sent: Arc<AtomicU64>,
-    /// Of the request that was made last: an earlier one may fail when nobody waits for it any more.
+    /// Failure of the latest request's reader. An earlier reader may still fail unnoticed.
     fault: Mutex<Fault>,
 }
 
-/// Where the bytes are.
+/// Source of the bytes.
 enum Origin {
-    /// This computer reads them; `dense`: without the holes of a sparse disk.
+    /// This computer reads them; `dense` leaves out the holes of a sparse disk.
     Read { source: Arc<dyn Source>, dense: Option<Arc<Dense<SparseFile>>> },
-    /// A browser has them.
+    /// A browser sends them.
     Handed(Arc<Handed>),
 }
 
 type Fault = Arc<Mutex<Option<Error>>>;
 
-/// In which form bytes are sent.
+/// Form in which bytes are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
-    /// As they are.
+    /// Unchanged, with holes as zeros.
     Whole,
-    /// Without the holes of a sparse disk, where they have some: for a server of ours.
+    /// Without the holes of a sparse disk, if it has any: for our own server.
     WithoutHoles,
 }
 
-/// The bytes on their way in one request. When it is dropped, no further byte goes out.
+/// Guard of the bytes of one request. When it is dropped, no further byte is sent.
 pub(super) struct Flow {
     is_over: Arc<AtomicBool>,
 }
@@ -66,10 +66,10 @@ impl Drop for Flow {
 }
 
 impl Bytes {
-    /// Opens a file by its path, `-`, or what an address or a name with a scheme leads to: a disk, or an archive.
+    /// Opens a disk or an archive: a path, `-` for standard input, an URL, or an image name with a scheme.
     pub(crate) async fn open(path: &str, is_archive: bool) -> Result<Bytes> {
         let path = path.to_owned();
-        // To open a source may take requests, and those block.
+        // Opening a source may send requests, and these block.
         let opened = tokio::task::spawn_blocking(move || {
             let options = Options::default();
             let named = match path == "-" || path.contains("://") {
@@ -89,7 +89,7 @@ impl Bytes {
         origin.map(Bytes::of)
     }
 
-    /// What somebody hands in.
+    /// The bytes of a browser.
     pub(crate) fn handed(handed: Arc<Handed>) -> Bytes {
         Bytes::of(Origin::Handed(handed))
     }
@@ -98,7 +98,7 @@ impl Bytes {
         Bytes { origin, sent: Arc::default(), fault: Mutex::default() }
     }
 
-    /// Their number, where it is known.
+    /// Their number, if known.
     pub(crate) fn size(&self) -> Option<u64> {
         match &self.origin {
             Origin::Read { source, .. } => source.facts().size,
@@ -106,7 +106,7 @@ impl Bytes {
         }
     }
 
-    /// Their number in this form, where it is known.
+    /// Their number in this form, if known.
     pub(super) fn length(&self, form: Form) -> Option<u64> {
         self.dense(form).map_or_else(|| self.size(), |dense| Some(dense.size()))
     }
@@ -118,7 +118,7 @@ impl Bytes {
         }
     }
 
-    /// The size of a volume that holds the disk, where it can be known beforehand. An error says what would be refused.
+    /// Size of a volume for the disk, if it can be known in advance. Fails if the disk would be refused.
     pub(super) async fn volume_size(&self) -> Result<Option<String>> {
         let Origin::Read { source, .. } = &self.origin else { return Ok(None) };
         if !source.facts().seekable {
@@ -136,12 +136,12 @@ impl Bytes {
         }
     }
 
-    /// The last offset of the disk that was sent, as it changes.
+    /// The current offset in the disk, updated while bytes are sent.
     pub(crate) fn sent(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.sent)
     }
 
-    /// Where they come from, for people.
+    /// Name of the source, for messages.
     pub(super) fn name(&self) -> &str {
         match &self.origin {
             Origin::Read { source, .. } => &source.facts().name,
@@ -149,7 +149,7 @@ impl Bytes {
         }
     }
 
-    /// Whether they can be read again, and from any offset.
+    /// True if they can be read again from any offset.
     pub(super) fn is_repeatable(&self) -> bool {
         match &self.origin {
             Origin::Read { source, .. } => source.facts().seekable,
@@ -157,36 +157,36 @@ impl Bytes {
         }
     }
 
-    /// Waits until they can be had: a browser may be away.
+    /// Waits until bytes are available: a browser may be away.
     pub(super) async fn are_there(&self) {
         if let Origin::Handed(handed) = &self.origin {
             handed.held().await;
         }
     }
 
-    /// An attempt broke off because nobody hands them in any more.
+    /// True if an attempt failed because the browser has stopped sending.
     pub(super) fn are_away(&self) -> bool {
         matches!(&self.origin, Origin::Handed(handed) if handed.is_left())
     }
 
-    /// Why the source failed, where it did.
+    /// Failure of the source, if any.
     pub(super) fn fault(&self) -> Option<Error> {
         let of_last = Arc::clone(&locked(&self.fault));
         locked(&of_last).take()
     }
 
-    /// An error, if the source was changed while it was read.
+    /// Fails if the source changed while it was read.
     pub(super) fn unchanged(&self) -> Result<()> {
         match &self.origin {
             Origin::Read { source, .. } => source.unchanged(),
-            // A browser reads no file that has changed since it was chosen.
+            // A browser itself refuses to read a file that has changed since it was chosen.
             Origin::Handed(_) => Ok(()),
         }
     }
 
     /// The bytes in this form from this offset on, as the body of a request.
     pub(super) fn body(&self, form: Form, from: u64) -> Result<(reqwest::Body, Flow)> {
-        // What was changed is another disk: it does not go on in the middle.
+        // A changed source is another disk, which must not be continued in the middle.
         self.unchanged()?;
         let received = match &self.origin {
             Origin::Read { source, .. } => self.read(Arc::clone(source), form, from)?,
@@ -200,7 +200,7 @@ impl Bytes {
         Ok((reqwest::Body::wrap_stream(counted(received, Arc::clone(&self.sent), from, disk, is_over)), flow))
     }
 
-    /// The pieces of a source, read by a thread.
+    /// The pieces of a source, read in a thread.
     fn read(&self, source: Arc<dyn Source>, form: Form, from: u64) -> Result<Receiver<Piece>> {
         let (pieces, received) = channel(PIECES);
         let fault = Fault::default();
@@ -211,7 +211,7 @@ impl Bytes {
             let name = &source.facts().name;
             let bytes = match dense {
                 Some(dense) => Ok(Box::new(InOrder { dense, at: from }) as Box<dyn Read + Send>),
-                // A stream that would begin at its end need not be one.
+                // Some sources cannot open a stream at their end.
                 None if length == Some(0) => Ok(Box::new(io::empty()) as Box<dyn Read + Send>),
                 None => source.stream(from),
             };
@@ -230,7 +230,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The pieces from this offset on; `sent` is told the offset behind each, as `disk` has it.
+/// The pieces from this offset on. `sent` is updated to the end of each, as an offset in the disk.
 fn counted(
     received: Receiver<Piece>,
     sent: Arc<AtomicU64>,
@@ -256,7 +256,7 @@ fn counted(
     })
 }
 
-/// The file of a sparse disk, from an offset on.
+/// Reader of a sparse disk without its holes, from an offset on.
 struct InOrder {
     dense: Arc<Dense<SparseFile>>,
     at: u64,
@@ -272,7 +272,7 @@ impl Read for InOrder {
     }
 }
 
-/// Reads until the end, or until nobody wants more.
+/// Reads until the end, or until the receiver is dropped.
 fn pump(name: &str, mut reader: impl Read, length: Option<u64>, pieces: &Sender<Piece>) -> Result<()> {
     let mut left = length.unwrap_or(u64::MAX);
     while left > 0 {

@@ -1,29 +1,29 @@
-//! How far a target is, and in whose words it waits. Pure.
+//! Progress of an upload's target by its status and annotations. Pure.
 
 use super::annotations::{POD_PHASE, POD_READY, RUNNING_MESSAGE, RUNNING_REASON, annotation, words};
 use crate::virt::object::Kind;
 use serde_json::Value;
 
-/// How far the target of an upload is.
+/// Progress of the target of an upload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// The upload pod takes an upload.
+    /// The upload pod is ready.
     Ready,
-    /// It waits for this.
+    /// The target is not ready, for this reason.
     Waits(String),
-    /// The disk is whole.
+    /// The disk is complete.
     Done,
-    /// It cannot be filled, for this reason.
+    /// The target cannot be filled, for this reason.
     Failed(String),
 }
 
-/// Phases in which a volume is bound by the first pod that uses it.
+/// Phases in which a volume is bound once a pod uses it.
 pub(super) const UNBOUND: [&str; 2] = ["WaitForFirstConsumer", "PendingPopulation"];
-/// The most that is said of one object.
+/// Maximum number of conditions in a message.
 const MOST_CONDITIONS: usize = 8;
 
 impl Stage {
-    /// Of an object of this kind.
+    /// The stage of an object of this kind.
     pub(super) fn of(kind: Kind, object: &Value) -> Stage {
         match kind {
             Kind::DataVolume => Stage::of_data_volume(object),
@@ -44,7 +44,7 @@ impl Stage {
         if annotation(pvc, POD_PHASE) == Some("Succeeded") {
             return Stage::Done;
         }
-        // As Go reads a truth.
+        // The values that Go parses as true.
         let is_ready = |text: &str| ["1", "t", "T", "true", "TRUE", "True"].contains(&text);
         match annotation(pvc, POD_READY).is_some_and(is_ready) {
             true => Stage::Ready,
@@ -53,12 +53,12 @@ impl Stage {
     }
 }
 
-/// The phase of an object; empty where it has none yet.
+/// The phase of an object; empty if it has none yet.
 pub(super) fn phase(object: &Value) -> &str {
     object["status"]["phase"].as_str().unwrap_or_default()
 }
 
-/// What a PVC and its worker pod say.
+/// Phase of a PVC and of its worker pod, with the reason.
 pub(super) fn told_by_claim(pvc: &Value) -> String {
     let mut told = match phase(pvc) {
         "" => "PVC without a phase yet".to_owned(),
@@ -75,7 +75,7 @@ pub(super) fn told_by_claim(pvc: &Value) -> String {
     printable::line(&told)
 }
 
-/// The phase of a DataVolume, and those of its conditions that do not hold.
+/// Phase of a DataVolume, and its conditions that are not True.
 fn told_by_data_volume(data_volume: &Value) -> String {
     let mut told = match phase(data_volume) {
         "" => "DataVolume is new, and has no phase yet".to_owned(),
@@ -86,7 +86,7 @@ fn told_by_data_volume(data_volume: &Value) -> String {
     let mut said = Vec::new();
     for condition in fails {
         let text = |field: &str| condition[field].as_str().unwrap_or_default();
-        // Several conditions wait for the same: it is told once.
+        // Several conditions may have the same reason, which is reported once.
         let why = (text("reason"), text("message"));
         if why == ("", "") || said.contains(&why) {
             continue;

@@ -1,37 +1,37 @@
-//! How often an upload is tried, and when it may ask for another token. Pure.
+//! Counters of failed attempts and of new tokens. Pure.
 //!
 //! ```text
-//!  failed ─► one attempt less; as many as at first when the server has new bytes
-//!  401    ─► the end at the first attempt; later another token, three times between two bytes of progress
+//! failed ─► one attempt less; the full number again when the server has new bytes
+//! 401    ─► the end at the first attempt; later a new token, three times between two bytes of progress
 //! ```
 
 use std::time::Duration;
 
-/// Tokens that are asked for without one new byte.
+/// Maximum number of new tokens without one new byte.
 const REFRESHES: u32 = 3;
-/// The pause after the first failure; it doubles with each further one.
+/// Pause after the first failure; it doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 
-/// The attempts of an upload.
+/// Counters of an upload's attempts.
 #[derive(Debug)]
 pub(super) struct Tries {
     most: u32,
     failures: u32,
     refreshes: u32,
-    /// Bytes that the server says it has.
+    /// Number of bytes that the server has.
     reached: u64,
-    /// How many times it lost some.
+    /// Number of times the server lost bytes.
     losses: u32,
 }
 
 impl Tries {
-    /// So many attempts.
+    /// Counters for at most so many attempts without progress.
     pub(super) fn new(most: u32) -> Tries {
         Tries { most, failures: 0, refreshes: 0, reached: 0, losses: 0 }
     }
 
-    /// The server has so many bytes.
+    /// Notes the number of bytes that the server has.
     pub(super) fn reached(&mut self, bytes: u64) {
         if bytes > self.reached {
             (self.failures, self.refreshes) = (0, 0);
@@ -41,20 +41,20 @@ impl Tries {
         self.reached = bytes;
     }
 
-    /// An attempt failed: the pause before the next one; nothing where it was the last. A server that loses again and again
-    /// what it had does not go on for ever.
+    /// Notes a failed attempt. Returns the pause before the next one; `None` after the last. Losses are
+    /// counted too, so that a server which loses its bytes again and again ends the upload.
     pub(super) fn failed(&mut self) -> Option<Duration> {
         self.failures += 1;
         let doubled = FIRST_PAUSE.saturating_mul(1 << (self.failures - 1).min(8));
         (self.failures < self.most && self.losses < self.most.max(1)).then(|| doubled.min(LONGEST_PAUSE))
     }
 
-    /// Attempts that failed since the last new byte.
+    /// Number of failed attempts since the last new byte.
     pub(super) fn failures(&self) -> u32 {
         self.failures
     }
 
-    /// The server does not take the token: whether another one may be asked for.
+    /// Notes a refused token. True if a new one may be requested.
     pub(super) fn refused(&mut self) -> bool {
         let is_first = self.failures == 0 && self.refreshes == 0 && self.reached == 0 && self.losses == 0;
         self.refreshes += 1;

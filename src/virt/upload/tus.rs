@@ -1,9 +1,9 @@
-//! An attempt by tus 1.0: it goes on behind the last byte that the server has.
+//! Upload by tus 1.0, which resumes after the last byte that the server has.
 //!
 //! ```text
 //!  POST upload-tus (Upload-Length) ─► Location ─► PATCH (Upload-Offset, bytes) ─► 204, the new Upload-Offset
 //!        ▲ 404: the server lost it                  ▲        │ broken
-//!        └───────────────────── HEAD ───────────────┴────────┘ 409: it stands elsewhere
+//! └───────────────────── HEAD ───────────────┴────────┘ 409: it is at another offset
 //! ```
 
 use super::ended::{Ended, lost, unexpected};
@@ -19,12 +19,12 @@ const RESUMABLE: HeaderName = HeaderName::from_static("tus-resumable");
 const VERSION: &str = "1.0.0";
 const LENGTH: HeaderName = HeaderName::from_static("upload-length");
 const OFFSET: &str = "upload-offset";
-/// The content type of a PATCH.
+/// Content type of a PATCH.
 const PART: &str = "application/offset+octet-stream";
-/// How often an attempt begins at another offset because the server stands elsewhere.
+/// Maximum number of offset changes in one attempt that do not go forward.
 const MOVES: u32 = 3;
 
-/// An upload that goes on.
+/// A resumable upload.
 pub(super) struct Upload {
     uploads: Url,
     place: Option<Url>,
@@ -32,12 +32,12 @@ pub(super) struct Upload {
 }
 
 impl Upload {
-    /// One of so many bytes, which nobody knows yet.
+    /// An upload of this size, not yet created on the server.
     pub(super) fn new(uploads: Url, size: u64) -> Upload {
         Upload { uploads, place: None, size }
     }
 
-    /// Sends what the server has not got yet.
+    /// Sends the bytes that the server does not have yet.
     pub(super) async fn attempt(
         &mut self,
         proxy: &Proxy,
@@ -87,14 +87,14 @@ impl Upload {
         }
     }
 
-    /// Makes the upload known.
+    /// Creates the upload on the server.
     async fn create(&self, proxy: &Proxy, token: &str) -> Result<Url, Ended> {
         let request = proxy.request(Method::POST, &self.uploads, token).header(LENGTH, self.size);
         let answer = proxy.ask(with_version(request)).await.map_err(lost)?;
         created(&answer, &self.uploads)
     }
 
-    /// How many bytes the server has.
+    /// Number of bytes that the server has.
     async fn offset(&mut self, proxy: &Proxy, token: &str, place: &Url) -> Result<u64, Ended> {
         let request = with_version(proxy.request(Method::HEAD, place, token));
         let answer = proxy.ask(request).await.map_err(lost)?;
@@ -109,11 +109,11 @@ impl Upload {
     }
 }
 
-/// What is to be done after a PATCH.
+/// Next step after a PATCH.
 #[derive(Debug, PartialEq, Eq)]
 enum Step {
     To(u64),
-    /// The server does not know the upload.
+    /// The server no longer knows the upload.
     Gone(String),
     End(Ended),
 }
@@ -135,7 +135,7 @@ fn step(answer: &Answer, sent_from: u64, size: u64) -> Step {
     }
 }
 
-/// The place of an upload that was made; or that the server does not make any.
+/// Address of a created upload, or the outcome if the server did not create one.
 fn created(answer: &Answer, uploads: &Url) -> Result<Url, Ended> {
     let speaks_tus = answer.header(RESUMABLE.as_str()) == Some(VERSION);
     match answer.status {
@@ -145,7 +145,7 @@ fn created(answer: &Answer, uploads: &Url) -> Result<Url, Ended> {
         }
         401 => Err(unexpected(answer)),
         _ if speaks_tus => Err(unexpected(answer)),
-        // Whoever stands before the server says that it is away: that is no word about tus.
+        // A proxy in front of the server reports that it is down; that says nothing about tus.
         429 | 502..=504 => Err(unexpected(answer)),
         _ => Err(Ended::NoSuchWay),
     }

@@ -1,44 +1,44 @@
-//! What is asked for, once the flags make sense. Pure.
+//! Parameters of an upload, after its flags are checked. Pure.
 
 use crate::virt::object::Kind;
 use api::quantity::Quantity;
 use cdi::{Error, ErrorKind, Result};
 use std::time::Duration;
 
-/// An upload.
+/// Parameters of an upload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Wish {
-    /// DataVolume or PersistentVolumeClaim.
+    /// Kind of the target: DataVolume or PersistentVolumeClaim.
     pub(crate) kind: Kind,
     /// Name of the object, and of its PVC.
     pub(crate) name: String,
-    /// Where the bytes come from.
+    /// Path or URL of the bytes.
     pub(crate) path: String,
-    /// They are a tar archive, and not a disk.
+    /// True for a tar archive, false for a disk.
     pub(crate) is_archive: bool,
-    /// Size of the volume, where one is made.
+    /// Size of a volume to create.
     pub(crate) size: Option<String>,
-    /// Storage class of the volume, where one is made.
+    /// Storage class of a volume to create.
     pub(crate) storage_class: Option<String>,
-    /// Access mode of the volume, where one is made.
+    /// Access mode of a volume to create.
     pub(crate) access_mode: Option<String>,
-    /// Volume mode of the volume, where one is made.
+    /// Volume mode of a volume to create.
     pub(crate) volume_mode: Option<VolumeMode>,
-    /// Labels of what is made.
+    /// Labels of the created objects.
     pub(crate) labels: Vec<(&'static str, String)>,
-    /// The object must exist.
+    /// True if the target must exist.
     pub(crate) no_create: bool,
-    /// The volume is bound before a pod uses it.
+    /// True if the volume is bound before a pod uses it.
     pub(crate) force_bind: bool,
-    /// A DataSource of the same name leads to the PVC afterwards.
+    /// True if a DataSource of the same name shall refer to the PVC.
     pub(crate) data_source: bool,
-    /// How long an upload pod is waited for.
+    /// Timeout for the upload pod.
     pub(crate) patience: Duration,
-    /// Attempts without one new byte.
+    /// Maximum number of attempts without one new byte.
     pub(crate) attempts: u32,
 }
 
-/// What a volume is for a pod.
+/// Volume mode of a PVC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum VolumeMode {
     Block,
@@ -46,7 +46,7 @@ pub(crate) enum VolumeMode {
 }
 
 impl VolumeMode {
-    /// As Kubernetes writes it.
+    /// Value of the field in Kubernetes.
     pub(crate) fn word(self) -> &'static str {
         match self {
             VolumeMode::Block => "Block",
@@ -55,7 +55,7 @@ impl VolumeMode {
     }
 }
 
-/// An error, if a size cannot be one: in the words of Kubernetes.
+/// Checks a size, with the error message of Kubernetes.
 pub(crate) fn check_size(text: &str) -> Result<()> {
     if Quantity::parse(text).is_ok() {
         return Ok(());
@@ -63,7 +63,7 @@ pub(crate) fn check_size(text: &str) -> Result<()> {
     let what = format!(
         "validation failed for size={text}: a size is a number with Ki, Mi, Gi, Ti (powers of 1024), or k, M, G, T (of 1000)"
     );
-    // 10GB, 10GiB: by their last letter alone they are no quantities.
+    // Sizes like 10GB and 10GiB have a final letter that quantities do not have.
     let meant = text.strip_suffix(['b', 'B']).map(|text| text.strip_suffix('i').unwrap_or(text));
     let meant = meant.map(|text| (format!("{text}i"), text));
     let hint = match meant {
@@ -75,7 +75,7 @@ pub(crate) fn check_size(text: &str) -> Result<()> {
     Err(Error::new(ErrorKind::Usage, what).with_hint(hint))
 }
 
-/// An error, if an access mode is a short word for one: the API server knows the long ones alone.
+/// Refuses abbreviations of access modes: the API server knows the long names alone.
 pub(crate) fn check_access_mode(text: &str) -> Result<()> {
     let meant = match text.to_ascii_uppercase().as_str() {
         "RWO" => "ReadWriteOnce",
@@ -88,7 +88,7 @@ pub(crate) fn check_access_mode(text: &str) -> Result<()> {
     Err(Error::new(ErrorKind::Usage, what).with_hint(format!("say --access-mode={meant}")))
 }
 
-/// The size of a volume for a disk of so many bytes, as people write it: no smaller, and in whole MiB.
+/// Size of a volume for a disk of this many bytes, rounded up to MiB.
 pub(crate) fn size_for(disk: u64) -> String {
     let mebibytes = disk.div_ceil(1 << 20).max(1);
     match mebibytes.is_multiple_of(1 << 10) {

@@ -1,19 +1,19 @@
-//! What to do where a sentence says by itself what is missing, or what has failed.
+//! Advice for messages that name what is missing or has failed.
 
 use super::Finding;
 use super::finding::Seen;
 use super::see::{name, text};
 use serde_json::Value;
 
-/// A launcher whose VM has failed stays, and so does its pod, with the logs of its sidecars.
+/// Annotation that keeps the launcher pod of a failed VMI, with the logs of its sidecars.
 const KEEP: &str = "kubevirt.io/keep-launcher-alive-after-failure";
 
-/// Where somebody says that an object of a pod is missing: whom to create, and where it is named.
+/// Advice for a message about a missing object of a pod: the object to create, and the field that names it.
 pub(super) fn missing(seen: &Seen<'_>, sentence: &str) -> Option<String> {
     let sentence = sentence.to_lowercase();
     let at = seen.at();
     let namespace = &seen.facts.namespace;
-    // Sidecars have files of ConfigMaps, guests of both, and keys of Secrets.
+    // Sidecars use files of ConfigMaps; guests use ConfigMaps and Secrets.
     let kinds = [
         ("ConfigMap", format!("the annotation hooks.kubevirt.io/hookSidecars, or {at}.volumes")),
         ("Secret", format!("{at}.volumes, or {at}.accessCredentials")),
@@ -41,7 +41,8 @@ fn not_found<'a>(sentence: &'a str, kind: &str) -> Option<&'a str> {
     })
 }
 
-/// A NetworkAttachmentDefinition that is missing, with a space before its name; no name where it is not said in a form that is known.
+/// Name of a missing NetworkAttachmentDefinition with a space before it; empty if the message has an unknown
+/// form.
 fn definition(sentence: &str) -> Option<String> {
     let is_missing = ["could not find", "cannot find", "not found", "is not there"];
     if !is_missing.iter().any(|words| sentence.contains(words)) {
@@ -50,7 +51,7 @@ fn definition(sentence: &str) -> Option<String> {
     if let Some((_, rest)) = sentence.split_once("networkattachmentdefinition ") {
         return Some(rest.split([':', ' ']).next().map_or_else(String::new, |name| format!(" {name}")));
     }
-    // `cannot find a network-attachment-definition (NAME) in namespace (NAMESPACE)`, says Multus.
+    // Message of Multus: `cannot find a network-attachment-definition (NAME) in namespace (NAMESPACE)`.
     let (_, rest) = sentence.split_once("network-attachment-definition")?;
     let named = || {
         let (name, rest) = rest.strip_prefix(" (")?.split_once(')')?;
@@ -60,7 +61,7 @@ fn definition(sentence: &str) -> Option<String> {
     Some(named().unwrap_or_default())
 }
 
-/// Where a hook sidecar has failed: how its log is read, which says why.
+/// Adds to the finding of a failed hook sidecar how its log can be read.
 pub(super) fn of_sidecar(seen: &Seen<'_>, finding: Finding) -> Finding {
     let heard = finding.heard();
     let Some((_, rest)) = heard.split_once("the hook sidecar ") else { return finding };
@@ -95,7 +96,8 @@ fn keeps(vmi: &Value) -> bool {
     said.and_then(Value::as_str) == Some("true")
 }
 
-/// Where a VM has no ControllerRevision with its instance type or preference: which of the two, and how it does without.
+/// Adds to the finding of a missing ControllerRevision which field names it, and how the VM can start without
+/// it.
 pub(super) fn of_revision(vm: &Value, finding: Finding) -> Finding {
     let heard = finding.heard();
     if !heard.contains("controllerrevision") || !heard.contains("not found") {

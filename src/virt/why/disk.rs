@@ -1,4 +1,4 @@
-//! The same page about a DataVolume, a PVC or a DataImportCron, of which no VM need be.
+//! The page of `why` about a DataVolume, a PVC or a DataImportCron, which need not belong to a VM.
 
 use super::Finding;
 use super::disks::{filling, phase, said};
@@ -12,26 +12,26 @@ use jiff::Timestamp;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// How the names of the pods begin that work on a PVC, before the name of that.
+/// Prefixes of the names of worker pods; the name of the PVC follows.
 const WORKERS: [&str; 3] = ["importer-", "cdi-upload-", "exporter-"];
-/// The beginning of the annotations in which a PVC tells of its worker pod, and of its export.
+/// Prefixes of the annotations on a PVC about its worker pod and its export.
 const RUNNING: &str = "cdi.kubevirt.io/storage.condition.running";
 const EXPORT: &str = "cdi.kubevirt.io/storage.export";
 
-/// What is known of one of these.
+/// The object that the page is about, with related objects and events.
 #[derive(Debug, Clone)]
 pub(crate) struct Disk {
     pub(super) kind: Kind,
     pub(super) name: String,
     pub(super) namespace: String,
-    /// The object that was asked about first, then what belongs to it: DataVolume, PVC, pods.
+    /// The object itself first, then the related ones: DataVolume, PVC, pods.
     pub(super) objects: Vec<(Kind, Value)>,
     pub(super) events: Vec<Event>,
-    /// What could not be read, and why.
+    /// Objects that could not be read, with the reason.
     pub(super) unread: Vec<String>,
 }
 
-/// Asks for the object, and for what belongs to it.
+/// Reads the object and everything that belongs to it.
 pub(crate) async fn fetch(cluster: &Cluster, kind: Kind, name_of_it: &str) -> Result<Disk> {
     let namespace = cluster.namespace();
     let found = cluster.get(&kind.one(namespace, name_of_it)).await.map_err(|failure| {
@@ -83,7 +83,7 @@ impl Disk {
         self.of(kind).next()
     }
 
-    /// Name of the PVC, which is that of its DataVolume; of a DataImportCron that of its newest import.
+    /// Name of the PVC: that of the DataVolume, or for a DataImportCron that of its newest import.
     fn claim(&self) -> Option<String> {
         match self.kind {
             Kind::DataImportCron => {
@@ -94,7 +94,7 @@ impl Disk {
         }
     }
 
-    /// The page: for a program that is called like this, at this time.
+    /// Text of the page. `program` is the name of the command in its hints.
     pub(crate) fn page(&self, program: &str, now: Timestamp) -> String {
         let mut rows = Vec::new();
         for (kind, object) in &self.objects {
@@ -107,7 +107,7 @@ impl Disk {
                 _ => phase.to_owned(),
             };
             rows.push(row(&kind.to_string(), name(object), state));
-            // Of a DataVolume that is filled no pod runs.
+            // A DataVolume that is filled has no worker pod, so its condition Running is not a fault.
             if !(*kind == Kind::DataVolume && phase == "Succeeded") {
                 rows.extend(troubles(object, now));
             }
@@ -120,7 +120,7 @@ impl Disk {
         written(self.find(), &Parts { rows, unread: &self.unread, events: &self.events, all }, program, now)
     }
 
-    /// How it stands.
+    /// The finding about the object.
     pub(super) fn find(&self) -> Finding {
         let found = match self.kind {
             Kind::DataImportCron => self.of_cron(),
@@ -189,7 +189,7 @@ impl Disk {
         }
     }
 
-    /// The export that somebody asked for, while it waits or where it failed.
+    /// Finding about an export that waits, runs or has failed.
     fn export(&self) -> Option<Finding> {
         let claim = self.one(Kind::PersistentVolumeClaim)?;
         let phase = note(claim, EXPORT, ".phase").filter(|phase| *phase != "Succeeded")?;
@@ -209,7 +209,7 @@ impl Disk {
         };
         if let Some(done) = condition(cron, "UpToDate", "True") {
             let finding = Finding::new(format!("DataImportCron {name} is up to date")).since(done.since);
-            // The last poll may have failed all the same.
+            // The condition also reports the failure of the last poll.
             return if done.message.contains("; ") {
                 finding.said(done.shown(), done.words())
             } else {
@@ -243,7 +243,7 @@ impl Disk {
     }
 }
 
-/// What a PVC says of its worker pod, while that does not run.
+/// Finding about a worker pod that does not run, by the annotations of its PVC.
 fn worker(claim: &Value, name: &str) -> Option<Finding> {
     let message = note(claim, RUNNING, ".message")?;
     let runs = note(claim, RUNNING, "").is_some_and(|runs| runs == "true");

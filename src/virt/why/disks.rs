@@ -1,5 +1,5 @@
-//! Rules about PVCs, and the DataVolumes that fill them. They are asked while there is no pod: with a pod, it is the scheduler
-//! or the kubelet who waits for a volume, and says so.
+//! Rules about PVCs and the DataVolumes that fill them. They apply while there is no pod: afterwards the
+//! scheduler or the kubelet waits for the volume, and reports it.
 
 use super::finding::Seen;
 use super::see::{Condition, condition, conditions, list, moment, text};
@@ -11,7 +11,7 @@ pub(super) fn wait(seen: &Seen<'_>) -> Option<Finding> {
     if seen.pod.is_some() {
         return None;
     }
-    // What will never come by itself is told before what needs time.
+    // Faults that need a person come before waits that end by themselves.
     let rules: [fn(&Seen<'_>, &Volume) -> Option<Finding>; 4] =
         [has_failed, is_absent, is_filled, is_unbound];
     rules.iter().find_map(|rule| seen.facts.volumes.iter().find_map(|volume| rule(seen, volume)))
@@ -21,7 +21,7 @@ pub(super) fn phase(object: &Value) -> &str {
     text(object, "/status/phase").unwrap_or_default()
 }
 
-/// The sentence in which a DataVolume says how it is.
+/// The condition with a message that explains the state of a DataVolume.
 pub(super) fn said(data_volume: &Value) -> Option<Condition<'_>> {
     let running = condition(data_volume, "Running", "False");
     let bound = condition(data_volume, "Bound", "False");
@@ -101,7 +101,7 @@ fn is_filled(seen: &Seen<'_>, volume: &Volume) -> Option<Finding> {
     Some(with_words(finding, seen, volume).advise(advice))
 }
 
-/// What a DataVolume does or waits for, behind a comma, and what to do; nothing for one that is filled.
+/// State of a DataVolume as a clause behind a comma, with advice; `None` if it is filled.
 pub(super) fn filling(data_volume: &Value, name: &str, namespace: &str) -> Option<(String, String)> {
     let phase = phase(data_volume);
     let progress = text(data_volume, "/status/progress").filter(|progress| *progress != "N/A");
@@ -124,7 +124,8 @@ pub(super) fn filling(data_volume: &Value, name: &str, namespace: &str) -> Optio
     })
 }
 
-/// Only somebody who complains of a PVC makes it a reason: many are bound when the first pod uses them.
+/// An unbound PVC is a reason only if a warning or the VM's status says so: many are bound when their first
+/// pod uses them.
 fn is_unbound(seen: &Seen<'_>, volume: &Volume) -> Option<Finding> {
     let name = &volume.claim;
     let pvc = volume.pvc.as_ref().filter(|pvc| phase(pvc) == "Pending")?;

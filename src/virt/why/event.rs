@@ -1,4 +1,4 @@
-//! Events of a VM and of everything that it is made of.
+//! Events of a VM and of all objects that belong to it.
 
 use super::see::{age, moment, text};
 use crate::virt::object::Kind;
@@ -6,24 +6,24 @@ use jiff::Timestamp;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// An event.
+/// An Event of Kubernetes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Event {
-    /// When it was seen last.
+    /// Time of the last occurrence.
     pub(crate) when: Option<Timestamp>,
     pub(crate) is_warning: bool,
     pub(crate) reason: String,
-    /// The kind and the name of the object that it is about.
+    /// Kind and name of the involved object.
     pub(crate) kind: Kind,
     pub(crate) name: String,
-    /// The program that tells it.
+    /// Component that reported it.
     pub(crate) from: String,
     pub(crate) message: String,
     pub(crate) count: u64,
 }
 
 impl Event {
-    /// The event in an object; none if it is about another kind of object.
+    /// Reads an event; `None` if its object is of another kind.
     pub(super) fn of(object: &Value) -> Option<Event> {
         let kind = Kind::of_name(text(object, "/involvedObject/kind")?)?;
         let places = [
@@ -48,24 +48,20 @@ impl Event {
         })
     }
 
-    /// The object, for people.
+    /// Name of the involved object, for messages.
     pub(super) fn object(&self) -> String {
         format!("{} {}", self.kind, self.name)
     }
 }
 
-/// Whose events are wanted.
+/// Selection of events by their objects.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Wanted {
-    /// Name of the VM and of its VMI.
     pub(super) vm: String,
-    /// Names of PVCs and DataVolumes.
     pub(super) claims: BTreeSet<String>,
-    /// Names of DataImportCrons.
     pub(super) crons: BTreeSet<String>,
-    /// Kind and name of a pool or a replica set.
     pub(super) group: Option<(Kind, String)>,
-    /// Names of pods that are there: launchers, or workers.
+    /// Names of existing pods: launchers, or workers.
     pub(super) pods: BTreeSet<String>,
 }
 
@@ -83,7 +79,7 @@ impl Wanted {
         }
     }
 
-    /// A launcher pod of an earlier start: `virt-launcher-NAME-` and a few letters.
+    /// True for a launcher pod of an earlier start: `virt-launcher-NAME-` and a few letters.
     fn is_launcher(&self, pod: &str) -> bool {
         if self.vm.is_empty() {
             return false;
@@ -93,18 +89,18 @@ impl Wanted {
         end.is_some_and(|end| !end.is_empty() && !end.contains('-'))
     }
 
-    /// Those of them, the newest first.
+    /// The selected events, newest first.
     pub(super) fn of(&self, objects: &[Value]) -> Vec<Event> {
         let mut events: Vec<Event> = objects.iter().filter_map(Event::of).collect();
         events.retain(|event| self.has(event));
-        // Of one second, the last in the list came last.
+        // Events of the same second are listed oldest first.
         events.reverse();
         events.sort_by_key(|event| std::cmp::Reverse(event.when));
         events
     }
 }
 
-/// Events as a table: at most so many, and how many more there are.
+/// A table of at most `most` events, with the number of omitted ones.
 pub(crate) fn table(events: &[Event], most: usize, now: Timestamp) -> String {
     let head = ["LAST SEEN", "TYPE", "REASON", "OBJECT", "FROM", "MESSAGE"].map(str::to_owned);
     let rows = events.iter().take(most).map(|event| {
@@ -120,7 +116,7 @@ pub(crate) fn table(events: &[Event], most: usize, now: Timestamp) -> String {
     });
     let rows: Vec<[String; 6]> = std::iter::once(head)
         .chain(rows)
-        // Whoever may write to a namespace chooses these texts: nothing in them may steer the terminal.
+        // Users of the namespace choose these texts, so control characters are escaped.
         .map(|row| row.map(|cell| printable::line(&cell)))
         .collect();
     let width = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);

@@ -1,4 +1,5 @@
-//! Asks the API server for everything that a page is made of. What may not be read is noted.
+//! Reads all objects of a page from the API server. Objects that the user may not read are listed on the
+//! page.
 
 use super::event::Wanted;
 use super::see::{list, name, text};
@@ -10,7 +11,7 @@ use futures_util::future::{join_all, join3};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// What is known of a VM, or of a VMI that stands alone.
+/// Reads a VM, or a VMI without a VM, and everything that belongs to it.
 pub(crate) async fn fetch(cluster: &Cluster, name_of_vm: &str) -> Result<Facts> {
     let namespace = cluster.namespace();
     let mut facts =
@@ -73,7 +74,7 @@ pub(crate) async fn fetch(cluster: &Cluster, name_of_vm: &str) -> Result<Facts> 
 }
 
 impl Facts {
-    /// What was found; else notes why it could not be read. What is not there is no fault.
+    /// The object, if it was read. A failure is noted; an object that does not exist is not a failure.
     fn kept<T>(&mut self, kind: Kind, of: &str, found: Result<T, Failure>) -> Option<T> {
         match found {
             Ok(found) => Some(found),
@@ -86,7 +87,7 @@ impl Facts {
     }
 }
 
-/// The launcher pods: by the VMI, or by the name that stands on them where there is none.
+/// Path of the launcher pods: by the VMI's uid, or without a VMI by their label with its name.
 fn pods(namespace: &str, vm: &str, vmi: Option<&Value>) -> String {
     let selector = match vmi.and_then(|vmi| text(vmi, "/metadata/uid")) {
         Some(uid) => format!("kubevirt.io/created-by={uid}"),
@@ -95,7 +96,7 @@ fn pods(namespace: &str, vm: &str, vmi: Option<&Value>) -> String {
     format!("{}?labelSelector={}", Kind::Pod.list(namespace), encoded(&selector))
 }
 
-/// The volumes of a VMI, or those that it will have, that are PVCs.
+/// Volumes of the VMI, or of the VM's template, that are PVCs.
 pub(super) fn volumes(vm: Option<&Value>, vmi: Option<&Value>) -> Vec<Volume> {
     let of_vmi = vmi.into_iter().flat_map(|vmi| list(vmi, "/spec/volumes"));
     let of_vm = vm.into_iter().flat_map(|vm| list(vm, "/spec/template/spec/volumes"));

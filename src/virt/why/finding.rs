@@ -1,5 +1,5 @@
-//! The first rule that fits says what a VM waits for. The order is that of the way: who stands still nearest to the guest
-//! speaks first, and what is being taken away before all others.
+//! Order of the rules: the first that applies gives the finding. A deletion comes first; of the other states
+//! the one nearest to the guest.
 
 use super::event::Event;
 use super::see::{conditions, text};
@@ -8,19 +8,18 @@ use crate::virt::object::Kind;
 use jiff::Timestamp;
 use serde_json::Value;
 
-/// Facts, as the rules look at them.
+/// Facts in the form that rules read.
 pub(super) struct Seen<'a> {
     pub(super) facts: &'a Facts,
     pub(super) now: Timestamp,
-    /// Name of the VM, and of its VMI.
     pub(super) name: &'a str,
-    /// The launcher pod that runs the guest, or will.
+    /// Launcher pod that runs the guest, or will.
     pub(super) pod: Option<&'a Value>,
 }
 
 type Rule = fn(&Seen<'_>) -> Option<Finding>;
 
-/// While there is a VMI.
+/// Rules while the VMI exists.
 const OF_VMI: &[Rule] = &[
     vm::is_deleted,
     vmi::is_deleted,
@@ -40,11 +39,11 @@ const OF_VMI: &[Rule] = &[
     vmi::has_no_pod,
 ];
 
-/// While there is none.
+/// Rules while the VMI does not exist.
 const OF_VM: &[Rule] =
     &[vm::is_deleted, vm::is_new, vm::fails_again, vm::is_off, vm::has_failure, disks::wait, vm::starts];
 
-/// What a VM waits for.
+/// Finds the reason why a VM waits.
 pub(crate) fn find(facts: &Facts, now: Timestamp) -> Finding {
     let seen = Seen { facts, now, name: &facts.name, pod: active(facts) };
     let rules = if facts.vmi.is_some() { OF_VMI } else { OF_VM };
@@ -56,7 +55,7 @@ pub(crate) fn find(facts: &Facts, now: Timestamp) -> Finding {
     })
 }
 
-/// The pod that the VMI names as its own; else the newest.
+/// The pod that the VMI lists as active, else the newest.
 fn active(facts: &Facts) -> Option<&Value> {
     let pods =
         facts.vmi.as_ref().and_then(|vmi| vmi.pointer("/status/activePods")).and_then(Value::as_object);
@@ -78,17 +77,17 @@ impl<'a> Seen<'a> {
         self.facts.vmi.as_ref()
     }
 
-    /// The phase of the VMI; empty before anybody has looked at it.
+    /// Phase of the VMI; empty while its status is.
     pub(super) fn phase(&self) -> &'a str {
         self.vmi().and_then(|vmi| text(vmi, "/status/phase")).unwrap_or_default()
     }
 
-    /// Whether the VM is to run, in the word of its spec.
+    /// Run strategy of the VM.
     pub(super) fn strategy(&self) -> &'a str {
         self.vm().map_or("", strategy)
     }
 
-    /// Where the template of the VM has its spec; a VMI that stands alone has its own.
+    /// Path of the VMI's spec: in the VM's template, or in a VMI without a VM.
     pub(super) fn at(&self) -> &'static str {
         match self.vm() {
             Some(_) => "spec.template.spec",
@@ -96,7 +95,7 @@ impl<'a> Seen<'a> {
         }
     }
 
-    /// The newest warning about an object, with one of these reasons; without any, whatever it is.
+    /// The newest warning about an object with one of these reasons; no reasons stand for all.
     pub(super) fn warning(&self, kind: Kind, name: &str, reasons: &[&str]) -> Option<&'a Event> {
         self.facts.events.iter().find(|event| {
             event.is_warning
@@ -106,12 +105,12 @@ impl<'a> Seen<'a> {
         })
     }
 
-    /// The newest warning about a launcher pod, of this start or an earlier one.
+    /// The newest warning about a launcher pod of this start or an earlier one.
     pub(super) fn warning_of_pods(&self) -> Option<&'a Event> {
         self.facts.events.iter().find(|event| event.is_warning && event.kind == Kind::Pod)
     }
 
-    /// The node is there, and not ready: the words of the condition.
+    /// Name of a node that is not ready, with the message of its condition.
     pub(super) fn node_trouble(&self) -> Option<(&'a str, String)> {
         let node = self.facts.node.as_ref()?;
         let ready =
@@ -121,7 +120,7 @@ impl<'a> Seen<'a> {
 }
 
 impl Finding {
-    /// The words of an event, with its object and whoever told it.
+    /// Quotes an event, with its component and object.
     pub(super) fn told(self, event: Option<&Event>) -> Finding {
         let Some(event) = event else { return self };
         let from = if event.from.is_empty() { String::new() } else { format!("{}, ", event.from) };
@@ -129,7 +128,7 @@ impl Finding {
     }
 }
 
-/// The run strategy of a VM; `running` is its older form.
+/// The run strategy of a VM; `running` is its deprecated form.
 pub(super) fn strategy(vm: &Value) -> &str {
     let running = vm.pointer("/spec/running").and_then(Value::as_bool);
     text(vm, "/spec/runStrategy").unwrap_or(if running == Some(true) { "Always" } else { "Halted" })

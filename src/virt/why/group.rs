@@ -1,4 +1,5 @@
-//! The same page about a pool or a replica set: how many of its VMs or VMIs are there and ready, and which are not.
+//! The page of `why` about a pool or a replica set: the number of its VMs or VMIs, and the ones that are not
+//! ready.
 
 mod rules;
 
@@ -15,24 +16,24 @@ use jiff::Timestamp;
 use rules::RULES;
 use serde_json::Value;
 
-/// So many of those that are not ready are listed.
+/// Maximum number of listed members that are not ready.
 const MOST: usize = 10;
 
-/// What is known of one of these.
+/// A pool or a replica set, with its members and events.
 #[derive(Debug, Clone)]
 pub(crate) struct Group {
     kind: Kind,
     name: String,
     namespace: String,
     object: Value,
-    /// Its VMs or VMIs; none where they could not be read.
+    /// Its VMs or VMIs; `None` if they could not be read.
     members: Option<Vec<Value>>,
     events: Vec<Event>,
-    /// What could not be read, and why.
+    /// Objects that could not be read, with the reason.
     unread: Vec<String>,
 }
 
-/// Asks for the object, for what it keeps a number of, and for its events.
+/// Reads the object, its members and its events.
 pub(crate) async fn fetch(cluster: &Cluster, kind: Kind, name_of_it: &str) -> Result<Group> {
     let namespace = cluster.namespace();
     let object = cluster.get(&kind.one(namespace, name_of_it)).await.map_err(|failure| {
@@ -42,7 +43,7 @@ pub(crate) async fn fetch(cluster: &Cluster, kind: Kind, name_of_it: &str) -> Re
     let (of, ..) = terms(kind);
     let (members_path, events_path) = (of.list(namespace), Kind::Event.list(namespace));
     let mut members = Vec::new();
-    // Those of others need not be kept until the last page is there.
+    // Each page is filtered at once, so that memory holds members alone.
     let take = |page: Vec<Value>| members.extend(page.into_iter().filter(|member| is_of(kind, uid, member)));
     let (listed, events) = join(cluster.pages(&members_path, take), cluster.list(&events_path)).await;
     let mut unread = Vec::new();
@@ -66,7 +67,7 @@ pub(crate) async fn fetch(cluster: &Cluster, kind: Kind, name_of_it: &str) -> Re
 }
 
 impl Group {
-    /// The page: for a program that is called like this, at this time.
+    /// Text of the page. `program` is the name of the command in its hints.
     pub(crate) fn page(&self, program: &str, now: Timestamp) -> String {
         let there = self.number("/status/replicas", 0);
         let ready = self.number("/status/readyReplicas", 0);
@@ -88,7 +89,7 @@ impl Group {
         written(self.find(), &Parts { rows, unread: &self.unread, events: &self.events, all }, program, now)
     }
 
-    /// How it stands.
+    /// The finding about the pool or replica set.
     fn find(&self) -> Finding {
         let Some(found) = RULES.iter().find_map(|rule| rule(self)) else { return self.is_complete() };
         match self.unready().first() {
@@ -106,7 +107,7 @@ impl Group {
         format!("{} {}", self.kind, self.name)
     }
 
-    /// So many VMs or VMIs, in words.
+    /// A number of VMs or VMIs as text.
     fn many(&self, number: u64) -> String {
         format!("{number} {}{}", terms(self.kind).0, if number == 1 { "" } else { "s" })
     }
@@ -127,7 +128,7 @@ impl Group {
         self.members.as_deref().unwrap_or_default()
     }
 
-    /// How many there are: another VMI takes the place of one that has ended.
+    /// Number of members without those that have ended: another VMI replaces each of these.
     fn there(&self) -> u64 {
         match &self.members {
             Some(members) => members.iter().filter(|member| !has_ended(member)).count() as u64,
@@ -135,7 +136,7 @@ impl Group {
         }
     }
 
-    /// How many of these are not ready.
+    /// Number of members that have not ended and are not ready.
     fn not_ready(&self) -> u64 {
         let waits = |member: &&Value| !has_ended(member) && !is_ready(member);
         match &self.members {
@@ -144,16 +145,17 @@ impl Group {
         }
     }
 
-    /// Those that are not ready, by their numbers, with those that have ended.
+    /// Members that are not ready or have ended, ordered by number.
     fn unready(&self) -> Vec<&Value> {
         let mut unready: Vec<&Value> = self.members().iter().filter(|member| !is_ready(member)).collect();
-        // `web-2` stands before `web-10`.
+        // `web-2` comes before `web-10`.
         unready.sort_by_cached_key(|member| (name(member).len(), name(member).to_owned()));
         unready
     }
 }
 
-/// The kind that it keeps a number of, the word for it, and kubectl's word for the pool or replica set itself.
+/// Kind of the members, kubectl's short name for it, and kubectl's short name for the pool or replica set
+/// itself.
 fn terms(kind: Kind) -> (Kind, &'static str, &'static str) {
     match kind {
         Kind::Pool => (Kind::VirtualMachine, "vm", "vmpool"),
@@ -161,7 +163,8 @@ fn terms(kind: Kind) -> (Kind, &'static str, &'static str) {
     }
 }
 
-/// It is one of those that are counted: a VM that is being deleted keeps its place in a pool, a VMI has none any more.
+/// True for a member that counts: a VM that is being deleted still counts in a pool, a VMI does not in a
+/// replica set.
 fn is_of(kind: Kind, uid: Option<&str>, member: &Value) -> bool {
     let is_controller = |owner: &Value| owner.get("controller").and_then(Value::as_bool) == Some(true);
     let is_ours = list(member, "/metadata/ownerReferences")
@@ -173,7 +176,7 @@ fn goes(member: &Value) -> bool {
     text(member, "/metadata/deletionTimestamp").is_some()
 }
 
-/// A VM has no phase, and does not end.
+/// True for a VMI in a final phase. A VM has no phase, and does not end.
 fn has_ended(member: &Value) -> bool {
     matches!(phase(member), "Succeeded" | "Failed")
 }

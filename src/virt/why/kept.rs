@@ -1,10 +1,10 @@
-//! The rule about what cannot be taken away: the API server refuses that virt-controller deletes it.
+//! Rule about a VMI or a pod that cannot be deleted: the API server refuses virt-controller's request.
 
 use super::Finding;
 use super::finding::Seen;
 use super::see::{Condition, condition};
 
-/// virt-controller could not delete a pod of the VMI, as the VMI says, or the VMI, as its VM says.
+/// Finding for a failed deletion: of a pod by a condition of the VMI, or of the VMI by a condition of the VM.
 pub(super) fn is_kept(seen: &Seen<'_>) -> Option<Finding> {
     let vmi = seen.vmi()?;
     let is_kept = |said: &Condition<'_>| said.reason == "FailedDelete";

@@ -1,16 +1,18 @@
-//! What a VM waits for, on one page: since when, in whose words, and what to do.
+//! The page of `coracle virt why`: the reason why a VM waits, since when, with the messages of components and
+//! advice.
 //!
 //! ```text
-//!  API server ──fetch──► Facts ──┬─ finding: the first rule that fits ─► Finding ─┐
-//!                                │    (rules: vm, vmi, kept, disks, pod)           ├─page─► text
-//!                                └─ event: newest first ──────────────────────────┘
+//! API server ──fetch──► Facts ──┬─ finding: the first rule that applies ─► Finding ─┐
+//! │    (rules: vm, vmi, kept, disks, pod)              ├─page─► text
+//! └─ event: newest first ─────────────────────────────┘
 //!  a DataVolume, a PVC, a DataImportCron ──disk::fetch──► Disk ──► the same page
 //!  a pool, a replica set ──group::fetch──► Group ──► the same page
 //! ```
 //!
-//! The way of a VM to its guest is long: DataVolumes, PVCs, the VMI, its pod, the scheduler, the kubelet, virt-handler.
-//! Whoever stands still on it has said so on an object of his own; the page is that sentence, found. Everything below
-//! [`fetch()`] is pure. What may not be read is named, and the rest is told all the same.
+//! Many components act until a guest runs: DataVolumes, PVCs, the VMI, its pod, the scheduler, the kubelet,
+//! virt-handler. Each component reports why it waits in the status of its own object; the page finds that
+//! message. Everything below [`fetch()`] is pure. Objects that the user may not read are listed, and the
+//! others are used all the same.
 
 mod advice;
 mod disk;
@@ -39,60 +41,54 @@ pub(crate) use page::page;
 use jiff::Timestamp;
 use serde_json::Value;
 
-/// What is known of a VM, as the API server has it.
+/// A VM with all objects that belong to it, as the API server has them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Facts {
-    /// Name of the VM, and of its VMI.
     pub(crate) name: String,
-    /// Namespace of all objects.
     pub(crate) namespace: String,
-    /// The VM; none for a VMI that stands alone.
+    /// The VM; `None` for a VMI without a VM.
     pub(crate) vm: Option<Value>,
-    /// The VMI.
     pub(crate) vmi: Option<Value>,
-    /// The launcher pods, the newest first.
+    /// Launcher pods, newest first.
     pub(crate) pods: Vec<Value>,
-    /// The volumes that are PVCs.
+    /// Volumes that are PVCs.
     pub(crate) volumes: Vec<Volume>,
-    /// The node of the VMI, or of its pod.
+    /// Node of the VMI, or of its pod.
     pub(crate) node: Option<Value>,
-    /// The events of all of these.
+    /// Events about all of these objects.
     pub(crate) events: Vec<event::Event>,
-    /// What could not be read, and why.
+    /// Objects that could not be read, with the reason.
     pub(crate) unread: Vec<String>,
 }
 
 /// A volume that is a PVC, with the DataVolume that fills it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Volume {
-    /// Name of the volume in the spec.
     pub(crate) name: String,
-    /// Name of the PVC, which is that of the DataVolume.
+    /// Name of the PVC, which is also that of the DataVolume.
     pub(crate) claim: String,
-    /// The spec names a DataVolume, not a PVC.
+    /// True if the spec names a DataVolume, not a PVC.
     pub(crate) is_data_volume: bool,
-    /// The PVC.
     pub(crate) pvc: Option<Value>,
-    /// The DataVolume.
     pub(crate) data_volume: Option<Value>,
-    /// The two could be looked for.
+    /// True if both could be read, or do not exist.
     pub(crate) is_known: bool,
 }
 
-/// What a VM waits for.
+/// The reason why a VM waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Finding {
-    /// One sentence.
+    /// The reason as one sentence.
     pub(crate) says: String,
-    /// Since when it is so.
+    /// Time since which it holds.
     pub(crate) since: Option<Timestamp>,
-    /// Who says so.
+    /// Messages of components that support it.
     pub(crate) words: Vec<Words>,
-    /// What a person can do; `$virt` stands for the name of this program.
+    /// Advice for the user; `$virt` stands for the name of this program.
     pub(crate) advice: Vec<String>,
 }
 
-/// A sentence of an object, a program or an event.
+/// A message in a condition, a status or an event, with its source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Words {
     pub(crate) who: String,
@@ -111,14 +107,14 @@ impl Finding {
 
     fn said(mut self, who: impl Into<String>, text: &str) -> Finding {
         let words = Words { who: who.into(), text: text.to_owned() };
-        // Several objects repeat one sentence; who said it first stands nearest to the cause.
+        // Several objects repeat one message; the first one is nearest to the cause.
         if !text.is_empty() && !self.words.iter().any(|known| known.text == words.text) {
             self.words.push(words);
         }
         self
     }
 
-    /// All words in one, in lower case: signs are looked for in them.
+    /// All messages in one text in lower case, to be searched.
     fn heard(&self) -> String {
         self.words.iter().map(|words| words.text.to_lowercase()).collect::<Vec<_>>().join("\n")
     }

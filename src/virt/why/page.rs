@@ -1,4 +1,4 @@
-//! The page.
+//! Layout of the page of `why`.
 
 use super::event::{Event, table};
 use super::finding::{find, strategy};
@@ -7,31 +7,30 @@ use super::{Facts, Finding, Volume};
 use jiff::Timestamp;
 use serde_json::Value;
 
-/// So many events; `events` shows all.
+/// Maximum number of events; the verb `events` shows all.
 const EVENTS: usize = 12;
-/// Where a long line is broken.
+/// Column at which long lines are wrapped.
 const WIDTH: usize = 100;
 
-/// The page about a VM: for a program that is called like this, at this time.
+/// The page about a VM. `program` is the name of the command in its hints.
 pub(crate) fn page(facts: &Facts, program: &str, now: Timestamp) -> String {
     let all = format!("{program} events {} -n {}", facts.name, facts.namespace);
     let parts = Parts { rows: objects(facts, now), unread: &facts.unread, events: &facts.events, all };
     written(find(facts, now), &parts, program, now)
 }
 
-/// What stands below a finding.
+/// Contents of the page below the finding.
 pub(super) struct Parts<'a> {
-    /// Each object in a line, and below it what it says of itself.
+    /// A row for each object, and rows with its conditions below it.
     pub(super) rows: Vec<[String; 3]>,
-    /// What could not be read.
     pub(super) unread: &'a [String],
-    /// The newest first.
+    /// Events, newest first.
     pub(super) events: &'a [Event],
-    /// The command that shows all of them.
+    /// Command that shows all events.
     pub(super) all: String,
 }
 
-/// The page about anything.
+/// The page about a VM, a disk or a group.
 pub(super) fn written(finding: Finding, parts: &Parts<'_>, program: &str, now: Timestamp) -> String {
     let Finding { says, since, words, advice } = finding;
     let mut page = Page(String::new());
@@ -75,7 +74,7 @@ pub(super) fn written(finding: Finding, parts: &Parts<'_>, program: &str, now: T
 struct Page(String);
 
 impl Page {
-    /// A line. Whoever may write to a namespace chooses some of these texts: nothing in them may steer the terminal.
+    /// Adds a line. Users of the namespace choose some of these texts, so control characters are escaped.
     fn line(&mut self, text: &str) {
         self.0 += &printable::line(text);
         self.0.push('\n');
@@ -86,7 +85,7 @@ impl Page {
         self.line(text);
     }
 
-    /// A text in lines that fit; the first begins with the lead, the others below its end.
+    /// Adds a text, wrapped. The first line begins with `lead`, the others are indented by its width.
     fn wrapped(&mut self, lead: &str, text: &str) {
         let text = printable::line(text);
         let below = " ".repeat(lead.chars().count());
@@ -120,7 +119,7 @@ pub(super) fn row(kind: &str, name: &str, state: impl Into<String>) -> [String; 
     [kind.to_owned(), name.to_owned(), state.into()]
 }
 
-/// Each object in a line, and below it what it says of itself.
+/// A row for each object, and rows with its conditions below it.
 fn objects(facts: &Facts, now: Timestamp) -> Vec<[String; 3]> {
     let mut rows = Vec::new();
     match &facts.vm {
@@ -165,7 +164,7 @@ fn objects(facts: &Facts, now: Timestamp) -> Vec<[String; 3]> {
     rows
 }
 
-/// The conditions that are not as they should be, or that a person should know of.
+/// Rows for conditions that report a fault, or that the user should know.
 pub(super) fn troubles(object: &Value, now: Timestamp) -> Vec<[String; 3]> {
     const GOOD: [&str; 12] = [
         "Ready",
@@ -181,7 +180,7 @@ pub(super) fn troubles(object: &Value, now: Timestamp) -> Vec<[String; 3]> {
         "AccessCredentialsSynchronized",
         "Initialized",
     ];
-    // That a guest has no agent, or cannot migrate, keeps it from nothing.
+    // A guest runs without an agent, and without being migratable.
     const HARMLESS: [&str; 3] = ["AgentConnected", "LiveMigratable", "StorageLiveMigratable"];
     let is_trouble = |one: &super::see::Condition<'_>| match GOOD.contains(&one.kind) {
         true => one.status != "True" && !HARMLESS.contains(&one.kind),

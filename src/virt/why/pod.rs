@@ -1,4 +1,4 @@
-//! Rules about the launcher pod: the scheduler and the kubelet have their words for what they wait for.
+//! Rules about the launcher pod, which quote the scheduler and the kubelet.
 
 use super::finding::Seen;
 use super::see::{condition, list, moment, name, text};
@@ -7,14 +7,14 @@ use crate::virt::object::Kind;
 use api::launcher::Ending;
 use serde_json::Value;
 
-/// Words for a container that waits in order: nothing is wrong yet.
+/// Reasons of a waiting container that are not a fault.
 const PATIENT: [&str; 3] = ["ContainerCreating", "PodInitializing", ""];
 
 fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
     list(pod, "/status/initContainerStatuses").chain(list(pod, "/status/containerStatuses"))
 }
 
-/// How the pod ended, in the words of whoever ended it; none while nothing of it has ended.
+/// Reason for the end of the pod, quoted from its status or a container's; `None` while all of it runs.
 pub(super) fn end(pod: &Value) -> Option<Words> {
     let pod_name = name(pod);
     if let Some(reason) = text(pod, "/status/reason") {
@@ -59,7 +59,7 @@ pub(super) fn has_ended(seen: &Seen<'_>) -> Option<Finding> {
     )))
 }
 
-/// No node can take it, or the scheduler has not looked yet.
+/// The pod has no node: none fits, or the scheduler has not tried yet.
 pub(super) fn is_not_scheduled(seen: &Seen<'_>) -> Option<Finding> {
     let pod = seen.pod?;
     if text(pod, "/spec/nodeName").is_some() {
@@ -114,7 +114,7 @@ pub(super) fn is_not_scheduled(seen: &Seen<'_>) -> Option<Finding> {
     })
 }
 
-/// Huge pages are lacking, of the size with which a text begins.
+/// Advice for missing huge pages; `rest` begins with their size.
 fn huge_pages(rest: &str) -> String {
     let size: String = rest.chars().take_while(char::is_ascii_alphanumeric).collect();
     let size = size.replace("mi", "Mi").replace("gi", "Gi");
@@ -124,7 +124,7 @@ fn huge_pages(rest: &str) -> String {
     )
 }
 
-/// No node has the labels that the pod asks for: those that only some nodes have, with what stands behind them.
+/// Advice for missing node labels, which explains the labels that few nodes have.
 fn labels(pod: &Value) -> String {
     let asked = pod.pointer("/spec/nodeSelector").unwrap_or(&Value::Null);
     let rare = [
@@ -154,8 +154,8 @@ fn labels(pod: &Value) -> String {
     format!("{means}virt-handler marks nodes that can run VMs: kubectl get nodes -L {columns}")
 }
 
-/// The field by which so much of a resource is asked for: a request, a limit where no request is said, the instance type, or what the
-/// guest has.
+/// Path of the field that sets the amount of a resource: a request, else a limit, else the instance type,
+/// else the guest's size.
 fn field_of(seen: &Seen<'_>, resource: &str) -> String {
     let at = seen.at();
     let spec = match (seen.vm(), seen.vmi()) {
@@ -176,13 +176,13 @@ fn field_of(seen: &Seen<'_>, resource: &str) -> String {
         .unwrap_or_else(|| format!("{at}.domain.{resource}"))
 }
 
-/// The image of a sentence of the kubelet: `… image "registry.example/disk:1": …`.
+/// The image in a message of the kubelet: `… image "registry.example/disk:1": …`.
 fn quoted_image(message: &str) -> Option<&str> {
     let (_, rest) = message.split_once("image \"")?;
     rest.split_once('"').map(|(image, _)| image).filter(|image| !image.is_empty())
 }
 
-/// A container does not start.
+/// A container of the pod does not start.
 pub(super) fn container_waits(seen: &Seen<'_>) -> Option<Finding> {
     let pod = seen.pod?;
     let pod_name = name(pod);
@@ -193,7 +193,7 @@ pub(super) fn container_waits(seen: &Seen<'_>) -> Option<Finding> {
     })?;
     let reason = text(waiting, "/reason").unwrap_or_default();
     let container_name = text(container, "/name").unwrap_or_default();
-    // A volume of the container may be an image too: the kubelet's sentence says which one it is.
+    // A volume of the container may be an image too: the message of the kubelet names it.
     let named = text(waiting, "/message").and_then(quoted_image);
     let image = named.or(text(container, "/image")).unwrap_or("(unknown)");
     let is_image =
@@ -228,7 +228,7 @@ pub(super) fn container_waits(seen: &Seen<'_>) -> Option<Finding> {
     })
 }
 
-/// The kubelet prepares volumes, network and containers.
+/// The kubelet prepares volumes, network and containers of the pod.
 pub(super) fn begins(seen: &Seen<'_>) -> Option<Finding> {
     let pod = seen.pod?;
     let runs = text(pod, "/status/phase") == Some("Running")

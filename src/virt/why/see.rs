@@ -1,19 +1,19 @@
-//! Looking into objects: texts, times and conditions, whatever else is in them.
+//! Accessors for objects as JSON: texts, times and conditions, whatever other fields they have.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-/// The text at a place; none where it is empty.
+/// The text at a JSON pointer, if it is not empty.
 pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> Option<&'a str> {
     object.pointer(pointer)?.as_str().filter(|text| !text.is_empty())
 }
 
-/// The moment at a place.
+/// The time at a JSON pointer.
 pub(super) fn moment(object: &Value, pointer: &str) -> Option<Timestamp> {
     text(object, pointer)?.parse().ok()
 }
 
-/// The list at a place.
+/// The list at a JSON pointer.
 pub(super) fn list<'a>(object: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
     object.pointer(pointer).and_then(Value::as_array).into_iter().flatten()
 }
@@ -23,7 +23,7 @@ pub(super) fn name(object: &Value) -> &str {
     text(object, "/metadata/name").unwrap_or_default()
 }
 
-/// A condition.
+/// A condition of an object's status.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Condition<'a> {
     pub(super) kind: &'a str,
@@ -34,12 +34,12 @@ pub(super) struct Condition<'a> {
 }
 
 impl<'a> Condition<'a> {
-    /// What it says, in words: the message, or what stands for it.
+    /// The message, or without one the reason.
     pub(super) fn words(&self) -> &'a str {
         if self.message.is_empty() { self.reason } else { self.message }
     }
 
-    /// The condition for people: `condition PodScheduled, Unschedulable`.
+    /// Name of the condition for quotes: `condition PodScheduled, Unschedulable`.
     pub(super) fn shown(&self) -> String {
         match self.reason.is_empty() {
             true => format!("condition {}", self.kind),
@@ -64,7 +64,7 @@ pub(super) fn condition<'a>(object: &'a Value, kind: &str, status: &str) -> Opti
     conditions(object).find(|condition| condition.kind == kind && condition.status == status)
 }
 
-/// How long ago, as kubectl writes it: two units at most.
+/// Time since `then`, as kubectl writes it: two units at most.
 pub(super) fn age(now: Timestamp, then: Timestamp) -> String {
     let seconds = now.duration_since(then).max(SignedDuration::ZERO).as_secs();
     let two = |large: i64, unit: &str, small: i64, under: &str| match small {

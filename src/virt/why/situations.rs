@@ -1,4 +1,4 @@
-//! Situations of a VM, each with what is to be found.
+//! Test cases for the rules: situations of a VM, each with the expected finding.
 
 #![allow(clippy::needless_pass_by_value, reason = "objects are written where they are used")]
 
@@ -80,7 +80,7 @@ pub(super) fn event(kind: &str, name: &str, reason: &str, message: &str) -> Even
     Event::of(&object).unwrap()
 }
 
-/// The disk of the VM, as these two say.
+/// The volume of the VM, with a PVC in this phase and this DataVolume.
 fn disk(pvc: Option<&str>, data_volume: Option<Value>) -> Vec<Volume> {
     let mut volumes = volumes(vm("Always", json!({})).as_ref(), None);
     volumes[0].is_known = true;
@@ -94,7 +94,7 @@ pub(super) fn filled() -> Vec<Volume> {
     disk(Some("Bound"), Some(json!({"status": {"phase": "Succeeded"}})))
 }
 
-/// The situation, the beginning of what is found, in whose words (all in one), and a part of the advice.
+/// Name, facts, beginning of the finding, quoted messages (joined by ` | `), and a part of the advice.
 pub(super) type Situation = (&'static str, Facts, &'static str, &'static str, &'static str);
 
 pub(super) fn of_vms() -> Vec<Situation> {
@@ -450,7 +450,7 @@ pub(super) fn of_pods() -> Vec<Situation> {
     ]
 }
 
-/// The node of the VMI, with what its kubelet says of Ready.
+/// Node of the VMI, with this status of its condition Ready.
 fn node(status: &str) -> Option<Value> {
     let ready = condition("Ready", status, "Kubelet", "kubelet says so");
     Some(json!({"metadata": {"name": "n1"}, "status": {"conditions": [ready]}}))

@@ -1,4 +1,4 @@
-//! Rules about a VM: while there is no VMI, and while it is being deleted.
+//! Rules about a VM without a VMI, and about one that is being deleted.
 
 use super::finding::Seen;
 use super::see::{condition, list, moment, text};
@@ -48,7 +48,7 @@ pub(super) fn is_new(seen: &Seen<'_>) -> Option<Finding> {
     })
 }
 
-/// It fails to start, again and again, and waits for the next try.
+/// The VM fails to start again and again, and waits for the next attempt.
 pub(super) fn fails_again(seen: &Seen<'_>) -> Option<Finding> {
     let vm = seen.vm()?;
     let count = vm.pointer("/status/startFailure/consecutiveFailCount").and_then(Value::as_u64)?;
@@ -78,7 +78,7 @@ fn until(now: Timestamp, then: Timestamp) -> String {
     super::see::age(then, now)
 }
 
-/// It is not meant to run now.
+/// The VM is off by its run strategy.
 pub(super) fn is_off(seen: &Seen<'_>) -> Option<Finding> {
     let vm = seen.vm()?;
     let asks_for_start =
@@ -103,7 +103,7 @@ pub(super) fn is_off(seen: &Seen<'_>) -> Option<Finding> {
     })
 }
 
-/// virt-controller could not do what it wanted to do for the VM.
+/// virt-controller failed in an action for the VM.
 pub(super) fn has_failure(seen: &Seen<'_>) -> Option<Finding> {
     let vm = seen.vm()?;
     let failure = condition(vm, "Failure", "True")?;
@@ -114,7 +114,7 @@ pub(super) fn has_failure(seen: &Seen<'_>) -> Option<Finding> {
     Some(advice::of_revision(vm, finding))
 }
 
-/// All is there, and the VMI is not.
+/// The VM has all it needs, and the VMI does not exist yet.
 pub(super) fn starts(seen: &Seen<'_>) -> Option<Finding> {
     let vm = seen.vm()?;
     let ready = condition(vm, "Ready", "False");

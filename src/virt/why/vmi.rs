@@ -7,7 +7,7 @@ use crate::virt::object::Kind;
 use jiff::Timestamp;
 use serde_json::Value;
 
-/// Since when the VMI is in its phase.
+/// Time since which the VMI is in its phase.
 fn in_phase(vmi: &Value, phase: &str) -> Option<Timestamp> {
     let entries = list(vmi, "/status/phaseTransitionTimestamps");
     entries
@@ -21,7 +21,8 @@ fn node<'a>(seen: &Seen<'a>) -> &'a str {
     of_vmi.or(seen.pod.and_then(|pod| text(pod, "/spec/nodeName"))).unwrap_or("(unknown)")
 }
 
-/// Whoever says the condition Synchronized: virt-handler has one reason, all others are virt-controller's.
+/// Component that set the condition Synchronized: one reason is virt-handler's, all others are
+/// virt-controller's.
 fn teller(said: &Condition<'_>) -> &'static str {
     match said.reason {
         "Synchronizing with the Domain failed." => "virt-handler",
@@ -36,7 +37,7 @@ fn look_at_handler(node: &str) -> String {
     )
 }
 
-/// Nothing is heard of its node.
+/// The node of the VMI is unresponsive.
 pub(super) fn is_unheard(seen: &Seen<'_>) -> Option<Finding> {
     let vmi = seen.vmi()?;
     let said = condition(vmi, "Synchronized", "False").filter(|said| said.reason == "NodeUnresponsive")?;
@@ -57,7 +58,7 @@ pub(super) fn is_unheard(seen: &Seen<'_>) -> Option<Finding> {
     )
 }
 
-/// It is being stopped.
+/// The VMI is being stopped.
 pub(super) fn is_deleted(seen: &Seen<'_>) -> Option<Finding> {
     let vmi = seen.vmi()?;
     let since = moment(vmi, "/metadata/deletionTimestamp")?;
@@ -96,7 +97,7 @@ pub(super) fn is_deleted(seen: &Seen<'_>) -> Option<Finding> {
     )
 }
 
-/// It moves to another node.
+/// The VMI migrates to another node.
 pub(super) fn migrates(seen: &Seen<'_>) -> Option<Finding> {
     let state = seen.vmi()?.pointer("/status/migrationState").filter(|state| state.is_object())?;
     if state.get("completed").and_then(Value::as_bool) == Some(true) {
@@ -213,7 +214,7 @@ pub(super) fn has_ended(seen: &Seen<'_>) -> Option<Finding> {
             seen.name,
             &[],
         ));
-        // Why it was not started stays in the condition.
+        // The reason why it did not start stays in the condition.
         if let Some(said) = condition(vmi, "Synchronized", "False") {
             let who = format!("{}, {} of VMI {}", teller(&said), said.shown(), seen.name);
             finding = finding.said(who, said.words());
@@ -237,7 +238,7 @@ pub(super) fn has_ended(seen: &Seen<'_>) -> Option<Finding> {
     })
 }
 
-/// Somebody could not do what the VMI needs next.
+/// virt-controller or virt-handler failed in the next action for the VMI.
 pub(super) fn is_not_synchronized(seen: &Seen<'_>) -> Option<Finding> {
     let vmi = seen.vmi()?;
     let said = condition(vmi, "Synchronized", "False")?;
@@ -262,7 +263,7 @@ pub(super) fn is_not_synchronized(seen: &Seen<'_>) -> Option<Finding> {
     })
 }
 
-/// Its pod runs; now it is virt-handler's.
+/// The pod runs, and virt-handler is to start the guest.
 pub(super) fn is_handed_over(seen: &Seen<'_>) -> Option<Finding> {
     let vmi = seen.vmi()?;
     let node = node(seen);
@@ -285,7 +286,7 @@ pub(super) fn is_handed_over(seen: &Seen<'_>) -> Option<Finding> {
     Some(finding.advise(look_at_handler(node)))
 }
 
-/// There is a VMI, and no pod.
+/// The VMI exists, and its pod does not.
 pub(super) fn has_no_pod(seen: &Seen<'_>) -> Option<Finding> {
     let vmi = seen.vmi()?;
     let says = match seen.phase() {

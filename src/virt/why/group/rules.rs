@@ -1,4 +1,5 @@
-//! Rules about a pool or a replica set. The first that fits says what it waits for; without any, it is as it should be.
+//! Rules about a pool or a replica set. The first that applies gives the finding; if none does, all members
+//! are ready.
 
 use super::super::Finding;
 use super::super::see::{condition, list, moment};

@@ -1,4 +1,4 @@
-//! Situations of a guest that ends, or is to.
+//! Situations of a guest that has ended, or is being stopped.
 
 use super::{BEFORE, Situation, compute, condition, facts, pod, vm, vmi, with_guest};
 use crate::virt::why::Facts;
