@@ -1,13 +1,14 @@
-//! Which addresses are connected to, for a program that asks on behalf of somebody who must not reach what the program reaches.
+//! Addresses that may be connected to, for a program that fetches URLs of another user and reaches more than
+//! that user may.
 //!
 //! ```text
 //!  a request, each redirect, each token server ─► Connector::get ── an address in the URL ──► check
-//!                                                        └── a name ─► resolver: what is near is left out of its addresses
+//!                                                        └── a name ─► resolver: leaves near addresses out
 //! ```
 //!
-//! A name is judged by the addresses that the connection is made to, not by those of an earlier look-up: a name server that
-//! answers differently the second time gains nothing. **Caveat:** behind a proxy of the environment the proxy looks names up,
-//! and decides.
+//! A name is checked by the addresses that the connection is made to, not by those of an earlier look-up: a
+//! name server that answers differently the second time gains nothing. **Caveat:** behind a proxy of the
+//! environment the proxy looks names up, and this check does not apply.
 
 use crate::host::is_near;
 use crate::{Error, Location, Result, retry};
@@ -15,21 +16,20 @@ use reqwest::dns::{Name, Resolve, Resolving};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
-/// Which addresses are connected to.
+/// Addresses that may be connected to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Addresses {
-    /// All.
     Any,
-    /// None of this computer, of its link, nor of a metadata service beside it.
+    /// All but those of this host, of its link, and of cloud metadata services.
     Elsewhere,
 }
 
-/// An error says so that an address may not be connected to.
+/// True if the error says that the address may not be connected to.
 pub fn is_barred(error: &(dyn std::error::Error + 'static)) -> bool {
     retry::find::<Barred>(error).is_some()
 }
 
-/// The address may not be connected to.
+/// The error for an address that may not be connected to.
 #[derive(Debug)]
 struct Barred;
 
@@ -43,7 +43,8 @@ impl fmt::Display for Barred {
 
 impl std::error::Error for Barred {}
 
-/// Whether a place may be asked, as far as its words tell.
+/// Refuses a location whose URL names an address that may not be connected to. Names are checked by the
+/// resolver.
 pub(crate) fn check(addresses: Addresses, place: &Location) -> Result<()> {
     let host = place.host().trim_end_matches('.');
     let is_barred = match host.parse::<IpAddr>() {
@@ -56,7 +57,7 @@ pub(crate) fn check(addresses: Addresses, place: &Location) -> Result<()> {
     }
 }
 
-/// Looks names up, and leaves out the addresses that may not be connected to.
+/// A resolver that leaves out the addresses that may not be connected to.
 pub(crate) struct Elsewhere;
 
 impl Resolve for Elsewhere {

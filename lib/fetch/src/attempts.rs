@@ -1,27 +1,27 @@
-//! When a request to the only server is repeated, after which pause, and when we give up. (With several servers that is
-//! their caller's to decide.)
+//! Repetition of a request to a single server: when, after which pause, and when it is given up. (With
+//! several servers their caller decides that.)
 
 use crate::retry::{Backoff, jitter};
 use crate::{Error, Fault, RateJudge, Result, Silence, Why};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The longest pause of our own, and the longest a server may ask for.
+/// The longest pause without `Retry-After`, and the longest with it.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(60);
 
-/// A connection that broke after this much is simply opened again, without a pause; less does not count, so that nobody
-/// is held up by a byte now and then.
+/// Bytes after which a broken connection is opened again without a pause. Fewer do not count as progress, so
+/// that a server that sends a byte now and then cannot delay a transfer for ever.
 pub const GOOD_PROGRESS: u64 = 64 << 10;
 
-/// How often and for how long one server is asked.
+/// The number of repetitions and the pauses between them.
 #[derive(Debug, Clone, Copy)]
 pub struct Retry {
-    /// How many times in a row a request is repeated without good progress ([`GOOD_PROGRESS`]) before we give up.
+    /// The most repetitions in a row without good progress ([`GOOD_PROGRESS`]) before the request fails.
     pub retries: u32,
     /// The pause before the first repetition; it doubles with each further one.
     pub first_pause: Duration,
-    /// No byte for this long while we want one is an error.
+    /// The longest silence of a server that bytes are expected from; after it the request fails.
     pub idle: Duration,
 }
 
@@ -31,30 +31,31 @@ pub struct Attempts {
     retry: Retry,
     failures: u32,
     at: u64,
-    /// How long nothing has come.
+    /// The time since the last byte.
     pub silence: Silence,
 }
 
 impl Attempts {
-    /// `at` is the offset of the first byte that is wanted.
+    /// `at` is the offset of the first byte to fetch.
     pub fn new(name: &str, retry: Retry, at: u64) -> Attempts {
-        // A connection may be dead though the server is not: after half of the time another one is tried.
+        // A connection may be dead although the server is not: after half of the time another one is tried.
         let half = retry.idle - retry.idle / 2;
         let silence = Silence::in_steps(retry.idle, if retry.retries > 0 { half } else { retry.idle });
         Attempts { name: name.to_owned(), retry, failures: 0, at, silence }
     }
 
-    /// The same transfer with a rate that its bytes must have.
+    /// The same transfer with a least rate.
     pub fn judged(self, rate: Option<Arc<RateJudge>>) -> Attempts {
         Attempts { silence: self.silence.judged(rate), ..self }
     }
 
-    /// True if another try cannot help. Silence and a low rate have been waited for when they become faults.
+    /// True if another try cannot help. Silence and a low rate become faults only after a long wait, so these
+    /// are final too.
     pub fn is_final(fault: &Fault) -> bool {
         !fault.why.passes() || matches!(fault.why, Why::Silent | Why::Slow)
     }
 
-    /// Waits before the next attempt, which starts at `at`; or gives the final error.
+    /// Waits before the next attempt, which starts at `at`; or returns the final error.
     pub async fn pause(&mut self, at: u64, fault: Fault) -> Result<()> {
         let is_final = Attempts::is_final(&fault);
         let Fault { error, retry_after, .. } = fault;

@@ -5,23 +5,23 @@ use crate::{Came, Fault, Silence, Why};
 use reqwest::Response;
 use std::time::Duration;
 
-/// How long a short body may take.
+/// Time limits of a short body.
 #[derive(Debug, Clone, Copy)]
 pub struct Wait {
-    /// No byte for this long ends it.
+    /// Longest time without a byte.
     pub idle: Duration,
-    /// All of it, from now on: a byte now and then is no progress.
+    /// Longest time for the whole body: a byte now and then is not progress.
     pub all: Duration,
 }
 
 impl Wait {
-    /// Where nothing may come for `idle`, all of it may take twice as long.
+    /// Limits for which the whole body may take twice the idle time.
     pub fn of(idle: Duration) -> Wait {
         Wait { idle, all: idle.saturating_mul(2) }
     }
 }
 
-/// A body that must be short, in size and in time.
+/// Reads a body that must be short, in size and in time.
 pub async fn short(response: &mut Response, most: usize, wait: Wait, name: &str) -> Result<Vec<u8>, Fault> {
     let whole = within(wait.all, pieces(response, most, wait.idle, name)).await;
     whole.unwrap_or_else(|| {

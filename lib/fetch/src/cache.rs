@@ -1,5 +1,5 @@
-//! Small reads (tables of an image, headers, signatures) come out of a few cached blocks: one fetch serves all threads
-//! that want the same block, and reads that go forward fetch further ahead each time. Large reads pass by.
+//! A cache for small reads (tables of an image, headers, signatures): one fetch serves all threads that need
+//! the same block, and reads that go forward fetch further ahead each time. Large reads bypass it.
 
 use crate::ranged::on_this_thread;
 use crate::{PartSink, Permit, Ranged, Result};
@@ -11,12 +11,12 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 pub(crate) const SMALL: usize = 64 << 10;
 
 const BLOCK: u64 = 64 << 10;
-/// 2 MiB in all.
+/// 2 MiB in total.
 const MOST_BLOCKS: usize = 32;
 /// The longest fetch: 1 MiB.
 const MOST_AHEAD: u64 = 16;
 
-/// See the head of this file.
+/// A cache of blocks of one file.
 #[derive(Default)]
 pub(crate) struct Cache {
     state: Mutex<State>,
@@ -27,15 +27,15 @@ pub(crate) struct Cache {
 struct State {
     blocks: HashMap<u64, Block>,
     clock: u64,
-    /// Memory of blocks that were thrown out.
+    /// Buffers of evicted blocks, for the next ones.
     spare: Vec<Vec<u8>>,
 }
 
 struct Block {
-    /// `None` while it is on its way.
+    /// `None` while another thread fetches the block.
     data: Option<Vec<u8>>,
     used: u64,
-    /// How many blocks came in the same fetch.
+    /// Number of blocks in the same fetch.
     run: u64,
 }
 
@@ -51,7 +51,8 @@ impl Cache {
                 buf = &mut buf[copied..];
                 offset += copied as u64;
             } else if state.blocks.contains_key(&index) {
-                // Another thread is fetching it. If that fails the mark goes, and we try ourselves.
+                // Another thread is fetching the block. If that fails, its mark is removed and this thread
+                // tries.
                 drop(self.ready.wait(state));
             } else {
                 let run = state.reserve(index, end.div_ceil(BLOCK), file.size().div_ceil(BLOCK));
@@ -64,7 +65,7 @@ impl Cache {
         Ok(())
     }
 
-    /// Copies what is there of the beginning of `buf`, without waiting.
+    /// Copies the cached part of the beginning of `buf`, without waiting.
     pub(crate) fn prefix(&self, buf: &mut [u8], offset: u64) -> usize {
         let mut done = 0;
         let mut state = self.lock();
@@ -77,9 +78,10 @@ impl Cache {
         done
     }
 
-    /// Fetches blocks, and copies what `buf` wants of them before anyone can throw them out again.
+    /// Fetches blocks, and copies the bytes for `buf` before another thread can evict them.
     fn fill(&self, file: &impl Ranged, index: u64, run: u64, buf: &mut [u8], offset: u64) -> Result<usize> {
-        // Whatever happens, nobody may wait for ever for blocks that will not come.
+        // Dropped on every return: the marks of blocks that did not come are removed, so that no thread waits
+        // for them for ever.
         let unmark = Unmark { cache: self, index, run };
         let start = index * BLOCK;
         let end = start.saturating_add(run * BLOCK).min(file.size());
@@ -100,7 +102,7 @@ impl Cache {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // The state is whole between any two statements, so a panic elsewhere does no harm.
+        // The state is consistent between any two statements, so a panic in another thread does no harm.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -118,7 +120,7 @@ impl State {
         len
     }
 
-    /// Marks the blocks that one fetch is to bring: those up to `needed`, and more when reads go forward.
+    /// Marks the blocks that one fetch will bring: those up to `needed`, and more when reads go forward.
     fn reserve(&mut self, index: u64, needed: u64, file_end: u64) -> u64 {
         let previous = index.checked_sub(1).and_then(|p| self.blocks.get(&p)).map_or(0, |block| block.run);
         let on_their_way = self.blocks.values().filter(|block| block.data.is_none()).count();
@@ -147,7 +149,7 @@ impl State {
     }
 }
 
-/// Cuts what comes into blocks.
+/// Cuts received bytes into blocks.
 struct Blocks {
     full: Vec<Vec<u8>>,
     spare: Vec<Vec<u8>>,
@@ -171,7 +173,7 @@ impl PartSink for Blocks {
     }
 }
 
-/// Takes the marks of a fetch away that brought nothing.
+/// Removes the marks of a fetch that brought nothing.
 struct Unmark<'a> {
     cache: &'a Cache,
     index: u64,

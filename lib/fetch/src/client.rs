@@ -1,4 +1,4 @@
-//! One server: a request to it, with who asks, redirects followed, and the answer sorted.
+//! HTTP requests to one server: authorization, redirects, and the classification of the answer.
 //!
 //! ```text
 //!   send ─► request ─┬─ an answer that is fine ──► Fetched
@@ -8,7 +8,7 @@
 //!             └─────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! Nothing is repeated here but what a challenge asks for, and that only where it can be sent again.
+//! Only a challenge makes a request repeated here, and only if its payload can be sent again.
 
 use crate::authorize::{Answer, Authorizer, Server};
 use crate::body::{self, Wait};
@@ -22,10 +22,10 @@ use reqwest::{Body, Method, Response, StatusCode};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long an error's own text may take.
+/// The longest time to read the text of an error.
 const EXCERPT: Duration = Duration::from_secs(5);
 
-/// The way to one server, and to where it redirects.
+/// A client for one server, and for the servers that it redirects to.
 pub struct Client<A> {
     connector: Arc<Connector>,
     redirects: redirect::Policy,
@@ -33,45 +33,40 @@ pub struct Client<A> {
     messages: Box<dyn Messages>,
 }
 
-/// A request.
 pub struct Request<'a, S: ?Sized> {
-    /// What is to be done.
     pub method: Method,
-    /// Where.
+    /// The URL.
     pub to: Location,
-    /// Its own headers, which every server on the way gets.
+    /// Headers of the request itself, sent to every server on the way.
     pub headers: HeaderMap,
-    /// What goes with it.
     pub payload: Payload,
-    /// What the authorizer is to be asked for.
+    /// The scope that the authorizer is asked for.
     pub scope: &'a S,
-    /// What counts as an answer; everything else is a fault.
+    /// Status codes that count as success; every other one is a fault.
     pub fine: &'a [u16],
-    /// How long nothing may come, from a token server too.
+    /// Longest time without a byte, also from a token server.
     pub idle: Duration,
-    /// So many bytes of an error's body are read for [`Messages::rejected`].
+    /// Bytes of an error's body that are read for [`Messages::rejected`].
     pub excerpt: usize,
 }
 
-/// What goes with a request.
+/// The body of a request.
 pub enum Payload {
-    /// No body.
     Nothing,
-    /// It can be sent again.
+    /// A body that can be sent again.
     Bytes(Bytes),
-    /// It cannot.
+    /// A body that can be sent once.
     Once(Option<Body>),
 }
 
-/// An answer, and who gave it.
+/// An answer, and the server that gave it.
 pub struct Fetched {
-    /// The answer.
     pub response: Response,
-    /// Where it came from.
+    /// The URL that gave the answer.
     pub location: Location,
-    /// It did not come from the server itself, but from where that sent us.
+    /// True if the answer came from a redirect's target, not from the first server.
     pub redirected: bool,
-    /// The servers that were asked for it.
+    /// The servers that the request has passed.
     pub(crate) trail: Trail,
 }
 
@@ -81,47 +76,46 @@ impl Fetched {
     }
 }
 
-/// What is said about a server, in the words of whoever asks it. Kinds of errors follow [`Fault::because`], where a
-/// sentence alone is asked for.
+/// Messages about a server, in the words of the caller. Where a method returns only a sentence, the kind of
+/// the error is that of [`Fault::because`].
 pub trait Messages: Send + Sync {
-    /// There is no answer; `why` is [`Why::Tls`] or [`Why::Unreachable`]. The error has no address in it.
+    /// No connection or no answer; `why` is [`Why::Tls`] or [`Why::Unreachable`]. The error does not contain
+    /// the address.
     fn unreachable(&self, place: &Location, why: Why, e: reqwest::Error) -> Error;
-    /// No answer came for the idle time.
+    /// No answer within the idle time.
     fn silent(&self, place: &Location, idle: Duration) -> String;
-    /// An answer that is not fine.
+    /// An answer with a status that is not a success.
     fn rejected(&self, rejected: &Rejected<'_>) -> String;
     /// A redirect that is not followed.
     fn lost(&self, place: &Location, lost: Lost<'_>) -> Error;
 }
 
-/// An answer that is not fine.
+/// An answer with a status that is not a success.
 pub struct Rejected<'a> {
-    /// Who gave it.
+    /// The URL that gave it.
     pub place: &'a Location,
-    /// That is the server itself, and not where it redirects.
+    /// True if the server itself gave it, not the target of a redirect.
     pub own: bool,
-    /// It was told who asks.
+    /// True if the request carried credentials.
     pub authorized: bool,
-    /// What it answered.
     pub status: StatusCode,
-    /// The pause it asked for.
+    /// The server's `Retry-After`.
     pub retry_after: Option<Duration>,
-    /// The beginning of its text.
+    /// The beginning of the body.
     pub excerpt: &'a [u8],
 }
 
-/// Why a redirect is not followed.
+/// The reason why a redirect is not followed.
 pub enum Lost<'a> {
-    /// The policy forbids it.
     Refused(redirect::Refused),
-    /// The answer does not say where.
+    /// The answer has no valid `Location`.
     Nowhere(StatusCode),
-    /// There were too many before; this was the last.
+    /// The limit was reached; this was the last target.
     TooMany(&'a Location),
 }
 
 impl<A: Authorizer> Client<A> {
-    /// Nobody is connected to yet.
+    /// A client that has not connected yet.
     pub fn new(
         connect: Connect,
         redirects: redirect::Policy,
@@ -131,7 +125,7 @@ impl<A: Authorizer> Client<A> {
         Client::over(Arc::new(Connector::new(connect)), redirects, authorizer, messages)
     }
 
-    /// The same by connections that others use too.
+    /// A client that shares connections with other clients.
     pub fn over(
         connector: Arc<Connector>,
         redirects: redirect::Policy,
@@ -141,13 +135,12 @@ impl<A: Authorizer> Client<A> {
         Client { connector, redirects, authorizer, messages: Box::new(messages) }
     }
 
-    /// Who asks.
     pub fn authorizer(&self) -> &A {
         &self.authorizer
     }
 
-    /// Sends a request and gives its answer, if it is one of those that are fine. `origin` is the server itself, and alone is
-    /// told who asks.
+    /// Sends a request and returns the answer if its status is one of `fine`. Only `origin`, the server
+    /// itself, gets credentials.
     pub async fn send(
         &self,
         origin: &Location,
@@ -157,7 +150,8 @@ impl<A: Authorizer> Client<A> {
         self.walk(origin, Trail::default(), request, silence).await
     }
 
-    /// The same for one of many requests for a file: it goes where an earlier one was led, as long as that place answers.
+    /// As [`Self::send`], for one of many requests for a file: the end of an earlier redirect is asked first,
+    /// as long as it answers.
     pub async fn send_resolved(
         &self,
         origin: &Location,
@@ -221,7 +215,8 @@ impl<A: Authorizer> Client<A> {
                 let more = self.authorizer.challenged(&server, &answer, &said, request.scope).await?;
                 if more.is_some() {
                     if matches!(request.payload, Payload::Once(_)) {
-                        // Like a connection that broke: the upload goes on, with the new one.
+                        // As after a broken connection: the caller goes on with the upload, with the new
+                        // token.
                         let what = "the server takes the token no longer, in the middle of an upload";
                         let error = Error::new(ErrorKind::Auth, format!("{}: {what}", place.shown()));
                         return Err(Fault::new(Why::Cut, error));
@@ -240,8 +235,8 @@ impl<A: Authorizer> Client<A> {
         }
     }
 
-    /// Whether TLS is spoken at an address, found out by one request that says nothing of who asks. A certificate that is not
-    /// believed is a fault, not a reason to speak plain HTTP.
+    /// Finds out whether an address speaks TLS, by one request without credentials. An untrusted certificate
+    /// is a fault, not a reason to use plain HTTP.
     pub async fn speaks_tls(&self, place: &Location, wait: Duration) -> Result<bool, Fault> {
         let client = self.connector.get(place, true).map_err(|e| Fault::new(Why::Tls, e))?;
         match within(wait, client.get(place.url().clone()).send()).await {
@@ -252,7 +247,7 @@ impl<A: Authorizer> Client<A> {
         }
     }
 
-    /// No answer came, for a reason that the connection tells.
+    /// The fault for a request without an answer, by the error of the connection.
     fn unreachable(&self, place: &Location, e: reqwest::Error) -> Fault {
         let e = e.without_url();
         let why = retry::why_unanswered(&e);
@@ -327,18 +322,18 @@ impl<A: Authorizer> Client<A> {
     }
 }
 
-/// The other side does not know TLS at all. A certificate that is not believed is something else.
+/// True if the server does not know TLS at all. An untrusted certificate is a different error.
 fn knows_no_tls(e: &reqwest::Error) -> bool {
     match retry::find::<rustls::Error>(e) {
         Some(rustls::Error::InvalidMessage(_)) => true,
         Some(_) => false,
-        // It closed the connection on our greeting, or nobody listens there for TLS.
+        // The server closed the connection on our ClientHello, or no TLS server listens there.
         None => e.is_connect() && !e.is_timeout(),
     }
 }
 
 impl Lost<'_> {
-    /// The sentence about it, where `name` is what was asked for.
+    /// The message of the error; `name` is the requested object.
     pub fn sentence(&self, name: &str) -> String {
         match self {
             Lost::Refused(refused) => refused.to_string(),

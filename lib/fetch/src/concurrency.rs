@@ -1,7 +1,7 @@
-//! How many requests are in flight at once: more while that brings more bytes, and fewer when not.
+//! The number of requests in flight: it grows while that brings more bytes, and shrinks otherwise.
 //!
-//! Every quarter of a second the rate is compared with the one before the last change. What counts as "wanting more"
-//! is time that somebody spent waiting: for a permit, or for the next byte of a stream.
+//! Every quarter of a second the rate is compared with the one before the last change. The limit grows only
+//! while readers spend time waiting for a permit, or for the next byte of a stream.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -11,12 +11,12 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 const WINDOW: Duration = Duration::from_millis(250);
 const START: usize = 2;
 
-/// See the head of this file.
+/// The limit of requests in flight, and the measurements that move it.
 pub struct Concurrency {
     slots: Semaphore,
     limit: AtomicUsize,
     bytes: AtomicU64,
-    /// Nanoseconds that somebody waited in this window.
+    /// Nanoseconds that readers waited in this window.
     waited: AtomicU64,
     began: Instant,
     /// End of this window, in nanoseconds since `began`.
@@ -27,12 +27,12 @@ pub struct Concurrency {
 struct State {
     climb: Climb,
     window_start: Instant,
-    /// Slots to take away as soon as their holders are done.
+    /// Slots to remove as soon as their holders are done.
     owed: usize,
 }
 
 impl Concurrency {
-    /// At most so many.
+    /// A limit that never exceeds `most`.
     pub fn new(most: usize) -> Concurrency {
         let climb = Climb::new(most.clamp(1, 64));
         let (limit, began) = (climb.limit, Instant::now());
@@ -47,12 +47,12 @@ impl Concurrency {
         }
     }
 
-    /// How many may pass at once just now.
+    /// The present limit.
     pub fn limit(&self) -> usize {
         self.limit.load(Relaxed)
     }
 
-    /// Waits for a slot; also tells how long that took.
+    /// Waits for a slot; also returns how long that took.
     pub async fn enter(&self) -> (Permit<'_>, Duration) {
         if let Ok(slot) = self.slots.try_acquire() {
             return (Permit { of: self, slot: Some(slot) }, Duration::ZERO);
@@ -63,7 +63,7 @@ impl Concurrency {
         (Permit { of: self, slot }, since.elapsed())
     }
 
-    /// Bytes have come.
+    /// Counts received bytes.
     pub fn received(&self, bytes: usize) {
         self.bytes.fetch_add(bytes as u64, Relaxed);
         let now = self.began.elapsed().as_nanos() as u64;
@@ -72,12 +72,12 @@ impl Concurrency {
         }
     }
 
-    /// Somebody waited for the network.
+    /// Counts time that a reader waited for the network.
     pub fn hungry(&self, waited: Duration) {
         self.waited.fetch_add(waited.as_nanos() as u64, Relaxed);
     }
 
-    /// The server said that it has too much to do.
+    /// The server reported overload (429 or 503): the limit is halved.
     pub fn overloaded(&self) {
         let Ok(mut state) = self.state.lock() else { return };
         state.climb.overloaded();
@@ -85,12 +85,12 @@ impl Concurrency {
     }
 
     fn end_window(&self) {
-        // Another thread may be at it; then it counts our bytes too.
+        // Another thread may be ending the window; then it counts these bytes too.
         let Ok(mut state) = self.state.try_lock() else { return };
         let elapsed = state.window_start.elapsed();
         let bytes = self.bytes.swap(0, Relaxed);
         let waited = Duration::from_nanos(self.waited.swap(0, Relaxed));
-        // The first window has no beginning, and a pause of the caller's says nothing about the network.
+        // The first window has no beginning, and a pause of the caller says nothing about the network.
         if elapsed < WINDOW * 4 && self.window_end.load(Relaxed) != 0 {
             let rate = bytes as f64 / elapsed.as_secs_f64().max(0.001);
             state.climb.window(rate, waited > elapsed / 10);
@@ -141,21 +141,21 @@ impl Drop for Permit<'_> {
     }
 }
 
-/// The decision, without clocks: told the rate of each window, it moves the limit.
+/// The decision, without clocks: given the rate of each window, it moves the limit.
 struct Climb {
     limit: usize,
     most: usize,
     /// Limit and rate before the change that is being tried.
     before: Option<(usize, f64)>,
-    /// Windows to let pass after a change: connections must open first.
+    /// Windows to skip after a change, since connections must open first.
     settle: u32,
-    /// Windows until the next trial, and how many there are after a failed one.
+    /// Windows until the next trial, and their number after a failed one.
     hold: u32,
     patience: u32,
     /// Doubling until the first failure, single steps afterwards.
     fast: bool,
     up_next: bool,
-    /// Windows in a row in which nobody waited.
+    /// Windows in a row in which no reader waited.
     sated: u32,
 }
 
@@ -187,7 +187,7 @@ impl Climb {
         }
         self.sated = if hungry { 0 } else { self.sated + 1 };
         if !hungry {
-            // What limits us is the caller: fewer connections will do.
+            // The caller is the bottleneck, so fewer connections suffice.
             if self.sated >= PATIENCE && self.limit > 1 {
                 self.sated = 0;
                 self.set(self.limit - 1);
@@ -209,7 +209,7 @@ impl Climb {
 
     fn judge(&mut self, old: usize, old_rate: f64, rate: f64) {
         let ratio = self.limit as f64 / old as f64;
-        // Going up must pay with a good part of what it could bring; going down must cost nothing.
+        // More requests must bring a good part of the possible gain; fewer must cost nothing.
         let good = if ratio > 1.0 { rate >= old_rate * (0.7 + 0.3 * ratio) } else { rate >= old_rate * 0.97 };
         if good {
             self.patience = PATIENCE;

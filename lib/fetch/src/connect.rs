@@ -1,4 +1,5 @@
-//! Connections to one server and to where it redirects: TLS, client certificate, proxies, time-outs, addresses.
+//! Connections to one server and to the targets of its redirects: TLS, client certificate, proxies, timeouts,
+//! addresses.
 
 use crate::addresses::{self, Addresses};
 use crate::{Error, ErrorKind, Location, Result};
@@ -7,40 +8,40 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// How a server is connected to.
+/// Settings of connections to a server.
 #[derive(Debug, Clone)]
 pub struct Connect {
-    /// Files with certificates (PEM) to trust beside the system's.
+    /// Files with certificates (PEM) that are trusted besides the system's.
     pub ca: Vec<PathBuf>,
-    /// Files of the client's certificate and of its key (PEM). Only the server itself is shown them.
+    /// Files of the client's certificate and of its key (PEM). Only the server itself gets the certificate.
     pub identity: Option<(PathBuf, PathBuf)>,
-    /// The server is one of our own, in the same network: nobody but `ca` is trusted, and no proxy is asked.
+    /// True for a server of this system in the same network: only `ca` is trusted, and no proxy is used.
     pub is_private: bool,
-    /// Whose certificates are not checked.
+    /// Servers whose certificates are not checked.
     pub unchecked: Unchecked,
-    /// How long one attempt to connect may take, name lookup and TLS included.
+    /// Longest time of one attempt to connect, with name lookup and TLS handshake.
     pub timeout: Duration,
-    /// Which addresses are connected to.
+    /// Addresses that may be connected to.
     pub addresses: Addresses,
     /// Idle connections that are kept to one server.
     pub kept: usize,
-    /// What to do where TLS cannot be set up, after "cannot set up TLS; ".
+    /// Advice for the case that TLS cannot be set up; it follows "cannot set up TLS; ".
     pub hint: &'static str,
 }
 
-/// Whose TLS certificates are not checked.
+/// Servers whose TLS certificates are not checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unchecked {
     /// All certificates are checked.
     Nobody,
-    /// The server's own. A server that it redirects to is checked.
+    /// The server itself; servers that it redirects to are checked.
     Origin,
-    /// The server's own, and those of all servers that it redirects to.
+    /// The server itself, and all servers that it redirects to.
     Everybody,
 }
 
-/// The HTTP clients of one server. Each is made when it is needed: reading the trust store takes milliseconds, and a
-/// machine without one can still speak plain HTTP.
+/// The HTTP clients for one server. Each is made on first use: reading the trust store takes milliseconds,
+/// and a host without one can still use plain HTTP.
 pub struct Connector {
     connect: Connect,
     plain: OnceLock<Client>,
@@ -49,14 +50,15 @@ pub struct Connector {
 }
 
 impl Connector {
-    /// Nothing is read and nobody is connected to yet.
+    /// A connector that has neither read a file nor connected to a server yet.
     pub fn new(connect: Connect) -> Connector {
         let (plain, own, elsewhere) = <(OnceLock<Client>, OnceLock<Client>, OnceLock<Client>)>::default();
         Connector { connect, plain, own, elsewhere }
     }
 
-    /// The client for a place of the server itself (`own`) or of one that it sends us to. Only the server itself is shown our
-    /// certificate. A place whose address may not be connected to has none.
+    /// The client for a location of the server itself (`own`) or of a server that it redirects to. Only the
+    /// server itself gets our client certificate. An error for a location whose address may not be connected
+    /// to.
     pub fn get(&self, place: &Location, own: bool) -> Result<&Client> {
         addresses::check(self.connect.addresses, place)?;
         let tls = place.is_tls() || (!self.connect.is_private && proxy_speaks_tls());
@@ -77,13 +79,13 @@ impl Connector {
     }
 
     fn build(&self, tls: bool, own: bool) -> Result<Client> {
-        // Another part of the process may have chosen a provider already; either will do.
+        // Another part of the process may have installed a provider already; either will do.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut builder = Client::builder()
             .user_agent(concat!("coracle/", env!("CARGO_PKG_VERSION")))
-            // Each range in flight gets a connection of its own: that is what helps where one is slow.
+            // Each range in flight gets its own connection, which helps where single connections are slow.
             .http1_only()
-            // Redirects are followed by hand, where credentials can be kept from other origins.
+            // Redirects are followed by `Client`, which keeps credentials from other origins.
             .redirect(redirect::Policy::none())
             .retry(reqwest::retry::never())
             .connect_timeout(self.connect.timeout)
@@ -135,7 +137,7 @@ impl Connector {
 
 fn identity(certificate: &Path, key: &Path) -> Result<Identity> {
     let pem = [read(certificate, "client certificate")?, b"\n".to_vec(), read(key, "key of the client")?];
-    // The parser's own message stays out: it is about a file that holds a key.
+    // The parser's own message is left out, since it may quote a file with a key.
     Identity::from_pem(&pem.concat()).map_err(|_| {
         let (certificate, key) = (certificate.display(), key.display());
         Error::usage(format!("{certificate} and {key} are not a certificate and its key in PEM"))

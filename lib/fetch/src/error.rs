@@ -1,26 +1,25 @@
-//! What went wrong: a small kind that callers branch on, one sentence with its context, the cause.
+//! The error of a fetch: a kind that callers branch on, one sentence with its context, and the cause.
 //!
-//! The error of this package and of `container-disk` above it.
+//! It is the error of this package and of `container-disk` above it.
 
 use error_core::OfIo;
 
-/// This crate's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What a caller may branch on.
+/// Kinds of errors that a caller may branch on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// It was tried and failed (every mirror is down, the disk is full).
+    /// The operation was tried and failed (every mirror is down, the disk is full).
     Failed,
-    /// What was asked for makes no sense.
+    /// The request makes no sense.
     Usage,
-    /// What came is hostile, broken or not supported; trying again will not help.
+    /// The received bytes are hostile, broken or not supported; trying again will not help.
     Refused,
-    /// There is no such file, image, tag or blob.
+    /// The file, image, tag or blob does not exist.
     NotFound,
-    /// The server wants other credentials.
+    /// The server demands other credentials.
     Auth,
-    /// The file is another one than when its reading began: nothing that was read of it may be gone on with.
+    /// The file has changed since its reading began: a transfer must not go on from the bytes read so far.
     Changed,
 }
 
@@ -38,12 +37,13 @@ impl OfIo for ErrorKind {
 }
 
 error_core::error! {
-    /// An error. `Display` is one sentence a person can act on, without its cause; the cause is in `source()`.
+    /// An error. `Display` is one sentence a person can act on, without its cause; the cause is in
+    /// `source()`.
     pub struct Error(ErrorKind);
 }
 
 impl Error {
-    /// Something that failed for an outside reason.
+    /// An operation that failed for an outside reason.
     pub fn failed(what: impl Into<String>) -> Self {
         Error::new(ErrorKind::Failed, what)
     }

@@ -1,42 +1,42 @@
-//! Why a request to one server came to nothing, in the words that decide what is done next.
+//! Faults: requests to one server that failed, sorted by what the caller does next.
 
 use crate::{Error, ErrorKind};
 use reqwest::StatusCode;
 use std::time::Duration;
 
-/// What went wrong.
+/// Kinds of faults, by what the caller does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
     /// No connection, or one that is closed without an answer.
     Unreachable,
-    /// Nothing came for the idle time.
+    /// No byte came within the idle time.
     Silent,
-    /// The other side did not prove who it is, or the two of us have no TLS in common.
+    /// The server did not prove its identity, or there is no common version of TLS.
     Tls,
     /// 5xx and 408, or an answer that caches give for a moment.
     Broken,
-    /// 429.
+    /// 429 Too Many Requests.
     Busy,
     /// The connection ended before the bytes of the answer did.
     Cut,
-    /// 404 and 410.
+    /// 404 Not Found and 410 Gone.
     Missing,
-    /// 401, 403 and 407, and a token that is not given.
+    /// 401, 403 and 407, and a token that was refused.
     Denied,
-    /// Bytes that are not what was asked for: another digest, another size, no manifest.
+    /// Unexpected bytes: another digest, another size, not a manifest.
     Wrong,
-    /// The file is another one than when its reading began.
+    /// The file has changed since its reading began.
     Changed,
-    /// Under the rate that is expected, for longer than we are patient.
+    /// The rate stayed below the least rate for too long.
     Slow,
-    /// Ranges are asked for, the whole comes.
+    /// A range was requested, and the whole file came.
     NoRanges,
     /// An answer that makes no sense here: another 4xx, a redirect that is not followed.
     Odd,
 }
 
 impl Why {
-    /// What an answer means that is not the one that was asked for.
+    /// Classifies an HTTP status other than success.
     pub fn of(status: StatusCode) -> Why {
         match status {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
@@ -50,37 +50,36 @@ impl Why {
         }
     }
 
-    /// Whether the same server may give it later.
+    /// True if the same server may give the answer later.
     pub fn passes(self) -> bool {
         matches!(self, Why::Unreachable | Why::Silent | Why::Broken | Why::Busy | Why::Cut | Why::Slow)
     }
 
-    /// Whether it says something of the server as a whole, so that others need not find out for themselves.
+    /// True if the fault concerns the server as a whole, so that other requests need not try it themselves.
     pub fn of_the_server(self) -> bool {
         self.passes() && self != Why::Cut || matches!(self, Why::Tls | Why::Wrong)
     }
 }
 
-/// A request that came to nothing.
+/// A request that failed.
 #[derive(Debug)]
 pub struct Fault {
-    /// What went wrong.
     pub why: Why,
-    /// The same in a sentence.
+    /// The message.
     pub error: Error,
-    /// The pause the server asked for.
+    /// The server's `Retry-After`.
     pub retry_after: Option<Duration>,
-    /// What it answered, if it did.
+    /// The HTTP status, if there was an answer.
     pub status: Option<u16>,
 }
 
 impl Fault {
-    /// A fault with an error of its own.
+    /// A fault with an existing error.
     pub fn new(why: Why, error: Error) -> Fault {
         Fault { why, error, retry_after: None, status: None }
     }
 
-    /// With the kind that goes with `why`.
+    /// A fault with a message; the kind of the error follows `why`.
     pub fn because(why: Why, what: impl Into<String>) -> Fault {
         let kind = match why {
             Why::Missing => ErrorKind::NotFound,
@@ -93,7 +92,7 @@ impl Fault {
     }
 }
 
-/// A wish that makes no sense, or a setting that does not: no other try will help.
+/// An invalid request or setting: no other try will help.
 impl From<Error> for Fault {
     fn from(error: Error) -> Fault {
         Fault::new(Why::Odd, error)

@@ -1,4 +1,4 @@
-//! What the name of a host says about where it is. Names are not looked up.
+//! Classification of hosts by the text of their name. Names are not looked up.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -10,13 +10,13 @@ pub fn host_of(address: &str) -> &str {
     }
 }
 
-/// Whether bytes for this address stay on this machine.
+/// True if bytes for this address stay on this host.
 pub fn is_loopback(address: &str) -> bool {
     let name = host_of(address);
     name == "localhost" || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
-/// Whether a host is an address that only machines nearby reach, also where it stands inside of one of IPv6.
+/// True for an address that only hosts nearby can reach, also where it is an IPv4 address inside an IPv6 one.
 pub(crate) fn is_inside(host: &str) -> bool {
     let host = host.trim_end_matches('.');
     match host.parse::<IpAddr>() {
@@ -26,10 +26,11 @@ pub(crate) fn is_inside(host: &str) -> bool {
     }
 }
 
-/// Whether an address is of this computer, of its link or of a service beside it that tells of the computer (its metadata, which
-/// may hold credentials), also where it stands inside of one of IPv6. Nor is a group of many somebody to be asked.
+/// True for an address of this host, of its link, or of a cloud metadata service (which may hand out
+/// credentials), also where it is an IPv4 address inside an IPv6 one. Multicast and broadcast addresses count
+/// too.
 pub(crate) fn is_near(ip: IpAddr) -> bool {
-    // What clouds answer at, beside 169.254.169.254, which is link-local.
+    // Metadata services of clouds, beside 169.254.169.254, which is link-local.
     const METADATA: [IpAddr; 3] = [
         IpAddr::V4(Ipv4Addr::new(100, 100, 100, 200)),
         IpAddr::V4(Ipv4Addr::new(192, 0, 0, 192)),
@@ -54,8 +55,8 @@ pub(crate) fn is_near(ip: IpAddr) -> bool {
     [Some(ip), within].into_iter().flatten().any(|ip| METADATA.contains(&ip) || near(ip))
 }
 
-/// The address of IPv4 that one of IPv6 leads to: mapped (::ffff:0:0/96), compatible (::/96, which holds ::1 and ::), NAT64
-/// (64:ff9b::/96), 6to4 (2002::/16).
+/// The IPv4 address that an IPv6 address leads to: mapped (::ffff:0:0/96), compatible (::/96, which holds ::1
+/// and ::), NAT64 (64:ff9b::/96), 6to4 (2002::/16).
 fn v4_within(ip: Ipv6Addr) -> Option<Ipv4Addr> {
     let v4 = |high: u16, low: u16| Some(Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low)));
     match ip.segments() {
@@ -69,7 +70,7 @@ fn v4_within(ip: Ipv6Addr) -> Option<Ipv4Addr> {
 fn inside_v6(ip: Ipv6Addr) -> bool {
     match (v4_within(ip), ip.segments()) {
         (Some(ip), _) => inside_v4(ip),
-        // NAT64 of one's own network.
+        // NAT64 with a prefix of the local network.
         (None, [0x64, 0xff9b, 1, ..]) => true,
         // Unique local (fc00::/7), link-local (fe80::/10) and site-local (fec0::/10).
         (None, [first, ..]) => first & 0xfe00 == 0xfc00 || first & 0xff80 == 0xfe80,

@@ -1,9 +1,11 @@
-//! The rate below which a transfer is given up: the idle time-out alone lets one byte a minute go on for years.
+//! The rate below which a transfer is given up. The idle timeout alone would let a server send one byte a
+//! minute for years.
 //!
-//! All requests of a transfer count together, and only the time in which at least one of them waits for its server: neither a slow
-//! disk nor a pause before the next attempt blames it.
+//! All requests of a transfer count together, and only the time in which at least one of them waits for its
+//! server. So neither a slow disk nor a pause before the next attempt counts against it.
 //!
-//! Bytes count as they come, or as a decoder makes them, whichever are more: the zeros of a disk are next to nothing on their way.
+//! Bytes count as they come, or as a decoder makes them, whichever are more: the zeros of a disk are
+//! compressed to next to nothing.
 
 use crate::retry::seconds;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -15,17 +17,17 @@ use std::time::{Duration, Instant};
 pub struct LeastRate {
     /// Bytes per second.
     pub bytes: u64,
-    /// Time of waiting after which the rate is judged; then the next one begins.
+    /// Waiting time after which the rate is checked; then the next period begins.
     pub over: Duration,
 }
 
-/// Time over which a rate is usually measured: a network may be away for a minute or two.
+/// The usual measuring time: a network may be away for a minute or two.
 pub const OVER: Duration = Duration::from_secs(5 * 60);
 
 /// The least rate in worker pods. A slower source brings no disk within a month.
 pub const UNWATCHED: LeastRate = LeastRate { bytes: 4 << 10, over: OVER };
 
-/// A count of the bytes that decoders made of a transfer. Its copies count together.
+/// A count of the bytes that decoders made of a transfer. Its copies share the count.
 #[derive(Debug, Clone, Default)]
 pub struct Decoded(Arc<AtomicU64>);
 
@@ -46,7 +48,7 @@ impl Decoded {
     }
 }
 
-/// The judge of one transfer, for all its requests.
+/// The rate check of one transfer, for all its requests.
 #[derive(Debug)]
 pub struct RateJudge {
     least: LeastRate,
@@ -57,21 +59,21 @@ pub struct RateJudge {
 
 #[derive(Debug)]
 struct State {
-    /// Requests that wait now, and since when their time is not counted yet.
+    /// Requests that wait now, and the start of the time that is not counted yet.
     waiting: usize,
     since: Instant,
     waited: Duration,
     came: u64,
-    /// What decoders had made when the time began.
+    /// The decoders' count when the period began.
     decoded: u64,
 }
 
-/// One request waits as long as this is there.
+/// A guard: one request waits as long as it lives.
 #[derive(Debug)]
 pub struct Waits<'a>(&'a RateJudge);
 
 impl RateJudge {
-    /// A judge of a transfer that has not begun to wait.
+    /// A check of a transfer that has not begun to wait.
     pub fn new(least: LeastRate) -> RateJudge {
         let state = State { waiting: 0, since: Instant::now(), waited: Duration::ZERO, came: 0, decoded: 0 };
         let (silence, decoded) = (Duration::ZERO, Decoded::default());
@@ -83,13 +85,13 @@ impl RateJudge {
         RateJudge { silence, ..self }
     }
 
-    /// Counts the bytes that a decoder makes of the transfer, too.
+    /// Counts also the bytes that a decoder makes of the transfer.
     pub fn counts(mut self, decoded: Decoded) -> RateJudge {
         self.state.get_mut().unwrap_or_else(PoisonError::into_inner).decoded = decoded.get();
         RateJudge { decoded, ..self }
     }
 
-    /// A request begins to wait.
+    /// A request begins to wait; the guard ends the wait.
     pub fn waits(&self) -> Waits<'_> {
         let mut state = self.state();
         state.count();
@@ -97,7 +99,7 @@ impl RateJudge {
         Waits(self)
     }
 
-    /// Counts bytes that came. Returns a sentence if too few have come in the whole time.
+    /// Counts received bytes. Returns a message if too few came in the whole period.
     pub fn came(&self, bytes: usize) -> Option<String> {
         let LeastRate { bytes: least, over } = self.least;
         let mut state = self.state();
@@ -126,7 +128,7 @@ impl RateJudge {
 }
 
 impl State {
-    /// Adds the time since the last call, if a request has waited in it.
+    /// Adds the time since the last call, if a request was waiting.
     fn count(&mut self) {
         let now = Instant::now();
         if self.waiting > 0 {

@@ -1,4 +1,4 @@
-//! Bytes by HTTP, for everything that reads disks and images from a server.
+//! HTTP transfers, for everything that reads disks and images from a server.
 //!
 //! ```text
 //!   cdi/source/http (a file on a web server)      container-disk/registry (blobs and documents, from several servers)
@@ -9,22 +9,22 @@
 //!      over a Ranged file: which bytes, of which version                                  ranged.rs range.rs validators.rs
 //!      Concurrency: how many requests at once                                             concurrency.rs
 //!                               ▼
-//!                            Client: one request, redirects, who asks                     client.rs authorize/
-//!                            Attempts; what a Fault means                                 attempts.rs retry.rs fault.rs
-//!                            the wait for a body, and how long nothing may come           silence.rs body.rs
-//!                            or too little                                               least_rate.rs
-//!                            where a request goes, and where a redirect may lead          location.rs redirect.rs host.rs
-//!                            where one led, which is asked first from then on            resolved.rs
+//!                            Client: one request, redirects, credentials                 client.rs authorize/
+//!                            Attempts; the kinds of a Fault                                 attempts.rs retry.rs fault.rs
+//!                            limits of a body's time, of silence                           silence.rs body.rs
+//!                            and of a low rate                                             least_rate.rs
+//!                            URLs, and the targets that a redirect may have                location.rs redirect.rs host.rs
+//!                            the end of a redirect, asked first from then on               resolved.rs
 //!                               ▼
-//!                            Connector: TLS, proxies, time-outs; who may be asked        connect.rs addresses.rs
+//!                            Connector: TLS, proxies, timeouts; allowed addresses       connect.rs addresses.rs
 //!                               ▼
 //!                            the one runtime of the process                              runtime.rs
 //! ```
 //!
-//! **Owns** connections and the runtime below them. **Knows nothing of** disks, images and command lines: callers hand in
-//! what to trust and how long to wait.
+//! The package owns connections and the runtime below them. It does not know disks, images and command lines:
+//! callers pass trusted certificates and timeouts.
 //!
-//! Everything is for plain threads: calls block, and panic inside an async task.
+//! All functions are for plain threads: calls block, and panic inside an async task.
 
 mod addresses;
 mod attempts;

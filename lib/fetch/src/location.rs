@@ -1,4 +1,5 @@
-//! Where a request goes, and how that is shown: no user, no password, no query (it may hold a signature or a token).
+//! The URL of a request, and its printable form without user, password and query (which may hold a signature
+//! or a token).
 
 use crate::host::{host_of, is_loopback};
 use crate::{Error, Result};
@@ -6,26 +7,25 @@ use percent_encoding::percent_decode_str;
 use reqwest::Url;
 use std::fmt;
 
-/// An address with nothing secret in its shown form.
+/// A URL whose printable form holds no secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Location {
     url: Url,
     shown: String,
 }
 
-/// User and password as they stood in a URL.
+/// User and password of a URL.
 #[derive(Clone, PartialEq, Eq)]
 pub struct UserInfo {
-    /// The user.
     pub user: String,
-    /// The password; empty where none stood there.
+    /// The password; empty if the URL has none.
     pub password: String,
 }
 
 impl Location {
-    /// Reads what the user typed.
+    /// Parses a URL that the user typed.
     pub fn parse(text: &str) -> Result<(Location, Option<UserInfo>)> {
-        // The text is not repeated: what does not parse may still hold a password.
+        // The text is not quoted: text that does not parse may still hold a password.
         let url = Url::parse(text).map_err(|e| Error::usage("this is not a URL").because(e))?;
         let user_info = user_info(&url);
         let location = Location::new(url).map_err(|scheme| {
@@ -34,12 +34,12 @@ impl Location {
         Ok((location, user_info))
     }
 
-    /// `scheme://address/`.
+    /// The URL `scheme://address/`.
     pub fn base(scheme: &str, address: &str) -> Option<Location> {
         Location::new(Url::parse(&format!("{scheme}://{address}/")).ok()?).ok()
     }
 
-    /// A path of the same server.
+    /// Another path on the same server; `path` may have a query.
     pub fn at(&self, path: &str) -> Location {
         let mut url = self.url.clone();
         let (path, query) = path.split_once('?').map_or((path, None), |(path, query)| (path, Some(query)));
@@ -48,14 +48,15 @@ impl Location {
         Location::new(url).unwrap_or_else(|_| self.clone())
     }
 
-    /// With one more parameter.
+    /// The same URL with one more query parameter.
     pub fn with(&self, name: &str, value: &str) -> Location {
         let mut url = self.url.clone();
         url.query_pairs_mut().append_pair(name, value);
         Location::new(url).unwrap_or_else(|_| self.clone())
     }
 
-    /// Without the user and what follows `#`. The error is a scheme that is neither `http` nor `https`.
+    /// A location without the user and the fragment (`#…`). The error is a scheme that is neither `http` nor
+    /// `https`.
     pub(crate) fn new(mut url: Url) -> Result<Location, String> {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(url.scheme().to_owned());
@@ -72,22 +73,22 @@ impl Location {
         Ok(Location { url, shown })
     }
 
-    /// All of it, secrets too, for the request.
+    /// The whole URL, secrets too, for the request.
     pub fn url(&self) -> &Url {
         &self.url
     }
 
-    /// The name for people.
+    /// The printable form, without secrets.
     pub fn shown(&self) -> &str {
         &self.shown
     }
 
-    /// Whether it is reached by TLS.
+    /// True for `https`.
     pub fn is_tls(&self) -> bool {
         self.url.scheme() == "https"
     }
 
-    /// Whether credentials meant for `self` may be sent to `other`: same scheme, host and port.
+    /// True if credentials meant for `self` may be sent to `other`: same scheme, host and port.
     pub fn same_origin(&self, other: &Location) -> bool {
         self.url.origin() == other.url.origin()
     }
@@ -97,7 +98,7 @@ impl Location {
         host_of(self.url.host_str().unwrap_or_default())
     }
 
-    /// Whether bytes for it stay on this machine.
+    /// True if bytes for it stay on this host.
     pub fn is_loopback(&self) -> bool {
         is_loopback(self.url.host_str().unwrap_or_default())
     }

@@ -1,12 +1,12 @@
-//! A file in order, fetched as several ranges at once.
+//! A reader that gives a file in order and fetches it as several ranges at once.
 //!
 //! ```text
 //!   read() ◄── front │ segment │ segment │ segment (waits for its turn)      next ─► size
 //!              its bytes are read while they come; the others fill their queues meanwhile
 //! ```
 //!
-//! How many segments are under way, and how long each is, says a [`Window`]. The first segment shows whether ranges are
-//! served at all; where they are not, everything comes in one answer from there.
+//! A [`Window`] sets the number of segments under way and their lengths. The first segment shows whether the
+//! server supports ranges. If not, the rest comes in one answer from there.
 
 use crate::queue::{Filler, Next, Queue};
 use crate::{Error, Expect, Part, Ranged, Result, runtime};
@@ -20,34 +20,35 @@ use tokio::task::JoinHandle;
 /// The memory of one segment's queue: its length, up to this.
 pub const MOST_HELD: u64 = 4 << 20;
 
-/// How far ahead of its reader a file is fetched.
+/// A policy for how far ahead of its reader a file is fetched.
 pub trait Window: Send {
-    /// The length of the next segment, where so many are under way with so much memory; nothing, where these are enough.
+    /// The length of the next segment, where so many are under way with so much memory; `None` where these
+    /// are enough.
     fn next(&mut self, under_way: usize, held: u64) -> Option<u64>;
 
-    /// How many segments are under way at once just now.
+    /// The present number of segments at once.
     fn width(&self) -> usize;
 
-    /// The front segment gave bytes or its end after so long a wait; `first` is whether the reader had to wait for this
-    /// segment for the first time.
+    /// The front segment gave bytes or its end after this wait; `first` is true if it is the first wait for
+    /// this segment.
     fn waited(&mut self, time: Duration, first: bool);
 
     /// No more segments: the rest comes in one answer.
     fn close(&mut self) {}
 }
 
-/// The reader. See the head of this file.
+/// A reader of a file in order, over several ranges at once.
 pub struct Ordered<R, W> {
     file: Arc<R>,
     window: W,
     segments: VecDeque<Segment>,
     /// The first byte that no segment has given yet.
     at: u64,
-    /// Where the next segment begins.
+    /// The start of the next segment.
     next: u64,
     current: Bytes,
     begun: bool,
-    /// All in one answer.
+    /// The rest comes in one answer.
     whole: bool,
     failed: bool,
 }
@@ -67,7 +68,8 @@ impl Drop for Segment {
 }
 
 impl<R: Ranged, W: Window> Ordered<R, W> {
-    /// `from` is at most the size. Nothing is asked for before the first reading, or [`Self::begin`].
+    /// A reader from the offset `from`, which is at most the size. Nothing is requested before the first
+    /// read, or [`Self::begin`].
     pub fn new(file: Arc<R>, from: u64, window: W) -> Ordered<R, W> {
         let head = file.head();
         let known = usize::try_from(from).ok().filter(|from| *from < head.len());
@@ -77,13 +79,13 @@ impl<R: Ranged, W: Window> Ordered<R, W> {
         Ordered { file, window, segments, at: next, next, current, begun: false, whole: false, failed: false }
     }
 
-    /// Asks for the first segments now.
+    /// Requests the first segments now.
     pub fn begin(mut self) -> Result<Ordered<R, W>> {
         self.top_up()?;
         Ok(self)
     }
 
-    /// Keeps as many segments under way as the window says.
+    /// Keeps as many segments under way as the window allows.
     fn top_up(&mut self) -> Result<()> {
         while !self.whole && self.next < self.file.size() {
             let held = self.segments.iter().map(|segment| segment.held).sum();
@@ -150,7 +152,7 @@ impl<R: Ranged, W: Window> Ordered<R, W> {
         Ok(())
     }
 
-    /// Nothing after a gap may ever be read.
+    /// Ends the reader: bytes after a gap must never be read.
     fn fail(&mut self, e: Error) -> Error {
         self.segments.clear();
         self.failed = true;
@@ -174,7 +176,7 @@ pub fn hand_out(bytes: &mut Bytes, buf: &mut [u8]) -> usize {
     len
 }
 
-/// After an error a reader has no more bytes, and must not look as if it had ended well.
+/// The error of a reader that is read again after an error: it must not look as if it had ended well.
 pub fn ended_by_error(name: &str) -> Error {
     Error::failed(format!("{name}: reading was given up after an error"))
 }

@@ -1,4 +1,4 @@
-//! Bytes on their way from a task to a reader: bounded, and the reader is an ordinary thread.
+//! A bounded queue of bytes from an async task to a reader, which is an ordinary thread.
 
 use crate::{Error, PartSink, Permit, Result};
 use bytes::{Bytes, BytesMut};
@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 const TINY: usize = 4 << 10;
 const GATHER: usize = 64 << 10;
 
-/// The shared queue.
+/// The queue, shared by its two ends.
 pub struct Queue {
     most: usize,
     state: Mutex<State>,
@@ -27,21 +27,20 @@ struct State {
     end: Option<Result<()>>,
 }
 
-/// What the reader finds.
+/// The result of a wait for the next piece.
 pub enum Next {
-    /// The next bytes.
     Bytes(Bytes),
-    /// The end, or the error that stands there. It is told once; nothing may be asked for afterwards.
+    /// The end, or the error that ended the transfer. It is given once; the reader must not ask again.
     End(Result<()>),
 }
 
 impl Queue {
-    /// Holds up to `most` bytes and one piece more.
+    /// A queue of up to `most` bytes and one piece more.
     pub fn new(most: usize) -> Arc<Queue> {
         Arc::new(Queue { most, state: Mutex::default(), filled: Condvar::new(), room: Notify::new() })
     }
 
-    /// Waits for the next piece; also tells how long that took.
+    /// Waits for the next piece; also returns how long that took.
     pub fn next(&self) -> (Next, Duration) {
         let mut since = None;
         let mut state = self.lock();
@@ -61,7 +60,7 @@ impl Queue {
         (next, since.map_or(Duration::ZERO, |since| since.elapsed()))
     }
 
-    /// No more will come.
+    /// Ends the queue.
     pub fn close(&self, end: Result<()>) {
         self.lock().end.get_or_insert(end);
         self.filled.notify_one();
@@ -94,10 +93,10 @@ impl State {
     }
 }
 
-/// The task's end. Dropped without a word (the task panicked or was stopped), it leaves an error, so that no reader
-/// waits for ever.
+/// The task's end of the queue. Dropped without `close` (the task panicked or was stopped), it leaves an
+/// error, so that no reader waits for ever.
 pub struct Filler(
-    /// What it fills.
+    /// The queue.
     pub Arc<Queue>,
 );
 

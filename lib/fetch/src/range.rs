@@ -1,20 +1,20 @@
-//! Which bytes an answer brings: `Content-Range`, read strictly.
+//! `Content-Range`, parsed strictly: the bytes that an answer brings.
 
 use reqwest::header::{self, HeaderMap};
 
-/// `Content-Range: bytes FIRST-LAST/TOTAL`.
+/// The header `Content-Range: bytes FIRST-LAST/TOTAL`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContentRange {
-    /// The first byte.
+    /// Offset of the first byte.
     pub start: u64,
     /// One past the last byte.
     pub end: u64,
-    /// The size of the whole file, where it is told.
+    /// The size of the whole file, if the header has it.
     pub total: Option<u64>,
 }
 
 impl ContentRange {
-    /// `None` when the header is missing or makes no sense in itself.
+    /// `None` if the header is missing or contradicts itself.
     pub fn of(headers: &HeaderMap) -> Option<ContentRange> {
         let (range, total) = split(headers)?;
         let (first, last) = range.split_once('-')?;
@@ -38,7 +38,7 @@ fn split(headers: &HeaderMap) -> Option<(&str, &str)> {
     unit.eq_ignore_ascii_case("bytes").then_some((range.trim(), total.trim()))
 }
 
-/// Digits alone: `parse` would take a sign too.
+/// Parses digits alone: `parse` would accept a sign too.
 fn number(text: &str) -> Option<u64> {
     text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }

@@ -1,19 +1,18 @@
-//! A file whose bytes can be asked for from any offset, and what takes them.
+//! Files whose bytes can be requested from any offset, and the receivers of the bytes.
 
 use crate::{Permit, Result, runtime};
 use bytes::Bytes;
 use std::ops::Range;
 
-/// A file of known size whose bytes can be asked for from any offset. Which servers they come from, how they are checked
-/// and what happens when a connection breaks is its own affair.
+/// A file of known size whose bytes can be requested from any offset. The implementation chooses the servers,
+/// checks the bytes and handles broken connections.
 pub trait Ranged: Send + Sync + 'static {
-    /// The name for people.
+    /// The name for messages.
     fn name(&self) -> &str;
 
-    /// Its size.
     fn size(&self) -> u64;
 
-    /// Its first bytes, as far as they are here already.
+    /// The first bytes, as far as they are here already.
     fn head(&self) -> Bytes {
         Bytes::new()
     }
@@ -21,7 +20,8 @@ pub trait Ranged: Send + Sync + 'static {
     /// Sends exactly the bytes of a part (not empty, inside the file) to `sink`, in order.
     fn transfer<S: PartSink>(&self, part: Part, sink: &mut S) -> impl Future<Output = Result<()>> + Send;
 
-    /// Ranges were asked for and nobody serves them: all of it comes in one answer, or not at all.
+    /// True if ranges were requested and no server supports them: the file comes in one answer, or not at
+    /// all.
     fn comes_whole(&self) -> bool {
         false
     }
@@ -30,32 +30,32 @@ pub trait Ranged: Send + Sync + 'static {
 /// A part of a file.
 #[derive(Debug, Clone)]
 pub struct Part {
-    /// Its bytes.
+    /// Offsets of the part.
     pub range: Range<u64>,
-    /// What is expected of a server.
     pub expect: Expect,
-    /// How many parts are under way at once, and share the rate.
+    /// The number of parts under way at once, which share the rate.
     pub share: usize,
 }
 
-/// What is expected of a server.
+/// The expected form of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expect {
-    /// Just this range, or an end at once if it sends everything.
+    /// Just this range; the transfer ends at once if the server sends the whole file.
     Probe,
-    /// Just this range. Who sends everything instead is not the one.
+    /// Just this range. A server that sends the whole file is not used.
     Piece,
-    /// If it sends everything, what comes before is passed over.
+    /// If the server sends the whole file, the bytes before the range are skipped.
     Anything,
 }
 
-/// Takes bytes as they come.
+/// A receiver of bytes as they come.
 pub trait PartSink: Send + Sync {
-    /// Whether somebody waits from the first moment; a transfer ahead of its reader waits for its turn for nothing.
+    /// True if a reader waits from the first moment. A transfer ahead of its reader waits for its turn
+    /// without cost.
     const SOMEONE_WAITS: bool;
 
-    /// Takes the next bytes. It may wait for room, and then gives the permit up: a transfer that nobody reads must not
-    /// keep others from the network.
+    /// Takes the next bytes. It may wait for room, and then gives the permit up: a transfer whose reader has
+    /// paused must not keep others from the network.
     fn take(&mut self, bytes: Bytes, permit: &mut Option<Permit<'_>>) -> impl Future<Output = ()> + Send;
 }
 

@@ -1,4 +1,5 @@
-//! Reads at any offset, from any number of threads: long ones are one request each, short ones come out of a small cache.
+//! Reads at any offset, from any number of threads: long reads are one request each, short ones use a small
+//! cache.
 
 use crate::cache::{Cache, SMALL};
 use crate::ranged::on_this_thread;
@@ -14,12 +15,11 @@ pub struct ReadAt<R> {
 }
 
 impl<R: Ranged> ReadAt<R> {
-    /// With an empty cache.
+    /// A reader with an empty cache.
     pub fn new(file: Arc<R>) -> ReadAt<R> {
         ReadAt { file, cache: Cache::default() }
     }
 
-    /// The file.
     pub fn file(&self) -> &Arc<R> {
         &self.file
     }
@@ -57,7 +57,7 @@ fn fetch(file: &impl Ranged, buf: &mut [u8], offset: u64) -> Result<()> {
     on_this_thread(file, range, &mut Fill { buf, filled: 0 })
 }
 
-/// The caller's buffer.
+/// A sink that fills the caller's buffer.
 struct Fill<'a> {
     buf: &'a mut [u8],
     filled: usize,

@@ -1,42 +1,43 @@
-//! The one rule for where a redirect may lead; disks on web servers and registries keep it.
+//! The rule for redirect targets, for disks on web servers and for registries.
 //!
 //! | from → to | |
 //! |---|---|
 //! | a scheme other than `http` and `https` | never |
-//! | TLS → plain HTTP | never, unless the user gave up on certificates: whoever is on the way could answer |
-//! | outside → an address inside, for a request with credentials | never, by way of other servers neither ([`Trail`]): a server outside does not choose whom ours ask inside |
-//! | an address with a user in it | the policy says: refused, or followed without that user |
+//! | TLS → plain HTTP | never, unless the user switched certificate checks off: any host on the way could answer |
+//! | outside → an address inside, for a request with credentials | never, nor by way of other servers ([`Trail`]): a server outside must not choose the hosts that we contact inside |
+//! | an address with a user in it | by policy: refused, or followed without that user |
 //!
-//! Who asks (credentials, the user's own headers) is told to the first origin alone; that is kept where requests are sent.
+//! Credentials and the user's own headers are sent to the first origin alone; [`crate::Client`] ensures that.
 
 use crate::Location;
 use crate::host::is_inside;
 use reqwest::{StatusCode, Url};
 use std::fmt;
 
-/// More than anyone needs, few enough to end a loop soon.
+/// The most redirects in a row: more than any server needs, and few enough to end a loop soon.
 pub const MOST: usize = 10;
 
-/// What is allowed beyond the rule.
+/// Exceptions from the rule.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Policy {
     /// A redirect from TLS to plain HTTP is followed.
     pub may_leave_tls: bool,
-    /// A user in the address is left out of it, and the rest is followed.
+    /// A user in the target's URL is removed, and the target is followed.
     pub may_name_users: bool,
 }
 
-/// What lies behind a request that is led on: credentials that went to one server on the way are not forgotten at the next.
+/// The servers that a redirected request has passed: credentials that went to one of them count at every
+/// later one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Trail {
-    /// Some server on the way was told who asks.
+    /// Some server on the way got credentials.
     pub authorized: bool,
     /// Some server on the way is outside.
     pub outside: bool,
 }
 
 impl Trail {
-    /// One more server on the way; `authorized` is whether it was told who asks.
+    /// Adds a server to the trail; `authorized` is true if it got credentials.
     pub fn passes(&mut self, place: &Location, authorized: bool) {
         self.authorized |= authorized;
         self.outside |= !is_inside(place.host());
@@ -48,23 +49,23 @@ impl Trail {
 pub struct Refused {
     from: String,
     to: String,
-    /// It would go on in plain.
+    /// It leads from TLS to plain HTTP.
     pub leaves_tls: bool,
 }
 
-/// Whether an answer leads elsewhere: 300 to 303, 307, 308; 304 is no answer to anything we ask.
+/// True for a redirect: 300 to 303, 307, 308. A 304 answers a condition that no request here sends.
 pub fn leads_on(status: StatusCode) -> bool {
     status.is_redirection() && status != StatusCode::NOT_MODIFIED
 }
 
 impl Policy {
-    /// Where `target`, the `Location` of an answer from `from`, leads. `trail` has passed `from`.
+    /// The URL that `target`, the `Location` of an answer from `from`, leads to. `trail` has passed `from`.
     pub fn follow(&self, from: &Location, target: &str, trail: Trail) -> Result<Location, Refused> {
         self.judge(from, from.url().join(target).map_err(|_| nowhere(from))?, trail)
     }
 
-    /// Where an upload goes on. A registry behind a TLS proxy may believe that it is spoken to in plain; its path is then
-    /// one of the server that we speak TLS to, to the letter.
+    /// The URL where an upload goes on. A registry behind a TLS proxy may believe that its clients use plain
+    /// HTTP; its path is then taken as one of the TLS server, unchanged.
     pub fn follow_upload(&self, from: &Location, target: &str) -> Result<Location, Refused> {
         let mut url = from.url().join(target).map_err(|_| nowhere(from))?;
         if from.is_tls() && url.scheme() == "http" && url.host() == from.url().host() {

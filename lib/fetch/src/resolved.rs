@@ -1,15 +1,16 @@
-//! Where the redirects of one file led: asked first from then on, until that place gives it no longer (links to object stores
-//! expire).
+//! The end of the redirects of one file. It is asked first from then on, until it no longer gives the file
+//! (links to object stores expire).
 
 use crate::redirect::Trail;
 use crate::{Fault, Location, Why};
 use std::sync::{Mutex, PoisonError};
 
-/// Where redirects led, if they did.
+/// The end of the redirects, if there were any.
 #[derive(Debug, Default)]
 pub struct Resolved(Mutex<Option<Led>>);
 
-/// The end of a chain, and what lies behind it: the rule of redirects holds for what this place leads to, too.
+/// The end of a chain of redirects, and the servers passed: the rule of redirects holds for later redirects
+/// of this end too.
 #[derive(Debug, Clone)]
 pub(crate) struct Led {
     pub(crate) to: Location,
@@ -21,13 +22,13 @@ impl Resolved {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// An answer came from the end of this chain to a request that was for `asked`.
+    /// Remembers the end of the chain that answered a request for `asked`.
     pub(crate) fn answered(&self, asked: &Location, led: Led) {
         self.set((led.to != *asked).then_some(led));
     }
 
-    /// The place gave no answer. Whether the server is asked at once for another: not where a pause is asked for, and not
-    /// where the time is up.
+    /// Forgets the end, which gave no answer. True if the first server is to be asked at once for another:
+    /// not if a pause was requested, and not if the time is up.
     pub(crate) fn failed(&self, fault: &Fault) -> bool {
         self.set(None);
         fault.retry_after.is_none() && !matches!(fault.why, Why::Busy | Why::Silent)

@@ -1,16 +1,16 @@
-//! Waiting: for an answer, and before the next try.
+//! Waits for answers, and pauses between tries.
 
 use crate::{Fault, Why};
 use reqwest::header::{HeaderMap, RETRY_AFTER};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::{Duration, SystemTime};
 
-/// Waits for work; `None` when time is up.
+/// Waits for work; `None` when the time is up.
 pub async fn within<T>(time: Duration, work: impl Future<Output = T>) -> Option<T> {
     tokio::time::timeout(time, work).await.ok()
 }
 
-/// Nothing came.
+/// The fault for a server that sent no byte within the idle time.
 pub fn silent(name: &str, wanted: &str, idle: Duration) -> Fault {
     Fault::because(
         Why::Silent,
@@ -22,7 +22,7 @@ pub fn silent(name: &str, wanted: &str, idle: Duration) -> Fault {
     )
 }
 
-/// What it means that no answer came, for a reason that the client tells.
+/// The kind of fault for a request without an answer, by the error of the client.
 pub(crate) fn why_unanswered(e: &reqwest::Error) -> Why {
     match find::<rustls::Error>(e) {
         Some(_) => Why::Tls,
@@ -30,12 +30,12 @@ pub(crate) fn why_unanswered(e: &reqwest::Error) -> Why {
     }
 }
 
-/// An error says so that a server answered a greeting of TLS with something else, as one that speaks plain HTTP does.
+/// True if the server answered a TLS ClientHello with something else, as one that speaks plain HTTP does.
 pub fn is_plain(error: &(dyn std::error::Error + 'static)) -> bool {
     matches!(find::<rustls::Error>(error), Some(rustls::Error::InvalidMessage(_)))
 }
 
-/// `Retry-After`: seconds, or a date.
+/// The value of `Retry-After`: seconds, or a date.
 pub fn after(headers: &HeaderMap) -> Option<Duration> {
     let value = headers.get(RETRY_AFTER)?.to_str().ok()?;
     retry_after(value, SystemTime::now())
@@ -47,12 +47,12 @@ pub fn jitter(pause: Duration) -> Duration {
     pause.mul_f64(1.0 + random as f64 / 2048.0)
 }
 
-/// Pauses of our own: each twice as long as the one before, up to a bound. Who waits takes them with [`jitter`].
+/// Exponential backoff: each pause is twice as long as the one before, up to a bound. Callers add [`jitter`].
 #[derive(Debug, Clone, Copy)]
 pub struct Backoff {
     /// The first pause.
     pub first: Duration,
-    /// No pause is longer.
+    /// The longest pause.
     pub longest: Duration,
 }
 
@@ -63,7 +63,7 @@ impl Backoff {
     }
 }
 
-/// The cause of this type, also inside of `io::Error`.
+/// The cause of this type, also inside `io::Error`.
 pub fn find<'a, T: std::error::Error + 'static>(e: &'a (dyn std::error::Error + 'static)) -> Option<&'a T> {
     let mut next = Some(e);
     while let Some(e) = next {
@@ -79,12 +79,12 @@ pub fn find<'a, T: std::error::Error + 'static>(e: &'a (dyn std::error::Error + 
     None
 }
 
-/// A time for people: whole seconds where it is some.
+/// A time as text: whole seconds if it is one, else with one decimal.
 pub fn seconds(time: Duration) -> String {
     if time.subsec_millis() == 0 { time.as_secs().to_string() } else { format!("{:.1}", time.as_secs_f64()) }
 }
 
-/// `Retry-After`: seconds, or a date.
+/// The value of `Retry-After`: seconds, or a date.
 fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
     let value = value.trim();
     if let Ok(seconds) = value.parse::<u32>() {

@@ -1,14 +1,14 @@
-//! The one runtime of the process, and the one thread behind it.
+//! The only runtime of the process, and its only thread.
 //!
-//! A caller is a plain thread; one that waits for bytes of its own runs its future itself. One worker watches the sockets
-//! and runs what is fetched ahead of its reader or sent behind its writer. One is enough: TLS passes more than a GB/s
-//! through a core, which is more than anything that packs or unpacks beside it.
+//! Callers are plain threads; one that waits for its own bytes runs its future itself. One worker watches the
+//! sockets and runs transfers ahead of a reader or behind a writer. One is enough: TLS passes more than a
+//! GB/s through a core, which is more than anything that packs or unpacks beside it.
 
 use crate::{Error, Result};
 use std::sync::OnceLock;
 use tokio::runtime::{Builder, Runtime};
 
-/// The process's runtime for network work. Whoever calls it from an async task is told so by a panic of the runtime.
+/// The process's runtime for network work. Called from an async task, `block_on` panics.
 pub fn runtime() -> Result<&'static Runtime> {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     if let Some(runtime) = RUNTIME.get() {

@@ -7,12 +7,11 @@ use std::fmt;
 pub struct Secret(String);
 
 impl Secret {
-    /// A secret of this text.
     pub fn new(text: impl Into<String>) -> Secret {
         Secret(text.into())
     }
 
-    /// For the one place that puts it into a request.
+    /// The text, for the request that carries it.
     pub fn reveal(&self) -> &str {
         &self.0
     }

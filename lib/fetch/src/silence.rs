@@ -1,4 +1,4 @@
-//! How long nothing may come: the wait for the head of an answer, and the one for each piece of a body.
+//! Idle timeouts: the wait for the head of an answer, and the one for each piece of a body.
 
 use crate::retry::silent;
 use crate::{Error, Fault, RateJudge, Why};
@@ -7,7 +7,7 @@ use reqwest::Response;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long nothing has come while we waited for it, over all attempts since the last byte.
+/// The time without a byte while one was awaited, over all attempts since the last byte.
 pub struct Silence {
     idle: Duration,
     step: Duration,
@@ -15,35 +15,36 @@ pub struct Silence {
     rate: Option<Arc<RateJudge>>,
 }
 
-/// What a wait for the next piece of a body came to.
+/// The result of a wait for the next piece of a body.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Came {
-    /// A piece.
+    /// A piece of the body.
     Bytes(Bytes),
-    /// The body is at its end.
+    /// The end of the body.
     End,
     /// Nothing for so long; the idle time is not over.
     Nothing(Duration),
 }
 
 impl Silence {
-    /// Nothing may come for `idle`.
+    /// A timeout after `idle` without a byte.
     pub fn new(idle: Duration) -> Silence {
         Silence::in_steps(idle, idle)
     }
 
-    /// The same, where a wait for a body comes back after each `step` with [`Came::Nothing`]: another connection may be
-    /// tried, since this one may be dead though the server is not, or its rate be judged.
+    /// As [`Self::new`], but a wait for a body returns [`Came::Nothing`] after each `step`. The caller may
+    /// then try another connection, since this one may be dead although the server is not, or the rate is
+    /// checked.
     pub fn in_steps(idle: Duration, step: Duration) -> Silence {
         Silence { idle, step, spent: Duration::ZERO, rate: None }
     }
 
-    /// The same, where a body that comes too slowly is a fault, too.
+    /// The same timeout, where a body that comes too slowly is a fault too.
     pub fn judged(self, rate: Option<Arc<RateJudge>>) -> Silence {
         Silence { rate, ..self }
     }
 
-    /// How long nothing may come.
+    /// The idle time.
     pub fn idle(&self) -> Duration {
         self.idle
     }
@@ -55,8 +56,8 @@ impl Silence {
         self.wait_until(self.idle, work).await
     }
 
-    /// Waits for the next piece of the body of `name`; no byte for the idle time is a fault, and so is a connection that
-    /// breaks. `wanted` says what the piece belongs to, for the error.
+    /// Waits for the next piece of the body of `name`. No byte within the idle time is a fault, and so is a
+    /// connection that breaks. `wanted` names the awaited piece in the error.
     pub async fn piece(
         &mut self,
         response: &mut Response,
@@ -87,12 +88,12 @@ impl Silence {
         }
     }
 
-    /// A byte has come.
+    /// Starts the time anew, since a byte has come.
     pub fn broken(&mut self) {
         self.spent = Duration::ZERO;
     }
 
-    /// Waits to the end of the step that is going on, the last of which ends with the idle time.
+    /// Waits to the end of the present step; the last step ends with the idle time.
     async fn next<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
         let step = self.step.max(Duration::from_millis(1));
         let steps = self.spent.as_nanos() / step.as_nanos() + 1;

@@ -1,14 +1,16 @@
-//! What tells one version of a remote file from another.
+//! Versions of a remote file, told apart by the headers of the answers.
 //!
-//! Two answers are parts of one version where they share a strong validator (RFC 9110, 8.8 and 15.3.7.3). A strong ETag is
-//! one. A weak ETag is none, since a server may give it to two versions that it holds for much the same. A date is one where
-//! it was a minute old when the answer was made: a later version cannot have it too.
+//! Two answers are parts of one version if they share a strong validator (RFC 9110, 8.8 and 15.3.7.3). A
+//! strong ETag is a strong validator. A weak ETag is not, since a server may give it to two versions that it
+//! treats as equivalent. A date is one if it was a minute old when the answer was made: a later version
+//! cannot have it too.
 
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 use std::time::Duration;
 
-/// How much older than its answer a version must be for its date to be strong. RFC 9110 (8.8.2.2) wants a second, and RFC
-/// 7232 wanted this: file systems date by steps of two seconds, and proxies by clocks of their own.
+/// The least age of a version at the time of its answer for its date to be strong. RFC 9110 (8.8.2.2)
+/// requires a second, and RFC 7232 required a minute: file systems date by steps of two seconds, and proxies
+/// by clocks of their own.
 const OVER: Duration = Duration::from_secs(60);
 
 /// The version of a file, as its server names it.
@@ -16,7 +18,7 @@ const OVER: Duration = Duration::from_secs(60);
 pub struct Validators {
     etag: Option<String>,
     modified: Option<String>,
-    /// `modified` was a minute old when the answer was made.
+    /// True if `modified` was a minute old when the answer was made.
     is_over: bool,
     size: Option<u64>,
     /// `Content-Encoding`, empty when there is none: the same file in another encoding is other bytes.
@@ -24,7 +26,7 @@ pub struct Validators {
 }
 
 impl Validators {
-    /// `size` is that of the whole file.
+    /// The version by these headers; `size` is that of the whole file.
     pub fn new(headers: &HeaderMap, size: Option<u64>) -> Validators {
         let encoding = text(headers, &header::CONTENT_ENCODING).map(|name| name.to_ascii_lowercase());
         Validators {
@@ -41,13 +43,15 @@ impl Validators {
         Validators { size, ..Validators::default() }
     }
 
-    /// What `If-Range` may carry: the strong ETag, which the answer must then repeat. A weak one the server would never
-    /// match, and to a date it may answer without that date (RFC 9110, 15.3.7): nothing would show the version.
+    /// The value for `If-Range`: the strong ETag, which the answer must then repeat. The server would never
+    /// match a weak one, and may answer to a date without that date (RFC 9110, 15.3.7), so nothing would show
+    /// the version.
     pub fn if_range(&self) -> Option<HeaderValue> {
         self.strong_etag().and_then(|v| HeaderValue::from_str(v).ok())
     }
 
-    /// What names the version, and whether it proves it: a strong ETag does, with a size, and anything else makes it likely.
+    /// A name of the version, and whether it proves the version: a strong ETag with a size does, and anything
+    /// else makes it likely.
     pub fn evidence(&self) -> Option<(String, bool)> {
         let value = match (&self.etag, &self.modified) {
             (Some(etag), _) => format!("etag:{etag}"),
@@ -57,8 +61,8 @@ impl Validators {
         Some((value, self.strong_etag().is_some() && self.size.is_some()))
     }
 
-    /// What names the version where nothing but its name is asked for: a strong ETag, or the date and the size. A weak ETag may
-    /// stay while the bytes change.
+    /// A name of the version for a caller that only needs a name: a strong ETag, or the date and the size. A
+    /// weak ETag may stay while the bytes change.
     pub fn version(&self) -> Option<String> {
         match (self.strong_etag(), &self.modified, self.size) {
             (Some(etag), ..) => Some(format!("etag:{etag}")),
@@ -72,8 +76,8 @@ impl Validators {
         self.size
     }
 
-    /// How `now` differs from what was seen first, in words; `None` when nothing contradicts. That is no agreement: a
-    /// header that is missing now contradicts nothing ([`Self::agrees`]).
+    /// The difference between the first answer (`self`) and `now`, as text; `None` if nothing contradicts.
+    /// That does not prove agreement: a header that is missing now contradicts nothing ([`Self::agrees`]).
     pub fn difference(&self, now: &Validators) -> Option<String> {
         if let (Some(a), Some(b)) = (&self.etag, &now.etag)
             && a != b
@@ -101,13 +105,13 @@ impl Validators {
         }
     }
 
-    /// Whether both answers share a strong validator, and so are of one version: without it, no difference means nothing.
-    /// An equal size is no evidence: disks have round sizes.
+    /// True if both answers share a strong validator, and so are of one version. Without it, the absence of a
+    /// difference proves nothing. An equal size proves nothing either, since disks have round sizes.
     pub fn agrees(&self, now: &Validators) -> bool {
         equal(self.strong_etag(), now.strong_etag()) || equal(self.strong_date(), now.strong_date())
     }
 
-    /// Whether another answer can be shown to be of the same version.
+    /// True if another answer can be shown to be of the same version.
     pub fn are_strong(&self) -> bool {
         self.strong_etag().is_some() || self.strong_date().is_some()
     }
@@ -125,7 +129,7 @@ fn equal(a: Option<&str>, b: Option<&str>) -> bool {
     a.is_some() && a == b
 }
 
-/// Whether `Last-Modified` was a minute old at `Date`; `None` where one of them is missing or no date.
+/// True if `Last-Modified` was a minute old at `Date`; `None` if one of them is missing or not a date.
 fn is_over(headers: &HeaderMap) -> Option<bool> {
     let time = |name: &HeaderName| httpdate::parse_http_date(&text(headers, name)?).ok();
     let (modified, date) = (time(&header::LAST_MODIFIED)?, time(&header::DATE)?);
@@ -134,7 +138,8 @@ fn is_over(headers: &HeaderMap) -> Option<bool> {
 
 fn text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     let value = headers.get(name)?;
-    // What is no text is compared too, and is no strong ETag and no date: it begins with a letter.
+    // A value that is not text is compared too; it is neither a strong ETag nor a date, since it begins with
+    // a letter.
     let value =
         value.to_str().map_or_else(|_| format!("bytes {}", value.as_bytes().escape_ascii()), str::to_owned);
     let value = value.trim();

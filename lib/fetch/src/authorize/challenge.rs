@@ -1,30 +1,31 @@
-//! `WWW-Authenticate`: how a registry wants to be told who we are. The header is foreign: whatever it holds, this ends.
+//! `WWW-Authenticate`: the login that a registry asks for. The header is foreign, so parsing must end for any
+//! input.
 
 use reqwest::header::{HeaderMap, WWW_AUTHENTICATE};
 
-/// More than any honest header has.
+/// The longest header that is parsed: more than any honest one has.
 const LONGEST: usize = 8 << 10;
 const MOST_SCOPES: usize = 16;
 
-/// One way to say who we are.
+/// A scheme of authentication.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Challenge {
     /// User and password with each request.
     Basic,
-    /// A token from elsewhere.
+    /// A token of a token server.
     Bearer(Bearer),
 }
 
-/// Where the token comes from.
+/// The token server, and the token that it is asked for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Bearer {
     pub(super) realm: String,
     pub(super) service: Option<String>,
-    /// What it must be good for: `repository:NAME:pull,push`.
+    /// Scopes of the token: `repository:NAME:pull,push`.
     pub(super) scopes: Vec<String>,
 }
 
-/// The best way that is offered: a token where one is possible.
+/// The best scheme that the answer offers: a token where one is possible.
 pub(super) fn best(headers: &HeaderMap) -> Option<Challenge> {
     let texts = headers.get_all(WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok());
     let mut basic = None;
@@ -62,7 +63,7 @@ fn parse(text: &str) -> Vec<Challenge> {
     found.into_iter().filter_map(|(scheme, parameters)| challenge(&scheme, parameters)).collect()
 }
 
-/// A word or a quoted string, and what follows it.
+/// A word or a quoted string, and the text behind it.
 fn value(text: &str) -> Option<(String, &str)> {
     let Some(quoted) = text.strip_prefix('"') else {
         let (word, after) = text.split_at(text.find([' ', '\t', ',']).unwrap_or(text.len()));

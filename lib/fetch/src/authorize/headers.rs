@@ -1,10 +1,10 @@
-//! The same with each request: headers of the user's, basic authentication, a bearer token.
+//! Credentials that are the same for each request: the user's headers, basic authentication, a bearer token.
 
 use super::{Answer, Authorizer, Server, basic, secret};
 use crate::{Error, Fault, Result, Secret};
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName};
 
-/// Headers that say how the bytes travel; they are ours to set.
+/// Headers for the transfer itself, which the client sets for each request.
 const OURS: [&str; 8] = [
     "range",
     "if-range",
@@ -16,21 +16,19 @@ const OURS: [&str; 8] = [
     "te",
 ];
 
-/// Headers that go with each request to a server. Without any, nobody is told who asks.
+/// Headers that go with each request to a server. Without any, requests carry no credentials.
 #[derive(Debug, Default)]
 pub struct Headers(HeaderMap);
 
-/// How a user logs in to a web server.
+/// A login to a web server.
 #[derive(Debug, Clone)]
 pub enum Login {
-    /// User and password.
     Basic(String, Secret),
-    /// A bearer token.
     Bearer(Secret),
 }
 
 impl Headers {
-    /// Headers as they were given, name and value, and a login.
+    /// The headers, each name and value, and a login.
     pub fn new(given: &[(String, String)], login: Option<&Login>) -> Result<Headers> {
         let mut map = HeaderMap::new();
         for (name, value) in given {

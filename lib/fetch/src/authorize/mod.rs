@@ -1,13 +1,13 @@
-//! Who asks: what a request to a server carries beside its own headers, and what follows a 401.
+//! Authorization: credentials that a request to a server carries, and the reaction to a 401.
 //!
-//! | authorizer | says |
+//! | authorizer | sends |
 //! |---|---|
-//! | [`Headers`] | nothing, or the same with each request: headers of the user's, basic authentication, a bearer token |
+//! | [`Headers`] | nothing, or the same with each request: the user's headers, basic authentication, a bearer token |
 //! | [`RegistryToken`] | nothing until it is challenged, then user and password, or a token of the registry's token server |
 //! | [`S3`] | a signature of each request for one object (SigV4) |
-//! | [`ServiceAccount`] | a token that Google's token server gives for a signed word of the account |
+//! | [`ServiceAccount`] | a token that Google's token server gives for a JWT that the account's key signs |
 //!
-//! What an authorizer says goes to the server it is for and to no other origin; that is kept by [`crate::Client`].
+//! Credentials go to the server they are for and to no other origin; [`crate::Client`] ensures that.
 
 mod challenge;
 mod headers;
@@ -26,31 +26,31 @@ use reqwest::StatusCode;
 use reqwest::header::{HeaderMap, HeaderValue};
 use std::time::Duration;
 
-/// Says who asks.
+/// Credentials for the requests to one server.
 pub trait Authorizer: Send + Sync {
-    /// What a request wants to do, where that decides what is said.
+    /// The purpose of a request, where the credentials depend on it.
     type Scope: Sync + ?Sized;
 
-    /// What goes with a request to the server.
+    /// Headers for a request to the server.
     fn headers(
         &self,
         server: &Server<'_>,
         scope: &Self::Scope,
     ) -> impl Future<Output = Result<HeaderMap, Fault>> + Send;
 
-    /// Whether an answer of the server may want to be told something else; an answer that is none stays what it is. As a rule
-    /// that is 401.
+    /// True if an answer with this status may ask for other credentials; usually 401. An answer with another
+    /// status is handled as it is.
     fn is_challenge(&self, status: StatusCode) -> bool {
         status == StatusCode::UNAUTHORIZED
     }
 
-    /// Bytes of the text of such an answer that are read for it.
+    /// Bytes of the body of such an answer that are read for [`Self::challenged`].
     fn excerpt(&self) -> usize {
         0
     }
 
-    /// The server gave such an answer to a request that carried `used`: what is to go with the next try; nothing, where there
-    /// is nothing else to say.
+    /// New headers for the next try, after the server gave such an answer to a request that carried `used`;
+    /// `None` if there are no other credentials.
     fn challenged(
         &self,
         server: &Server<'_>,
@@ -60,25 +60,24 @@ pub trait Authorizer: Send + Sync {
     ) -> impl Future<Output = Result<Option<HeaderMap>, Fault>> + Send;
 }
 
-/// An answer that may want to be told something else of who asks.
+/// An answer that may ask for other credentials.
 pub struct Answer<'a> {
-    /// Its headers.
     pub headers: &'a HeaderMap,
-    /// The beginning of its text.
+    /// The beginning of the body.
     pub excerpt: &'a [u8],
 }
 
-/// The server that is told who asks, and the way to it.
+/// The server that gets the credentials, and the way to it.
 pub struct Server<'a> {
-    /// Its address.
+    /// The URL of the server.
     pub origin: &'a Location,
-    /// How it, and a token server, is connected to.
+    /// The connector for it and for its token server.
     pub connector: &'a Connector,
-    /// How long nothing may come.
+    /// Longest time without a byte.
     pub idle: Duration,
 }
 
-/// Basic authentication.
+/// The header of basic authentication.
 fn basic(user: &str, password: &Secret) -> Result<HeaderValue> {
     if user.contains(':') {
         return Err(Error::usage("a user for basic authentication cannot hold a colon"));
@@ -87,7 +86,7 @@ fn basic(user: &str, password: &Secret) -> Result<HeaderValue> {
     secret(&format!("Basic {coded}"), "the user and password")
 }
 
-/// A value that no log shows.
+/// A header value that is left out of logs.
 fn secret(value: &str, what: &str) -> Result<HeaderValue> {
     let value = HeaderValue::try_from(value);
     let mut value =

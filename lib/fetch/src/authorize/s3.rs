@@ -1,12 +1,14 @@
-//! An object in an S3 store: each request for it is signed (AWS Signature Version 4), and no key leaves this host.
+//! An object in an S3 store. Each request for it is signed (AWS Signature Version 4), and the key does not
+//! leave this host.
 //!
 //! ```text
 //!  method, path, query, host, time, hash of no body ──► canonical request ─┐
 //!  key ─► HMAC date ─► HMAC region ─► HMAC "s3" ─► HMAC "aws4_request" ─────┴─► signature
 //! ```
 //!
-//! **The region** is a part of the signature. It stands in the host's name, or is `us-east-1`; a store that wants another
-//! says so in its refusal (a header, or the text of 400), and is believed once: the signature is of no use elsewhere.
+//! **The region** is a part of the signature. It is in the host's name, or is `us-east-1`. A store that needs
+//! another region names it in its refusal (a header, or the body of a 400), and that is tried once. This is
+//! safe, since the signature is of no use for another object.
 //!
 //! Ranges are not signed: they need not be, and the same signature serves while it is fresh.
 
@@ -19,19 +21,19 @@ use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use ring::{digest, hmac};
 use std::sync::{Mutex, PoisonError};
 
-/// The region of those that have none.
+/// The region if the host's name has none.
 const USUAL: &str = "us-east-1";
-/// Characters of a region's name.
+/// Most characters of a region's name.
 const LONGEST: usize = 64;
-/// The text of a refusal; it is a short XML document.
+/// Bytes of a refusal that are read; it is a short XML document.
 const EXCERPT: usize = 16 << 10;
 /// SHA-256 of no bytes.
 const NOTHING: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
-/// What the canonical form leaves as it is.
+/// The characters that the canonical form leaves as they are.
 const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 const PATH: &AsciiSet = &QUERY.remove(b'/');
 
-/// Who asks an S3 store for one object.
+/// Credentials of an S3 store for one object.
 pub struct S3 {
     id: String,
     key: Secret,
@@ -40,7 +42,7 @@ pub struct S3 {
 }
 
 impl S3 {
-    /// The user of an access key, who asks for the object at this address.
+    /// The user of an access key, for the object at this URL.
     pub fn new(id: &str, key: Secret, object: Location) -> Result<S3> {
         let is_plain = |c: char| c.is_ascii_graphic() && !matches!(c, '/' | ',');
         if id.is_empty() || !id.chars().all(is_plain) {
@@ -115,7 +117,7 @@ impl Authorizer for S3 {
     }
 }
 
-/// The region that a refusal asks for.
+/// The region that a refusal names.
 fn told_region(answer: &Answer<'_>) -> Option<String> {
     let header = answer.headers.get("x-amz-bucket-region").and_then(|value| value.to_str().ok());
     let text = String::from_utf8_lossy(answer.excerpt);
@@ -141,12 +143,12 @@ fn region_of(host: &str) -> &str {
     is_amazons.then(old).flatten().unwrap_or(USUAL)
 }
 
-/// A GET, as it is signed.
+/// A GET request in the form that is signed.
 struct Asked<'a> {
-    /// As it is sent.
+    /// The path as it is sent.
     path: &'a str,
     query: &'a str,
-    /// By their names, in lower case and in order.
+    /// Headers with names in lower case, sorted by name.
     headers: &'a [(&'a str, &'a str)],
 }
 
@@ -171,19 +173,19 @@ impl Asked<'_> {
     }
 }
 
-/// A part of an address, escaped as the signature has it: the server does the same with what comes.
+/// A part of a URL, escaped as the signature needs it: the server does the same with the received URL.
 fn again(part: &str, set: &'static AsciiSet) -> String {
     let bytes: Vec<u8> = percent_decode_str(part).collect();
     match std::str::from_utf8(&bytes) {
         Ok(text) => utf8_percent_encode(text, set).to_string(),
-        // No name of an object is such; the server says so.
+        // Not UTF-8: no object has such a name, and the server will report that.
         Err(_) => part.to_owned(),
     }
 }
 
-/// What a signature is good for.
+/// The scope of a signature: a day, a region, the service.
 struct Scope<'a> {
-    /// `20260102T030405Z`
+    /// As `20260102T030405Z`.
     time: &'a str,
     region: &'a str,
 }

@@ -1,12 +1,12 @@
-//! A service account of Google Cloud: a word that its key signs (JWT, RS256) is exchanged for a token, and that goes with
-//! each request until shortly before its end.
+//! A service account of Google Cloud. A JWT signed with its key (RS256) is exchanged for a token, which goes
+//! with each request until shortly before its end.
 //!
 //! ```text
 //!  key file ─► JWT {iss, scope, aud, iat, exp} ── POST token_uri ──► access_token ──► Authorization: Bearer …
 //! ```
 //!
-//! The key file names the token server, and belongs to whoever asks: it is believed, where it is spoken to by TLS or on this
-//! host.
+//! The key file names the token server, and comes from the user. Its server is used if it speaks TLS or is on
+//! this host.
 
 use super::token::form;
 use super::{Answer, Authorizer, Server, secret};
@@ -22,18 +22,18 @@ use ring::signature::{RSA_PKCS1_SHA256, RsaKeyPair};
 use serde::Deserialize;
 use std::time::{Duration, Instant};
 
-/// What is asked for: to read objects.
+/// The scope of the token: read objects.
 const SCOPE: &str = "https://www.googleapis.com/auth/devstorage.read_only";
 const TOKEN_SERVER: &str = "https://oauth2.googleapis.com/token";
 const GRANT: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
-/// Seconds that a signed word is good for; no token server takes more.
+/// Lifetime of a JWT in seconds; token servers accept no more.
 const LIFE: i64 = 3600;
-/// How long a token lives whose server does not say.
+/// Lifetime of a token whose server does not state it.
 const USUAL_LIFE: u64 = 300;
-/// A token server's answer is not longer than this.
+/// Longest accepted answer of a token server.
 const MOST: usize = 64 << 10;
 
-/// A service account, which asks one server.
+/// A service account, for one server.
 pub struct ServiceAccount {
     email: String,
     key: RsaKeyPair,
@@ -66,7 +66,7 @@ impl ServiceAccount {
     /// The account of a key file (JSON).
     pub fn of_key_file(bytes: &[u8]) -> Result<ServiceAccount> {
         let odd = |what: &str| Error::usage(format!("the key file of the service account {what}"));
-        // The parser's message would repeat a part of it.
+        // The parser's message is left out, since it would quote the key file.
         let file: KeyFile = serde_json::from_slice(bytes)
             .map_err(|_| odd("is not JSON with type, client_email and private_key"))?;
         if file.r#type != "service_account" {
@@ -85,7 +85,7 @@ impl ServiceAccount {
         Ok(ServiceAccount { email, key, key_id, token_server, token })
     }
 
-    /// The signed word.
+    /// The signed JWT.
     fn word(&self, now: Timestamp) -> Result<String> {
         let mut head = serde_json::json!({"alg": "RS256", "typ": "JWT"});
         if let Some(id) = &self.key_id {
@@ -107,7 +107,7 @@ impl ServiceAccount {
         Ok(format!("{text}.{}", URL_SAFE_NO_PAD.encode(signature)))
     }
 
-    /// The token that is kept, or a new one where that is `old` or near its end.
+    /// The cached token, or a new one if that is `old` or near its end.
     async fn token(&self, to: &Server<'_>, old: Option<&HeaderValue>) -> Result<HeaderMap, Fault> {
         let mut kept = self.token.lock().await;
         let good = kept.as_ref().filter(|token| Some(&token.header) != old && Instant::now() < token.until);

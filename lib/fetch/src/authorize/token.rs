@@ -1,16 +1,16 @@
-//! Who we are, said to one server: with each request (basic), or by a token that its token server gives.
+//! Credentials for one registry: sent with each request (basic), or as a token of its token server.
 //!
 //! ```text
 //!  request ─► 401, WWW-Authenticate ─► challenge.rs
 //!                                       ├─ basic:  user and password with each request from now on
-//!                                       └─ bearer: GET realm?service&scope      with user and password, or as nobody
+//!                                       └─ bearer: GET realm?service&scope      with user and password, or without a login
 //!                                                  POST realm, refresh_token    with an identity token
 //!                                                  └─► a token for these scopes, used until shortly before its end
 //! ```
 //!
-//! A token is for a set of scopes: pulling, pushing, and pulling from where a blob is mounted are asked for together.
-//! The realm is the server's word, so it is believed only as far as it can do no harm: it must speak TLS, or be as near
-//! as a registry that is itself spoken to in plain.
+//! A token is for a set of scopes: pulling, pushing, and pulling from the repository that a blob is mounted
+//! from are requested together. The realm comes from the registry, so it is used only where it can do no
+//! harm: it must speak TLS, or be as near as a registry that itself uses plain HTTP.
 
 use super::challenge::{self, Bearer, Challenge};
 use super::{Answer, Authorizer, Server, basic, secret};
@@ -26,44 +26,45 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A token server's answer is not longer than this: a token that is longer goes into no header.
+/// Longest accepted answer of a token server: a longer token fits in no header.
 const MOST: usize = 64 << 10;
 
-/// Tokens that are kept at once: a registry that names other scopes with each challenge fills no memory.
+/// Tokens that are kept at once, so that a registry that names other scopes with each challenge fills no
+/// memory.
 const MOST_TOKENS: usize = 64;
 
-/// How long a token lives whose server does not say, as the specification has it.
+/// Lifetime of a token whose server does not state it, by the specification.
 const USUAL_LIFE: Duration = Duration::from_secs(60);
 const LONGEST_LIFE: Duration = Duration::from_secs(86_400);
 
-/// What a request needs.
+/// The scopes of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scopes {
-    /// Whose credentials are used.
+    /// The repository whose credentials are used.
     repository: String,
     list: Vec<String>,
 }
 
 impl Scopes {
-    /// To read.
+    /// The scope to read a repository.
     pub fn pull(repository: &str) -> Scopes {
         Scopes { repository: repository.into(), list: vec![format!("repository:{repository}:pull")] }
     }
 
-    /// To read and write.
+    /// The scope to read and write a repository.
     pub fn push(repository: &str) -> Scopes {
         Scopes { repository: repository.into(), list: vec![format!("repository:{repository}:pull,push")] }
     }
 
-    /// And to read `from`, which a blob is mounted from.
+    /// The scopes to write `repository` and to read `from`, which a blob is mounted from.
     pub fn mount(repository: &str, from: &str) -> Scopes {
         let mut scopes = Scopes::push(repository);
         scopes.list.push(format!("repository:{from}:pull"));
         scopes
     }
 
-    /// With those that the registry itself names: it may know the repository by another name. One entry for each
-    /// resource, as some token servers look at the first one only.
+    /// Adds the scopes that the registry itself names, since it may know the repository by another name. The
+    /// result has one entry for each resource, as some token servers read the first one only.
     fn with(&self, named: &[String]) -> Vec<String> {
         let mut actions: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for (resource, more) in self.list.iter().chain(named).filter_map(|scope| scope.rsplit_once(':')) {
@@ -76,12 +77,11 @@ impl Scopes {
     }
 }
 
-/// Who we are.
+/// A login to a registry.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Credential {
-    /// A user and a password.
     Basic(String, Secret),
-    /// A token that stands for the user, of an OAuth login.
+    /// An identity token of an OAuth login.
     Identity(Secret),
 }
 
@@ -94,18 +94,19 @@ impl fmt::Debug for Credential {
     }
 }
 
-/// Knows who we are to one server.
+/// A source of credentials for one server.
 pub trait Credentials: Send + Sync {
-    /// The credential for a repository. It may start a program: it is called where one may block.
+    /// The credential for a repository. It may start a credential helper, so it is called where blocking is
+    /// allowed.
     fn find(&self, repository: &str) -> Result<Option<Credential>>;
 
-    /// How a user of the server of this address logs in, behind "log in, ".
+    /// Advice on how to log in to the server of this address; it follows "log in, ".
     fn advice(&self, address: &str) -> String {
         format!("as with: docker login {address}")
     }
 }
 
-/// Who we are to one server.
+/// Authorization at one registry, by password or token.
 pub struct RegistryToken {
     address: String,
     credentials: Arc<dyn Credentials>,
@@ -115,16 +116,16 @@ pub struct RegistryToken {
 #[derive(Default)]
 struct State {
     credentials: HashMap<String, Option<Credential>>,
-    /// What was looked up beforehand and could not be found out: said when somebody asks.
+    /// Errors of a look-up ahead of time ([`RegistryToken::ready`]), reported when the credential is needed.
     unknown: HashMap<String, (ErrorKind, String)>,
     challenge: Option<Challenge>,
-    /// What the registry itself calls what we want, by what we call it.
+    /// The registry's own names for our scopes.
     named: HashMap<Vec<String>, Vec<String>>,
     tokens: HashMap<String, Token>,
 }
 
 impl State {
-    /// Keeps a token, in the place of those that have ended, and of the one that ends next where there are too many.
+    /// Stores a token. Expired tokens are dropped, and if there are too many, the one that expires next.
     fn keep(&mut self, key: String, token: Token) {
         let now = Instant::now();
         self.tokens.retain(|_, token| now < token.until);
@@ -150,12 +151,13 @@ struct TokenResponse {
 }
 
 impl RegistryToken {
-    /// `address` is what the server is called; nobody is asked yet.
+    /// `address` is the server's name in messages. Nothing is requested yet.
     pub fn new(address: &str, credentials: Arc<dyn Credentials>) -> RegistryToken {
         RegistryToken { address: address.into(), credentials, state: Default::default() }
     }
 
-    /// Looks the credentials up now. What goes wrong is told when they are wanted: many servers want none.
+    /// Looks the credentials up now. An error is reported only when they are needed, since many servers need
+    /// none.
     pub fn ready(&self, repository: &str) {
         let mut state = self.state.blocking_lock();
         if state.credentials.contains_key(repository) {
@@ -188,7 +190,7 @@ impl RegistryToken {
             state.named.insert(scopes.list.clone(), std::mem::take(&mut bearer.scopes));
         }
         state.challenge = Some(challenge.clone());
-        // Somebody else may have brought a newer one while we waited.
+        // Another request may have fetched a newer token during the wait for the lock.
         state.tokens.retain(|_, token| Some(&token.header) != used);
         self.answer(&mut state, challenge, to, scopes).await
     }
@@ -271,7 +273,7 @@ impl RegistryToken {
         }
         let body = body::short(&mut response, MOST, Wait::of(to.idle), name).await?;
         let bad = |why: &str| Fault::because(Why::Odd, format!("{name}: {why}; a token was expected"));
-        // The parser's message would repeat a part of it.
+        // The parser's message is left out, since it would quote the token.
         let answer: TokenResponse =
             serde_json::from_slice(&body).map_err(|_| bad("answered with no JSON object"))?;
         let token = answer.token.or(answer.access_token).filter(|token| !token.is_empty());
@@ -342,7 +344,7 @@ impl RegistryToken {
 impl Authorizer for RegistryToken {
     type Scope = Scopes;
 
-    /// What goes with a request, as far as the server's manner is known. A token near its end is replaced.
+    /// Headers for a request, once a challenge is known. A token near its end is replaced.
     async fn headers(&self, to: &Server<'_>, scopes: &Scopes) -> Result<HeaderMap, Fault> {
         let mut state = self.state.lock().await;
         match state.challenge.clone() {
@@ -364,7 +366,7 @@ impl Authorizer for RegistryToken {
     }
 }
 
-/// Who we are cannot be said.
+/// The fault for credentials that fit in no header.
 fn unfit(e: &Error) -> Fault {
     Fault::because(Why::Denied, e.to_string())
 }
@@ -373,7 +375,7 @@ fn carried(value: HeaderValue) -> HeaderMap {
     HeaderMap::from_iter([(AUTHORIZATION, value)])
 }
 
-/// The token server, if it may be told who we are.
+/// The URL of the token server, if it may get our credentials.
 fn realm(text: &str, registry: &Location) -> Option<Location> {
     let url = reqwest::Url::parse(text).ok()?;
     if !url.username().is_empty() || url.password().is_some() {
@@ -381,7 +383,8 @@ fn realm(text: &str, registry: &Location) -> Option<Location> {
     }
     let realm = Location::base(url.scheme(), url.host_str().map(|host| with_port(host, &url)).as_deref()?)?;
     let path = url.query().map_or(url.path().to_owned(), |query| format!("{}?{query}", url.path()));
-    // As with redirects: who is outside sends no login of ours to where it could not ask itself.
+    // As with redirects: a registry outside must not send our login to a host inside, which it could not
+    // reach itself.
     if is_inside(realm.host()) && !is_inside(registry.host()) {
         return None;
     }
@@ -393,7 +396,7 @@ fn with_port(host: &str, url: &reqwest::Url) -> String {
     url.port().map_or(host.to_owned(), |port| format!("{host}:{port}"))
 }
 
-/// `a=1&b=2`, escaped.
+/// Fields in the form `a=1&b=2`, escaped.
 pub(super) fn form(fields: impl Iterator<Item = (&'static str, String)>) -> String {
     let Ok(mut url) = reqwest::Url::parse("http://form/") else { return String::new() };
     url.query_pairs_mut().extend_pairs(fields);
