@@ -1,31 +1,30 @@
-//! What went wrong: a small kind that callers branch on, one sentence with its context, the cause.
+//! The error of the engine: a kind that callers branch on, one sentence with its context, and the cause.
 
 use error_core::{Core, Details, OfIo};
 use std::io;
 use std::path::PathBuf;
 
-/// This crate's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What a caller may branch on; the program's exit code follows it.
+/// Kinds of errors that a caller may branch on; the program's exit code follows the kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// It was tried and failed (a broken connection after all retries, a full disk).
+    /// The operation was tried and failed (a broken connection after all retries, a full disk).
     Failed,
-    /// What was asked for makes no sense.
+    /// The request makes no sense.
     Usage,
     /// The input is hostile, broken or not supported; trying again will not help.
     Refused,
     /// The source, or a folder on the way to the target, does not exist.
     NotFound,
-    /// The server wants other credentials.
+    /// The server demands other credentials.
     Auth,
-    /// The user stopped it.
+    /// The user stopped the run.
     Interrupted,
 }
 
 impl error_core::ErrorKind for ErrorKind {
-    /// An expired token is such a case, and so is a file that is gone for a while.
+    /// True also for an expired token, and for a file that is gone for a while.
     fn may_retry(self) -> bool {
         !matches!(self, ErrorKind::Refused | ErrorKind::Usage)
     }
@@ -38,61 +37,62 @@ impl OfIo for ErrorKind {
     const NEVER: ErrorKind = ErrorKind::Refused;
 }
 
-/// What went wrong, for who says it in words of his own: a DataVolume has no flags.
+/// Structured data of an error, for callers with messages of their own: the user of a DataVolume has no
+/// command line flags.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Detail {
-    /// The disk is larger than its target may be: its bytes, and those that the target was allowed.
+    /// The disk is larger than its target may be.
     TooLarge {
         /// Bytes of the disk.
         disk: u64,
-        /// Bytes of the target.
+        /// Bytes that the target may have.
         room: u64,
     },
-    /// Bytes of the disk lie behind the end of a target of this size. Where that is not the size that the disk itself tells, it
-    /// is larger than its target.
+    /// The disk has bytes behind the end of its target. If `size` differs from the size in the disk's own
+    /// header, the disk is larger than the target.
     Behind {
         /// Bytes of the target.
         size: u64,
     },
     /// The files of an archive are larger than the folder may become.
     Files {
-        /// The file with which they are.
+        /// The file that exceeds the limit.
         name: String,
         /// Bytes of the files up to that one.
         bytes: u64,
-        /// Bytes that the folder takes.
+        /// Limit of the folder, in bytes.
         room: u64,
     },
-    /// The bound on memory is too low: the bytes that would do.
+    /// The bound on memory is too low; the number of bytes that would suffice.
     Memory(u64),
-    /// The source has not the checksum that was asked for.
+    /// The source does not have the expected checksum.
     Checksum,
-    /// This user may not open the file or the device.
+    /// The process may not open this file or device.
     Denied(PathBuf),
 }
 
-/// What the engine knows of an error besides its sentence.
+/// Package-specific data of an error.
 #[derive(Default)]
 pub struct Known {
     detail: Option<Detail>,
-    /// The sentence says what is wrong with the source's bytes, and does not name the source.
+    /// True if the sentence is about the source's bytes and does not name the source.
     is_nameless: bool,
-    /// What was done until now is of no use.
+    /// True if the bytes written so far are of no use.
     is_spoilt: bool,
-    /// The disk is whole, and only its name is missing.
+    /// True if the disk is complete, and only the rename to its name is missing.
     is_whole: bool,
 }
 
 impl Details for Known {}
 
 error_core::error! {
-    /// An error. `Display` is one sentence a person can act on, without its cause; the cause is in `source()` and the
-    /// chain is printed once, at the edge.
+    /// An error. `Display` is one sentence a person can act on, without its cause. The cause is in
+    /// `source()`; the program's entry point prints the chain, once.
     pub struct Error(ErrorKind, Known) from io: disk_format::Error, container_disk::Error;
 }
 
 impl Error {
-    /// Something that failed for an outside reason.
+    /// An operation that failed for an outside reason.
     pub fn failed(what: impl Into<String>) -> Self {
         Error::new(ErrorKind::Failed, what)
     }
@@ -102,25 +102,26 @@ impl Error {
         Error::new(ErrorKind::Refused, what)
     }
 
-    /// What is wrong with the bytes of a source, by a reader that does not know its name: [`Error::of`] adds that.
+    /// An error about the bytes of a source, by a reader that does not know the source's name: [`Error::of`]
+    /// adds that.
     pub(crate) fn of_bytes(what: impl Into<String>) -> Self {
         Error::refused(what).nameless()
     }
 
-    /// A read of the source that failed. An error of the source's own, which travelled inside, names it.
+    /// A failed read of the source. An error of the source itself, which travelled inside, names it already.
     pub(crate) fn reading(what: impl Into<String>, cause: io::Error) -> Self {
         let is_told = cause.get_ref().is_some_and(|e| e.is::<Error>() || e.is::<container_disk::Error>());
         let error = Error::io(what, cause);
         if is_told { error } else { error.nameless() }
     }
 
-    /// The same error, and what went wrong.
+    /// The same error with structured data.
     pub fn with_detail(mut self, detail: Detail) -> Self {
         self.0.details.detail = Some(detail);
         self
     }
 
-    /// What went wrong, where callers have words of their own for it.
+    /// Structured data, for callers with messages of their own.
     pub fn detail(&self) -> Option<&Detail> {
         self.0.details.detail.as_ref()
     }
@@ -130,7 +131,7 @@ impl Error {
         self
     }
 
-    /// The same error with this name before its sentence, where it does not name what was read.
+    /// The same error with this name before its sentence, if it does not name the source yet.
     pub(crate) fn of(mut self, name: &str) -> Self {
         if std::mem::take(&mut self.0.details.is_nameless) {
             self.0.sentence = format!("{name}: {}", self.0.sentence);
@@ -138,36 +139,36 @@ impl Error {
         self
     }
 
-    /// The same error, and what is to be known beside it.
+    /// The same error with an addition to its sentence.
     pub(crate) fn and(mut self, what: &str) -> Self {
         self.0.sentence = format!("{}; {what}", self.0.sentence);
         self
     }
 
-    /// The same error, after which nothing of this run may be gone on with: the source was replaced.
+    /// The same error; no later run may continue this one, since the source was replaced.
     pub(crate) fn of_another_version(mut self) -> Self {
         self.0.details.is_spoilt = true;
         self
     }
 
-    /// The same error, after which nothing of this run may be gone on with: what was written is not what is there.
+    /// The same error; no later run may continue this one, since written bytes were lost.
     pub(crate) fn of_lost_data(mut self) -> Self {
         self.0.details.is_spoilt = true;
         self
     }
 
-    /// The same error, which comes when the disk is whole and durable and has not got its name: it stays where it is.
+    /// The same error; the disk is complete and durable, but the rename failed, so it stays where it is.
     pub(crate) fn of_a_whole_disk(mut self) -> Self {
         self.0.details.is_whole = true;
         self
     }
 
-    /// Whether all that is missing is the disk's name.
+    /// True if only the rename to the disk's name is missing.
     pub(crate) fn is_of_a_whole_disk(&self) -> bool {
         self.0.details.is_whole
     }
 
-    /// Whether a later run may go on from what this one has done: neither the input nor the request is to blame.
+    /// True if a later run may continue this one: neither the input nor the request is to blame.
     pub(crate) fn may_go_on(&self) -> bool {
         !self.0.details.is_spoilt && self.may_retry()
     }
@@ -191,7 +192,8 @@ impl From<container_disk::Error> for Error {
 
 impl From<disk_format::Error> for Error {
     fn from(mut e: disk_format::Error) -> Error {
-        // A read that failed for a reason of ours (a lost connection, a changed file) is that reason.
+        // A read that failed for a reason of this package (a lost connection, a changed file) has that reason
+        // as its error.
         let cause = match e.take_io().map(io::Error::downcast::<Error>) {
             Some(Ok(ours)) => return ours,
             Some(Err(cause)) => Some(cause),

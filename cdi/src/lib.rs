@@ -1,4 +1,4 @@
-//! Bytes from anywhere to one disk, in one pass.
+//! Conversion of a disk from any source to one target, in one pass.
 //!
 //! ```text
 //!  source/ ──Stream──► filter/ (gzip xz zstd tar …) ──► disk-format StreamImage ─┐
@@ -6,9 +6,10 @@
 //!     └────ReadAt───────────────────────────────────► disk-format Image ────────┘   decode, zero-scan, write
 //! ```
 //!
-//! facts → [`plan`] (pure) → [`run`] → report. The plan says before a byte moves how the bytes flow, what memory and
-//! extra disk they can need, and why. [`import`] makes a conversion of a DataVolume's job, or, for an archive of files,
-//! an [`unpack`]ing; [`export`] makes an image of a PVC. Nothing here prints, and nothing here speaks to Kubernetes.
+//! facts → [`plan`] (pure) → [`run`] → report. Before a byte moves the plan states how the bytes flow, what
+//! memory and extra disk they can need, and why. [`import`] turns a DataVolume's job into a conversion, or,
+//! for an archive of files, into an unpacking ([`unpack`]). [`export`] makes an image of a PVC. The library
+//! prints nothing, and does not speak to Kubernetes.
 
 pub mod build;
 pub mod convert;

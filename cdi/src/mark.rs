@@ -1,12 +1,13 @@
-//! The mark of work that is done: a name beside the disk, or among the files of an archive, that a later run looks for first.
+//! The mark of finished work: a file beside the disk, or a folder among the files of an archive. A later run
+//! looks for it first.
 //!
 //! ```text
-//!  disk.img  renamed, durable ─► .cdi-OWNER.done, an empty file ─► only now is anybody told        (file)
+//!  disk.img  renamed, durable ─► .cdi-OWNER.done, an empty file ─► only now is success reported     (file)
 //!  .cdi-OWNER.naming, empty ──rename──► .cdi-OWNER.done, an empty folder                           (unpack/folder.rs)
 //! ```
 //!
-//! **Whose it is.** Its name holds the uid of the PVC, which whoever had the volume before could not know: what another PVC's
-//! run left is not believed. A device has no place for a mark.
+//! **Its owner.** The name holds the uid of the PVC, which earlier users of the volume could not know. So
+//! marks of another PVC's runs are ignored. A device has no place for a mark.
 
 use crate::{Error, Result};
 use api::job::Target;
@@ -15,10 +16,10 @@ use rustix::fs::{CWD, Mode, OFlags};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-/// Characters of an owner's name.
+/// Most characters of an owner's name.
 const LONGEST: usize = 64;
 
-/// The name of what a run for this owner keeps on its volume: `.cdi-OWNER.WORD`.
+/// The name of a file or folder that a run for this owner keeps on its volume: `.cdi-OWNER.WORD`.
 pub(crate) fn name(owner: &str, word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
     let owner: String = owner.chars().filter(|&c| is_plain(c)).take(LONGEST).collect();
@@ -29,13 +30,13 @@ pub(crate) fn name(owner: &str, word: &str) -> String {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mark {
     folder: PathBuf,
-    /// The disk, where it is one.
+    /// The disk, if the target is one.
     disk: Option<PathBuf>,
     name: String,
 }
 
 impl Mark {
-    /// That of a job with this target, for this owner; nothing for a device, and where nobody says whose it is.
+    /// The mark of a job with this target, for this owner; `None` for a device, and without an owner.
     pub fn of(target: &Target, owner: &str) -> Option<Mark> {
         let (folder, disk) = match target {
             Target::File(path) => (path.parent()?.to_owned(), Some(path.clone())),
@@ -45,7 +46,8 @@ impl Mark {
         (!owner.is_empty()).then(|| Mark { folder, disk, name: name(owner, "done") })
     }
 
-    /// The bytes of the disk that an earlier run has finished (0: the files of an archive); nothing where none has.
+    /// The bytes of the disk that an earlier run has finished (0: the files of an archive); `None` if none
+    /// has.
     pub fn found(&self) -> Result<Option<u64>> {
         let path = self.folder.join(&self.name);
         let at = |path: &Path| match fs::symlink_metadata(path) {
@@ -56,13 +58,13 @@ impl Mark {
         let Some(disk) = at(&path)?.map(|_| self.disk.as_deref()) else { return Ok(None) };
         match disk {
             None => Ok(Some(0)),
-            // Without its disk it says nothing.
+            // Without its disk the mark is ignored.
             Some(disk) => Ok(at(disk)?.filter(fs::Metadata::is_file).map(|disk| disk.len())),
         }
     }
 
-    /// The disk is whole and durable under its name, and the mark after this, too. An empty file takes no block of a volume
-    /// that is full.
+    /// Sets the mark. The disk is complete and durable under its name before; the mark is durable after. An
+    /// empty file takes no block of a full volume.
     pub fn set(&self) -> Result<()> {
         let path = self.folder.join(&self.name);
         let failed = |e| Error::io(format!("cannot make the mark {}", path.display()), e);
@@ -72,7 +74,7 @@ impl Mark {
             .map_err(std::io::Error::from)
             .and_then(|file| file.sync_all())
             .and_then(|()| Ok(sync_folder(&File::open(&self.folder)?)?));
-        // A later run must not believe what may be lost with the power.
+        // A later run must not rely on a mark that may be lost with the power.
         durable.inspect_err(|_| drop(fs::remove_file(&path))).map_err(failed)
     }
 }

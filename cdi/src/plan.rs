@@ -1,11 +1,11 @@
-//! Facts → [`Plan`]: how the bytes will flow, what memory and extra disk they can need, and why. Pure: no I/O, no
-//! clock. [`crate::convert`] gathers the facts and carries the plan out; it has nothing left to choose.
+//! Facts → [`Plan`]: how the bytes will flow, what memory and extra disk they can need, and why. Pure: no
+//! I/O, no clock. [`crate::convert`] gathers the facts and carries out the plan; all choices are made here.
 //!
-//! A plan takes what was opened ([`Way`]) and keeps it in its [`Flow`], so that it cannot be carried out with another
-//! source, nor a source in another way than the plan says. `S` is what is read by offset, `T` what is read in order; the
-//! plan looks at neither, and tests put `()` there.
+//! A plan takes the opened source ([`Way`]) and keeps it in its [`Flow`]. So it can only be carried out with
+//! that source, read as planned. `S` is a source read by offset, `T` one read in order. The plan looks at
+//! neither, and tests use `()`.
 //!
-//! | source | layers | wants all bytes in order | target | flow |
+//! | source | layers | needs all bytes in order | target | flow |
 //! |---|---|---|---|---|
 //! | seekable | none | no | any order | [`Flow::Tables`] |
 //! | seekable | none | no | guest order | [`Flow::TablesInOrder`] |
@@ -26,24 +26,21 @@ use disk_format::{Codec, Format};
 use fetch::{Decoded, LeastRate};
 use std::path::PathBuf;
 
-/// Everything a plan is made from.
+/// The input of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
-    /// The source.
     pub source: source::SourceFacts,
     /// The layers around the disk, outermost first, with the needs of each.
     pub layers: Vec<(Layer, Need)>,
-    /// The disk's format.
     pub format: Format,
     /// The format of an image file that is kept as it is; `format` is then raw.
     pub kept: Option<Format>,
-    /// The size the guest sees, if a header told it.
+    /// The size the guest sees, if a header states it.
     pub virtual_size: Option<u64>,
-    /// The target.
     pub target: Destination,
-    /// Bytes of the target, where it is a device.
+    /// Bytes of the target, if it is a device.
     pub room: Option<u64>,
-    /// What is written there.
+    /// The written format.
     pub output: Output,
 }
 
@@ -61,10 +58,10 @@ pub enum Output {
     },
 }
 
-/// What the user asked for.
+/// Options of a conversion.
 #[derive(Debug, Clone)]
 pub struct Wishes {
-    /// The digest that the source's own bytes must have; for it they must all be read, in order.
+    /// The digest that the source's own bytes must have; to check it, all bytes are read in order.
     pub checksum: Option<Digest>,
     /// Read the target back and compare.
     pub verify: bool,
@@ -74,30 +71,30 @@ pub struct Wishes {
     pub threads: usize,
     /// The bound on all buffers together.
     pub memory: u64,
-    /// What the caller takes of it for what it does beside.
+    /// The caller's share of that bound, by purpose.
     pub beside: Vec<(&'static str, u64)>,
     /// The largest disk that is accepted.
     pub max_size: u64,
-    /// The size the target is to have, if not the source's.
+    /// The size of the target. Unset: the size of the source.
     pub resize: Option<u64>,
-    /// Whether an earlier run may be continued.
+    /// Permission to continue an earlier run.
     pub resume: Mode,
-    /// Requests in flight to a remote source, at most.
+    /// The most requests in flight to a remote source.
     pub connections: usize,
-    /// Bytes per second that a web server must give. Unset: any rate will do.
+    /// Bytes per second that a web server must give. Unset: no least rate.
     pub least_rate: Option<LeastRate>,
-    /// Counts what decompression makes, which the rate is judged by, too.
+    /// Counts the bytes that decompression makes; they count for the rate, too.
     pub decoded: Decoded,
-    /// Whose the place is that is written to, where places change hands: what an earlier run left there for somebody else is
-    /// not gone on with.
+    /// The owner of the target's volume, for volumes that change owners: files of another owner's run are not
+    /// continued.
     pub owner: Option<String>,
-    /// The folder for the journal of a device, which has none beside it. Nobody else writes there. Unset: a run to a device that is
-    /// cut short is begun anew.
+    /// The folder for the journal of a device, which has no folder beside it. No other program writes there.
+    /// Unset: a run to a device that is cut short is begun anew.
     pub journals: Option<PathBuf>,
 }
 
 impl Wishes {
-    /// Those of somebody who has none, with so many threads.
+    /// Default options with this number of threads.
     pub fn of_threads(threads: usize) -> Wishes {
         Wishes {
             checksum: None,
@@ -118,16 +115,16 @@ impl Wishes {
     }
 }
 
-/// How a source was opened.
+/// The way in which a source was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way<S = (), T = ()> {
-    /// By offset.
+    /// Read by offset.
     Seek(S),
-    /// In order.
+    /// Read in order.
     Stream(T),
 }
 
-/// How the bytes flow, with what they flow from.
+/// The way of the bytes, with the source that they flow from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow<S = (), T = ()> {
     /// The image's tables first, then its data in file order, each byte written where it belongs.
@@ -138,12 +135,12 @@ pub enum Flow<S = (), T = ()> {
     Stream(T),
     /// Converted while it arrives, already in the guest's order.
     StreamInOrder(T),
-    /// The disk is put together in a spool, then written front to back.
+    /// The disk is assembled in a spool, then written front to back.
     SpoolThenOrder(T),
 }
 
 impl<S, T> Flow<S, T> {
-    /// The flow alone.
+    /// The flow without its source.
     pub fn kind(&self) -> Flow {
         match self {
             Flow::Tables(_) => Flow::Tables(()),
@@ -154,7 +151,7 @@ impl<S, T> Flow<S, T> {
         }
     }
 
-    /// One word for logs, journals and JSON.
+    /// A word for logs, journals and JSON.
     pub fn name(&self) -> &'static str {
         match self {
             Flow::Tables(_) => "tables",
@@ -165,62 +162,61 @@ impl<S, T> Flow<S, T> {
         }
     }
 
-    /// Whether the source is read by offset.
+    /// True if the source is read by offset.
     pub fn seeks(&self) -> bool {
         matches!(self, Flow::Tables(_) | Flow::TablesInOrder(_))
     }
 
-    /// Whether the target is written front to back.
+    /// True if the target is written front to back.
     pub fn in_order(&self) -> bool {
         matches!(self, Flow::TablesInOrder(_) | Flow::StreamInOrder(_))
     }
 }
 
-/// How a run that was cut short is continued.
+/// The way to continue a run that was cut short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GoOn {
-    /// By the same command.
+    /// The same command.
     SameCommand,
-    /// By the same command with `--resume`, and why the user must say so.
+    /// The same command with `--resume`, and why the user must say so.
     WithResume(&'static str),
 }
 
-/// Everything an effectful step will do, and the facts that it follows from.
+/// Every decision of a conversion, and the facts that it follows from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan<S = (), T = ()> {
-    /// The facts.
     pub facts: Facts,
-    /// How the bytes flow.
     pub flow: Flow<S, T>,
-    /// The size of the disk that is written, if known before it is read.
+    /// The size of the written disk, if known before it is read.
     pub size: Option<u64>,
     /// Threads that decode and write.
     pub workers: usize,
     /// Requests in flight; 0 for local sources.
     pub readers: usize,
-    /// Buffers that go round.
+    /// The number of buffers.
     pub buffers: usize,
     /// Bytes of one read.
     pub piece: u64,
     /// Ranges this close are read as one.
     pub gap: u64,
-    /// What takes memory, and how much at most.
+    /// Memory by purpose, and how much at most.
     pub memory: Vec<(&'static str, u64)>,
     /// The most a spool beside the target can hold; `None`: there is no spool.
     pub spool: Option<u64>,
-    /// How a run that is cut short can be continued, or why it cannot.
+    /// The way to continue a run that is cut short, or why that is impossible.
     pub resume: std::result::Result<GoOn, &'static str>,
-    /// Why, in sentences.
+    /// The reasons for the decisions, as sentences.
     pub reasons: Vec<String>,
 }
 
-/// Bytes of the program itself and its stacks, for the account: 9 as it is shipped, 14 as the tests build it.
+/// Bytes of the program itself and its stacks, for the account: 9 MiB in a release build, 14 in a build for
+/// tests.
 const PROGRAM: u64 = 14 << 20;
 const TABLES: u64 = 8 << 20;
-/// Disks are of whole sectors.
+/// Disks consist of whole sectors.
 const SECTOR: u64 = 512;
 
-/// Makes the plan for a source that was opened, or refuses with what is missing.
+/// Makes the plan for an opened source. The error states what is missing.
 pub fn plan<S, T>(facts: Facts, way: Way<S, T>, wishes: &Wishes) -> Result<Plan<S, T>> {
     let flow = flow(&facts, way);
     let kind = flow.kind();
@@ -278,12 +274,12 @@ pub fn plan<S, T>(facts: Facts, way: Way<S, T>, wishes: &Wishes) -> Result<Plan<
     })
 }
 
-/// Whether a source that has no layers may be read by offset.
+/// True if a source that has no layers may be read by offset.
 pub(crate) fn may_seek(source: &source::SourceFacts, wishes: &Wishes) -> bool {
     source.seekable && wishes.checksum.is_none()
 }
 
-/// Whether a source that cannot seek may be entered again: a checksum is of all its bytes.
+/// True if a source that cannot seek may be entered again; a checksum needs all its bytes.
 pub(crate) fn may_reenter(source: &source::SourceFacts, wishes: &Wishes) -> bool {
     source.reentry && wishes.checksum.is_none()
 }
@@ -320,17 +316,17 @@ fn why(flow: Flow, facts: &Facts, wishes: &Wishes) -> String {
     }
 }
 
-/// Whether a transfer that was cut short gives a shorter disk, and nothing tells: a raw disk outside of an archive and without a
-/// checksum, whose source does not mark its end. Members of a gzip, frames of zstd and streams of xz follow one another, so that a
-/// cut between two of them leaves a whole file.
+/// True if a transfer that was cut short would give a shorter disk without an error: a raw disk outside an
+/// archive and without a checksum, whose source does not mark its end. Members of a gzip, frames of zstd and
+/// streams of xz follow one another, so a cut between two of them leaves a valid file.
 pub(crate) fn has_unknown_length(facts: &Facts, wishes: &Wishes, marks_its_end: bool) -> bool {
     let is_raw = matches!(facts.format, Format::Raw | Format::Iso) && facts.kept.is_none();
     let is_archived = facts.layers.iter().any(|&(layer, _)| layer == Layer::Tar);
     is_raw && !is_archived && !marks_its_end && wishes.checksum.is_none()
 }
 
-/// The size of a disk of these bytes: whole sectors, as QEMU reads a raw file. An image file that is kept as it is has
-/// the size it has, and so has a file beside the disk.
+/// The size of a disk of these bytes: whole sectors, as QEMU reads a raw file. An image file that is kept as
+/// it is keeps its size, and so does a file beside the disk.
 pub(crate) fn in_sectors(facts: &Facts, bytes: u64) -> Result<u64> {
     if facts.kept.is_some() || facts.source.plain {
         return Ok(bytes);
@@ -375,7 +371,8 @@ fn size(facts: &Facts, wishes: &Wishes) -> Result<Option<u64>> {
     Ok(size)
 }
 
-/// The refusal of a source without a byte: what was to bring it has failed, and an empty file would look like a disk.
+/// The refusal of a source without a byte: the program that should send it has failed, and an empty file
+/// would look like a disk.
 pub fn empty(name: &str) -> Error {
     Error::refused(format!("{name} is empty: there is no disk in it; look at what was to make or send it"))
 }
@@ -429,7 +426,7 @@ type Buffers = (usize, usize, u64, Vec<(&'static str, u64)>);
 
 fn buffers(facts: &Facts, wishes: &Wishes, flow: Flow, workers: usize) -> Buffers {
     let remote = facts.source.remote && flow.seeks();
-    // In order, what arrived waits twice: for its turn to be packed and for its turn to be written.
+    // In order, received bytes wait twice: for their turn to be packed and for their turn to be written.
     let most = if flow.in_order() { 3 } else { usize::MAX };
     let readers = if remote { wishes.connections.clamp(1, most) } else { 0 };
     let piece: u64 = match flow {
@@ -467,22 +464,24 @@ fn spool(facts: &Facts, wishes: &Wishes, flow: Flow) -> Option<u64> {
     let disk = facts.virtual_size.unwrap_or(wishes.max_size);
     match flow {
         Flow::SpoolThenOrder(()) => Some(disk),
-        // Data and tables of what is written.
+        // Data and tables of the written image.
         _ if layer_waits(facts, flow) => Some(disk + disk / 64 + (64 << 20)),
-        // Data plus tables; an image with deleted snapshots can be larger, and is then told so.
+        // Data plus tables; an image with deleted snapshots can be larger, and then fails with a message
+        // about that.
         Flow::Stream(()) if facts.format == Format::Qcow2 => Some(disk + disk / 64 + (64 << 20)),
         _ => None,
     }
 }
 
-/// Whether the file in a layer waits until all of it is there: only then its size is known.
+/// True if the file of a layer waits until it is complete, since its size is known only then.
 fn layer_waits(facts: &Facts, flow: Flow) -> bool {
     matches!(facts.target, Destination::Image(_))
         && (facts.output != Output::Raw || facts.virtual_size.is_none())
         && !reads_twice(facts, flow)
 }
 
-/// Whether a first reading tells all tables of the qcow2 in a layer: a disk of this computer whose clusters are not compressed.
+/// True if a first reading finds all tables of the qcow2 in a layer: a local disk whose clusters are not
+/// compressed.
 pub(crate) fn reads_twice(facts: &Facts, flow: Flow) -> bool {
     let is_plain_qcow2 = matches!(facts.output, Output::Qcow2 { compress: None, .. });
     let is_layer = matches!(facts.target, Destination::Image(_));
@@ -492,7 +491,7 @@ pub(crate) fn reads_twice(facts: &Facts, flow: Flow) -> bool {
 fn resume(facts: &Facts, wishes: &Wishes, flow: Flow) -> std::result::Result<GoOn, &'static str> {
     can_enter(facts, wishes, flow)?;
     match &facts.source.identity {
-        // All bytes are summed up, those of the earlier run by the sum that it left.
+        // All bytes are hashed, those of the earlier run by the hash state that it left.
         _ if wishes.checksum.is_some() => Ok(GoOn::SameCommand),
         Some(identity) if identity.is_proof() => Ok(GoOn::SameCommand),
         Some(_) => Ok(GoOn::WithResume(
@@ -502,7 +501,7 @@ fn resume(facts: &Facts, wishes: &Wishes, flow: Flow) -> std::result::Result<GoO
     }
 }
 
-/// Whether a later run can begin in the middle.
+/// True if a later run can begin in the middle.
 fn can_enter(facts: &Facts, wishes: &Wishes, flow: Flow) -> std::result::Result<(), &'static str> {
     match facts.target {
         Destination::File(_) => {}
@@ -525,7 +524,7 @@ fn can_enter(facts: &Facts, wishes: &Wishes, flow: Flow) -> std::result::Result<
         Flow::Stream(()) if wishes.verify => {
             Err("--verify of a stream compares all of it, from the first byte")
         }
-        // Those of an image in a layer are known where they lie in front; else no run leaves a mark.
+        // Tables at the front of an image in a layer are known; otherwise no run reports a position.
         Flow::Stream(()) if !raw && !is_in_layer => {
             Err("the tables of an image inside a stream have gone by")
         }
@@ -543,12 +542,12 @@ fn can_enter(facts: &Facts, wishes: &Wishes, flow: Flow) -> std::result::Result<
 }
 
 impl<S, T> Plan<S, T> {
-    /// The bound on memory: everything of the account.
+    /// The bound on memory: the sum of the account.
     pub fn memory_total(&self) -> u64 {
         self.memory.iter().map(|(_, bytes)| bytes).sum()
     }
 
-    /// What must be equal for an earlier run to be continued.
+    /// A text that must be equal for an earlier run to be continued.
     pub fn fingerprint(&self) -> String {
         format!(
             "{} {} {:?} {:?} piece={} gap={} tables={TABLES} layers={:?}",
@@ -562,7 +561,7 @@ impl<S, T> Plan<S, T> {
         )
     }
 
-    /// What it is carried out with, and what is still to be read of it then.
+    /// Splits the plan into the flow, which is carried out, and the rest, which is still read meanwhile.
     pub(crate) fn begin(self) -> (Flow<S, T>, Plan) {
         let Plan { facts, flow, size, workers, readers, buffers, piece, gap, memory, spool, resume, reasons } =
             self;

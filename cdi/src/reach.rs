@@ -1,5 +1,5 @@
-//! Files and programs of the host that a piece of work will use, stated before it begins, so that the program can give up
-//! the rest ([`guard::confine`]).
+//! Files and programs of the host that a command will use. They are stated before it begins, so that the
+//! program can give up all other rights ([`guard::confine`]).
 //!
 //! | work | reads | writes | network |
 //! |---|---|---|---|
@@ -13,8 +13,8 @@
 //! | a target: `-`, or none | – | files without a name, made before | – |
 //! | an image that is written | – | the store's folder, the layout, or the archive's folder | a registry: yes |
 //!
-//! Settings, logins and secrets are read here or before, never later: programs that know a login
-//! (`docker-credential-…`) cannot be started any more once the rest is given up.
+//! Settings, logins and secrets are read here or before, never later: credential helpers
+//! (`docker-credential-…`) cannot be started once the rest is given up.
 
 use crate::Result;
 use crate::source::{Named, Options};
@@ -24,26 +24,27 @@ use container_disk::open::Places;
 use guard::confine::{Confined, Process, Use};
 use std::path::{Path, PathBuf};
 
-/// The kernel's lists that tell whether a target is in use.
+/// The kernel's lists that show if a target is in use.
 const LISTS: &[&str] =
     &["/proc/locks", "/proc/swaps", "/proc/self/mountinfo", "/sys/block", "/sys/dev/block", "/sys/devices"];
 
-/// As many are in use at once, at most: the disk in its own order, what waits for its tables, a qcow2 for a pipe.
+/// The most spools in use at once: the disk in its own order, data that waits for its tables, a qcow2 for a
+/// pipe.
 const SPOOLS: usize = 3;
 
-/// What one command uses. Each step adds to it.
+/// The paths and the network that one command uses. Each step adds to it.
 #[derive(Debug, Default)]
 pub struct Reach {
     process: Process,
 }
 
 impl Reach {
-    /// Nothing.
+    /// No path and no network.
     pub fn new() -> Reach {
         Reach::default()
     }
 
-    /// A disk, or an image, that is read. What its name means was decided before.
+    /// Adds a disk, or an image, that is read. The meaning of its name was decided before.
     pub fn source(self, named: &Named, options: &Options) -> Result<Reach> {
         Ok(match named {
             Named::Image(image) => return self.image(image, &options.places),
@@ -57,12 +58,12 @@ impl Reach {
         })
     }
 
-    /// A file that is read.
+    /// Adds a file that is read.
     pub fn file(self, path: &Path) -> Reach {
         Reach { process: self.process.uses(path, Use::Read) }
     }
 
-    /// An image that is read. Logins are looked up now.
+    /// Adds an image that is read. Logins are looked up now.
     pub fn image(self, name: &Name, places: &Places) -> Result<Reach> {
         let process = match name {
             Name::Registry(_) => places.ready(name)?.iter().fold(self.process.network(), read),
@@ -74,7 +75,7 @@ impl Reach {
         Ok(Reach { process })
     }
 
-    /// A disk that is written there. An image that it becomes a layer of is stated by [`Reach::goal`].
+    /// Adds a disk that is written. An image that it becomes a layer of is added by [`Reach::goal`].
     pub fn target(self, place: &Target) -> Reach {
         let lists =
             |process: Process| LISTS.iter().fold(process, |process, list| process.uses(list, Use::Read));
@@ -89,12 +90,13 @@ impl Reach {
         Reach { process }
     }
 
-    /// A folder that files are unpacked into.
+    /// Adds a folder that files are unpacked into.
     pub fn folder(self, path: &Path) -> Reach {
         Reach { process: self.process.uses(path, Use::Write) }
     }
 
-    /// Files without a name in the temporary folder. They are made now: other programs keep theirs there too.
+    /// Reserves anonymous files in the temporary folder. They are made now, since the folder also holds files
+    /// of other programs and stays forbidden.
     pub fn spool(self) -> Reach {
         let folder = std::env::temp_dir();
         if let Err(e) = container_disk::reserve(&folder, SPOOLS) {
@@ -104,7 +106,7 @@ impl Reach {
         self
     }
 
-    /// An image that is written. The store's folder is made, where it is the store.
+    /// Adds an image that is written. The store's folder is created if the image goes there.
     pub fn goal(self, name: &Name, places: &Places) -> Result<Reach> {
         let process = match name {
             Name::Registry(_) => return self.image(name, places),
@@ -117,17 +119,18 @@ impl Reach {
         Ok(Reach { process })
     }
 
-    /// The store's folder, made if need be.
+    /// Adds the store's folder, which is created if missing.
     pub fn store(self, places: &Places) -> Result<Reach> {
         Ok(Reach { process: self.process.uses(places.make_store_folder()?, Use::Write) })
     }
 
-    /// What was stated.
+    /// The collected paths, for confinement.
     pub fn process(&self) -> &Process {
         &self.process
     }
 
-    /// Gives up everything else, for the whole program and for ever. No other thread may have been started before.
+    /// Gives up everything else, for the whole program and for good. No other thread may have been started
+    /// before.
     pub fn enter(&self) -> Confined {
         self.process.enter()
     }
@@ -141,7 +144,7 @@ fn folder_of(path: &Path) -> &Path {
     path.parent().unwrap_or(path)
 }
 
-/// The folder itself, or the one in which it will be made.
+/// The folder itself, or the nearest existing one above it.
 fn nearest(path: &Path) -> &Path {
     path.ancestors().find(|path| path.as_os_str().is_empty() || path.exists()).unwrap_or(path)
 }

@@ -1,10 +1,11 @@
-//! Sizes as people write and read them.
+//! Sizes in text, as users write and read them.
 
 use crate::{Error, ErrorKind, Result};
 use std::fmt;
 
-/// A byte count for people: "512 bytes", "1.5 GiB", "20 GiB": the largest unit that leaves at least one before the
-/// point, one digit after it where there is a rest. Cut, not rounded: "1 GiB" is never a byte less than that.
+/// A byte count as text: "512 bytes", "1.5 GiB", "20 GiB". The unit is the largest that leaves at least one
+/// before the point, with one digit after it if there is a rest. Cut, not rounded: "1 GiB" is never a byte
+/// less than that.
 #[derive(Debug, Clone, Copy)]
 pub struct Human(pub u64);
 
@@ -30,7 +31,7 @@ pub fn human(bytes: u64) -> String {
     Human(bytes).to_string()
 }
 
-/// Reads "4096", "20G", "20Gi", "20 GiB", "1.5G" (powers of 1024), "20GB" (powers of 1000).
+/// Parses "4096", "20G", "20Gi", "20 GiB", "1.5G" (powers of 1024), "20GB" (powers of 1000).
 pub fn parse(text: &str) -> Result<u64> {
     let wrong = || {
         let hint = "write a number with an optional unit, such as 20G, 512MiB or 10GB";

@@ -1,8 +1,8 @@
-//! Bytes of a stream whose place is not known yet, on disk, under a bound, without a name.
+//! Ranges of a stream that wait on disk for the tables that give their place; bounded, in an anonymous file.
 //!
-//! They are kept in a sparse file at the offsets they had in the stream, and found there again when the tables that
-//! explain them have passed. The file has no name from the start (or from the next moment, where the file system
-//! cannot do that), so nothing is left behind however the run ends.
+//! They are kept in a sparse file at the offsets they had in the stream, and read again when the tables have
+//! come. The file has no name from the start (or from the next moment, where the file system cannot do that),
+//! so nothing is left behind however the run ends.
 
 use crate::size::Human;
 use crate::{Error, Result, sys, zeros};
@@ -15,11 +15,11 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Disk space is taken in blocks; every range is charged whole ones. This also bounds the list of ranges: at most
-/// `max / BLOCK` of them, at some 50 bytes of memory each.
+/// Disk space is taken in blocks; every range is charged whole ones. This also bounds the list of ranges: at
+/// most `max / BLOCK` of them, at some 50 bytes of memory each.
 const BLOCK: u64 = 4096;
 
-/// A bounded place for ranges of a stream.
+/// A bounded file for ranges of a stream.
 #[derive(Debug)]
 pub struct Spool {
     file: Nameless,
@@ -32,13 +32,13 @@ pub struct Spool {
 struct Kept {
     /// Begin and end of each range; they neither overlap nor touch.
     ranges: BTreeMap<u64, u64>,
-    /// What they take on disk, in whole blocks.
+    /// Disk space of the ranges, in whole blocks.
     taken: u64,
-    /// The file reaches as far.
+    /// The end of the file.
     end: u64,
 }
 
-/// The spool as the file it holds ranges of.
+/// A view of the spool as the file it holds ranges of.
 #[derive(Debug)]
 pub struct Spooled<'a> {
     spool: &'a Spool,
@@ -46,7 +46,8 @@ pub struct Spooled<'a> {
 }
 
 impl Spool {
-    /// A spool in `folder` (that of the target, or for temporary files) that may take up to `max` bytes on disk.
+    /// A spool in `folder` (that of the target, or for temporary files) that may take up to `max` bytes on
+    /// disk.
     pub fn beside(folder: &Path, max: u64) -> Result<Self> {
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
         let file = nameless(folder)
@@ -67,7 +68,7 @@ impl Spool {
         let is_longer = end > kept.end;
         kept.end = kept.end.max(end);
         let put = match zeros::is_zero(bytes) {
-            // They stay a hole, which the file may end with.
+            // Zeros stay a hole, which the file may end with.
             true if is_longer => self.file.set_len(end),
             true => Ok(()),
             false => self.file.write_all_at(bytes, offset),
@@ -81,11 +82,11 @@ impl Spool {
 
     /// The most that was kept at any time, as it counts against the bound.
     pub fn peak(&self) -> u64 {
-        // Nothing is given back before the end.
+        // No space is given back before the end.
         self.kept().taken
     }
 
-    /// Fails where bytes that were read may not be those that were kept. Asked after the last read.
+    /// Fails if the read bytes may not be the kept ones. Called after the last read.
     pub(crate) fn is_whole(&self) -> Result<()> {
         match self.is_empty() {
             true => Ok(()),
@@ -93,7 +94,7 @@ impl Spool {
         }
     }
 
-    /// Whether nothing had to be kept.
+    /// True if no range had to be kept.
     pub fn is_empty(&self) -> bool {
         self.kept().ranges.is_empty()
     }
@@ -108,7 +109,7 @@ impl Spool {
     }
 }
 
-/// Bytes of a temporary file in this folder were lost.
+/// The error for lost bytes of a temporary file in this folder.
 pub(crate) fn lost(folder: &Path, e: io::Error) -> Error {
     let what = format!(
         "a part of the disk was lost in a temporary file in {}: look at the device",
@@ -151,7 +152,7 @@ impl Kept {
     }
 }
 
-/// What a range takes on disk.
+/// The disk space of a range.
 fn blocks(from: u64, to: u64) -> u64 {
     (to.div_ceil(BLOCK) - from / BLOCK).saturating_mul(BLOCK)
 }

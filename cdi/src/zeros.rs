@@ -1,13 +1,13 @@
-//! Finding zeros in what was read, so that they need not be written.
+//! Search for zeros in read data, so that they need not be written.
 
 use std::ops::Range;
 
-/// Zeros are looked for in blocks of this size: a file system's usual block, so a shorter run would free nothing.
+/// Block size of the search: a file system's usual block, so a shorter run would free nothing.
 pub const GRANULARITY: usize = 4096;
 
-/// Whether all bytes are zero. Reads as fast as memory gives on zeros, and stops early on data.
+/// True if all bytes are zero. On zeros it is as fast as the memory; on data it stops early.
 pub fn is_zero(data: &[u8]) -> bool {
-    // One OR over 256 bytes at a time compiles to the widest vectors there are, with one test at the end of each.
+    // One OR over 256 bytes at a time compiles to the widest vectors, with one test at the end of each.
     let (chunks, rest) = data.as_chunks::<256>();
     chunks.iter().all(|chunk| {
         let (words, _) = chunk.as_chunks::<8>();
@@ -15,11 +15,12 @@ pub fn is_zero(data: &[u8]) -> bool {
     }) && rest.iter().fold(0, |all, byte| all | byte) == 0
 }
 
-/// Splits `data`, which lies at `offset` of the disk, into runs of zeros and of data, each as long as it can be.
-/// Zeros are found in whole blocks of `granularity` bytes of the disk (and in the parts of a block at the two ends).
+/// Splits `data`, which lies at `offset` of the disk, into runs of zeros and of data, each as long as it can
+/// be. Zeros are found in whole blocks of `granularity` bytes of the disk (and in the parts of a block at the
+/// two ends).
 pub fn runs(data: &[u8], offset: u64, granularity: usize) -> Runs<'_> {
     let granularity = granularity.max(1);
-    // Where in its block the data begins. It fits: it is less than a usize.
+    // Position of the data in its block. It fits: it is less than a usize.
     let skew = (offset % granularity as u64) as usize;
     Runs { data, at: 0, granularity, first: granularity - skew, next: None }
 }
@@ -32,7 +33,7 @@ pub struct Runs<'a> {
     granularity: usize,
     /// Length of the first block.
     first: usize,
-    /// What the block at `at` is, where that is known already.
+    /// True if the block at `at` is zero, where that is known already.
     next: Option<bool>,
 }
 

@@ -1,4 +1,4 @@
-//! An empty disk: nothing but a hole of a size that somebody chose.
+//! An empty disk: a hole of a chosen size.
 
 use super::{Identity, Source, SourceFacts};
 use crate::Result;
@@ -7,7 +7,6 @@ use std::io::{self, Read};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// An empty disk.
 #[derive(Debug)]
 pub(super) struct Blank(SourceFacts);
 
@@ -47,7 +46,7 @@ impl Source for Blank {
     }
 }
 
-/// So many zeros.
+/// Zeros of a fixed length.
 struct Zeros(u64);
 
 impl ReadAt for Zeros {

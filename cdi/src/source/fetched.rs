@@ -1,4 +1,4 @@
-//! A remote source for those who may not connect: a thread that may reads what a confined one asks for.
+//! A remote source for threads that are confined and cannot connect: another thread reads for them.
 //!
 //! ```text
 //!  a parser's thread ── (offset, length) ──► fetching thread ──► the source
@@ -14,7 +14,7 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-/// The source as a confined thread sees it. The fetching thread ends when this is dropped.
+/// A source for confined threads. The fetching thread ends when this is dropped.
 pub(crate) struct Fetched {
     size: u64,
     asks: Mutex<Sender<Ask>>,
@@ -27,7 +27,7 @@ struct Ask {
 }
 
 impl Fetched {
-    /// Starts the thread, which has the rights of the calling one.
+    /// Starts the fetching thread, which has the rights of the calling one.
     pub(crate) fn new(bytes: Arc<dyn ReadAt>) -> Result<Fetched> {
         let size = bytes.size();
         let (asks, asked) = channel();
@@ -45,7 +45,7 @@ impl ReadAt for Fetched {
     }
 
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-        // What lies behind the end is refused here: nobody else need make room for it.
+        // A range past the end is refused here, before a buffer is allocated for it.
         if offset.checked_add(buf.len() as u64).is_none_or(|end| end > self.size) {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
@@ -67,7 +67,7 @@ fn answer(bytes: &dyn ReadAt, asked: &Receiver<Ask>) {
     for Ask { offset, len, answer } in asked {
         let mut buf = vec![0; len];
         let read = bytes.read_exact_at(&mut buf, offset).map(|()| buf);
-        // Whoever asked may have been stopped meanwhile.
+        // The reader may have ended in the meantime.
         let _nobody = answer.send(read);
     }
 }

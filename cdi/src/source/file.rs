@@ -1,5 +1,5 @@
-//! A file or a block device by its path: read at any offset, and where a file has holes they are known beforehand.
-//! A named pipe (`<(…)` of a shell) is read once, like standard input.
+//! A file or a block device by its path: read at any offset, with its holes known beforehand where the file
+//! has some. A named pipe (`<(…)` of a shell) is read once, like standard input.
 
 use super::once::Once;
 use super::{Identity, Source, SourceFacts};
@@ -17,8 +17,8 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Bytes of a file in which QEMU marks that it writes there, or may change the size (each bit of its permissions has
-/// a byte from 100 on: write is the second, resize the fourth).
+/// Offsets of QEMU's locks on an image that it writes to, or may resize: each permission has a byte from 100
+/// on; write is the second, resize the fourth.
 const QEMU_WRITES: [u64; 2] = [101, 103];
 
 /// A file, a block device or a named pipe.
@@ -44,14 +44,14 @@ impl FileSource {
         FileSource::open_with(path, OFlags::empty())
     }
 
-    /// Opens what has this path itself: a link is refused.
+    /// Opens a path that is not a symbolic link; a link is refused.
     pub fn open_itself(path: &Path) -> Result<Self> {
         FileSource::open_with(path, OFlags::NOFOLLOW)
     }
 
     fn open_with(path: &Path, more: OFlags) -> Result<Self> {
         let shown = path.display();
-        // A device that waits for a medium must not stop us here; a named pipe must wait for its writer.
+        // A device without a medium must not block here; a named pipe must wait for its writer.
         let wait = std::fs::metadata(path).is_ok_and(|m| m.file_type().is_fifo());
         let flags = if wait { OFlags::NOCTTY } else { OFlags::NOCTTY | OFlags::NONBLOCK };
         let opened = File::options().read(true).custom_flags((flags | more).bits() as i32).open(path);
@@ -71,7 +71,8 @@ impl FileSource {
         FileSource::of(file.into(), shown.to_string())
     }
 
-    /// An open descriptor, with its name for messages. Bytes before its present position do not belong to it.
+    /// An open descriptor, with its name for messages. Bytes before its present position are not part of the
+    /// source.
     pub(super) fn of(fd: OwnedFd, name: String) -> Result<Self> {
         let file = File::from(fd);
         let cannot = |e: io::Error| Error::io(format!("cannot examine {name}"), e);
@@ -102,7 +103,7 @@ impl FileSource {
         let cannot = |e: Errno| Error::io(format!("cannot examine {name}"), e);
         let at = rustix::fs::tell(&file).map_err(cannot)?;
         if at != 0 {
-            // Somebody has read the beginning: what is left can only be streamed.
+            // Another program has read the beginning: the rest can only be streamed.
             let facts = SourceFacts {
                 name: name.clone(),
                 size: None,
@@ -122,7 +123,7 @@ impl FileSource {
             (size, None)
         } else {
             for byte in QEMU_WRITES {
-                // A file system without locks answers with an error: nobody can hold one there.
+                // A file system without locks answers with an error: no lock can be held on it.
                 if sys::is_locked(file.as_fd(), byte, 1).unwrap_or(false) {
                     let what = format!("a running QEMU writes to {name}: stop it first, or read a snapshot");
                     return Err(Error::failed(what));
@@ -130,7 +131,7 @@ impl FileSource {
             }
             (u64::try_from(stat.st_size).unwrap_or(0), Some(identity(&stat)))
         };
-        // Only a hint, for more read-ahead.
+        // A hint only, for more read-ahead.
         if let Err(e) = rustix::fs::fadvise(&file, 0, None, Advice::Sequential) {
             tracing::trace!("no read-ahead hint for {name}: {e}");
         }
@@ -152,7 +153,7 @@ impl FileSource {
 }
 
 impl FileSource {
-    /// Its bytes and holes at any offset; nothing for a pipe.
+    /// Bytes and holes at any offset; `None` for a pipe.
     pub fn sparse(&self) -> Option<SparseFile> {
         match &self.from {
             From::File { file, bytes } => Some(SparseFile { file: file.clone(), bytes: bytes.clone() }),
@@ -203,7 +204,7 @@ impl Source for FileSource {
         Err(Error::failed(what).of_another_version())
     }
 
-    /// A program that writes to a pipe ends it also where it fails.
+    /// A program that writes to a pipe closes it also when it fails.
     fn marks_its_end(&self) -> bool {
         !matches!(self.from, From::Pipe(_, None))
     }
@@ -216,8 +217,8 @@ impl Source for FileSource {
     }
 }
 
-/// The ranges of a file that may hold data, in order; between them it is known to have holes, which read as zeros.
-/// One range where the file system or the device does not tell.
+/// The ranges of a file that may hold data, in order. Between them are holes, which read as zeros. One range
+/// if the file system or the device does not report holes.
 pub fn data_map(file: Arc<File>, size: u64) -> impl Iterator<Item = Range<u64>> + Send {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -234,19 +235,19 @@ fn data_from(file: &File, at: u64, size: u64) -> Option<Range<u64>> {
     }
     let start = match rustix::fs::seek(file, SeekFrom::Data(at)) {
         Ok(start) => start.max(at),
-        // Nothing but a hole from here to the end.
+        // Only a hole from here to the end.
         Err(Errno::NXIO) => size,
         Err(_) => at,
     };
     if start >= size {
         return None;
     }
-    // An answer that makes no sense is taken as data: reading too much is never wrong.
+    // An answer that makes no sense counts as data: reading too much is never wrong.
     let hole = rustix::fs::seek(file, SeekFrom::Hole(start)).ok().filter(|&hole| hole > start);
     Some(start..hole.unwrap_or(size).min(size))
 }
 
-/// The bytes of a file with its holes, which its file system tells when it is asked.
+/// The bytes of a file with its holes, looked up in its file system on each call.
 #[derive(Debug, Clone)]
 pub struct SparseFile {
     file: Arc<File>,
@@ -269,7 +270,7 @@ impl Sparse for SparseFile {
     }
 }
 
-/// Reads on from an offset, without touching the position that others may share.
+/// Reads on from an offset, without the shared position of the descriptor.
 struct Sequential {
     bytes: Arc<FileAt>,
     at: u64,

@@ -2,15 +2,16 @@
 //!
 //! ```text
 //!   Name ─► place ─► the manifest for this host ─► locate: the one disk in its layers
-//!     layer not compressed, of a place that was checked ─► ReadAt: tables first, as of any file
+//!     uncompressed layer in the store, checked before ─► ReadAt: tables first, as of any file
 //!     any other                                         ─► Stream: unpacked and checked while it is read
 //! ```
 //!
-//! The stream of a registry's image tells places where a later run can enter it again: the two runs are hashed as one
-//! ([`Reentry`]).
+//! The stream of a registry's image reports positions where a later run can enter it again. The digest then
+//! covers both runs together ([`Reentry`]).
 //!
-//! A registry is never read by offset here: no digest could be checked, so a mirror could give bytes that nobody signed.
-//! That a mirror gave wrong bytes is seen at their end; whoever reads then begins anew, and is given those of another.
+//! A registry is never read by offset here: no digest could be checked, so a mirror could give forged bytes.
+//! Wrong bytes of a mirror are found only at the end of the layer. The reader then begins anew, and gets the
+//! layer from another mirror.
 
 use super::{Identity, Source, SourceFacts};
 use crate::filter::{Boundary, OnBoundary};
@@ -23,16 +24,16 @@ use disk_format::ReadAt;
 use std::io::Read;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Which image of several.
+/// Choice of the image and of the file in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// The architecture, as Go calls it.
+    /// The architecture, by Go's name.
     pub arch: String,
-    /// The document that the name was found to lead to: it is read, wherever the name leads by now.
+    /// The digest that the name was resolved to before. It is read, even if the name leads elsewhere by now.
     pub digest: Option<Digest>,
-    /// The file inside the image, where it is not for the rules to decide.
+    /// The file inside the image; unset: found by the rules.
     pub path: Option<String>,
-    /// Bytes a layer may unpack to.
+    /// Limit for the size of an unpacked layer, in bytes.
     pub limit: u64,
 }
 
@@ -55,50 +56,51 @@ pub fn architecture() -> &'static str {
 /// A disk in an image.
 pub struct ImageDisk {
     facts: SourceFacts,
-    /// Gives its stream once without a second reading; afterwards it is found again.
+    /// The disk as it was found: it gives its first stream without a second search. Later streams find it
+    /// again.
     located: Mutex<Option<Located>>,
     bytes: Option<Arc<dyn ReadAt>>,
     found: FoundImage,
     document: Document,
     options: Options,
-    /// Its stream is to tell where it can be entered again.
+    /// True if the stream reports positions where it can be entered again.
     reentry: bool,
-    /// Where in the image it is.
     file: ImageFile,
 }
 
 /// The file in an image that is its disk.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct ImageFile {
-    /// `disk/disk.img`.
+    /// Path in the image, such as `disk/disk.img`.
     pub path: String,
-    /// Which layer, counted from 0, the lowest.
+    /// Number of the layer, counted from 0, the lowest.
     pub layer: usize,
-    /// How that is compressed.
+    /// Compression of the layer.
     pub compression: &'static str,
     /// Bytes of the file.
     pub size: u64,
-    /// Its owner.
+    /// User ID of the owner.
     pub uid: u64,
-    /// Its group.
+    /// Group ID of the owner.
     pub gid: u64,
-    /// Its permissions, in octal.
+    /// Permissions, in octal.
     pub mode: String,
 }
 
 impl ImageDisk {
-    /// Finds the disk. Of a compressed layer only what lies before the disk is read.
+    /// Finds the disk. Of a compressed layer only the bytes before the disk are read.
     pub fn open(places: &Places, name: &Name, options: &Options) -> Result<ImageDisk> {
         let found = places.find(name)?;
         let found = match options.digest {
             Some(digest) => found.exactly(digest),
             None => found,
         };
-        // Only what was checked when it came may be read without a check.
+        // Only the store's layers, which were checked when they came, may be read by offset without a check.
         ImageDisk::find(found, name, options, matches!(name, Name::Store(_)))
     }
 
-    /// The same in what was found already, to look at it and no more: without checks it may be read anywhere.
+    /// Finds the disk in an image that was found before, for inspection only: it may be read by offset,
+    /// without checks.
     pub fn look(found: FoundImage, name: &Name, options: &Options) -> Result<ImageDisk> {
         ImageDisk::find(found, name, options, true)
     }
@@ -139,7 +141,7 @@ impl ImageDisk {
         Ok(ImageDisk { facts, located, bytes, found, document, options: options.clone(), reentry, file })
     }
 
-    /// Where in the image it is.
+    /// The file in the image.
     pub fn file(&self) -> &ImageFile {
         &self.file
     }
@@ -191,17 +193,17 @@ impl Source for ImageDisk {
     }
 }
 
-/// Whether a registry gave a wrong layer that another one may have.
+/// True if a registry gave a wrong layer, and another mirror may have the right one.
 fn is_elsewhere(found: &FoundImage, document: &Document) -> bool {
     let Content::Manifest(manifest) = &document.content else { return false };
     let mut layers = manifest.layers.iter();
     layers.any(|layer| found.place.blob(layer).is_ok_and(|blob| blob.is_elsewhere()))
 }
 
-/// Places of the disk's stream, as a journal keeps them.
+/// Converts positions of the disk's stream to those of a journal.
 fn boundaries(note: OnBoundary) -> OnReentry {
     Arc::new(move |reentry: Reentry| {
-        // Of texts and numbers alone: this does not fail.
+        // It consists of texts and numbers only, so this does not fail.
         let Ok(state) = serde_json::to_vec(&reentry) else { return };
         note(Boundary { input: reentry.disk, output: reentry.disk, state });
     })

@@ -1,18 +1,18 @@
-//! Where bytes come from: each source is one file, gives a `Stream` (`Read`), and a `ReadAt` where it can seek.
+//! Sources: each is one file, gives a stream (`Read`), and a `ReadAt` where it can seek.
 //!
-//! | name | file | seeks | proves that it is the same |
+//! | name | file | seeks | identity |
 //! |---|---|---|---|
 //! | a path | `file.rs` | yes | device, inode, size, times |
 //! | a block device | `file.rs` | yes | no |
 //! | `-` | `stdin.rs` | no (a redirected file: yes) | no (a redirected file: as a path) |
 //! | `http://`, `https://` | `http/` | with ranges | the full name, the size and a strong ETag |
-//! | `docker://`, `oci:`, `store:`, archives | `image.rs` | from the store, in a layer that is not compressed; `docker://` is entered again where its layer can be | digest |
+//! | `docker://`, `oci:`, `store:`, archives | `image.rs` | from the store, in an uncompressed layer; `docker://` streams can be entered again if the layer can | digest |
 //! | (an empty disk, of jobs) | `blank.rs` | yes | its size |
 //! | (an upload, of jobs) | `upload.rs` | no | no |
 //!
-//! [`Named::of`] decides once what a name means: to ask the store whether it has that name opens files, which a program
-//! that has given up everything but its source cannot do any more. [`open`] is the one place where a name becomes a
-//! source; a new kind of name is a variant of [`Named`] and plugs in there.
+//! [`Named::of`] decides the meaning of a name once. It may look into the store, which opens files, and a
+//! confined program cannot do that any more. [`open`] is the only place where a name becomes a source. A new
+//! kind of name is a variant of [`Named`] and is added there.
 
 mod blank;
 pub(crate) mod fetched;
@@ -40,26 +40,25 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A source by the meaning of its name on this host. `Debug` shows no password.
+/// A source, by the meaning of its name on this host. `Debug` shows no password.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Named {
-    /// Standard input, `-`.
     Stdin,
     /// A file, a block device or a named pipe.
     Path(PathBuf),
-    /// An address of a web server. It may hold a password: see [`shown`].
+    /// A URL of a web server. It may hold a password: see [`shown`].
     Web(String),
     /// The disk in an image.
     Image(Name),
-    /// An empty disk of so many bytes. Not a name of [`Named::of`]: people make an empty file.
+    /// An empty disk of so many bytes. Only for jobs: no name leads to it.
     Blank(u64),
-    /// A stream of so many bytes, where they are known, that is handed in through standard input. Of jobs alone, too.
+    /// A stream on standard input, with its length in bytes if that is known. Only for jobs, too.
     Upload(Option<u64>),
 }
 
 impl Named {
-    /// Decides what a name means: an image where it is that of one, by its scheme or because the store has it; else a
-    /// path, an address or `-`. A name that is a file's and an image's is refused.
+    /// Decides the meaning of a name: an image if the scheme says so or the store has the name; otherwise a
+    /// path, a URL or `-`. A name of both a file and an image is refused.
     pub fn of(name: &str, options: &Options) -> Result<Named> {
         if let Some(image) = image_name(name, options)? {
             return Ok(Named::Image(image));
@@ -78,7 +77,7 @@ impl Named {
         }
     }
 
-    /// The image, where it is one.
+    /// The image, if it is one.
     pub fn image(&self) -> Option<&Name> {
         match self {
             Named::Image(image) => Some(image),
@@ -86,7 +85,7 @@ impl Named {
         }
     }
 
-    /// The path, where it is one.
+    /// The path, if it is one.
     pub fn path(&self) -> Option<&Path> {
         match self {
             Named::Path(path) => Some(path),
@@ -94,7 +93,7 @@ impl Named {
         }
     }
 
-    /// The file, device or folder of this host that its bytes are read from, where the name says it.
+    /// The file, device or folder of this host that is read, if the name contains it.
     pub(crate) fn local(&self) -> Option<&Path> {
         match self {
             Named::Image(
@@ -118,7 +117,6 @@ impl fmt::Debug for Named {
     }
 }
 
-/// Opens a source.
 pub fn open(named: &Named, options: &Options) -> Result<Arc<dyn Source>> {
     Ok(match named {
         Named::Stdin => Arc::new(StdinSource::open()?),
@@ -130,8 +128,8 @@ pub fn open(named: &Named, options: &Options) -> Result<Arc<dyn Source>> {
     })
 }
 
-/// A source's name as it may be shown and kept: an address without its user and its query, which may hold a password
-/// and a signature; any other name as it is.
+/// The printable form of a source's name: a URL without its user and its query, which may hold a password and
+/// a signature; any other name as it is.
 pub fn shown(name: &str) -> String {
     match name.split_once("://") {
         Some(("http" | "https", _)) => http::shown(name),
@@ -151,7 +149,7 @@ fn image_name(name: &str, options: &Options) -> Result<Option<Name>> {
     Ok(image)
 }
 
-/// The store's image of that name, if it has one. A store that does not exist is not made for the question.
+/// The store's image of that name, if it has one. The store is not created for this.
 fn in_store(name: &str, options: &Options) -> Result<Option<Name>> {
     let Ok(local) = Local::parse(name) else { return Ok(None) };
     if !options.places.store_folder().is_ok_and(|folder| folder.is_dir()) {
@@ -162,78 +160,81 @@ fn in_store(name: &str, options: &Options) -> Result<Option<Name>> {
     Ok(there.then_some(Name::Store(local)))
 }
 
-/// A source that has been opened: it exists, we may read it, and its first facts are known.
+/// An open source: it exists, can be read, and its first facts are known.
 pub trait Source: Send + Sync {
-    /// What is known without reading the bytes.
+    /// Facts that are known without reading the bytes.
     fn facts(&self) -> &SourceFacts;
 
-    /// The file or block device that is open, where it is one.
+    /// The open file or block device, if it is one.
     fn file(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
-    /// The bytes at any offset, where the source can do that. Reads may come from several threads. Where reading needs
-    /// more than what is open ([`SourceFacts::remote`]), a thread that parses is given them by another one.
+    /// The bytes at any offset, where the source can do that. Reads may come from several threads. If reading
+    /// needs more than open descriptors ([`SourceFacts::remote`]), another thread reads for the threads that
+    /// parse.
     fn read_at(&self) -> Option<Arc<dyn ReadAt>>;
 
-    /// The bytes in order from offset `from` to the end. A source that cannot seek can be streamed once, from 0;
-    /// anything else is an error that says so. Retries inside continue at the byte where it broke. Whoever reads it may
-    /// be a thread that can open nothing: what must be opened is opened here, or by threads of the source's own.
+    /// The bytes in order from offset `from` to the end. A source that cannot seek can be streamed once, from
+    /// 0; anything else is an error that says so. Retries inside continue at the byte where a connection
+    /// broke. The reader may be a thread that can open nothing, so files are opened here, or by threads of
+    /// the source.
     fn stream(&self, from: u64) -> Result<Box<dyn Read + Send>>;
 
-    /// The same from the first byte, where [`SourceFacts::reentry`] says that it can be entered again although it cannot seek:
-    /// `note` is told the places on the way.
+    /// The bytes from the first one on, for a source that cannot seek but can be entered again
+    /// ([`SourceFacts::reentry`]): `note` receives the positions on the way.
     fn stream_noting(&self, note: OnBoundary) -> Result<Box<dyn Read + Send>> {
         drop(note);
         self.stream(0)
     }
 
-    /// The bytes from such a place on, and the places behind it.
+    /// The bytes from such a position on; `note` receives those behind it.
     fn enter(&self, place: &Boundary, note: OnBoundary) -> Result<Box<dyn Read + Send>> {
         drop(note);
         self.stream(place.output)
     }
 
-    /// Asked after the last read: an error where the source was changed while it was read. A source that notices this
-    /// at each read, or cannot notice it, has nothing to add.
+    /// Called after the last read: an error if the source was changed while it was read. A source that
+    /// notices this at each read, or cannot notice it, does nothing here.
     fn unchanged(&self) -> Result<()> {
         Ok(())
     }
 
-    /// After a refusal: whether the bytes were not those that were promised, and a stream opened now brings them from
-    /// elsewhere.
+    /// Called after a refusal: true if the bytes were not the promised ones, and a new stream would bring
+    /// them from another server.
     fn is_elsewhere(&self) -> bool {
         false
     }
 
-    /// Whether a stream that was cut short fails: its size is known, or its end is marked. Else it ends like a whole one.
+    /// True if a stream that was cut short fails, since its size is known or its end is marked. Otherwise it
+    /// ends like a complete one.
     fn marks_its_end(&self) -> bool {
         true
     }
 
-    /// The ranges that may hold data, in order; what lies between them is known to be zeros and need not be read.
-    /// `None` where nothing is known beforehand.
+    /// The ranges that may hold data, in order; between them are zeros that need not be read. `None` if
+    /// nothing is known beforehand.
     fn data_map(&self) -> Option<Box<dyn Iterator<Item = Range<u64>> + Send>> {
         None
     }
 }
 
-/// What is known about a source before its bytes are read.
+/// Facts about a source before its bytes are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceFacts {
-    /// The name for people and messages (credentials removed).
+    /// The name for messages, without credentials.
     pub name: String,
     /// The size in bytes, if known.
     pub size: Option<u64>,
-    /// Whether [`Source::read_at`] gives something.
+    /// True if [`Source::read_at`] returns a reader.
     pub seekable: bool,
-    /// Whether each read costs a round trip, so that several must be in flight.
+    /// True if each read costs a round trip, so that several must be in flight.
     pub remote: bool,
-    /// It is a file beside the disk (a kernel, an initrd): it keeps the size that it has.
+    /// A file beside the disk (a kernel, an initrd), whose size is not rounded to sectors.
     pub plain: bool,
-    /// It cannot seek, and tells places where its stream can be entered again.
+    /// It cannot seek, and reports positions where its stream can be entered again.
     pub reentry: bool,
-    /// What proves later that the source is still the same bytes; `None` when nothing does.
+    /// Evidence by which a later run can tell that the bytes are the same; `None` if there is none.
     pub identity: Option<Identity>,
 }
 
@@ -242,23 +243,23 @@ pub struct SourceFacts {
 pub struct Identity {
     /// The evidence: `etag:"…"`, `mtime:…`, `file:dev:ino:size:mtime:ctime`, `sha256:…`.
     pub value: String,
-    /// The size in bytes, where it is known.
+    /// The size in bytes, if it is known.
     pub size: Option<u64>,
-    /// The digest of the full name that the evidence is about, query included: the name itself may hold a signature,
-    /// and a journal is readable on disk. Empty where the evidence holds whatever the name is.
+    /// A digest of the full name that the evidence is about, with the query. The name itself may hold a
+    /// signature, and a journal is readable on disk. Empty if the evidence holds under any name.
     pub name: String,
-    /// What equal evidence says.
+    /// The conclusion from equal evidence.
     pub says: Says,
 }
 
-/// What it says of two sources that their evidence is equal.
+/// The conclusion from equal evidence of two sources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Says {
     /// Their bytes are equal, whatever their names: a digest of the content, or a file's own inode and times.
     Content,
-    /// Their bytes are equal if their names and sizes are: a strong ETag tells versions of one name apart, and two
-    /// servers, or one server for two files, may give the same one.
+    /// Their bytes are equal if their names and sizes are: a strong ETag tells versions of one name apart,
+    /// and two servers, or one server for two files, may give the same one.
     Version,
     /// They are likely equal if their names and sizes are: a weak ETag, Last-Modified.
     Likely,
@@ -270,12 +271,12 @@ impl Identity {
         Identity { value, size, name: String::new(), says: Says::Content }
     }
 
-    /// Whether equal evidence (and an equal name, where that counts) proves equal bytes.
+    /// True if equal evidence (and an equal name, where that counts) proves equal bytes.
     pub fn is_proof(&self) -> bool {
         self.says != Says::Likely
     }
 
-    /// Whether the evidence is equal, names aside.
+    /// True if the evidence is equal, names aside.
     pub(crate) fn agrees(&self, other: &Identity) -> bool {
         (&self.value, self.size, self.says) == (&other.value, other.size, other.says)
     }

@@ -1,4 +1,4 @@
-//! Bytes that arrive once: a pipe, a socket, what is left of a file that somebody began to read.
+//! Bytes that arrive once: a pipe, a socket, the rest of a file that another program began to read.
 
 use crate::{Error, ErrorKind, Result};
 use std::fs::File;
@@ -16,7 +16,7 @@ pub(super) struct Once {
 
 impl Once {
     pub(super) fn new(file: File, name: String) -> Self {
-        // Where that is not allowed, or is no pipe, it works as it is.
+        // If that is not allowed, or the file is not a pipe, it works as it is.
         if let Err(e) = rustix::pipe::fcntl_setpipe_size(&file, PIPE) {
             tracing::trace!("the pipe of {name} keeps its size: {e}");
         }

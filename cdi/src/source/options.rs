@@ -1,4 +1,4 @@
-//! How a source is to be opened: one set of options for all kinds of names, each source takes what concerns it.
+//! Options for opening a source: one set for all kinds of names; each source uses those that concern it.
 
 use container_disk::open::Places;
 pub use fetch::least_rate::{self, Decoded, LeastRate};
@@ -7,64 +7,65 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a user may say about a source beside its name. `Debug` shows no secret.
+/// Options beside the name. `Debug` shows no secret.
 #[derive(Clone)]
 pub struct Options {
     /// Extra request headers. They count as secrets: they are never shown, and never sent to another origin.
     pub headers: Vec<(String, String)>,
-    /// User for basic authentication; stands before a user in the URL.
+    /// User for basic authentication; overrides a user in the URL.
     pub user: Option<String>,
     /// Password for basic authentication.
     pub password: Option<String>,
-    /// Bearer token; stands before basic authentication.
+    /// Bearer token; overrides basic authentication.
     pub bearer: Option<String>,
-    /// Who asks an object store; stands before all of the above.
+    /// Credentials of an object store; override all of the above.
     pub store: Option<Store>,
-    /// Files with certificates (PEM) to trust beside the system's.
+    /// Files with certificates (PEM) that are trusted besides the system's.
     pub ca_files: Vec<PathBuf>,
-    /// How this end and the server know each other, where that is by certificates; stands before `ca_files`.
+    /// Certificates for mutual TLS; override `ca_files`.
     pub mutual: Option<Mutual>,
     /// Accept any TLS certificate, and redirects from TLS to plain HTTP.
     pub insecure_tls: bool,
-    /// No byte for this long while we want one is an error.
+    /// Longest time without a byte from a server that bytes are expected from.
     pub idle_timeout: Duration,
-    /// Bytes per second that a web server must give. Unset: any rate will do.
+    /// Bytes per second that a web server must give. Unset: no least rate.
     pub least_rate: Option<LeastRate>,
-    /// Bytes that decompression makes of what the server sends; they count for its rate, too.
+    /// Bytes that decompression makes of the received ones; they count for the rate, too.
     pub decoded: Decoded,
-    /// How long one attempt to connect may take, name lookup and TLS included.
+    /// Longest time of one attempt to connect, with name lookup and TLS handshake.
     pub connect_timeout: Duration,
-    /// How many times in a row a request is repeated without one new byte before we give up.
+    /// The most repetitions of a request in a row without progress.
     pub retries: u32,
     /// The pause before the first repetition; it doubles with each further one.
     pub first_pause: Duration,
     /// The most requests in flight at once.
     pub max_connections: usize,
-    /// Where images are.
+    /// The places of images: the store, registries, archives.
     pub places: Arc<Places>,
-    /// Which image of several, and which file in it.
+    /// Choice of the image and of the file in it.
     pub image: super::image::Options,
 }
 
-/// Files (PEM) by which two programs of ours know each other. Nobody else is believed, and no proxy is asked.
+/// Files (PEM) by which two programs of this project authenticate each other. No other authority is trusted,
+/// and no proxy is used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mutual {
     /// Certificate of this end.
     pub certificate: PathBuf,
-    /// Its key.
+    /// Key of this end.
     pub key: PathBuf,
     /// The only authorities of the server.
     pub authority: PathBuf,
 }
 
-/// Who asks an object store for an object.
+/// Credentials of an object store.
 #[derive(Clone)]
 pub enum Store {
-    /// The user of an access key: requests are signed (S3).
+    /// An access key: requests are signed (S3).
     S3 {
-        /// Id of the key.
+        /// ID of the key.
         id: String,
-        /// The key itself, which is never sent.
+        /// The secret key, which is never sent.
         key: String,
     },
     /// A service account (Google Cloud Storage).
@@ -98,7 +99,7 @@ impl Default for Options {
     }
 }
 
-/// Reads a header that is written `NAME: VALUE`; nothing where there is no colon.
+/// Parses a header of the form `NAME: VALUE`; `None` without a colon.
 pub fn header(line: &str) -> Option<(String, String)> {
     let (name, value) = line.split_once(':')?;
     Some((name.trim().to_owned(), value.trim().to_owned()))

@@ -1,4 +1,4 @@
-//! Standard input. A file that is redirected there is as good as its path; anything else is a stream, read once.
+//! Standard input. A redirected file is as good as its path; anything else is a stream, read once.
 
 use super::{FileSource, Source, SourceFacts};
 use crate::{Error, ErrorKind, Result};
@@ -8,12 +8,11 @@ use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-/// Standard input.
 #[derive(Debug)]
 pub struct StdinSource(FileSource);
 
 impl StdinSource {
-    /// This process's standard input; refused where it is a terminal.
+    /// This process's standard input; refused if it is a terminal.
     pub fn open() -> Result<Self> {
         let stdin = io::stdin();
         if stdin.is_terminal() {

@@ -1,11 +1,12 @@
-//! An upload: a stream that another process takes from its client and hands in through standard input.
+//! An upload: a stream that another process receives from its client and sends through standard input.
 //!
 //! ```text
 //!  length (4 bytes, big endian) bytes … │ length bytes … │ 0000
 //! ```
 //!
-//! The end of a pipe says nothing about why it ended. So the bytes come in pieces with their length before them, and a
-//! piece of no bytes is the end of the upload: a broken connection, or a process that was killed, is never taken for it.
+//! The end of a pipe does not show why it ended. So the bytes come in pieces with their length before them,
+//! and a piece of no bytes is the end of the upload. A broken connection, or a killed process, cannot be
+//! mistaken for it.
 
 use super::{Source, SourceFacts};
 use crate::{Error, ErrorKind, Result};
@@ -17,13 +18,14 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 /// The name of an upload in messages.
 pub const NAME: &str = "the upload";
 
-/// The header by which an upload server says, with a reason in one word, that it will refuse the same bytes again.
+/// The header, with a reason in one word, by which an upload server says that it will refuse the same bytes
+/// again.
 pub const REFUSED: &str = "upload-refused";
 
 /// The piece that ends an upload.
 pub const END: [u8; 4] = [0; 4];
 
-/// What stands before a piece of so many bytes.
+/// The length prefix of a piece.
 pub fn before(piece: u32) -> [u8; 4] {
     piece.to_be_bytes()
 }
@@ -75,7 +77,7 @@ impl Source for Upload {
 /// The bytes of all pieces.
 struct Pieces<R> {
     from: R,
-    /// Of the present piece.
+    /// Bytes left of the present piece.
     left: usize,
     taken: u64,
     is_ended: bool,

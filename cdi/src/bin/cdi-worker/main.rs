@@ -13,7 +13,7 @@
 //!     of a device it is in the pod's own /tmp, so that the next attempt of the pod goes on;
 //!    │     where the target is a folder, it unpacks an archive into it (cdi::unpack)
 //!    │
-//!    └─ termination message: Report::termination(); exit code 0, 1 (Failed), or 143 (asked to end)        pod.rs
+//!    └─ termination message: Report::termination(); exit code 0, 1 (Failed), or 143 (asked to end, or no room to begin)        pod.rs
 //!
 //!  cdi-worker upload     the container of an upload pod: the same, but that the bytes come to :8443      upload/mod.rs
 //!    │  moreover TLS_CERT_FILE, TLS_KEY_FILE, CLIENT_CERT_FILE, CLIENT_NAME, DEADLINE

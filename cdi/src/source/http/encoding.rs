@@ -1,20 +1,20 @@
-//! `Content-Encoding`: we ask for none, and undo gzip where a server sends it all the same.
+//! `Content-Encoding`: requests ask for none; gzip is undone where a server sends it nevertheless.
 
 use bytes::Bytes;
 use flate2::read::{GzDecoder, MultiGzDecoder};
 use reqwest::header::{self, HeaderMap};
 use std::io::{self, Read};
 
-/// What lies around the file on the wire.
+/// The encoding of the file on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Encoding {
-    /// Nothing: offsets are offsets of the file.
+    /// None: offsets are offsets of the file.
     Identity,
-    /// gzip: the file is only known in order.
+    /// gzip: the file can only be read in order.
     Gzip,
 }
 
-/// Reads the header; an encoding that was not asked for and that we cannot undo is refused.
+/// Parses the header; an encoding that was not requested and is not supported is refused.
 pub(super) fn of(headers: &HeaderMap) -> Result<Encoding, String> {
     let mut found = Encoding::Identity;
     for value in headers.get_all(header::CONTENT_ENCODING) {
@@ -34,13 +34,13 @@ pub(super) fn of(headers: &HeaderMap) -> Result<Encoding, String> {
 }
 
 impl Encoding {
-    /// As much of the file's beginning as `head` gives, for a look at it.
+    /// The beginning of the file, as far as `head` gives it, to guess its type.
     pub(super) fn first_bytes(self, head: &Bytes) -> Bytes {
         match self {
             Encoding::Identity => head.clone(),
             Encoding::Gzip => {
                 let mut first = vec![];
-                // Cut off somewhere, as it must be: what came before the cut counts.
+                // The end of `head` cuts the stream somewhere; the bytes before the cut count.
                 let _ = GzDecoder::new(&head[..]).take(1 << 10).read_to_end(&mut first);
                 first.into()
             }
@@ -48,7 +48,7 @@ impl Encoding {
     }
 }
 
-/// The file out of its gzip form.
+/// A reader that undoes the gzip encoding.
 pub(super) struct Decoded<R> {
     name: String,
     inner: MultiGzDecoder<R>,

@@ -1,8 +1,8 @@
-//! Disks behind `http://` and `https://`.
+//! Disks at `http://` and `https://` URLs.
 //!
 //! ```text
 //!               open: one GET of the first 256 KiB                                   probe.rs
-//!                │ 206 with a strong validator            │ 200, or a 206 without: asked for again
+//!                │ 206 with a strong validator            │ 200, or a 206 without: requested again
 //!                ▼                                        ▼
 //!             Remote: one version of one file          Whole: one response           remote.rs whole.rs
 //!              │ transfer: exactly these bytes,           │
@@ -15,13 +15,14 @@
 //!      ReadAt                        Read
 //! ```
 //!
-//! Below all of it: `remote_file.rs` (the requests, and what is said about the server), `who.rs` (who asks), and the package `fetch`: redirects,
-//! time-outs and pauses, how many requests at once, whether it is still the same file, TLS, the one runtime.
+//! Below all of it: `remote_file.rs` (the requests, and messages about the server), `who.rs` (credentials),
+//! and the package `fetch` (redirects, timeouts and pauses, the number of requests at once, the version of
+//! the file, TLS, the runtime).
 //!
-//! What never happens: bytes of two versions in one result; credentials or the user's headers at another origin; a
-//! secret in a name, an error or a log line; more than about 24 MiB held.
+//! Guarantees: bytes of two versions are never mixed in one result; credentials and the user's headers never
+//! go to another origin; no name, error or log line holds a secret; at most about 24 MiB are held.
 //!
-//! Everything here is for plain threads: calls block, and panic inside an async task.
+//! All functions are for plain threads: calls block, and panic inside an async task.
 
 mod encoding;
 mod probe;
@@ -44,13 +45,13 @@ use std::io::{self, Read};
 use std::sync::Arc;
 use whole::Whole;
 
-/// An address without what is secret in it.
+/// The printable form of a URL, without secrets.
 pub(super) fn shown(url: &str) -> String {
     fetch::Location::parse(url)
         .map_or_else(|_| "an address".to_owned(), |(place, _)| place.shown().to_owned())
 }
 
-/// What names the version of the file at an address, in the words of its server; nothing where those name none.
+/// The version of the file at a URL by its server's headers; `None` if those name none.
 pub(crate) fn version(url: &str, options: &Options) -> Result<Option<String>> {
     let found = fetch::runtime()?.block_on(probe::probe(RemoteFile::new(url, options)?))?;
     Ok(found.validators.version())
@@ -70,7 +71,7 @@ enum Bytes {
 }
 
 impl Http {
-    /// Asks the server for the first bytes, and learns from the answer what it can do.
+    /// Requests the first bytes, and finds out from the answer what the server supports.
     pub fn open(url: &str, options: &Options) -> Result<Http> {
         let remote_file = RemoteFile::new(url, options)?;
         let (name, name_digest) = (remote_file.name().to_owned(), remote_file.name_digest());
@@ -100,7 +101,8 @@ impl Http {
     }
 }
 
-/// The evidence that is kept in a journal, about the file of this name (a digest of it). Without a size nothing is proved.
+/// The evidence for a journal, about the file of this name (a digest of it). Without a size nothing is
+/// proved.
 fn identity(validators: &Validators, name: String) -> Option<Identity> {
     let (value, proves) = validators.evidence()?;
     let says = if proves { Says::Version } else { Says::Likely };
@@ -135,7 +137,7 @@ impl Source for Http {
     fn marks_its_end(&self) -> bool {
         match &self.bytes {
             Bytes::Ranged(_) => true,
-            // A Content-Encoding of gzip tells no more: another member may follow.
+            // A Content-Encoding of gzip marks no end either: another member may follow.
             Bytes::Whole(whole) => whole.marks_its_end,
         }
     }

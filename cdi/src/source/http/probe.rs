@@ -1,8 +1,9 @@
-//! The first request: one GET that tells the size, whether ranges work, and the version, and brings the first bytes.
+//! The first request: one GET that finds out the size, the support of ranges and the version, and brings the
+//! first bytes.
 //!
-//! Ranges are used where the answer has a strong validator, since two of them could be of two files of equal size. Another
-//! file is asked for once more, as a whole, and comes as one response: so does one that was written a moment ago on a
-//! server that gives no strong ETag.
+//! Ranges are used only if the answer has a strong validator, since two ranges could otherwise be of two
+//! files of equal size. Any other file is requested once more, as a whole, and comes as one response. So does
+//! a file that was written a moment ago on a server that gives no strong ETag.
 
 use super::encoding::{self, Encoding};
 use super::remote::Remote;
@@ -14,28 +15,28 @@ use reqwest::header::{self, HeaderMap};
 use reqwest::{Response, StatusCode};
 use std::sync::Arc;
 
-/// How much the first request asks for. Enough for the headers and first tables of any format, little enough to cost
+/// Length of the first request. Enough for the headers and first tables of any format, little enough to cost
 /// nothing beside the round trip.
 const HEAD: u64 = 256 << 10;
-/// What is read of a response that will be streamed later: enough to tell a web page.
+/// Bytes that are read of a response that will be streamed later: enough to tell a web page.
 const PEEK: usize = 1 << 10;
 
-/// What was found.
+/// The result of the probe.
 pub(super) struct Probed {
     pub(super) body: Body,
     pub(super) encoding: Encoding,
     pub(super) validators: Validators,
 }
 
-/// How the bytes can be had.
+/// The way to read the bytes.
 pub(super) enum Body {
-    /// In ranges.
+    /// By ranges.
     Ranged(Arc<Remote>),
-    /// As one response; its length, where the server says it.
+    /// As one response; with its length, if the server states it.
     Whole(Box<Whole>, Option<u64>),
 }
 
-/// Asks, and asks again where that may help.
+/// Probes the server, with repetitions where they may help.
 pub(super) async fn probe(remote_file: RemoteFile) -> Result<Probed> {
     let mut attempts = remote_file.attempts(0);
     let mut ranges = true;
@@ -78,12 +79,12 @@ impl Probed {
     }
 }
 
-/// What an answer says of the file.
+/// Facts about the file by the headers of an answer.
 struct Said {
     headers: HeaderMap,
     encoding: Encoding,
     size: Option<u64>,
-    /// Its bytes can be asked for in ranges.
+    /// True if the server supports ranges.
     ranges: bool,
     validators: Validators,
 }
@@ -112,7 +113,8 @@ impl Said {
     }
 }
 
-/// The first answer that can be read: 206 from byte 0 with a size and a strong validator, 200, or 416 of an empty file.
+/// The first answer that can be used: 206 from byte 0 with a size and a strong validator, 200, or 416 of an
+/// empty file.
 async fn first_answer(
     remote_file: &RemoteFile,
     ranges: &mut bool,
@@ -138,12 +140,12 @@ async fn first_answer(
             let what = format!("the server answered {} to a request for the whole file", response.status());
             return Err(remote_file.failed(what).into());
         }
-        // A range of which nobody says where it lies, or nothing can prove the version, is worth nothing.
+        // A range without its position or its version is of no use.
         *ranges = false;
     }
 }
 
-/// The bytes that came with a 206, and what is missing of them if the connection breaks.
+/// The bytes that came with a 206; if the connection breaks, the missing ones are requested.
 async fn first_bytes(remote: &Remote, response: Response, mut attempts: Attempts) -> Result<Bytes> {
     let promised = ContentRange::of(response.headers()).map_or(0, |range| range.end);
     let (mut at, end) = (0, promised.min(HEAD));
@@ -155,8 +157,8 @@ async fn first_bytes(remote: &Remote, response: Response, mut attempts: Attempts
     Ok(head.0.freeze())
 }
 
-/// Reads a little of a whole response; if that fails, asks again. What is said of the file is what the answer says that is
-/// read: the first one may have been of another version.
+/// Reads the beginning of a whole response; if that fails, requests it again. The facts are those of the
+/// answer that is read, since the first one may have been of another version.
 async fn begin(
     remote_file: &RemoteFile,
     mut said: Said,

@@ -1,8 +1,8 @@
-//! A remote file that can be read in ranges: every range is checked to be the bytes that were asked for, of the
-//! version that was opened; a broken one continues at the byte where it broke.
+//! A remote file that is read in ranges. Every range is checked to be the requested bytes, of the version
+//! that was opened. A broken transfer continues at the byte where it broke.
 //!
-//! Each answer must itself prove the version, by the strong validator of the first one. That `If-Range` was sent proves
-//! nothing: a proxy that does not know it sends what is there now.
+//! Each answer must itself prove the version, by the strong validator of the first one. An `If-Range` in the
+//! request proves nothing: a proxy that does not know it sends the present version.
 
 use super::remote_file::RemoteFile;
 use bytes::Bytes;
@@ -19,7 +19,7 @@ use std::time::Duration;
 const MIB: u64 = 1 << 20;
 /// The memory of all queues of a reader together.
 const BUDGET: u64 = 16 * MIB;
-/// A segment when it is alone.
+/// Length of a segment when there is only one at a time.
 const LONG: u64 = 16 * MIB;
 
 /// One version of one file.
@@ -73,7 +73,7 @@ impl Remote {
         let (asked, given) = (end - *at, end_of_answer - *at);
         self.body(response, at, end_of_answer, sink, attempts, permit).await?;
         if given < asked.min(GOOD_PROGRESS) {
-            // A few bytes an answer: that could go on for years.
+            // A few bytes for each answer could go on for years.
             let what = format!("the server gives {given} bytes for a request of {asked}");
             return Err(Fault::new(Why::Cut, self.remote_file.failed(what)));
         }
@@ -107,12 +107,12 @@ impl Remote {
             *at += bytes.len() as u64;
             sink.take(bytes, permit).await;
         }
-        // The end of a chunked body is a piece of its own; with it read, the connection can be used again.
+        // The end of a chunked body is a piece of its own; once it is read, the connection can be used again.
         let _ = tokio::time::timeout(Duration::from_millis(20), response.chunk()).await;
         Ok(())
     }
 
-    /// The end of the bytes that the answer promises, if it is what was asked for.
+    /// The end of the bytes that the answer promises, if it is an answer to the request.
     fn check(&self, response: &Response, asked: Range<u64>) -> Result<u64, Fault> {
         let (first, last) = (asked.start, asked.end - 1);
         let headers = response.headers();
@@ -123,7 +123,7 @@ impl Remote {
             StatusCode::RANGE_NOT_SATISFIABLE => ContentRange::unsatisfied(headers),
             _ => response.content_length(),
         };
-        // A 416's own headers do not describe the file.
+        // The headers of a 416 do not describe the file.
         let now = if response.status() == StatusCode::RANGE_NOT_SATISFIABLE {
             Validators::of_size(size)
         } else {
@@ -154,7 +154,8 @@ impl Remote {
             _ => {
                 let status = response.status();
                 let what = format!("asked for bytes {first}-{last}, but the server answered {status}");
-                // Some caches do this for a moment; the version is the one we know, so asking again is safe.
+                // Some caches do this for a moment. The version is still the same, so another request is
+                // safe.
                 Err(Fault::new(Why::Broken, self.remote_file.failed(what)))
             }
         }
@@ -189,8 +190,9 @@ impl Ranged for Remote {
     }
 }
 
-/// As many segments as requests may be in flight, and one more that waits its turn. With one request at a time a segment
-/// is long, so that it is as good as one response; with several it is short, so that all of them fit the memory bound.
+/// A window of as many segments as requests may be in flight, and one more that waits its turn. With one
+/// request at a time segments are long, as good as one response; with several they are short, so that all fit
+/// the memory bound.
 pub(super) struct Ahead(pub(super) Arc<Remote>);
 
 impl Window for Ahead {

@@ -1,5 +1,4 @@
-//! One file on one server: a GET with the ranges of the file, and what is said about the server when it does
-//! not answer.
+//! One file on one server: GET requests for its ranges, and the messages about the server's failures.
 
 use super::who::Who;
 use crate::source::options::{Mutual, Options};
@@ -15,7 +14,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A way to one file on one server.
+/// A client for one file on one server.
 pub(super) struct RemoteFile {
     client: Client<Who>,
     origin: Location,
@@ -30,7 +29,7 @@ impl RemoteFile {
         let (origin, user_info) = Location::parse(url)?;
         let (who, is_private) = Who::of(options, &origin, user_info)?;
         let words = Words { name: origin.shown().to_owned(), is_private, is_store: options.store.is_some() };
-        // A user in the address is not used: who we are is the user's word, not the server's.
+        // A user in a redirect's URL is not used: the user chooses the credentials, not the server.
         let policy = redirect::Policy { may_leave_tls: options.insecure_tls, may_name_users: true };
         Ok(RemoteFile {
             client: Client::new(connect(options), policy, who, words),
@@ -44,13 +43,13 @@ impl RemoteFile {
         })
     }
 
-    /// The name for people.
+    /// The name for messages.
     pub(super) fn name(&self) -> &str {
         self.origin.shown()
     }
 
-    /// A digest of the name that was typed, query included, that can be kept on disk. A user and a password are no part
-    /// of it: from a digest a weak password could be guessed.
+    /// A digest of the URL with its query, which can be kept on disk. User and password are left out, since a
+    /// weak password could be guessed from a digest.
     pub(super) fn name_digest(&self) -> String {
         Digest::of(self.origin.url().as_str().as_bytes()).to_string()
     }
@@ -60,7 +59,7 @@ impl RemoteFile {
         Attempts::new(self.name(), Retry { retries, first_pause, idle }, at).judged(self.rate.clone())
     }
 
-    /// One GET, redirects followed. Gives 200, 206 and 416; anything else is a fault.
+    /// Sends one GET and follows redirects. Returns 200, 206 and 416; anything else is a fault.
     pub(super) async fn get(
         &self,
         range: Option<Range<u64>>,
@@ -88,7 +87,7 @@ impl RemoteFile {
         }
     }
 
-    /// The next piece of a body; `None` at its end. `wanted` says what the piece belongs to, for the error.
+    /// The next piece of a body; `None` at its end. `wanted` names the awaited bytes in the error.
     pub(super) async fn chunk(
         &self,
         response: &mut Response,
@@ -98,7 +97,7 @@ impl RemoteFile {
         match silence.piece(response, self.name(), &wanted).await? {
             Came::Bytes(bytes) => Ok(Some(bytes)),
             Came::End => Ok(None),
-            // Another connection is to be tried.
+            // The caller should try another connection.
             Came::Nothing(after) => {
                 let after = retry::seconds(after);
                 let what = format!("no byte for {after} s while waiting for {}", wanted());
@@ -113,12 +112,12 @@ impl RemoteFile {
     }
 }
 
-/// What is said about a web server.
+/// Messages about a web server.
 struct Words {
     name: String,
-    /// It is told who asks.
+    /// True if requests carry credentials.
     is_private: bool,
-    /// By a key of an object store.
+    /// True if these are of an object store.
     is_store: bool,
 }
 
@@ -181,7 +180,7 @@ impl Messages for Words {
     }
 }
 
-/// The headers that ask for a range.
+/// The headers of a request for a range.
 fn ranged(range: Option<&Range<u64>>, if_range: Option<&HeaderValue>) -> Result<HeaderMap> {
     let mut headers = HeaderMap::new();
     if let Some(range) = range {

@@ -1,4 +1,4 @@
-//! Who asks a web server for a file: a user, a signature for an object store, or a service account.
+//! Credentials for a file on a web server: a user, a signature for an object store, or a service account.
 
 use crate::source::options::{Options, Store};
 use fetch::authorize::{Answer, Authorizer, Headers, Login, S3, Server, ServiceAccount};
@@ -9,18 +9,18 @@ use reqwest::header::HeaderMap;
 /// The host that serves the objects of Google Cloud Storage; names below it are those of buckets.
 const GOOGLE: &str = "storage.googleapis.com";
 
-/// Who asks.
+/// Credentials for the requests for one file.
 pub(super) enum Who {
-    /// Nobody, or somebody whose headers go with each request.
+    /// Headers that go with each request; possibly none.
     Headers(Headers),
-    /// The user of an access key.
+    /// An access key of an S3 store.
     S3(Box<S3>),
-    /// An account of Google Cloud.
+    /// A service account of Google Cloud.
     Account(Box<ServiceAccount>),
 }
 
 impl Who {
-    /// Who asks for the file at this address, and whether that is anybody.
+    /// The credentials for the file at this URL; false if there are none.
     pub(super) fn of(options: &Options, file: &Location, user_info: Option<UserInfo>) -> Result<(Who, bool)> {
         match &options.store {
             Some(Store::S3 { id, key }) => {
@@ -82,7 +82,8 @@ impl Authorizer for Who {
     }
 }
 
-/// Refuses a place that gets no token of an account: by it whoever hears it may read all that the account may.
+/// Refuses servers that must not get a token of the account: with it they could read everything that the
+/// account may.
 fn takes_tokens(file: &Location) -> Result<()> {
     if file.is_loopback() {
         return Ok(());
@@ -99,7 +100,7 @@ fn takes_tokens(file: &Location) -> Result<()> {
     Err(Error::usage(what))
 }
 
-/// A token, or a user; what is given stands before what the address says.
+/// A token, or a user; options override the URL.
 fn login(options: &Options, from_url: Option<UserInfo>) -> Option<Login> {
     if let Some(token) = &options.bearer {
         return Some(Login::Bearer(Secret::new(token)));

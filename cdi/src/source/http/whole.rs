@@ -1,6 +1,6 @@
-//! A file from a server that does not do ranges, or does not say where they lie, or does not prove of which version they
-//! are: one response, read once in order. When it breaks, the rest is asked for all the same; a server that then sends it
-//! is believed where a strong validator shows that it is the rest of the same file.
+//! A file from a server that does not support ranges, or does not state their position, or does not prove
+//! their version: one response, read once in order. When it breaks, the rest is requested nevertheless. It is
+//! accepted if a strong validator shows that it is the rest of the same file.
 
 use super::remote_file::RemoteFile;
 use bytes::Bytes;
@@ -15,30 +15,31 @@ use tokio::task::JoinHandle;
 /// Bytes that may lie between the task and the reader.
 const MOST_HELD: usize = 4 << 20;
 
-/// Why two answers cannot be shown to be of one version.
+/// The reason why two answers cannot be shown to be of one version.
 const WEAK: &str = "the server gives neither a strong ETag nor a Last-Modified that is older than its answer";
 
 /// A file that comes as one response.
 pub(super) struct Whole {
     file: Arc<File>,
-    /// The response that `open` got. The first reader takes it; another asks again.
+    /// The response to the first request. The first reader takes it; later ones request the file again.
     pending: Mutex<Option<Begun>>,
-    /// A connection that is lost is no end: the length is known, or the end is marked.
+    /// True if a lost connection can be told from the end: the length is known, or the end is marked.
     pub(super) marks_its_end: bool,
 }
 
-/// Whether the protocol tells the end of a body from the loss of its connection: HTTP/2 does, and so does HTTP/1.1 with chunks.
+/// True if the protocol tells the end of a body from the loss of its connection: HTTP/2 does, and so does
+/// HTTP/1.1 with chunks.
 fn marks_its_end(response: &Response) -> bool {
     let coding = response.headers().get(header::TRANSFER_ENCODING).and_then(|value| value.to_str().ok());
     let is_chunked = coding.is_some_and(|coding| coding.to_ascii_lowercase().trim_end().ends_with("chunked"));
     is_chunked || response.version() >= Version::HTTP_2
 }
 
-/// A response and what was read of it.
+/// A response and the bytes read from it.
 pub(super) struct Begun {
     pub(super) head: Bytes,
     pub(super) response: Response,
-    /// The size of the whole file, where this answer says it.
+    /// The size of the whole file, if this answer states it.
     pub(super) size: Option<u64>,
 }
 
@@ -97,7 +98,7 @@ impl File {
                     broke = Some(fault.error.to_string());
                     attempts.pause(at, fault).await?;
                 }
-                // Why it had to be asked again is the cause.
+                // The reason for the repetition is the cause of the error.
                 Err(Fault { error, .. }) => {
                     return Err(match broke {
                         Some(broke) if std::error::Error::source(&error).is_none() => error.because(broke),
@@ -160,7 +161,7 @@ impl File {
                 "it was read once already, and nothing shows that a second reading is of the same file";
             return Err(self.remote_file.failed(format!("{what}: {WEAK}")).into());
         }
-        // Without the total nobody could tell the end of the file from that of the range.
+        // Without the total the end of the file could not be told from that of the range.
         let placed = range.is_some_and(|range| range.start == at && range.total.or(self.size).is_some());
         let right = if partial { placed } else { at == 0 };
         let of = self.size.map(|size| format!(" of {size}")).unwrap_or_default();
