@@ -1,9 +1,10 @@
-//! Runs a reader on its own thread, so that it works while its consumer does. Size and zeros: unchanged.
+//! Read-ahead: runs a reader on its own thread, so that it works while its consumer does. Size and zeros:
+//! unchanged.
 //!
-//! At most `buffers` buffers exist; they go round between the two sides and are made only as they are first needed. The
-//! thread fills each wholly before it hands it on (or at the end), and ends by itself when the consumer is dropped, at
-//! the latest after the read it is in. It gives up everything but what is open ([`guard::confine::parser`]): a reader
-//! that still wants to open something has its place elsewhere.
+//! At most `buffers` buffers exist. They go round between the two sides and are allocated when first needed.
+//! The thread fills each completely before it passes it on (except at the end). It ends by itself when the
+//! consumer is dropped, at the latest after the read it is in. It gives up all rights but open descriptors
+//! ([`guard::confine::parser`]), so a reader that still has to open files must not be used here.
 
 use super::holes::HoleRead;
 use super::marks::Marks;
@@ -12,20 +13,20 @@ use std::io::{self, Read};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 
-/// How far a reader runs ahead: `buffers` × `size` bytes of memory.
+/// The extent of a read-ahead: `buffers` × `size` bytes of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
-    /// How many buffers; one is being filled, one being consumed, the others wait.
+    /// Number of buffers; one is being filled, one being consumed, the others wait.
     pub buffers: usize,
-    /// Bytes in each.
+    /// Bytes of each buffer.
     pub size: usize,
 }
 
 impl Shape {
-    /// Four buffers of 512 KiB: two would do, two more take up the jitter of a network.
+    /// Four buffers of 512 KiB: two would do, two more absorb the jitter of a network.
     pub const DEFAULT: Shape = Shape { buffers: 4, size: 512 << 10 };
 
-    /// The memory this takes.
+    /// Memory of all buffers.
     pub const fn memory(self) -> u64 {
         (self.buffers * self.size) as u64
     }
@@ -60,7 +61,7 @@ impl Ahead {
         Ahead::with_marks(name, inner, shape, None, 0)
     }
 
-    /// Also tells `marks` how far the consumer has come; its bytes begin at `start`.
+    /// Also reports to `marks` how far the consumer has come; its bytes begin at `start`.
     pub(super) fn with_marks(
         name: &str,
         inner: impl Read + Send + 'static,
@@ -112,7 +113,7 @@ impl Ahead {
     fn next(&mut self) -> io::Result<()> {
         let used = std::mem::take(&mut self.buf);
         if !used.is_empty() {
-            // The thread may have ended already; then nobody wants the buffer.
+            // The thread may have ended already; then the buffer is not needed.
             let _ = self.empty.send(used);
         }
         match self.full.recv() {
@@ -159,14 +160,14 @@ fn run(
             return;
         }
         if let Some(end) = end {
-            // Nobody listens any more: fine.
+            // The consumer may be gone; that is fine.
             let _ = full.send(end);
             return;
         }
     }
 }
 
-/// Reads until `buf` is full or nothing follows; what was read before an error is not lost.
+/// Reads until `buf` is full or the input ends; bytes read before an error are not lost.
 fn fill(inner: &mut impl Read, buf: &mut [u8]) -> (usize, Option<Piece>) {
     let mut len = 0;
     while len < buf.len() {

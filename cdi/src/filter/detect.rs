@@ -1,8 +1,9 @@
-//! Names the outermost layer from the first bytes, and names what is recognised but not read.
+//! Detection of the outermost layer by the first bytes, and of formats that are recognised but not supported.
 
 use super::{Layer, tar};
 
-/// The layer these first bytes belong to; `None` when they are no layer (a disk image, or something refused).
+/// The layer these first bytes belong to; `None` if there is no layer (a disk image, or an unsupported
+/// format).
 pub fn detect(head: &[u8]) -> Option<Layer> {
     match head {
         [0x1f, 0x8b, 0x08, ..] => Some(Layer::Gzip),
@@ -13,7 +14,7 @@ pub fn detect(head: &[u8]) -> Option<Layer> {
     }
 }
 
-/// A compression or archive that is recognised and refused, with what to do instead.
+/// Advice for a compression or archive that is recognised and refused.
 pub fn refused_layer(head: &[u8]) -> Option<&'static str> {
     const BLOCK: &[u8] = &[0x31, 0x41, 0x59, 0x26, 0x53, 0x59];
     const END: &[u8] = &[0x17, 0x72, 0x45, 0x38, 0x50, 0x90];
@@ -49,9 +50,9 @@ pub fn refused_layer(head: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// .lzma has no magic: a properties byte, a dictionary size that an encoder would choose (2ⁿ or 2ⁿ + 2ⁿ⁻¹), and a size
-/// that is unknown or sane. liblzma judges the same way. Only the usual properties (0x5d) count here: a disk's boot
-/// code must not be taken for it.
+/// True for .lzma, which has no magic: a properties byte, a dictionary size that an encoder would choose (2ⁿ
+/// or 2ⁿ + 2ⁿ⁻¹), and a size that is unknown or sane. liblzma uses the same test. Only the usual properties
+/// (0x5d) count here, so that a disk's boot code is not mistaken for it.
 fn is_lzma_alone(head: &[u8]) -> bool {
     let Some((&[0x5d, a, b, c, d, s0, s1, s2, s3, s4, s5, s6, s7, first], _)) =
         head.split_first_chunk::<14>()

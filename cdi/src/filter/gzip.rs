@@ -1,8 +1,8 @@
 //! RFC 1952: all members, each checked against its CRC and size. Size: grows, up to 1032 times. Zeros: as stored.
 //!
-//! The members are walked here and only their deflate data is given to the codec: so the position is exact, and each
-//! member's start is a boundary. After the last member zeros may follow, as tape and `gzip(1)` have it; anything else
-//! is refused.
+//! The container is parsed here and only the deflate data goes to the codec. So the position is exact, and
+//! each member's start is a boundary. After the last member zeros may follow, as on tapes and in `gzip(1)`;
+//! other bytes are refused.
 
 use super::ahead::{Ahead, Shape};
 use super::marks::Marks;
@@ -13,7 +13,7 @@ use std::io::{self, Read};
 
 const INPUT: usize = 256 << 10;
 
-/// The input buffer, the codec's window and tables, and the buffers it runs ahead with.
+/// The input buffer, the codec's window and tables, and the buffers of the read-ahead.
 pub(super) const NEED: Need =
     Need { least: INPUT as u64 + (64 << 10) + Shape::DEFAULT.memory(), per_thread: 0 };
 
@@ -99,7 +99,7 @@ impl Gzip {
         }
     }
 
-    /// A member's header; `begun`: its first byte has been read.
+    /// Reads a member's header; `begun`: its first byte has been read already.
     fn begin(&mut self, begun: bool) -> io::Result<()> {
         let start = self.input.offset - u64::from(begun);
         let mut header = Header { input: &mut self.input, crc: crc32fast::Hasher::new() };
@@ -214,7 +214,7 @@ impl Header<'_> {
         Ok(byte)
     }
 
-    /// All that follows the first byte.
+    /// Reads the header from its second byte on.
     fn read(&mut self, start: u64) -> io::Result<()> {
         if self.byte()? != 0x8b {
             return Err(refused(Layer::Gzip, start, "what follows is not a gzip member"));
@@ -284,7 +284,7 @@ impl Input {
         self.offset += n as u64;
     }
 
-    /// Makes sure of at least one byte, unless the input has ended.
+    /// Ensures that at least one byte is buffered, unless the input has ended.
     fn fill(&mut self) -> io::Result<()> {
         while self.range.is_empty() {
             match self.inner.read(&mut self.buf) {

@@ -1,22 +1,23 @@
-//! Readers that pass over zeros instead of giving them: a hole of an archive's file costs no byte on its way to the target.
+//! Readers that can skip zeros instead of returning them, so that a hole of a file in an archive costs no
+//! byte on its way to the target.
 
 use std::io::{self, Read};
 
-/// A reader whose zeros may be passed over. Whoever only reads gets all of them.
+/// A reader whose zeros can be skipped. `read` alone returns all of them.
 pub trait HoleRead: Read {
-    /// Passes over zeros that come next: a multiple of `unit` bytes, at most `most`. 0 where bytes come, fewer zeros are left, or
-    /// nothing is known of them.
+    /// Skips zeros that come next: a multiple of `unit` bytes, at most `most`. 0 if data comes, fewer zeros
+    /// are left, or no hole is known.
     fn skip_hole(&mut self, unit: u64, most: u64) -> io::Result<u64> {
         let _nothing_known = (unit, most);
         Ok(0)
     }
 
-    /// Bytes of all that it gives from the first to the last, where a header has told them.
+    /// Bytes of the whole content, if a header states them.
     fn size(&self) -> Option<u64> {
         None
     }
 
-    /// Bytes of it that are holes, as far as a header has told them.
+    /// Bytes of the content in holes, as far as a header states them.
     fn holes(&self) -> u64 {
         0
     }
@@ -36,7 +37,7 @@ impl<R: HoleRead + ?Sized> HoleRead for Box<R> {
     }
 }
 
-/// A reader that knows of no holes.
+/// A reader without known holes.
 pub(crate) struct Dense<R>(pub(crate) R);
 
 impl<R: Read> Read for Dense<R> {

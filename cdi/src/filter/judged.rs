@@ -1,4 +1,4 @@
-//! An image file that goes through as it is, checked on the way.
+//! Checks of an image file that passes unchanged.
 
 use super::holes::HoleRead;
 use crate::{Error, Result};
@@ -6,7 +6,7 @@ use disk_format::Limits;
 use disk_format::judge::{Judge, Verdict};
 use std::io::{self, Read};
 
-/// Gives the same bytes; where they are no sound image, an error before their end.
+/// A reader that returns the same bytes, and an error before their end if they are not a valid image.
 pub(crate) struct Judged<R> {
     inner: R,
     name: String,
@@ -46,5 +46,5 @@ impl<R: Read> Read for Judged<R> {
     }
 }
 
-// Its zeros are judged like all else.
+// Zeros are checked like all other bytes, so none are skipped.
 impl<R: Read> HoleRead for Judged<R> {}

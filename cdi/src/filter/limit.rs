@@ -1,5 +1,5 @@
-//! Ends a decompression bomb: an error as soon as more bytes come out than were allowed, or a header tells of more. Size and
-//! zeros: unchanged.
+//! Limit for decompression bombs: an error as soon as more bytes come out than are allowed, or a header
+//! announces more. Size and zeros: unchanged.
 
 use super::Layer;
 use super::holes::HoleRead;
@@ -7,25 +7,26 @@ use crate::Error;
 use fetch::Decoded;
 use std::io::{self, Read};
 
-/// A reader that gives at most so many bytes.
+/// A reader that returns at most so many bytes.
 pub struct Limited<R> {
     inner: R,
     layer: Layer,
     limit: u64,
     left: u64,
-    /// It has been passed: the end behind the byte too many must not look like success.
+    /// True once the limit is exceeded: a later read must not look like a successful end.
     passed: bool,
     decoded: Decoded,
 }
 
 impl<R: Read> Limited<R> {
-    /// `layer` is named in the refusal; `passed` bytes of the limit are used up already (decoding entered there).
+    /// `layer` is named in the error; `passed` bytes of the limit are used up already (decoding was entered
+    /// there).
     pub fn new(inner: R, layer: Layer, limit: u64, passed: u64) -> Self {
         let left = limit.saturating_sub(passed);
         Limited { inner, layer, limit, left, passed: false, decoded: Decoded::default() }
     }
 
-    /// Adds to `decoded` what a compression gives; an archive gives what it has taken.
+    /// Adds the output of a compression to `decoded`; an archive only passes on what it has taken.
     pub fn counting(self, decoded: &Decoded) -> Self {
         match self.layer {
             Layer::Tar => self,
@@ -71,7 +72,7 @@ impl<R> Limited<R> {
     }
 }
 
-/// The refusal of a layer out of which more bytes come than `limit`.
+/// The error for a layer that gives more bytes than `limit`.
 pub(super) fn refusal(layer: Layer, verb: &str, limit: u64) -> Error {
     let limit = size(limit);
     Error::of_bytes(format!(
@@ -79,7 +80,7 @@ pub(super) fn refusal(layer: Layer, verb: &str, limit: u64) -> Error {
     ))
 }
 
-/// A size as people write it: exact, in the largest unit that keeps it exact.
+/// A size as text: exact, in the largest unit that keeps it exact.
 fn size(bytes: u64) -> String {
     let unit = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
     match unit.into_iter().find(|(bits, _)| bytes > 0 && bytes.trailing_zeros() >= *bits) {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Boundaries closer than this to the last one are dropped, so that a stream of tiny members costs no memory.
 const APART: u64 = 64 << 10;
 
-/// Shared by the decoder, which [`Marks::put`]s, and the consumer's side, which tells what has been handed on.
+/// The queue of boundaries. The decoder adds them ([`Marks::put`]); the consumer's side reports its position.
 #[derive(Clone)]
 pub(super) struct Marks {
     on_boundary: OnBoundary,
@@ -25,7 +25,7 @@ impl Marks {
         Marks { on_boundary, waiting: Arc::new(Mutex::new(Waiting { queue: VecDeque::new(), last: start })) }
     }
 
-    /// The decoder stands at a boundary.
+    /// Adds a boundary at the decoder's position.
     pub(super) fn put(&self, boundary: Boundary) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if boundary.output.saturating_sub(waiting.last) >= APART {
@@ -34,7 +34,8 @@ impl Marks {
         }
     }
 
-    /// The consumer has everything before the output offset `passed`.
+    /// Reports the newest boundary that the consumer has passed: it has all bytes before the output offset
+    /// `passed`.
     pub(super) fn passed(&self, passed: u64) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let mut newest = None;

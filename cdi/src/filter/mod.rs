@@ -1,36 +1,38 @@
-//! What lies between a source's bytes and the disk image: compression and archives, each `Read → Read`, one idea per
-//! file, each under a bound.
+//! Filters between a source's bytes and the disk image: compressions and archives. Each is a `Read → Read` in
+//! its own file, with a memory bound.
 //!
 //! ```text
 //!  source ─► verify ─► progress ─► [ layer ─► limit ]* ─► the disk image's bytes
 //!                                    │
-//!            detect(head) names it, need(head) tells its memory, open() decodes it; stack peels until nothing is left
+//!            detect(head) names it, need(head) gives its memory, open() decodes it; stack repeats this until no layer is left
 //! ```
 //!
-//! | layer | file | size | zeros | memory | threads | entered again at |
+//! | layer | file | size | zeros | memory | threads | can be entered at |
 //! |---|---|---|---|---|---|---|
 //! | gzip | `gzip.rs` | grows, up to 1032 × | as stored | 32 KiB | one | each member |
 //! | xz | `xz/` | grows, up to 7090 × | as stored | dictionary, for each block in flight | one per block | each block, each stream |
 //! | zstd | `zstd/` | grows, up to 2¹⁵ × | as stored | window, for each frame in flight | one per frame | each frame |
-//! | tar | `tar/` | one file of it; sparse ones grow | holes are passed over, or become zeros | none | none | nowhere |
+//! | tar | `tar/` | one file of it; sparse ones grow | holes are skipped, or become zeros | none | none | nowhere |
 //! | none | `plain.rs` | unchanged | as stored | none | none | anywhere |
 //!
-//! | helper | file | what it does |
+//! | helper | file | purpose |
 //! |---|---|---|
-//! | stack | `stack.rs` | peels layers by detection, at most [`stack::DEPTH`] |
-//! | lanes | `lanes/` | independent units decoded in parallel, handed on in order, under one memory bound |
+//! | stack | `stack.rs` | removes layers by detection, at most [`stack::DEPTH`] |
+//! | lanes | `lanes/` | independent units decoded in parallel, passed on in order, under one memory bound |
 //! | ahead | `ahead.rs` | runs a reader on its own thread with bounded, recycled buffers |
 //! | limit | `limit.rs` | ends a decompression bomb |
-//! | holes | `holes.rs` | zeros that are told by their number |
+//! | holes | `holes.rs` | readers that can skip zeros |
 //! | judged | `judged.rs` | checks an image file that goes through as it is |
 //! | verify | `verify.rs` | compares the digest of all bytes at the end |
-//! | progress | `progress.rs` | counts bytes where others can see them |
+//! | progress | `progress.rs` | counts bytes for other threads |
 //!
-//! Every decoder keeps three promises: a read of 0 bytes means that everything was there and every checksum in it was
-//! right; input that is broken or cut short is a `Refused` error which names the layer and the offset in its bytes; and
-//! memory stays under the budget, by fewer units in parallel first and then by a refusal which tells the need.
+//! Every decoder guarantees: a read of 0 bytes means that the input was complete and every checksum in it was
+//! right. Input that is broken or cut short is a `Refused` error with the layer and the offset in its bytes.
+//! Memory stays under the budget: first fewer units are decoded in parallel, then the input is refused with
+//! the memory that it needs.
 //!
-//! `convert::facts` puts the filters on a source while it looks at it; the module opens no file and knows no target.
+//! `convert::facts` puts the filters on a source while it inspects it. The module opens no file and does not
+//! know the target.
 
 pub mod ahead;
 pub mod detect;
@@ -72,7 +74,7 @@ pub enum Layer {
 }
 
 impl Layer {
-    /// The name people and other tools use.
+    /// The usual name of the format.
     pub fn name(self) -> &'static str {
         match self {
             Layer::Gzip => "gzip",
@@ -89,32 +91,32 @@ impl fmt::Display for Layer {
     }
 }
 
-/// A place where a compressed stream can be entered again: everything before it has been decoded.
+/// A position where a compressed stream can be entered again: everything before it has been decoded.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Boundary {
     /// Offset in the compressed bytes.
     pub input: u64,
     /// Offset in the decoded bytes.
     pub output: u64,
-    /// What the decoder must remember (for xz: the stream header and what the index will say). Opaque, small.
+    /// State of the decoder (for xz: the stream header and the sums for the index). Opaque, small.
     pub state: Vec<u8>,
 }
 
-/// Told each boundary when the decoder has passed it (its output up to there has been handed on).
+/// A callback for each boundary that the decoder has passed (its output up to there has been returned).
 pub type OnBoundary = Arc<dyn Fn(Boundary) + Send + Sync>;
 
 /// The memory and the threads that a layer needs, read from its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Need {
-    /// Bytes of memory without which it cannot be decoded at all (xz dictionary, zstd window).
+    /// Least memory for decoding in bytes (xz dictionary, zstd window).
     pub least: u64,
-    /// Bytes each further block decoded in parallel adds; 0 where the layer cannot be parallel.
+    /// Bytes that each further block in parallel adds; 0 if the layer cannot be decoded in parallel.
     pub per_thread: u64,
 }
 
 impl Need {
-    /// What the layer is given where the bound allows it: one unit more than there are threads, since one waits to be
-    /// read while all work, and no less than 96 MiB.
+    /// The memory that the layer can use, if the bound allows it: one unit more than there are threads, since
+    /// one waits to be read while all work, and no less than 96 MiB.
     pub fn wanted(&self, threads: usize) -> u64 {
         if self.per_thread == 0 {
             return self.least;
@@ -124,23 +126,24 @@ impl Need {
     }
 }
 
-/// Bytes by which decoding in parallel may run ahead. Measured with blocks of 3 MiB: with half of it, decoders waited
-/// for a target that takes its bytes in bursts, and the whole was slower by two thirds; with twice as much no faster.
+/// Bytes by which parallel decoding may run ahead. Measured with blocks of 3 MiB: with half of it, decoders
+/// waited for a target that takes its bytes in bursts, and the whole was slower by two thirds; with twice as
+/// much it was no faster.
 const AHEAD: u64 = 96 << 20;
 
-/// What a decoder may use.
+/// The resources of a decoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
-    /// Units decoded at the same time, at most; 0 counts as 1.
+    /// The most units decoded at the same time; 0 counts as 1.
     pub threads: usize,
     /// Bytes for everything the decoder holds: dictionaries, windows, buffers.
     pub memory: u64,
-    /// What `--memory` covers besides `memory`. Only so that a refusal can name the value that would do.
+    /// Memory that `--memory` covers besides `memory`; used to compute the value that an error recommends.
     pub beside: u64,
 }
 
-/// What the layer that begins with `head` demands. [`HEAD`] bytes of it are always enough; a head too short to tell
-/// is a refusal (the input ends inside its first header).
+/// The needs of the layer that begins with `head`. [`HEAD`] bytes of it are always enough. A head that is too
+/// short is refused, since the input ends inside its first header.
 pub fn need(layer: Layer, head: &[u8]) -> Result<Need> {
     match layer {
         Layer::Gzip => Ok(gzip::NEED),
@@ -150,17 +153,17 @@ pub fn need(layer: Layer, head: &[u8]) -> Result<Need> {
     }
 }
 
-/// How many bytes from the front tell the layer and its need, and later the disk's format.
+/// Bytes from the front that suffice to detect the layer and its needs, and later the disk's format.
 pub const HEAD: usize = disk_format::Format::HEAD;
 
 /// Decodes one layer.
 ///
-/// With `from`, `input` already stands at `from.input` and decoding enters there; the first byte that comes out is
-/// the one at `from.output`. Boundaries are reported in order, each from inside a `read` of the returned reader and
-/// only when every byte before it has been returned by an earlier `read`.
+/// With `from`, `input` is already at `from.input` and decoding enters there; the first byte that comes out
+/// is the one at `from.output`. Boundaries are reported in order, each from inside a `read` of the returned
+/// reader and only when every byte before it has been returned by an earlier `read`.
 ///
-/// gzip, xz and zstd decode on threads of their own; those end by themselves once the reader is dropped. Tar decodes
-/// inside `read`.
+/// gzip, xz and zstd decode on their own threads, which end by themselves once the reader is dropped. Tar
+/// decodes inside `read`.
 pub fn open(
     layer: Layer,
     input: Box<dyn Read + Send>,
@@ -171,7 +174,7 @@ pub fn open(
     Ok(open_growing(layer, input, Room { budget, at_first: budget.memory }, from, on_boundary)?.reader)
 }
 
-/// A budget of which only a part is free as yet.
+/// A budget of which only a part is free at first.
 #[derive(Clone, Copy)]
 struct Room {
     budget: Budget,
@@ -182,7 +185,7 @@ struct Room {
 /// A decoder whose memory bound may be raised later.
 struct Opened {
     reader: Box<dyn HoleRead + Send>,
-    /// Sets the bound; `None` where there is nothing to gain.
+    /// Sets the bound; `None` if the decoder cannot use more.
     allow: Option<Box<dyn Fn(u64) + Send>>,
 }
 
@@ -205,7 +208,7 @@ fn open_growing(
     }
 }
 
-/// Input that is refused, with the place in the layer's own bytes.
+/// The error for invalid input, with the offset in the layer's own bytes.
 fn refused(layer: Layer, at: u64, what: impl fmt::Display) -> io::Error {
     refusal(layer, at, what).into()
 }
@@ -215,12 +218,12 @@ fn refusal(layer: Layer, at: u64, what: impl fmt::Display) -> Error {
     Error::of_bytes(format!("{layer}: {what} (at offset {at} of {of})"))
 }
 
-/// Input that ends too early.
+/// The error for input that ends too early.
 fn truncated(layer: Layer, at: u64, inside: impl fmt::Display) -> io::Error {
     refused(layer, at, format_args!("the input ends inside {inside}; it is truncated"))
 }
 
-/// A unit that needs more than the budget holds.
+/// The error for a unit that needs more than the budget.
 fn too_much_memory(layer: Layer, at: u64, what: &str, need: u64, budget: Budget) -> io::Error {
     let allow = need.saturating_add(budget.beside).div_ceil(1 << 20);
     let what = format!(

@@ -1,14 +1,14 @@
-//! Bytes without a layer around them, which can be entered again anywhere. Size and zeros: unchanged.
+//! Bytes without a layer around them, which can be entered anywhere. Size and zeros: unchanged.
 
 use super::holes::HoleRead;
 use super::marks::Marks;
 use super::{Boundary, OnBoundary};
 use std::io::{self, Read};
 
-/// Bytes between two places that are told.
+/// Bytes between two reported boundaries.
 const APART: u64 = 1 << 20;
 
-/// Tells places on its way.
+/// A reader that reports boundaries on its way.
 pub(crate) struct Plain<R> {
     inner: R,
     at: u64,
@@ -17,7 +17,7 @@ pub(crate) struct Plain<R> {
 }
 
 impl<R: Read> Plain<R> {
-    /// `inner` stands at this byte of the source.
+    /// `inner` is at this byte of the source.
     pub(crate) fn new(inner: R, at: u64, on_boundary: OnBoundary) -> Plain<R> {
         Plain { inner, at, told: at, marks: Marks::new(on_boundary, at) }
     }
@@ -25,7 +25,7 @@ impl<R: Read> Plain<R> {
 
 impl<R: Read> Read for Plain<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        // What was read before has been taken now.
+        // The bytes of the previous read have been used by now.
         if self.at - self.told >= APART {
             self.told = self.at;
             self.marks.put(Boundary { input: self.at, output: self.at, state: Vec::new() });

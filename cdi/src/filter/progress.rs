@@ -1,10 +1,10 @@
-//! Counts bytes where others can see them. Size and zeros: unchanged.
+//! Counting of bytes for other threads. Size and zeros: unchanged.
 
 use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A count of bytes, shared with whoever draws it.
+/// A count of bytes, shared with the progress display.
 #[derive(Debug, Clone, Default)]
 pub struct Count(Arc<AtomicU64>);
 
@@ -14,7 +14,7 @@ impl Count {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// More bytes.
+    /// Adds to the count.
     pub fn add(&self, n: u64) {
         self.0.fetch_add(n, Ordering::Relaxed);
     }
@@ -27,7 +27,7 @@ pub struct Counted<R> {
 }
 
 impl<R: Read> Counted<R> {
-    /// Adds to `count` what is read.
+    /// Adds the read bytes to `count`.
     pub fn new(inner: R, count: Count) -> Self {
         Counted { inner, count }
     }

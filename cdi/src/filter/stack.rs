@@ -1,10 +1,10 @@
-//! Peels layer after layer until what comes out is no layer any more: `disk.tar.gz`, `disk.qcow2.xz`, `disk.img.tar.zst`.
+//! Removal of layer after layer, until none is left: `disk.tar.gz`, `disk.qcow2.xz`, `disk.img.tar.zst`.
 //!
-//! Threads: gzip, xz and zstd bring their own. Where the outermost layer is gzip, tar or none, the source is read ahead
-//! on one more thread, so that fetching and hashing overlap with the rest.
+//! Threads: gzip, xz and zstd have their own. If the outermost layer is gzip, tar or none, the source is read
+//! ahead on one more thread, so that fetching and hashing overlap with the rest.
 //!
-//! Memory: each layer first gets what it needs at least; what the budget has left is given to the parallel ones when all
-//! layers are known, as far as they can use it.
+//! Memory: each layer first gets its least need. When all layers are known, the parallel ones get the rest of
+//! the budget, as far as they can use it.
 
 use super::ahead::{Ahead, Shape};
 use super::holes::{Dense, HoleRead};
@@ -17,40 +17,42 @@ use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Layers around a disk, at most.
+/// The most layers around a disk.
 pub const DEPTH: usize = 4;
-/// Holes of a compressed file in an archive, at most: no compressor leaves any, and a decoder reads them zero by zero.
+/// The most bytes of holes in a compressed file of an archive: no compressor writes any, and a decoder reads
+/// them zero by zero.
 const PACKED_HOLES: u64 = 64 << 20;
 
-/// How layers are peeled.
+/// Options for the removal of layers.
 #[derive(Clone)]
 pub struct Options {
-    /// For all layers together.
+    /// Budget for all layers together.
     pub budget: Budget,
-    /// Bytes that may come out of any layer.
+    /// Limit of the output of each layer, in bytes.
     pub limit: u64,
-    /// Told the boundaries; only of a single layer, because an inner one could not be entered in its middle.
+    /// Callback for boundaries; called for a single layer only, because an inner one could not be entered in
+    /// its middle.
     pub on_boundary: Option<OnBoundary>,
-    /// Counts what decompression makes.
+    /// Counts the output of decompression.
     pub decoded: Decoded,
 }
 
-/// The innermost bytes and what was around them.
+/// The innermost bytes and the layers around them.
 pub struct Stack {
-    /// From the outermost to the innermost.
+    /// Layers from the outermost to the innermost.
     pub layers: Vec<Layer>,
-    /// What each needs.
+    /// Needs of each layer.
     pub needs: Vec<Need>,
-    /// The bytes inside. Its head may be looked at before reading.
+    /// The bytes inside. Their head can be inspected before they are read.
     pub reader: Peeked,
 }
 
-/// Peels `input`, which stands at the beginning of the source.
+/// Removes the layers of `input`, which is at the beginning of the source.
 pub fn stack(input: Box<dyn Read + Send>, options: &Options) -> Result<Stack> {
     peel(input, options, detect)
 }
 
-/// The same for an archive that is wanted as it is: compressions alone are layers.
+/// As [`stack`], for an archive that is kept as it is: only compressions are removed.
 pub fn stack_of_archive(input: Box<dyn Read + Send>, options: &Options) -> Result<Stack> {
     peel(input, options, |head| detect(head).filter(|&layer| layer != Layer::Tar))
 }
@@ -107,7 +109,7 @@ fn peel(input: Box<dyn Read + Send>, options: &Options, detect: fn(&[u8]) -> Opt
     Ok(Stack { layers, needs, reader })
 }
 
-/// Enters a source that is wrapped in just `layer` again. `input` stands at `from.input`.
+/// Enters a source with the only layer `layer` again. `input` is at `from.input`.
 pub fn resume(
     layer: Layer,
     input: Box<dyn Read + Send>,
@@ -127,7 +129,7 @@ pub fn resume(
     Ok(Box::new(Limited::new(inner, layer, options.limit, output).counting(&options.decoded)))
 }
 
-/// A reader whose first bytes have been read, and are given again.
+/// A reader that was read ahead by some bytes, which it returns first.
 pub struct Peeked {
     head: Vec<u8>,
     given: usize,
@@ -145,7 +147,7 @@ impl Peeked {
         Ok(Peeked { head, given: 0, rest })
     }
 
-    /// The first bytes; fewer than were wanted only if there are no more.
+    /// The first bytes; fewer than requested only if there are no more.
     pub fn head(&self) -> &[u8] {
         &self.head
     }

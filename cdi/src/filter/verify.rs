@@ -1,20 +1,21 @@
-//! Compares the digest of all bytes at their end. Size and zeros: unchanged.
+//! Check of the digest of all bytes at their end. Size and zeros: unchanged.
 //!
-//! It hashes inside `read`, so it costs nothing extra where that read runs on a thread of its own: `convert::facts` puts
-//! it directly on the source, and [`super::stack`] reads the source on the splitter's thread or on one that runs ahead.
-//! The digest is over the source's own bytes, before decompression. It is only compared once everything has been
-//! read: whoever stops early has checked nothing.
+//! It hashes inside `read`, so it costs nothing extra if that read runs on its own thread: `convert::facts`
+//! puts it directly on the source, and [`super::stack`] reads the source on the splitter's thread or on one
+//! that runs ahead. The digest is over the source's own bytes, before decompression. It is compared only
+//! after the last byte: a reader that stops early has verified nothing.
 //!
-//! **A run that goes on** has no bytes of the earlier one to sum up. [`Sums`] keeps what the sum was at places not far apart; the
-//! journal takes the last one before the place where the decoder begins again, and [`Verify::after`] sums up from there:
+//! **A resumed run** does not read all bytes of the earlier one. [`Sums`] keeps the state of the hash ("sum")
+//! at positions on the way. The journal takes the last one before the boundary where the decoder begins
+//! again, and [`Verify::after`] continues from there:
 //!
 //! ```text
 //!  ├──── earlier run ────┤ sum at S ├── summed again, not decoded ──┤ boundary ├── decoded ──┤ sum at T ├── … ──┤ compared
 //! ```
 //!
-//! At T, the first place behind the boundary, the sum has to be that of the earlier run: else what was decoded before the boundary
-//! was made of other bytes than those that are summed. Before T a run that goes on keeps no sum but that at S, so it leaves no mark
-//! that would make T forgotten.
+//! At T, the first position behind the boundary, the sum must equal that of the earlier run. Otherwise the
+//! bytes decoded before the boundary were other ones than those that are hashed now. Before T a resumed run
+//! keeps no sum but that at S, so it writes no journal entry in which T would be lost.
 
 use crate::{Detail, Error, Result};
 use sha2::Digest as _;
@@ -26,12 +27,10 @@ use std::io::{self, Read};
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What the bytes should hash to: `sha256:HEX`, `sha512:HEX`, or bare hex, whose length tells which.
+/// The expected digest: `sha256:HEX`, `sha512:HEX`, or bare hex, whose length gives the algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Digest {
-    /// SHA-256.
     Sha256([u8; 32]),
-    /// SHA-512.
     Sha512([u8; 64]),
 }
 
@@ -92,20 +91,20 @@ fn bytes<const N: usize>(text: &str) -> Option<[u8; N]> {
 
 /// Bytes between two sums that are kept.
 const APART: u64 = 1 << 20;
-/// Sums that are kept; where there are more, every second one goes.
+/// The most sums that are kept; if there are more, every second one is dropped.
 const MOST: usize = 512;
 
-/// The sum of the first bytes of a source.
+/// The state of the hash after the first bytes of a source.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SumAt {
-    /// How many bytes.
+    /// The number of bytes.
     pub at: u64,
-    /// The state of the sum, in hex.
+    /// The state, in hex.
     state: String,
 }
 
-/// Sums at places on the way, the oldest first.
+/// Sums at positions on the way, the oldest first.
 #[derive(Debug, Clone, Default)]
 pub struct Sums(Arc<Mutex<VecDeque<SumAt>>>);
 
@@ -122,13 +121,13 @@ impl Sums {
         list.push_back(sum);
     }
 
-    /// The first one that is not before this byte.
+    /// The first sum at this byte or behind it.
     pub fn first_behind(&self, at: u64) -> Option<SumAt> {
         let list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         list.iter().find(|sum| sum.at >= at).cloned()
     }
 
-    /// The last one that is not behind this byte; older ones are forgotten.
+    /// The last sum at this byte or before it; older ones are dropped.
     pub fn last_before(&self, at: u64) -> Option<SumAt> {
         let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         while list.get(1).is_some_and(|next| next.at <= at) {
@@ -144,7 +143,7 @@ pub struct Verify<R> {
     expected: Digest,
     state: State,
     at: u64,
-    /// What the sum is at a place to come, where an earlier run has been there.
+    /// The sum that an earlier run had at a later position.
     known: Option<SumAt>,
     sums: Sums,
     noted: u64,
@@ -167,7 +166,7 @@ impl<R: Read> Verify<R> {
         Verify { inner, expected, state, at: 0, known: None, sums: Sums::default(), noted: 0 }
     }
 
-    /// The same for a source whose first bytes had this sum. `inner` stands behind them.
+    /// As [`Self::new`], for a source whose first bytes had this sum. `inner` is behind them.
     pub fn after(inner: R, expected: Digest, sum: &SumAt) -> Result<Self> {
         let odd = || Error::failed("the journal has no sum of this kind");
         let bytes = hex::decode(&sum.state).map_err(|_| odd())?;
@@ -179,14 +178,14 @@ impl<R: Read> Verify<R> {
         Ok(Verify { inner, expected, state, at: sum.at, known: None, sums: Sums::default(), noted: sum.at })
     }
 
-    /// The same where the earlier run has summed up more bytes than those: they have to be the same ones.
+    /// Also expects this sum of the earlier run, if that is behind the present position.
     #[must_use]
     pub fn knowing(self, sum: Option<&SumAt>) -> Self {
         let known = sum.filter(|sum| sum.at > self.at).cloned();
         Verify { known, ..self }
     }
 
-    /// Keeps sums on the way there.
+    /// Records sums on the way in `sums`.
     #[must_use]
     pub fn noting(mut self, sums: &Sums) -> Self {
         self.sums = sums.clone();
@@ -210,7 +209,7 @@ impl<R: Read> Verify<R> {
         }
     }
 
-    /// Where the earlier run's sum is known: whether it has read the same bytes.
+    /// At the position of the earlier run's sum: fails if that run has read other bytes.
     fn compare_with_known(&mut self) -> io::Result<()> {
         if self.known.as_ref().is_none_or(|known| known.at > self.at) {
             return Ok(());
@@ -256,7 +255,7 @@ impl<R: Read> Read for Verify<R> {
             _ => self.inner.read(&mut out[..most])?,
         };
         if n == 0 && self.known.is_some() {
-            // The earlier run has read more than there is, so something else.
+            // The earlier run has read more bytes than there are, so another file.
             return Err(self.differs());
         }
         match &mut self.state {
@@ -267,7 +266,8 @@ impl<R: Read> Read for Verify<R> {
         }
         self.at = self.at.saturating_add(n as u64);
         self.compare_with_known()?;
-        // A mark with sums of this run must not take the place of the earlier one before that was compared.
+        // A journal entry with sums of this run must not replace the earlier one before the two were
+        // compared.
         if self.known.is_none() && self.at - self.noted >= APART {
             self.note();
         }

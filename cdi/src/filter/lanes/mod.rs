@@ -1,4 +1,5 @@
-//! Independent units of a compressed stream, decoded in parallel and handed on in order. Size and zeros: the codec's.
+//! Independent units of a compressed stream, decoded in parallel and passed on in order. Size and zeros: the
+//! codec's.
 //!
 //! ```text
 //!            splitter thread                    worker threads                 the reader
@@ -7,19 +8,21 @@
 //!           one lane per unit            lane 1 ░░ ────codec─► ▓ ──────────────────────► read(): the head lane
 //! ```
 //!
-//! A unit's size need not be known beforehand: its chunks flow while it is being found. The head lane hands its output
-//! on at once; lanes behind it decode ahead as far as memory allows. A stream of one unit is thus a plain pipeline of
-//! three threads, and a stream of many uses all workers.
+//! A unit's size need not be known beforehand: its chunks flow while its end is being searched. The head lane
+//! passes its output on at once; lanes behind it decode ahead as far as memory allows. So a stream of one
+//! unit is a plain pipeline of three threads, and a stream of many uses all workers.
 //!
-//! **Memory.** Everything is counted: packed chunks, plain chunks, what the running codecs hold. The rules are in
-//! `shared.rs`; in short, the head lane can always go on, everybody else waits when the bound is reached. Units whose
-//! codec does not fit next to the others simply wait until they are the head: fewer in parallel, never a dead end.
+//! **Memory.** Everything is counted: packed chunks, plain chunks, and the memory of running codecs. The
+//! rules are in `shared.rs`. In short, the head lane can always go on, and every other thread waits when the
+//! bound is reached. Units whose codec does not fit next to the others wait until they are the head. So there
+//! are fewer in parallel, but never a deadlock.
 //!
-//! **Reach.** Both kinds of threads give up everything but memory and what is open ([`guard::confine::parser`]), so the
-//! input must have been opened before.
+//! **Confinement.** Both kinds of threads give up all rights but memory and open descriptors
+//! ([`guard::confine::parser`]), so the input must have been opened before.
 //!
-//! **Failure.** What was decoded before an error is handed on first, then the error, once, and no read after it ever
-//! says "end". Threads end by themselves when the reader is dropped, at the latest after the input's read they are in.
+//! **Failure.** Bytes decoded before an error are passed on first, then the error, once, and no read after it
+//! ever reports the end. Threads end by themselves when the reader is dropped, at the latest after the
+//! input's read they are in.
 
 mod shared;
 mod tape;
@@ -41,14 +44,13 @@ use std::thread;
 /// Bytes of each packed and plain chunk.
 const CHUNK: usize = 256 << 10;
 
-/// Memory the lanes take besides the codecs, at least: input chunks, and the head lane's output.
+/// Least memory of the lanes besides the codecs: input chunks, and the head lane's output.
 pub(super) const BUFFERS: u64 = ((shared::LEAST_PACKED + shared::HEAD_PLAIN + 2) * CHUNK) as u64;
 
-/// Why a thread stops.
+/// The reason why a thread stops.
 pub(super) enum Stop {
-    /// The reader was dropped, or somebody else has failed.
+    /// The reader was dropped, or another thread has failed.
     Gone,
-    /// This.
     Error(io::Error),
 }
 
@@ -60,38 +62,39 @@ impl From<io::Error> for Stop {
 
 /// A part of the stream that can be decoded by itself.
 pub(super) struct Unit {
-    /// Where it begins in the compressed stream.
+    /// Offset in the compressed stream.
     pub(super) at: u64,
-    /// What its codec will hold.
+    /// Memory of its codec.
     pub(super) memory: u64,
     /// Packed bytes worth reading ahead while it is alone: to reach the next unit, if that is near enough.
     pub(super) ahead: u64,
-    /// What a decoder must remember to enter here.
+    /// State for a decoder that enters here.
     pub(super) boundary: Vec<u8>,
 }
 
-/// Packed bytes read ahead of a unit whose end cannot be foreseen.
+/// Packed bytes read ahead of a unit whose end is not known.
 pub(super) const AHEAD: u64 = 8 << 20;
 
-/// Walks a container and cuts it into units: its half of a format.
+/// The splitter of a format: parses a container and cuts it into units.
 pub(super) trait Split: Send + 'static {
-    /// Walks all of the input: `tape.begin(..)`, pass the unit's bytes, `tape.end(..)`, and so on.
+    /// Parses all of the input: `tape.begin(..)`, pass the unit's bytes, `tape.end(..)`, and so on.
     fn split(&mut self, tape: &mut Tape) -> Result<(), Stop>;
 }
 
-/// Decodes units, one after the other: the other half. Each worker has its own.
+/// The decoder of a format: decodes units, one after the other. Each worker has its own.
 pub(super) trait Codec: Send + 'static {
-    /// A unit begins at this offset of the compressed stream. `memory`: what the splitter said that it needs.
+    /// Starts a unit at this offset of the compressed stream. `memory`: its need, as the splitter stated it.
     fn start(&mut self, at: u64, memory: u64) -> io::Result<()>;
 
-    /// Decodes some. Bytes taken and bytes made; both 0 only if the codec wants more input.
+    /// Decodes some bytes. Returns the bytes taken and made; both are 0 only if the codec needs more input.
     fn step(&mut self, packed: &[u8], plain: &mut [u8]) -> io::Result<(usize, usize)>;
 
-    /// All bytes of the unit have been given; `left`: it did not want all of them. Was that a whole unit, and no more?
+    /// Ends a unit after its last byte. Fails if the bytes were not one complete unit; `left`: the codec did
+    /// not take all.
     fn end(&mut self, left: bool) -> io::Result<()>;
 }
 
-/// Starts the threads. `extra`: what may be held besides the head's codec, however large the budget is.
+/// Starts the threads. `extra`: bound for memory besides the head's codec, however large the budget is.
 pub(super) fn open<S: Split, C: Codec>(
     name: &'static str,
     input: Box<dyn Read + Send>,
@@ -143,7 +146,7 @@ pub(super) fn open<S: Split, C: Codec>(
     Ok(Opened { reader: Box::new(reader), allow: Some(allow) })
 }
 
-/// The reader's side.
+/// The reader's side of the lanes.
 struct Lanes {
     shared: Arc<Shared>,
     chunk: Option<(Chunk, usize)>,
@@ -191,7 +194,7 @@ impl Lanes {
     fn next(&mut self) -> io::Result<()> {
         match self.shared.next_plain() {
             Next::Chunk(chunk) => self.chunk = Some((chunk, 0)),
-            // All bytes before it were returned by reads that are over: this one has copied nothing yet.
+            // All bytes before it were returned by earlier reads: this one has copied nothing yet.
             Next::Unit { input, state } => {
                 if let Some(on_boundary) = self.on_boundary.as_ref().filter(|_| self.handed > self.entered) {
                     on_boundary(Boundary { input, output: self.handed, state });

@@ -1,8 +1,8 @@
-//! What splitter, workers and reader share: the lanes, and the account of memory with its rules.
+//! State shared by splitter, workers and reader: the lanes, and the account of memory with its rules.
 //!
 //! Let `limit` be the bound without [`HEAD_PLAIN`] chunks, which always stay free for the head lane's output; and no more
-//! than `extra` above what the head's codec holds.
-//! - The splitter may take a packed chunk when the sum stays under `limit` and would also do so if the hungriest lane
+//! Let `limit` be the bound without [`HEAD_PLAIN`] chunks, which always stay free for the head lane's output;
+//! and no more than `extra` above the memory of the head's codec.
 //!   that has not started ran alone; or when fewer than [`LEAST_PACKED`] exist. While the head is the only lane, it
 //!   takes no more than is worth it: reading far into a unit without end gains nothing. Nor does reading on when
 //!   [`READY`] whole units wait for a worker.
@@ -11,8 +11,9 @@
 //! - A lane behind the head may take a plain chunk when the sum allows it; the head lane while fewer than
 //!   [`HEAD_PLAIN`] of its own wait.
 //!
-//! So nobody waits for ever: the head's missing input is what the splitter reads next (while it is inside the head's
-//! unit no other lane exists, and the head eats packed chunks), and its output leaves with the reader.
+//! So no thread waits for ever. The splitter reads the head's missing input next (while it is inside the
+//! head's unit no other lane exists, and the head frees packed chunks), and the head's output leaves with the
+//! reader.
 
 use super::{CHUNK, Stop, Unit};
 use crate::Error;
@@ -25,9 +26,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 pub(super) const LEAST_PACKED: usize = 4;
 /// Plain chunks of the head lane that may wait for the reader.
 pub(super) const HEAD_PLAIN: usize = 4;
-/// Units in flight: bounds the book-keeping of very small ones.
+/// The most units in flight, which bounds the book-keeping of very small ones.
 const LANES: usize = 64;
-/// Whole units that wait for a worker: more would only take memory.
+/// Complete units that wait for a worker: more would only take memory.
 const READY: usize = 2;
 
 pub(super) struct Shared {
@@ -43,7 +44,7 @@ struct State {
     unstarted: u64,
     /// The number of the next lane that the splitter makes.
     made: u64,
-    /// Whether the head has been announced to the reader.
+    /// True once the head's boundary was reported to the reader.
     announced: bool,
     bound: u64,
     extra: u64,
@@ -52,7 +53,7 @@ struct State {
     codecs: u64,
     idle_workers: usize,
     spare: Vec<Box<[u8]>>,
-    /// Set by the splitter when there will be no further lane.
+    /// Result of the splitter, once there will be no further lane.
     finished: Option<Result<(), io::Error>>,
     gone: bool,
 }
@@ -60,13 +61,13 @@ struct State {
 struct Lane {
     unit: Unit,
     packed: VecDeque<Slice>,
-    /// All packed bytes are there; `false`: the splitter failed inside the unit.
+    /// Set when no more packed bytes come; `false`: the splitter failed inside the unit.
     closed: Option<bool>,
     plain: VecDeque<Chunk>,
     done: Option<Result<(), io::Error>>,
 }
 
-/// What the reader gets next.
+/// The next item for the reader.
 pub(super) enum Next {
     Chunk(Chunk),
     /// The unit that begins at `input` is now the head.
@@ -78,7 +79,7 @@ pub(super) enum Next {
     Failed(io::Error),
 }
 
-/// A unit as a worker takes it.
+/// A unit for a worker.
 pub(super) struct LaneJob {
     pub(super) lane: u64,
     pub(super) at: u64,
@@ -106,13 +107,13 @@ impl Shared {
         Shared { state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// Changes the bound.
+    /// Sets the bound on memory.
     pub(super) fn allow(&self, bound: u64) {
         self.lock().bound = bound;
         self.changed.notify_all();
     }
 
-    /// The reader has been dropped.
+    /// Ends all threads, since the reader was dropped.
     pub(super) fn leave(&self) {
         let mut state = self.lock();
         state.gone = true;
@@ -133,9 +134,9 @@ impl Shared {
     }
 }
 
-/// The splitter's side.
+/// Methods of the splitter.
 impl Shared {
-    /// Waits for room and gives an empty chunk to read into.
+    /// Waits for room and returns an empty chunk to read into.
     pub(super) fn packed_chunk(self: &Arc<Self>) -> Result<Chunk, Stop> {
         let mut state = self.lock();
         loop {
@@ -151,7 +152,7 @@ impl Shared {
         }
     }
 
-    /// A new unit. Says whether one more worker would be of use.
+    /// Adds a unit. True if one more worker would be of use.
     pub(super) fn begin(&self, unit: Unit) -> Result<bool, Stop> {
         let mut state = self.lock();
         while !state.gone && state.lanes.len() >= LANES {
@@ -171,11 +172,11 @@ impl Shared {
         Ok(more)
     }
 
-    /// More bytes of the newest unit.
+    /// Passes bytes of the newest unit.
     pub(super) fn pass(&self, slice: Slice) -> Result<(), Stop> {
         let mut state = self.lock();
         let gone = state.gone;
-        // A lane that has failed already is still in line, but wants nothing more.
+        // A lane that has failed is still in line, but takes no more bytes.
         let lane = state.lanes.back_mut().filter(|lane| lane.closed.is_none() && lane.done.is_none());
         let unwanted = match lane {
             Some(lane) => {
@@ -190,7 +191,7 @@ impl Shared {
         if gone { Err(Stop::Gone) } else { Ok(()) }
     }
 
-    /// The newest unit is complete, or broken off.
+    /// Ends the newest unit: complete, or broken off.
     pub(super) fn close(&self, whole: bool) {
         let mut state = self.lock();
         if let Some(lane) = state.lanes.back_mut().filter(|lane| lane.closed.is_none()) {
@@ -200,7 +201,7 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Nothing follows.
+    /// Ends the stream.
     pub(super) fn finish(&self, result: Result<(), io::Error>) {
         self.close(false);
         let mut state = self.lock();
@@ -210,9 +211,9 @@ impl Shared {
     }
 }
 
-/// A worker's side.
+/// Methods of a worker.
 impl Shared {
-    /// The next unit, once its codec has room; `None`: there is no more work.
+    /// Waits until the next unit's codec has room; `None` if there is no more work.
     pub(super) fn job(&self) -> Option<LaneJob> {
         let mut state = self.lock();
         state.idle_workers += 1;
@@ -257,7 +258,7 @@ impl Shared {
         }
     }
 
-    /// Waits for room and gives an empty chunk to decode into.
+    /// Waits for room and returns an empty chunk to decode into.
     pub(super) fn plain_chunk(self: &Arc<Self>, lane: u64) -> Result<Chunk, Stop> {
         let mut state = self.lock();
         loop {
@@ -273,7 +274,7 @@ impl Shared {
         }
     }
 
-    /// Hands on a decoded chunk.
+    /// Passes on a decoded chunk.
     pub(super) fn push_plain(&self, lane: u64, chunk: Chunk) -> Result<(), Stop> {
         let mut state = self.lock();
         let unwanted = match state.lane(lane) {
@@ -291,7 +292,7 @@ impl Shared {
         }
     }
 
-    /// The unit is decoded, or has failed; its codec's memory is free again.
+    /// Ends a unit, decoded or failed, and frees its codec's memory.
     pub(super) fn done(&self, job: &LaneJob, result: Result<(), Stop>) {
         let mut state = self.lock();
         state.codecs = state.codecs.saturating_sub(job.memory);
@@ -301,7 +302,7 @@ impl Shared {
             lane.done = Some(match result {
                 Ok(()) => Ok(()),
                 Err(Stop::Error(e)) => Err(e),
-                // Broken off: the splitter's error, which comes after the last lane, says why.
+                // Broken off: the splitter's error, which comes after the last lane, has the reason.
                 Err(Stop::Gone) => Ok(()),
             });
         }
@@ -311,7 +312,7 @@ impl Shared {
     }
 }
 
-/// The reader's side.
+/// Methods of the reader.
 impl Shared {
     pub(super) fn next_plain(&self) -> Next {
         let mut state = self.lock();
@@ -362,8 +363,8 @@ impl State {
         self.codecs + ((self.packed + self.plain) * CHUNK) as u64
     }
 
-    /// With the free chunks, which are kept for reuse while there is room: the allocator would keep them anyway, but
-    /// in pieces.
+    /// The sum with the free chunks. These are kept for reuse while there is room: the allocator would keep
+    /// them anyway, but in pieces.
     fn held(&self) -> u64 {
         self.sum() + (self.spare.len() * CHUNK) as u64
     }
@@ -402,7 +403,7 @@ enum Use {
     Plain,
 }
 
-/// A buffer that is on the account until it is dropped.
+/// A buffer that counts in the account of memory until it is dropped.
 pub(super) struct Chunk {
     bytes: Box<[u8]>,
     len: usize,
@@ -410,7 +411,7 @@ pub(super) struct Chunk {
 }
 
 impl Chunk {
-    /// Small bytes from elsewhere, not worth counting.
+    /// A few bytes of another origin, not worth counting.
     fn of(bytes: Vec<u8>) -> Self {
         Chunk { len: bytes.len(), bytes: bytes.into_boxed_slice(), account: None }
     }
@@ -477,7 +478,7 @@ impl Guard {
         Guard { shared, lane: None, calm: false }
     }
 
-    /// For a worker on a lane.
+    /// A guard for a worker on a lane.
     pub(super) fn on(shared: Arc<Shared>, lane: u64) -> Self {
         Guard { shared, lane: Some(lane), calm: false }
     }

@@ -1,5 +1,5 @@
-//! The compressed stream as the splitter walks it: bytes it looks at, bytes it passes over, and of both, those that go
-//! to the unit which is open. Nothing is copied: a unit gets slices of the chunks that were read.
+//! The splitter's cursor in the compressed stream. Bytes that it reads or skips go to the open unit, if there
+//! is one. They are not copied: a unit gets slices of the chunks that were read.
 
 use super::shared::{Chunk, Shared, Slice};
 use super::{Stop, Unit};
@@ -16,7 +16,7 @@ pub(in super::super) struct Tape {
     workers_left: usize,
     chunk: Option<Arc<Chunk>>,
     pos: usize,
-    /// Where the open unit's bytes begin in this chunk.
+    /// Start of the open unit's bytes in this chunk.
     unit: Option<usize>,
     /// Offset of `chunk[pos]` in the compressed stream.
     offset: u64,
@@ -51,7 +51,7 @@ impl Tape {
         self.shared.clone()
     }
 
-    /// Where the next byte lies in the compressed stream.
+    /// Offset of the next byte in the compressed stream.
     pub(in super::super) fn offset(&self) -> u64 {
         self.offset
     }
@@ -65,12 +65,12 @@ impl Tape {
         Ok(byte)
     }
 
-    /// The next byte, without passing it.
+    /// The next byte, which stays the next one.
     pub(in super::super) fn peek(&mut self) -> Result<Option<u8>, Stop> {
         Ok(self.rest()?.first().copied())
     }
 
-    /// Fills `out`. The number of bytes is smaller only at the end of the input.
+    /// Fills `out`. Returns fewer bytes only at the end of the input.
     pub(in super::super) fn take(&mut self, out: &mut [u8]) -> Result<usize, Stop> {
         let mut done = 0;
         while done < out.len() {
@@ -86,7 +86,7 @@ impl Tape {
         Ok(done)
     }
 
-    /// Passes over `n` bytes; `false` if the input ends before.
+    /// Skips `n` bytes; `false` if the input ends before.
     pub(in super::super) fn pass(&mut self, mut n: u64) -> Result<bool, Stop> {
         while n > 0 {
             let step = self.rest()?.len().min(usize::try_from(n).unwrap_or(usize::MAX));
@@ -99,7 +99,8 @@ impl Tape {
         Ok(true)
     }
 
-    /// From here on bytes belong to a unit. What was taken of it already is in `before`, which the codec gets first.
+    /// Opens a unit, which gets all bytes from here on. The codec gets `before` first: bytes of the unit that
+    /// were read already.
     pub(in super::super) fn begin(&mut self, unit: Unit, before: Vec<u8>) -> Result<(), Stop> {
         let more = self.shared.begin(unit)?;
         if more && self.workers_left > 0 {
@@ -116,7 +117,7 @@ impl Tape {
         Ok(())
     }
 
-    /// The unit ends here. `after` is put behind its bytes for the codec.
+    /// Ends the unit. The codec gets `after` behind its bytes.
     pub(in super::super) fn end(&mut self, after: Vec<u8>) -> Result<(), Stop> {
         self.flush()?;
         self.unit = None;
@@ -128,7 +129,7 @@ impl Tape {
     }
 
     pub(super) fn finish(&mut self, result: Result<(), Stop>) {
-        // What was read of a unit that is broken off is decoded as far as it goes.
+        // The bytes of an unfinished unit are decoded as far as they go.
         if self.unit.is_some() {
             let _ = self.flush();
         }
@@ -136,7 +137,7 @@ impl Tape {
         match result {
             Ok(()) => self.shared.finish(Ok(())),
             Err(Stop::Error(e)) => self.shared.finish(Err(e)),
-            // Somebody else has told the reader, or there is none.
+            // Another thread has reported its error to the reader, or there is no reader.
             Err(Stop::Gone) => self.shared.finish(Ok(())),
         }
     }
@@ -146,7 +147,7 @@ impl Tape {
         self.offset += n as u64;
     }
 
-    /// The bytes that are at hand, at least one unless the input has ended.
+    /// The buffered bytes; at least one unless the input has ended.
     fn rest(&mut self) -> Result<&[u8], Stop> {
         let len = self.chunk.as_ref().map_or(0, |chunk| chunk.bytes().len());
         if self.pos == len && !self.ended {
@@ -185,7 +186,7 @@ impl Tape {
         Ok(())
     }
 
-    /// Gives the open unit what has been passed of this chunk.
+    /// Gives the passed bytes of this chunk to the open unit.
     fn flush(&mut self) -> Result<(), Stop> {
         if let (Some(from), Some(chunk)) = (self.unit, &self.chunk)
             && self.pos > from

@@ -17,7 +17,7 @@ fn decode(shared: &Arc<Shared>, codec: &mut impl Codec, job: &LaneJob) -> Result
     codec.start(job.at, job.memory)?;
     let mut plain = None;
     let result = steps(shared, codec, job.lane, &mut plain);
-    // What was decoded before an error is handed on too.
+    // Bytes decoded before an error are passed on too.
     if let Some(chunk) = plain.filter(|chunk| !chunk.bytes().is_empty()) {
         shared.push_plain(job.lane, chunk)?;
     }

@@ -1,15 +1,15 @@
-//! Which files of an archive could be the disk.
+//! Candidates: the files of an archive that could be the disk.
 //!
-//! - Under 512 bytes: never.
-//! - Named like what people put beside a disk (notes, licences, checksums, signatures, descriptors of appliances): only
-//!   if its first bytes are a disk's or a compressed file's.
-//! - Anything else: yes. An unknown name is not taken as a reason to ignore a file: two of those are refused rather than
-//!   guessed at.
+//! - A file under 512 bytes: never.
+//! - A file named like those that accompany a disk (notes, licences, checksums, signatures, descriptors of
+//! appliances): only if its first bytes are those of a disk or of a compressed file.
+//! - Any other file: yes. An unknown name is not a reason to ignore a file: two such files are refused rather
+//! than guessed at.
 
 use crate::filter::{detect, refused_layer};
 use disk_format::Format;
 
-/// Bytes that [`by_bytes`] wants to see.
+/// Bytes that [`by_bytes`] needs.
 pub(super) const LOOK: usize = 4096;
 
 const SMALLEST: u64 = 512;
@@ -75,7 +75,7 @@ const BESIDE_WHOLE: &[&str] = &[
     "version",
 ];
 
-/// What a file is worth looking at.
+/// The verdict by a file's name and size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Worth {
     Disk,
@@ -89,7 +89,7 @@ pub(super) fn by_name(name: &str, size: u64) -> Worth {
     }
     let last = name.rsplit('/').next().unwrap_or(name).to_ascii_lowercase();
     let extension = last.rsplit_once('.').map_or("", |(_, extension)| extension);
-    // macOS puts a file's attributes beside it as `._NAME`.
+    // macOS stores a file's attributes beside it as `._NAME`.
     let beside =
         BESIDE.contains(&extension) || BESIDE_WHOLE.contains(&last.as_str()) || last.starts_with("._");
     if beside { Worth::IfItsBytesSay } else { Worth::Disk }

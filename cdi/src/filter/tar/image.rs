@@ -1,13 +1,13 @@
-//! Archives of container images: which of their files is the disk, the layers say with their digests, and not the names in
-//! the archive.
+//! Detection of container images in archives. In these the layers and their digests determine the disk, not
+//! the file names in the archive.
 
-/// Whether a file of this name may tell.
+/// True if a file of this name may show that the archive is a container image.
 pub(super) fn may_tell(name: &str) -> bool {
     matches!(at_top(name), "oci-layout" | "manifest.json")
 }
 
-/// How the archive is named that holds such a file. Its first bytes count: vendors put a `manifest.json` of their own
-/// beside a disk.
+/// The scheme for the archive of a container image with this file. The first bytes of the file count, since
+/// vendors put a `manifest.json` of their own beside a disk.
 pub(super) fn scheme(name: &str, head: &[u8]) -> Option<&'static str> {
     let holds = |word: &str| head.windows(word.len()).any(|bytes| bytes == word.as_bytes());
     match at_top(name) {

@@ -1,16 +1,19 @@
-//! The one disk in an archive: GNU, PAX, ustar and v7. Size: what the entry says, known with the first byte. Zeros: holes of
-//! sparse entries (old GNU, and PAX in its versions 0.0, 0.1 and 1.0) are passed over, or become zeros for who only reads.
+//! The only disk in an archive: GNU, PAX, ustar and v7. Size: from the entry's header, known with the first
+//! byte. Zeros: holes of sparse entries (old GNU, and PAX in its versions 0.0, 0.1 and 1.0) are skipped, or
+//! become zeros for a plain `read`.
 //!
-//! [`container_disk::tar`] reads the archive, and refuses what two programs could read as two different disks. Here it is
-//! decided which of its files is the disk. The archive must have its end mark: nothing else tells that it is whole.
+//! [`container_disk::tar`] parses the archive, and refuses archives that two programs could read as two
+//! different disks. This module chooses the file that is the disk. The archive must have its end mark:
+//! nothing else proves that it is complete.
 //!
 //! ```text
 //!  Search ──first candidate──► Disk ──its last byte──► Rest ──end mark, zeros──► Ended
 //! ```
 //!
-//! The archive is a stream, so the first candidate is handed on at once. The end of the stream is an error if the rest
-//! holds a second candidate: whoever keeps a disk only after a clean end never keeps a wrong one. What counts as a
-//! candidate is told in `candidate.rs`. An archive of a container image (`image.rs`) is refused: it is another kind of name.
+//! The archive is a stream, so the first candidate is returned at once. If the rest holds a second candidate,
+//! the end of the stream is an error: a consumer that keeps a disk only after a clean end never keeps a wrong
+//! one. `candidate.rs` defines candidates. An archive of a container image (`image.rs`) is refused, with the
+//! scheme to use.
 
 mod candidate;
 mod image;
@@ -27,7 +30,7 @@ use std::io::{self, Read};
 
 /// Only a hostile archive has more headers around a disk.
 const RULES: Rules = Rules { end: End::Mark, headers: 100_000 };
-/// Further candidates that a refusal names.
+/// The most further candidates that an error names.
 const NAMED: usize = 5;
 
 /// The disk in an archive, as a reader.
@@ -36,7 +39,8 @@ pub(super) struct Tar {
     /// Names of the candidates: the first is the disk.
     candidates: Vec<String>,
     more: u64,
-    /// The first link, device or the like, and the first file that is no disk: for the refusal when there is no disk.
+    /// The first link, device or the like, and the first file that is not a disk: for the error if there is
+    /// no disk.
     special: Option<String>,
     other: Option<String>,
     /// Bytes of the disk, and of its holes.
@@ -57,7 +61,7 @@ struct Disk {
     /// The segment that `pos` is in, or that comes next.
     segment: usize,
     pos: u64,
-    /// First bytes of the data that were looked at.
+    /// First bytes of the data, which were read ahead for detection.
     looked: Vec<u8>,
     given: usize,
 }
@@ -216,7 +220,7 @@ impl HoleRead for Tar {
 }
 
 impl Disk {
-    /// Whether data comes next, and where that or the hole ends.
+    /// True if data comes next, and the end of the data or the hole.
     fn run(&mut self) -> (bool, u64) {
         let segment = loop {
             match self.map.segments().get(self.segment) {

@@ -8,10 +8,10 @@ pub(super) const STREAM_HEADER: usize = 12;
 const MAGIC: [u8; 6] = [0xfd, b'7', b'z', b'X', b'Z', 0];
 const LZMA2: u64 = 0x21;
 
-/// What a stream header says.
+/// The fields of a stream header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct StreamFlags {
-    /// The header as it stands.
+    /// The unparsed header.
     pub(super) header: [u8; STREAM_HEADER],
     /// Bytes of the integrity check behind each block.
     pub(super) check: u64,
@@ -53,18 +53,18 @@ pub(super) fn footer(flags: &StreamFlags, index_size: u64) -> Option<[u8; 12]> {
     Some(footer)
 }
 
-/// What a block header says.
+/// The fields of a block header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BlockHeader {
     /// Bytes of compressed data, if stated.
     pub(super) packed: Option<u64>,
-    /// Bytes it unpacks to, if stated.
+    /// Bytes of uncompressed data, if stated.
     pub(super) plain: Option<u64>,
     /// Bytes of the LZMA2 dictionary.
     pub(super) dictionary: u64,
 }
 
-/// `header` is the whole of it; its first byte, the size, is not 0.
+/// Parses a complete header; its first byte, the size, is not 0.
 pub(super) fn block_header(header: &[u8], at: u64) -> io::Result<BlockHeader> {
     let Some((fields, crc)) = header.split_last_chunk::<4>() else {
         return Err(truncated(Layer::Xz, at, "a block header"));
@@ -175,7 +175,7 @@ impl Number {
         }
     }
 
-    /// The bytes of a number.
+    /// Appends the bytes of a number.
     pub(super) fn write(mut value: u64, out: &mut Vec<u8>) {
         while value >= 0x80 {
             out.push(value as u8 | 0x80);

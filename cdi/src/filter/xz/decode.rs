@@ -1,4 +1,4 @@
-//! One block through liblzma, as a whole little stream.
+//! One block through liblzma, as a small stream of its own.
 
 use super::broken;
 use super::container::STREAM_HEADER;
@@ -16,7 +16,7 @@ pub(super) struct Decoder {
 
 impl Codec for Decoder {
     fn start(&mut self, at: u64, memory: u64) -> io::Result<()> {
-        // The last block's dictionary goes before the new one comes.
+        // The dictionary of the previous block is freed before the new one is allocated.
         self.stream = None;
         self.at = at;
         self.ended = false;
@@ -48,7 +48,7 @@ impl Codec for Decoder {
 }
 
 impl Decoder {
-    /// About where liblzma stands in the file. It was given the stream header in front of the block.
+    /// The approximate position of liblzma in the file. It got the stream header in front of the block.
     fn place(&self) -> u64 {
         let fed = self.stream.as_ref().map_or(0, Stream::total_in);
         self.at + fed.saturating_sub(STREAM_HEADER as u64)

@@ -1,5 +1,5 @@
-//! The index at a stream's end repeats the sizes of all blocks. It is compared with what was seen in constant memory:
-//! a digest of the sizes on both sides.
+//! The index at a stream's end repeats the sizes of all blocks. It is compared with the blocks' sizes in
+//! constant memory: by a digest of the sizes on both sides.
 
 use super::broken;
 use super::container::{Number, StreamFlags, footer};
@@ -10,15 +10,15 @@ use sha2::{Digest, Sha256};
 /// Sizes of the blocks of one stream.
 #[derive(Clone, Default)]
 pub(super) struct Seen {
-    /// Blocks before the place where decoding entered, and the sums of their sizes: their records cannot be compared
-    /// one by one, but must add up to this.
+    /// Sums of the blocks before the position where decoding was entered. The index records of these blocks
+    /// cannot be compared one by one, but must add up to this.
     pub(super) before: Sums,
-    /// All blocks, those before included.
+    /// Sums of all blocks, those before included.
     pub(super) sums: Sums,
     digest: Sha256,
 }
 
-/// Blocks, their bytes in the file (padding included), the bytes they unpack to.
+/// Number of blocks, their bytes in the file (with padding), their uncompressed bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Sums {
     pub(super) blocks: u64,
@@ -40,14 +40,14 @@ impl Seen {
         Seen { before, sums: before, digest: Sha256::new() }
     }
 
-    /// One more block; `None` if the sums pass 64 bits.
+    /// Adds a block; `None` if the sums exceed 64 bits.
     pub(super) fn block(&mut self, unpadded: u64, plain: u64) -> Option<()> {
         self.sums.add(unpadded, plain)?;
         hash(&mut self.digest, unpadded, plain);
         Some(())
     }
 
-    /// Reads the index (its first byte, a zero, is the next) and the footer, and compares.
+    /// Reads the index (its first byte, a zero, is the next) and the footer, and compares them.
     pub(super) fn check(self, tape: &mut Tape, flags: &StreamFlags) -> Result<(), Stop> {
         let start = tape.offset();
         let mut index = Index { tape, crc: crc32fast::Hasher::new(), start };

@@ -1,16 +1,17 @@
-//! The .xz container: all streams, padding between them, all integrity checks; blocks in parallel. Size: grows, up to
-//! some 7000 times. Zeros: as stored.
+//! The .xz container: all streams, padding between them, all integrity checks; blocks in parallel. Size:
+//! grows, up to some 7000 times. Zeros: as stored.
 //!
 //! ```text
 //!  stream header │ block │ block │ … │ index │ footer │ zeros │ stream header │ …
 //!                  └──── a unit ────┘
 //! ```
 //!
-//! The splitter walks the container itself. A block's end is found even where its header does not state the size,
-//! because its LZMA2 data is made of chunks which state theirs; so every block is a unit for [`super::lanes`], and a
-//! place to enter again. Each block is given to liblzma as a whole little stream (`container.rs`: the stream header
-//! before it, an index and a footer made for it behind), so that liblzma checks all that it always checks. The
-//! stream's own index and footer are compared with what was seen (`index.rs`).
+//! The splitter parses the container itself. A block's end is found even if its header does not state the
+//! size, because its LZMA2 data is made of chunks that state theirs. So every block is a unit for
+//! [`super::lanes`], and a position where decoding can be entered. Each block is given to liblzma as a small
+//! stream (`container.rs`: the stream header before it, and a generated index and footer behind it), so that
+//! liblzma performs all its checks. The stream's own index and footer are compared with the blocks
+//! (`index.rs`).
 
 mod container;
 mod decode;
@@ -22,7 +23,7 @@ use super::{Boundary, Layer, Need, OnBoundary, Opened, Room, refused, truncated}
 use crate::{Error, Result};
 use std::io::{self, Read};
 
-/// What liblzma takes for a block besides the dictionary.
+/// Memory of liblzma for a block besides the dictionary.
 const CODEC: u64 = 512 << 10;
 
 pub(super) fn open(
@@ -48,7 +49,7 @@ pub(super) fn open(
     )
 }
 
-/// The first block's header tells the dictionary, and perhaps both sizes.
+/// The first block's header states the dictionary, and perhaps both sizes.
 pub(super) fn need(head: &[u8]) -> Result<Need> {
     let short = || Error::io("xz", truncated(Layer::Xz, head.len() as u64, "the first headers"));
     let (stream, rest) = head.split_first_chunk::<{ container::STREAM_HEADER }>().ok_or_else(short)?;
@@ -56,7 +57,7 @@ pub(super) fn need(head: &[u8]) -> Result<Need> {
     let at = container::STREAM_HEADER as u64;
     let least = |dictionary| dictionary + CODEC + lanes::BUFFERS;
     match *rest.first().ok_or_else(short)? {
-        // An index: the stream holds no block.
+        // An index: the stream has no block.
         0 => Ok(Need { least: least(0), per_thread: 0 }),
         size => {
             let header = rest.get(..(usize::from(size) + 1) * 4).ok_or_else(short)?;

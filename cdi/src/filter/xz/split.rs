@@ -1,4 +1,4 @@
-//! Walks an .xz file and cuts it into blocks.
+//! The splitter: cuts an .xz file into blocks.
 
 use super::container::{self, BlockHeader, STREAM_HEADER, StreamFlags};
 use super::index::{self, Seen, Sums};
@@ -11,7 +11,7 @@ pub(super) struct Splitter {
     resume: Option<Resume>,
 }
 
-/// What must be known to enter a stream at a block.
+/// State for entering a stream at a block.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Resume {
     flags: StreamFlags,
@@ -21,7 +21,7 @@ pub(super) struct Resume {
 impl Resume {
     const VERSION: u8 = 1;
 
-    /// From a boundary's state.
+    /// Parses a boundary's state.
     pub(super) fn parse(state: &[u8]) -> Option<Self> {
         let (&[version], rest) = state.split_first_chunk()?;
         let (header, rest) = rest.split_first_chunk::<STREAM_HEADER>()?;
@@ -55,7 +55,7 @@ impl Split for Splitter {
             self.padding(tape)?;
             first = false;
         }
-        // A stream may follow; padding has been passed.
+        // Another stream may follow behind the padding.
         while first || tape.peek()?.is_some() {
             first = false;
             let at = tape.offset();
@@ -76,7 +76,7 @@ impl Splitter {
         Splitter { budget, resume }
     }
 
-    /// Blocks, index and footer.
+    /// Reads blocks, index and footer.
     fn stream(&self, tape: &mut Tape, flags: StreamFlags, mut seen: Seen) -> Result<(), Stop> {
         loop {
             match tape.peek()? {
@@ -96,7 +96,8 @@ impl Splitter {
     ) -> Result<(), Stop> {
         let start = tape.offset();
         let resume = Resume { flags: *flags, before: seen.sums };
-        // The header must be understood before the unit begins, so it travels as a copy, behind the stream's header.
+        // The header must be parsed before the unit begins, so the codec gets a copy, behind the stream's
+        // header.
         let mut before = vec![0; STREAM_HEADER + header_size];
         before[..STREAM_HEADER].copy_from_slice(&flags.header);
         let header = &mut before[STREAM_HEADER..];
@@ -117,7 +118,7 @@ impl Splitter {
         let packed = tape.offset() - body;
         compare(&block, packed, plain, start)?;
         while !(tape.offset() - start).is_multiple_of(4) {
-            // Whether it is zeros is for liblzma to see.
+            // liblzma checks that the padding is zero.
             pass(tape, 1)?;
         }
         pass(tape, flags.check)?;
@@ -129,7 +130,7 @@ impl Splitter {
         tape.end(after)
     }
 
-    /// Zeros between and after streams, in fours.
+    /// Skips zeros between and after streams, in fours.
     fn padding(&self, tape: &mut Tape) -> Result<(), Stop> {
         let start = tape.offset();
         while tape.peek()? == Some(0) {
@@ -142,7 +143,7 @@ impl Splitter {
     }
 }
 
-/// Passes over the chunks of LZMA2 data, to its end; returns the bytes it unpacks to.
+/// Skips the chunks of LZMA2 data, to its end; returns the uncompressed bytes.
 fn lzma2(tape: &mut Tape) -> Result<u64, Stop> {
     let mut plain = 0u64;
     loop {

@@ -5,7 +5,8 @@ use crate::filter::lanes::Codec;
 use std::io;
 use zstd::zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer, get_error_name};
 
-/// A context above this is given back between frames; a smaller one is kept, it is costly for small frames.
+/// A context above this size is freed between frames. A smaller one is kept, since a new one is costly for
+/// small frames.
 const KEEP: u64 = 8 << 20;
 
 /// libzstd's state for the present frame.

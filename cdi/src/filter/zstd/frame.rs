@@ -3,14 +3,14 @@
 use super::broken;
 use std::io;
 
-/// What a frame header says.
+/// The fields of a frame header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Frame {
     /// Bytes of history that must be kept.
     pub(super) window: u64,
-    /// Bytes the frame unpacks to, if stated.
+    /// Uncompressed bytes of the frame, if stated.
     pub(super) content: Option<u64>,
-    /// Whether four bytes of checksum follow the last block.
+    /// True if four bytes of checksum follow the last block.
     pub(super) checksum: bool,
 }
 
@@ -19,7 +19,7 @@ pub(super) fn size(descriptor: u8) -> usize {
     1 + usize::from(!single(descriptor)) + dictionary_bytes(descriptor) + content_bytes(descriptor)
 }
 
-/// `header` is the whole header without the magic; the frame begins at `at`.
+/// Parses a header without its magic; the frame begins at `at`.
 pub(super) fn parse(header: &[u8], at: u64) -> io::Result<Frame> {
     let small = || broken(at, "a frame header is too small for its fields");
     let (&descriptor, rest) = header.split_first().ok_or_else(small)?;
@@ -53,9 +53,9 @@ pub(super) fn parse(header: &[u8], at: u64) -> io::Result<Frame> {
     Ok(Frame { window, content, checksum: descriptor & 0x04 != 0 })
 }
 
-/// What a block header says.
+/// The fields of a block header.
 pub(super) struct Block {
-    /// Bytes that follow.
+    /// Bytes of the block behind its header.
     pub(super) packed: u64,
     pub(super) last: bool,
 }
@@ -69,7 +69,7 @@ pub(super) fn block(header: [u8; 3], at: u64) -> io::Result<Block> {
         1 => 1,
         _ => return Err(broken(at, "a block is of type 3, which is reserved")),
     };
-    // No frame's blocks are larger, packed or not.
+    // No block is larger, packed or not.
     if size > 128 << 10 {
         return Err(broken(at, format_args!("a block states a size of {size}, at most 131072 is allowed")));
     }

@@ -1,4 +1,4 @@
-//! Zstandard: all frames, skippable ones passed over, checksums checked; frames in parallel. Size: grows, up to
+//! Zstandard: all frames, skippable ones skipped, checksums checked; frames in parallel. Size: grows, up to
 //! 2¹⁵ times. Zeros: as stored.
 //!
 //! ```text
@@ -6,9 +6,9 @@
 //!  └unit─┘
 //! ```
 //!
-//! A frame's end is found without decoding it, because its blocks state their sizes; so every frame is a unit for
-//! [`super::lanes`], and a place to enter again. The window may be as large as the memory allows: `zstd --long=31` needs no
-//! further flag here.
+//! A frame's end is found without decoding it, because its blocks state their sizes. So every frame is a unit
+//! for [`super::lanes`], and a position where decoding can be entered. The window may be as large as the
+//! memory allows: `zstd --long=31` needs no flag here.
 
 mod decode;
 mod frame;
@@ -18,10 +18,10 @@ use super::{Boundary, Budget, Layer, Need, OnBoundary, Opened, Room, refused, to
 use crate::{Error, Result};
 use std::io::{self, Read};
 
-/// What libzstd takes for a frame besides the window: its tables, and buffers for one block.
+/// Memory of libzstd for a frame besides the window: its tables, and buffers for one block.
 const CODEC: u64 = 512 << 10;
 
-/// Other frames' windows and all buffers, at most: zstd is fast enough not to need more.
+/// Bound for other frames' windows and all buffers: zstd is fast enough not to need more.
 const EXTRA: u64 = 24 << 20;
 
 pub(super) fn open(
@@ -34,7 +34,7 @@ pub(super) fn open(
     lanes::open("zstd", input, splitter, decode::Decoder::default, (room, EXTRA), from, on_boundary)
 }
 
-/// The first frame's header tells the window.
+/// The first frame's header states the window.
 pub(super) fn need(mut head: &[u8]) -> Result<Need> {
     let short = || Error::io("zstd", truncated(Layer::Zstd, head.len() as u64, "the first frame header"));
     let least = |window| window + CODEC + lanes::BUFFERS;
@@ -42,7 +42,7 @@ pub(super) fn need(mut head: &[u8]) -> Result<Need> {
         let size = u64::from(u32::from_le_bytes([*a, *b, *c, *d]));
         match usize::try_from(size).ok().and_then(|size| rest.get(size..)) {
             Some(next) => head = next,
-            // The frames behind a large skippable one are judged when they come.
+            // Frames behind a large skippable one are checked when they come.
             None => return Ok(Need { least: least(0), per_thread: 0 }),
         }
     }
