@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!            ┌── Ctrl-], end of the input ──────────────────────────────────────────► left
-//! open ─► session ── the stream ends ─► read VM and VMI each second
+//!  open ─► session ── the stream ends ─► read VM and VMI each second
 //!    ▲                                      │ the VMI runs, or the VM starts it again
 //!    └──────────────────────────────────────┤
-//! └ the VM is off, another client has the console ─► over
+//!                                           └ the VM is off, another client has the console ─► over
 //! ```
 //!
 //! **Guarantees.** Input is dropped while no stream is open, since it was meant for another moment. A

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!  Wish ─► GET PVC ─┬─ the same is under way ─────────────────────────────► followed
-//! └─ PATCH the annotations of the request, with an ID of its own ─► followed
+//!                   └─ PATCH the annotations of the request, with an ID of its own ─► followed
 //!
-//! every second: GET PVC ─► Stage ─┬─ Waits, Runs ─► message, progress
+//!  every second: GET PVC ─► Stage ─┬─ Waits, Runs ─► message, progress
 //!                                  ├─ Done ───────► the digest
 //!                                  └─ Failed ─────► the end, with its reason
 //! ```

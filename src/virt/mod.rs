@@ -2,13 +2,13 @@
 //! `commands/virt/`.
 //!
 //! ```text
-//! flags, kubeconfig ──connect──► Cluster ── client: requests, and errors from the server's refusals
+//!  flags, kubeconfig ──connect──► Cluster ── client: requests, and errors from the server's refusals
 //!                                   │
 //!     object   kinds and their paths │ websocket: streams of bytes, with pings, and an end that has a reason
 //!     target   vm/NAME/NAMESPACE     │   ├─ console ◄── keys: the terminal's bytes, and Ctrl-]
 //!                                    │   └─ forward: ports of this computer, standard input and output
 //!                                    ├ why: what a VM waits for; facts are fetched, the page is pure
-//! ├ usage: resources that VMIs use, of two readings; pure
+//!                                    ├ usage: resources that VMIs use, of two readings; pure
 //!                                    ├ export: a PVC becomes an image, by a pod of the cluster
 //!                                    └ upload: from bytes of this computer to the disk of a DataVolume
 //! ```

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  request with Upgrade ──kube's client (TLS, login, proxy)──► 101 ──► frames ──► Input, Output
-//! └─► any other answer: an error with the server's message
+//!                                                          └─► any other answer: an error with the server's message
 //! ```
 //!
 //! kube's own WebSocket client requires the subprotocols of `kubectl exec`, so a library is used for the

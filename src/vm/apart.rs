@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  coracle run ──Order──► coracle apart ──► enters the Reach of this one job, then reads the image
-//! ◄─Outcome──      └─ its log lines and progress go where ours go
+//!              ◄─Outcome──      └─ its log lines and progress go where ours go
 //! ```
 //!
 //! `run` and `test` start launchers, make sockets and wait for them, so they cannot confine themselves. A

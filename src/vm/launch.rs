@@ -3,10 +3,9 @@
 //!
 //! ```text
 //!  --launcher, or beside coracle, or in PATH
-//! │ run --root DIR --socket PATH --cache DIR        a session of its own, in /, its log in launcher.log
+//!     │ run --root DIR --socket PATH --cache DIR        a session of its own, in /, its log in launcher.log
 //!     ▼
-//! polled until it answers; if it ends earlier or exceeds the timeout, the error has the last lines of its
-//! log
+//!  polled until it answers; if it ends earlier or exceeds the timeout, the error has the last lines of its log
 //! ```
 //!
 //! A launcher inherits the lock of its log with its standard output, and holds it until its process ends. A

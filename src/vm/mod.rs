@@ -6,11 +6,11 @@
 //!                                                                               │ start
 //!     record ◄── vm.json, kept for every other verb ────────────────────────────┤
 //!     launch ── starts virt-launcher, detached ◄────────────────────────────────┘
-//! apart  ── reads foreign bytes, in a confined process of its own
-//! confined ── logs the confinement of all these processes at -v
-//! client ── requests to the launcher; console, terminal, relay: its streams
-//! steps  ── the script of `coracle test` for a console; pure
-//! place  ── folders, sockets and locks; disks ── files unpacked of images, removed when no VM needs them
+//!     apart  ── reads foreign bytes, in a confined process of its own
+//!     confined ── logs the confinement of all these processes at -v
+//!     client ── requests to the launcher; console, terminal, relay: its streams
+//!     steps  ── the script of `coracle test` for a console; pure
+//!     place  ── folders, sockets and locks; disks ── files unpacked of images, removed when no VM needs them
 //! ```
 
 pub(crate) mod apart;

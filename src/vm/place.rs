@@ -4,8 +4,8 @@
 //!  $XDG_STATE_HOME/coracle/vms/NAME/     vm.json  lock  launcher.log  root/ (all that the launcher keeps)  secrets/
 //!  $XDG_RUNTIME_DIR/coracle/NAME.sock    the launcher's socket; a socket's path must be short
 //!  $XDG_DATA_HOME/coracle/pool/PVC/      disk.img  disk.json  lock       disks that outlive VMs
-//! $XDG_DATA_HOME/coracle/disks/DIGEST/  disks and kernels out of images, read-only
-//! $XDG_CACHE_HOME/coracle/launcher/     libvirt's cache of QEMU's capabilities
+//!  $XDG_DATA_HOME/coracle/disks/DIGEST/  disks and kernels out of images, read-only
+//!  $XDG_CACHE_HOME/coracle/launcher/     libvirt's cache of QEMU's capabilities
 //! ```
 //!
 //! `CORACLE_HOME` (or `--root`) puts all of these below one folder. Every folder is the user's own (0700). A

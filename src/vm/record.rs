@@ -1,7 +1,7 @@
 //! Record of a VM on disk: the facts that list it, start it again, and remove all of its files.
 //!
 //! ```text
-//! vms/NAME/vm.json     a Record: written before the launcher gets the VM, read by every verb
+//!  vms/NAME/vm.json     a Record: written before the launcher gets the VM, read by every verb
 //! ```
 //!
 //! The launcher keeps the state that it needs to take over a running VM in a root folder of its own. The

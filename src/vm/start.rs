@@ -20,7 +20,7 @@ use super::resolve::accelerator::{self, Choice};
 use super::resolve::image::{Images, Policy};
 use super::resolve::{Resolver, missing, network};
 use crate::ui;
-use api::launcher::{Accelerator, Answer, Forward, Hook, Life, REFUSED, Request, State, Sync};
+use api::launcher::{Accelerator, Answer, Forward, Hook, Life, NO_SPACE, REFUSED, Request, State, Sync};
 use api::machine::{Hyperv, Machine};
 use api::vmi::VirtualMachineInstance;
 use api::wire::Wire as _;
@@ -209,9 +209,15 @@ pub(crate) fn tell(vm: &Vm, client: &Client) -> Result<State> {
     }
     // The first state may still be that of an earlier run.
     let is_old = |state: &State| state.life.is_final() && state.since == before.since;
-    let state = vm.wait_for(client, "start", Some(START), |state| {
-        !matches!(state.life, Life::Empty | Life::Preparing) && !is_old(state)
+    let lacks_room = |state: &State| state.reason.as_deref() == Some(NO_SPACE);
+    let mut state = vm.wait_for(client, "start", Some(START), |state| {
+        (!matches!(state.life, Life::Empty | Life::Preparing) && !is_old(state)) || lacks_room(state)
     })?;
+    if lacks_room(&state) {
+        // The launcher would wait for room; a user at a terminal is told, and makes it.
+        vm.ask(client, &Request::Destroy)?;
+        state = vm.wait_for(client, "end", Some(START), |state| state.life.is_final())?;
+    }
     if state.life == Life::Failed && state.qemu_pid.is_none() {
         let why = state.message.clone().or(state.reason.clone()).unwrap_or_else(|| "unknown reason".into());
         let kind = match state.reason.as_deref() {

@@ -2,8 +2,7 @@
 //! read.
 //!
 //! ```text
-//! a raw file with holes ─► Dense (a qcow2, made while it is read) ─► tus ─► the upload pod, which reads any
-//! qcow2
+//!  a raw file with holes ─► Dense (a qcow2, made while it is read) ─► tus ─► the upload pod, which reads any qcow2
 //! ```
 //!
 //! The qcow2 of a Dense follows from the map of the holes, which is read once: a broken upload continues in

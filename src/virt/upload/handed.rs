@@ -1,9 +1,8 @@
 //! Upload of a file that a browser has: it sends the bytes by HTTP requests that each begin at an offset.
 //!
 //! ```text
-//! hand(offset, bytes) ──► the channel of one body ──► the request to the upload proxy
-//! ▲ Elsewhere(offset): continue from there              │ broke: another body, at the offset that the server
-//! has
+//!  hand(offset, bytes) ──► the channel of one body ──► the request to the upload proxy
+//!        ▲ Elsewhere(offset): continue from there              │ broke: another body, at the offset that the server has
 //!        └─────────────────────────────────────────────────────┘
 //! ```
 //!

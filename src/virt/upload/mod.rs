@@ -2,16 +2,16 @@
 //!
 //! ```text
 //!  flags, or a form of the page ─► Wish ─► run
-//! ├─ source    the bytes: a file, a pipe, a web server, an image; read in a thread of their own
-//! │  dense     without the holes of a sparse disk, for our own server
-//! ├─ handed    the bytes of a browser
-//! ├─ place     uses a PVC that may be filled, or creates the objects (bodies)
-//! ├─ ready     waits until the upload pod is ready, and reports why it is not (stage, events)
-//! ├─ address   address of the upload proxy, and its paths
+//!            ├─ source    the bytes: a file, a pipe, a web server, an image; read in a thread of their own
+//!            │  dense     without the holes of a sparse disk, for our own server
+//!            ├─ handed    the bytes of a browser
+//!            ├─ place     uses a PVC that may be filled, or creates the objects (bodies)
+//!            ├─ ready     waits until the upload pod is ready, and reports why it is not (stage, events)
+//!            ├─ address   address of the upload proxy, and its paths
 //!            ├─ send      attempts (tries), each by tus or by plain ──► proxy (HTTP)
 //!            ├─ data_source
-//! └─ done      waits until the disk is complete
-//! hears: receives progress and messages, for a terminal or a page
+//!            └─ done      waits until the disk is complete
+//!  hears: receives progress and messages, for a terminal or a page
 //! ```
 //!
 //! **Where the server supports tus 1.0** (`POST …/v1beta1/upload-tus`), an upload resumes after the last byte

@@ -1,8 +1,8 @@
 //! Target of an upload: an existing PVC that may be filled, or an object that is created.
 //!
 //! ```text
-//! GET PVC ─┬─ exists: GET DataVolume ─► usable? ─► annotate it as a target
-//! └─ absent: GET StorageClass, if given ─► POST DataVolume or PVC
+//!  GET PVC ─┬─ exists: GET DataVolume ─► usable? ─► annotate it as a target
+//!           └─ absent: GET StorageClass, if given ─► POST DataVolume or PVC
 //! ```
 
 use super::annotations::{

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!  every 2 s: GET DataVolume or PVC ─► Stage ─┬─ Ready ─► the upload begins
-//! ├─ Waits ─► does an Event say why? then the end, else waits on
-//! └─ Failed, or after --wait-secs ─► the end, with the last reason
+//!                                             ├─ Waits ─► does an Event say why? then the end, else waits on
+//!                                             └─ Failed, or after --wait-secs ─► the end, with the last reason
 //! ```
 
 use super::events::blamed;

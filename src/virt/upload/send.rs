@@ -3,7 +3,7 @@
 //! ```text
 //!  token ─► attempt ─┬─ Done ─────────► is the source still the same?
 //!    ▲               ├─ Unauthorized ─► another token, if it was not the first attempt
-//! │               ├─ Broken ───────► a pause; waits for the pod; perhaps the disk is complete already
+//!    │               ├─ Broken ───────► a pause; waits for the pod; perhaps the disk is complete already
 //!    └───────────────┤
 //!                    └─ Refused ──────► the end
 //! ```

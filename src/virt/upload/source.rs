@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  source ─► a thread reads pieces of 256 KiB ─► a channel of four ─► the body of a request
-//! a browser ─► its request bodies (handed) ─────────────┘
+//!  a browser ─► its request bodies (handed) ─────────────┘
 //! ```
 //!
 //! The thread waits while the server is slow, and ends with its request. A failed source stays failed:

@@ -1,8 +1,8 @@
 //! Counters of failed attempts and of new tokens. Pure.
 //!
 //! ```text
-//! failed ─► one attempt less; the full number again when the server has new bytes
-//! 401    ─► the end at the first attempt; later a new token, three times between two bytes of progress
+//!  failed ─► one attempt less; the full number again when the server has new bytes
+//!  401    ─► the end at the first attempt; later a new token, three times between two bytes of progress
 //! ```
 
 use std::time::Duration;

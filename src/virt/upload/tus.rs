@@ -3,7 +3,7 @@
 //! ```text
 //!  POST upload-tus (Upload-Length) ─► Location ─► PATCH (Upload-Offset, bytes) ─► 204, the new Upload-Offset
 //!        ▲ 404: the server lost it                  ▲        │ broken
-//! └───────────────────── HEAD ───────────────┴────────┘ 409: it is at another offset
+//!        └───────────────────── HEAD ───────────────┴────────┘ 409: it is at another offset
 //! ```
 
 use super::ended::{Ended, lost, unexpected};

@@ -2,9 +2,9 @@
 //! advice.
 //!
 //! ```text
-//! API server ──fetch──► Facts ──┬─ finding: the first rule that applies ─► Finding ─┐
-//! │    (rules: vm, vmi, kept, disks, pod)              ├─page─► text
-//! └─ event: newest first ─────────────────────────────┘
+//!  API server ──fetch──► Facts ──┬─ finding: the first rule that applies ─► Finding ─┐
+//!                                │    (rules: vm, vmi, kept, disks, pod)              ├─page─► text
+//!                                └─ event: newest first ─────────────────────────────┘
 //!  a DataVolume, a PVC, a DataImportCron ──disk::fetch──► Disk ──► the same page
 //!  a pool, a replica set ──group::fetch──► Group ──► the same page
 //! ```

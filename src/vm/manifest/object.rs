@@ -1,7 +1,7 @@
 //! Objects of a manifest, by kind.
 //!
 //! ```text
-//! document ──► apiVersion, kind ──► VirtualMachine(VMI) ──► VMI      (of a VirtualMachine: its template)
+//!  document ──► apiVersion, kind ──► VirtualMachine(VMI) ──► VMI      (of a VirtualMachine: its template)
 //!                  │                 DataVolume, PersistentVolumeClaim, Secret, ConfigMap
 //!                  │                 instance types and preferences ([`super::sizes`])
 //!                  │                 List ──► its items

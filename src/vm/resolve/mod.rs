@@ -2,9 +2,9 @@
 //! `Resolved`.
 //!
 //! ```text
-//! containerDisk, kernelBoot ──image──► store ──► disks/ (read-only)
+//!  containerDisk, kernelBoot ──image──► store ──► disks/ (read-only)
 //!  dataVolume, PVC ───────────pool───► pool/ (kept between runs)
-//! hostDisk ──────────────────────────► the file itself
+//!  hostDisk ──────────────────────────► the file itself
 //!  secret, configMap, sysprep ─folder─► secrets/ of the VM
 //!  interfaces ────────────────network─► user-mode networks with forwards
 //!  EFI variables, TPM ────────state───► beside the first disk that is kept

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!  pool/PVC/disk.img            the disk, raw
-//! /disk.img.partial    an import in progress; the engine resumes it
-//! /disk.json           its source; it exists once the disk is complete
-//! /lock                held during an import; others wait
+//!          /disk.img.partial    an import in progress; the engine resumes it
+//!          /disk.json           its source; it exists once the disk is complete
+//!          /lock                held during an import; others wait
 //! ```
 //!
 //! A complete disk is kept and reused, whatever the manifest says now, since it holds the guest's data. It

@@ -1,7 +1,7 @@
 //! Files of EFI variables and TPM state of a VM on this computer.
 //!
 //! ```text
-//! disk.qcow2           the first disk of the VM that is a writable file
+//!  disk.qcow2           the first disk of the VM that is a writable file
 //!  disk.qcow2.state/    efi-vars.fd, tpm2/
 //! ```
 //!
