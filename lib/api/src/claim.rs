@@ -85,7 +85,7 @@ object! {
 }
 
 impl ClaimSpec {
-    /// The volume is a device, not a file system.
+    /// True if the volume is a block device, not a file system.
     pub fn is_block(&self) -> bool {
         self.volume_mode.as_deref() == Some("Block")
     }

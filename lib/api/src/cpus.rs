@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 /// Bound of CPU numbers: the highest one, plus one.
 const MOST: u32 = 1 << 16;
 
-/// The numbers of a list; nothing where it is not one. An empty text is an empty list.
+/// Parses a list of CPU numbers; `None` if the text is not a list. An empty text is an empty list.
 pub fn read(text: &str) -> Option<BTreeSet<u32>> {
     let text = text.trim();
     let mut found = BTreeSet::new();
@@ -24,7 +24,7 @@ pub fn read(text: &str) -> Option<BTreeSet<u32>> {
     Some(found)
 }
 
-/// The list of numbers, which are in order; ranges are written as such.
+/// Writes a list of CPU numbers, which must be in order. Consecutive numbers become ranges.
 pub fn write(numbers: impl IntoIterator<Item = u32>) -> String {
     let mut ranges: Vec<(u32, u32)> = Vec::new();
     for number in numbers {

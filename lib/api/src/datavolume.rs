@@ -53,7 +53,7 @@ object! {
 }
 
 impl Source {
-    /// Address of the file or the image, which may hold a password or a signature; nothing for other sources.
+    /// Address of the file or the image, which may hold a password or a signature; `None` for other sources.
     pub fn address(&self) -> Option<&str> {
         let web = self.http.as_ref().map(|http| http.url.as_str());
         let object = || self.s3.as_ref().map(|s3| s3.url.as_str());
@@ -74,17 +74,17 @@ impl Registry {
         url.get(DOCKER.len()..).filter(|rest| is_docker && !rest.is_empty())
     }
 
-    /// The same, where the node is to pull the image.
+    /// Reference of the image, if the node pulls it.
     pub fn of_node(&self) -> Option<&str> {
         self.reference().filter(|_| self.pull_method == Some(PullMethod::Node))
     }
 
-    /// Registry of the image: `HOST` or `HOST:PORT`, in small letters.
+    /// Registry of the image: `HOST` or `HOST:PORT`, in lower case.
     pub fn host(&self) -> Option<String> {
         Some(self.reference()?.split('/').next()?.to_ascii_lowercase())
     }
 
-    /// Architecture that is asked for.
+    /// Requested architecture of the image.
     pub fn architecture(&self) -> Option<&str> {
         self.platform.as_ref()?.architecture.as_deref().filter(|name| !name.is_empty())
     }
@@ -98,7 +98,8 @@ impl Spec {
         of_claim.or_else(of_storage)
     }
 
-    /// The PVC itself says what fills it, by `dataSource` or `dataSourceRef`, and the DataVolume has no source.
+    /// True if the PVC names its own source by `dataSource` or `dataSourceRef`, and the DataVolume has no
+    /// source.
     pub fn is_filled_otherwise(&self) -> bool {
         let of_pvc =
             self.pvc.as_ref().is_some_and(|pvc| pvc.data_source.is_some() || pvc.data_source_ref.is_some());
@@ -117,7 +118,7 @@ impl Spec {
         self.reaches_out(namespace).or_else(snapshot)
     }
 
-    /// The field by which a PVC or a snapshot of another namespace is cloned, and that namespace.
+    /// The field that clones a PVC or a snapshot of another namespace, and that namespace.
     pub fn clones_out(&self, namespace: Option<&str>) -> Option<(&'static str, &str)> {
         let source = self.source.as_ref()?;
         let claims = [("source.pvc.namespace", &source.pvc), ("source.snapshot.namespace", &source.snapshot)];

@@ -4,7 +4,7 @@
 //! that is read here proves nothing. The bytes are foreign: a truncated certificate, or one with more than
 //! three bytes of length, gives `None`.
 
-/// A list of values.
+/// Tag of a list of values.
 const SEQUENCE: u8 = 0x30;
 const SET: u8 = 0x31;
 const OBJECT: u8 = 0x06;
@@ -12,10 +12,10 @@ const VERSION: u8 = 0xa0;
 /// Object identifier 2.5.4.3, `commonName`.
 const COMMON_NAME: [u8; 3] = [0x55, 0x04, 0x03];
 
-/// The parts of a certificate that are looked at.
+/// Parts of a certificate that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Body<'a> {
-    /// The two dates, each a value of its own.
+    /// The two dates, each a DER value.
     pub dates: &'a [u8],
     /// The subject, in DER.
     pub subject: &'a [u8],
@@ -60,13 +60,13 @@ impl<'a> Body<'a> {
     }
 }
 
-/// The content of a value of this kind, and what follows it.
+/// The content of the next value, which must have this tag, and the bytes after it.
 fn expect(bytes: &[u8], kind: u8) -> Option<(&[u8], &[u8])> {
     let (found, content, rest) = next(bytes)?;
     (found == kind).then_some((content, rest))
 }
 
-/// The kind of the next value, its content, and what follows it.
+/// The tag of the next value, its content, and the bytes after it.
 pub fn next(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (&kind, rest) = bytes.split_first()?;
     let (&first, mut rest) = rest.split_first()?;

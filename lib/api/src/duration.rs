@@ -1,10 +1,10 @@
-//! Spans of time in the writing of Kubernetes: `5m0s`, `168h`, `1.5h`, `300ms`.
+//! Durations in Kubernetes' notation: `5m0s`, `168h`, `1.5h`, `300ms`.
 //!
 //! ```text
 //! [+-] ( digits [. digits] ns|us|µs|ms|s|m|h )+      or just 0
 //! ```
 //!
-//! A span is kept as it was written, and known in whole nanoseconds.
+//! A duration keeps its text, and has a value in whole nanoseconds.
 
 use crate::fault::Fault;
 use crate::wire::{Path, Schema, Unknown, Wire, expected};
@@ -14,7 +14,7 @@ use std::fmt;
 /// Pattern of the texts that [`Duration::parse`] accepts, for schemas.
 const PATTERN: &str = r"^[+-]?(0|(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$";
 
-/// A span of time, as it was written.
+/// A duration, with its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Duration {
     text: String,
@@ -114,7 +114,7 @@ fn read_unit(unit: &str) -> Option<i128> {
     })
 }
 
-/// A number with at most one point, times `unit`; what is below a nanosecond is cut off.
+/// A number with at most one point, times `unit`, rounded down to a nanosecond.
 fn part(number: &str, unit: i128) -> Option<i128> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if whole.is_empty() && fraction.is_empty() || fraction.contains('.') {

@@ -6,13 +6,13 @@ use std::fmt;
 /// The kind of a fault, in the words of the API server's causes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reason {
-    /// The value is not one that is allowed.
+    /// The value is not allowed.
     #[serde(rename = "FieldValueInvalid")]
     Invalid,
-    /// A value that must be there is not.
+    /// A required value is missing.
     #[serde(rename = "FieldValueRequired")]
     Required,
-    /// A value that must be unique is not.
+    /// The value must be unique, and is not.
     #[serde(rename = "FieldValueDuplicate")]
     Duplicate,
     /// The feature exists, but not on this site, or not yet.
@@ -37,17 +37,17 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// A fault without a hint.
+    /// A fault without a remedy.
     pub fn new(field: impl fmt::Display, reason: Reason, message: impl Into<String>) -> Fault {
         Fault { field: field.to_string(), reason, message: message.into(), hint: None }
     }
 
-    /// A field that is known and not supported yet.
+    /// The fault of a field that is known and not supported yet.
     pub fn not_yet(field: impl fmt::Display) -> Fault {
         Fault::new(field, Reason::NotSupported, "not supported yet")
     }
 
-    /// The same with what to do about it.
+    /// The fault with a remedy.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Fault {
         self.hint = Some(hint.into());
@@ -65,8 +65,9 @@ impl fmt::Display for Fault {
     }
 }
 
-/// The faults of an object that stands inside another one: `spec.…` becomes `spec.template.spec.…` with the prefix
-/// `spec.template.`, in fields and in sentences. [`crate::machine::Settings::at`] says the place from the beginning.
+/// The faults of an object inside another one: with the prefix `spec.template.`, `spec.…` becomes
+/// `spec.template.spec.…` in fields and in messages. [`crate::machine::Settings::at`] has such a path from
+/// the start.
 pub fn prefixed(faults: Vec<Fault>, prefix: &str) -> Vec<Fault> {
     let inside = |text: &str| {
         let mut result = String::new();
@@ -74,7 +75,7 @@ pub fn prefixed(faults: Vec<Fault>, prefix: &str) -> Vec<Fault> {
         while let Some(found) = rest.find("spec.") {
             let before = rest[..found].chars().next_back().or(result.chars().next_back());
             result.push_str(&rest[..found]);
-            // Not the end of another word.
+            // The word must not be the end of a longer one.
             if before.is_none_or(|c| !c.is_alphanumeric() && c != '.') {
                 result.push_str(prefix);
             }

@@ -1,25 +1,21 @@
 //! The types that cross a process boundary. No I/O, no clock, no client.
 //!
 //! ```text
-//! manifest, API server ──► vm, vmi, kubevirt, … (forgiving: keep what they do not know)
-//!                              │ defaults (one pure function)
-//!                              ▼
-//!                          machine (strict: Machine, or every fault with its field path)
+//! manifest, API server ──► vm, vmi, kubevirt, … (forgiving: unknown fields are kept)
 //!
 //! instancetype             sizes and preferences of VMs; a template with the values of both
 //! cdi, datavolume          imports, uploads and clones: settings, sources, requests
-//! launcher                 what virt-launcher is told and what it tells
-//! node                     what a node can do, as virt-launcher found out
-//! job                      what a program that imports a disk is told; DataVolume (forgiving) ──► Import (strict)
-//! termination              what a container leaves to its kubelet when it ends
-//! der                      what is looked at of a certificate
-//! cpus                     lists of CPUs, as the kernel and libvirt write them
-//! yaml                     a text of YAML or JSON becomes values, each with its line
-//! crd                      what an API server is told of the objects, made from the same descriptions
+//! launcher                 protocol of virt-launcher: requests, states, reports node
+//! capabilities of a node, as found by virt-launcher
+//! job                      jobs of programs that move a disk; DataVolume (forgiving) ──► Import (strict)
+//! termination              termination messages of containers der                      dates and subject of
+//! a certificate cpus                     lists of CPUs, as the kernel and libvirt write them yaml
+//! a text of YAML or JSON becomes values, each with its line crd
+//! CustomResourceDefinitions, made from the same descriptions
 //! ```
 //!
-//! The objects are made with [`object!`](crate::object): one description of a struct gives reading (every fault with
-//! its path), writing, and the fields that were kept without being known.
+//! The objects are defined with [`object!`](crate::object). One description of a struct gives reading (every
+//! fault with its path), writing, and a list of its unknown fields.
 
 pub mod cdi;
 pub mod claim;

@@ -19,7 +19,7 @@ pub fn is_name(text: &str) -> bool {
         && is_edge(text.bytes().next_back())
 }
 
-/// A text can be the value of a label.
+/// True if the text can be the value of a label.
 pub fn is_label_value(text: &str) -> bool {
     const LONGEST: usize = 63;
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
@@ -108,14 +108,14 @@ impl LabelSelector {
         self.match_labels.is_empty() && self.match_expressions.is_empty()
     }
 
-    /// All requirements are met by these labels; so are none.
+    /// True if these labels meet all requirements, or if there is none.
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         self.match_labels.iter().all(|(key, value)| labels.get(key) == Some(value))
             && self.match_expressions.iter().all(|rule| is_met(rule, labels))
     }
 }
 
-/// A requirement, as a [`Requirement`] is written, is met by these labels. One that cannot be read is not.
+/// True if these labels meet a requirement, in the form of a [`Requirement`]. An unreadable one is not met.
 pub fn is_met(rule: &Value, labels: &BTreeMap<String, String>) -> bool {
     let value = labels.get(rule["key"].as_str().unwrap_or_default());
     let values = || rule["values"].as_array().into_iter().flatten().filter_map(Value::as_str);

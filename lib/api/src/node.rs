@@ -16,16 +16,16 @@ pub struct Node {
     pub libvirt: Option<String>,
     /// Version of QEMU, if it is installed.
     pub qemu: Option<String>,
-    /// The accelerators that QEMU has.
+    /// Accelerators of QEMU.
     pub accelerators: Vec<Accelerator>,
-    /// Machine types; deprecated ones are among them.
+    /// Machine types of QEMU, with deprecated ones.
     pub machine_types: Vec<String>,
-    /// Machine types that QEMU is about to give up.
+    /// Machine types that QEMU will drop.
     #[serde(default)]
     pub deprecated_machine_types: Vec<String>,
     /// CPU models and features for guests.
     pub cpu: Cpu,
-    /// Devices of the host that VMIs use.
+    /// Devices of the host that VMIs need.
     pub devices: Vec<Device>,
     /// Huge pages by size.
     pub hugepages: Vec<Hugepages>,
@@ -67,12 +67,12 @@ pub struct Cpu {
     pub models: Vec<String>,
     /// Features of `host-model`.
     pub features: Vec<String>,
-    /// Processors of the host.
+    /// Number of CPUs of the host.
     pub count: u32,
     /// Hyper-V enlightenments that a guest may have, by the names of the API.
     #[serde(default)]
     pub hyperv: Vec<String>,
-    /// The time stamp counter of the host, where it is known.
+    /// Time stamp counter of the host, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tsc: Option<Tsc>,
 }
@@ -81,7 +81,7 @@ pub struct Cpu {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Tsc {
-    /// Ticks in a second.
+    /// Frequency in Hz.
     pub frequency: u64,
     /// A guest may have another frequency.
     pub scalable: bool,
@@ -104,7 +104,7 @@ pub struct Device {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Hugepages {
-    /// The size of one in bytes.
+    /// Size of a page in bytes.
     pub size: u64,
     pub total: u64,
     pub free: u64,

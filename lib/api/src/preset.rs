@@ -1,12 +1,12 @@
 //! `VirtualMachineInstancePreset` of `kubevirt.io/v1`, deprecated: parts of the virtual hardware of the VMIs with certain labels.
 //!
 //! ```text
-//! presets of the namespace ─ selector takes the labels of the VMI ─► chosen
-//!        two of them say different things of one part ─► the VMI is refused
-//!        each part that the VMI leaves open ─► filled;   what it says itself stays
+//! presets of the namespace ─ selector matches the labels of the VMI ─► chosen
+//!        two of them set one field to different values ─► the VMI is refused
+//!        each field that the VMI leaves unset ─► set;   values of the VMI stay
 //! ```
 //!
-//! A preset is for VMIs that are made: those that run stay as they are.
+//! A preset applies to new VMIs only.
 
 use crate::fault::{Fault, Reason};
 use crate::meta::{LabelSelector, ObjectMeta};
@@ -23,10 +23,10 @@ pub const EXCLUDE: &str = "virtualmachineinstancepresets.admission.kubevirt.io/e
 const MARK: &str = "virtualmachinepreset.kubevirt.io/";
 /// Longest name of an annotation, after its domain.
 const LONGEST: usize = 63;
-/// The most presets of one VMI: each is compared with each.
+/// Most presets of one VMI: each is compared with each.
 const MOST: usize = 32;
-/// The largest preset, in bytes, for all of them are kept; and what the presets of one VMI may say together, for it is compared, and
-/// copied for each review.
+/// Size of the largest preset in bytes: all of them are kept in memory. Also the size of all presets of one
+/// VMI together, which are compared and copied for each review.
 pub const LARGEST: usize = 64 << 10;
 
 object! {
@@ -68,7 +68,7 @@ pub fn faults(preset: &VirtualMachineInstancePreset) -> Vec<Fault> {
     faults
 }
 
-/// A warning for each part of a preset that no VMI gets.
+/// A warning for each field of a preset that has no effect.
 pub fn warnings(preset: &VirtualMachineInstancePreset) -> Vec<String> {
     let Some(domain) = &preset.spec.domain else { return Vec::new() };
     let mut rest = domain.clone();
@@ -78,7 +78,7 @@ pub fn warnings(preset: &VirtualMachineInstancePreset) -> Vec<String> {
     left.into_iter().map(|field| format!("{field}: no effect in a preset, set it in the VMI")).collect()
 }
 
-/// The fields that are left, those of `devices` and `resources` each for itself.
+/// Paths of the fields that remain, with each field of `devices` and `resources`.
 fn named(value: &serde_json::Value, at: &str, found: &mut Vec<String>) {
     for (name, value) in value.as_object().into_iter().flatten() {
         let path = format!("{at}.{name}");
@@ -89,7 +89,7 @@ fn named(value: &serde_json::Value, at: &str, found: &mut Vec<String>) {
     }
 }
 
-/// The preset with nothing but what a VMI gets, which is less to keep.
+/// The preset with only the fields that have an effect, to save memory.
 #[must_use]
 pub fn kept(mut preset: VirtualMachineInstancePreset) -> VirtualMachineInstancePreset {
     preset.spec.domain = preset.spec.domain.as_mut().map(take);
@@ -98,7 +98,7 @@ pub fn kept(mut preset: VirtualMachineInstancePreset) -> VirtualMachineInstanceP
     preset
 }
 
-/// Takes out of a domain what a VMI gets of a preset.
+/// Takes the fields with an effect out of a domain.
 fn take(domain: &mut Domain) -> Domain {
     let mut taken = Domain {
         cpu: domain.cpu.take(),
@@ -115,14 +115,16 @@ fn take(domain: &mut Domain) -> Domain {
     taken
 }
 
-/// Of these presets those that a new VMI gets, and no more than show that they are too many, or say too much.
+/// The presets that a new VMI gets. If they are too many or too large, the result has just enough to show
+/// that.
 pub fn matching<'a>(
     presets: impl Iterator<Item = &'a VirtualMachineInstancePreset>,
     vmi: &ObjectMeta,
 ) -> impl Iterator<Item = &'a VirtualMachineInstancePreset> {
     let ObjectMeta { labels, annotations, .. } = vmi;
     let is_excluded = annotations.get(EXCLUDE).is_some_and(|said| said == "true");
-    // What it has already is complete since: virt-controller asks here before the webhook does, and the webhook may be asked twice.
+    // A preset in the annotations was applied before: virt-controller applies presets before the webhook
+    // does, and the API server may call the webhook twice.
     let has = move |preset: &VirtualMachineInstancePreset| {
         let name = preset.metadata.name.as_deref().unwrap_or_default();
         annotations.contains_key(&format!("{MARK}{name}"))
@@ -145,7 +147,8 @@ fn size(preset: &VirtualMachineInstancePreset) -> usize {
     preset.spec.write().to_string().len()
 }
 
-/// Gives a new VMI what the presets of its namespace say, and tells what of them it did not get; or tells why it may not be made.
+/// Applies the presets of the namespace to a new VMI. Returns warnings about their use and about fields that
+/// were not applied. An error is the reason why the VMI must not be created.
 pub fn apply<'a>(
     presets: impl Iterator<Item = &'a VirtualMachineInstancePreset>,
     vmi: &mut VirtualMachineInstance,
@@ -230,7 +233,7 @@ fn conflicts<'a>(one: &'a Domain, other: &'a Domain) -> Vec<&'static str> {
     parts.into_iter().filter(|(_, differs)| *differs).map(|(part, _)| part).collect()
 }
 
-/// Fills what a VMI leaves open. Whether the VMI has any part as the preset says it.
+/// Sets unset fields of a VMI. Returns true if the VMI has any field of the preset with the same value.
 fn merge(preset: &Domain, vmi: &mut Domain) -> bool {
     fn fill<T: Clone + PartialEq>(given: &Option<T>, field: &mut Option<T>) -> bool {
         given.as_ref().is_some_and(|given| field.get_or_insert_with(|| given.clone()) == given)

@@ -1,4 +1,4 @@
-//! Amounts in the writing of Kubernetes: `512Mi`, `2G`, `0.5`, `100m`, `1e3`.
+//! Quantities in Kubernetes' notation: `512Mi`, `2G`, `0.5`, `100m`, `1e3`.
 //!
 //! ```text
 //! [+-] digits [. digits]  n u m (none) k M G T P E      powers of ten
@@ -6,7 +6,7 @@
 //!                         e3 E-3                        an exponent
 //! ```
 //!
-//! A quantity is kept as it was written and known exactly, down to a billionth; what is smaller is rounded away from
+//! A quantity keeps its text and has an exact value, down to a billionth. Smaller parts are rounded away from
 //! zero, as Kubernetes does.
 
 use crate::fault::Fault;
@@ -20,7 +20,7 @@ const NANO: i128 = 1_000_000_000;
 /// Pattern of the texts that [`Quantity::parse`] accepts, for schemas.
 const PATTERN: &str = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+)?$";
 
-/// An amount, as it was written. Two are equal when they are written alike; [`Quantity::nanos`] compares what they mean.
+/// A quantity, with its text. Two are equal if their texts are; [`Quantity::nanos`] compares their values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quantity {
     text: String,
@@ -187,7 +187,7 @@ fn shifted(whole: &str, fraction: &str, power: i32) -> Option<i128> {
     let digits = || whole.bytes().chain(fraction.bytes());
     let leading = digits().take_while(|&digit| digit == b'0').count();
     let digits = || digits().skip(leading).map(|digit| i128::from(digit - b'0'));
-    // How many of the digits stand before the point once it has been moved.
+    // Number of digits before the point after the shift.
     let kept = i64::try_from(whole.len()).ok()? + i64::from(power) - i64::try_from(leading).ok()?;
     let count = digits().count();
     if count == 0 {

@@ -1,9 +1,7 @@
 //! `VirtualMachineInstanceReplicaSet` of `kubevirt.io/v1`: a number of identical VMIs.
 //!
 //! ```text
-//! replicas, selector, template ──► VirtualMachineInstance × replicas, found again by their labels
-//! the scale subresource ──► spec.replicas; an autoscaler finds the VMIs by status.labelSelector
-//! ```
+//! replicas, selector, template ──► VirtualMachineInstance × replicas, found by their labels
 
 use crate::meta::{LabelSelector, ObjectMeta};
 use crate::vm::Template;

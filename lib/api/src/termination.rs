@@ -1,12 +1,12 @@
-//! Termination messages: what a container leaves to its kubelet when it ends, for the status of its pod.
+//! Termination messages of containers, which the kubelet copies to the status of the pod.
 
 use serde::Serialize;
 
-/// The most bytes of a termination message: the kubelet keeps no more.
+/// Most bytes of a termination message that the kubelet keeps.
 pub const LONGEST: usize = 4096;
 
-/// A value as JSON of at most [`LONGEST`] bytes: its sentence is shortened where it is longer. `rest` takes out what else may be
-/// long, and says whether there was anything.
+/// A value as JSON of at most [`LONGEST`] bytes; its message is shortened if necessary. `rest` removes other
+/// long fields, and returns true if there were any.
 pub(crate) fn shortened<T: Serialize + Clone>(
     value: &T,
     sentence: impl Fn(&mut T) -> &mut String,
@@ -14,7 +14,7 @@ pub(crate) fn shortened<T: Serialize + Clone>(
 ) -> String {
     let mut value = value.clone();
     loop {
-        // The values are made of texts and numbers alone.
+        // Values have only texts and numbers, so this cannot fail.
         let text = serde_json::to_string(&value).unwrap_or_default();
         let over = text.len().saturating_sub(LONGEST);
         if over == 0 {
@@ -27,7 +27,7 @@ pub(crate) fn shortened<T: Serialize + Clone>(
             }
             continue;
         }
-        // An escaped character takes up to six bytes of JSON: not more is cut than has to be.
+        // An escaped character takes up to six bytes of JSON, so this never cuts too much.
         let keep = message.len().saturating_sub((over / 6).max(1));
         let keep = (0..=keep).rev().find(|&at| message.is_char_boundary(at)).unwrap_or(0);
         message.truncate(keep);

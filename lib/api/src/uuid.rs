@@ -1,22 +1,23 @@
-//! Names that are made from names.
+//! UUIDs that are derived from names.
 
 use sha1::{Digest, Sha1};
 
-/// The namespace of the uuids of VMs; a VM that never had a uuid is given the one its name has in it.
+/// Namespace of the UUIDs of VMs.
 const VMS: [u8; 16] =
     [0x6a, 0x1a, 0x24, 0xa1, 0x40, 0x61, 0x46, 0x07, 0x8b, 0xf4, 0xa3, 0x96, 0x3d, 0x0c, 0x58, 0x95];
 
-/// The uuid of the firmware of a VM that says none: version 5 of its name, so that a guest which is started again
-/// finds the computer that it knows.
+/// The firmware UUID of a VM without one: version 5 of its name, so that the guest keeps its identity over
+/// restarts.
 pub fn of_vm(name: &str) -> String {
     version_5(&VMS, name)
 }
 
-/// The namespace of the uuids of mediated devices that virt-handler makes.
+/// Namespace of the UUIDs of mediated devices that virt-handler creates.
 const MEDIATED: [u8; 16] =
     [0x2e, 0x5b, 0x0c, 0x71, 0x9d, 0x3f, 0x4b, 0x86, 0xa1, 0x57, 0x60, 0xe4, 0x8c, 0x12, 0x3b, 0xd9];
 
-/// The uuid of the n-th mediated device of a type that virt-handler makes of a card: by it it knows those that it made.
+/// The UUID of the n-th mediated device of a type that virt-handler creates on a card. It recognizes its
+/// devices by it.
 pub fn of_mediated(card: &str, kind: &str, n: u32) -> String {
     version_5(&MEDIATED, &format!("{card} {kind} {n}"))
 }

@@ -1,4 +1,5 @@
-//! Annotations of DataVolumes and PVCs by which clients and the control plane speak about the filling of a PVC.
+//! Annotations of DataVolumes and PVCs about the population of a PVC, set by clients and by the control
+//! plane.
 
 /// Makes a PVC the target of an upload.
 pub const TARGET: &str = "cdi.kubevirt.io/storage.upload.target";
@@ -6,7 +7,7 @@ pub const TARGET: &str = "cdi.kubevirt.io/storage.upload.target";
 pub const CONTENT_TYPE: &str = "cdi.kubevirt.io/storage.contentType";
 /// Asks for a disk all of whose blocks are allocated: `true`.
 pub const PREALLOCATION_REQUESTED: &str = "cdi.kubevirt.io/storage.preallocation.requested";
-/// Says of a PVC that all blocks of its disk are allocated: `true`.
+/// All blocks of the PVC's disk are allocated: `true`.
 pub const PREALLOCATION: &str = "cdi.kubevirt.io/storage.preallocation";
 /// Asks for a volume that is bound at once, before a pod uses its PVC. Any value has this effect.
 pub const BIND_AT_ONCE: &str = "cdi.kubevirt.io/storage.bind.immediate.requested";
@@ -30,19 +31,21 @@ pub const CONFIG_AUTHORITY: &str = "cdi.kubevirt.io/configAuthority";
 pub const IMPORT_CRON: &str = "cdi.kubevirt.io/dataImportCron";
 /// Digest of the image that a DataImportCron saw last.
 pub const DESIRED_DIGEST: &str = "cdi.kubevirt.io/storage.import.sourceDesiredDigest";
-/// Permits that a DataVolume takes a PVC of its name that is there already, as it is: `true`. On the PVC.
+/// Permits a DataVolume to adopt an existing PVC of its name, with its content: `true`. On the PVC.
 pub const ALLOW_ADOPTION: &str = "cdi.kubevirt.io/allowClaimAdoption";
-/// Says of a DataVolume that its PVC comes from elsewhere with its content, for example from a backup. Any value says so.
+/// The PVC of a DataVolume comes with its content from elsewhere, for example from a backup. Any value has
+/// this effect.
 pub const PRE_POPULATED: &str = "cdi.kubevirt.io/storage.prePopulated";
-/// Uid of the DataVolume that takes a PVC which was there before it, while it does so.
+/// Uid of the DataVolume that is adopting a PVC.
 pub const ADOPTED_BY: &str = "cdi.kubevirt.io/storage.adoptedBy";
 /// Name of the DataVolume, or the PVC, that the content of a PVC was written for.
 pub const POPULATED_FOR: &str = "cdi.kubevirt.io/storage.populatedFor";
-/// Says of a PVC that its `dataSource` or `dataSourceRef` fills it, and no worker pod of its DataVolume.
+/// The PVC is filled by its `dataSource` or `dataSourceRef`, not by a worker pod of its DataVolume.
 pub const EXTERNAL_POPULATION: &str = "cdi.kubevirt.io/externalPopulation";
-/// Asks for a PersistentVolume that is reserved for the PVC of a DataVolume, and holds its content. Any value says so.
+/// Asks for a PersistentVolume that is reserved for the PVC of a DataVolume, and holds its content. Any value
+/// has this effect.
 pub const CHECK_STATIC_VOLUME: &str = "cdi.kubevirt.io/storage.checkStaticVolume";
-/// Uid of the importer pod for whose image the PVC was made larger.
+/// Uid of the importer pod for whose image the PVC was enlarged.
 pub const GROWN_FOR: &str = "cdi.kubevirt.io/storage.grownFor";
 /// Name of the PVC that is filled in the place of one with a `dataSourceRef`.
 pub const PRIME: &str = "cdi.kubevirt.io/storage.populator.pvcPrime";
@@ -55,7 +58,8 @@ pub const RECLAIM_POLICY: &str = "cdi.kubevirt.io/storage.populator.reclaimPolic
 /// Asks for the fields of a PVC to be filled in from the StorageProfile.
 pub const APPLY_PROFILE: &str = "cdi.kubevirt.io/applyStorageProfile";
 
-/// Asks for the disk of a PVC as a container image: `docker://HOST/REPO:TAG`. On the PVC, or on its DataVolume.
+/// Asks for the disk of a PVC as a container image: `docker://HOST/REPO:TAG`. On the PVC, or on its
+/// DataVolume.
 pub const EXPORT_TARGET: &str = "cdi.kubevirt.io/storage.export.target";
 /// Secret with the login of the registry, in the same namespace.
 pub const EXPORT_SECRET: &str = "cdi.kubevirt.io/storage.export.secretRef";
@@ -69,11 +73,11 @@ pub const EXPORT_LAYER: &str = "cdi.kubevirt.io/storage.export.layer";
 pub const EXPORT_ARCHITECTURE: &str = "cdi.kubevirt.io/storage.export.architecture";
 /// Labels of the image configuration: `NAME=VALUE`, one a line.
 pub const EXPORT_LABELS: &str = "cdi.kubevirt.io/storage.export.labels";
-/// Any text; another one asks for the same export once more.
+/// Any text; a changed text repeats the same export.
 pub const EXPORT_ID: &str = "cdi.kubevirt.io/storage.export.id";
-/// The beginning of the names of all annotations of exports: whatever else begins so is misspelt.
+/// Prefix of all annotations of exports: any other annotation with this prefix is misspelt.
 pub const EXPORT: &str = "cdi.kubevirt.io/storage.export.";
-/// All annotations that ask.
+/// Annotations that request an export.
 pub const EXPORT_ASKS: [&str; 8] = [
     EXPORT_TARGET,
     EXPORT_SECRET,
@@ -85,7 +89,7 @@ pub const EXPORT_ASKS: [&str; 8] = [
     EXPORT_ID,
 ];
 
-/// Sum of the annotations that the following ones answer.
+/// Hash of the request that the following annotations report on.
 pub const EXPORT_REQUEST: &str = "cdi.kubevirt.io/storage.export.request";
 /// Phase of an export: `Pending`, `Running`, `Succeeded` or `Failed`.
 pub const EXPORT_PHASE: &str = "cdi.kubevirt.io/storage.export.phase";
@@ -95,13 +99,13 @@ pub const EXPORT_PROGRESS: &str = "cdi.kubevirt.io/storage.export.progress";
 pub const EXPORT_REASON: &str = "cdi.kubevirt.io/storage.export.reason";
 /// Human-readable message about the progress, the wait or the failure of an export.
 pub const EXPORT_MESSAGE: &str = "cdi.kubevirt.io/storage.export.message";
-/// Digest of the manifest of the image, once it is whole.
+/// Digest of the manifest of the image, after the export.
 pub const EXPORT_DIGEST: &str = "cdi.kubevirt.io/storage.export.digest";
 /// Number of times that the export pod was created again.
 pub const EXPORT_RESTARTS: &str = "cdi.kubevirt.io/storage.export.restarts";
 /// Time of the last change of phase or reason.
 pub const EXPORT_SINCE: &str = "cdi.kubevirt.io/storage.export.since";
-/// All annotations that answer.
+/// Annotations that report on an export.
 pub const EXPORT_ANSWERS: [&str; 8] = [
     EXPORT_REQUEST,
     EXPORT_PHASE,
@@ -112,9 +116,9 @@ pub const EXPORT_ANSWERS: [&str; 8] = [
     EXPORT_RESTARTS,
     EXPORT_SINCE,
 ];
-/// PVC that a PVC is a clone of, `NAMESPACE/NAME`.
+/// Source PVC of a clone, `NAMESPACE/NAME`.
 pub const CLONE_REQUEST: &str = "k8s.io/CloneRequest";
-/// Way in which a PVC is cloned: `copy`, `csi-clone` or `snapshot`.
+/// Method of a clone: `copy`, `csi-clone` or `snapshot`.
 pub const CLONE_TYPE: &str = "cdi.kubevirt.io/cloneType";
 /// CamelCase reason why a PVC is cloned by a copy instead of by its storage.
 pub const CLONE_FALLBACK: &str = "cdi.kubevirt.io/cloneFallbackReason";
@@ -122,5 +126,5 @@ pub const CLONE_FALLBACK: &str = "cdi.kubevirt.io/cloneFallbackReason";
 pub const CLONE_TOKEN: &str = "cdi.kubevirt.io/storage.clone.token";
 /// Name of the source pod of a clone.
 pub const CLONE_SOURCE_POD: &str = "cdi.kubevirt.io/storage.sourceClonePodName";
-/// Uid of the source pod that was made known to the target of a clone.
+/// Uid of the source pod whose address the target pod of a clone got.
 pub const CLONE_SOURCE_UID: &str = "cdi.kubevirt.io/storage.sourceClonePodUid";

@@ -1,4 +1,4 @@
-//! Conditions of these kinds: all have the same form.
+//! Conditions of the kinds of this module.
 
 use crate::object;
 

@@ -1,4 +1,4 @@
-//! `CDIConfig`: the settings of imports, uploads and clones. There is one of them, [`CONFIG`].
+//! `CDIConfig`: the settings of imports, uploads and clones. Only the object [`CONFIG`] counts.
 
 use crate::cdi::Percent;
 use crate::kubevirt::{ContainerResources, TlsVersion};

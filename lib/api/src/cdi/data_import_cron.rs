@@ -1,4 +1,5 @@
-//! `DataImportCron`: imports an image again whenever it has changed, and keeps a DataSource at the newest.
+//! `DataImportCron`: imports an image again after each change of it, and points a DataSource to the newest
+//! import.
 
 use crate::cdi::{Condition, SourceFormat};
 use crate::datavolume::{DataVolume, PvcSource};

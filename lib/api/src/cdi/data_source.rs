@@ -1,4 +1,4 @@
-//! `DataSource`: a name for where a disk is cloned from, which stays when the disk behind it is replaced.
+//! `DataSource`: a lasting name for the source of clones, whose disk may be replaced.
 
 use crate::cdi::Condition;
 use crate::datavolume::PvcSource;

@@ -1,4 +1,4 @@
-//! `CDI`: the installation, and the settings that it hands to the CDIConfig.
+//! `CDI`: the installation of CDI, and the settings of the CDIConfig.
 
 use crate::cdi::{CDIConfigSpec, CloneStrategy, Condition};
 use crate::kubevirt::{CertConfig, ComponentPatch, NodePlacement, UninstallStrategy};

@@ -1,4 +1,4 @@
-//! `ObjectTransfer`: a DataVolume or a PVC is to move to another name or namespace. Deprecated upstream.
+//! `ObjectTransfer`: the move of a DataVolume or a PVC to another name or namespace. Deprecated upstream.
 
 use crate::cdi::Condition;
 use crate::meta::ObjectMeta;

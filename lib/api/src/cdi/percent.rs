@@ -1,6 +1,7 @@
 //! A share between 0 and 1, as filesystem overhead is written: `0.06`.
 //!
-//! At most three digits after the point, so it is known in whole thousandths and computed with without rounding.
+//! Shares have at most three digits after the point, so they are stored in whole thousandths and computed
+//! without rounding.
 
 use crate::fault::Fault;
 use crate::wire::{Path, Schema, Unknown, Wire, expected};
@@ -27,7 +28,7 @@ impl Percent {
         &self.text
     }
 
-    /// In thousandths, from 0 to 1000.
+    /// The share in thousandths, from 0 to 1000.
     pub fn thousandths(&self) -> u32 {
         self.thousandths
     }

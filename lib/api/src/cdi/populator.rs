@@ -114,7 +114,8 @@ object! {
 }
 
 impl VolumeCloneSourceSpec {
-    /// Field and reason of a source that is not cloned. Nothing: a PVC of the namespace of the VolumeCloneSource.
+    /// Field and reason of a source that cannot be cloned. `None` for a PVC of the namespace of the
+    /// VolumeCloneSource.
     pub fn unserved(&self) -> Option<(&'static str, String)> {
         let DataReference { api_group, kind, name, namespace, .. } = &self.source;
         let group = api_group.as_deref().unwrap_or_default();
@@ -155,7 +156,7 @@ impl VolumeCloneSourceSpec {
 }
 
 impl ImportSourceType {
-    /// The same source, as a DataVolume says it.
+    /// The same source in the form of a DataVolume.
     pub fn of_data_volume(self) -> Source {
         let ImportSourceType { http, s3, registry, gcs, blank, imageio, vddk, other } = self;
         Source { http, s3, registry, gcs, blank, imageio, vddk, other, ..Source::default() }

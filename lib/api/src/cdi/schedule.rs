@@ -16,10 +16,10 @@ pub enum Schedule {
     Every(Duration),
 }
 
-/// The minutes at which something is done: a bit for each number that is meant.
+/// Minutes of a schedule, in fields with a bit for each number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Times {
-    /// The name of the time zone; nothing: UTC.
+    /// Name of the time zone. Unset: UTC.
     pub zone: Option<String>,
     minutes: u64,
     hours: u64,
@@ -28,7 +28,7 @@ pub struct Times {
     weekdays: Field,
 }
 
-/// The numbers of a field, and whether it says all of them.
+/// Numbers of a field. `is_any`: the field has all numbers, as `*` does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Field {
     bits: u64,
@@ -37,7 +37,7 @@ struct Field {
 
 const MONTHS: &[&str] = &["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 const WEEKDAYS: &[&str] = &["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
-/// The longest text that is looked at.
+/// Longest text that is read.
 const LENGTH: usize = 1024;
 
 impl Schedule {
@@ -109,7 +109,8 @@ fn shown(text: &str) -> String {
 }
 
 impl Times {
-    /// A day has some of them. Where both days of the month and weekdays are said, a day that is one of either counts.
+    /// True if the schedule has times on this day. If it restricts both days of the month and weekdays, one
+    /// match is enough.
     pub fn has_day(&self, day: u32, month: u32, weekday: u32) -> bool {
         let (day, weekday) = (has(self.days.bits, day), has(self.weekdays.bits, weekday));
         let is_day = match self.days.is_any || self.weekdays.is_any {
@@ -119,7 +120,7 @@ impl Times {
         is_day && has(self.months, month)
     }
 
-    /// A minute of such a day is one of them.
+    /// True if the schedule has this minute, on a day that it has.
     pub fn has_minute(&self, minute: u32, hour: u32) -> bool {
         has(self.minutes, minute) && has(self.hours, hour)
     }
@@ -134,7 +135,7 @@ fn has(bits: u64, number: u32) -> bool {
     bits.checked_shr(number).is_some_and(|bits| bits & 1 == 1)
 }
 
-/// The numbers that a field means, from `least` to `most`; the first of `names` is `least`.
+/// Numbers of a field, from `least` to `most`. The first of `names` is `least`.
 fn field(text: &str, least: u32, most: u32, names: &[&str]) -> Option<Field> {
     let mut all = Field::default();
     for part in text.split(',').filter(|part| !part.is_empty()) {
@@ -146,14 +147,14 @@ fn field(text: &str, least: u32, most: u32, names: &[&str]) -> Option<Field> {
             Some((first, last)) => (named(first, least, names)?, named(last, least, names)?),
             None => {
                 let first = named(range, least, names)?;
-                // `N/step` goes on to the end.
+                // `N/step` has no upper bound.
                 (first, if part.contains('/') { most } else { first })
             }
         };
         if first < least || last > most || first > last {
             return None;
         }
-        // A step leaves some out, and then the field says something.
+        // With a step, `*` restricts the field.
         all.is_any |= is_any && step == 1;
         let mut number = Some(first);
         while let Some(at) = number.filter(|at| *at <= last) {
@@ -169,7 +170,7 @@ fn named(text: &str, least: u32, names: &[&str]) -> Option<u32> {
     place.map_or_else(|| number(text), |place| u32::try_from(place).ok()?.checked_add(least))
 }
 
-/// A number without a sign.
+/// Parses a number without a sign.
 fn number(text: &str) -> Option<u32> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }

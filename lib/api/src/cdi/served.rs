@@ -7,17 +7,17 @@
 //!                        └─ docs/reference/cdi.md, written by a test
 //! ```
 //!
-//! A CDI object of upstream must be accepted here, so no field is refused because of what it is.
+//! A CDI object of upstream must be accepted here, so no field is refused for its presence.
 
 use crate::kubevirt::served::Served::{self, No, Values, Yes};
 use crate::kubevirt::served::{Unserved, unserved_of};
 use serde_json::Value;
 
-/// The name of the only ConfigMap that `importProxy.trustedCAProxy` may name, in the namespace of the installation: virt-controller
-/// has no right to others.
+/// Name of the only ConfigMap that `importProxy.trustedCAProxy` may name, in the namespace of the
+/// installation. virt-controller has no permission to read others.
 pub const PROXY_AUTHORITIES: &str = "trusted-ca-proxy-bundle-cm";
 
-/// The fields of a CDI object below `spec`, in the order of the schema, but for those of `config`.
+/// The fields of a CDI object below `spec`, in the order of the schema, without those of `config`.
 pub const FIELDS: &[(&str, Served)] = &[
     ("imagePullPolicy", Yes),
     ("uninstallStrategy", Values(&["RemoveWorkloads", "BlockUninstallIfWorkloadsExist"])),
@@ -69,7 +69,7 @@ pub fn unserved(object: &Value) -> Vec<Unserved> {
     found
 }
 
-/// The same of a CDIConfig.
+/// The fields of a CDIConfig that are set and have no effect.
 pub fn unserved_config(object: &Value) -> Vec<Unserved> {
     unserved_of(CONFIG_FIELDS, &object["spec"], "spec")
 }

@@ -1,4 +1,4 @@
-//! `StorageProfile`: what the volumes of a StorageClass can do. It has the name of the class.
+//! `StorageProfile`: capabilities of the volumes of a StorageClass. It has the name of the class.
 
 use crate::cdi::Condition;
 use crate::meta::ObjectMeta;
@@ -101,8 +101,8 @@ words! {
 }
 
 impl ClaimPropertySet {
-    /// Fills in access modes and the volume mode that are left out: those of the first of these sets, or of the first that has
-    /// what is not left out. What no set says stays as it is.
+    /// Sets unset access modes and an unset volume mode from the sets: from the first one, or from the first
+    /// one that contains the value that is set. Values without a matching set stay as they are.
     pub fn fill(sets: &[ClaimPropertySet], access: &mut Vec<String>, volume: &mut Option<String>) {
         let fits = |set: &&ClaimPropertySet| {
             (access.is_empty() || set.access_modes.iter().any(|mode| access.contains(mode)))

@@ -1,4 +1,5 @@
-//! `UploadTokenRequest` of `upload.cdi.kubevirt.io`: virt-api answers with a token, and stores nothing.
+//! `UploadTokenRequest` of `upload.cdi.kubevirt.io`. virt-api answers with a token and does not store the
+//! object.
 
 use crate::meta::ObjectMeta;
 use crate::object;

@@ -1,4 +1,4 @@
-//! The kinds: what they are called, what is shown of them, what is written beside them.
+//! The table of kinds: names, columns of `kubectl get`, and subresources.
 
 use crate::cdi::{
     CDI, CDIConfig, DataImportCron, DataSource, GROUP, ObjectTransfer, StorageProfile, VERSION,

@@ -18,7 +18,7 @@ use crate::instancetype;
 use crate::wire::Schema;
 use serde_json::{Value, json};
 
-/// A kind of objects.
+/// A kind with a CustomResourceDefinition.
 #[derive(Clone, Copy, Debug)]
 pub struct CustomResource {
     pub group: &'static str,
@@ -31,13 +31,13 @@ pub struct CustomResource {
     pub plural: &'static str,
     /// Singular name, for `kubectl`.
     pub singular: &'static str,
-    /// Names for who types much.
+    /// Short names for the command line.
     pub short: &'static [&'static str],
-    /// The label of its definition, by which installations are found.
+    /// Label of the definition, by which installers find it.
     pub label: &'static str,
-    /// The version that is stored, with the whole schema.
+    /// Stored version, with the whole schema.
     pub version: &'static str,
-    /// A version that is served for old manifests; all it does is to keep what it is given.
+    /// Served version for old manifests; its schema keeps every field and checks none.
     pub old_version: Option<&'static str>,
     /// Warning of the API server for each use of the stored version, if the kind is deprecated.
     pub deprecated: Option<&'static str>,
@@ -80,7 +80,7 @@ pub fn all() -> Vec<Value> {
 }
 
 impl CustomResource {
-    /// The name of its definition.
+    /// Name of the definition.
     pub fn name(&self) -> String {
         format!("{}.{}", self.plural, self.group)
     }
@@ -115,7 +115,7 @@ impl CustomResource {
                 "versions": versions,
             },
         });
-        // The API server drops what is empty, and what was written is to be what it keeps.
+        // The API server drops empty fields, and the written definition must equal the stored one.
         let names = &mut definition["spec"]["names"];
         if !self.short.is_empty() {
             names["shortNames"] = json!(self.short);
@@ -126,7 +126,7 @@ impl CustomResource {
         definition
     }
 
-    /// All versions that are served for old manifests: most kinds have one at most.
+    /// Versions that are served for old manifests: most kinds have one at most.
     fn old_versions(&self) -> Vec<&'static str> {
         let older = instancetype::OLD_VERSIONS.into_iter().filter(|_| self.group == instancetype::GROUP);
         let older = older.filter(|older| Some(*older) != self.old_version);
@@ -155,8 +155,8 @@ impl CustomResource {
         version
     }
 
-    /// The schema of a whole object. Of its metadata nothing may be said: they are the server's own, and so
-    /// is what kind it is.
+    /// Schema of a whole object. It must not describe the metadata, the kind or the API version: the API
+    /// server has its own schema of those.
     fn root(&self) -> Value {
         let mut schema = (self.schema)().into_value();
         schema["properties"]["metadata"] = json!({"type": "object"});

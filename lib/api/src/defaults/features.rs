@@ -1,4 +1,4 @@
-//! Switches and timers that are there without saying more, and what some of them need.
+//! Defaults of features and timers, and features that others require.
 
 use crate::machine::hyperv::{SPINLOCKS, VMX};
 use crate::vmi::{CpuFeature, Domain, FeatureState, Hyperv};
@@ -37,14 +37,14 @@ pub(super) fn features(domain: &mut Domain, architecture: &str) {
     }
 }
 
-/// A switch that is there is on.
+/// An empty feature is enabled.
 fn on(state: &mut Option<FeatureState>) {
     if let Some(state) = state {
         state.enabled.get_or_insert(true);
     }
 }
 
-/// Puts a switch there and on, unless it says something.
+/// Enables a feature, unless the spec disables it.
 fn needs(state: &mut Option<FeatureState>) {
     state.get_or_insert_default().enabled.get_or_insert(true);
 }
@@ -53,7 +53,7 @@ fn is_on(state: &Option<FeatureState>) -> bool {
     state.as_ref().is_some_and(|state| state.enabled != Some(false))
 }
 
-/// An enlightened VMCS is one of nested virtualization.
+/// Requires the CPU feature `vmx`: an enlightened VMCS needs nested virtualization.
 fn vmx(domain: &mut Domain) {
     let hyperv = domain.features.as_ref().and_then(|features| features.hyperv.as_ref());
     if !hyperv.is_some_and(|hyperv| is_on(&hyperv.evmcs)) {

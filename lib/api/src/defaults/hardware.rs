@@ -6,7 +6,7 @@ use crate::vmi::{
     Tray, WatchdogAction,
 };
 
-/// The most vCPUs that a VMI may have after hotplug.
+/// Highest default of the maximum number of vCPUs after hotplug.
 const MOST_PROCESSORS: u32 = 512;
 
 pub(super) fn volumes(spec: &mut Spec, architecture: &str) {
@@ -44,14 +44,14 @@ pub(super) fn volumes(spec: &mut Spec, architecture: &str) {
     }
 }
 
-/// An image that may be another one tomorrow is asked for each time. A port counts as a tag.
+/// Pull policy of an image: an image whose tag may move is pulled each time. A port counts as a tag.
 fn pull_policy(image: &str) -> &'static str {
     if image.ends_with(":latest") || !image.contains([':', '@']) { "Always" } else { "IfNotPresent" }
 }
 
 pub(super) fn domain(domain: &mut Domain, architecture: &str, given: &Given) {
     machine_type(domain, architecture, given);
-    // A VM keeps the name that was written in it.
+    // A VM keeps the machine type that was written in it.
     if let Some(machine) = &mut domain.machine
         && let Some(own) = given.boards.said(&machine.r#type)
     {
@@ -90,7 +90,7 @@ fn processors(domain: &mut Domain, architecture: &str, given: &Given) {
     (cpu.sockets, cpu.cores, cpu.threads) = (Some(sockets), Some(cores), Some(threads));
     let default = if architecture == "arm64" { "host-passthrough" } else { "host-model" };
     fill(&mut cpu.model, given.cpu_model.as_deref().unwrap_or(default));
-    // Processors that come later need a platform that knows how.
+    // CPU hotplug needs a platform that supports it.
     if let (Some(ratio), "amd64", None) = (given.socket_ratio, architecture, cpu.max_sockets) {
         let each = cores.saturating_mul(threads).max(1);
         let most = sockets.saturating_mul(ratio).min(MOST_PROCESSORS / each);

@@ -66,9 +66,9 @@ impl Given {
     }
 }
 
-/// The annotation that says how a VMI's PCI bus is laid out.
+/// Annotation with the version of the PCI topology of a VMI.
 const PCI_TOPOLOGY: (&str, &str) = ("kubevirt.io/pci-topology-version", "v3");
-/// The finalizer by which virt-handler holds a VMI until its domain is gone.
+/// Finalizer by which virt-handler keeps a VMI until its domain is gone.
 const FINALIZER: &str = "kubevirt.io/foregroundDeleteVirtualMachine";
 /// Name of the default interface and of its network.
 const POD: &str = "default";
@@ -94,9 +94,9 @@ pub fn apply(vmi: &mut VirtualMachineInstance, given: &Given) {
     status(vmi);
 }
 
-/// Completes what a VM says of its VMIs.
+/// Sets the defaults of a VM and of its template.
 pub fn apply_to_vm(vm: &mut VirtualMachine, given: &Given) {
-    // What is inferred has the kind that its volume names.
+    // An inferred instance type has the kind that the labels of its volume name.
     let is_named = |volume: &Option<String>| volume.as_deref().unwrap_or_default().is_empty();
     if let Some(instancetype) = &mut vm.spec.instancetype
         && is_named(&instancetype.infer_from_volume)
@@ -122,7 +122,7 @@ pub fn apply_to_vm(vm: &mut VirtualMachine, given: &Given) {
     annotations.entry(PCI_TOPOLOGY.0.to_owned()).or_insert_with(|| PCI_TOPOLOGY.1.to_owned());
 }
 
-/// The VMI that a VM asks for, as it stands; nothing without a template.
+/// The VMI of a VM, without defaults; `None` if the VM has no template.
 pub fn vmi_of(vm: &VirtualMachine) -> Option<VirtualMachineInstance> {
     let template = vm.spec.template.as_ref()?;
     let mut metadata = template.metadata.clone().unwrap_or_default();
@@ -145,7 +145,7 @@ fn fill<'a>(field: &'a mut Option<String>, text: &str) -> &'a mut String {
     field.get_or_insert_with(|| text.to_owned())
 }
 
-/// The interface on the pod network, and that network, where neither interfaces nor networks are said.
+/// Adds an interface on the pod network, and that network, if the spec has neither interfaces nor networks.
 pub(crate) fn networks(spec: &mut vmi::Spec, binding: Binding) {
     let devices = &mut spec.domain.devices;
     if devices.autoattach_pod_interface == Some(false)
@@ -171,7 +171,7 @@ fn times(probe: &mut Probe) {
         (&mut probe.failure_threshold, 3),
     ];
     for (field, value) in fields {
-        // Nothing is what a Go client writes for not said.
+        // Go clients write 0 for an unset field.
         if field.is_none_or(|value| value == 0) {
             *field = Some(value);
         }

@@ -4,7 +4,7 @@
 use crate::instancetype::PreferenceSpec;
 use crate::vm::VirtualMachine;
 
-/// Fills in the architecture, the machine type and the StorageClass of DataVolumes where the VM says none.
+/// Sets the architecture, the machine type and the StorageClass of DataVolumes that the VM leaves unset.
 pub fn at_write(vm: &mut VirtualMachine, preference: &PreferenceSpec) {
     let said = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
     if let Some(template) = &mut vm.spec.template {
@@ -25,7 +25,7 @@ pub fn at_write(vm: &mut VirtualMachine, preference: &PreferenceSpec) {
     let class = preference.volumes.as_ref().and_then(|volumes| said(&volumes.preferred_storage_class_name));
     let Some(class) = class else { return };
     for template in &mut vm.spec.data_volume_templates {
-        // An empty name is a choice: no class.
+        // An empty name is a choice: no StorageClass.
         if let Some(claim) = &mut template.spec.pvc {
             claim.storage_class_name.get_or_insert_with(|| class.clone());
         }

@@ -21,9 +21,9 @@ use serde_json::Value;
 
 /// Entries of a list, and of a map.
 const ENTRIES: usize = 256;
-/// Devices of the node that a guest gets: no chipset has places for more.
+/// Host devices of a guest: no chipset has ports for more.
 const DEVICES: usize = 64;
-/// Bytes of a key. Those of annotations are the longest: a domain of 253, and 63 more.
+/// Bytes of a key. Keys of annotations are the longest: a domain of 253 bytes, and 63 more.
 const KEY: usize = 320;
 /// Bytes of a text.
 const TEXT: usize = 1024;
@@ -31,7 +31,7 @@ const TEXT: usize = 1024;
 const LONG: usize = 64 << 10;
 /// Levels of fields within fields.
 const LEVELS: usize = 16;
-/// Values in all: each has a path, which is made while it is looked at.
+/// Values in all. The check builds a path for each.
 const VALUES: usize = 4096;
 /// Faults that are reported; one is enough to refuse the object.
 const TOLD: usize = 8;
@@ -50,7 +50,7 @@ struct Look {
 }
 
 impl Look {
-    /// `most`: bytes of a text here.
+    /// `most`: longest text at this place, in bytes.
     fn at(&mut self, value: &Value, at: &Path, most: usize, level: usize) {
         if self.faults.len() >= TOLD || self.left == 0 {
             return;
@@ -76,7 +76,7 @@ impl Look {
                 if fields.len() > ENTRIES {
                     return self.too_many(at, fields.len(), ENTRIES, "entries");
                 }
-                // A key that is too long is not repeated.
+                // A key that is too long is not repeated in the message.
                 if let Some(key) = fields.keys().find(|key| key.len() > KEY) {
                     return self.too_many(at, key.len(), KEY, "bytes in a key");
                 }

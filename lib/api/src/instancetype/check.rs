@@ -6,7 +6,7 @@ use crate::fault::{Fault, Reason};
 use crate::instancetype::{InstancetypeSpec, PreferenceSpec, SpreadAcross, Topology, bounds};
 use crate::wire::Wire;
 
-/// Everything that is wrong with the spec of an instance type.
+/// All faults of the spec of an instance type.
 pub fn of_instancetype(spec: &InstancetypeSpec) -> Vec<Fault> {
     let mut faults = bounds::faults(&spec.write());
     if spec.cpu.guest == 0 {
@@ -37,7 +37,7 @@ pub fn warnings_of_instancetype(spec: &InstancetypeSpec) -> Vec<String> {
     old.into_iter().collect()
 }
 
-/// Everything that is wrong with the spec of a preference.
+/// All faults of the spec of a preference.
 pub fn of_preference(spec: &PreferenceSpec) -> Vec<Fault> {
     let mut faults = bounds::faults(&spec.write());
     if let Topology::Other(word) = spec.topology() {

@@ -83,7 +83,7 @@ fn said_of(vm: &VirtualMachine, role: Role, volume: &str, labels: &impl Labels) 
     let made = labels.data_volume(look.namespace, name);
     let spec = template.map(|template| &template.spec).or(made.map(|made| &made.spec));
     let Some(spec) = spec else { return look.pvc(look.namespace, name) };
-    // An import puts the labels of its image on the PVC.
+    // The importer copies the labels of an image to the PVC.
     let of_template = template.and_then(|template| template.metadata.as_ref());
     let places = [of_template, made.map(|made| &made.metadata), labels.pvc(look.namespace, name)];
     places.into_iter().flatten().find_map(|meta| look.said(meta)).map_or_else(|| look.spec(spec), Ok)

@@ -37,7 +37,7 @@ pub struct Matcher<'a> {
     pub policy: Option<&'a InferFailurePolicy>,
 }
 
-/// Begins the labels of volumes that name an instance type and a preference, and their kinds.
+/// Prefix of the labels of volumes that name an instance type, a preference, or the kind of either.
 pub const DEFAULTS: &str = "instancetype.kubevirt.io/default-";
 
 impl Role {
@@ -109,12 +109,12 @@ impl Matched {
         }
     }
 
-    /// The namespace in which a VM of a namespace finds one; empty for those of the cluster.
+    /// Namespace in which a VM of `namespace` finds an object of this kind; empty for cluster-scoped kinds.
     pub fn within(self, namespace: &str) -> &str {
         if self.reach == Reach::Cluster { "" } else { namespace }
     }
 
-    /// The annotation of a VMI that names what it was made with.
+    /// Annotation of a VMI that names its instance type or preference.
     pub const fn annotation(self) -> &'static str {
         match (self.role, self.reach) {
             (Role::Instancetype, Reach::Namespace) => "kubevirt.io/instancetype-name",
@@ -160,7 +160,7 @@ impl<'a> Matcher<'a> {
         })
     }
 
-    /// The kind that is meant, or why none is.
+    /// The kind that the reference names. An error lists the kinds that are allowed.
     pub fn matched(&self) -> Result<Matched, String> {
         Matched::of(self.role, self.kind)
             .ok_or_else(|| format!("got unexpected kind in {}: {}", self.role.matcher(), self.kind))

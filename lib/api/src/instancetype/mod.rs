@@ -1,5 +1,5 @@
-//! The kinds of `instancetype.kubevirt.io/v1beta1`: sizes of VMs and what operating systems prefer, written once and named
-//! by many VMs.
+//! The kinds of `instancetype.kubevirt.io/v1beta1`: sizes of VMs and preferences of operating systems,
+//! written once and named by many VMs.
 //!
 //! ```text
 //!  VirtualMachine ── spec.instancetype ──► VirtualMachineInstancetype, …ClusterInstancetype   vCPUs, memory, devices
@@ -11,11 +11,12 @@
 //!        └─► requirements: what the preference wants at least
 //! ```
 //!
-//! What either may say is bounded (`bounds`): every VM that names one is expanded with all of it, again and again.
+//! The size of both is bounded (`bounds`): each reconcile of a VM expands it with the whole object.
 //!
-//! An instance type says what a VM is given, so a field that both set is a conflict. A preference says what the VM leaves
-//! open, and never overrides it. `common` is the set of ours. **Absent:** which object a VM means, and that it stays as it
-//! was when the VM first used it: virt-controller keeps ControllerRevisions for that.
+//! An instance type sets resources of a VM, so a field that both set is a conflict. A preference sets fields
+//! that the VM leaves unset, and never overrides it. `common` has our own objects. **Absent:** the lookup of
+//! the objects, and the ControllerRevisions by which virt-controller keeps them as they were at the first use
+//! by the VM.
 
 mod at_write;
 mod bounds;
@@ -43,7 +44,7 @@ pub use size::*;
 pub const GROUP: &str = "instancetype.kubevirt.io";
 /// The version of these kinds that is stored.
 pub const VERSION: &str = "v1beta1";
-/// Group and version, as an object says them.
+/// Group and version, as in `apiVersion`.
 pub const API_VERSION: &str = "instancetype.kubevirt.io/v1beta1";
-/// Versions that are served for old manifests: what they have is a part of what the stored one has.
+/// Versions that are served for old manifests; their fields are a part of those of the stored version.
 pub const OLD_VERSIONS: [&str; 2] = ["v1alpha2", "v1alpha1"];

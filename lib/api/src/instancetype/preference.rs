@@ -1,4 +1,5 @@
-//! Preferences: what an operating system runs best with, for whatever a VM leaves open. Devices have a file of their own.
+//! Preferences: values of an operating system for fields that a VM leaves unset. Those of devices have their
+//! own file.
 
 use crate::instancetype::DevicePreferences;
 use crate::meta::ObjectMeta;
@@ -216,11 +217,11 @@ words! {
     }
 }
 
-/// Cores per socket where nothing is said.
+/// Default number of cores per socket.
 const RATIO: u32 = 2;
 
 impl Topology {
-    /// The word without its deprecated form.
+    /// The topology in its current word, if this one is deprecated.
     #[must_use]
     pub fn current(&self) -> Topology {
         match self {

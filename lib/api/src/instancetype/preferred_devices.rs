@@ -1,4 +1,4 @@
-//! Devices that a preference asks for.
+//! Devices in a preference.
 
 use crate::meta::Empty;
 use crate::object;

@@ -7,9 +7,9 @@ use crate::vmi::{Cpu, Domain, Spec};
 /// A requirement that is not met.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Requirement {
-    /// The fields that are too small.
+    /// The fields with too small values.
     pub fields: Vec<String>,
-    /// The sentence, in the words of upstream.
+    /// Human-readable message, in the words of upstream.
     pub message: String,
 }
 
@@ -18,7 +18,8 @@ const INSTANCETYPE: &str = "spec.instancetype";
 /// Field at fault if the VM sets its resources itself.
 const DOMAIN: &str = "spec.template.spec.domain";
 
-/// The first requirement that is not met. `spec`: as the VM says it, before anything is filled in.
+/// Checks the requirements; an error is the first one that is not met. `spec`: the spec of the VM before
+/// defaults and expansion.
 pub fn requirements(
     instancetype: Option<&InstancetypeSpec>,
     preference: &PreferenceSpec,
@@ -54,7 +55,7 @@ pub fn requirements(
     }
 }
 
-/// A VM without an instance type has its vCPUs where the preference would put them.
+/// Checks the vCPUs of a VM without an instance type, at the levels of the preferred topology.
 fn of_topology(preference: &PreferenceSpec, cpu: Option<&Cpu>, least: u32) -> Result<(), Requirement> {
     let Some(cpu) = cpu else {
         return Err(Requirement {
@@ -112,7 +113,8 @@ fn of_memory(
             false => Ok(()),
         };
     }
-    // Upstream looks at memory.guest alone; requests and hugepages size the guest just so.
+    // Upstream reads memory.guest alone. Here requests and hugepages count too, since they size the guest as
+    // well.
     match crate::machine::guest_memory(domain) {
         Some((_, has)) if is_less(&has) => Err(Requirement {
             fields: vec![format!("{DOMAIN}.memory")],

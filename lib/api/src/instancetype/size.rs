@@ -1,4 +1,4 @@
-//! Instance types: what a VM is given.
+//! Instance types: resources of a VM.
 
 use crate::meta::ObjectMeta;
 use crate::object;

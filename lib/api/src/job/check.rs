@@ -6,12 +6,12 @@ use crate::datavolume::{ContentType, DataVolume, Http, PullMethod, Registry, Sou
 use crate::fault::{Fault, Reason};
 use crate::meta::is_name;
 
-/// Every fault of a DataVolume. One without faults can be imported.
+/// All faults of a DataVolume for an import.
 pub fn check(volume: &DataVolume) -> Vec<Fault> {
     faults(volume, false)
 }
 
-/// The same in a cluster, which has PVCs to clone from beside what can be imported.
+/// All faults of a DataVolume in a cluster, which can also clone PVCs.
 pub fn check_in_cluster(volume: &DataVolume) -> Vec<Fault> {
     faults(volume, true)
 }
@@ -58,14 +58,14 @@ fn faults(volume: &DataVolume, has_claims: bool) -> Vec<Fault> {
     faults
 }
 
-/// The PVC says itself what fills it.
+/// True if the PVC names its own source.
 fn is_filled_otherwise(volume: &DataVolume) -> bool {
     let (pvc, storage) = (volume.spec.pvc.as_ref(), volume.spec.storage.as_ref());
     pvc.is_some_and(|pvc| pvc.data_source.is_some() || pvc.data_source_ref.is_some())
         || storage.is_some_and(|pvc| pvc.data_source.is_some() || pvc.data_source_ref.is_some())
 }
 
-/// The names of other objects become paths and parts of a pod: each must be one that an object can have.
+/// Checks that names of other objects are valid: they become file names and parts of a pod.
 fn check_names(volume: &DataVolume, faults: &mut Vec<Fault>) {
     let spec = &volume.spec;
     let mut judge = |field: String, kind: &str, name: &Option<String>| {
@@ -101,7 +101,7 @@ fn check_names(volume: &DataVolume, faults: &mut Vec<Fault>) {
     }
 }
 
-/// An archive is files, and a block device takes none.
+/// Message for an archive on a block device, which has no files.
 pub(super) const ON_BLOCK: &str = "ContentType Archive cannot have block volumeMode";
 
 /// Reason why the content of the DataVolume cannot be an archive.
@@ -215,7 +215,8 @@ fn check_source(source: &Source, has_claims: bool, faults: &mut Vec<Fault>) {
     }
 }
 
-/// An address in Google Cloud Storage has an object, where it is in the short form `gs://BUCKET/OBJECT`.
+/// True if an address in Google Cloud Storage names an object, where it has the short form
+/// `gs://BUCKET/OBJECT`.
 pub fn names_object(url: &str) -> bool {
     let Some(rest) = url.get("gs://".len()..).filter(|_| begins(url, "gs://")) else { return true };
     let (bucket, object) = rest.split_once('/').unwrap_or((rest, ""));
@@ -255,7 +256,7 @@ fn begins(url: &str, scheme: &str) -> bool {
     url.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
 }
 
-/// An address may hold a password or a signature, and is not repeated.
+/// Checks an address. The fault does not repeat it, since it may hold a password or a signature.
 fn check_address(at: &str, url: &str, schemes: &[&str], faults: &mut Vec<Fault>) {
     if !schemes.iter().any(|scheme| begins(url, scheme)) {
         let what = format!("must begin with {}", schemes.join(" or "));
@@ -267,7 +268,7 @@ fn check_http(http: &Http, faults: &mut Vec<Fault>) {
     let at = |field: &str| format!("spec.source.http.{field}");
     check_address(&at("url"), &http.url, &["http://", "https://"], faults);
     for (i, line) in http.extra_headers.iter().enumerate() {
-        // The line may hold a secret, and is not repeated.
+        // The fault does not repeat the line, since it may hold a secret.
         if !line.contains(':') {
             let what = "a header is written 'Name: value'";
             faults.push(Fault::new(at(&format!("extraHeaders[{i}]")), Reason::Invalid, what));

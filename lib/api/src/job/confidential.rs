@@ -1,4 +1,4 @@
-//! Values that are not shown.
+//! Values that logs must not show.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

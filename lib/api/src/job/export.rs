@@ -16,11 +16,12 @@
 //! | `layer` | `zstd`, `gzip`, `none` | `zstd` |
 //! | `architecture` | `amd64`, `arm64`, … | that of the node |
 //! | `labels` | labels of the image configuration, `NAME=VALUE`, one a line | none |
-//! | `id` | any text: another one exports once more | |
+//! | `id` | any text; a changed text exports again | |
 //!
-//! **Rights.** Who may annotate a PVC or a DataVolume can have its bytes, and send them anywhere. So can who makes a pod or a VM
-//! in the namespace, which `edit` permits as well: the same holds for a Secret that is named here. Nothing outside of the
-//! namespace can be named.
+//! **Rights.** A user who may annotate a PVC or a DataVolume can read its bytes, and send them anywhere. A
+//! user who may
+//! create a pod or a VM in the namespace can do the same, and `edit` permits that as well. The same holds for
+//! a Secret that is named here. Objects of other namespaces cannot be named.
 
 use super::References;
 use super::import::{Registry, SecretFiles};
@@ -38,7 +39,7 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Export {
-    /// Disk that is read. It is raw, whatever its first bytes say.
+    /// Disk that is read. It is raw, whatever its first bytes are.
     pub disk: Disk,
     /// Image that is written; its architecture is that of the registry's entry.
     pub target: Registry,
@@ -104,24 +105,25 @@ pub struct Request {
     pub labels: BTreeMap<String, String>,
 }
 
-/// The longest reference, and the most that labels may take.
+/// Longest reference in bytes, and most bytes of all labels.
 const LONGEST: usize = 512;
 const MOST_LABELS: (usize, usize) = (64, 16 << 10);
-/// The most unknown annotations that are told.
+/// Most unknown annotations that are reported.
 const MOST_UNKNOWN: usize = 16;
 
-/// The annotations ask for an export.
+/// True if the annotations request an export.
 pub fn is_asked(annotations: &BTreeMap<String, String>) -> bool {
     annotations.get(EXPORT_TARGET).is_some_and(|target| !target.is_empty())
 }
 
-/// All that asks, in one text: another one is another export.
+/// All annotations of the request as one text. A different text is another export.
 pub fn asked(annotations: &BTreeMap<String, String>) -> String {
     let said = EXPORT_ASKS.iter().filter_map(|name| Some((name, annotations.get(*name)?)));
     said.map(|(name, value)| format!("{name}={}:{value};", value.len())).collect()
 }
 
-/// Annotations that begin as those of exports do, and are none: without a word they would have no effect.
+/// Faults of annotations that have the prefix of exports and an unknown name. Without a fault they would
+/// silently have no effect.
 pub fn unknown(annotations: &BTreeMap<String, String>) -> Vec<Fault> {
     let behind = |name: &'static str| name.strip_prefix(EXPORT).unwrap_or(name);
     let asks = EXPORT_ASKS.map(behind);
@@ -156,7 +158,7 @@ impl Request {
         if faults.is_empty() { Ok(request) } else { Err(faults) }
     }
 
-    /// The job that reads this disk.
+    /// The job that exports this disk.
     pub fn job<R: References>(&self, disk: Disk, references: &mut R) -> Result<Export, R::Error> {
         let login = self
             .secret
@@ -178,7 +180,7 @@ impl Request {
 const LAYERS: &[(&str, Compression)] =
     &[("zstd", Compression::Zstd), ("gzip", Compression::Gzip), ("none", Compression::None)];
 
-/// Annotations that are read, and what is wrong with them.
+/// Annotations that are read, and their faults.
 struct Reading<'a> {
     annotations: &'a BTreeMap<String, String>,
     faults: &'a mut Vec<Fault>,
@@ -201,7 +203,7 @@ impl<'a> Reading<'a> {
         let (_, last) = rest.and_then(|rest| rest.rsplit_once('/')).unwrap_or_default();
         let is_tagged = last.split_once(':').is_some_and(|(name, tag)| !name.is_empty() && !tag.is_empty());
         if text.len() <= LONGEST && !last.is_empty() && !is_tagged {
-            // The registry would take it as `latest`, and replace what others use under that name.
+            // A registry would use the tag `latest`, and replace an image that others use.
             let what = format!(
                 "must be docker://HOST/REPO:TAG with its tag, not {}; write :latest where that is meant",
                 shown(&text)
@@ -217,7 +219,7 @@ impl<'a> Reading<'a> {
         text
     }
 
-    /// The name of an object: it becomes a part of a path.
+    /// Reads the name of an object, which becomes a part of a path.
     fn name(&mut self, annotation: &str) -> Option<String> {
         let text = self.said(annotation)?;
         let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
@@ -283,7 +285,7 @@ fn shown(text: &str) -> String {
     format!("{start:?}")
 }
 
-/// A text is the digest of a manifest: nothing else of a worker's words is noted as one.
+/// True if the text is the digest of a manifest. The report of a worker is not trusted to have one.
 pub fn is_digest(text: &str) -> bool {
     let hex = text.strip_prefix("sha256:");
     let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
@@ -300,7 +302,7 @@ impl Disk {
 }
 
 impl Compression {
-    /// The word for it.
+    /// The compression as the annotation has it.
     pub fn word(self) -> &'static str {
         LAYERS.iter().find(|(_, layer)| *layer == self).map_or("", |(word, _)| word)
     }

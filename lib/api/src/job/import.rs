@@ -51,7 +51,7 @@ pub enum Source {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub enum Target {
-    /// File of this path, made or replaced when the disk is whole.
+    /// File of this path, created or replaced at the end of the import.
     File(PathBuf),
     /// Block device of this path.
     Device(PathBuf),
@@ -115,7 +115,7 @@ pub struct Gcs {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Upload {
-    /// Bytes of the stream. Unset: known at its end, or told by the client to the worker.
+    /// Bytes of the stream. Unset: known at its end, or sent by the client to the worker.
     #[serde(default)]
     pub bytes: Option<u64>,
 }
@@ -167,9 +167,9 @@ pub struct SecretFiles {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub enum Files {
-    /// In the job itself.
+    /// Contents in the job itself.
     Values(BTreeMap<String, Confidential<Vec<u8>>>),
-    /// In this folder, where a pod has a Secret mounted.
+    /// Folder at which the pod mounts a Secret.
     Folder(PathBuf),
 }
 
@@ -185,8 +185,8 @@ pub trait References {
     /// Folder with the files of a ConfigMap.
     fn config_map(&mut self, name: &str) -> Result<PathBuf, Self::Error>;
 
-    /// Folder where the node mounts the image of a reference (`HOST/NAME:TAG`), pulled with this Secret. Nothing where there is
-    /// no node that does: the importer pulls the image itself.
+    /// Folder at which the node mounts the image of a reference (`HOST/NAME:TAG`), pulled with this Secret.
+    /// `None` without such a node: the importer pulls the image itself.
     fn image(&mut self, _reference: &str, _pull_secret: Option<&str>) -> Option<PathBuf> {
         None
     }
@@ -202,8 +202,8 @@ pub enum Refusal<E> {
 }
 
 impl Import {
-    /// The job that fills the disk of a DataVolume; where its content is an archive, the folder of that disk. All faults of the
-    /// DataVolume are told before any reference is followed.
+    /// The job that fills the disk of a DataVolume, or its folder if the content is an archive. All faults of
+    /// the DataVolume are reported before any reference is read.
     pub fn of<R: References>(
         volume: &DataVolume,
         target: Target,
@@ -239,7 +239,8 @@ impl Import {
 }
 
 impl Source {
-    /// Address of the source, which may hold a password or a signature; nothing for an empty disk and for an upload.
+    /// Address of the source, which may hold a password or a signature; `None` for an empty disk and for an
+    /// upload.
     pub fn address(&self) -> Option<&str> {
         match self {
             Source::Http(http) => Some(&http.url.0),
@@ -253,7 +254,7 @@ impl Source {
     }
 }
 
-/// The source of a job; nothing where a DataVolume has none that is served.
+/// The source of a job; `None` if the DataVolume has no supported source.
 fn of_source<R: References>(
     source: &datavolume::Source,
     references: &mut R,
@@ -276,7 +277,7 @@ fn of_source<R: References>(
     })
 }
 
-/// The Secret of this name, where one is named.
+/// Files of the Secret of this name, if the name is set.
 fn login<R: References>(name: &Option<String>, references: &mut R) -> Result<Option<SecretFiles>, R::Error> {
     let files = |name: &String| Ok(SecretFiles { secret: name.clone(), files: references.secret(name)? });
     said(name).map(files).transpose()
@@ -315,7 +316,7 @@ fn image<R: References>(registry: &datavolume::Registry, references: &mut R) -> 
     }))
 }
 
-/// An address with its scheme in small letters: schemes mean the same in any.
+/// An address with its scheme in lower case; schemes are case-insensitive.
 fn with_small_scheme(url: &str) -> String {
     match url.split_once(':') {
         Some((scheme, rest)) => format!("{}:{rest}", scheme.to_ascii_lowercase()),
@@ -323,7 +324,7 @@ fn with_small_scheme(url: &str) -> String {
     }
 }
 
-/// A text that is set and not empty: an empty one is as good as none.
+/// The text; `None` if it is unset or empty.
 pub(super) fn said(text: &Option<String>) -> Option<&String> {
     text.as_ref().filter(|text| !text.is_empty())
 }

@@ -1,4 +1,5 @@
-//! Jobs of programs that move the bytes of a disk: what `coracle run` tells its worker process, and virt-controller a pod.
+//! Jobs of programs that move the bytes of a disk. `coracle run` passes one to its worker process, and
+//! virt-controller to a pod.
 //!
 //! ```text
 //!  DataVolume ──check──► every fault with its field                            check.rs
@@ -11,9 +12,9 @@
 //!  the template of a DataImportCron ──► Poll { source } ──JSON──► cdi-worker poll ──► Report with a digest              poll.rs
 //! ```
 //!
-//! The DataVolume is forgiving, the [`Import`] is strict: a source that is not served, or a field of one, is refused by its
-//! name in [`check`](fn@check) and nowhere else. `Debug` of a job shows no secret; its JSON holds the values of those that are not
-//! in files.
+//! The DataVolume is forgiving, the [`Import`] is strict. A source that is not supported, or a field of one,
+//! is refused by its name in [`check`](fn@check) and nowhere else. `Debug` of a job shows no secret; its JSON
+//! holds the values of those that are not in files.
 
 mod check;
 mod clone;

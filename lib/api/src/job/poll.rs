@@ -1,4 +1,4 @@
-//! The question of a poll pod: which version of an image there is now.
+//! Job of a poll pod: finds the current version of an image.
 //!
 //! ```text
 //!  DataImportCron ──Import::of──► Source ──► Poll { source } ──JSON──► cdi-worker poll ──► Report { stage: Done, digest }
@@ -7,7 +7,7 @@
 use super::Source;
 use serde::{Deserialize, Serialize};
 
-/// Source whose version is asked for.
+/// Source whose version is polled.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Poll {

@@ -11,21 +11,21 @@ use std::collections::BTreeMap;
 pub struct Report {
     /// Stage that the job is in.
     pub stage: Stage,
-    /// Reason in one word, for programs; empty while all goes well.
+    /// CamelCase reason of a wait or a failure; empty otherwise.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// Message for people: one sentence, without secrets.
+    /// Human-readable message: one sentence, without secrets.
     pub message: String,
-    /// Bytes of the disk that are done.
+    /// Bytes of the disk that are written.
     pub done: u64,
-    /// Bytes of the disk; unset while they are not known.
+    /// Bytes of the disk; unset while the size is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total: Option<u64>,
-    /// Bytes of the disk that an earlier run of the job left, and that were not moved again.
+    /// Bytes of the disk from an earlier run of the job, which were not transferred again.
     pub resumed: u64,
-    /// Bytes of the disk that are done each second.
+    /// Bytes of the disk per second.
     pub rate: u64,
-    /// Seconds until the end at this rate; unset where they are not known.
+    /// Seconds until the end at this rate; unset if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seconds_left: Option<u64>,
     /// Number of attempts that failed and were followed by another.
@@ -38,13 +38,15 @@ pub struct Report {
     /// The deadline of an upload server passed while no upload was in flight: another pod with new certificates is needed.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub deadline_passed: bool,
-    /// Digest of the manifest of the image that an export has made; of a poll, the digest that names the version.
+    /// Digest of the manifest of the image that an export created; of a poll, the digest that identifies the
+    /// version.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub digest: String,
-    /// Bytes of the disk that the volume is too small for; unset where they are not known, and where it is not too small.
+    /// Bytes of the disk, if the volume is too small for it; else unset, or unset if the size is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub required: Option<u64>,
-    /// The source said neither how long the disk is nor where it ends: a disk that was cut short looks the same.
+    /// The source reported neither the length of the disk nor its end. A truncated disk looks the same as a
+    /// complete one.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub length_unknown: bool,
     /// Labels for the PVC, from the environment of an image's configuration.
@@ -55,28 +57,29 @@ pub struct Report {
 /// Stage of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stage {
-    /// Looks at the source and plans.
+    /// Inspection of the source.
     #[default]
     Preparing,
     Moving,
-    /// Waits for its next attempt.
+    /// Wait for the next attempt.
     Waiting,
-    /// Makes the disk durable and gives it its name.
+    /// Flush to stable storage, and rename.
     Finishing,
-    /// The disk is whole and durable.
+    /// The disk is complete and durable.
     Done,
-    /// The job ended without a disk, and another attempt cannot mend that.
+    /// The job ended without a disk, and another attempt would fail too.
     Failed,
 }
 
 impl Report {
-    /// The termination message: JSON of at most [`termination::LONGEST`] bytes, with the sentence shortened where it is longer.
+    /// The termination message: JSON of at most [`termination::LONGEST`] bytes, with a shortened message if
+    /// it is longer.
     pub fn termination(&self) -> String {
         termination::shortened(
             self,
             |report| &mut report.message,
             |report| {
-                // Nothing else of a report is long.
+                // The other fields of a report are short.
                 let is_long = !report.labels.is_empty() || !report.reason.is_empty();
                 report.labels.clear();
                 report.reason.clear();
@@ -85,7 +88,7 @@ impl Report {
         )
     }
 
-    /// The report in a termination message; nothing where the message is of another program.
+    /// Parses a termination message; `None` if it is from another program.
     pub fn of_termination(text: &str) -> Option<Report> {
         serde_json::from_str(text).ok()
     }

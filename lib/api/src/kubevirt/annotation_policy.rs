@@ -20,7 +20,7 @@ pub enum AnnotationPolicy {
 }
 
 impl AnnotationPolicy {
-    /// The policy of a KubeVirt object. A word that is not known is strict: it was written to forbid something.
+    /// Reads the policy of a KubeVirt object. An unknown word means strict, since it was written to restrict.
     pub fn of_cluster(object: &Value) -> AnnotationPolicy {
         match said(object) {
             None | Some(PASS) => AnnotationPolicy::Pass,

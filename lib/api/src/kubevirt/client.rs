@@ -49,7 +49,7 @@ object! {
     }
 }
 
-/// The cipher suites of TLS 1.2 that the servers can speak: each by its name of IANA, and behind that by the one of OpenSSL.
+/// The cipher suites of TLS 1.2 that the servers support: the IANA name of each, and its OpenSSL name.
 pub const CIPHERS: [&str; 12] = [
     "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
     "ECDHE-ECDSA-AES256-GCM-SHA384",

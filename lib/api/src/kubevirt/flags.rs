@@ -18,7 +18,7 @@ pub enum Flag {
 
 use Flag::{Fixed, Plain};
 
-/// A field in `flags`, the name of its program, and the arguments of that without their dashes.
+/// A field in `flags`, the name of its program, and the program's arguments without their dashes.
 type Arguments = (&'static str, &'static str, &'static [(&'static str, Flag)]);
 
 /// The programs by their fields in `flags`.
@@ -52,10 +52,10 @@ pub const FLAGS: [Arguments; 3] = [
     ),
 ];
 
-/// Arguments that KubeVirt's programs have for what is a setting here, and which.
+/// Arguments of KubeVirt's programs that are settings here, with the field of the setting.
 const SETTINGS: [(&str, &str); 1] = [("v", "spec.configuration.developerConfiguration.logVerbosity says it")];
 
-/// The longest name or value that is said again in an error.
+/// Characters of a name or value that an error repeats.
 const SHOWN: usize = 64;
 
 impl ComponentFlags {
@@ -70,7 +70,7 @@ impl ComponentFlags {
     }
 }
 
-/// The programs that may be given arguments, each with these, as they stand on a command line.
+/// The programs that accept arguments here, each with its arguments as on a command line.
 pub fn given() -> impl Iterator<Item = (&'static str, Vec<String>)> {
     let plain = |flags: &[(&str, Flag)]| {
         flags.iter().filter(|(_, flag)| *flag == Plain).map(|(name, _)| format!("--{name}")).collect()

@@ -1,9 +1,9 @@
 //! `KubeVirt` of `kubevirt.io/v1`: the installation and its configuration.
 //!
 //! ```text
-//! spec ── what is installed, and how it is taken away
-//!   └ configuration ── how VMIs are made; read live by every component
-//! status ── how far the installation is: phase, conditions, versions
+//! spec ── what is installed, and how it is removed
+//!   └ configuration ── settings of VMIs; read live by every component
+//! status ── progress of the installation: phase, conditions, versions
 //! ```
 
 mod annotation_policy;

@@ -5,7 +5,7 @@ use crate::{object, words};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The objects of the installation that patches may change, by kind and name.
+/// Objects of the installation that patches may change, by kind and name.
 pub const PATCHED: [(&str, &str); 4] = [
     ("Deployment", "virt-controller"),
     ("Deployment", "virt-api"),
@@ -13,7 +13,7 @@ pub const PATCHED: [(&str, &str); 4] = [
     ("DaemonSet", "virt-handler"),
 ];
 
-/// The replicas that a component may have.
+/// Numbers of replicas that a component may have.
 pub const REPLICAS: std::ops::RangeInclusive<u64> = 1..=100;
 
 object! {
@@ -75,13 +75,13 @@ object! {
 }
 
 impl ComponentPatch {
-    /// The patch is for the object of this kind and name. `*` stands for all.
+    /// True if the patch applies to the object of this kind and name; `*` matches all.
     pub fn is_for(&self, kind: &str, name: &str) -> bool {
         let says = |said: &str, word: &str| said == "*" || said.eq_ignore_ascii_case(word);
         says(&self.resource_type, kind) && says(&self.resource_name, name)
     }
 
-    /// The patch is for an object that may be changed.
+    /// True if the patch applies to an object that may be changed.
     pub fn has_target(&self) -> bool {
         PATCHED.iter().any(|(kind, name)| self.is_for(kind, name))
     }

@@ -1,4 +1,4 @@
-//! The one list of what becomes of each field of the KubeVirt object.
+//! Effect of each field of the KubeVirt object: the only list of them.
 //!
 //! ```text
 //! FIELDS ─┬─ unserved(object) ─┬─► virt-api: a warning for each field that is set and has no effect
@@ -6,8 +6,8 @@
 //!         └─ docs/reference/kubevirt.md, written by a test
 //! ```
 //!
-//! A KubeVirt object of upstream must be accepted here, so no field is refused because of what it is; it is named where it
-//! has no effect. A test walks the schema and fails on a field that is not in the list.
+//! A KubeVirt object of upstream must be accepted here, so no field is refused for its presence. Fields
+//! without effect are reported. A test walks the schema and fails on a field that is not in the list.
 
 use super::{AnnotationPolicy, CIPHERS, ComponentPatch, POD_ANNOTATIONS};
 use crate::machine::boards::{Boards, MACHINE_TYPES};
@@ -18,7 +18,7 @@ use crate::wire;
 use serde_json::Value;
 use std::fmt;
 
-/// The condition on the KubeVirt object: every field that is set has an effect.
+/// Condition on the KubeVirt object: true if every field that is set has an effect.
 pub const CONDITION: &str = "SettingsServed";
 
 /// Effect of a field, and of all fields below it.
@@ -47,8 +47,8 @@ const NO_LIVE_UPDATE: &str = "a change reaches a VM with its next start";
 const ONLY_AMD64: &str = "only VMIs of amd64 run yet";
 const NO_TYPES: &str = "`coracle manifests --instancetypes` prints the instance types and preferences";
 const DEPRECATED: &str = "deprecated, and without effect in KubeVirt too";
-/// Gates that have an effect where they are shut. The first one has none where it is open: of that feature, a CD-ROM may be empty,
-/// which it may be by default; a running VMI takes no volumes.
+/// Feature gates with an effect when they are disabled. The first one has no effect when it is enabled: hotplug is
+/// not supported yet, and an empty CD-ROM drive is allowed by default.
 const SHUT_GATES: &[&str] = &[
     "DeclarativeHotplugVolumes",
     "DownwardMetrics",
@@ -62,10 +62,11 @@ const SHUT_GATES: &[&str] = &[
     "Sidecar",
     "VSOCK",
 ];
-/// Gates of which a feature is served.
+/// Feature gates with an effect when they are enabled.
 const GATES: &[&str] = SHUT_GATES.split_at(1).1;
 
-/// The fields below `spec`, in the order of the schema. An entry is about all fields below it; no entry is below another.
+/// The fields below `spec`, in the order of the schema. An entry covers all fields below it; no entry is
+/// below another.
 pub const FIELDS: &[(&str, Served)] = &[
     ("imageTag", No(NO_IMAGES)),
     ("imageRegistry", No(NO_IMAGES)),
@@ -122,7 +123,7 @@ pub const FIELDS: &[(&str, Served)] = &[
     ("configuration.network.defaultNetworkInterface", Yes),
     ("configuration.network.permitSlirpInterface", No(DEPRECATED)),
     ("configuration.network.permitBridgeInterfaceOnPodNetwork", Yes),
-    // Of each plugin: `PLUGIN`.
+    // Fields of each plugin: `PLUGIN`.
     ("configuration.network.binding", Yes),
     ("configuration.ovmfPath", Yes),
     ("configuration.selinuxLauncherType", Yes),
@@ -143,9 +144,9 @@ pub const FIELDS: &[(&str, Served)] = &[
     ),
     ("configuration.supportedGuestAgentVersions", No(DEPRECATED)),
     ("configuration.memBalloonStatsPeriod", Yes),
-    // Of each entry: `Permitted`.
+    // Entries: `Permitted`.
     ("configuration.permittedHostDevices", Yes),
-    // Of each entry: `MediatedTypes`.
+    // Entries: `MediatedTypes`.
     ("configuration.mediatedDevicesConfiguration", Yes),
     ("configuration.minCPUModel", No(DEPRECATED)),
     ("configuration.obsoleteCPUModels", Yes),
@@ -176,7 +177,7 @@ pub const FIELDS: &[(&str, Served)] = &[
     ("infra.replicas", Yes),
     ("workloads.nodePlacement", Yes),
     ("workloads.replicas", No("virt-handler runs once on each node")),
-    // Of each patch: its target.
+    // Patches: `has_target`.
     ("customizeComponents", Yes),
 ];
 
@@ -187,7 +188,7 @@ const PLUGIN: [(&str, Served); 2] = [
     ("computeResourceOverhead.limits", No("only the request for memory is added to the launcher pod")),
 ];
 
-/// A field that is set, and has no effect.
+/// A field that is set and has no effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unserved {
     /// Path of the field: `spec.configuration.migrations`.
@@ -202,12 +203,12 @@ impl fmt::Display for Unserved {
     }
 }
 
-/// The entry of the list that is about the field at `path` below `spec`.
+/// The entry of the list that covers the field at `path` below `spec`.
 pub fn entry(path: &str) -> Option<&'static (&'static str, Served)> {
     entry_of(FIELDS, path)
 }
 
-/// The same of another list.
+/// The entry of another list that covers the field at `path`.
 pub fn entry_of(
     fields: &'static [(&'static str, Served)],
     path: &str,
@@ -244,7 +245,7 @@ pub fn unserved(object: &Value) -> Vec<Unserved> {
     found
 }
 
-/// The fields of such a list that are set in `said`, which stands at `at`, and have no effect.
+/// The fields of a list that are set in `said`, at the path `at`, and have no effect.
 pub fn unserved_of(fields: &[(&str, Served)], said: &Value, at: &str) -> Vec<Unserved> {
     let mut found = Vec::new();
     for (field, served) in fields {
@@ -259,7 +260,7 @@ pub fn unserved_of(fields: &[(&str, Served)], said: &Value, at: &str) -> Vec<Uns
             Values(known) | Entries(_, known) => {
                 let said = if let Entries(key, _) = served { of_entries(value, key) } else { texts(value) };
                 let others = said.into_iter().filter(|text| !text.is_empty() && !known.contains(text));
-                // What a person wrote is not said again at length.
+                // The message repeats a bounded part of the value.
                 let others = others.map(|text| text.chars().take(64).collect::<String>());
                 let supported = known.join(", ");
                 found
@@ -272,13 +273,13 @@ pub fn unserved_of(fields: &[(&str, Served)], said: &Value, at: &str) -> Vec<Uns
     found
 }
 
-/// The texts that a value is, or has in its list.
+/// The value if it is a text, or the texts of a list.
 fn texts(value: &Value) -> Vec<&str> {
     let list = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
     list.iter().filter_map(Value::as_str).collect()
 }
 
-/// The texts that entries of a list have in this field.
+/// The texts of a field in the entries of a list.
 fn of_entries<'v>(value: &'v Value, key: &str) -> Vec<&'v str> {
     value.as_array().into_iter().flatten().filter_map(|entry| entry.get(key)?.as_str()).collect()
 }

@@ -1,4 +1,4 @@
-//! The domain of a VMI as libvirt has it: what `virsh` in a launcher pod shows.
+//! The domain of a VMI as libvirt has it, for `virsh` in a launcher pod.
 
 use serde::{Deserialize, Serialize};
 

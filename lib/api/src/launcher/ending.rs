@@ -8,7 +8,7 @@ use super::{Life, State};
 use crate::termination;
 use serde::{Deserialize, Serialize};
 
-/// The most characters of a reason.
+/// Most characters of a reason.
 const WORD: usize = 64;
 
 /// End of a VMI.
@@ -25,26 +25,27 @@ pub struct Ending {
 }
 
 impl Ending {
-    /// The ending of a VMI in this state; nothing while it has not ended.
+    /// The ending of a VMI in this state; `None` if the VMI has not ended.
     pub fn of(state: &State) -> Option<Ending> {
         let State { life, reason, message, .. } = state;
         let (life, reason, message) = (*life, reason.clone(), message.clone());
         life.is_final().then_some(Ending { life, reason, message })
     }
 
-    /// The ending of a VMI whose launcher fails.
+    /// The ending of a VMI whose launcher failed.
     pub fn failed(message: impl Into<String>) -> Ending {
         Ending { life: Life::Failed, reason: None, message: Some(message.into()) }
     }
 
-    /// The termination message: JSON of at most [`termination::LONGEST`] bytes, with the sentence shortened where it is longer.
+    /// The termination message: JSON of at most [`termination::LONGEST`] bytes, with a shortened message if
+    /// it is longer.
     pub fn termination(&self) -> String {
         let rest = |ending: &mut Ending| ending.reason.take().is_some();
         termination::shortened(self, |ending| ending.message.get_or_insert_default(), rest)
     }
 
-    /// The ending in a termination message; nothing where the message is of another program, or of a launcher that says nothing of
-    /// its VMI. A reason that is not a word is left out, and the message is one line.
+    /// Parses a termination message; `None` if it is from another program, or does not report on the VMI. A
+    /// reason that is not a word is dropped, and the message is reduced to one line.
     pub fn of_termination(text: &str) -> Option<Ending> {
         if text.len() > termination::LONGEST {
             return None;
@@ -59,7 +60,7 @@ impl Ending {
         ending.life.is_final().then_some(ending)
     }
 
-    /// A termination message for people: the sentence of an ending, and the words of another program as they are.
+    /// A termination message for users: the message of an ending, or the text of another program as it is.
     pub fn shown(text: &str) -> String {
         match Ending::of_termination(text) {
             Some(ending) => ending.message.or(ending.reason).unwrap_or_default(),
@@ -67,7 +68,7 @@ impl Ending {
         }
     }
 
-    /// The last state of the VMI, of which nothing else is known.
+    /// The last state of the VMI, with the fields that an ending has.
     pub fn state(self) -> State {
         let Ending { life, reason, message } = self;
         State { life, reason, message, ..State::default() }

@@ -59,15 +59,15 @@ pub struct GuestInterface {
     pub ips: Vec<String>,
 }
 
-/// Someone who is logged in.
+/// A user that is logged in to the guest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GuestUser {
     pub name: String,
-    /// The domain, on Windows.
+    /// Domain of the user, on Windows.
     #[serde(default)]
     pub domain: Option<String>,
-    /// Since when, in seconds since 1970.
+    /// Login time in seconds since 1970.
     #[serde(default)]
     pub login_time: Option<f64>,
 }
@@ -88,14 +88,15 @@ pub struct GuestFilesystem {
     pub total_bytes: Option<u64>,
 }
 
-/// The longest time until file systems thaw by themselves.
+/// Longest time until the launcher thaws file systems by itself.
 pub const LONGEST_FREEZE: Duration = Duration::from_secs(3600);
 
 /// A freeze of the guest's file systems.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Freeze {
-    /// Milliseconds after which the launcher thaws them by itself, [`LONGEST_FREEZE`] at most. Unset or 0: never.
+    /// Milliseconds after which the launcher thaws the file systems by itself, [`LONGEST_FREEZE`] at most.
+    /// Unset or 0: never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thaw_after_ms: Option<u64>,
 }

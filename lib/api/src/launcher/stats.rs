@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 pub struct Stats {
     /// CPU time in nanoseconds.
     pub cpu_ns: u64,
-    /// The part of it in user mode, and …
+    /// Part of `cpu_ns` in user mode, and …
     pub cpu_user_ns: Option<u64>,
     /// … in system mode; `None` if libvirt does not report them separately.
     pub cpu_system_ns: Option<u64>,
@@ -17,7 +17,8 @@ pub struct Stats {
     pub vcpus: BTreeMap<u32, VcpuStats>,
     /// Memory. Values that only a driver in the guest knows are `None` without that driver.
     pub memory: MemoryStats,
-    /// Bytes of its memory that it writes each second, as they were measured after the last question; nothing where they were not.
+    /// Bytes of memory that the guest dirties per second, measured since the previous request; `None` without
+    /// a measurement.
     pub dirty_bytes_per_second: Option<u64>,
     /// Disks, by their target name (`vda`).
     pub disks: BTreeMap<String, DiskStats>,

@@ -1,26 +1,28 @@
-//! Machine types by the names of distributions (`pc-q35-rhel9.4.0`, `pc-i440fx-jammy`), which QEMU as it is published does
-//! not have. A VMI that carries one gets the machine type of QEMU that the distribution made it from, or the newest that
-//! the launcher's image has. The cluster may say otherwise of each, by the annotation [`MACHINE_TYPES`] of its KubeVirt object: then the
-//! VMI has the machine type of QEMU in its spec, from the start (`defaults`).
+//! Machine types by the names of distributions (`pc-q35-rhel9.4.0`, `pc-i440fx-jammy`), which upstream QEMU
+//! does not have. A VMI with such a name gets the machine type of QEMU that the distribution derived it from,
+//! or the newest one of the launcher's image. The cluster may map each name to another one, by the annotation
+//! [`MACHINE_TYPES`] of its KubeVirt object. Then the spec of the VMI has that machine type from the start
+//! (`defaults`).
 
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The annotation of the KubeVirt object: `pc-q35-rhel9.4.0=pc-q35-8.2`, with commas between several.
+/// Annotation of the KubeVirt object: `pc-q35-rhel9.4.0=pc-q35-8.2`, with commas between entries.
 pub const MACHINE_TYPES: &str = "kubevirt.io/machine-types";
-/// Entries of it that are read.
+/// Entries of the annotation that are read.
 const ENTRIES: usize = 128;
 /// The longest name of a machine type.
 const LONGEST: usize = 64;
 
-/// The newest version that is given: QEMU of Debian 12, which may be that of a laptop, has it, and the newer one of the
-/// launcher's image. It must not rise for VMIs that are there: a guest that finds other hardware may want to be activated again.
+/// Newest version that a name is mapped to: the QEMU of Debian 12 (a laptop may run it) has it, and so has
+/// that of the launcher's image. It must not rise for existing VMIs, since a guest with changed hardware may
+/// need to be activated again.
 const NEWEST: (u8, u8) = (7, 2);
-/// The oldest version that QEMU 10.0 still has, the one of the launcher's image.
+/// Oldest version that QEMU 10.0 still has, the one of the launcher's image.
 const OLDEST: (u8, u8) = (2, 4);
 const BOARDS: [&str; 2] = ["pc-q35-", "pc-i440fx-"];
 
-/// By the version of Red Hat Enterprise Linux, in order: the version of QEMU that its machine types are made from.
+/// QEMU version that the machine types of a RHEL version are derived from, in the order of RHEL versions.
 const RED_HAT: [((u32, u32), (u8, u8)); 18] = [
     ((7, 0), (1, 5)),
     ((7, 1), (2, 1)),
@@ -42,7 +44,7 @@ const RED_HAT: [((u32, u32), (u8, u8)); 18] = [
     ((9, 6), (9, 1)),
 ];
 
-/// By the name of a release of Ubuntu.
+/// QEMU version that the machine types of an Ubuntu release are derived from.
 const UBUNTU: [(&str, (u8, u8)); 23] = [
     ("trusty", (2, 0)),
     ("utopic", (2, 1)),
@@ -79,7 +81,8 @@ impl Boards {
         Boards(entries(object).take(ENTRIES).filter_map(entry_of).collect())
     }
 
-    /// Entries of its annotation that have no effect, and why; of those that are not read the first.
+    /// Entries of the annotation that have no effect, each with the reason, and the first one beyond the
+    /// limit.
     pub fn odd(object: &Value) -> Vec<String> {
         let why = |(at, entry): (usize, &str)| {
             let shown: String = entry.chars().take(LONGEST).collect();
@@ -92,12 +95,13 @@ impl Boards {
         entries(object).enumerate().take(ENTRIES + 1).filter_map(why).collect()
     }
 
-    /// The machine type of QEMU that the cluster wants for one that a distribution named.
+    /// The machine type that the cluster maps this name to.
     pub fn said(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
 
-    /// The same, or else the nearest one; nothing for a name that no distribution gave.
+    /// The machine type that the cluster maps this name to, or else the nearest one; `None` if it is not a
+    /// distribution's name.
     pub fn of_distribution(&self, name: &str) -> Option<String> {
         self.said(name).map(str::to_owned).or_else(|| of_distribution(name))
     }
@@ -124,13 +128,13 @@ fn entry_of(entry: &str) -> Option<(String, String)> {
     (is_name && is_number(major) && is_number(minor)).then(|| (name.to_owned(), own.to_owned()))
 }
 
-/// The machine type of QEMU for one that a distribution named; nothing for any other name.
+/// The nearest machine type of QEMU for a distribution's name; `None` for any other name.
 pub fn of_distribution(name: &str) -> Option<String> {
     let board = BOARDS.into_iter().find(|board| name.starts_with(board))?;
     let rest = &name[board.len()..];
     let made_from = match rest.strip_prefix("rhel") {
         Some(version) => red_hat(version)?,
-        // `focal-hpb` and `jammy-maxcpus` are those releases with a limit raised.
+        // `focal-hpb` and `jammy-maxcpus` are machine types of those releases with a raised limit.
         None => {
             let release = rest.split('-').next()?;
             UBUNTU.into_iter().find(|(name, _)| *name == release)?.1

@@ -1,8 +1,8 @@
-//! Processors, memory, the platform's switches and clocks.
+//! CPUs, memory, features and clocks.
 
 use super::Hyperv;
 
-/// The feature of a time stamp counter whose frequency never changes.
+/// CPU feature of a time stamp counter with a constant frequency.
 const INVARIANT_TSC: &str = "invtsc";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,15 +17,15 @@ pub struct Cpu {
     pub max_sockets: Option<u32>,
     /// CPU model that the guest sees.
     pub model: Model,
-    /// Single features, in the order of the spec; names are unique.
+    /// CPU features, in the order of the spec; names are unique.
     pub features: Vec<Feature>,
-    /// Each vCPU has a CPU of the node for itself.
+    /// Each vCPU has a dedicated CPU of the node.
     pub dedicated: bool,
-    /// The other threads of QEMU have one more; only with `dedicated`.
+    /// The emulator threads of QEMU have one more dedicated CPU; only with `dedicated`.
     pub isolated_emulator: bool,
     /// The guest sees the NUMA nodes of its CPUs; only with `dedicated` and huge pages.
     pub numa_of_host: bool,
-    /// The frequency of the time stamp counter in Hz, where virt-controller has chosen one; only with
+    /// Frequency of the time stamp counter in Hz, if virt-controller has chosen one; only with
     /// [`wants_invariant_tsc`](Cpu::wants_invariant_tsc).
     pub tsc: Option<u64>,
     /// vCPUs with real-time scheduling, each below [`count`](Cpu::count), in order; only with `numa_of_host`.
@@ -44,7 +44,7 @@ impl Cpu {
         sockets.saturating_mul(self.cores).saturating_mul(self.threads)
     }
 
-    /// The guest relies on a time stamp counter whose frequency never changes.
+    /// True if the guest relies on a time stamp counter with a constant frequency.
     pub fn wants_invariant_tsc(&self) -> bool {
         let is_it = |feature: &Feature| feature.name == INVARIANT_TSC && feature.policy == Policy::Require;
         self.features.iter().any(is_it)
@@ -59,14 +59,14 @@ impl Cpu {
     }
 }
 
-/// The model of a processor.
+/// CPU model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Model {
-    /// The host's, as far as the guest may move to another host of the kind.
+    /// The model of the host, restricted to features that other hosts of the kind have.
     HostModel,
     /// The model of the host.
     HostPassthrough,
-    /// A name that libvirt knows.
+    /// A model of libvirt.
     Named(String),
 }
 
@@ -100,12 +100,12 @@ pub struct Memory {
     pub locked: bool,
 }
 
-/// Switches of the platform; `None` leaves it to libvirt.
+/// Features of the platform; `None` leaves the default to libvirt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Features {
-    /// ACPI; on unless the spec says otherwise.
+    /// ACPI. Default: on.
     pub acpi: bool,
-    /// The APIC, and whether it has end-of-interrupt.
+    /// The APIC, with its end-of-interrupt feature.
     pub apic: Option<Apic>,
     pub smm: Option<bool>,
     /// Hide from the guest that it runs on KVM.

@@ -1,4 +1,4 @@
-//! The smaller devices.
+//! Devices with few fields.
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Input {
@@ -7,7 +7,7 @@ pub struct Input {
     pub virtio: bool,
 }
 
-/// USB devices of clients that a VMI may have at once.
+/// USB devices that clients may attach to a VMI at once.
 pub const REDIRECTIONS: usize = 4;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub struct Tpm {
     pub persistent: bool,
 }
 
-/// The model of a screen.
+/// Model of the video device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Video {
     /// `vga` under BIOS, `bochs` under EFI.
@@ -47,14 +47,14 @@ pub struct Sound {
     pub model: SoundModel,
 }
 
-/// The model of a sound card.
+/// Model of a sound card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SoundModel {
     Ich9,
     Ac97,
 }
 
-/// A device by which a guest says that it has panicked.
+/// Device by which a guest reports a panic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Panic {
     Hyperv,

@@ -1,4 +1,4 @@
-//! A disk: how the guest sees a volume.
+//! A disk: the device by which the guest sees a volume.
 
 use super::network::PciAddress;
 use super::volume::Volume;
@@ -14,23 +14,23 @@ pub struct Disk {
     pub bus: Bus,
     /// The guest cannot write to it.
     pub readonly: bool,
-    /// The place in the order of boot devices, from 1; shared with interfaces, unique.
+    /// Position in the boot order, from 1; unique among disks and interfaces.
     pub boot_order: Option<u32>,
-    /// The serial number the guest reads: `[A-Za-z0-9_.+-]`, at most 256.
+    /// Serial number that the guest reads: `[A-Za-z0-9_.+-]`, at most 256 characters.
     pub serial: Option<String>,
     /// Tag of the disk in the config drive.
     pub tag: Option<String>,
     /// A dedicated thread does the disk's I/O (virtio only).
     pub dedicated_io_thread: bool,
-    /// `None`: chosen by what the file can do.
+    /// Cache mode. `None`: chosen by the capabilities of the file.
     pub cache: Option<Cache>,
-    /// `None`: chosen by cache and file.
+    /// I/O mode. `None`: chosen by cache and file.
     pub io: Option<Io>,
     /// Action on an I/O error. Default: stop.
     pub error_policy: ErrorPolicy,
-    /// Sizes of blocks the guest sees.
+    /// Block sizes that the guest sees.
     pub block_size: Option<BlockSize>,
-    /// Several VMIs may write to it at once.
+    /// Several VMIs may write to the disk at once.
     pub shareable: bool,
     /// PCI address (virtio only).
     pub pci_address: Option<PciAddress>,
@@ -56,7 +56,7 @@ pub enum Bus {
     Usb,
 }
 
-/// The host's cache for a disk.
+/// Cache mode of a disk on the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cache {
     None,

@@ -1,4 +1,4 @@
-//! A file system: a volume whose files the guest mounts, without a disk between.
+//! A file system: a volume that the guest mounts through virtiofs, without a disk.
 
 use super::volume::Volume;
 
@@ -11,7 +11,7 @@ pub struct Filesystem {
 }
 
 impl Filesystem {
-    /// The guest cannot write to it.
+    /// True if the guest cannot write to the volume.
     pub fn is_readonly(&self) -> bool {
         !matches!(self.volume, Volume::Claim { readonly: false, .. } | Volume::DataVolume { .. })
     }

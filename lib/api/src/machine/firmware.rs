@@ -1,4 +1,4 @@
-//! The firmware of a VMI, and what it tells the guest of the hardware.
+//! The firmware of a VMI, and its SMBIOS data.
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Firmware {
@@ -31,7 +31,7 @@ pub enum Boot {
 /// A kernel that is started without a boot loader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelBoot {
-    /// The image that holds it.
+    /// Container image with the kernel.
     pub image: Option<Image>,
     /// Path of the kernel in the image.
     pub kernel_path: Option<String>,

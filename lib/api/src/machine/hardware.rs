@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// Seconds between two reports of a guest about its memory, unless something else is said.
+/// Default of [`Hardware::balloon_stats_period`].
 const PERIOD: u32 = 10;
-/// The longest text of the SMBIOS, in bytes: firmware has a limited room for its tables.
+/// Longest text of the SMBIOS, in bytes: firmware bounds the size of its tables.
 pub const LONGEST: usize = 1024;
 
 /// Hardware that every VMI has, whatever its own spec.
@@ -24,7 +24,7 @@ pub struct Hardware {
     pub ovmf_path: Option<PathBuf>,
 }
 
-/// The system in the SMBIOS, beside what a VMI says of itself (UUID, serial number and chassis).
+/// System information of the SMBIOS, beside that of each VMI (UUID, serial number and chassis).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Smbios {
@@ -36,7 +36,7 @@ pub struct Smbios {
 }
 
 impl Default for Smbios {
-    /// `systemd-detect-virt` and cloud agents look for the family.
+    /// The family is what `systemd-detect-virt` and cloud agents look for.
     fn default() -> Self {
         let kubevirt = || "KubeVirt".to_owned();
         Smbios {
@@ -91,10 +91,10 @@ impl Hardware {
     }
 }
 
-/// The longest period that libvirt takes.
+/// Longest period that libvirt accepts.
 pub const MOST: u32 = i32::MAX as u32;
 
-/// A path that may be that of a folder with firmware.
+/// True if the path can be that of a folder with firmware.
 pub fn is_folder(path: &str) -> bool {
     path.len() <= LONGEST && is_clean(path)
 }

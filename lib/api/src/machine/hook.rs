@@ -1,26 +1,27 @@
-//! Hook sidecars: containers beside the launcher that change the domain, or the texts of cloud-init, before the guest
-//! starts. A VMI lists its own in an annotation; those of network binding plugins, which the KubeVirt object registers, come
-//! behind them.
+//! Hook sidecars: containers beside the launcher that change the domain, or the texts of cloud-init, before
+//! the guest starts. An annotation of the VMI lists them; those of network binding plugins, which the
+//! KubeVirt object registers, follow.
 
 use crate::meta::ObjectMeta;
 use serde_json::Value;
 
-/// The annotation of a VMI that lists them.
+/// Annotation of a VMI that lists hook sidecars.
 pub const ANNOTATION: &str = "hooks.kubevirt.io/hookSidecars";
 /// Folder of the sockets of sidecars. The launcher has a folder for each sidecar there, with the name of the
 /// container.
 pub const SOCKETS: &str = "/var/run/kubevirt-hooks";
-/// The folder there, called unlike any container, in which the launcher tells sidecars of the pod's networks …
+/// Subfolder of [`SOCKETS`] with the networks of the pod, which the launcher writes; no container has this
+/// name …
 pub const NETWORK_INFO: &str = "network-info";
-/// … and where a sidecar sees it, with a file of that name.
+/// … and its mount path in a sidecar, with a file of that name.
 pub const POD_INFO: &str = "/etc/podinfo";
-/// The word of `downwardAPI` by which a sidecar asks for it.
+/// Word of `downwardAPI` by which a sidecar asks for the networks.
 pub const DEVICE_INFO: &str = "device-info";
-/// The word by which it asks for the labels and the annotations of its pod …
+/// Word by which it asks for the labels and the annotations of its pod …
 pub const OF_POD: &str = "pod-info";
-/// … and where it sees them, a file of each.
+/// … and their mount path, with a file of each.
 pub const POD_METADATA: &str = "/var/run/kubevirt-private/downwardapi/podinfo";
-/// A VMI lists no more of them.
+/// Most sidecars that a VMI may list.
 pub const MOST: usize = 16;
 /// Prefix of the containers' names, before their number.
 const CONTAINER: &str = "hook-sidecar-";
@@ -34,11 +35,11 @@ pub struct HookSidecar {
     pub command: Vec<String>,
     /// Arguments of the command.
     pub args: Vec<String>,
-    /// A script that the image runs.
+    /// Script of a ConfigMap that the image runs.
     pub script: Option<HookScript>,
-    /// A PVC that it sees.
+    /// PVC that is mounted in the sidecar.
     pub claim: Option<HookClaim>,
-    /// The network binding plugin that it is of; unset: the VMI lists it.
+    /// Network binding plugin that brings the sidecar. Unset: the VMI lists it.
     pub plugin: Option<String>,
     /// The sidecar gets the devices of the pod's networks.
     pub device_info: bool,
@@ -46,7 +47,7 @@ pub struct HookSidecar {
     pub pod_info: bool,
 }
 
-/// A key of a ConfigMap, as a file of a sidecar.
+/// A key of a ConfigMap, as a file in a sidecar.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookScript {
     pub config_map: String,
@@ -65,7 +66,7 @@ pub struct HookClaim {
     pub shared: Option<String>,
 }
 
-/// The PVCs of an annotation's sidecars, judged or not.
+/// PVCs of the sidecars in an annotation, which need not be valid.
 pub fn claims(metadata: &ObjectMeta) -> Vec<String> {
     let listed =
         metadata.annotations.get(ANNOTATION).and_then(|listed| serde_json::from_str::<Value>(listed).ok());

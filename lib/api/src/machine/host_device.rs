@@ -1,4 +1,4 @@
-//! Devices of the node that are assigned to the guest, and the words in which a device plugin tells the launcher which they are.
+//! Host devices, and the environment variables by which a device plugin names them to the launcher.
 //!
 //! ```text
 //!  spec: deviceName ─► resource of the pod ─► scheduler, kubelet ─Allocate─► device plugin
@@ -6,7 +6,8 @@
 //!  launcher: `PCI_RESOURCE_…`, `MDEV_PCI_RESOURCE_…`, `USB_RESOURCE_…` ◄─────────┘
 //! ```
 //!
-//! So no address comes from who wrote the spec. The names of the variables are KubeVirt's: device plugins of others set them too.
+//! So the author of a spec cannot choose an address. The names of the variables are KubeVirt's: other
+//! vendors' device plugins set them too.
 //!
 //! A device of a ResourceClaim (dynamic resource allocation) has no such variable. virt-controller finds its address in the
 //! ResourceSlices of its driver:
@@ -16,17 +17,17 @@
 //!                                                    └─ virt-controller ─► ResourceSlice ─► status.deviceStatus ─► launcher
 //! ```
 //!
-//! The launcher uses it only where the kubelet has given its container the device file.
+//! The launcher uses the device only if the kubelet has given its container the device file.
 
 /// A device of the node that is assigned to the guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostDevice {
     /// Name of the device; unique among the devices of its list.
     pub name: String,
-    /// The list that it stands in.
+    /// List of the spec that the device stands in.
     pub list: List,
     pub origin: Origin,
-    /// The screen that a mediated device draws on.
+    /// Display of a mediated device.
     pub display: Option<Display>,
     /// Tag of the device in the config drive.
     pub tag: Option<String>,
@@ -49,7 +50,7 @@ pub struct Claimed {
     pub request: String,
     /// PCI address from the status of the VMI, not validated.
     pub pci_address: Option<String>,
-    /// The UUID of a mediated device, as the status of the VMI has it.
+    /// UUID of a mediated device, from the status of the VMI.
     pub mediated: Option<String>,
 }
 
@@ -60,31 +61,31 @@ pub enum List {
     HostDevices,
 }
 
-/// The screen that a virtual GPU draws on.
+/// Display of a virtual GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Display {
     /// The device has a frame buffer in memory until the guest's driver runs.
     pub ramfb: bool,
 }
 
-/// Devices of nodes that a VMI may have: as many root ports are theirs.
+/// Most host devices of a VMI: that many PCIe root ports are reserved for them.
 pub const MOST: usize = 24;
 
-/// Begins the name of the variable with the addresses of PCI devices: `0000:81:00.0`.
+/// Prefix of the variable with the addresses of PCI devices: `0000:81:00.0`.
 pub const PCI: &str = "PCI_RESOURCE";
-/// Begins the name of the variable with the UUIDs of mediated devices.
+/// Prefix of the variable with the UUIDs of mediated devices.
 pub const MEDIATED: &str = "MDEV_PCI_RESOURCE";
-/// Begins the name of the variable with buses and numbers of USB devices: `1:4`.
+/// Prefix of the variable with buses and numbers of USB devices: `1:4`.
 pub const USB: &str = "USB_RESOURCE";
 
-/// The variable of a resource: `PCI_RESOURCE_NVIDIA_COM_TU104GL` of `nvidia.com/TU104GL`.
+/// Name of the variable of a resource: `PCI_RESOURCE_NVIDIA_COM_TU104GL` for `nvidia.com/TU104GL`.
 pub fn variable(prefix: &str, resource: &str) -> String {
     let name = |letter: char| if matches!(letter, '/' | '.') { '_' } else { letter.to_ascii_uppercase() };
     format!("{prefix}_{}", resource.chars().map(name).collect::<String>())
 }
 
 impl List {
-    /// The field below `domain.devices`.
+    /// Name of the field below `domain.devices`.
     pub fn field(self) -> &'static str {
         match self {
             List::Gpus => "gpus",

@@ -1,25 +1,28 @@
-//! Folders of nodes in which a `hostDisk` may lie: the annotation [`HOST_DISK_FOLDERS`] of the KubeVirt object. It is an annotation
-//! and not a field, since clients of upstream take fields that they do not know out of the object when they change it.
+//! Folders of nodes in which a `hostDisk` may lie: the annotation [`HOST_DISK_FOLDERS`] of the KubeVirt
+//! object. It is an annotation and not a field, since clients of upstream drop unknown fields from the object
+//! when they change it.
 //!
 //! ```text
 //!  kubevirt.io/host-disk-folders ─► HostFolders ─┬─► permits: path of a hostDisk (virt-api, virt-controller, virt-handler)
 //!                                                └─► faults: entries without effect: a warning at write, and a condition
 //! ```
 //!
-//! The launcher pod mounts the folder of the file, and virt-handler creates files in it as root. So a folder that holds a part of
-//! the operating system or of the kubelet is never permitted, and neither is one above it; an entry for one has no effect.
+//! The launcher pod mounts the folder of the file, and virt-handler creates files in it as root. So a folder
+//! with parts of the operating system or of the kubelet is never permitted, nor a folder above one. An entry
+//! for such a folder has no effect.
 //!
-//! A launcher pod reaches all that is in the folder that it mounts. So each namespace has a folder of its own in a permitted one:
-//! `/var/lib/disks/NAMESPACE/web.img`. No permitted folder lies in another: the one of a namespace would hold those of others.
+//! A launcher pod can access everything in the folder that it mounts. So each namespace has its own folder in
+//! a permitted one: `/var/lib/disks/NAMESPACE/web.img`. Permitted folders must not be nested, since the
+//! folder of one namespace would contain those of others.
 
 use super::check::is_clean;
 use serde_json::Value;
 
-/// The annotation of the KubeVirt object: `/var/lib/disks`, with commas between several.
+/// Annotation of the KubeVirt object: `/var/lib/disks`, with commas between entries.
 pub const HOST_DISK_FOLDERS: &str = "kubevirt.io/host-disk-folders";
 /// Entries that are read.
 const ENTRIES: usize = 64;
-/// Folders of nodes that are never permitted, nor is what lies below or above one.
+/// Folders of nodes that are never permitted, nor any folder below or above one.
 const RESERVED: [&str; 33] = [
     "/bin",
     "/boot",
@@ -61,13 +64,14 @@ const RESERVED: [&str; 33] = [
 pub struct HostFolders(Vec<String>);
 
 impl HostFolders {
-    /// The folders that a KubeVirt object permits: none, unless it names some.
+    /// Reads the permitted folders of a KubeVirt object. By default there are none.
     pub fn of_cluster(object: &Value) -> HostFolders {
         let named = named(object);
         HostFolders(named.iter().filter(|folder| inner(folder, &named).is_none()).cloned().collect())
     }
 
-    /// Entries of the annotation that have no effect, and why; of those that are not read the first.
+    /// Entries of the annotation that have no effect, each with the reason, and the first one beyond the
+    /// limit.
     pub fn odd(object: &Value) -> Vec<String> {
         let named = named(object);
         let why = |(at, entry): (usize, &str)| {
@@ -84,7 +88,8 @@ impl HostFolders {
         entries(object).enumerate().take(ENTRIES + 1).filter_map(why).collect()
     }
 
-    /// True if a file of this absolute path may be a disk of VMIs of this namespace: it lies in one of its folders or below one.
+    /// True if a file of this absolute path may be a disk of VMIs of this namespace: it lies in one of its
+    /// folders or below one.
     pub fn permits(&self, path: &str, namespace: &str) -> bool {
         let Some((folder, _)) = path.rsplit_once('/') else { return false };
         is_clean(path) && reserved(folder).is_none() && self.of(namespace).any(|own| is_in(folder, &own))
@@ -96,18 +101,18 @@ impl HostFolders {
         if few.is_empty() { "it names none".to_owned() } else { few.join(", ") }
     }
 
-    /// The folders of a namespace: in each permitted one the one of its name.
+    /// Folders of a namespace: the subfolder of its name in each permitted one.
     fn of(&self, namespace: &str) -> impl Iterator<Item = String> {
         self.0.iter().map(move |folder| format!("{folder}/{namespace}"))
     }
 }
 
-/// The folders of all entries that are read, of which one may lie in another.
+/// Folders of all entries that are read; they may be nested.
 fn named(object: &Value) -> Vec<String> {
     entries(object).take(ENTRIES).filter_map(|entry| folder_of(entry).ok()).collect()
 }
 
-/// A folder of these that lies below this one.
+/// The folder in the list that lies below this one, if any.
 fn inner<'a>(folder: &str, named: &'a [String]) -> Option<&'a str> {
     named.iter().map(String::as_str).find(|other| *other != folder && is_in(other, folder))
 }
@@ -118,9 +123,9 @@ fn entries(object: &Value) -> impl Iterator<Item = &str> {
     said.split(',').map(str::trim).filter(|entry| !entry.is_empty())
 }
 
-/// The folder of an entry, or why the entry has no effect.
+/// The folder of an entry, or the reason why the entry has no effect.
 fn folder_of(entry: &str) -> Result<String, String> {
-    // A slash at the end means the same folder.
+    // A trailing slash means the same folder.
     let folder = entry.strip_suffix('/').unwrap_or(entry);
     if !folder.is_empty() && !is_clean(folder) {
         return Err(
@@ -135,12 +140,12 @@ fn folder_of(entry: &str) -> Result<String, String> {
     }
 }
 
-/// The reserved folder that this one is in, or that is in this one.
+/// The reserved folder that contains this one, or lies in it.
 fn reserved(folder: &str) -> Option<&'static str> {
     RESERVED.into_iter().find(|reserved| is_in(folder, reserved) || is_in(reserved, folder))
 }
 
-/// `folder` is `outer`, or lies below it.
+/// True if `folder` is `outer`, or lies below it.
 fn is_in(folder: &str, outer: &str) -> bool {
     folder.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }

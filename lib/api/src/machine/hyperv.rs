@@ -1,4 +1,4 @@
-//! Hyper-V enlightenments: what a Windows guest sees of its hypervisor.
+//! Hyper-V enlightenments: paravirtual interfaces of the hypervisor for Windows guests.
 
 /// The enlightenments of a guest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -6,7 +6,7 @@ pub enum Hyperv {
     /// No enlightenments.
     #[default]
     None,
-    /// All that the node has.
+    /// All enlightenments that the node supports.
     Passthrough,
     /// These enlightenments, with those that they require.
     These(Box<Enlightenments>),
@@ -25,7 +25,7 @@ pub struct Enlightenments {
     pub synic: bool,
     pub synictimer: Option<SynicTimer>,
     pub reset: bool,
-    /// The vendor ID, of 1 to 12 letters. Unset: the default of the hypervisor.
+    /// Vendor ID, of 1 to 12 letters. Unset: the default of the hypervisor.
     pub vendor_id: Option<String>,
     pub frequencies: bool,
     pub reenlightenment: bool,
@@ -48,15 +48,15 @@ pub struct TlbFlush {
     pub extended: bool,
 }
 
-/// Attempts to take a spinlock before the hypervisor is notified, where the spec says nothing.
+/// Default of [`Enlightenments::spinlocks`].
 pub const SPINLOCKS: u32 = 4096;
 /// The CPU feature that the enlightened VMCS requires: nested virtualization on CPUs of Intel.
 pub const VMX: &str = "vmx";
 
-/// The beginning of the labels of a node by which it says which enlightenments it has.
+/// Prefix of the labels of a node with its enlightenments.
 pub const LABEL: &str = "hyperv.node.kubevirt.io/";
 
-/// Enlightenments that not every host has, as labels of nodes call them.
+/// Enlightenments that not every host supports, by their names in labels of nodes.
 pub const OF_HOSTS: [&str; 9] = [
     "vpindex",
     "runtime",
@@ -87,12 +87,12 @@ impl Hyperv {
         OF_HOSTS.into_iter().zip(on).filter(|(_, on)| *on).map(|(name, _)| name).collect()
     }
 
-    /// The enlightened VMCS, which only CPUs of Intel have.
+    /// True for an enlightened VMCS, which only CPUs of Intel have.
     pub fn has_evmcs(&self) -> bool {
         matches!(self, Hyperv::These(these) if these.evmcs)
     }
 
-    /// Synthetic timers, which count by the reference time counter.
+    /// True for synthetic timers, which need the reference time counter.
     pub fn has_timers(&self) -> bool {
         matches!(self, Hyperv::These(these) if these.synictimer.is_some())
     }

@@ -1,4 +1,4 @@
-//! Labels, of which the names of DNS consist.
+//! Labels of DNS names.
 
 /// True if the text has the letters of a DNS label, at any length.
 pub(super) fn is_label(text: &str) -> bool {

@@ -40,7 +40,7 @@ impl fmt::Display for Whose {
     }
 }
 
-/// The fields, below the spec; `[]` stands for each entry of a list.
+/// Paths of the fields below the spec; `[]` stands for each entry of a list.
 pub const LEFT: &[(&str, Whose)] = &[
     ("priorityClassName", Whose::Pod),
     ("nodeSelector", Whose::Scheduler),

@@ -1,17 +1,19 @@
-//! `mediatedDevicesConfiguration`, read strictly: which mediated devices virt-handler makes of the cards of its node.
+//! `mediatedDevicesConfiguration`, read strictly: the mediated devices that virt-handler creates on the cards
+//! of its node.
 //!
-//! `mediatedDevicesTypes` is the old name of `mediatedDeviceTypes`, and is read where that is empty. What a node is selected for goes
-//! before what is said of all; of several entries that select it, it has the types of all of them.
+//! `mediatedDevicesTypes` is the old name of `mediatedDeviceTypes`, and is read if that is empty. Types of
+//! the entries that select a node replace the types for all nodes. A node that several entries select has the
+//! types of all of them.
 
 use super::permitted::{Odd, TYPE};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Types of one list, and entries for selected nodes.
+/// Most types of one list, and most entries for selected nodes.
 const ENTRIES: usize = 128;
 const AT: &str = "configuration.mediatedDevicesConfiguration";
 
-/// The types of mediated devices that are made, of which nodes.
+/// Types of mediated devices to create, by node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MediatedTypes {
     everywhere: Vec<String>,
@@ -25,7 +27,7 @@ impl MediatedTypes {
         (said(object)["enabled"] != false).then(|| read(object).0)
     }
 
-    /// Entries that have no effect.
+    /// Entries without effect.
     pub fn odd(object: &Value) -> Vec<Odd> {
         read(object).1
     }
@@ -81,7 +83,7 @@ fn read(object: &Value) -> (MediatedTypes, Vec<Odd>) {
     (MediatedTypes { everywhere, selected }, odd)
 }
 
-/// The types of a list that are names: of a type's folder, or of what the driver calls it, with `_` for each blank.
+/// Types of a list that are valid names: of a type's folder, or the driver's name with `_` for each blank.
 fn types(said: &Value, at: &str, odd: &mut Vec<Odd>) -> Vec<String> {
     let list = |name: &'static str| Some((name, said[name].as_array().filter(|list| !list.is_empty())?));
     let Some((name, list)) = list("mediatedDeviceTypes").or_else(|| list("mediatedDevicesTypes")) else {

@@ -1,14 +1,14 @@
-//! `Machine`: the checked description of the VMI that a launcher runs, strict and complete. Admission makes it to judge a
-//! spec, the launcher to define the domain.
+//! `Machine`: the checked description of the VMI that a launcher runs, strict and complete. Admission creates
+//! one to check a spec, the launcher to define the domain.
 //!
 //! ```text
 //! VirtualMachineInstance (forgiving) ──► Machine::check ──► Machine
 //!                            settings ─────────┘     └──► every fault, each with its field path
 //! ```
 //!
-//! A `Machine` cannot be read from the wire: the only way to one is the check, so its holder may rely on what the field
-//! documentation says. What belongs to placement (selectors, affinities, tolerations, probes) is not here; nor is what
-//! only the host knows (paths, taps): that is [`crate::launcher::Resolved`].
+//! A `Machine` cannot be deserialized: only the check creates one, so a caller may rely on the documentation
+//! of its fields. Fields about placement (selectors, affinities, tolerations, probes) are not here. Neither
+//! are values of the host (paths, taps), which are in [`crate::launcher::Resolved`].
 
 pub mod boards;
 mod check;
@@ -53,15 +53,15 @@ pub struct Machine {
     /// Name of the VMI; a DNS label or subdomain.
     pub name: String,
     pub namespace: String,
-    /// The object's uid, where the object has one.
+    /// Uid of the VMI object, if it has one.
     pub uid: Option<String>,
     /// `spec.hostname`, or the name up to its first dot.
     pub hostname: String,
     /// `spec.subdomain`.
     pub subdomain: Option<String>,
-    /// The processor family of the guest.
+    /// CPU architecture of the guest.
     pub arch: Arch,
-    /// The machine type as libvirt knows it: `q35`, `pc-q35-7.2`, `pc-i440fx-7.2`, …; never by the name of a distribution.
+    /// Machine type of libvirt: `q35`, `pc-q35-7.2`, `pc-i440fx-7.2`, …; never a distribution's name.
     pub machine_type: String,
     /// Chipset of the machine type.
     pub chipset: Chipset,
@@ -70,11 +70,10 @@ pub struct Machine {
     pub firmware: Firmware,
     /// Chassis fields of the SMBIOS.
     pub chassis: Chassis,
-    /// Switches of the platform.
     pub features: Features,
-    /// The clock, where the spec says something of it.
+    /// The clock, if the spec sets it.
     pub clock: Option<Clock>,
-    /// Disks in the order of the spec; each knows its volume. Names are unique.
+    /// Disks in the order of the spec, each with its volume. Names are unique.
     pub disks: Vec<Disk>,
     /// File systems in the order of the spec. Names are unique, also among those of disks.
     pub filesystems: Vec<Filesystem>,
@@ -82,17 +81,18 @@ pub struct Machine {
     pub interfaces: Vec<Interface>,
     /// Devices of the node: GPUs in the order of the spec, then the others.
     pub host_devices: Vec<HostDevice>,
-    /// ResourceClaims of the pod, in the order of the spec. Names are unique; every device of one has its own here.
+    /// ResourceClaims of the pod, in the order of the spec. Names are unique; each device of a claim refers
+    /// to one of these.
     pub resource_claims: Vec<ResourceClaim>,
     /// Input devices in the order of the spec.
     pub inputs: Vec<Input>,
-    /// Places for USB devices of a client (`clientPassthrough`), as many as [`devices::REDIRECTIONS`].
+    /// Ports for USB devices of clients (`clientPassthrough`), as many as [`devices::REDIRECTIONS`].
     pub usb_redirection: bool,
-    /// A channel by which the guest asks for metrics of the node and of the VMI.
+    /// Channel by which the guest reads metrics of the node and of the VMI.
     pub downward_metrics: bool,
-    /// A VSOCK device, whose context ID is the node's affair.
+    /// A VSOCK device. The node chooses its context ID.
     pub vsock: bool,
-    /// A source of randomness.
+    /// Random number generator.
     pub rng: bool,
     pub watchdog: Option<Watchdog>,
     pub tpm: Option<Tpm>,
@@ -100,20 +100,20 @@ pub struct Machine {
     pub balloon: bool,
     /// A serial console, and whether its output is kept in a log.
     pub serial: Option<Serial>,
-    /// A screen (and VNC) to see it.
+    /// Video device, shown by VNC.
     pub video: Option<Video>,
     pub sound: Option<Sound>,
-    /// Devices by which a guest says that it has panicked.
+    /// Devices by which a guest reports a panic.
     pub panics: Vec<Panic>,
     /// `useVirtioTransitional`: old guests see virtio 0.9 devices.
     pub virtio_transitional: bool,
-    /// `disableHotplug`: no controllers for devices that come later.
+    /// `disableHotplug`: no controllers for hotplugged devices.
     pub no_hotplug: bool,
     /// Each virtio disk has a queue for each vCPU.
     pub block_multi_queue: bool,
     /// Each virtio interface has a queue for each vCPU.
     pub network_multi_queue: bool,
-    /// A mesh of Istio takes the pod's traffic.
+    /// Istio redirects the pod's traffic.
     pub mesh: bool,
     /// `ioThreadsPolicy`.
     pub io_threads: IoThreads,
@@ -123,20 +123,20 @@ pub struct Machine {
     pub reboot: Reboot,
     /// Seconds that a shutdown may take before the domain is destroyed.
     pub grace_period: u64,
-    /// SSH keys and passwords that are handed to the guest.
+    /// SSH keys and passwords for the guest.
     pub credentials: Vec<Credential>,
     /// Hook sidecars in the order of the annotation.
     pub hooks: Vec<HookSidecar>,
 }
 
-/// The processor family of a guest.
+/// CPU architecture of a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arch {
     /// 64-bit x86.
     Amd64,
 }
 
-/// The board of a PC.
+/// Chipset of a PC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chipset {
     Q35,
@@ -193,7 +193,7 @@ impl Credential {
         }
     }
 
-    /// The guest agent hands it over, while the guest runs.
+    /// True if the guest agent sets the credential, while the guest runs.
     pub fn is_of_agent(&self) -> bool {
         match self {
             Credential::SshKeys { way, .. } => matches!(way, KeyWay::Agent { .. }),
@@ -217,7 +217,7 @@ pub enum KeyWay {
 }
 
 impl Machine {
-    /// The name of the domain: one of a kind on a node.
+    /// Name of the domain, unique on a node.
     pub fn domain_name(&self) -> String {
         format!("{}_{}", self.namespace, self.name)
     }
@@ -234,7 +234,7 @@ impl Machine {
         self.keeps_variables() || self.tpm.is_some_and(|tpm| tpm.persistent)
     }
 
-    /// The variables of its firmware outlive the VMI.
+    /// True if the variables of the firmware outlive the VMI.
     pub fn keeps_variables(&self) -> bool {
         matches!(self.firmware.boot, Boot::Efi { persistent: true, .. })
     }

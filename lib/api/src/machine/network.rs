@@ -9,18 +9,18 @@ pub struct Interface {
     pub binding: Binding,
     /// The network binding plugin that attaches it, if one does.
     pub plugin: Option<Plugin>,
-    /// The network: the pod's, or another by name.
+    /// Network of the interface.
     pub network: Network,
     /// MAC address, in lower case with colons.
     pub mac: Option<String>,
-    /// The place in the order of boot devices, from 1; shared with disks, unique.
+    /// Position in the boot order, from 1; unique among disks and interfaces.
     pub boot_order: Option<u32>,
     pub pci_address: Option<PciAddress>,
     /// Tag of the interface in the config drive.
     pub tag: Option<String>,
-    /// The index that the guest may name it by.
+    /// ACPI index, by which the guest may name the interface.
     pub acpi_index: Option<u32>,
-    /// The ports that are let in; none means all.
+    /// Ports that are forwarded to the guest. Empty: all.
     pub ports: Vec<Port>,
     /// The cable is plugged in.
     pub up: bool,
@@ -51,11 +51,11 @@ pub enum Binding {
     ManagedTap,
     /// By a tap that a network binding plugin created in the pod.
     Tap,
-    /// By the sidecar of a network binding plugin, which writes the interface into the domain.
+    /// By the sidecar of a network binding plugin, which adds the interface to the domain.
     Sidecar,
-    /// By a virtual function of a card of the node, which is assigned to the guest.
+    /// By a virtual function of a card of the node, which is passed through.
     Sriov,
-    /// By passt: a program of an ordinary user that lends the guest the pod's addresses.
+    /// By passt, an unprivileged program that shares the pod's addresses with the guest.
     Passt,
 }
 
@@ -65,11 +65,11 @@ pub struct Plugin {
     pub name: String,
     /// Binding of the interface (`domainAttachmentType`): an existing tap, or one that is created for it.
     pub attachment: Option<Binding>,
-    /// The image of the program beside the launcher that changes the domain, where it has one.
+    /// Image of the plugin's hook sidecar, if it has one.
     pub sidecar: Option<String>,
     /// The plugin gets the devices of the pod's networks (`downwardAPI: device-info`).
     pub device_info: bool,
-    /// The NetworkAttachmentDefinition that prepares the pod.
+    /// NetworkAttachmentDefinition that prepares the pod.
     pub definition: Option<String>,
     /// Additional memory of the compute container in bytes.
     pub memory: u64,
@@ -98,22 +98,22 @@ pub const NO_LINK_STATE: &str = "a user-mode network has no link state; remove t
 /// Reason why such an interface has no `vmIPv6NetworkCIDR`.
 pub const NO_IPV6: &str = "a user-mode network has no IPv6; remove the field";
 
-/// TCP ports of the sidecar of Istio, which are the pod's where a mesh takes its traffic, and not the guest's.
+/// TCP ports of Istio's sidecar. With a mesh they lead to the pod, not to the guest.
 pub const OF_MESH: [u16; 10] = [15000, 15001, 15004, 15006, 15008, 15009, 15020, 15021, 15053, 15090];
 
-/// The most ports and ranges of ports that an interface may name: each takes three rules of the pod's network for each
-/// family of addresses.
+/// Most ports and ranges of ports of an interface: each takes three rules of the pod's network for each IP
+/// family.
 pub const MOST_PORTS: usize = 256;
-/// The networks that a VMI may have, and the interfaces: its PCI bus has room for no more.
+/// Most networks, and most interfaces, of a VMI: its PCI bus has no slots for more.
 pub const MOST_NETWORKS: usize = 32;
 
-/// A port that is let in, or a range of them.
+/// A port that is forwarded to the guest, or a range of ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Port {
     pub name: Option<String>,
-    /// From 1; of a range the first.
+    /// From 1; the first port of a range.
     pub number: u16,
-    /// The last of a range; else the same.
+    /// The last port of a range, else the same port.
     pub last: u16,
     pub protocol: Protocol,
 }
@@ -138,7 +138,7 @@ pub struct Dhcp {
     pub private: Vec<(u8, String)>,
 }
 
-/// A place on the PCI bus.
+/// A PCI address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PciAddress {
     pub domain: u16,
@@ -148,7 +148,7 @@ pub struct PciAddress {
 }
 
 impl PciAddress {
-    /// `0000:81:01.0`, and no other form.
+    /// Parses `0000:81:01.0`, and no other form.
     pub fn parse(text: &str) -> Option<PciAddress> {
         let bytes = text.as_bytes();
         if bytes.len() != 12 || bytes[4] != b':' || bytes[7] != b':' || bytes[10] != b'.' {

@@ -6,7 +6,7 @@ use crate::machine::{guest_memory, topology};
 use crate::vmi::Spec;
 use crate::wire::Path;
 
-/// The warnings for `spec`, which stands at `at`: the field, and a sentence about it.
+/// Warnings for `spec`, whose path is `at`: the field, and a sentence about it.
 pub fn notes(spec: &Spec, at: &Path, boards: &Boards) -> Vec<(Path, String)> {
     let domain_at = at.child("domain");
     let mut notes = Vec::new();
@@ -20,7 +20,7 @@ pub fn notes(spec: &Spec, at: &Path, boards: &Boards) -> Vec<(Path, String)> {
         && let Some(own) = boards.of_distribution(name)
     {
         let why = if boards.said(name).is_some() { "as this cluster says" } else { "which is nearest to it" };
-        // What a person wrote is not said again at length.
+        // The warning repeats a bounded part of the name.
         let name: String = name.chars().take(64).collect();
         let note = format!("{name} is a machine type of another distribution; the guest has {own}, {why}");
         notes.push((domain_at.child("machine").child("type"), note));

@@ -6,8 +6,8 @@
 //!                                          └─► faults: entries without effect: a warning at write, and a condition
 //! ```
 //!
-//! An entry that is wrong permits nothing. Its resource is never one of Kubernetes' own: a VMI would ask for memory by the name of
-//! a device.
+//! An invalid entry permits no device. Its resource must not be one of Kubernetes' own: a VMI would request
+//! memory by the name of a device.
 
 use super::host_device::{PCI, variable};
 use super::label::is_label;
@@ -21,12 +21,12 @@ const SELECTORS: usize = 8;
 /// The longest name of a mediated device type.
 pub(super) const TYPE: usize = 128;
 
-/// The devices of nodes that VMIs may have.
+/// Host devices that VMIs may have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Permitted {
-    /// In the order of the object: a device is of the first rule that selects it.
+    /// Rules in the order of the object: a device belongs to the first rule that selects it.
     pub rules: Vec<Rule>,
-    /// Resources that device plugins of others offer.
+    /// Resources of other device plugins.
     pub external: BTreeSet<String>,
 }
 
@@ -69,24 +69,24 @@ impl Permitted {
         read(object).0
     }
 
-    /// Entries that have no effect.
+    /// Entries without effect.
     pub fn odd(object: &Value) -> Vec<Odd> {
         read(object).1
     }
 
-    /// Every resource that a VMI may ask for.
+    /// Resources that a VMI may request.
     pub fn resources(&self) -> BTreeSet<String> {
         self.rules.iter().map(|rule| rule.resource.clone()).collect()
     }
 
-    /// The rules for the devices that virt-handler offers.
+    /// Rules for the devices that virt-handler offers.
     pub fn offered(&self) -> impl Iterator<Item = &Rule> {
         self.rules.iter().filter(|rule| !self.external.contains(&rule.resource))
     }
 }
 
 impl Ids {
-    /// From texts of hexadecimal digits: `10de`, `1EB8`.
+    /// Parses hexadecimal digits: `10de`, `1EB8`.
     pub fn read(vendor: &str, product: &str) -> Option<Ids> {
         let number = |text: &str| {
             let digits = (1..=4).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_hexdigit());
@@ -105,7 +105,7 @@ pub fn is_resource(name: &str) -> bool {
         && own.starts_with(word)
         && own.ends_with(word)
         && own.chars().all(|c| word(c) || matches!(c, '-' | '_' | '.'));
-    // Kubernetes writes `requests.` before the name in a quota.
+    // Kubernetes puts `requests.` before the name in a quota.
     let is_domain = domain.len() <= 253 - "requests.".len()
         && domain.split('.').all(is_label)
         && !domain.starts_with("requests.");
@@ -142,7 +142,7 @@ fn read(object: &Value) -> (Permitted, Vec<Odd>) {
 struct Reading {
     permitted: Permitted,
     odd: Vec<Odd>,
-    /// The resources by the variables that tell launchers of them.
+    /// Resources by the names of their environment variables in launchers.
     variables: BTreeMap<String, String>,
 }
 

@@ -5,7 +5,7 @@
 use crate::fault::Fault;
 use crate::wire::Path;
 
-/// The fields, below the spec, with `[]` for each entry of a list, and why each is refused.
+/// Refused fields below the spec, with `[]` for each entry of a list, and the reason for each.
 pub const REFUSED: &[(&str, &str)] = &[
     ("utilityVolumes[]", "a running VMI takes no volumes, and only a running one has a use for these"),
     ("domain.firmware.acpi.slicNameRef", "the table of a licence is not passed on yet"),
@@ -30,7 +30,8 @@ pub const REFUSED: &[(&str, &str)] = &[
     ("networks[].resourceClaim", "networks by dynamic resource allocation are not connected yet; use multus"),
 ];
 
-/// Gives each fault that says of a field only that it is not supported yet the reason. `at` is where the spec stands.
+/// Adds the reason to each fault whose message is only that the field is not supported yet. `at`: path of the
+/// spec.
 pub(super) fn explain(faults: &mut [Fault], at: &Path) {
     let spec = format!("{at}.");
     for fault in faults {
@@ -41,7 +42,7 @@ pub(super) fn explain(faults: &mut [Fault], at: &Path) {
     }
 }
 
-/// The entry of a field that is written as in [`REFUSED`], or of what the field is part of.
+/// The entry of a field in the notation of [`REFUSED`], or of the field that contains it.
 pub fn entry(field: &str) -> Option<&'static (&'static str, &'static str)> {
     let holds = |part: &str| {
         field.strip_prefix(part).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))

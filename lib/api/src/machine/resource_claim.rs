@@ -1,9 +1,9 @@
-//! ResourceClaims of the launcher pod (dynamic resource allocation), of which the VMI has devices.
+//! ResourceClaims of the launcher pod (dynamic resource allocation) that bring devices to the VMI.
 
 /// A ResourceClaim of the pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourceClaim {
-    /// The name by which devices of the VMI, and the pod, know it.
+    /// Name of the claim in the VMI and in the pod.
     pub name: String,
     pub source: Source,
 }
@@ -17,5 +17,5 @@ pub enum Source {
     Template(String),
 }
 
-/// ResourceClaims that a VMI may have.
+/// Most ResourceClaims of a VMI.
 pub const MOST: usize = 32;

@@ -19,10 +19,10 @@ pub enum Volume {
     },
     /// A DataVolume's PVC.
     DataVolume {
-        /// The DataVolume's name, which is its PVC's.
+        /// Name of the DataVolume, the same as that of its PVC.
         name: String,
     },
-    /// A PVC that is only read; what the guest writes is gone with the VMI.
+    /// A read-only PVC with an overlay; the guest's writes are gone with the VMI.
     Ephemeral {
         claim: String,
     },
@@ -33,7 +33,7 @@ pub enum Volume {
     /// A file of the host.
     Host {
         path: String,
-        /// Make it of this size where it does not exist, in bytes.
+        /// Size in bytes of the file to create, if it does not exist.
         create: Option<u64>,
         /// Several VMIs may use it at once.
         shared: bool,
@@ -73,11 +73,11 @@ pub enum Volume {
     ContainerPath {
         path: String,
     },
-    /// Metrics of the node and of the VMI, which the launcher writes.
+    /// Metrics of the node and of the VMI, written by the launcher.
     DownwardMetrics,
     /// An empty CD-ROM drive.
     NoDisc,
-    /// Answers for the setup of Windows.
+    /// Answer files for Windows setup.
     Sysprep {
         /// A config map or a secret.
         source: Named,
@@ -98,11 +98,11 @@ pub struct CloudInit {
     pub network_data: Option<Text>,
 }
 
-/// A text of a spec, or of a secret.
+/// A text in the spec, or in a Secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Text {
-    /// Written out in the spec (or there in base64, and decoded here).
+    /// The text in the spec (base64 is decoded).
     Inline(Vec<u8>),
-    /// In the secret of this name.
+    /// Name of the Secret.
     Secret(String),
 }

@@ -1,8 +1,8 @@
 //! Parts of a pod spec that a VMI passes to its launcher pod.
 //!
-//! The VMI keeps these parts as they stand, whatever a newer Kubernetes adds to them; its schema is made from the
-//! types here (`= "affinity" as Option<Affinity>` in [`object!`](crate::object)), so that an API server refuses at once
-//! what it would refuse of the pod, and can explain the rest.
+//! The VMI keeps these parts unchanged, with unknown fields of a newer Kubernetes. Their schema is made from
+//! the types here (`= "affinity" as Option<Affinity>` in [`object!`](crate::object)), so that an API server
+//! refuses invalid parts at once, and can explain the rest.
 
 mod affinity;
 mod parts;

@@ -10,7 +10,7 @@ use crate::fault::{Fault, Reason};
 /// Operators of label requirements.
 const OPERATORS: [&str; 6] = ["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"];
 
-/// Everything that is wrong with the strategies of a pool, and with its numbers.
+/// All faults of the strategies of a pool, and of its numbers.
 pub fn faults(spec: &Spec) -> Vec<Fault> {
     let mut faults = Vec::new();
     let mut invalid = |field: &str, why: &str| faults.push(Fault::new(field, Reason::Invalid, why));

@@ -20,17 +20,17 @@ use serde_json::Value;
 pub const GROUP: &str = "pool.kubevirt.io";
 /// The version of the kind that is stored.
 pub const VERSION: &str = "v1beta1";
-/// Group and version, as an object says them.
+/// Group and version, as in `apiVersion`.
 pub const API_VERSION: &str = "pool.kubevirt.io/v1beta1";
 /// A version that is served for old manifests.
 pub const OLD_VERSION: &str = "v1alpha1";
-/// Consecutive start failures after which a VM is replaced, where the pool does not say it.
+/// Default number of consecutive start failures after which a VM is replaced.
 pub const FAILURES: i64 = 3;
-/// Nanoseconds that a VM has to fail before it is replaced, where the pool does not say it.
+/// Default number of nanoseconds that a VM has to fail before it is replaced.
 pub const FAILING: i64 = 5 * 60 * 1_000_000_000;
-/// Label of a VM and of its VMI: the ControllerRevision with the state of the pool that either was made of.
+/// Label of a VM and of its VMI: the ControllerRevision of the pool that each was created from.
 pub const REVISION: &str = "kubevirt.io/vm-pool-revision-name";
-/// Annotation of a VM of a pool: since when it fails to start.
+/// Annotation of a VM of a pool: time of the first of its consecutive start failures.
 pub const FAILING_SINCE: &str = "kubevirt.io/vm-pool-failing-since";
 
 object! {

@@ -35,7 +35,7 @@ object! {
 }
 
 impl VirtualMachine {
-    /// The run strategy of the spec, whichever of its two fields says it.
+    /// The run strategy, from whichever of the two fields is set.
     pub fn run_strategy(&self) -> RunStrategy {
         match (&self.spec.run_strategy, self.spec.running) {
             (Some(strategy), _) => strategy.clone(),

@@ -1,7 +1,7 @@
 //! `VirtualMachineInstance` of `kubevirt.io/v1`: one run of a virtual machine.
 //!
-//! The objects are forgiving: they keep what they do not know, and take any word where one of several is expected.
-//! [`crate::machine`] is where they are judged.
+//! The objects are forgiving: they keep unknown fields, and any word in place of a known one.
+//! [`crate::machine`] checks them.
 
 mod access;
 mod clock;

@@ -7,9 +7,9 @@
 //!          type ──► schema: the OpenAPI schema of the type, from the same description
 //! ```
 //!
-//! A struct is described once, with [`object!`](crate::object): each field with its name on the wire. An `Option`, a `Vec` and a map are
-//! left out when empty; anything else is always written. A `null` is the same as absence. Reading never stops at the
-//! first fault.
+//! A struct is described once, with [`object!`](crate::object): each field with its name on the wire. An
+//! `Option`, a `Vec` and a map are left out when empty; anything else is always written. A `null` equals an
+//! absent field. Reading never stops at the first fault.
 
 mod near;
 mod object;
@@ -27,28 +27,28 @@ use crate::fault::{Fault, Reason};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// The fields of an object that are not known here.
+/// The unknown fields of an object.
 pub type Other = Map<String, Value>;
 
-/// A value that can be read from JSON and written to it.
+/// A value with a JSON form.
 pub trait Wire: Sized {
-    /// Reads `value`, which stands at `at`; what is wrong is added to `faults`.
+    /// Reads `value`, whose path is `at`. Faults are added to `faults`.
     fn read(value: Value, at: &Path, faults: &mut Vec<Fault>) -> Option<Self>;
     /// The value as JSON.
     fn write(&self) -> Value;
-    /// Adds the fields that were kept without being known.
+    /// Adds the unknown fields within the value.
     fn unknown(&self, at: &Path, found: &mut Vec<Unknown>);
     /// Schema of a value of this type.
     fn schema() -> Schema;
 }
 
-/// A field of an object: it may be absent.
+/// A field of an object, which may be absent.
 pub trait Field: Sized + Default {
-    /// Reads the field, if it is there.
+    /// Reads the field, if it is present.
     fn take(value: Option<Value>, at: &Path, faults: &mut Vec<Fault>) -> Self;
-    /// The field as JSON, or nothing where it is left out.
+    /// The field as JSON; `None` if it is left out.
     fn give(&self) -> Option<Value>;
-    /// Adds the fields within that were kept without being known.
+    /// Adds the unknown fields within the field.
     fn look(&self, at: &Path, found: &mut Vec<Unknown>);
     /// Schema of the field where it is set.
     fn form() -> Schema;
@@ -136,13 +136,13 @@ impl<T: Wire> Field for BTreeMap<String, T> {
     }
 }
 
-/// Reads as much of an object as has its form; the rest is left out and added to `faults`. For who looks further, to
-/// tell everything at once.
+/// Reads the valid fields of an object; the others are left out, and their faults added to `faults`. For a
+/// caller that reports these faults together with its own.
 pub fn read_in_part<T: Wire>(value: Value, faults: &mut Vec<Fault>) -> Option<T> {
     T::read(value, &Path::root(), faults)
 }
 
-/// Reads a whole object, or says everything that is wrong with its form.
+/// Reads an object. An error has all faults of its form.
 pub fn read<T: Wire>(value: Value) -> Result<T, Vec<Fault>> {
     let mut faults = Vec::new();
     match T::read(value, &Path::root(), &mut faults) {
@@ -151,14 +151,14 @@ pub fn read<T: Wire>(value: Value) -> Result<T, Vec<Fault>> {
     }
 }
 
-/// All fields of `object` that were kept without being known.
+/// All unknown fields of an object, at any level.
 pub fn unknown<T: Wire>(object: &T) -> Vec<Unknown> {
     let mut found = Vec::new();
     object.unknown(&Path::root(), &mut found);
     found
 }
 
-/// The fault that a value is of the wrong kind.
+/// The fault of a value of the wrong type.
 pub(crate) fn expected(what: &str, found: &Value, at: &Path) -> Fault {
     let found = match found {
         Value::Null => "nothing".to_owned(),
@@ -175,7 +175,7 @@ fn short(text: &str) -> String {
     if text.chars().count() <= 40 { text.to_owned() } else { text.chars().take(40).chain(['…']).collect() }
 }
 
-/// The fields of the object that `value` must be; for the macro.
+/// The fields of `value`, which must be an object; for the macro.
 #[doc(hidden)]
 pub fn fields(value: Value, at: &Path, faults: &mut Vec<Fault>) -> Option<Other> {
     match value {
@@ -187,13 +187,13 @@ pub fn fields(value: Value, at: &Path, faults: &mut Vec<Fault>) -> Option<Other>
     }
 }
 
-/// Takes a field out, where a `null` is the same as absence; for the macro.
+/// Removes a field and returns its value, unless that is `null`; for the macro.
 #[doc(hidden)]
 pub fn remove(fields: &mut Other, key: &str) -> Option<Value> {
     fields.remove(key).filter(|value| !value.is_null())
 }
 
-/// Puts a field in, unless it is left out; for the macro.
+/// Inserts a field, if it has a value; for the macro.
 #[doc(hidden)]
 pub fn insert(fields: &mut Other, key: &str, value: Option<Value>) {
     if let Some(value) = value {

@@ -3,12 +3,12 @@
 use super::Path;
 use std::fmt;
 
-/// A field that was kept without being known.
+/// An unknown field, which was kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unknown {
     /// Path of the unknown field.
     pub path: Path,
-    /// The known field beside it that is written much the same.
+    /// The known field of the same object with a similar name.
     pub near: Option<&'static str>,
 }
 
@@ -23,7 +23,7 @@ impl fmt::Display for Unknown {
 /// thousand unknown names must not take longer, nor delay other requests.
 const COMPARED: usize = 16;
 
-/// Adds the fields `names` of what stands at `at`, where `known` would be; for the macro.
+/// Adds the unknown fields `names` of the object at `at`, which has the fields `known`; for the macro.
 #[doc(hidden)]
 pub fn unknown_fields<'a>(
     found: &mut Vec<Unknown>,
@@ -37,7 +37,7 @@ pub fn unknown_fields<'a>(
     }
 }
 
-/// The name of these that is written much the same.
+/// The most similar of the known names, if any is similar.
 pub(crate) fn nearest(name: &str, known: &[&'static str]) -> Option<&'static str> {
     // A name of this length is not a misspelling, and its comparison would take long.
     if name.len() > 64 {

@@ -1,6 +1,6 @@
 //! The macro `object!`: one description of an object, its fields with their names on the wire.
 
-/// A struct that is an object on the wire.
+/// A struct that is a JSON object on the wire.
 ///
 /// ```
 /// api::object! {
@@ -16,10 +16,10 @@
 /// assert_eq!(api::wire::unknown(&switch)[0].path.as_str(), "colour");
 /// ```
 ///
-/// Four things are said where a schema needs them: `pub struct Condition by "type"` has a field that tells the entries
-/// of a list apart, so that several can own one each; `pub struct LabelSelector (atomic)` has one owner;
-/// `= "type" (optional)` may be left out by whoever writes it, although we always write it; and
-/// `Option<Value> = "affinity" as Option<Affinity>` is kept as it stands, and looks like something that is known.
+/// The schema needs four further notes. `pub struct Condition by "type"` has a field that identifies the
+/// entries of a list, so that several owners can have one entry each. `pub struct LabelSelector (atomic)` has
+/// one owner. `= "type" (optional)` may be left out by clients, although we always write it. `Option<Value> =
+/// "affinity" as Option<Affinity>` keeps its JSON unchanged, and has the schema of another type.
 #[macro_export]
 macro_rules! object {
     (
@@ -81,7 +81,7 @@ macro_rules! object {
     };
 }
 
-/// A type that is always written where it stands bare, not in an `Option`.
+/// A type that is always written, unless it is in an `Option`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! always {
@@ -110,7 +110,7 @@ macro_rules! always {
     };
 }
 
-/// `serde` for a type of the wire, so that it can stand inside other messages.
+/// `serde` for a type of the wire, so that it can be a part of other messages.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! serde_by_value {

@@ -12,18 +12,18 @@ impl Path {
         Path::default()
     }
 
-    /// A path that is written out.
+    /// The path with this text.
     pub fn of(text: impl Into<String>) -> Path {
         Path(text.into())
     }
 
-    /// A field of what stands here.
+    /// The path of a field.
     #[must_use]
     pub fn child(&self, name: &str) -> Path {
         if self.0.is_empty() { Path(name.to_owned()) } else { Path(format!("{}.{name}", self.0)) }
     }
 
-    /// An entry of the list that stands here.
+    /// The path of an entry of the list.
     #[must_use]
     pub fn index(&self, i: usize) -> Path {
         Path(format!("{}[{i}]", self.0))

@@ -1,10 +1,10 @@
-//! Texts, numbers, truths, and JSON that is passed on as it is.
+//! Texts, numbers, booleans, and JSON that is kept unchanged.
 
 use super::{Field, Path, Schema, Unknown, Wire, expected};
 use crate::fault::Fault;
 use serde_json::{Number, Value, json};
 
-/// A scalar of the wire: how it is read and written, and that it is always written where it stands bare.
+/// A scalar of the wire: its reading and writing. It is always written, unless it is in an `Option`.
 macro_rules! scalar {
     ($type:ty, $what:literal, $schema:tt, $read:expr) => {
         impl Wire for $type {
@@ -62,7 +62,7 @@ scalar!(
 );
 scalar!(i64, "a whole number", {"type": "integer", "format": "int64"}, |value| value.as_i64());
 
-/// A number that need not be whole, kept as it was written.
+/// A number with or without a fraction, kept as it was written.
 impl Wire for Number {
     fn read(value: Value, at: &Path, faults: &mut Vec<Fault>) -> Option<Self> {
         match value {
@@ -85,7 +85,7 @@ impl Wire for Number {
     }
 }
 
-/// An object that is passed on as it is.
+/// An object that is kept unchanged.
 impl Wire for Value {
     fn read(value: Value, _: &Path, _: &mut Vec<Fault>) -> Option<Self> {
         Some(value)

@@ -25,7 +25,7 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// An object without fields; what it has none the less is kept.
+    /// An object without fields; it keeps unknown fields.
     pub fn object(doc: &str) -> Schema {
         let schema = Schema::scalar(json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}));
         schema.described(doc)
@@ -43,7 +43,7 @@ impl Schema {
         Schema { node, words: &[], key: None, required: false }
     }
 
-    /// A list of such values.
+    /// A list of values of this schema.
     pub fn list(item: Schema) -> Schema {
         let mut list = json!({"type": "array"});
         if let Some(key) = item.key {
@@ -72,7 +72,7 @@ impl Schema {
         self
     }
 
-    /// Told apart in a list by a field.
+    /// An object that this field identifies in a list.
     #[must_use]
     pub fn by(mut self, key: &'static str) -> Schema {
         self.key = Some(key);
@@ -80,14 +80,14 @@ impl Schema {
         self
     }
 
-    /// Owned as a whole: who changes a part of it says all of it.
+    /// An object with one owner: a client that changes a part of it owns all of it.
     #[must_use]
     pub fn atomic(mut self) -> Schema {
         self.node.insert("x-kubernetes-map-type".to_owned(), json!("atomic"));
         self
     }
 
-    /// May be `null`, which is the same as absence: programs in Go write a time that was never set so.
+    /// The value may be `null`, which equals an absent field: Go programs write an unset time like that.
     #[must_use]
     pub fn nullable(mut self) -> Schema {
         self.node.insert("nullable".to_owned(), json!(true));
@@ -102,7 +102,7 @@ impl Schema {
         Schema { required, ..self }
     }
 
-    /// May be left out, although we always write it.
+    /// Clients may leave the field out, although we always write it.
     #[must_use]
     pub fn optional(self) -> Schema {
         Schema { required: false, ..self }
@@ -119,7 +119,7 @@ impl Schema {
         Value::Object(self.node)
     }
 
-    /// With a text that goes before the type's own, where it says something.
+    /// The schema with a description, before the description of its type.
     fn described(mut self, doc: &str) -> Schema {
         let lines: Vec<&str> = doc.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
         if !lines.is_empty() {

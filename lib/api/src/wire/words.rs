@@ -1,6 +1,6 @@
-//! Enumerations: known words, and any other kept as it stands.
+//! The macro `words!`: enumerations of texts that keep unknown values.
 
-/// An enumeration of the wire.
+/// An enumeration of texts on the wire.
 ///
 /// ```
 /// api::words! {
@@ -27,15 +27,15 @@ macro_rules! words {
         #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum $name {
             $( $(#[$word_meta])* $word, )*
-            /// A word that is not known here: kept, and written again.
+            /// An unknown text, which is kept and written again.
             Other(::std::string::String),
         }
 
         impl $name {
-            /// The words that are known.
+            /// The known texts.
             pub const KNOWN: &'static [&'static str] = &[$($text),*];
 
-            /// The word as it stands on the wire.
+            /// The text on the wire.
             pub fn as_str(&self) -> &str {
                 match self {
                     $( $name::$word => $text, )*

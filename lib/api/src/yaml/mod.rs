@@ -1,4 +1,4 @@
-//! A text of YAML (or JSON) becomes values that know on which line each of their fields stands.
+//! Parser of YAML (or JSON) that records the line of each field.
 //!
 //! ```text
 //!  text ──parser──► events ──► Node (bounded: depth, number of nodes with every alias written out)
@@ -6,9 +6,10 @@
 //!                                                       alone                               value: the body of a request
 //! ```
 //!
-//! A manifest, or the body of a request, may come from anywhere, so nesting and aliases are bounded before they take memory:
-//! an alias is as deep as what it stands for, below the place where it is written. Work grows with the text and no faster. A
-//! key that stands twice is a fault, as it is to an API server. A fault shows the beginning of a word, and no more.
+//! A manifest, or the body of a request, is foreign, so nesting and aliases are bounded before they take
+//! memory. An alias counts with the depth and size of the value that it stands for. Work grows linearly with
+//! the text. A duplicate key is a fault, as it is to an API server. A fault shows only the beginning of a
+//! value.
 
 mod scalar;
 #[cfg(test)]
@@ -41,12 +42,12 @@ pub struct Parsed {
     pub lines: Lines,
 }
 
-/// On which line each field stands, by its path from the document's root.
+/// Lines of the fields, by path from the root of the document.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Lines(BTreeMap<String, usize>);
 
 impl Lines {
-    /// The line of a field, or of the nearest one around it that is written; 0 where nothing is.
+    /// The line of a field, or of the nearest enclosing field that is written; 0 if there is none.
     pub fn of(&self, path: &str) -> usize {
         let mut path = path;
         loop {
@@ -60,7 +61,7 @@ impl Lines {
         }
     }
 
-    /// The lines of what stands at `path`, as if it were a document.
+    /// The lines of the value at `path`, with paths relative to it.
     pub fn below(&self, path: &str) -> Lines {
         let within = self.0.iter().filter_map(|(known, line)| {
             let rest = known.strip_prefix(path)?;
@@ -76,13 +77,13 @@ impl Lines {
 pub struct Wrong {
     /// The line, from 1.
     pub line: usize,
-    /// The field, where it is one.
+    /// The field, if the fault is in one.
     pub field: String,
     /// Description of the fault.
     pub what: String,
 }
 
-/// The one document of a text, or the first thing that is wrong with it. An empty text is null.
+/// The only document of a text, or its first fault. An empty text is null.
 pub fn value(text: &str) -> Result<Value, Wrong> {
     let mut nodes = Reader::new(text, 0).nodes()?;
     let first = nodes.pop().map_or(Value::Null, |node| spread(&node, "", None));
@@ -95,7 +96,7 @@ pub fn value(text: &str) -> Result<Value, Wrong> {
     }
 }
 
-/// The documents of a text, the empty ones left out; or everything that is wrong with it, up to a hundred faults.
+/// The documents of a text, without empty ones; or all its faults, up to a hundred.
 pub fn parse(text: &str) -> Result<Vec<Parsed>, Vec<Wrong>> {
     let mut reader = Reader::new(text, FAULTS);
     let read = reader.documents();
@@ -103,7 +104,7 @@ pub fn parse(text: &str) -> Result<Vec<Parsed>, Vec<Wrong>> {
         Ok(documents) if reader.wrong.is_empty() => Ok(documents),
         Ok(_) => Err(reader.wrong),
         Err(first) => match serde_json::from_str(text) {
-            // JSON with tabs is still JSON.
+            // JSON with tabs is valid JSON, though not valid YAML.
             Ok(value) if reader.wrong.is_empty() && text.trim_start().starts_with('{') => {
                 Ok(vec![Parsed { value, lines: Lines::default() }])
             }
@@ -147,7 +148,7 @@ struct Reader<'t> {
 }
 
 impl<'t> Reader<'t> {
-    /// Reads on after so many faults.
+    /// `most`: faults after which reading stops.
     fn new(text: &'t str, most: usize) -> Self {
         // A byte-order mark does not belong to the text.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -169,7 +170,7 @@ impl<'t> Reader<'t> {
         Ok(self.nodes()?.iter().map(parsed).collect())
     }
 
-    /// The documents that say something.
+    /// The documents that are not empty.
     fn nodes(&mut self) -> Result<Vec<Rc<Node>>, Wrong> {
         let mut nodes = vec![];
         loop {
@@ -212,7 +213,7 @@ impl<'t> Reader<'t> {
             Event::Alias(anchor) => {
                 let node = self.anchors.get(&anchor).cloned();
                 let node = node.ok_or_else(|| wrong(span, "this alias stands for nothing, or for itself"))?;
-                // What is written out is walked by functions that call themselves.
+                // Recursive functions walk the expanded value, so its depth is bounded.
                 reaches(depth.saturating_add(node.height), span)?;
                 self.count(node.size, span)?;
                 self.aliased = self.aliased.saturating_add(node.text);
@@ -275,7 +276,7 @@ impl<'t> Reader<'t> {
         Ok(node)
     }
 
-    /// Keeps a fault, so that all are told; or ends with it, where there are enough.
+    /// Records a fault, to report all of them. An error ends the reading after too many.
     fn fault(&mut self, fault: Wrong) -> Result<(), Wrong> {
         if self.wrong.len() >= self.most {
             return Err(fault);
@@ -308,7 +309,7 @@ impl<'t> Reader<'t> {
 
     fn map(&mut self, depth: usize) -> Result<NodeKind, Wrong> {
         let mut fields: Vec<(String, usize, Rc<Node>)> = vec![];
-        // The line of each key.
+        // Line of each key.
         let mut known: HashMap<String, usize> = HashMap::new();
         let mut merged = vec![];
         loop {
@@ -342,7 +343,7 @@ impl<'t> Reader<'t> {
         Ok(NodeKind::Map(fields))
     }
 
-    /// A key is text; numbers and truths are written as such.
+    /// The text of a key; numbers and booleans are taken as they are written.
     fn key(&mut self, key: &Node, span: Span) -> Result<String, Wrong> {
         Ok(match &key.kind {
             NodeKind::Scalar(Value::String(text)) => text.clone(),
@@ -383,7 +384,7 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// Writes a node out, and notes its lines; within an alias nothing has a line of its own.
+/// The JSON value of a node. Records the lines, except within an alias.
 fn spread(node: &Node, path: &str, mut lines: Option<&mut Lines>) -> Value {
     if let Some(lines) = &mut lines {
         lines.0.entry(path.to_owned()).or_insert(node.line);
@@ -392,7 +393,7 @@ fn spread(node: &Node, path: &str, mut lines: Option<&mut Lines>) -> Value {
         NodeKind::Scalar(value) => value.clone(),
         NodeKind::List(items) => {
             let items = items.iter().enumerate().map(|(i, item)| {
-                // An alias stands below what it stands for, and its parts above it.
+                // The target of an alias is written above it, so its parts have smaller lines.
                 match lines.as_deref_mut().filter(|_| item.line >= node.line) {
                     Some(lines) => spread(item, &format!("{path}[{i}]"), Some(lines)),
                     None => spread(item, "", None),
@@ -447,7 +448,7 @@ fn scalar_of(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value,
     if fits { Ok(value) } else { Err(format!("{:?} is not a value of type {}", shown(text), tag.suffix)) }
 }
 
-/// The beginning of a word, as a fault shows it.
+/// The beginning of a value, as a fault shows it.
 fn shown(word: &str) -> Cow<'_, str> {
     match word.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{}…", &word[..end]).into(),

@@ -40,7 +40,7 @@ fn number(word: &str) -> Option<Number> {
         return None;
     }
     let value: f64 = bare.parse().ok()?;
-    // What is whole is written without a point in JSON, and then fits a field that wants a whole number.
+    // A whole number is written without a point in JSON, so that it fits an integer field.
     if value.fract() == 0.0 && value.abs() < (1u64 << 53) as f64 {
         return Some((value as i64).into());
     }

@@ -1,12 +1,12 @@
-//! The set of instance types and preferences that comes with the program: `coracle manifests --instancetypes` prints it for a
-//! cluster, and `coracle run` knows it by itself.
+//! The common instance types and preferences. `coracle manifests --instancetypes` prints them for a cluster,
+//! and `coracle run` has them built in.
 //!
 //! ```text
 //!  sizes     SERIES.SIZE, for example u1.medium      five series, each a table
 //!  systems   fedora, windows.11, windows.11.virtio   a family's values, and what a release adds
 //! ```
 //!
-//! Names are those that images of others name in their labels; the values are our own.
+//! Labels of published images name instance types and preferences by these names; the values are our own.
 
 mod sizes;
 mod systems;
@@ -22,7 +22,7 @@ struct Common {
     name: String,
     /// Display name.
     title: String,
-    /// Labels by which people choose, without their prefix.
+    /// Labels for label selectors, without their prefix.
     labels: Vec<(&'static str, String)>,
     spec: Value,
 }
@@ -48,18 +48,18 @@ impl Common {
     }
 }
 
-/// All of them, as objects of the cluster.
+/// All common instance types and preferences, as cluster-scoped objects.
 pub fn objects() -> Vec<Value> {
     sizes::all().chain(systems::all()).map(|common| common.object()).collect()
 }
 
-/// The instance type of a name.
+/// The common instance type of this name.
 pub fn instancetype(name: &str) -> Option<InstancetypeSpec> {
     let found = sizes::all().find(|common| common.name == name)?;
     wire::read(found.spec).ok()
 }
 
-/// The preference of a name.
+/// The common preference of this name.
 pub fn preference(name: &str) -> Option<PreferenceSpec> {
     let found = systems::all().find(|common| common.name == name)?;
     wire::read(found.spec).ok()

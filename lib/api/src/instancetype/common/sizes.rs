@@ -4,17 +4,17 @@ use super::Common;
 use crate::instancetype::Role;
 use serde_json::{Value, json};
 
-/// A size: its name, its vCPUs, its memory.
+/// Name, vCPUs and memory of a size.
 type Size = (&'static str, u32, &'static str);
 
-/// A series: its prefix, what it is for, its sizes.
+/// A series of sizes.
 struct Series {
     name: &'static str,
     title: &'static str,
     sizes: &'static [Size],
 }
 
-/// From small to large; one vCPU has 4 GiB where nothing is special.
+/// Usual sizes, from small to large, with 4 GiB for each vCPU.
 const USUAL: &[Size] = &[
     ("nano", 1, "512Mi"),
     ("micro", 1, "1Gi"),
@@ -59,7 +59,7 @@ const SERIES: &[Series] = &[
     Series { name: "n1", title: "Network", sizes: NETWORK },
 ];
 
-/// Half of the memory is not asked for.
+/// Percentage of the memory that the pod does not request.
 const OVERCOMMIT: i64 = 50;
 
 pub(super) fn all() -> impl Iterator<Item = Common> {

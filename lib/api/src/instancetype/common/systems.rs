@@ -1,10 +1,10 @@
-//! Preferences: what operating systems run best with.
+//! Preferences for operating systems.
 
 use super::Common;
 use crate::instancetype::Role;
 use serde_json::{Value, json};
 
-/// A system with the devices of virtio: its name, what it is called, its least vCPUs and memory.
+/// An operating system with virtio drivers: name, display name, least vCPUs, least memory.
 type System = (&'static str, &'static str, u32, &'static str);
 
 const LINUX: &[System] = &[
@@ -22,7 +22,7 @@ const LINUX: &[System] = &[
     ("ubuntu", "Ubuntu", 1, "1Gi"),
 ];
 
-/// A Windows, and whether it wants a TPM and secure boot.
+/// Versions of Windows, and whether each needs a TPM and secure boot.
 const WINDOWS: &[(System, bool)] = &[
     (("windows.10", "Windows 10", 1, "2Gi"), false),
     (("windows.11", "Windows 11", 2, "4Gi"), true),
@@ -61,7 +61,7 @@ fn linux() -> Value {
     }})
 }
 
-/// Enlightenments that every processor has.
+/// Preference for Windows, with the enlightenments that every CPU supports.
 fn windows(is_locked: bool, is_virtio: bool) -> Value {
     let (disk, interface) = if is_virtio { ("virtio", "virtio") } else { ("sata", "e1000e") };
     let mut spec = json!({

@@ -1,11 +1,12 @@
-//! Devices that a preference asks for, where the VM leaves them open.
+//! Values of a preference for devices that the VM leaves unset.
 
 use super::preferences::{open as fill, text};
 use crate::defaults::Binding;
 use crate::instancetype::{DevicePreferences, PreferenceSpec};
 use crate::vmi::{Devices, Disk, DiskTarget, Input, Interface, Network, PanicDevice, Spec, VideoDevice};
 
-/// Writes out devices that defaults would add with values of their own, so that preferences reach them.
+/// Adds the devices that the defaults would add with their own values, so that the preference applies to
+/// them.
 pub(super) fn open(preference: &PreferenceSpec, spec: &mut Spec, binding: Option<Binding>) {
     let Some(preferred) = &preference.devices else { return };
     let devices = &mut spec.domain.devices;
@@ -30,7 +31,7 @@ pub(super) fn open(preference: &PreferenceSpec, spec: &mut Spec, binding: Option
     }
 }
 
-/// Fills in what is open. `networks`: those that interfaces connect to.
+/// Sets unset fields. `networks`: the networks that interfaces connect to.
 pub(super) fn apply(preferred: &DevicePreferences, networks: &[Network], devices: &mut Devices) {
     let DevicePreferences {
         preferred_autoattach_graphics_device,

@@ -6,8 +6,9 @@
 //!           ─ preferences, devices: what is still open
 //! ```
 //!
-//! **Guarantees.** What the VM says stays, but where the instance type says it too: that is a conflict, and nothing is
-//! made. Expanding without either gives the template as it was.
+//! **Guarantees.** A value of the VM stays. A field that both the VM and the instance type set is a conflict,
+//! and nothing
+//! is expanded. Expanding without either returns the template unchanged.
 
 mod devices;
 mod preferences;
@@ -19,20 +20,20 @@ use crate::instancetype::{InstancetypeSpec, PreferenceSpec};
 use crate::vm::Template;
 use std::fmt;
 
-/// A field that the VM sets and the instance type sets too; or vCPUs that the preference cannot spread.
+/// A field that both the VM and the instance type set, or vCPUs that the preference cannot spread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
     /// Path of the field from the root of the VM.
     pub field: String,
-    /// The sentence, in the words of upstream.
+    /// Human-readable message, in the words of upstream.
     pub message: String,
 }
 
-/// The most fields of one sentence. Annotations may be many.
+/// Most fields in one message. Annotations may be many.
 const TOLD: usize = 32;
 
 impl Conflict {
-    /// A field that both set.
+    /// The conflict of a field that both set.
     fn of(field: String) -> Conflict {
         let message = format!("VM field(s) {field} conflicts with selected instance type");
         Conflict { field, message }

@@ -8,7 +8,7 @@ use crate::vm::Template;
 use crate::vmi::{Bios, Bootloader, Clock, CpuFeature, Domain, Efi, Features, Firmware, Hyperv};
 use std::collections::BTreeSet;
 
-/// Fills in what is open.
+/// Sets the unset fields of the template.
 pub(super) fn apply(preference: &PreferenceSpec, template: &mut Template) {
     let PreferenceSpec {
         clock,
@@ -17,14 +17,14 @@ pub(super) fn apply(preference: &PreferenceSpec, template: &mut Template) {
         features,
         firmware,
         machine,
-        // Of DataVolumes, which are made before a VMI is: at_write.
+        // DataVolumes exist before the VMI: see `at_write`.
         volumes: _,
         preferred_subdomain,
         preferred_termination_grace_period_seconds,
-        // Looked at apart.
+        // Checked by `requirements`.
         requirements: _,
         annotations,
-        // The topology is that of the instance type's vCPUs.
+        // Used for the vCPUs of the instance type: see `topology`.
         prefer_spread_socket_to_core_ratio: _,
         preferred_architecture,
         preferred_launch_security,
@@ -174,7 +174,7 @@ fn of_firmware(preferred: &FirmwarePreferences, firmware: &mut Option<Firmware>)
             loader.efi = Some(Efi::default());
         }
     }
-    // The newer field says all of it.
+    // The newer field replaces the older one.
     if let Some(efi) = loader.efi.as_mut().filter(|_| preferred_efi.is_none()) {
         open(&mut efi.secure_boot, preferred_use_secure_boot);
     }

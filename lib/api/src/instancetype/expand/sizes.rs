@@ -7,7 +7,7 @@ use crate::vm::Template;
 use crate::vmi::{Domain, Resources};
 use std::collections::BTreeMap;
 
-/// Fills in what the instance type says; the conflicts, where the VM says it too.
+/// Sets the fields of the instance type. Returns the conflicts with fields that the VM sets too.
 pub(super) fn apply(
     instancetype: &InstancetypeSpec,
     preference: Option<&PreferenceSpec>,
@@ -99,7 +99,7 @@ fn of_cpu(
     } = given;
     of_resources(domain.resources.as_ref(), "cpu", found);
     let cpu = domain.cpu.get_or_insert_default();
-    // A zero is what a Go client writes for not said.
+    // Go clients write 0 for an unset field.
     let is_said = |count: Option<u32>| count.is_some_and(|count| count > 0);
     for (count, name) in [(cpu.sockets, "sockets"), (cpu.cores, "cores"), (cpu.threads, "threads")] {
         found.both(is_said(count), &format!("domain.cpu.{name}"));
@@ -142,7 +142,7 @@ fn of_memory(given: &MemoryInstancetype, domain: &mut Domain, found: &mut Found<
     }
 }
 
-/// A resource of the launcher pod that sizes the guest.
+/// Checks a resource of the launcher pod that would size the guest.
 fn of_resources(resources: Option<&Resources>, name: &str, found: &mut Found<'_>) {
     let Some(resources) = resources else { return };
     let has = |amounts: &BTreeMap<String, Quantity>| amounts.contains_key(name);

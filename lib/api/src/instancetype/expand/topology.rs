@@ -3,12 +3,12 @@
 use super::Conflict;
 use crate::instancetype::{PreferenceSpec, SpreadAcross, Topology};
 
-/// Threads of a core that are spread over too.
+/// Threads of a core, if vCPUs are spread over threads too.
 const THREADS: u32 = 2;
 /// Field with the number of vCPUs, as upstream's messages name it.
 const GUEST: &str = "instancetype.spec.cpu.guest";
 
-/// Sockets, cores and threads.
+/// Sockets, cores and threads for a number of vCPUs.
 pub(super) fn of(count: u32, preference: Option<&PreferenceSpec>) -> Result<(u32, u32, u32), Conflict> {
     let topology = preference.map_or(Topology::Sockets, PreferenceSpec::topology);
     Ok(match (topology, preference) {

@@ -1,4 +1,4 @@
-//! Aliases: libvirt and QEMU know each device of a domain by a name, and no two by the same.
+//! Aliases: the unique names of the devices of a domain in libvirt and QEMU.
 
 use super::super::Machine;
 use super::super::network::Binding;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// Channels of USB redirection.
 const REDIRECTIONS: usize = 4;
 
-/// Refuses a name that two devices have: no domain can be defined of them.
+/// Refuses an alias that two devices have, since libvirt could not define the domain.
 pub(super) fn aliases(machine: &Machine, devices: &Path, check: &mut Check<'_>) {
     let mut known: BTreeMap<String, String> = BTreeMap::new();
     for (alias, at) in all(machine, devices) {
@@ -33,17 +33,17 @@ pub(super) fn aliases(machine: &Machine, devices: &Path, check: &mut Check<'_>) 
     }
 }
 
-/// libvirt forgets a name with another letter, and chooses one of its own.
+/// True if libvirt keeps the alias. It replaces one with other characters by its own.
 fn is_kept(alias: &str) -> bool {
     alias.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
 }
 
-/// A device of the node may be several USB devices, each with a number.
+/// True for an alias of a host device, which may be several USB devices, each with a number.
 fn is_of_node(machine: &Machine, alias: &str) -> bool {
     machine.host_devices.iter().any(|device| device.alias() == alias)
 }
 
-/// The aliases, and the fields that they follow from; those that are ours first, then those of the node.
+/// The aliases, with the fields that they come from; fixed ones first, then those of host devices.
 fn all<'a>(machine: &'a Machine, devices: &'a Path) -> impl Iterator<Item = (String, String)> + 'a {
     let at = |list: &str| devices.child(list).to_string();
     let entry = move |list: &str, n: usize, name: &str| {

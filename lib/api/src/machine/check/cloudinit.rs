@@ -13,7 +13,7 @@ use base64::engine::general_purpose::STANDARD;
 /// Longest inline text in bytes; a longer one must be in a Secret.
 const LIMIT: usize = 2048;
 
-/// The form of a seed.
+/// Format of a seed.
 #[derive(Clone, Copy)]
 pub(super) enum Seed {
     NoCloud,
@@ -113,7 +113,7 @@ fn text_of(part: &Part<'_>, seed: Seed, at: &Path, check: &mut Check<'_>) -> Opt
                 Ok(bytes) => bytes,
                 Err(_) => {
                     let (field, at) = (part.base64_field, at.child(part.base64_field));
-                    // The source and the field stand there twice: it is upstream's sentence.
+                    // The source and the field appear twice in upstream's message.
                     let message = format!("{at}.{}.{field} is not a valid base64 value.", seed.field());
                     check.invalid(at, message);
                     return None;

@@ -1,4 +1,4 @@
-//! Processors.
+//! CPU topology, model and features.
 
 use super::super::Cpu;
 use super::super::cpu::{Feature, Model, Policy};
@@ -7,11 +7,11 @@ use crate::vmi;
 use crate::wire::Path;
 use std::collections::BTreeSet;
 
-/// The most vCPUs of a PC without an IOMMU: libvirt defines no domain with more.
+/// Most vCPUs of a PC without an IOMMU: libvirt defines no domain with more.
 pub(in super::super) const MOST: u32 = 255;
 
-/// Sockets, cores and threads: what is said of them, else a socket for each processor of the limit or the request, else
-/// one of each.
+/// Sockets, cores and threads: those of the spec, else a socket for each CPU of the limit or the request,
+/// else one of each.
 pub fn topology(domain: &vmi::Domain) -> (u32, u32, u32) {
     let said = |of: fn(&vmi::Cpu) -> Option<u32>| domain.cpu.as_ref().and_then(of).filter(|&n| n > 0);
     let (sockets, cores, threads) = (said(|cpu| cpu.sockets), said(|cpu| cpu.cores), said(|cpu| cpu.threads));
@@ -24,7 +24,7 @@ pub fn topology(domain: &vmi::Domain) -> (u32, u32, u32) {
     (sockets.unwrap_or(1).max(1), 1, 1)
 }
 
-/// `hints`: what virt-controller has chosen for the VMI.
+/// `hints`: topology hints that virt-controller has chosen for the VMI.
 pub(super) fn cpu(
     domain: &vmi::Domain,
     hints: Option<&vmi::TopologyHints>,
@@ -155,7 +155,7 @@ fn features_of(features: &[vmi::CpuFeature], at: &Path, check: &mut Check<'_>) -
     result
 }
 
-/// The letters of which libvirt makes names of processors and their features.
+/// True if the text has only characters of libvirt's names of CPU models and features.
 fn is_name(name: &str) -> bool {
     !name.is_empty()
         && name.len() <= 64

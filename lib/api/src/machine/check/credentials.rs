@@ -1,4 +1,4 @@
-//! Keys and passwords that are handed to the guest.
+//! SSH keys and passwords for the guest.
 
 use super::super::{Credential, KeyWay, Volume};
 use super::Check;
@@ -7,9 +7,9 @@ use crate::meta::Empty;
 use crate::vmi;
 use crate::wire::Path;
 
-/// The most users of one entry: the guest agent is asked for each.
+/// Most users of one entry: each costs a request to the guest agent.
 const USERS: usize = 64;
-/// The longest name of a user, in letters.
+/// Longest name of a user, in characters.
 const NAME: usize = 256;
 
 pub(super) fn credentials(
@@ -45,7 +45,7 @@ fn ssh(
     let secret = secret_of(source, at, &own_at, check);
     let vmi::SshPropagation { config_drive, no_cloud, qemu_guest_agent, other: _ } = propagation_method;
     let way_at = own_at.child("propagationMethod");
-    // A volume with a fault is unknown here: it has been spoken of.
+    // A volume with a fault is missing here; that fault was reported before.
     let has = |wanted: fn(&Volume) -> bool| volumes.values().any(|volume| volume.as_ref().is_none_or(wanted));
     let way = match (config_drive, no_cloud, qemu_guest_agent) {
         (Some(Empty { other: _ }), None, None) => {

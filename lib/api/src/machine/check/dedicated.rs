@@ -1,4 +1,4 @@
-//! CPUs of the node for one VMI alone: what that asks of its resources, its NUMA nodes and its real-time vCPUs.
+//! Dedicated CPUs: their requirements on resources, NUMA nodes and real-time vCPUs.
 
 use super::{Check, Site, text};
 use crate::quantity::Quantity;
@@ -6,13 +6,13 @@ use crate::vmi;
 use crate::wire::Path;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The most threads of a core, where each vCPU has a CPU of its own.
+/// Most threads of a core with dedicated CPUs.
 const THREADS: u32 = 2;
 /// One CPU in billionths, the unit of quantities.
 const WHOLE: i128 = 1_000_000_000;
 
-/// CPUs of its own, for so many sockets, cores and threads: whole ones, as many as it has vCPUs, and memory that is not overcommitted
-/// ([`lends_nothing`]).
+/// Checks dedicated CPUs with this many sockets, cores and threads. The pod must request whole CPUs, as many
+/// as there are vCPUs, and memory without overcommit ([`lends_nothing`]).
 pub(super) fn placement(
     domain: &vmi::Domain,
     (sockets, each, threads): (u32, u32, u32),
@@ -31,7 +31,7 @@ pub(super) fn placement(
     let [request_at, limit_at] = ["requests", "limits"].map(|list| resources_at.child(list).child("cpu"));
     for (amount, at, word) in [(request, &request_at, "requests"), (limit, &limit_at, "limits")] {
         if amount.is_some_and(|amount| amount % WHOLE != 0) {
-            // Upstream's own word: scripts look for it.
+            // Spelling of upstream: scripts match it.
             check.invalid(at, format!("provided resources CPU {word} must be an interger"));
         }
     }
@@ -45,7 +45,7 @@ pub(super) fn placement(
         lends_nothing((memory, most), domain, domain_at, check);
     }
     let cores = at.child("cores");
-    // What is not whole is said above, and counts as the next whole number.
+    // A fraction was reported above, and is rounded up here.
     let [request, limit] =
         [request, limit].map(|amount| amount.map(|amount| amount.saturating_add(WHOLE - 1) / WHOLE));
     if let (Some(request), Some(limit)) = (request, limit)
@@ -85,8 +85,9 @@ pub(super) fn placement(
     }
 }
 
-/// A pod with CPUs of its own is killed for memory that it does not ask for: it asks for all of the guest's. A guest in huge pages
-/// is not in that memory, and one that was judged before stays as it is. `amounts`: of the request and the limit.
+/// Checks that the pod requests all memory of the guest: a pod with dedicated CPUs that requests less may be
+/// killed for memory. A guest in huge pages does not use that memory. A VMI that was checked before stays as
+/// it is. `amounts`: those of the request and the limit.
 fn lends_nothing(
     amounts: (Option<i128>, Option<i128>),
     domain: &vmi::Domain,
@@ -103,7 +104,8 @@ fn lends_nothing(
     let Some((field, guest)) = super::guest_memory(domain).filter(|_| !has_hugepages && !is_fixed) else {
         return;
     };
-    // A limit below the guest's memory is told of the guest's memory, where that is not permitted.
+    // A limit below the guest's memory is reported with the guest's memory, if the cluster does not permit
+    // it.
     let is_told = list == "limits" && !check.settings.memory_above_limit;
     if amount < guest.nanos() && !is_told {
         let resource = domain_at.child("resources").child(list).child("memory");
@@ -118,7 +120,7 @@ fn lends_nothing(
     }
 }
 
-/// The NUMA nodes of the host are those of CPUs that are the VMI's own, and of memory that stays where it is.
+/// Checks that the NUMA nodes of the host are shown only to a guest with dedicated CPUs and huge pages.
 pub(super) fn numa(domain: &vmi::Domain, dedicated: bool, domain_at: &Path, check: &mut Check<'_>) {
     let at = domain_at.child("cpu");
     let numa = at.child("numa").child("guestMappingPassthrough");
@@ -134,7 +136,7 @@ pub(super) fn numa(domain: &vmi::Domain, dedicated: bool, domain_at: &Path, chec
     }
 }
 
-/// The vCPUs with real-time scheduling. `with`: the VMI has CPUs of its own, and sees their NUMA nodes.
+/// Checks the vCPUs with real-time scheduling. `with`: the VMI has dedicated CPUs and sees their NUMA nodes.
 pub(super) fn realtime(
     realtime: &vmi::Realtime,
     count: u32,
@@ -169,7 +171,7 @@ pub(super) fn realtime(
     }
 }
 
-/// The numbers of a list like `0-3,^1`, each below `count`.
+/// Parses a list like `0-3,^1`, whose numbers must be below `count`.
 fn vcpus(mask: &str, count: u32) -> Result<BTreeSet<u32>, String> {
     let mut found = BTreeSet::new();
     let mut without = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! The smaller devices, and those that are refused.
+//! Devices with few fields, and devices that are refused.
 
 use super::super::devices::WatchdogAction;
 use super::super::{Boot, Firmware, Input, Panic, Serial, Sound, SoundModel, Tpm, Video, Watchdog};
@@ -8,9 +8,9 @@ use crate::vmi::{self, Devices, InputBus, InputType, PanicModel};
 use crate::wire::Path;
 use std::collections::BTreeSet;
 
-/// An EFI guest gets the screen of a BIOS guest.
+/// Annotation by which an EFI guest gets the video device of a BIOS guest.
 const VGA_FOR_EFI: &str = "kubevirt.io/vga-display-efi-x86";
-/// The models of screens that there are.
+/// Supported models of video devices.
 const SCREENS: [&str; 5] = ["vga", "virtio", "bochs", "cirrus", "ramfb"];
 
 /// Devices that have few fields each.
@@ -95,7 +95,8 @@ pub(super) fn small(devices: &Devices, metadata: &ObjectMeta, at: &Path, check: 
     }
 }
 
-/// QEMU lets BIOS put the initrd of a kernel where the ACPI tables end, which a TPM makes longer.
+/// Refuses a TPM beside a direct kernel boot with BIOS: QEMU lets BIOS load the initrd where the ACPI tables
+/// end, and a TPM makes those longer.
 pub(super) fn tpm_beside(firmware: &Firmware, tpm: Option<Tpm>, at: &Path, check: &mut Check<'_>) {
     let has_initrd = firmware.kernel.as_ref().is_some_and(|kernel| kernel.initrd_path.is_some());
     if tpm.is_some() && has_initrd && matches!(firmware.boot, Boot::Bios { .. }) {

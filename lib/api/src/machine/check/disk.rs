@@ -1,4 +1,4 @@
-//! Disks: how the guest sees volumes.
+//! Disks: the devices by which a guest sees volumes.
 
 use super::super::{BlockSize, Bus, Cache, Disk, ErrorPolicy, Io, PciAddress, Target, Volume};
 use super::volume::Volumes;
@@ -7,7 +7,7 @@ use crate::vmi;
 use crate::wire::Path;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Block sizes that QEMU can show.
+/// Block sizes that QEMU supports.
 const BLOCKS: std::ops::RangeInclusive<u64> = 512..=2_097_152;
 
 /// Boot orders and PCI addresses that disks and interfaces use; each may be used once.
@@ -78,7 +78,7 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// The disk as upstream names it where it speaks of its PCI address: with the list twice.
+    /// The disk in upstream's message about its PCI address, which names the list twice.
     fn with_pci_address(&self) -> String {
         format!("disk {}.domain.devices.disks.disk[{}].name", self.list, self.i)
     }
@@ -138,12 +138,12 @@ fn disk_of(
         check
             .invalid(at, format!("ContainerPath volume '{name}' must be mapped to a filesystem, not a disk"));
     }
-    // The guest has no business there; a SATA disk cannot be kept from it.
+    // The guest must not write to the metrics. A SATA disk cannot be read-only.
     let only_read = volume == Some(Volume::DownwardMetrics) && seen.bus != Bus::Sata;
     let cache = cache_of(cache.as_ref(), at, check);
     let result = Disk {
         name: name.clone(),
-        // A disk without a volume has a fault, and is not handed out.
+        // A disk without a volume has a fault, so this value is never seen.
         volume: volume.unwrap_or(Volume::Empty { capacity: 512 }),
         target: seen.target,
         bus: seen.bus,
@@ -235,7 +235,7 @@ fn as_lun(target: &vmi::LunTarget, volume: Option<&Volume>, disk: &Path, check: 
 
 fn as_cdrom(target: &vmi::CdRomTarget, disk: &Path, check: &mut Check<'_>) -> Seen {
     let at = disk.child("cdrom");
-    // A drive only reads, whatever `readonly` says.
+    // A CD-ROM drive is read-only, whatever `readonly` is.
     let vmi::CdRomTarget { bus, readonly: _, tray, other: _ } = target;
     let bus = bus_of(bus.as_ref(), disk, "cdrom", check);
     if bus == Bus::Virtio {

@@ -1,5 +1,5 @@
-//! Files of a `downwardAPI` volume: the pod's volume of this kind takes them as they are written, so they are held to the
-//! rules of Kubernetes here; a pod that it refuses would be told of late.
+//! Files of a `downwardAPI` volume. They become a volume of the pod unchanged, so Kubernetes' rules are
+//! checked here. A fault in the pod would be reported much later.
 
 use super::{Check, text};
 use crate::pod::{FactFile, FieldRef, ResourceFieldRef};
@@ -9,12 +9,12 @@ use std::collections::BTreeSet;
 
 /// The container whose resources are exposed. Those of other containers belong to the control plane.
 const COMPUTE: &str = "compute";
-/// Fields of the metadata that a volume may show, whole …
+/// Fields of the metadata that a volume may expose, whole …
 const WHOLE: [&str; 5] =
     ["metadata.name", "metadata.namespace", "metadata.uid", "metadata.labels", "metadata.annotations"];
-/// … and those of which it may show one entry.
+/// … and those of which it may expose one entry.
 const ENTRIES: [&str; 2] = ["metadata.labels['", "metadata.annotations['"];
-/// Resources that a volume may show.
+/// Resources that a volume may expose.
 const RESOURCES: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
 
 pub(super) fn fields(fields: &[Value], at: &Path, check: &mut Check<'_>) -> Vec<Value> {

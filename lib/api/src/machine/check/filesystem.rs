@@ -8,9 +8,9 @@ use crate::vmi;
 use crate::wire::Path;
 use std::collections::BTreeMap;
 
-/// The tag by which a guest mounts a file system has room for so many letters.
+/// Longest tag by which a guest mounts a file system.
 const TAG: usize = 36;
-/// The PCI bus has room for so many.
+/// Most file systems, bounded by the slots of the PCI bus.
 const MOST: usize = 8;
 
 pub(super) fn filesystems(
@@ -53,7 +53,7 @@ pub(super) fn filesystems(
         }
         match volumes.get(name.as_str()) {
             None => check.invalid(&name_at, format!("{here}.Name '{name}' not found.")),
-            // Its source has a fault of its own.
+            // The fault of its source was reported before.
             Some(None) => {}
             Some(Some(volume)) if has_files(volume) => {
                 result.push(Filesystem { name: name.clone(), volume: volume.clone() });
@@ -70,7 +70,7 @@ pub(super) fn filesystems(
     result
 }
 
-/// A volume that is a folder of files where it is mounted.
+/// True if the volume is a folder of files when it is mounted.
 fn has_files(volume: &Volume) -> bool {
     match volume {
         Volume::Claim { .. }

@@ -143,7 +143,7 @@ fn kernel_of(kernel: &vmi::KernelBoot, at: &Path, check: &mut Check<'_>) -> Opti
     })
 }
 
-/// An image in a registry, with how it is pulled.
+/// Checks an image in a registry, with its pull policy and pull secret.
 pub(super) fn image_of(
     name: &str,
     secret: &Option<String>,

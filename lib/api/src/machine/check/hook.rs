@@ -1,4 +1,4 @@
-//! Hook sidecars, as an annotation lists them in JSON.
+//! Hook sidecars of an annotation, which lists them in JSON.
 
 use super::{Check, Site, text};
 use crate::fault::{Fault, Reason};
@@ -9,8 +9,8 @@ use crate::wire::Path;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Folders of the launcher's container that are not a tenant's to cover: the programs, what Kubernetes and virt-handler put there,
-/// and what the launcher keeps.
+/// Folders of the launcher's container that a tenant must not mount over: programs, files of Kubernetes and
+/// virt-handler, and files of the launcher.
 const OURS: [&str; 18] = [
     "/bin",
     "/dev",
@@ -32,7 +32,7 @@ const OURS: [&str; 18] = [
     "/var/run/secrets",
 ];
 
-/// An entry, as it is written.
+/// An entry of the annotation.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Entry {
@@ -68,7 +68,7 @@ struct Pvc {
     shared_compute_path: String,
 }
 
-/// The sidecars of an annotation that stands at `at`.
+/// Checks the sidecars of the annotation at the path `at`.
 pub(super) fn sidecars(listed: &str, at: &Path, check: &mut Check<'_>) -> Vec<HookSidecar> {
     if check.settings.site == Site::Laptop {
         let message = "hook sidecars are containers of a launcher pod, which only a cluster has";
@@ -96,7 +96,7 @@ pub(super) fn sidecars(listed: &str, at: &Path, check: &mut Check<'_>) -> Vec<Ho
         .collect()
 }
 
-/// `shared`: paths that earlier sidecars show the launcher.
+/// `shared`: paths in the launcher that earlier sidecars mount.
 fn sidecar(entry: Entry, at: &Path, shared: &mut Vec<String>, check: &mut Check<'_>) -> HookSidecar {
     let Entry { image, image_pull_policy, command, args, config_map, pvc, downward_api } = entry;
     let image = image.unwrap_or_default();
@@ -131,7 +131,7 @@ fn sidecar(entry: Entry, at: &Path, shared: &mut Vec<String>, check: &mut Check<
     HookSidecar { image, pull_policy, command, args, script, claim, plugin: None, device_info, pod_info }
 }
 
-/// The words of `downwardAPI`: one, or a list of them.
+/// Words of `downwardAPI`: one, or a list of them.
 fn words<'v>(said: &'v Value, at: &Path, check: &mut Check<'_>) -> Vec<&'v str> {
     let all: &[Value] = match said {
         Value::Null => &[],
@@ -182,7 +182,7 @@ fn named(name: &str, kind: &str, at: &Path, check: &mut Check<'_>) {
     }
 }
 
-/// A path at which something is mounted, in none of these folders and above none of them.
+/// Checks a mount path: it must not be in one of these folders, or above one.
 fn path(path: &str, at: &Path, taken: &[&str], check: &mut Check<'_>) {
     let plain = |part: &str| !part.is_empty() && part != "." && part != "..";
     let odd = |c: char| c == ':' || c.is_control();

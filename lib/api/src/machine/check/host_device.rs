@@ -1,5 +1,6 @@
-//! Devices of the node: GPUs and other host devices, by the resources that the KubeVirt object permits, or by ResourceClaims,
-//! of which the administrator of their DRA driver has said (DeviceClass) what may be had.
+//! Host devices: GPUs and other devices of the node. They come from resources that the KubeVirt object
+//! permits, or from ResourceClaims, whose devices the administrator of the DRA driver restricts by
+//! DeviceClasses.
 
 use super::super::host_device::{Claimed, Display, HostDevice, List, MOST, Origin};
 use super::super::permitted::is_resource;
@@ -13,7 +14,7 @@ const NAME: usize = 63;
 /// Message on a laptop.
 const NOT_HERE: &str = "only a cluster has device plugins, which say which device of the node it is";
 
-/// The fields that both lists have.
+/// Fields that entries of both lists have.
 struct Entry<'a> {
     list: List,
     name: &'a str,
@@ -21,11 +22,12 @@ struct Entry<'a> {
     claim_name: Option<&'a str>,
     request_name: Option<&'a str>,
     tag: &'a Option<String>,
-    /// Of a GPU: what is said of its screen.
+    /// Options of the display, for a GPU.
     options: Option<Option<&'a vmi::VgpuOptions>>,
 }
 
-/// The devices of the node. `told`: where those of ResourceClaims are; `at`: the devices of the domain.
+/// Checks the host devices. `told`: status of the devices of ResourceClaims; `at`: path of the domain's
+/// devices.
 pub(super) fn host_devices(
     devices: &Devices,
     told: Option<&vmi::DeviceStatus>,
@@ -112,19 +114,19 @@ fn named(device: &HostDevice, here: &Path, aliases: &mut BTreeSet<String>, check
     }
 }
 
-/// The devices of ResourceClaims that have been looked at.
+/// Devices of ResourceClaims that were checked so far.
 struct Claims<'a> {
     told: Option<&'a vmi::DeviceStatus>,
-    /// The devices of the domain.
+    /// Path of the domain's devices.
     at: &'a Path,
-    /// Each request is one device's: the list of that, and where in it.
+    /// Requests in use, each by one device: its list, and its index there.
     pairs: BTreeMap<(&'a str, &'a str), (List, usize)>,
-    /// Lists whose feature gate is closed: it is said once.
+    /// Lists whose feature gate is disabled, to report each once.
     shut: BTreeSet<&'static str>,
 }
 
 impl<'a> Claims<'a> {
-    /// The request of a device, the `n`th of its list, in upstream's words where something is wrong with it.
+    /// The request of the `n`th device of its list. Faults are in upstream's words.
     fn claimed(&mut self, entry: &Entry<'a>, n: usize, check: &mut Check<'_>) -> Claimed {
         let list = entry.list.field();
         let here = self.at.child(list).index(n);
@@ -161,7 +163,7 @@ impl<'a> Claims<'a> {
         Claimed { claim: claim.to_owned(), request: request.to_owned(), pci_address, mediated }
     }
 
-    /// No other device has the request. `own`: the list of the device, and where in it.
+    /// Checks that no other device uses the request. `own`: list of the device, and its index there.
     fn alone(&mut self, claim: &'a str, request: &'a str, own: (List, usize), check: &mut Check<'_>) {
         let Some((list, first)) = self.pairs.get(&(claim, request)).copied() else {
             self.pairs.insert((claim, request), own);
@@ -176,7 +178,7 @@ impl<'a> Claims<'a> {
         check.duplicate(self.at.child(own.field()).index(n), message);
     }
 
-    /// The place of a device on its node, as the status says.
+    /// PCI address and mediated device UUID of a device, from the status.
     fn place(&self, entry: &Entry<'_>) -> (Option<String>, Option<String>) {
         let list = self.told.map(|told| match entry.list {
             List::Gpus => &told.gpu_statuses,
@@ -191,7 +193,8 @@ impl<'a> Claims<'a> {
     }
 }
 
-/// The resource, which the KubeVirt object must permit. What is taken from who writes a spec becomes a request of the pod.
+/// The resource, which the KubeVirt object must permit: the name in the spec becomes a resource request of
+/// the pod.
 fn resource(entry: &Entry<'_>, here: &Path, check: &mut Check<'_>) -> String {
     let at = here.child("deviceName");
     let Some(resource) = entry.device_name else {
@@ -221,7 +224,7 @@ pub(super) fn beside(resources: Option<&vmi::Resources>, domain: &Path, check: &
     let settings = check.settings;
     let (Some(resources), Some(permitted)) = (resources, &settings.host_devices) else { return };
     for (kind, list) in [("requests", &resources.requests), ("limits", &resources.limits)] {
-        // A resource without a domain is one of Kubernetes itself.
+        // A resource without a domain belongs to Kubernetes itself.
         for name in list.keys().filter(|name| name.contains('/') && !permitted.contains(*name)) {
             let message = format!(
                 "resource {name} is not permitted in permittedHostDevices configuration, and the VMI has devices of its node"
@@ -231,16 +234,15 @@ pub(super) fn beside(resources: Option<&vmi::Resources>, domain: &Path, check: &
     }
 }
 
-/// The screens that virtual GPUs draw on.
+/// Displays of virtual GPUs.
 struct Screens {
-    /// The VMI has one.
     there: bool,
     /// A device already has the frame buffer in memory (ramfb), which exists once.
     ramfb: bool,
 }
 
 impl Screens {
-    /// The screen of a GPU, where it is a mediated device. Unless something is said, the first GPU has one, as far as there is one.
+    /// The display of a GPU, if it is a mediated device. By default the first GPU has the only one.
     fn display(&mut self, entry: &Entry<'_>, here: &Path, check: &mut Check<'_>) -> Option<Display> {
         let options = entry.options?;
         let Some(vmi::VgpuOptions { display, other: _ }) = options else {

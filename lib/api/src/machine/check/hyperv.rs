@@ -1,20 +1,21 @@
-//! Hyper-V enlightenments, and what each of them requires.
+//! Hyper-V enlightenments, with the ones that each requires.
 //!
 //! ```text
 //!  synictimer ─► synic ─► vpindex ◄─ tlbflush, ipi        evmcs, tlbflush.direct ─► vapic        evmcs ─► CPU feature vmx
 //! ```
 //!
-//! The defaults have filled in what is required and not spoken of; what is left is refused by both names.
+//! The defaults have added unset enlightenments that are required. Any other missing one is refused, by both
+//! names.
 
 use super::super::hyperv::{Enlightenments, Hyperv, SPINLOCKS, SynicTimer, TlbFlush, VMX};
 use super::{Check, text};
 use crate::vmi::{self, FeatureState};
 use crate::wire::Path;
 
-/// The longest vendor ID that CPUID can say.
+/// Longest vendor ID in CPUID.
 const VENDOR: usize = 12;
 
-/// A switch that is there is on, unless it says otherwise.
+/// True if the feature is enabled; an empty feature is.
 pub(super) fn on(state: Option<&FeatureState>) -> Option<bool> {
     let FeatureState { enabled, other: _ } = state?;
     Some(enabled.unwrap_or(true))
@@ -86,7 +87,7 @@ fn enlightenments(hyperv: &vmi::Hyperv, at: &Path, check: &mut Check<'_>) -> Enl
 }
 
 fn retries(spinlocks: &vmi::Spinlocks, at: &Path, check: &mut Check<'_>) -> Option<u32> {
-    /// The least that the hypervisor takes.
+    /// Least number of retries that the hypervisor accepts.
     const LEAST: u32 = 4095;
     let vmi::Spinlocks { enabled, spinlocks, other: _ } = spinlocks;
     if !enabled.unwrap_or(true) {
@@ -106,7 +107,7 @@ fn vendor_id(vendor: &vmi::VendorId, at: &Path, check: &mut Check<'_>) -> Option
         return None;
     }
     let said = text::said(vendorid)?;
-    // A comma would end the property among those of QEMU's CPU.
+    // A comma would separate properties of QEMU's CPU option.
     let is_plain = |c: char| c.is_ascii_graphic() && c != ',' || c == ' ';
     if said.len() > VENDOR || !said.chars().all(is_plain) {
         let at = at.child("vendorid").child("vendorid");

@@ -16,11 +16,11 @@ const NO_SRIOV: &str =
     "virtual functions are given out by Multus and a device plugin of a cluster; here, write masquerade: {}";
 const NO_PASST: &str = "passt needs libvirt 11, which the image of launcher pods has; here, write masquerade: {}, which is \
                         QEMU's own network of the same kind";
-/// For manifests of older versions of KubeVirt.
+/// Hint for manifests of older versions of KubeVirt.
 const PASST: &str = "write passtBinding: {}";
-/// The longest name of an interface of passt, whose socket is called after it.
+/// Longest name of an interface with passt, which is a part of its socket's name.
 const LONGEST_OF_PASST: usize = 20;
-/// The address of the bridge in the pod.
+/// MAC address of the bridge in the pod.
 const RESERVED: &str = "02:00:00:00:00:00";
 
 pub(super) fn interfaces(
@@ -62,7 +62,7 @@ pub(super) fn interfaces(
         }
         if interface.state == Some(vmi::InterfaceState::Absent) {
             may_be_absent(interface, networks.get(name).and_then(Option::as_ref), &at.child("state"), check);
-            // It is as if it were not there, and its network with it.
+            // Skips the interface, and its network.
             result.retain(|known: &Interface| known.name != interface.name);
         }
     }
@@ -135,7 +135,7 @@ fn interface_of(
             }
             (plugin.attachment.unwrap_or(Binding::Sidecar), Some(plugin))
         }
-        // One of those that were refused above.
+        // Refused above.
         (None, None, None) => return None,
     };
     let on_pod = matches!(network, None | Some(Network::Pod { .. }));
@@ -160,7 +160,7 @@ fn interface_of(
     if *state == Some(vmi::InterfaceState::Down) {
         check.not_yet_at(&[Site::Laptop], at.child("state"), NO_LINK_STATE);
     }
-    // Ports have a name for Services elsewhere, too; a range has none, and would do nothing.
+    // Named ports are for Services elsewhere. A range has no single port, so a name would have no effect.
     let is_new = check.settings.site != Site::Judged;
     if is_new && binding != Binding::Masquerade && !port_ranges.is_empty() {
         check.invalid(at.child("name"), "portRanges are only supported on masquerade interfaces");
@@ -188,7 +188,7 @@ fn interface_of(
         model: model_of(text::said(model), at, check),
         binding,
         plugin,
-        // One without a network has a fault, and is not handed out.
+        // An interface without a network has a fault, so this value is never seen.
         network: network.unwrap_or(Network::Pod { cidr: None, cidr6: None }),
         mac: mac(text::said(mac_address), at, check),
         boot_order: taken.boot_order(*boot_order, at, check),
@@ -207,10 +207,11 @@ fn interface_of(
     })
 }
 
-/// The plugin of that name, as the cluster registers it; its attachment is said.
+/// The network binding plugin of that name, as the cluster registers it. It must have an attachment or a
+/// sidecar.
 fn plugin(name: &str, at: &Path, check: &mut Check<'_>) -> Option<Plugin> {
     let plugin = match check.settings.site {
-        // How it is attached is not known here any more, and is in the link that virt-handler made.
+        // The link that virt-handler created has the attachment.
         Site::Judged => {
             let attachment = Some(Binding::Tap);
             return Some(Plugin { name: name.to_owned(), attachment, ..Plugin::default() });
@@ -243,7 +244,7 @@ fn plugin(name: &str, at: &Path, check: &mut Check<'_>) -> Option<Plugin> {
     }
 }
 
-/// The sidecars of the plugins of these interfaces, each once.
+/// Sidecars of the plugins of these interfaces, each once.
 pub(super) fn sidecars(interfaces: &[Interface]) -> Vec<HookSidecar> {
     let mut known = BTreeSet::new();
     let plugins = interfaces.iter().filter_map(|interface| interface.plugin.as_ref());
@@ -446,7 +447,7 @@ fn dhcp(options: &vmi::DhcpOptions, at: &Path, check: &mut Check<'_>) -> Dhcp {
         options;
     let fields = [("bootFileName", boot_file_name), ("tftpServerName", tftp_server_name)];
     for (field, value) in fields {
-        // An option of DHCP has room for 255 bytes.
+        // A DHCP option has at most 255 bytes.
         if text::said(value).is_some_and(|value| value.len() > 255 || text::not_plain(value).is_some()) {
             let at = at.child(field);
             check.invalid(&at, format!("{at} must be no more than 255 bytes without control characters"));

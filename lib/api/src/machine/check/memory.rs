@@ -1,4 +1,4 @@
-//! Memory: what the guest has, and of which pages.
+//! Memory: size and page size.
 
 use super::super::Memory;
 use super::{Check, text};
@@ -7,13 +7,13 @@ use crate::vmi;
 use crate::wire::Path;
 use std::collections::BTreeMap;
 
-/// The least memory of a VMI.
+/// Least memory of a VMI.
 const LEAST: u64 = 1 << 20;
-/// The most memory of a VMI: what a PC addresses with 52 bits.
+/// Most memory of a VMI: the 52-bit address space of a PC.
 pub(in super::super) const MOST: u64 = 1 << 52;
-/// Memory is added and removed in blocks of this size.
+/// Block size of memory hotplug.
 const BLOCK: u64 = 2 << 20;
-/// The sizes of pages that PCs have.
+/// Page sizes of PCs.
 const PAGES: [u64; 2] = [2 << 20, 1 << 30];
 
 /// Memory of the guest, and the field of the domain that sets it: its own field, else the request, the limit,
@@ -68,7 +68,7 @@ pub(super) fn memory(domain: &vmi::Domain, at: &Path, check: &mut Check<'_>) -> 
     };
     let size_at = at.child(field);
     let guest = size.bytes().unwrap_or(0);
-    // Requests have a check of their own, of a megabyte; they and it are not said twice.
+    // Requests below a megabyte have their own fault; one fault is enough.
     let small = guest < LEAST && !(field.ends_with("requests.memory") && guest < 1_000_000);
     if small && size.nanos() >= 0 {
         let why = if size.bytes().is_none() {

@@ -48,7 +48,7 @@ use crate::wire::Path;
 use std::fmt::Display;
 
 impl Machine {
-    /// The checked description of `vmi`, or everything that is wrong with it.
+    /// The checked description of `vmi`, or all its faults.
     pub fn check(vmi: &VirtualMachineInstance, settings: &Settings) -> Result<Machine, Vec<Fault>> {
         let namespace = text::said(&vmi.metadata.namespace).unwrap_or("default");
         let mut check = Check { settings, namespace, faults: Vec::new() };
@@ -57,9 +57,9 @@ impl Machine {
         if check.faults.is_empty() { Ok(machine) } else { Err(check.faults) }
     }
 
-    /// The description of a VMI that was judged before: only what no domain can be defined of is a fault, whatever is
-    /// permitted. For a launcher, which is handed what virt-handler has judged, and for the status of a VMI that runs
-    /// already. A program that makes something of a VMI calls [`Machine::check`].
+    /// The description of a VMI that was checked before. Only a value that makes a domain impossible is a
+    /// fault, whatever the cluster permits. For a launcher, whose VMI virt-handler has checked, and for the
+    /// status of a running VMI. A program that creates something from a VMI calls [`Machine::check`].
     pub fn handed(vmi: &VirtualMachineInstance) -> Result<Machine, Vec<Fault>> {
         Machine::check(vmi, &Settings::of_judged())
     }
@@ -98,19 +98,19 @@ impl Check<'_> {
         self.faults.push(Fault::not_yet(at));
     }
 
-    /// Refuses what is there and not supported yet.
+    /// Refuses a field that is set and not supported yet.
     fn not_yet_some<T>(&mut self, value: &Option<T>, at: impl Display) {
         if value.is_some() {
             self.not_yet(at);
         }
     }
 
-    /// Refuses what is not supported yet, and says what to do.
+    /// Refuses a field that is not supported yet, with a remedy.
     fn not_yet_or(&mut self, at: impl Display, hint: &str) {
         self.faults.push(Fault::not_yet(at).hint(hint));
     }
 
-    /// Refuses what this site does not have yet, and says what to do.
+    /// Refuses a field that this site does not support yet, with a remedy.
     fn not_yet_at(&mut self, lacking: &[Site], at: impl Display, hint: &str) {
         if lacking.contains(&self.settings.site) {
             self.not_yet_or(at, hint);
@@ -124,7 +124,7 @@ impl Check<'_> {
         }
     }
 
-    /// Refuses each entry of a list of what is not supported yet.
+    /// Refuses each entry of a list that is not supported yet.
     fn not_yet_each<T>(&mut self, list: &[T], at: &Path) {
         for i in 0..list.len() {
             self.not_yet(at.index(i));
@@ -267,7 +267,7 @@ fn machine(vmi: &VirtualMachineInstance, check: &mut Check<'_>) -> Machine {
         host_device::beside(resources.as_ref(), &domain_at, check);
     }
     pod::files(&whole, check);
-    // The places of devices are those of their lists where none was left out.
+    // Without faults, indexes of devices equal those of the lists in the spec.
     if check.faults.is_empty() {
         alias::aliases(&whole, &devices_at, check);
     }

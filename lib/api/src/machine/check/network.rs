@@ -1,4 +1,4 @@
-//! Networks: each has one kind, and an interface.
+//! Networks: each has one type, and an interface.
 
 use super::super::network::{MOST_NETWORKS, NO_IPV6, Network};
 use super::{Check, Site, text};
@@ -9,7 +9,7 @@ use std::fmt::Display;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// The networks by name. One with a fault is there with nothing, so that its interface has no fault of its own.
+/// Networks by name. One with a fault has `None`, so that its interface has no fault of its own.
 pub(super) type Networks<'a> = BTreeMap<&'a str, Option<Network>>;
 
 pub(super) fn networks<'a>(
@@ -44,7 +44,7 @@ pub(super) fn networks<'a>(
         result.insert(name, found);
     }
     if pods > 1 {
-        // Upstream leaves out the way to the interfaces.
+        // Upstream's message leaves out the path of the interfaces.
         let interfaces = at.child("interfaces");
         let message = format!("more than one interface is connected to a pod network in {interfaces}");
         check.duplicate(interfaces, message);
@@ -100,7 +100,7 @@ fn network_of(network: &vmi::Network, at: &Path, check: &mut Check<'_>) -> Optio
     Some(Network::Multus { name: network_name.clone(), default: default.unwrap_or(false) })
 }
 
-/// A network of addresses, with room for a gateway and a guest.
+/// Checks an address range that must have room for a gateway and a guest.
 fn cidr<A: FromStr + Display>(
     written: &Option<String>,
     most: u8,
@@ -122,8 +122,8 @@ fn cidr<A: FromStr + Display>(
     right
 }
 
-/// The numbers of an IPv4 address, or of a length, without the zeros before them: KubeVirt reads them as decimal, other
-/// programs as octal, or not at all. An IPv6 address stays as it is.
+/// The IPv4 address or prefix length without leading zeros: KubeVirt reads them as decimal, other programs as
+/// octal, or not at all. An IPv6 address stays as it is.
 fn decimal(text: &str) -> Option<String> {
     if text.contains(':') {
         return Some(text.to_owned());

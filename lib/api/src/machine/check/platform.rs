@@ -1,4 +1,4 @@
-//! The board: its type, switches, clock, case, and the threads that work for its disks.
+//! The platform: machine type, features, clock, chassis, and I/O threads.
 
 use super::super::boards;
 use super::super::cpu::{Apic, Offset};
@@ -8,9 +8,9 @@ use super::{Check, text};
 use crate::vmi::{self, TickPolicy};
 use crate::wire::Path;
 
-/// The reference time counter of Hyper-V, as libvirt calls it.
+/// libvirt's name of Hyper-V's reference time counter.
 const HYPERV: &str = "hypervclock";
-/// The most threads of a pool.
+/// Most threads of a pool.
 const MOST_THREADS: u32 = 4096;
 
 pub(super) fn machine_type(machine: Option<&vmi::MachineType>, at: &Path, check: &mut Check<'_>) -> String {
@@ -49,7 +49,8 @@ pub(super) fn features(
     }
 }
 
-/// The clock. Synthetic timers of Hyper-V count by the reference time counter: a guest that has them has it too.
+/// Checks the clock. Synthetic timers of Hyper-V need the reference time counter, so a guest with them gets
+/// it too.
 pub(super) fn clock(
     clock: Option<&vmi::Clock>,
     hyperv: &Hyperv,
@@ -101,7 +102,7 @@ fn clock_of(clock: &vmi::Clock, at: &Path, check: &mut Check<'_>) -> Clock {
     Clock { offset, timers }
 }
 
-/// The timers in the order of their names.
+/// Timers in the order of their names.
 fn timers(timers: &vmi::Timers, at: &Path, check: &mut Check<'_>) -> Vec<Timer> {
     let vmi::Timers { hpet, kvm, pit, rtc, hyperv, other: _ } = timers;
     let bare = |name, present: Option<bool>| Timer {

@@ -1,4 +1,4 @@
-//! Names, and what the pod and the scheduler do: it is looked at here and left to them.
+//! Names, and fields for the pod and the scheduler. They are checked here and have no effect on the domain.
 
 use super::{Check, text};
 use crate::machine::Machine;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 /// Default of `terminationGracePeriodSeconds`.
 const GRACE: u64 = 30;
-/// Letters of the name of a libvirt domain.
+/// Longest name of a libvirt domain.
 const DOMAIN: usize = 224;
 /// Annotation with the configuration of Ignition.
 const IGNITION: &str = "kubevirt.io/ignitiondata";
@@ -26,7 +26,7 @@ pub(super) fn name(metadata: &ObjectMeta, check: &mut Check<'_>) -> String {
     name.to_owned()
 }
 
-/// The name of a file has room for 255 letters: the libvirt domain's, and an ending of ours.
+/// Checks that the domain name fits into a file name of 255 bytes with our suffix.
 pub(super) fn files(machine: &Machine, check: &mut Check<'_>) {
     let length = machine.domain_name().len();
     if length > DOMAIN {
@@ -48,7 +48,7 @@ pub(super) fn namespace(check: &mut Check<'_>) -> String {
     namespace.to_owned()
 }
 
-/// Annotations that change the VMI: hook sidecars, and Ignition, which is not supported yet.
+/// Checks annotations that change the VMI: hook sidecars, and Ignition, which is not supported yet.
 pub(super) fn annotations(metadata: &ObjectMeta, check: &mut Check<'_>) -> Vec<HookSidecar> {
     let hooks = permitted(metadata, hook::ANNOTATION, ("Sidecar", "sidecar"), check);
     let hooks = hooks.map(|(listed, entry)| super::hook::sidecars(listed, &entry, check));
@@ -59,7 +59,8 @@ pub(super) fn annotations(metadata: &ObjectMeta, check: &mut Check<'_>) -> Vec<H
     hooks.unwrap_or_default()
 }
 
-/// An annotation whose feature gate is open, and its path. `gate`: its name, and what the message calls it.
+/// An annotation whose feature gate is enabled, and its path. `gate`: name of the gate, and of the feature in
+/// the message.
 fn permitted<'a>(
     metadata: &'a ObjectMeta,
     key: &str,
@@ -77,14 +78,14 @@ fn permitted<'a>(
     None
 }
 
-/// The annotation by which a VMI asks for the sidecar of Istio; its pod has it as a label, too.
+/// Annotation of a VMI that asks for the sidecar of Istio; the pod has it as a label, too.
 const MESH: &str = "sidecar.istio.io/inject";
 
 pub(super) fn is_in_mesh(metadata: &ObjectMeta) -> bool {
     metadata.annotations.get(MESH).is_some_and(|said| said.eq_ignore_ascii_case("true"))
 }
 
-/// The guest's name: what is said, or the object's up to its first dot.
+/// Host name of the guest: the field, or the name of the VMI up to its first dot.
 pub(super) fn hostname(said: Option<&str>, name: &str, at: &Path, check: &mut Check<'_>) -> String {
     let Some(hostname) = said.filter(|said| !said.is_empty()) else {
         let first = name.split('.').next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! ResourceClaims: that each has a name and one source, and that each device of one has its own here.
+//! ResourceClaims: each has a name and one source, and each device refers to one of them.
 
 use super::super::resource_claim::{MOST, ResourceClaim, Source};
 use super::{Check, Site, text};
@@ -36,7 +36,7 @@ pub(super) fn resource_claims(
         }
     }
     if used(devices).any(|claim| !names.contains(claim)) {
-        // In upstream's words.
+        // Message of upstream.
         check.invalid(
             &at,
             "vmi.spec.resourceClaims must specify all claims used in vmi.spec.domain.devices.gpus and \
@@ -46,7 +46,7 @@ pub(super) fn resource_claims(
     all
 }
 
-/// The names that devices say.
+/// Names of claims that devices refer to.
 fn used(devices: &Devices) -> impl Iterator<Item = &str> {
     let gpus = devices.gpus.iter().map(|gpu| &gpu.claim_name);
     let others = devices.host_devices.iter().map(|device| &device.claim_name);

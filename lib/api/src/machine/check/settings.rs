@@ -20,10 +20,10 @@ use crate::wire::Path;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Machine types that a cluster has unless it says otherwise.
+/// Default machine types of a cluster.
 const OF_CLUSTERS: [&str; 2] = ["q35*", "pc-q35*"];
-/// Feature gates that are open unless the cluster disables them, as upstream has them (beta). Only gates that are asked
-/// for somewhere stand here; any other is open when it is listed.
+/// Feature gates that are enabled unless the cluster disables them, as upstream has them (beta). Only gates
+/// that are checked somewhere are listed; any other gate is enabled when the cluster lists it.
 pub const OPEN_BY_DEFAULT: [&str; 7] = [
     "DeclarativeHotplugVolumes",
     "DecentralizedLiveMigration",
@@ -33,7 +33,7 @@ pub const OPEN_BY_DEFAULT: [&str; 7] = [
     "PasstBinding",
     "RebootPolicy",
 ];
-/// Machine types that can be had.
+/// Supported machine types.
 const ALL: [&str; 4] = ["q35*", "pc-q35*", "pc", "pc-i440fx*"];
 
 /// Site on which a VMI will run. Sites differ in unsupported features.
@@ -60,7 +60,7 @@ pub struct Settings {
     pub bridge_on_pod_network: bool,
     /// Network binding plugins by name.
     pub plugins: BTreeMap<String, Plugin>,
-    /// The guest's memory may be more than the limit of its pod (`vmRolloutStrategy` is not `Stage`).
+    /// The guest's memory may exceed the limit of its pod (`vmRolloutStrategy` is not `Stage`).
     pub memory_above_limit: bool,
     /// Extended resources of which a VMI may have devices. `None` permits any.
     pub host_devices: Option<BTreeSet<String>>,
@@ -73,8 +73,8 @@ pub struct Settings {
     pub hardware: Hardware,
     /// Creation of disk files by virt-handler.
     pub files: Files,
-    /// A domain is defined of the VMI here: more vCPUs or memory than a domain can have are faults. Where they are not, the
-    /// scheduler finds no node for the VMI's pod, as in KubeVirt.
+    /// A domain is defined of the VMI here, so more vCPUs or memory than a domain can have are faults.
+    /// Elsewhere they are not: the scheduler finds no node for the pod, as in KubeVirt.
     pub defines: bool,
 }
 
@@ -108,7 +108,7 @@ impl Files {
     }
 }
 
-/// Feature gates that are open.
+/// Enabled feature gates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Gates {
     All,
@@ -116,8 +116,8 @@ pub enum Gates {
 }
 
 impl Gates {
-    /// Of a cluster: those that its KubeVirt object opens, and those that are open unless it disables them. Without an
-    /// object every gate is shut.
+    /// Gates of a cluster: those that its KubeVirt object enables, and the default ones that it does not
+    /// disable. Without an object every gate is disabled.
     pub fn of_cluster(object: &Value) -> Gates {
         if object.is_null() {
             return Gates::Some(BTreeSet::new());
@@ -141,7 +141,7 @@ impl Gates {
 }
 
 impl Settings {
-    /// Of a single VMI on a person's own computer: everything that can be done. For `coracle run`, and for tests.
+    /// Settings of a single VMI on a laptop: every supported feature. For `coracle run`, and for tests.
     pub fn of_laptop() -> Settings {
         Settings {
             at: Path::of("spec"),
@@ -159,18 +159,18 @@ impl Settings {
         }
     }
 
-    /// Of the node that a VMI was scheduled to.
+    /// The settings on the node that the VMI was scheduled to.
     pub fn on_node(self) -> Settings {
         Settings { defines: true, ..self }
     }
 
-    /// Of a VMI that has been judged before: only what no domain can be defined of is a fault.
+    /// Settings of a VMI that was checked before: only a value that makes a domain impossible is a fault.
     pub fn of_judged() -> Settings {
         Settings { site: Site::Judged, ..Settings::of_laptop() }
     }
 
-    /// Of an object that was accepted by what the KubeVirt object permitted then: gates, folders, devices and machine types are
-    /// not judged anew.
+    /// Settings of an object that was accepted under the KubeVirt object of that time: gates, folders,
+    /// devices and machine types are not checked again.
     #[must_use]
     pub fn of_accepted(self) -> Settings {
         Settings {
@@ -183,7 +183,7 @@ impl Settings {
         }
     }
 
-    /// Of a cluster: what its KubeVirt object permits.
+    /// Settings of a cluster, from its KubeVirt object.
     pub fn of_cluster(object: &Value) -> Settings {
         let said = &object["spec"]["configuration"];
         let machine_types =
@@ -233,7 +233,7 @@ impl Settings {
     }
 }
 
-/// The network binding plugins that a KubeVirt object registers.
+/// Network binding plugins that a KubeVirt object registers.
 fn plugins(said: &Value) -> BTreeMap<String, Plugin> {
     let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
     let each = said.as_object().into_iter().flatten().map(|(name, said)| {

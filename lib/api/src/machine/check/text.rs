@@ -1,10 +1,10 @@
-//! Texts that must have a form: names, addresses, paths.
+//! Texts with a required form: names, addresses, paths.
 
 use super::super::label::is_label;
 use super::Check;
 use crate::wire::Path;
 
-/// The tag of a device has room for so many letters.
+/// Longest tag of a device.
 const TAG: usize = 255;
 /// Messages of Kubernetes for a text that is not a DNS label, or not a DNS subdomain.
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start \
@@ -37,7 +37,7 @@ pub(super) fn not_a_subdomain(text: &str) -> Option<String> {
     (!why.is_empty()).then(|| why.join(", "))
 }
 
-/// Everything that speaks against a text as a DNS subdomain.
+/// All reasons why a text is not a DNS subdomain.
 pub(super) fn against_subdomain(text: &str) -> Vec<&'static str> {
     let mut why = Vec::new();
     if text.len() > 253 {
@@ -70,7 +70,7 @@ pub fn not_plain(text: &str) -> Option<&'static str> {
     }
 }
 
-/// The name of a device, which stands in the description of the domain.
+/// Checks the name of a device, which becomes a part of the domain's XML.
 pub(super) fn device_name(name: &str, device: &Path, check: &mut Check<'_>) {
     if let Some(why) = not_plain(name) {
         let at = device.child("name");
@@ -78,7 +78,7 @@ pub(super) fn device_name(name: &str, device: &Path, check: &mut Check<'_>) {
     }
 }
 
-/// The tag of a device: a word for people, which stands in a config drive.
+/// Checks the tag of a device: a free text in the config drive.
 pub(super) fn tag(tag: &Option<String>, device: &Path, check: &mut Check<'_>) -> Option<String> {
     let tag = said(tag)?;
     if tag.chars().count() > TAG || not_plain(tag).is_some() {
@@ -88,7 +88,7 @@ pub(super) fn tag(tag: &Option<String>, device: &Path, check: &mut Check<'_>) ->
     Some(tag.to_owned())
 }
 
-/// A MAC address in lower case with colons, from one with colons or dashes.
+/// A MAC address in lower case with colons; it may be written with colons or dashes.
 pub(super) fn mac(text: &str) -> Option<String> {
     let separator = if text.contains('-') { '-' } else { ':' };
     let parts: Vec<&str> = text.split(separator).collect();
@@ -114,7 +114,7 @@ pub fn uuid(text: &str) -> Option<String> {
     right.then(|| text.to_ascii_lowercase())
 }
 
-/// A path from the root in which nothing is relative, empty or doubled.
+/// True for an absolute path without relative, empty or double parts.
 pub fn is_clean(path: &str) -> bool {
     path.strip_prefix('/').is_some_and(|rest| rest.split('/').all(|part| !matches!(part, "" | "." | "..")))
         && not_plain(path).is_none()

@@ -1,4 +1,4 @@
-//! Volumes: each has one source, and something that uses it.
+//! Volumes: each has one source, and a device that uses it.
 
 use super::super::Volume;
 use super::super::host_folders::HOST_DISK_FOLDERS;
@@ -11,7 +11,7 @@ use crate::vmi;
 use crate::wire::Path;
 use std::collections::BTreeMap;
 
-/// Folders of the launcher pod that no guest is shown.
+/// Folders of the launcher pod that must not be exposed to guests.
 const RESERVED: [&str; 11] = [
     "/proc",
     "/sys",
@@ -25,10 +25,10 @@ const RESERVED: [&str; 11] = [
     "/var/run/kubevirt",
     "/var/run/libvirt",
 ];
-/// The label of an ISO image has room for so many letters.
+/// Longest label of an ISO image.
 const LABEL: usize = 32;
 
-/// The volumes by name. One with a fault in its source is there with nothing, so that its disk has no fault of its own.
+/// Volumes by name. One with a fault in its source has `None`, so that its disk has no fault of its own.
 pub(super) type Volumes<'a> = BTreeMap<&'a str, Option<Volume>>;
 
 pub(super) fn volumes<'a>(
@@ -231,7 +231,7 @@ fn host(source: &vmi::HostDisk, volume: &Path, check: &mut Check<'_>) -> Option<
     Some(Volume::Host { path: path.clone(), create, shared: shared.unwrap_or(false) })
 }
 
-/// A PVC's name, and whether it is only read. One that was hotplugged is like any other when the VMI starts.
+/// Name of a PVC, and whether it is read-only. A hotplugged PVC is like any other when the VMI starts.
 fn claim(source: &vmi::ClaimSource, at: &Path, check: &mut Check<'_>) -> (String, bool) {
     let vmi::ClaimSource { claim_name, read_only, hotpluggable, other: _ } = source;
     stays(*hotpluggable, at, check);
@@ -244,7 +244,7 @@ fn claim(source: &vmi::ClaimSource, at: &Path, check: &mut Check<'_>) -> (String
     (claim_name.clone(), read_only.unwrap_or(false))
 }
 
-/// A volume cannot be unplugged while the VMI runs.
+/// Refuses `hotpluggable`: a volume cannot be unplugged while the VMI runs.
 fn stays(hotpluggable: Option<bool>, at: &Path, check: &mut Check<'_>) {
     if hotpluggable == Some(true) {
         let hint = "leave it out: a volume stays until the VMI stops";
@@ -301,8 +301,8 @@ fn in_container(source: &vmi::ContainerPath, at: &Path, check: &mut Check<'_>) -
     Some(Volume::ContainerPath { path: path.clone() })
 }
 
-/// The path is this folder, or in it, or next to it with the same beginning: `/var/run/kubevirt` stands for
-/// `/var/run/kubevirt-private`, too.
+/// True if the path begins with `prefix`: it is the folder, lies in it, or beside it with the same beginning.
+/// So `/var/run/kubevirt` also covers `/var/run/kubevirt-private`.
 fn is_below(path: &str, prefix: &str) -> bool {
     path.strip_prefix(prefix).is_some_and(|rest| matches!(rest.chars().next(), None | Some('/' | '-')))
 }
@@ -312,7 +312,7 @@ fn empty(source: &vmi::EmptyDisk, at: &Path, check: &mut Check<'_>) -> Option<Vo
     size(capacity, &at.child("capacity"), check).map(|capacity| Volume::Empty { capacity })
 }
 
-/// The size of a disk that is to be made: whole sectors, at least one, and no more than a file can have.
+/// Checks the size of a new disk: whole sectors, at least one, and no more than a file can have.
 fn size(capacity: &crate::quantity::Quantity, at: &Path, check: &mut Check<'_>) -> Option<u64> {
     let most = i64::MAX as u64;
     let Some(bytes) = capacity.bytes().filter(|bytes| (1..=most - 511).contains(bytes)) else {
@@ -339,7 +339,7 @@ fn answers(source: &vmi::Sysprep, at: &Path, check: &mut Check<'_>) -> Option<Vo
     Some(Volume::Sysprep { source })
 }
 
-/// The name of a config map or a secret.
+/// Checks the name of a ConfigMap or a Secret.
 pub(super) fn required_name(name: &Option<String>, at: &Path, check: &mut Check<'_>) -> String {
     let name = text::said(name).unwrap_or_default();
     if name.is_empty() {
@@ -350,7 +350,7 @@ pub(super) fn required_name(name: &Option<String>, at: &Path, check: &mut Check<
     name.to_owned()
 }
 
-/// Names of objects become names of files.
+/// Checks the name of an object, which becomes a file name.
 fn object_name(name: &str, at: &Path, check: &mut Check<'_>) {
     if let Some(why) = text::not_a_subdomain(name) {
         check.invalid(at, format!("{at} does not conform to the kubernetes DNS_SUBDOMAIN rules : {why}"));
