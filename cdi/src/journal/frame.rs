@@ -1,11 +1,12 @@
-//! One record, one line: `LENGTH CRC32 JSON\n`, both numbers as eight hexadecimal digits, so `cat` shows a journal.
+//! Framing of the journal: one record is one line, `LENGTH CRC32 JSON\n`, both numbers as eight hexadecimal
+//! digits, so `cat` shows a journal.
 
 use crate::{Error, Result};
 use serde::Serialize;
 
-/// The two numbers, each with the space behind it.
+/// Bytes of the two numbers, each with the space behind it.
 const HEAD: usize = 18;
-/// A record that is longer was not written by us.
+/// Longest record: a longer one was not written by this program.
 const MAX: usize = 4 << 20;
 
 pub(super) fn encode(record: &impl Serialize) -> Result<Vec<u8>> {
@@ -23,7 +24,7 @@ pub(super) fn encode(record: &impl Serialize) -> Result<Vec<u8>> {
     Ok(line)
 }
 
-/// The whole records from the front; ends at the first that is torn.
+/// The complete records from the front; ends at the first that is torn.
 pub(super) struct Records<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -34,7 +35,7 @@ impl<'a> Records<'a> {
         Records { bytes, at: 0 }
     }
 
-    /// Where the last whole record ended.
+    /// The end of the last complete record.
     pub(super) fn end(&self) -> usize {
         self.at
     }
@@ -61,7 +62,7 @@ impl<'a> Iterator for Records<'a> {
     }
 }
 
-/// Eight digits and a space. Written strictly, so that a record has one form only.
+/// Parses eight digits and a space. Strictly, so that a record has one form only.
 fn number(text: &[u8]) -> Option<usize> {
     let (digits, space) = text.split_at(8);
     let strict = space == b" " && digits.iter().all(|d| matches!(d, b'0'..=b'9' | b'a'..=b'f'));

@@ -1,22 +1,24 @@
-//! What lets the same command go on after kill -9 or a power cut: `NAME.partial.journal`, beside `NAME.partial`; of a device
-//! `device-MAJOR-MINOR.journal`, in a folder that the caller names (`target/block/start.rs`).
+//! The journal, by which the same command can continue a run after kill -9 or a power cut:
+//! `NAME.partial.journal`, beside `NAME.partial`. For a device it is `device-MAJOR-MINOR.journal`, in a
+//! folder that the caller names (`target/block/start.rs`).
 //!
 //! ```text
 //!  first record: Header — which source, which plan, which .partial        made durable before the first byte of data
 //!  then:         Mark, Mark, Mark …   each appended only after the data up to it is durable
 //! ```
 //!
-//! One record is one line, with its length and checksum in front (`frame.rs`); a torn last line is as if it were never
-//! written. Only the last mark counts, so the file is rewritten when the older ones outweigh it.
+//! One record is one line, with its length and checksum in front (`frame.rs`). A torn last line counts as
+//! never written. Only the last mark counts, so the file is rewritten when the older ones outweigh it.
 //!
-//! **Guarantee.** A mark is made only behind a sync of the data that succeeded, and none is made in a run behind a mark that failed:
-//! the sync after one that failed covers nothing of what that one lost. What of a failed mark reached the file is cut off, or is
-//! torn and as if it were never written. A later run drops journal and target from the page cache before it reads and writes
-//! them (`Handle::drop_cache`): it finds the last good mark on the device, and writes everything behind that again.
+//! **Guarantee.** A mark is made only behind a successful sync of the data. After a failed mark a run makes
+//! no other one, since the next sync does not cover the data that the failed one lost. The bytes of a failed
+//! mark are cut off, or are torn and count as never written. A later run drops journal and target from the
+//! page cache before it reads and writes them (`Handle::drop_cache`). It finds the last good mark on the
+//! device, and writes everything behind that again.
 //!
-//! The claim of a target makes the journal (`target/file/claim.rs`), and the target removes it after the rename; the engine
-//! calls [`Journal::mark`] through the closures of `convert/carry.rs`; `resume.rs` decides, purely, whether a journal that
-//! was found may be followed.
+//! The claim of a target creates the journal (`target/file/claim.rs`), and the target removes it after the
+//! rename. The engine calls [`Journal::mark`] through the closures of `convert/carry.rs`. `resume.rs`
+//! decides, as a pure function, if a found journal may be followed.
 
 mod frame;
 mod resume;
@@ -36,23 +38,27 @@ use std::ffi::{OsStr, OsString};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-/// The layout of the records. Another number is another program's journal: not followed.
+/// The layout of the records. A journal with another number is of another version of this program, and is not
+/// followed.
 const VERSION: u32 = 2;
-/// A journal that is longer than this was not written by us.
+/// Longest journal: a longer one was not written by this program.
 const MAX_LEN: u64 = 64 << 20;
-/// Below this length, old marks are left where they are.
+/// Below this length, old marks are kept.
 const SMALL: u64 = if cfg!(test) { 1 << 10 } else { 256 << 10 };
 
-/// What a run is about, so that a later one can tell whether it is the same.
+/// The identity of a run, by which a later run can tell if it is the same conversion.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conversion {
-    /// The name of the source, for messages: without a user, and without its query, which may hold a signature.
+    /// The name of the source, for messages: without a user, and without its query, which may hold a
+    /// signature.
     pub source: String,
-    /// What proves that the source is the same, with a digest of its full name.
+    /// Evidence that the source is the same, with a digest of its full name.
     pub identity: Option<Identity>,
-    /// Everything else that decides which bytes land where: format, size, flow, options. Compared as a whole.
+    /// Everything else that decides the place of bytes in the target: format, size, flow, options. Compared
+    /// as a whole.
     pub plan: String,
-    /// Whose the target is, where targets change hands: whoever had it before may have written any journal there.
+    /// The owner of the target's volume, for volumes that change owners: an earlier owner may have written
+    /// any journal there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
 }
@@ -62,28 +68,29 @@ struct Header {
     journal: u32,
     #[serde(flatten)]
     job: Conversion,
-    /// Which `.partial` it belongs to; a file that was copied or made anew is another one.
+    /// The identity of its `.partial`; a file that was copied or made anew has another one.
     partial: String,
 }
 
-/// How far a run came. Everything before it is durable in the target.
+/// The progress of a run. Everything before it is durable in the target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mark {
-    /// Where to go on.
+    /// Position where a later run goes on.
     pub position: Position,
     /// Bytes of data written so far, for the progress bar.
     pub written: u64,
-    /// The sum of the disk up to here, where the run verifies.
+    /// The sum of the disk up to here, if the run verifies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sum: Option<String>,
 }
 
-/// A place where a run can go on.
+/// A position where a run can go on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub enum Position {
-    /// A seekable image, read by its tables: the window that begins at this guest offset was in work; of its extents,
-    /// read in the order of the file, everything before its offset `done` is in the target. All windows before it are.
+    /// A seekable image, read by its tables. The window that begins at this guest offset was in work. Of its
+    /// extents, read in the order of the file, everything before the offset `done` is in the target. All
+    /// windows before it are complete.
     Table {
         /// Guest offset where the window begins.
         window: u64,
@@ -92,66 +99,65 @@ pub enum Position {
     },
     /// A stream that can be entered again here.
     Stream {
-        /// Where the decoder begins.
+        /// The boundary where the decoder begins.
         boundary: Boundary,
-        /// The guest's disk is done up to here.
+        /// The guest's disk is complete up to here.
         guest: u64,
-        /// The sum of the source's bytes up to a place that is not behind the boundary, where its checksum is wanted.
+        /// The sum of the source's bytes at the boundary or before it, if a checksum is expected.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         source: Option<SumAt>,
-        /// And that up to a place that is not before it.
+        /// The sum at the boundary or behind it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         behind: Option<SumAt>,
-        /// Where the reader of an image with tables stood, at the boundary or behind it.
+        /// State of the reader of an image with tables, at the boundary or behind it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         image: Option<Tables>,
     },
 }
 
-/// [`disk_format::Standing`], as it is kept.
+/// [`disk_format::Standing`] in its stored form.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tables {
-    /// Bytes of the image in front, by which its tables are known.
+    /// Bytes at the front of the image that hold its tables.
     pub front: u64,
-    /// The SHA-256 of these bytes in hex, as the run read them that the tables were first made of. A later run asks for them once
-    /// more, and nothing else would show that they are the same. A journal without it is not gone on with.
+    /// The SHA-256 of these bytes in hex, as the first run read them. A later run requests them once more,
+    /// and only the digest shows that they are the same. A journal without it is not followed.
     pub digest: String,
     /// Everything before this byte of the image is done.
     pub at: u64,
-    /// Data behind it that is known: guest offset, bytes, offset in the image.
+    /// Known data behind it: guest offset, bytes, offset in the image.
     pub pending: Vec<(u64, u64, u64)>,
 }
 
 impl Tables {
-    /// `digest`: that of the bytes in front.
+    /// `digest`: that of the bytes at the front.
     pub fn new(standing: Standing, digest: String) -> Tables {
         let Standing { front, at, pending } = standing;
         Tables { front, digest, at, pending }
     }
 
-    /// Where the reader stood.
+    /// The state of the reader.
     pub fn standing(&self) -> Standing {
         Standing { front: self.front, at: self.at, pending: self.pending.clone() }
     }
 }
 
-/// What an earlier run left behind.
+/// The state that an earlier run left.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Before {
-    /// No journal.
     Nothing,
-    /// A journal that cannot be followed; why, as the end of a sentence.
+    /// A journal that cannot be followed, with the reason as the end of a sentence.
     Useless(String),
-    /// A job, and how far it came (`None`: not even to its first mark).
+    /// A conversion and its progress (`None`: it ended before its first mark).
     Run(Box<Conversion>, Option<Mark>),
 }
 
-/// The journal of the run that is going on.
+/// The journal of the present run.
 pub struct Journal {
     folder: Arc<dyn Folder>,
     name: OsString,
-    /// The header, ready to be written again.
+    /// The encoded header, for a rewrite.
     header: Vec<u8>,
     open: Mutex<Open>,
 }
@@ -159,13 +165,13 @@ pub struct Journal {
 struct Open {
     file: Box<dyn Handle>,
     len: u64,
-    /// A mark has failed, and no further one is made.
+    /// True once a mark has failed; no further one is made.
     has_failed: bool,
 }
 
 impl Journal {
-    /// Makes sure that everything written to `target` before this call is durable, then that `mark` is. The caller has
-    /// put all that `mark` stands for into the target before it calls. After one mark has failed, all of them fail.
+    /// Syncs everything that was written to `target` before this call, then makes `mark` durable. The caller
+    /// must have written all data that `mark` covers. After one mark has failed, all later ones fail.
     pub fn mark(&self, target: &dyn Target, mark: &Mark) -> Result<Took> {
         let record = frame::encode(mark)?;
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
@@ -188,7 +194,7 @@ impl Journal {
         Ok(Took { sync, record: since.elapsed().saturating_sub(sync) })
     }
 
-    /// Starts a journal, in place of an older one. The caller syncs the folder before the first mark.
+    /// Creates a journal, in place of an older one. The caller syncs the folder before the first mark.
     pub(crate) fn create(
         folder: Arc<dyn Folder>,
         name: &OsStr,
@@ -206,7 +212,7 @@ impl Journal {
         Ok(Journal { folder, name: name.to_owned(), header, open })
     }
 
-    /// What the journal `name` says about the file `partial`.
+    /// Reads the journal `name` of the file `partial`.
     pub(crate) fn read(folder: &dyn Folder, name: &OsStr, partial: &str) -> Result<Before> {
         match read(folder, name, partial) {
             Ok(Earlier::Nothing) => Ok(Before::Nothing),
@@ -216,7 +222,7 @@ impl Journal {
         }
     }
 
-    /// Goes on with the journal that [`Journal::read`] found.
+    /// Opens the journal that [`Journal::read`] found, to continue it.
     pub(crate) fn reopen(folder: Arc<dyn Folder>, name: &OsStr, partial: &str) -> Result<Self> {
         let failed = |e| Error::io(format!("cannot go on with {}", folder.path(name).display()), e);
         let found = match read(&*folder, name, partial).map_err(failed)? {
@@ -230,7 +236,8 @@ impl Journal {
         Ok(Journal { folder, name: name.to_owned(), header, open })
     }
 
-    /// The header and one mark in a new file under the same name: at every moment one of the two is whole.
+    /// Writes the header and one mark to a new file and renames it: at every moment one of the two files is
+    /// complete.
     fn rewrite(&self, open: &mut Open, record: &[u8]) -> std::io::Result<()> {
         let new = scratch_name(&self.name);
         let file = self.folder.create(&new)?;
@@ -244,7 +251,7 @@ impl Journal {
     }
 }
 
-/// Removes a journal, if there is one. Whether there was.
+/// Removes a journal, if there is one. True if there was.
 pub(crate) fn remove(folder: &dyn Folder, name: &OsStr) -> std::io::Result<bool> {
     folder.remove(&scratch_name(name))?;
     folder.remove(name)
@@ -260,7 +267,7 @@ fn append(open: &mut Open, record: &[u8]) -> std::io::Result<()> {
     let appended = open.file.write_at(record, open.len).and_then(|()| open.file.sync());
     match appended {
         Ok(()) => open.len += record.len() as u64,
-        // What cannot be cut is torn, or no sync has shown that it is there.
+        // If the cut fails, the record is torn, or no sync has shown that it is there.
         Err(_) => drop(open.file.set_len(open.len)),
     }
     appended
@@ -276,7 +283,7 @@ struct Whole {
     file: Box<dyn Handle>,
     header: Header,
     mark: Option<Mark>,
-    /// Where the next record goes.
+    /// Offset of the next record.
     len: u64,
 }
 
@@ -293,7 +300,7 @@ fn read(folder: &dyn Folder, name: &OsStr, partial: &str) -> std::io::Result<Ear
     if let Some(why) = file.strange()? {
         return Ok(Earlier::Useless(format!("its journal is not believed: {why}")));
     }
-    // A mark that was never written to the device is none.
+    // A mark that was never written to the device does not count.
     file.drop_cache();
     let len = file.len()?;
     if len > MAX_LEN {
@@ -303,7 +310,7 @@ fn read(folder: &dyn Folder, name: &OsStr, partial: &str) -> std::io::Result<Ear
     file.read_at(&mut bytes, 0)?;
     let mut records = frame::Records::new(&bytes);
     let Some(header) = records.next() else {
-        // Torn before it was whole: the run did not come to its first byte.
+        // Torn before it was complete: the run did not come to its first byte.
         return Ok(Earlier::Nothing);
     };
     let Ok(version) = serde_json::from_slice::<Version>(header) else {

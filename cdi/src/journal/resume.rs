@@ -1,33 +1,33 @@
-//! Whether an earlier run may be continued: a pure decision over what it left behind.
+//! The decision to continue an earlier run: a pure function of the state that it left.
 
 use super::{Before, Conversion, Mark};
 use crate::source::Says;
 
-/// What the user asked for (`--resume`).
+/// The user's choice (`--resume`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Mode {
-    /// Go on where the source proves that it is the same, start anew otherwise.
+    /// Continue if the source proves that it is the same, start anew otherwise.
     #[default]
     Auto,
-    /// Go on, also where the source is only likely the same; refuse where that cannot be done.
+    /// Continue also if the source is only likely the same; refuse if that is impossible.
     Always,
-    /// Start anew.
+    /// Always begin at the first byte.
     Never,
 }
 
-/// The decision.
+/// The decision about an earlier run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Resume {
-    /// Go on from here.
+    /// Continue from here.
     Go(Mark),
-    /// Start from the beginning; the reason where an earlier run is thrown away.
+    /// Start from the beginning; with the reason if an earlier run is dropped.
     Anew(Option<String>),
-    /// The user asked to go on and there is nothing to go on from; why.
+    /// The user demands to continue, and that is impossible for this reason.
     Refuse(String),
 }
 
-/// Decides from what was found, what is to be done now, and what the user wants. `doubt`: why nothing proves that what was
-/// found is this user's, as the end of a sentence.
+/// Decides from the found state, the present conversion, and the user's choice. `doubt`: the reason why the
+/// found files may be another user's, as the end of a sentence.
 pub fn may_resume(before: &Before, now: &Conversion, mode: Mode, doubt: Option<&str>) -> Resume {
     if mode == Mode::Never {
         return match before {
@@ -46,7 +46,7 @@ pub fn may_resume(before: &Before, now: &Conversion, mode: Mode, doubt: Option<&
     if then.owner != now.owner {
         return anew(mode, "the earlier run was for another owner of this place".to_owned());
     }
-    // Another source is named before other options: it is the larger mistake.
+    // Another source is reported before other options: it is the larger mistake.
     if let Err(why) = same_name(then, now, mode) {
         return anew(mode, why);
     }
@@ -66,8 +66,8 @@ pub fn may_resume(before: &Before, now: &Conversion, mode: Mode, doubt: Option<&
     }
 }
 
-/// Whether both jobs name the same source, or one whose name does not matter. Names that differ in their query alone
-/// (signed addresses do, and so may addresses of two disks) are the same only where the user says so.
+/// Compares the names of the sources, where a name matters. Names that differ in their query alone (signed
+/// URLs do, and so may URLs of two disks) are the same only if the user says so.
 fn same_name(then: &Conversion, now: &Conversion, mode: Mode) -> Result<(), String> {
     let other = || Err(format!("the earlier run read {}, not {}", then.source, now.source));
     let (Some(a), Some(b)) = (&then.identity, &now.identity) else {
@@ -99,7 +99,8 @@ fn same_name(then: &Conversion, now: &Conversion, mode: Mode) -> Result<(), Stri
     Ok(())
 }
 
-/// Whether the evidence of two sources of one name shows, or the user takes it as shown, that their bytes are equal.
+/// Compares the evidence of two sources of one name: it must prove equal bytes, or the user must accept it
+/// without proof.
 fn same_bytes(then: &Conversion, now: &Conversion, mode: Mode) -> Result<(), String> {
     match (&then.identity, &now.identity) {
         (Some(a), Some(b)) if !a.agrees(b) => {

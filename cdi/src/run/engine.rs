@@ -7,12 +7,12 @@
 //!     └────────────────────────────────────────────┘                      └─ marks: sync, then journal
 //! ```
 //!
-//! The first error stops all: it is kept in [`Watch`], every thread sees it at its next job, drains and ends. A run that stops
-//! marks once more what it has, unless a mark is what failed.
+//! The first error stops all threads: it is kept in [`Watch`]; every thread sees it at its next job, drains
+//! and ends. A run that stops marks once more what it has completed, unless a mark is what failed.
 //!
-//! Producer and workers see foreign bytes and the decoders' C code, so they give up everything but what is open
-//! ([`guard::confine::parser`]). Readers of a remote source connect to servers and keep what the program has; the
-//! collector keeps it too, and looks at no foreign byte.
+//! Producer and workers see foreign bytes and the decoders' C code, so they give up all rights but open
+//! descriptors ([`guard::confine::parser`]). Readers of a remote source connect to servers, and the collector
+//! reads no foreign byte; both keep the program's rights.
 
 use super::job::{Job, Reached};
 use super::pace::{Pace, Took};
@@ -37,50 +37,50 @@ pub(crate) struct Size {
     pub(crate) workers: usize,
     /// Threads that wait for a remote source; 0: workers read for themselves.
     pub(crate) readers: usize,
-    /// Buffers that go round.
+    /// The number of buffers.
     pub(crate) buffers: usize,
-    /// Whether guest bytes are summed for `--verify`.
+    /// True if guest bytes are summed for `--verify`.
     pub(crate) sum: bool,
 }
 
-/// Makes what a row of jobs has reached durable; `None` where that is no place to go on from.
+/// Makes the progress of a row of jobs durable; `None` if a later run could not go on from there.
 pub(crate) type Marker<'a> = &'a mut dyn FnMut(&End) -> Result<Option<Took>>;
 
 /// The marks of a run.
 pub(crate) struct Marks<'a> {
     pub(crate) pace: Pace,
-    /// What the last mark says: at first, where the run begins.
+    /// The progress of the last mark; at first, where the run begins.
     pub(crate) last: Reached,
     pub(crate) write: Marker<'a>,
 }
 
-/// What a run of the engine needs.
+/// Input of a run of the engine.
 pub(crate) struct Engine<'a> {
-    /// Where jobs read their spans from; `None` when the producer fills every job itself.
+    /// Source of the jobs' spans; `None` if the producer fills every job itself.
     pub(crate) bytes: Option<&'a dyn ReadAt>,
     pub(crate) sink: EngineSink<'a>,
     pub(crate) watch: &'a Watch,
     pub(crate) size: Size,
-    /// Called now and then with what an unbroken row of jobs has reached.
+    /// Called now and then with the progress of an unbroken row of jobs.
     pub(crate) marks: Option<Marks<'a>>,
 }
 
-/// What the end of a row of jobs tells.
+/// State at the end of a row of jobs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct End {
     pub(crate) reached: Reached,
     pub(crate) sum: DiskSum,
 }
 
-/// What a worker made of a job.
+/// A worker's result of a job.
 pub(crate) struct Outcome {
     pub(crate) seq: u64,
     pub(crate) end: End,
-    /// Guest order only: what is to be committed.
+    /// Guest order only: the bytes to commit.
     pub(crate) packed: Option<Packed>,
 }
 
-/// The producer's end: empty jobs with a buffer, and the way to send them.
+/// The producer's end: empty jobs with a buffer, and the channel for them.
 pub(crate) struct Feed<'a> {
     pub(crate) watch: &'a Watch,
     jobs: Sender<(Job, Option<Packed>)>,
@@ -98,7 +98,7 @@ impl Feed<'_> {
         Job { seq, bytes, ..Job::default() }
     }
 
-    /// Hands a job on; an error once the run has failed.
+    /// Sends a job; an error once the run has failed.
     pub(crate) fn send(&self, job: Job) -> Result<()> {
         self.watch.check()?;
         let packed = self.packed.as_ref().map(Pool::take);
@@ -107,14 +107,14 @@ impl Feed<'_> {
 }
 
 impl Engine<'_> {
-    /// Runs `produce` and all that follows it. Returns what the whole row of jobs reached.
+    /// Runs `produce` and the rest of the engine. Returns the state at the end of the whole row of jobs.
     pub(crate) fn run(mut self, produce: impl FnOnce(&Feed<'_>) -> Result<()> + Send) -> Result<End> {
         let Size { workers, readers, buffers, .. } = self.size;
         let pool = Pool::<Vec<u8>>::new(buffers);
         let packed = matches!(self.sink, EngineSink::Ordered(_)).then(|| Pool::<Packed>::new(buffers));
         let (jobs, todo) = bounded::<(Job, Option<Packed>)>(buffers);
         let (ready_in, ready) = bounded::<(Job, Option<Packed>)>(buffers);
-        // Outcomes without bytes may wait: so workers go on while the collector makes a mark.
+        // Outcomes without bytes may wait, so that workers go on while the collector makes a mark.
         let waiting = if packed.is_some() { buffers + workers + readers } else { OUTCOMES };
         let (out, outcomes) = bounded::<Outcome>(waiting);
         let (watch, bytes, sink, sum) = (self.watch, self.bytes, &self.sink, self.size.sum);
@@ -159,7 +159,8 @@ impl Engine<'_> {
                 });
             }
             drop((out, work));
-            // Last: it hands nothing to threads that could not be started, and would wait for what they never give back.
+            // The producer starts last: if a thread cannot be started, it would wait for buffers that never
+            // come back.
             start(scope, watch, move || {
                 parser();
                 if let Err(e) = produce(&feed) {
@@ -173,21 +174,21 @@ impl Engine<'_> {
     }
 }
 
-/// Starts a thread of the engine; the run ends with an error where there can be none.
+/// Starts a thread of the engine; if that fails, the run ends with an error.
 fn start<'s>(scope: &'s Scope<'s, '_>, watch: &Watch, work: impl FnOnce() + Send + 's) {
     if let Err(e) = std::thread::Builder::new().spawn_scoped(scope, work) {
         watch.fail(Error::io("cannot start a thread that converts", e));
     }
 }
 
-/// A panic in a worker (a fault of ours that an image may have found) is an error of this run, not a hang.
+/// Turns a panic in a worker (a bug that an image may have found) into an error of this run, not a hang.
 fn shielded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or_else(|_| {
         Err(Error::failed("internal error: a worker panicked; please report the image that did it"))
     })
 }
 
-/// Readers of a remote source: several requests are in flight while workers decode.
+/// A reader of a remote source: several requests are in flight while workers decode.
 fn read_ahead(
     todo: &Receiver<(Job, Option<Packed>)>,
     ready: &Sender<(Job, Option<Packed>)>,
@@ -204,7 +205,7 @@ fn read_ahead(
     }
 }
 
-/// Reads a job's spans, if nobody has yet.
+/// Reads a job's spans, if no reader has done so yet.
 fn fill(job: &mut Job, bytes: Option<&dyn ReadAt>, watch: &Watch) -> Result<()> {
     watch.check()?;
     let want = job.read_len();
@@ -214,7 +215,7 @@ fn fill(job: &mut Job, bytes: Option<&dyn ReadAt>, watch: &Watch) -> Result<()> 
     let Some(bytes) = bytes else {
         return Err(Error::failed("a job came without its bytes"));
     };
-    // Growing zero-fills only once: the buffer keeps its length class as it goes round.
+    // Growing zero-fills only once: the buffer keeps its capacity as it goes round.
     job.bytes.resize(want, 0);
     for span in &job.spans {
         bytes.read_exact_at(&mut job.bytes[span.at..span.at + span.len], span.file).map_err(|e| {
@@ -225,7 +226,7 @@ fn fill(job: &mut Job, bytes: Option<&dyn ReadAt>, watch: &Watch) -> Result<()> 
     Ok(())
 }
 
-/// Takes outcomes until the workers are gone: commits in order where the sink wants that, and marks.
+/// Takes outcomes until the workers are gone: commits in order if the sink needs that, and makes marks.
 fn collect(
     outcomes: &Receiver<Outcome>,
     sink: &EngineSink<'_>,
@@ -253,7 +254,7 @@ fn collect(
         if watch.stopped() {
             line.give_up();
         }
-        // A run that is stopped and may be continued marks at once what it has: readers that wait for the network may
+        // A stopped run that may be continued makes a mark at once: readers that wait for the network may
         // hold it up longer than the user waits.
         let Some(marking) = &mut marks else { continue };
         let bytes = watch.written().saturating_sub(marked.1);
@@ -261,8 +262,8 @@ fn collect(
             true => watch.may_go_on(),
             false => marking.pace.is_due(marked.0.elapsed(), bytes),
         };
-        // A run that is stopped before its first mark leaves one, also where nothing but the beginning can be told: what
-        // is said then is that the same command goes on.
+        // A run that is stopped before its first mark makes one, even at the very beginning: the user is told
+        // that the same command goes on.
         let nothing_yet = watch.stopped() && !made;
         let Some(end) =
             row.reached().filter(|end| due && (end.reached != marking.last || nothing_yet)).copied()
@@ -273,7 +274,7 @@ fn collect(
             Ok(None) => continue,
             Ok(Some(took)) => marking.pace.marked(took, outcomes.is_full()),
             Err(e) => {
-                // The next sync would succeed, over what this one has lost.
+                // The next sync would succeed, although this one has lost data.
                 watch.fail(e);
                 marks = None;
                 continue;
@@ -285,13 +286,13 @@ fn collect(
     row.reached().copied().unwrap_or_default()
 }
 
-/// How often the collector looks whether the run was stopped, also when nothing arrives.
+/// Interval at which the collector looks if the run was stopped, also when nothing arrives.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Outcomes that may wait for the collector: a GiB or two of disk, in some 100 KiB of memory.
 const OUTCOMES: usize = 1024;
 
-/// What waits for its turn to be committed. Nothing ever does where the target takes any order.
+/// Packed stretches that wait for their turn to be committed. A target that takes any order has none.
 struct InOrder<'a> {
     sink: &'a EngineSink<'a>,
     watch: &'a Watch,
@@ -313,7 +314,7 @@ impl InOrder<'_> {
         }
     }
 
-    /// Buffers that wait for a failed predecessor go back, so that the producer cannot hang.
+    /// Returns the buffers that wait for a failed predecessor, so that the producer cannot hang.
     fn give_up(&mut self) {
         for (_, packed) in std::mem::take(&mut self.early) {
             self.give_back(packed);

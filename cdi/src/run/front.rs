@@ -1,4 +1,5 @@
-//! A target that is written front to back (standard output) as an [`Ordered`] sink: nothing to prepare but the zeros.
+//! A target that is written front to back (standard output) as an [`Ordered`] sink: workers only detect
+//! zeros.
 
 use super::sink::{Ordered, Packed, Packer, Part, PartKind};
 use super::watch::Watch;

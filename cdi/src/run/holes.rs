@@ -4,10 +4,11 @@ use disk_format::{Data, Extent, Format, Image, Window};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-/// The ranges that may hold data, in order; asked anew when a window begins where none ended.
+/// The ranges that may hold data, in order; a new map is made if a window does not begin at the end of the
+/// last one.
 pub(crate) type DataMap = Box<dyn Iterator<Item = Range<u64>> + Send>;
 
-/// Ranges of data in one window.
+/// The most ranges of data in one window.
 const RANGES: usize = 16 << 10;
 
 /// A raw disk with its data map.
@@ -15,7 +16,7 @@ pub(crate) struct Sparse {
     format: Format,
     size: u64,
     map: Box<dyn Fn() -> DataMap + Send + Sync>,
-    /// Where the last window ended, and the rest of the map from there.
+    /// The end of the last window, and the rest of the map from there.
     rest: Mutex<Option<(u64, DataMap)>>,
 }
 

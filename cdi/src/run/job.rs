@@ -1,42 +1,42 @@
-//! One piece of work: some bytes of the image file, and what they mean. [`cut`] makes reads of a window's extents.
+//! Jobs: some bytes of the image file with their extents. [`cut`] makes reads of a window's extents.
 
 use disk_format::{Data, Extent};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;
 
-/// Bytes of the image file that are read in one go.
+/// Bytes of the image file that are read at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Span {
-    /// Where they lie in the file.
+    /// Offset in the file.
     pub(crate) file: u64,
-    /// Where they lie in the job's buffer.
+    /// Offset in the job's buffer.
     pub(crate) at: usize,
     pub(crate) len: usize,
 }
 
-/// A piece of work. In any order it is one span with its extents; in guest order it is one stretch of the guest's
-/// disk with as many spans as that needs.
+/// A unit of work. In any order it is one span with its extents; in guest order it is one stretch of the
+/// guest's disk with as many spans as that needs.
 #[derive(Debug, Default)]
 pub(crate) struct Job {
     /// Position in the run's fixed order.
     pub(crate) seq: u64,
-    /// The guest range it stands for (guest order only).
+    /// The guest range of the job (guest order only).
     pub(crate) guest: Range<u64>,
     pub(crate) spans: Vec<Span>,
     pub(crate) extents: Vec<Extent>,
     pub(crate) bytes: Vec<u8>,
-    /// What the journal may say once this job and all before it are durable.
+    /// The progress for the journal, once this job and all before it are durable.
     pub(crate) reached: Reached,
 }
 
-/// How far the fixed order has come when a job is done.
+/// The progress in the fixed order after a job.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Reached {
     /// The window of the table that is being worked on.
     pub(crate) window: u64,
-    /// Everything of that window whose bytes lie before this offset of the file is done. For a stream: the offset
-    /// in the decoded stream.
+    /// Everything of that window whose bytes lie before this offset of the file is done. For a stream: the
+    /// offset in the decoded stream.
     pub(crate) file: u64,
 }
 
@@ -53,24 +53,24 @@ impl Job {
         self.bytes.get(span.at + from..span.at + from + len)
     }
 
-    /// How many bytes its spans want.
+    /// The number of bytes of its spans.
     pub(crate) fn read_len(&self) -> usize {
         self.spans.last().map_or(0, |s| s.at + s.len)
     }
 }
 
-/// How reads are cut.
+/// Limits for the reads.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cut {
-    /// The size a read should not pass (one extent that is larger is still one read, unless it can be split).
+    /// The size that a read should not exceed (a larger extent is still one read, unless it can be split).
     pub(crate) piece: u64,
     /// Two ranges this close are read as one.
     pub(crate) gap: u64,
 }
 
 /// Cuts a window's data extents into reads in file order. Long raw extents are split; packed ones never.
-/// Yields the extents of one read with the file range that covers them. Each read ends behind the one before it, also
-/// where extents share bytes of the file: the end of a read tells which reads are done.
+/// Yields the extents of one read with the file range that covers them. Each read ends behind the one before
+/// it, also if extents share bytes of the file: the end of a read shows which reads are done.
 pub(crate) fn cut(extents: Vec<Extent>, how: Cut) -> impl Iterator<Item = (Range<u64>, Vec<Extent>)> {
     let mut rest = Pieces::of(extents, how.piece).peekable();
     std::iter::from_fn(move || {
@@ -90,11 +90,11 @@ pub(crate) fn cut(extents: Vec<Extent>, how: Cut) -> impl Iterator<Item = (Range
     })
 }
 
-/// Extents in file order, long ones in pieces. An image may use the same bytes in several places, and then the pieces
-/// of one extent lie between those of another.
+/// Extents in file order, long ones in pieces. An image may use the same bytes in several places, and then
+/// the pieces of one extent lie between those of another.
 struct Pieces {
     whole: std::iter::Peekable<std::vec::IntoIter<Extent>>,
-    /// What is left of extents that have been split, by their place in the file.
+    /// The rest of extents that have been split, by their position in the file.
     tails: BinaryHeap<Reverse<(u64, u64, u64)>>,
     piece: u64,
 }
@@ -133,8 +133,8 @@ fn place(e: &Extent) -> u64 {
     e.file_range().map_or(0, |r| r.start)
 }
 
-/// A raw extent in pieces whose ends lie at multiples of `piece` in the guest's disk, so that zero-scanning and
-/// verification see the same blocks whatever the window.
+/// Splits a raw extent into pieces whose ends lie at multiples of `piece` in the guest's disk, so that
+/// zero-scanning and verification see the same blocks whatever the window.
 pub(crate) fn split(extent: Extent, piece: u64) -> impl Iterator<Item = Extent> {
     let mut rest = Some(extent);
     std::iter::from_fn(move || {
@@ -149,7 +149,7 @@ pub(crate) fn split(extent: Extent, piece: u64) -> impl Iterator<Item = Extent> 
     })
 }
 
-/// An extent in two; not for packed ones.
+/// Splits an extent in two; not for packed ones.
 pub(crate) fn halves(e: Extent, len: u64) -> (Extent, Extent) {
     let tail = match e.data {
         Data::Raw { at } => Data::Raw { at: at + len },

@@ -1,19 +1,19 @@
-//! Carrying a plan out: producers make jobs, the engine turns them into guest bytes, a sink takes them.
+//! Execution of a plan: producers make jobs, the engine turns them into guest bytes, a sink takes them.
 //!
-//! | file | what it is |
+//! | file | content |
 //! |---|---|
 //! | `engine.rs` | the engine: threads, channels, order, marks |
 //! | `tables.rs`, `stream.rs` | the two producers |
 //! | `worker.rs` | a job's bytes become guest bytes |
-//! | `sink.rs`, `front.rs`, `packed_qcow2.rs` | where they go |
+//! | `sink.rs`, `front.rs`, `packed_qcow2.rs` | sinks of the guest bytes |
 //! | `holes.rs` | raw disks whose holes are known |
-//! | `two_passes.rs` | a qcow2 for targets that want bytes in order, from a disk that can be read twice |
-//! | `scratch.rs` | a disk without a name, for targets that want another order |
-//! | `pace.rs` | when the next mark is due |
-//! | `job.rs`, `pool.rs`, `watermark.rs`, `sum.rs` | the nouns |
-//! | `watch.rs` | what the outside sees |
+//! | `two_passes.rs` | a qcow2 for targets that take bytes in order, from a disk that can be read twice |
+//! | `scratch.rs` | an anonymous temporary disk, for targets that need another order |
+//! | `pace.rs` | the times of marks |
+//! | `job.rs`, `pool.rs`, `watermark.rs`, `sum.rs` | data types |
+//! | `watch.rs` | state for other threads: progress, errors, interruption |
 //!
-//! Nothing here chooses: [`crate::plan`] has.
+//! All choices are made before, in [`crate::plan`].
 
 pub(crate) mod engine;
 pub(crate) mod front;

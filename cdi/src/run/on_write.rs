@@ -3,7 +3,7 @@
 use crate::Result;
 use crate::target::{Finished, Order, Target};
 
-/// Takes bytes in any order. The function is told where in the guest's disk they begin.
+/// Takes bytes in any order. The function gets their offset in the guest's disk.
 pub(super) struct OnWrite<F>(pub(super) F);
 
 impl<F: Fn(u64) + Send + Sync> Target for OnWrite<F> {

@@ -1,16 +1,17 @@
-//! When the next mark is due: pure, told times and bytes.
+//! The times of marks: a pure function of elapsed times and bytes.
 //!
 //! | mark | due |
 //! |---|---|
 //! | the first | after half a second, or 32 MiB of data, whichever is first |
 //! | each next | as soon as marks cost less than 2 % of the time, at the latest after 5 s |
 //!
-//! So a run that is killed every other second still comes to its end. What a mark costs is not all the time it takes:
+//! A run that is killed every other second still comes to its end. The cost of a mark is not all the time it
+//! takes:
 //!
-//! | part of a mark | what it costs |
+//! | part of a mark | cost |
 //! |---|---|
-//! | the sync of the data | little: it must be written in any case, and workers go on meanwhile; but a device wants long runs |
-//! | the record in the journal | all of it, up to half a second: a flush that nobody else needs |
+//! | the sync of the data | little: the data must be written in any case, and workers go on meanwhile; but devices are faster with long writes |
+//! | the record in the journal | all of it, up to half a second: a flush for the journal alone |
 //! | workers that had to wait for its end | all of it |
 
 use std::time::Duration;
@@ -19,30 +20,30 @@ const FIRST: Duration = Duration::from_millis(500);
 const FIRST_BYTES: u64 = 32 << 20;
 const SOONEST: Duration = Duration::from_millis(100);
 const LATEST: Duration = Duration::from_secs(5);
-/// The longest pause for a record's sake: two flushes a second are nothing to a device, and a run that is killed loses
-/// what came since.
+/// The longest pause because of a record's cost: two flushes a second are cheap for a device, and a killed
+/// run loses the data since the last one.
 const RECORDS: Duration = Duration::from_millis(500);
 /// One part of the time in so many is 2 %.
 const SHARE: u32 = 50;
 /// The pause is so many times as long as the sync of the data took.
 const SYNCS: u32 = 4;
 
-/// How long a mark took.
+/// Durations of a mark.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Took {
-    /// To make the data durable.
+    /// Time to make the data durable.
     pub sync: Duration,
-    /// To make the record in the journal durable.
+    /// Time to make the record in the journal durable.
     pub record: Duration,
 }
 
 /// The pace of a run's marks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pace {
-    /// The time between marks, where a test says it.
+    /// The time between marks, if a test sets it.
     fixed: Option<Duration>,
     wait: Duration,
-    /// It is due with so many bytes, too.
+    /// A mark is also due after so many bytes.
     bytes: u64,
 }
 
@@ -58,12 +59,12 @@ impl Pace {
         self.wait
     }
 
-    /// Whether one is due, so long and so many bytes of data after the last one (or the beginning).
+    /// True if a mark is due, so long and so many bytes of data after the last one (or the beginning).
     pub(crate) fn is_due(&self, since: Duration, bytes: u64) -> bool {
         since >= self.wait || bytes >= self.bytes
     }
 
-    /// A mark was made. `held_up`: workers had to wait for its end.
+    /// Adapts to a mark that was made. `held_up`: workers had to wait for its end.
     pub(crate) fn marked(&mut self, took: Took, held_up: bool) {
         self.bytes = u64::MAX;
         let record = took.record.saturating_mul(SHARE).min(RECORDS);

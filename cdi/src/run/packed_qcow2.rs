@@ -17,7 +17,7 @@ pub(crate) struct PackedQcow2<'a, W> {
 }
 
 impl<'a> PackedQcow2<'a, Bytes<'a>> {
-    /// To a target whose own bytes are the image's.
+    /// Writes to a target whose own bytes are the image's.
     pub(crate) fn create(target: &'a dyn Target, options: Options, watch: &'a Watch) -> Result<Self> {
         PackedQcow2::to(Bytes(target), options, watch)
     }
@@ -62,12 +62,12 @@ impl<W: WriteAt> Ordered for PackedQcow2<'_, W> {
     }
 }
 
-/// It is not the source that is to blame.
+/// Names the written image, since the source is not to blame.
 fn of_target(e: disk_format::Error) -> Error {
     Error::from(e).of("the qcow2 that is written")
 }
 
-/// One worker's half.
+/// One worker's packer of clusters.
 struct Clusters {
     packer: write::Packer,
     cluster: usize,
@@ -101,7 +101,7 @@ impl Packer for Clusters {
     }
 }
 
-/// A cluster that the source's end cuts short and the (grown) disk's end does not, filled up with zeros.
+/// Fills a cluster up with zeros, if the source's end cuts it short and the (grown) disk's end does not.
 fn whole<'d>(data: &'d [u8], cluster: usize, rest_of_disk: u64, padded: &'d mut Vec<u8>) -> &'d [u8] {
     let full = usize::try_from(rest_of_disk).unwrap_or(usize::MAX).min(cluster);
     if data.len() >= full {
@@ -113,7 +113,7 @@ fn whole<'d>(data: &'d [u8], cluster: usize, rest_of_disk: u64, padded: &'d mut 
     padded
 }
 
-/// A target's own bytes, as the qcow2 writer wants them.
+/// A target's own bytes, for the qcow2 writer.
 pub(crate) struct Bytes<'a>(&'a dyn Target);
 
 impl WriteAt for Bytes<'_> {

@@ -1,4 +1,4 @@
-//! A fixed number of buffers that go round: the memory bound of a run, and its back-pressure.
+//! A fixed number of reusable buffers: the memory bound of a run, and its back-pressure.
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
@@ -25,12 +25,12 @@ impl<T: Default> Pool<T> {
         Pool { back, free }
     }
 
-    /// Waits for a buffer. Every taker gives back, also when it stops early, so this ends.
+    /// Waits for a buffer. Every taker returns it, also when it stops early, so this ends.
     pub(crate) fn take(&self) -> T {
         self.free.recv().unwrap_or_default()
     }
 
-    /// Gives a buffer back.
+    /// Returns a buffer.
     pub(crate) fn give(&self, buffer: T) {
         let _ = self.back.try_send(buffer);
     }

@@ -1,5 +1,6 @@
-//! A sparse raw disk without a name, for what cannot go in one pass: a stream that is not in guest order, to a target that
-//! is; and a qcow2 to a target that takes bytes in order, whose tables come last.
+//! A sparse raw disk in an anonymous file, for conversions that cannot go in one pass: a stream that is not
+//! in guest order, to a target that is; and a qcow2 to a target that takes bytes in order, since its tables
+//! come last.
 
 use super::holes::{DataMap, Sparse};
 use crate::source::data_map;
@@ -14,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The disk while it is put together.
+/// The temporary disk.
 pub(crate) struct Scratch {
     file: Nameless,
     folder: PathBuf,
@@ -22,19 +23,19 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// In `folder`, gone when it is dropped.
+    /// Creates it in `folder`; it is gone when it is dropped.
     pub(crate) fn beside(folder: &Path) -> Result<Self> {
         let file = nameless(folder)
             .map_err(|e| Error::io(format!("cannot make a temporary file in {}", folder.display()), e))?;
         Ok(Scratch { file, folder: folder.to_owned(), written: AtomicU64::new(0) })
     }
 
-    /// Bytes it holds.
+    /// Bytes written to it.
     pub(crate) fn written(&self) -> u64 {
         self.written.load(Relaxed)
     }
 
-    /// The whole disk, for reading.
+    /// The complete disk, for reading.
     pub(crate) fn image(&self, size: u64) -> Result<(Sparse, FileAt)> {
         let failed = |e| Error::io("cannot use the temporary disk", e);
         self.file.set_len(size).map_err(failed)?;
@@ -43,13 +44,13 @@ impl Scratch {
         Ok((Sparse::new(Format::Raw, size, move || Box::new(data_map(file.clone(), size)) as DataMap), bytes))
     }
 
-    /// Writes the first `size` bytes to a target that wants them in order.
+    /// Writes the first `size` bytes to a target that takes them in order.
     pub(crate) fn copy_to(&self, size: u64, target: &dyn Target) -> Result<()> {
         target.announce(size)?;
         self.copy_with(size, |at, part| target.write(at, part))
     }
 
-    /// Gives the first `size` bytes in order, with their offsets.
+    /// Passes the first `size` bytes in order, with their offsets.
     pub(crate) fn copy_with(&self, size: u64, mut take: impl FnMut(u64, &[u8]) -> Result<()>) -> Result<()> {
         let failed = |e| Error::io("cannot use the temporary file", e);
         // A hole at its end is part of it.
@@ -65,7 +66,7 @@ impl Scratch {
         self.is_whole()
     }
 
-    /// Fails where bytes that were read may not be those that were kept. Asked after the last read.
+    /// Fails if the read bytes may not be the written ones. Called after the last read.
     pub(crate) fn is_whole(&self) -> Result<()> {
         sys::written_back(self.file.as_fd()).map_err(|e| lost(&self.folder, e))
     }

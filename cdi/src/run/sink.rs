@@ -1,12 +1,12 @@
-//! What workers give their bytes to: a target that takes any order, or one that wants them in guest order.
+//! Sinks of the workers' bytes: a target that takes any order, or one that takes them in guest order.
 //!
-//! In guest order the costly half (compressing) is done by each worker with a [`Packer`] of its own, and the cheap
+//! In guest order the costly half (compressing) is done by each worker with its own [`Packer`], and the cheap
 //! half (appending) by one thread with [`Ordered::commit`].
 
 use crate::Result;
 use crate::target::Target;
 
-/// Where guest bytes go.
+/// The sink of guest bytes.
 pub(crate) enum EngineSink<'a> {
     Any(&'a dyn Target),
     Ordered(&'a dyn Ordered),
@@ -17,17 +17,17 @@ pub(crate) trait Ordered: Sync {
     /// The state a worker needs to prepare its part.
     fn packer(&self) -> Box<dyn Packer + '_>;
 
-    /// Appends what a packer made. Called in guest order, by one thread.
+    /// Appends the result of a packer. Called in guest order, by one thread.
     fn commit(&self, packed: &Packed) -> Result<()>;
 }
 
 /// Prepares guest bytes for an [`Ordered`] target.
 pub(crate) trait Packer {
-    /// Makes `out` stand for the guest bytes at `guest`. `out` is empty but keeps its memory.
+    /// Packs the guest bytes at `guest` into `out`, which is empty but keeps its memory.
     fn pack(&mut self, guest: u64, data: &[u8], out: &mut Packed) -> Result<()>;
 }
 
-/// A stretch of the guest's disk, prepared.
+/// A prepared stretch of the guest's disk.
 #[derive(Debug, Default)]
 pub(crate) struct Packed {
     pub(crate) guest: u64,
@@ -47,7 +47,7 @@ pub(crate) struct Part {
     pub(crate) kind: PartKind,
 }
 
-/// What a part's bytes are.
+/// The form of a part's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PartKind {
     Zero,

@@ -1,8 +1,8 @@
-//! The producer for streams: pieces of the file are pushed through a [`StreamImage`] as they arrive; what is not
-//! understood yet waits in the spool, and is placed at the end.
+//! The producer for streams. Pieces of the file are pushed through a [`StreamImage`] as they arrive. Data
+//! whose place is not known yet waits in the spool, and is placed at the end.
 //!
-//! A later run asks for header and tables once more, apart from the rest: [`Standings`] hashes them as they pass here, where they are
-//! bytes of the stream that is checked as a whole, so that the journal can say which they were.
+//! A later run requests header and tables once more, apart from the rest. [`Standings`] hashes them as they
+//! pass here, as part of the stream that is checked as a whole, so that the journal can identify them.
 
 use super::engine::Feed;
 use super::job::{Cut, Job, Reached, Span, cut};
@@ -18,57 +18,57 @@ use std::sync::{Mutex, PoisonError};
 /// Bytes of the stream that are pushed at a time.
 pub(crate) const PIECE: usize = 1 << 20;
 
-/// Zeros that are handed on at a time: a run is stopped between two jobs.
+/// Zeros that are passed on at a time: a run can be stopped between two jobs.
 const HOLE: u64 = 1 << 30;
 
-/// What the producer learnt at the end of the stream.
+/// Facts known at the end of the stream.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Arrived {
     /// Bytes of the decoded stream.
     pub(crate) file_size: u64,
 }
 
-/// Where the reader of an image stood, for a journal.
+/// States of the image reader on the way, for a journal.
 #[derive(Debug, Default)]
 pub(crate) struct Standings {
     is_wanted: bool,
     list: Mutex<VecDeque<Standing>>,
     front: Mutex<Front>,
-    /// The image was begun by an earlier run.
+    /// True if an earlier run began the image.
     is_later: bool,
 }
 
-/// The bytes in front as they pass, once.
+/// The hash of the bytes at the front, as they pass.
 #[derive(Debug, Default)]
 struct Front {
     hash: Sha256,
     at: u64,
-    /// How many they are, and their digest.
+    /// Their number and digest, once all have passed.
     whole: Option<(u64, String)>,
 }
 
-/// The digest of bytes in front, as a journal keeps it.
+/// The digest of bytes at the front, as a journal keeps it.
 pub(crate) fn digest_of(front: &[u8]) -> String {
     hex::encode(Sha256::digest(front))
 }
 
-/// Bytes of the stream between two places, and how many are kept: of more, every second one goes.
+/// Bytes of the stream between two states, and the most that are kept: of more, every second one is dropped.
 const APART: u64 = 4 << 20;
 const MOST: usize = 16;
 
 impl Standings {
-    /// Kept where a journal wants them.
+    /// Collects states if `is_wanted`, for a journal.
     pub(crate) fn wanted(is_wanted: bool) -> Standings {
         Standings { is_wanted, ..Standings::default() }
     }
 
-    /// The same in a run that goes on, which was given so many bytes in front, of this digest.
+    /// The same for a resumed run, which got so many bytes at the front, with this digest.
     pub(crate) fn later(self, front: u64, digest: String) -> Standings {
         let whole = Some((front, digest));
         Standings { front: Mutex::new(Front { whole, ..Front::default() }), is_later: true, ..self }
     }
 
-    /// A piece passes. `front`: how many bytes in front there are.
+    /// Hashes the part of a piece that is at the front. `front`: the number of bytes at the front.
     fn pass(&self, front: Option<u64>, base: u64, bytes: &[u8]) {
         let Some(front) = front.filter(|&front| self.is_wanted && front <= Standing::FRONT) else { return };
         let mut sum = self.front.lock().unwrap_or_else(PoisonError::into_inner);
@@ -83,14 +83,14 @@ impl Standings {
         }
     }
 
-    /// The digest of so many bytes in front, where they have passed.
+    /// The digest of so many bytes at the front, once they have passed.
     pub(crate) fn digest(&self, front: u64) -> Option<String> {
         let sum = self.front.lock().unwrap_or_else(PoisonError::into_inner);
         sum.whole.as_ref().filter(|(bytes, _)| *bytes == front).map(|(_, digest)| digest.clone())
     }
 
-    /// What the image says of a piece makes no sense. Where an earlier run has begun it, the two do not fit together: what that one
-    /// left would lead to the same end again, so nothing of it is kept.
+    /// The error for a piece that makes no sense. In a resumed run the two runs do not fit together: the
+    /// earlier one's state would lead to the same end again, so nothing of it is kept.
     fn judged(&self, e: Error) -> Error {
         if !self.is_later {
             return e;
@@ -116,7 +116,7 @@ impl Standings {
         list.push_back(standing);
     }
 
-    /// The last one of which everything is done; older ones are forgotten.
+    /// The last state of which everything is done; older ones are dropped.
     pub(crate) fn last_before(&self, done: u64) -> Option<Standing> {
         let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
         while list.get(1).is_some_and(|next| next.at <= done) {
@@ -126,8 +126,8 @@ impl Standings {
     }
 }
 
-/// Reads to the end, `piece` bytes at a time. `from` is where the reader stands in the decoded stream (not 0 when an
-/// earlier run is continued). Holes of `piece` bytes and more are handed on as what they are.
+/// Reads to the end, `piece` bytes at a time. `from` is the reader's position in the decoded stream (not 0
+/// when an earlier run is continued). Holes of `piece` bytes and more are passed on as holes.
 pub(crate) fn arrive(
     feed: &Feed<'_>,
     image: &mut dyn StreamImage,
@@ -166,7 +166,7 @@ pub(crate) fn arrive(
     }
 }
 
-/// Hands on zeros that need not be read, and says where the next byte lies.
+/// Passes on zeros that need not be read, and returns the offset of the next byte.
 fn pass_holes(
     feed: &Feed<'_>,
     image: &mut dyn StreamImage,
@@ -188,7 +188,7 @@ fn pass_holes(
     }
 }
 
-/// Places what the stream could not: the spooled ranges, window by window.
+/// Places the spooled ranges, window by window.
 pub(crate) fn place(feed: &Feed<'_>, image: &mut dyn StreamImage, spool: &dyn ReadAt) -> Result<()> {
     let how = Cut { piece: PIECE as u64, gap: 0 };
     while let Some(extents) = image.leftover(spool)? {
@@ -208,7 +208,8 @@ pub(crate) fn place(feed: &Feed<'_>, image: &mut dyn StreamImage, spool: &dyn Re
 /// Fills `buf` up to `want` bytes; true at the end of the stream.
 fn read_up_to(reader: &mut dyn HoleRead, buf: &mut Vec<u8>, want: usize) -> Result<bool> {
     let missing = want.saturating_sub(buf.len());
-    // At once: reading to an end that is not known doubles the buffer, and leaves as much again behind it in the heap.
+    // Reserved at once: reading to an unknown end doubles the buffer, and leaves as much again behind it in
+    // the heap.
     buf.reserve_exact(missing);
     let got =
         reader.take(missing as u64).read_to_end(buf).map_err(|e| Error::reading("cannot read it", e))?;

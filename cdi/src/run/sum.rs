@@ -1,14 +1,15 @@
-//! A digest of a disk that does not depend on the order in which its parts are seen, for `--verify`.
+//! A digest of a disk that does not depend on the order of its parts, for `--verify`.
 //!
-//! Each 512-byte block that is not zero adds the first 128 bits of `SHA-256(offset ‖ block)`; zeros add nothing, so
-//! holes, zero clusters and written zeros are the same. It guards against faults, not against an adversary.
+//! Each 512-byte block that is not zero adds the first 128 bits of `SHA-256(offset ‖ block)`; zeros add
+//! nothing, so holes, zero clusters and written zeros are the same. It guards against faults, not against an
+//! adversary.
 
 use sha2::{Digest, Sha256};
 use std::fmt;
 
 const BLOCK: usize = 512;
 
-/// The sum of the blocks seen so far.
+/// The sum of the blocks so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct DiskSum(pub(crate) u128);
 
@@ -33,7 +34,7 @@ impl DiskSum {
         }
     }
 
-    /// Reads what `Display` wrote; nothing is the empty sum.
+    /// Parses the form of `Display`; `None` is the empty sum.
     pub(crate) fn parse(text: Option<&str>) -> DiskSum {
         DiskSum(text.and_then(|t| u128::from_str_radix(t, 16).ok()).unwrap_or_default())
     }

@@ -1,17 +1,17 @@
 //! The producer for sources that can seek: the image's tables first, window by window, then its data.
 //!
-//! Any order: data in file order, so every byte is read once and roughly in sequence. Guest order (qcow2 and stdout
-//! targets): stretches of the guest's disk, each with the reads it needs.
+//! Any order: data in file order, so every byte is read once and roughly in sequence. Guest order (qcow2 and
+//! stdout targets): stretches of the guest's disk, each with the reads it needs.
 
 use super::engine::Feed;
 use super::job::{Cut, Job, Reached, Span, cut, halves, split};
 use crate::Result;
 use disk_format::{Data, Extent, Image, Window};
 
-/// Stretches of the guest's disk in guest order are this long: no cluster of any format is larger.
+/// Length of the stretches in guest order: no cluster of any format is larger.
 pub(crate) const STRETCH: u64 = 2 << 20;
 
-/// Sends jobs for the whole image, from where an earlier run came to.
+/// Sends jobs for the whole image, from the end of an earlier run's progress.
 pub(crate) fn any_order(feed: &Feed<'_>, image: &dyn Image, how: Cut, from: Reached) -> Result<()> {
     let mut at = Some(from.window).filter(|_| image.virtual_size() > 0);
     while let Some(window) = at {
@@ -31,7 +31,7 @@ fn window_in_file_order(feed: &Feed<'_>, extents: Vec<Extent>, how: Cut, done: R
     }
     for (range, extents) in cut(data, how) {
         let reached = Reached { window: done.window, file: range.end };
-        // A read that ended before the mark was durable then. One that only began before it is done again.
+        // A read that ended before the mark was durable then. One that only began before it is repeated.
         if range.end <= done.file {
             extents.iter().for_each(|e| feed.watch.advance(e.len));
             continue;
@@ -56,7 +56,7 @@ pub(crate) fn guest_order(feed: &Feed<'_>, image: &dyn Image, gap: u64) -> Resul
     stretch.flush(feed)
 }
 
-/// Sends the zeros by which the target is larger than the disk.
+/// Sends the zeros behind a disk that is smaller than its target.
 pub(crate) fn grow(feed: &Feed<'_>, disk: u64, size: u64) -> Result<()> {
     if size <= disk {
         return Ok(());
@@ -76,7 +76,8 @@ impl Stretch {
         if e.data != Data::Zero {
             return split(e, STRETCH).try_for_each(|part| self.push_part(feed, part));
         }
-        // Zeros: up to the next boundary with what is there, then all whole stretches as one job, then the rest.
+        // Zeros: up to the next boundary with the pending extents, then all whole stretches as one job, then
+        // the rest.
         let to_boundary = (STRETCH - e.guest % STRETCH) % STRETCH;
         let mut rest = e;
         if to_boundary > 0 && rest.len > to_boundary {
@@ -116,8 +117,8 @@ impl Stretch {
     }
 }
 
-/// The reads for a stretch. Ranges that are `gap` apart are read as one, unless what lies between them (small clusters,
-/// scattered far apart) came to more than the stretch itself.
+/// The reads for a stretch. Ranges that are `gap` apart are read as one, unless the gaps (small clusters,
+/// scattered far apart) sum up to more than the stretch itself.
 fn spans(extents: &[Extent], mut gap: u64) -> Vec<Span> {
     loop {
         let data = extents.iter().copied().filter(|e| e.data != Data::Zero).collect();

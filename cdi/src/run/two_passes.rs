@@ -1,17 +1,18 @@
 //! A qcow2 for a target that takes bytes in order, without a temporary file: the disk is read twice.
 //!
 //! ```text
-//!  first   clusters ─► Writer ─► Measured   keeps header and tables, forgets the guest's bytes ─► Layout
+//!  first   clusters ─► Writer ─► Measured   keeps header and tables, drops the guest's bytes ─► Layout
 //!  second  clusters ─► Writer ─► Woven ───► target: before each cluster the tables that lie there
-//!                                  └ a table that is another one now: the disk was changed, and nothing is kept
+//!                                  └ a table that differs now: the disk was changed, and nothing is kept
 //! ```
 //!
-//! The layout of a qcow2 depends on where the disk has zeros, and on nothing else while its clusters are not compressed. So
-//! the first reading tells every table, and the size of the file, which a tar header wants first. The file is the same, byte
-//! for byte, as one that was written by offset.
+//! The layout of a qcow2 depends only on the zeros of the disk, as long as its clusters are not compressed.
+//! So the first reading determines every table, and the size of the file, which a tar header needs first. The
+//! file is the same, byte for byte, as one that was written by offset.
 //!
-//! **Memory.** Tables are kept as differences of their words, packed: some 40 bytes for 512 MiB of data in one piece. A guest
-//! can scatter its clusters so that they take more; beyond [`LARGEST`] it is told so.
+//! **Memory.** Tables are kept as differences of their words, packed: some 40 bytes for 512 MiB of data in
+//! one piece. A guest can scatter its clusters so that they take more; beyond [`LARGEST`] the conversion
+//! fails.
 
 use crate::target::Target;
 use crate::{Error, Result};
@@ -24,10 +25,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub(crate) const LARGEST: u64 = 8 << 20;
 /// The largest table that is written at once: an L1 of a disk of 16 TiB has 256 KiB.
 const TABLE: usize = 8 << 20;
-/// They are packed for memory alone.
+/// Fast compression: it only saves memory.
 const LEVEL: i32 = 1;
 
-/// What the first reading of a disk told of the qcow2 that it becomes.
+/// The layout of the qcow2, found by the first reading of the disk.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Layout {
     /// Bytes of the file.
@@ -36,7 +37,7 @@ pub(crate) struct Layout {
     tables: BTreeMap<u64, Packed>,
 }
 
-/// A table.
+/// A packed table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Packed {
     len: usize,
@@ -56,7 +57,8 @@ impl Packed {
     }
 }
 
-/// Each word as its difference to the one before: entries of clusters that follow one another become the same word.
+/// Replaces each word by its difference to the one before: entries of clusters that follow one another become
+/// the same word.
 fn differences(table: &[u8]) -> Vec<u8> {
     let mut before = 0;
     words(table, |word| {
@@ -92,7 +94,7 @@ pub(crate) struct Measured {
 }
 
 impl Measured {
-    /// What was told, of a file of this size.
+    /// The layout of a file of this size.
     pub(crate) fn layout(self, size: u64) -> Layout {
         let (layout, _) = self.kept.into_inner().unwrap_or_else(PoisonError::into_inner);
         Layout { size, ..layout }
@@ -133,13 +135,13 @@ pub(crate) struct Woven<'a> {
 }
 
 impl<'a> Woven<'a> {
-    /// Nothing is written yet but the size of the file.
+    /// A target to which only the size of the file was announced yet.
     pub(crate) fn new(target: &'a dyn Target, layout: &'a Layout) -> Result<Woven<'a>> {
         target.announce(layout.size)?;
         Ok(Woven { target, layout, at: Mutex::new(0) })
     }
 
-    /// All clusters came, and the writer says that the file has this size.
+    /// Writes the rest, once all clusters came and the writer states this size of the file.
     pub(crate) fn finish(&self, size: u64) -> Result<()> {
         if size != self.layout.size {
             return Err(changed());
@@ -152,7 +154,7 @@ impl<'a> Woven<'a> {
         self.at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes the tables, and zeros where none lie, up to here.
+    /// Writes the tables, and zeros between them, up to this offset.
     fn fill(&self, at: &mut u64, to: u64) -> Result<()> {
         while *at < to {
             let next = self.layout.tables.range(*at..to).next();

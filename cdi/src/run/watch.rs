@@ -1,18 +1,18 @@
-//! What the outside sees of a run, and the one way it stops it: shared counters, a phase, a first error.
+//! State of a run for other threads, and the only way to stop it: counters, a phase, the first error.
 
 use crate::filter::progress::Count;
 use crate::{Error, ErrorKind};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
-/// What a run is doing.
+/// The phase of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// Facts are gathered.
     Opening,
     /// The disk is read to find its zeros; nothing is written.
     Measuring,
-    /// Bytes move.
+    /// Bytes are moved.
     Converting,
     /// Clusters that came before their table are put in place.
     Placing,
@@ -32,7 +32,7 @@ impl Phase {
         Phase::Finishing,
     ];
 
-    /// One word for people.
+    /// One word for messages.
     pub fn name(self) -> &'static str {
         match self {
             Phase::Opening => "opening",
@@ -61,13 +61,13 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// What it is doing now.
+    /// The present phase.
     pub fn phase(&self) -> Phase {
         Phase::ALL[usize::from(self.phase.load(Relaxed)) % Phase::ALL.len()]
     }
 
-    /// How far the phase is, and how far it goes (0: not known), in bytes of the source for streams and of the
-    /// guest's disk else.
+    /// Progress and length of the phase (length 0: not known), in bytes of the source for streams and of the
+    /// guest's disk otherwise.
     pub fn progress(&self) -> (u64, u64) {
         let stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
         let done = stream.as_ref().map_or_else(|| self.done.load(Relaxed), Count::get);
@@ -90,12 +90,12 @@ impl Watch {
         self.fail(Error::new(ErrorKind::Interrupted, "interrupted"));
     }
 
-    /// Whether [`Watch::interrupt`] was called or something failed.
+    /// True if [`Watch::interrupt`] was called or the run has failed.
     pub fn interrupted(&self) -> bool {
         self.stopped()
     }
 
-    /// What stays behind if the program ends now, and how to go on from it; `None` when nothing does.
+    /// A sentence about files that stay if the program ends now, and how to continue; `None` if none stay.
     pub fn kept(&self) -> Option<String> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -110,7 +110,7 @@ impl Watch {
         self.phase.store(phase as u8, Relaxed);
     }
 
-    /// Progress is what this counter says, until another call says otherwise.
+    /// Takes the progress from this counter, until the next call.
     pub(crate) fn follow(&self, counter: Option<Count>) {
         let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(before) = std::mem::replace(&mut *stream, counter) {
@@ -130,19 +130,19 @@ impl Watch {
         self.written.fetch_add(bytes, Relaxed);
     }
 
-    /// The first error stops every thread; later ones are its echo and are dropped.
+    /// Records an error. The first one stops every thread; later ones follow from it and are dropped.
     pub(crate) fn fail(&self, error: Error) {
         let mut slot = self.error.lock().unwrap_or_else(PoisonError::into_inner);
         slot.get_or_insert(error);
         self.stopped.store(true, Relaxed);
     }
 
-    /// Reading back writes nowhere.
+    /// Resets the count of written bytes, since reading back writes none.
     pub(crate) fn forget_written_since(&self, before: u64) {
         self.written.store(before, Relaxed);
     }
 
-    /// The run has failed, and begins anew.
+    /// Resets a failed run that begins anew.
     pub(crate) fn begin_anew(&self) {
         self.written.store(0, Relaxed);
         *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = None;
@@ -150,7 +150,7 @@ impl Watch {
         self.stopped.store(false, Relaxed);
     }
 
-    /// Whether it was stopped by something that a later run may go on after.
+    /// True if a later run may continue after the error that stopped this one.
     pub(crate) fn may_go_on(&self) -> bool {
         let slot = self.error.lock().unwrap_or_else(PoisonError::into_inner);
         slot.as_ref().is_some_and(Error::may_go_on)
@@ -160,7 +160,7 @@ impl Watch {
         self.stopped.load(Relaxed)
     }
 
-    /// `Err` once the run has failed: an echo, the error itself stays for [`Watch::outcome`].
+    /// `Err` once the run has failed; the error itself stays for [`Watch::outcome`].
     pub(crate) fn check(&self) -> crate::Result<()> {
         if self.stopped() {
             Err(Error::new(ErrorKind::Interrupted, "stopped after an earlier error"))

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// The longest unbroken row of finished jobs, each with what it adds.
+/// The longest unbroken row of finished jobs, each with its result.
 #[derive(Debug)]
 pub(crate) struct Watermark<T> {
     next: u64,
@@ -15,7 +15,7 @@ impl<T> Watermark<T> {
         Watermark { next: 0, early: BTreeMap::new(), reached: None }
     }
 
-    /// Job `seq` has ended. `fold` joins what the row reached so far with the next job's end.
+    /// Records the end of job `seq`. `fold` joins the state of the row with the next job's end.
     pub(crate) fn done(&mut self, seq: u64, end: T, mut fold: impl FnMut(Option<T>, T) -> T) {
         self.early.insert(seq, end);
         while let Some(end) = self.early.remove(&self.next) {
@@ -24,7 +24,7 @@ impl<T> Watermark<T> {
         }
     }
 
-    /// What the unbroken row reached.
+    /// The state at the end of the unbroken row.
     pub(crate) fn reached(&self) -> Option<&T> {
         self.reached.as_ref()
     }

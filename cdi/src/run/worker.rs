@@ -1,4 +1,4 @@
-//! One worker: a job's bytes become the guest's bytes, zeros are found, the rest is written (or packed).
+//! A worker: turns a job's bytes into the guest's bytes, finds zeros, and writes (or packs) the rest.
 
 use super::job::Job;
 use super::sink::{EngineSink, Packed, Packer};
@@ -32,7 +32,7 @@ impl<'a> Worker<'a> {
         Worker { sink, watch, unpacker, packer, out: Vec::new(), sum: sum.then(DiskSum::default) }
     }
 
-    /// Does a job. In guest order the packed result comes back.
+    /// Does a job. In guest order the packed result is returned.
     pub(crate) fn work(&mut self, job: &Job, packed: Option<Packed>) -> Result<(Option<Packed>, DiskSum)> {
         if let Some(sum) = &mut self.sum {
             *sum = DiskSum::default();
@@ -47,7 +47,7 @@ impl<'a> Worker<'a> {
         Ok((packed, self.sum.unwrap_or_default()))
     }
 
-    /// Any order: every extent goes where it belongs; neighbours that were packed are written together.
+    /// Any order: every extent is written to its place; neighbours that were packed are written together.
     fn place(&mut self, target: &dyn Target, job: &Job) -> Result<()> {
         let mut joined = (0, 0);
         for e in &job.extents {
@@ -79,7 +79,7 @@ impl<'a> Worker<'a> {
         done
     }
 
-    /// Writes what is not zero.
+    /// Writes data and zeroes the runs of zeros.
     fn put(&mut self, target: &dyn Target, guest: u64, data: &[u8]) -> Result<()> {
         if let Some(sum) = &mut self.sum {
             sum.add(guest, data);
@@ -96,7 +96,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Guest order: the stretch is put together in one buffer and packed. A stretch of zeros costs nothing.
+    /// Guest order: the stretch is assembled in one buffer and packed. A stretch of zeros costs nothing.
     fn assemble(&mut self, job: &Job, mut packed: Packed) -> Result<Packed> {
         let (guest, len) = (job.guest.start, job.guest.end - job.guest.start);
         packed.reset(guest, len);
@@ -133,7 +133,7 @@ impl<'a> Worker<'a> {
         if let Some(sum) = &mut self.sum {
             sum.add(guest, data);
         }
-        // At once: a buffer that doubles leaves as much again behind it in the C library's heap.
+        // Reserved at once: a buffer that doubles leaves as much again behind it in the C library's heap.
         packed.bytes.reserve_exact(data.len());
         match &mut self.packer {
             Some(packer) => packer.pack(guest, data, packed),
@@ -146,7 +146,7 @@ impl<'a> Worker<'a> {
         let Data::Packed { codec, at: file, unpacked, .. } = e.data else {
             return Err(Error::failed("an extent that is not packed was to be unpacked"));
         };
-        // What lies past the extent (the disk ends inside the cluster) is overwritten or never used.
+        // The bytes past the extent (the disk ends inside the cluster) are overwritten or never used.
         let end = at + unpacked as usize;
         if self.out.len() < end {
             self.out.resize(end.max(JOIN), 0);

@@ -1,8 +1,8 @@
 //! State shared by splitter, workers and reader: the lanes, and the account of memory with its rules.
 //!
-//! Let `limit` be the bound without [`HEAD_PLAIN`] chunks, which always stay free for the head lane's output; and no more
 //! Let `limit` be the bound without [`HEAD_PLAIN`] chunks, which always stay free for the head lane's output;
 //! and no more than `extra` above the memory of the head's codec.
+//! - The splitter may take a packed chunk when the sum stays under `limit` and would also do so if the hungriest lane
 //!   that has not started ran alone; or when fewer than [`LEAST_PACKED`] exist. While the head is the only lane, it
 //!   takes no more than is worth it: reading far into a unit without end gains nothing. Nor does reading on when
 //!   [`READY`] whole units wait for a worker.
