@@ -175,14 +175,9 @@ pub enum Reboot {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Credential {
     /// SSH public keys of a Secret.
-    SshKeys {
-        secret: String,
-        way: KeyWay,
-    },
+    SshKeys { secret: String, way: KeyWay },
     /// Passwords of a Secret, which the guest agent sets. The keys of the Secret are user names.
-    Passwords {
-        secret: String,
-    },
+    Passwords { secret: String },
 }
 
 impl Credential {

@@ -23,13 +23,9 @@ pub enum Volume {
         name: String,
     },
     /// A read-only PVC with an overlay; the guest's writes are gone with the VMI.
-    Ephemeral {
-        claim: String,
-    },
+    Ephemeral { claim: String },
     /// An empty disk that is gone with the VMI.
-    Empty {
-        capacity: u64,
-    },
+    Empty { capacity: u64 },
     /// A file of the host.
     Host {
         path: String,
@@ -66,13 +62,9 @@ pub enum Volume {
         label: Option<String>,
     },
     /// The token of a service account as an ISO image.
-    ServiceAccount {
-        name: String,
-    },
+    ServiceAccount { name: String },
     /// A folder of the launcher pod that another program has filled. Read-only, and only as a file system.
-    ContainerPath {
-        path: String,
-    },
+    ContainerPath { path: String },
     /// Metrics of the node and of the VMI, written by the launcher.
     DownwardMetrics,
     /// An empty CD-ROM drive.
