@@ -1,4 +1,4 @@
-//! A kernel, perhaps with an initrd, in a layer of its own, and the labels that say where.
+//! A kernel, perhaps with an initrd, in its own layer, and the labels with their paths.
 
 use crate::{Error, Result};
 use container_disk::image;
@@ -12,11 +12,9 @@ use std::path::PathBuf;
 /// The files of a VM that boots without a boot loader.
 #[derive(Debug, Clone)]
 pub struct BootFiles {
-    /// The kernel.
     pub kernel: PathBuf,
-    /// What it starts with.
     pub initrd: Option<PathBuf>,
-    /// Its command line.
+    /// The kernel's command line.
     pub cmdline: String,
 }
 
@@ -42,7 +40,7 @@ impl BootFiles {
                 )
             })?;
             let inside = layer.boot_file(name, size)?;
-            // A file that grows meanwhile gives what it had.
+            // A file that grows meanwhile is cut to its first size.
             copy(file.take(size), &mut layer).map_err(cannot)?;
             labels.insert(label.to_owned(), inside);
         }

@@ -1,4 +1,4 @@
-//! A disk, or a kernel, becomes a container image.
+//! Build of a container image from a disk, or from a kernel.
 //!
 //! ```text
 //!   Order ──prepare──► the engine's plan, its target a layer
@@ -31,49 +31,50 @@ use container_disk::{Digest, ErrorKind, Name};
 use serde::Serialize;
 use std::cell::RefCell;
 
-/// What is to be built.
+/// Input of a build.
 pub struct Order {
-    /// The disk and how it is read and written; its target is a layer of the image. `None`: an image of a kernel alone.
+    /// The disk and how it is read and written; its target is a layer of the image. `None`: an image of a
+    /// kernel alone.
     pub disk: Option<Request>,
     /// A kernel to boot.
     pub boot: Option<BootFiles>,
-    /// What the image is to say of itself; its layers are filled in.
+    /// Configuration of the image; the layers are added.
     pub recipe: Recipe,
-    /// How the layers are made.
+    /// Options for the layers.
     pub pack: pack::Options,
-    /// The names it gets.
+    /// The names of the image.
     pub names: Vec<Name>,
-    /// Join it to the index that has the name, in place of the image of its architecture there.
+    /// True to add the image to the index of that name, in place of the image of its architecture there.
     pub append: bool,
 }
 
-/// What was built.
+/// The result of a build.
 #[derive(Debug, Serialize)]
 pub struct Built {
-    /// The shape of this JSON.
+    /// Version of this JSON.
     pub schema: &'static str,
-    /// The names it has.
+    /// The names of the image.
     pub names: Vec<String>,
-    /// The image's manifest.
+    /// Digest of the manifest.
     pub digest: String,
-    /// The index it was joined to, where it was.
+    /// Digest of the index that the image was added to.
     pub index: Option<String>,
-    /// Its layers, lowest first.
+    /// The layers, lowest first.
     pub layers: Vec<BuiltLayer>,
-    /// How the disk came.
+    /// The report of the disk's conversion.
     pub disk: Option<convert::Report>,
 }
 
-/// A layer that was made.
+/// A layer of the image.
 #[derive(Debug, Serialize)]
 pub struct BuiltLayer {
-    /// Of the blob.
+    /// Digest of the blob.
     pub digest: String,
     /// Bytes of the blob.
     pub size: u64,
     /// The digest of the tar inside.
     pub diff_id: String,
-    /// `none`, `gzip`, `zstd`.
+    /// `none`, `gzip` or `zstd`.
     pub compression: &'static str,
 }
 
@@ -102,7 +103,7 @@ pub fn prepare(mut order: Order, watch: &Watch) -> Result<Ready> {
 }
 
 impl Ready {
-    /// How it will be done.
+    /// The plan as JSON and text.
     pub fn plan(&self, places: &Places) -> Result<BuildPlan> {
         let images = self.order.names.iter().map(|name| {
             let waits = match name {
@@ -119,11 +120,11 @@ impl Ready {
         })
     }
 
-    /// Builds.
+    /// Builds the image and sends it to all its names.
     pub fn run(self, places: &Places, watch: &Watch) -> Result<Built> {
         let Ready { mut order, disk } = self;
         let goals = order.names.iter().map(|name| Ok(places.goal(name)?)).collect::<Result<Vec<_>>>()?;
-        // What can be read again may be sent again, so the others may fall behind it.
+        // The store can send the image again, so the other sinks may fall behind it.
         let leader = order.names.iter().position(|name| matches!(name, Name::Store(_)));
         let sink = Tee::new(goals.iter().map(|goal| goal.sink.clone()).collect(), |at| {
             leader.is_none_or(|leader| leader == at)
@@ -161,14 +162,14 @@ impl Ready {
     }
 }
 
-/// What a build will do.
+/// The plan of a build.
 #[derive(Debug, Serialize)]
 pub struct BuildPlan {
-    /// The shape of this JSON.
+    /// Version of this JSON.
     pub schema: &'static str,
-    /// The way of the disk; `None` for a kernel alone.
+    /// The plan of the disk's conversion; `None` for a kernel alone.
     pub disk: Option<PlanJson>,
-    /// The names it will have.
+    /// The names of the image.
     pub images: Vec<PlannedImage>,
     #[serde(skip)]
     text: String,
@@ -177,14 +178,13 @@ pub struct BuildPlan {
 /// A name that an image will have.
 #[derive(Debug, Serialize)]
 pub struct PlannedImage {
-    /// The name.
     pub name: String,
-    /// Whether the packed layer waits in a spool, since its digest is wanted first.
+    /// True if the packed layer waits in a spool, since the registry needs its digest first.
     pub waits: bool,
 }
 
 impl BuildPlan {
-    /// For people.
+    /// The plan as text.
     pub fn text(&self) -> String {
         let images = self.images.iter().map(|image| {
             let how = match image.waits {
@@ -198,7 +198,7 @@ impl BuildPlan {
 }
 
 impl Built {
-    /// For people, one line.
+    /// The result in one line of text.
     pub fn sentence(&self) -> String {
         let size = self.layers.iter().map(|layer| layer.size).sum();
         let size = crate::size::human(size);
@@ -223,7 +223,7 @@ impl BuiltLayer {
     }
 }
 
-/// Brings the image from the store to a place that fell behind.
+/// Copies the image from the store to a sink that fell behind.
 fn send_again(places: &Places, from: &Name, document: &Document, to: &Goal) -> Result<()> {
     let (found, which) = (places.find(from)?, Which::Digest(document.digest));
     copy(&*found.place, &which, &*to.sink, None, &Options::default(), &Progress::default())?;
@@ -249,7 +249,7 @@ fn disk_layer(
     Ok((layer.ok_or_else(|| Error::failed("the disk is written and has no layer"))?, report))
 }
 
-/// The index of that name with the image in it; a new one where there is none.
+/// The index of that name with the image in it; a new one if there is none.
 fn joined(places: &Places, name: &Name, document: &Document, recipe: &Recipe) -> Result<Document> {
     let (arch, variant) = (recipe.architecture.as_str(), recipe.variant.as_deref());
     let there = places.find(name).and_then(|found| Ok((found.place.document(&found.which)?, found.place)));

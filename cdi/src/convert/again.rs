@@ -1,7 +1,8 @@
-//! A run whose bytes were not those that were promised, once more from elsewhere.
+//! A second attempt of a run whose source sent wrong bytes, from another server.
 //!
-//! That a large blob is wrong is known at its end, when its bytes have been written. They have no final name then, so
-//! they are dropped, and the run begins anew, once; the source remembers who gave them, and asks others first.
+//! A large blob is found to be wrong only at its end, when its bytes have been written. They have no final
+//! name then, so they are dropped, and the run begins anew, once. The source remembers the server that sent
+//! them, and tries others first.
 
 use super::{Prepared, Request, planned};
 use crate::run::watch::{Phase, Watch};
@@ -10,7 +11,7 @@ use crate::target::Destination;
 use crate::{Error, ErrorKind, Result};
 use std::sync::Arc;
 
-/// What it takes to begin anew.
+/// The request and the source for a second attempt.
 pub(super) struct Again {
     request: Request,
     source: Arc<dyn Source>,
@@ -21,7 +22,7 @@ impl Again {
         Again { request: request.clone(), source: source.clone() }
     }
 
-    /// The run that may succeed where one ended with `e`; or `e` itself.
+    /// The second attempt, if the source may do better after the error `e`; otherwise `e` itself.
     pub(super) fn after(self, e: Error, watch: &Watch) -> Result<Prepared> {
         if e.kind() != ErrorKind::Refused || !self.source.is_elsewhere() {
             return Err(e);

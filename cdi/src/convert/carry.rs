@@ -1,4 +1,4 @@
-//! Carries a plan out: one function a flow, each a short list of steps.
+//! Execution of a plan: one function for each flow, each a short list of steps.
 
 use super::ends::Partial;
 use super::facts::{Seek, Stream, enter_at, limits};
@@ -32,7 +32,7 @@ use disk_format::{Format, Image, ReadAt};
 use std::path::Path;
 use std::time::Instant;
 
-/// A run under way.
+/// A run in progress.
 pub(super) struct Run<'a> {
     pub(super) request: &'a Request,
     pub(super) plan: &'a Plan,
@@ -40,10 +40,10 @@ pub(super) struct Run<'a> {
     pub(super) partial: &'a Partial,
 }
 
-/// What moving the bytes told.
+/// The result of moving the bytes.
 #[derive(Default)]
 struct Moved {
-    /// The guest's size.
+    /// The size of the target's disk.
     size: u64,
     /// The size of the disk that was read.
     disk: u64,
@@ -52,7 +52,7 @@ struct Moved {
     resumed_at: Option<u64>,
 }
 
-/// `layer`: the target and the folder for its spool, where the plan's place is an image.
+/// Carries out a plan. `layer`: the target and the folder for its spool, if the plan's target is an image.
 pub(super) fn carry(
     prepared: Prepared,
     layer: Option<(Box<dyn Target + '_>, &Path)>,
@@ -82,7 +82,7 @@ pub(super) fn carry(
             StdoutTarget::new().and_then(|out| run.through(Box::new(out), flow, None, around))
         }
     };
-    // A source that was changed explains whatever went wrong.
+    // A source that was changed explains any other error.
     let (moved, finished) = done.map_err(|e| match e.is_of_a_whole_disk() {
         true => e,
         false => source.unchanged().err().unwrap_or(e),
@@ -128,24 +128,24 @@ pub(super) fn carry(
     })
 }
 
-/// What lies around a target.
+/// Paths that belong to a target.
 #[derive(Clone, Copy)]
 struct Around<'a> {
     /// The folder for temporary files.
     spool: &'a Path,
-    /// Where the target can be read back.
+    /// The path where the target can be read back.
     written: Option<&'a Path>,
 }
 
 impl<'a> Around<'a> {
-    /// A file: temporary files lie beside it.
+    /// For a file: temporary files lie beside it.
     fn file(path: &'a Path) -> Around<'a> {
         Around { spool: path.parent().unwrap_or(path), written: Some(path) }
     }
 }
 
 impl Run<'_> {
-    /// A file target: claimed, perhaps gone on with, whole before it has its name.
+    /// A file target: claimed, perhaps resumed, and renamed to its name only when complete.
     fn to_file(&self, path: &Path, flow: Flow<Seek, Stream>) -> Result<(Moved, Finished)> {
         let options = FileOptions {
             size: self.plan.size.filter(|_| self.plan.facts.output == Output::Raw),
@@ -158,7 +158,7 @@ impl Run<'_> {
             return Err(Error::new(ErrorKind::Usage, what));
         }
         let folder = path.parent().unwrap_or(path);
-        // A folder that cannot be examined cannot be claimed, which says why.
+        // A folder that cannot be examined cannot be claimed, and the claim's error names the reason.
         if let Ok(below) = Storage::of_new_file(folder) {
             overlap::refuse(self.request, &**flow.source(), &below)?;
         }
@@ -183,7 +183,7 @@ impl Run<'_> {
         }
     }
 
-    /// Moves the bytes from where an earlier run has got to, or from the beginning.
+    /// Moves the bytes from the position of an earlier run, or from the beginning.
     fn go_on<T: Target>(
         &self,
         started: Started<T>,
@@ -193,7 +193,8 @@ impl Run<'_> {
     ) -> Result<(Moved, Finished)> {
         let Started { target, journal, mark, anew } = started;
         self.partial.taken(mark.is_some(), self.watch);
-        // Marks count from the first run on, so that the report of the last one can tell what was not moved again.
+        // Marks count from the first run on, so that the report of the last one can state the bytes that were
+        // not moved again.
         self.watch.count_written(mark.as_ref().map_or(0, |m| m.written));
         if let Some(why) = anew {
             tracing::warn!("{} is begun anew: {why}", path.display());
@@ -206,7 +207,8 @@ impl Run<'_> {
                 }),
             ) => {
                 let source = stream.source.clone();
-                // The decoder that found the facts has threads and buffers, and the source may have sent it more.
+                // The decoder of the inspection has threads and buffers, and the source may have sent it
+                // more.
                 drop(stream);
                 let sums = (sum.as_ref(), behind.as_ref());
                 let facts = &self.plan.facts;
@@ -226,7 +228,8 @@ impl Run<'_> {
         })
     }
 
-    /// What shows a later run that the source is the same. A checksum does at the end, whatever its server says.
+    /// Evidence for a later run that the source is the same. A checksum proves it at the end, whatever the
+    /// server states.
     fn identity(&self) -> Option<Identity> {
         let facts = &self.plan.facts.source;
         match (&facts.identity, &self.request.wishes.checksum) {
@@ -243,7 +246,8 @@ impl Run<'_> {
         }
     }
 
-    /// A device: nothing lies beside it but other devices, so temporary files and its journal have their own folders.
+    /// A device target. Beside it are only other devices, so temporary files and the journal have their own
+    /// folders.
     fn to_block(&self, path: &Path, flow: Flow<Seek, Stream>, temp: &Path) -> Result<(Moved, Finished)> {
         let raw = self.plan.facts.output == Output::Raw;
         let target = BlockTarget::open(path, self.plan.size.filter(|_| raw))?;
@@ -253,7 +257,7 @@ impl Run<'_> {
             return self.through(Box::new(target), flow, None, around);
         };
         if self.plan.resume.is_err() {
-            // What it says of the device is not so any more with the first byte that is written.
+            // With the first written byte the old journal is not true any more.
             target::forget(path, journals)?;
             return self.through(Box::new(target), flow, None, around);
         }
@@ -371,7 +375,7 @@ impl Run<'_> {
         let mut last = from;
         let mut write = |end: &End| {
             let standing = standings.last_before(end.reached.file);
-            // Without its tables nobody knows what comes behind.
+            // Without its tables the data behind this position cannot be placed.
             let until = match &standing {
                 Some(standing) => standing.at,
                 None if has_tables => return Ok(None),
@@ -388,7 +392,7 @@ impl Run<'_> {
                         None => None,
                         Some(standing) => match standings.digest(standing.front) {
                             Some(digest) => Some(Tables::new(standing, digest)),
-                            // Without it a later run could not tell whether it is given the same tables.
+                            // Without the digest a later run could not tell if it gets the same tables.
                             None => return Ok(None),
                         },
                     };
@@ -397,7 +401,7 @@ impl Run<'_> {
                     let position = Position::Stream { guest, boundary, source, behind, image };
                     journal.mark(target, &self.mark(position, DiskSum::default())).map(Some)
                 }
-                // No new place where the stream could be entered again.
+                // No new boundary where the stream could be entered again.
                 _ => Ok(None),
             }
         };
@@ -449,7 +453,7 @@ impl Run<'_> {
         Ok(Moved { size: self.final_size(disk)?, disk, sum: end.sum, ..Moved::default() })
     }
 
-    /// An image whose bytes are at hand, to a target that is written front to back.
+    /// Converts an image that can be read by offset, to a target that is written front to back.
     fn in_order(
         &self,
         target: &dyn Target,
@@ -474,7 +478,7 @@ impl Run<'_> {
         Ok(end.sum)
     }
 
-    /// The same for a qcow2 whose tables a first reading tells.
+    /// The same for a qcow2 whose tables are found by a first reading.
     fn in_two_passes(
         &self,
         target: &dyn Target,
@@ -498,7 +502,7 @@ impl Run<'_> {
             read(&sink)?;
             let size = sink.finish()?.file_size;
             self.watch.forget_written_since(before);
-            // Nobody else has this request.
+            // No other thread has this request.
             let _ = self.request.layout.0.set(measured.layout(size));
         }
         let layout = self.request.layout.0.get().ok_or_else(|| Error::failed("the disk was not measured"))?;
@@ -510,7 +514,7 @@ impl Run<'_> {
         Ok(end.sum)
     }
 
-    /// How a qcow2 of a disk of this size is written.
+    /// Options of a qcow2 of this size.
     fn qcow2(&self, size: u64) -> Options {
         let Output::Qcow2 { cluster_bits, compress } = self.plan.facts.output else {
             return Options::new(size);
@@ -519,8 +523,8 @@ impl Run<'_> {
         Options { cluster_bits, compress, ..Options::new(size) }
     }
 
-    /// Gives `work` the sink for the output format. A qcow2 is written by offset, so one for standard output is put
-    /// together beside it first.
+    /// Calls `work` with the sink for the output format. A qcow2 is written by offset, so one for standard
+    /// output is first assembled in a temporary file.
     fn ordered(
         &self,
         target: &dyn Target,
@@ -567,7 +571,7 @@ impl Run<'_> {
         Engine { bytes, sink, watch: self.watch, size, marks }
     }
 
-    /// `from`: where the run begins.
+    /// `from`: the position where the run begins.
     fn marks<'e>(&self, from: Reached, write: Marker<'e>) -> Marks<'e> {
         Marks { pace: Pace::new(self.request.journal_every), last: from, write }
     }

@@ -1,4 +1,4 @@
-//! How a run ends that did not get to its end: what stays, and what is said about it.
+//! The end of a run that was cut short: files that stay, and advice on how to continue.
 
 use super::{Prepared, first};
 use crate::journal::Mode;
@@ -9,30 +9,30 @@ use crate::{Error, ErrorKind};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-/// What a cut-short run leaves beside the target.
+/// The state that a cut-short run leaves beside the target.
 pub(super) struct Partial {
     kept: Option<Kept>,
-    /// By which command a later run goes on, or why none can.
+    /// The command by which a later run continues, or the reason why none can.
     resumable: Result<GoOn, &'static str>,
     state: Mutex<State>,
 }
 
-/// What stays, and where.
+/// The files that stay.
 enum Kept {
     /// The `.partial` of this file, and its journal.
     File(PathBuf),
-    /// What was written to a device, and its journal in a folder.
+    /// The bytes written to a device, and its journal in a folder.
     Device { device: PathBuf, journals: PathBuf },
 }
 
-/// Whose the `.partial`, or the journal of a device, is.
+/// The owner of the `.partial`, or of a device's journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// An earlier run's, if it is there at all; or another's that is going on.
+    /// An earlier run, if the file exists at all; or another run in progress.
     NotOurs,
-    /// Begun by this run.
+    /// This run, which began it.
     Ours,
-    /// Begun by an earlier run, and gone on with by this one.
+    /// This run, which continues an earlier one.
     GoneOnWith,
 }
 
@@ -46,14 +46,15 @@ impl Partial {
             _ => None,
         };
         let resumable = prepared.plan.resume.map(|go_on| match prepared.request.wishes.resume {
-            // This very command has the flag.
+            // This command has the flag already.
             Mode::Always => GoOn::SameCommand,
             _ => go_on,
         });
         Partial { kept, resumable, state: Mutex::new(State::NotOurs) }
     }
 
-    /// The target is claimed and its `.partial` is now this run's. `resumed`: it holds what an earlier run wrote.
+    /// Records that the target is claimed and its `.partial` belongs to this run. `resumed`: it holds an
+    /// earlier run's bytes.
     pub(super) fn taken(&self, resumed: bool, watch: &Watch) {
         let now = if resumed { State::GoneOnWith } else { State::Ours };
         *self.state.lock().unwrap_or_else(PoisonError::into_inner) = now;
@@ -62,7 +63,7 @@ impl Partial {
         }
     }
 
-    /// Cleans up where going on makes no sense, and says how to go on where it does.
+    /// Cleans up if a later run cannot continue, and otherwise adds a hint on how to.
     pub(super) fn after(&self, e: Error, watch: &Watch) -> Error {
         let e = first(watch, e);
         let Some(kept) = &self.kept else { return e };

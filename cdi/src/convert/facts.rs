@@ -1,6 +1,7 @@
-//! Finds out what the plan is made from: opens the source, peels what is around the disk, reads the first header.
+//! Facts for the plan: opens the source, removes the layers around the disk, reads the first header.
 //!
-//! Opening is done by the calling thread; whatever looks at the bytes runs apart, on a thread that can open nothing.
+//! The calling thread opens the source. Code that parses its bytes runs on a confined thread, which can open
+//! nothing.
 
 use super::{Keep, Request};
 use crate::filter::ahead::{Ahead, Shape};
@@ -37,18 +38,18 @@ pub(crate) struct Stream {
     pub(crate) reader: Box<dyn HoleRead + Send>,
     /// Bytes taken from the source.
     pub(crate) counted: Count,
-    /// Where it could be entered again.
+    /// Boundaries where it could be entered again.
     pub(crate) boundaries: Boundaries,
-    /// Sums of the source's bytes, where its checksum is wanted.
+    /// Sums of the source's bytes, if a checksum is expected.
     pub(crate) sums: Sums,
-    /// Where in the decoded bytes it begins.
+    /// Position in the decoded bytes where it begins.
     pub(crate) from: u64,
-    /// Of an image with tables that is gone on with: its first bytes, and where its reader stood.
+    /// For an image with tables that is resumed: its first bytes, and the state of its reader.
     pub(crate) standing: Option<(Vec<u8>, Tables)>,
 }
 
 impl Flow<Seek, Stream> {
-    /// The source that is open.
+    /// The open source.
     pub(super) fn source(&self) -> &Arc<dyn Source> {
         match self {
             Flow::Tables(Seek { source, .. }) | Flow::TablesInOrder(Seek { source, .. }) => source,
@@ -59,10 +60,10 @@ impl Flow<Seek, Stream> {
     }
 }
 
-/// Places that are kept.
+/// The most boundaries that are kept.
 const MOST: usize = 4096;
 
-/// The places where a decoder has said it could be entered again.
+/// Boundaries where a decoder could be entered again.
 #[derive(Clone, Default)]
 pub(crate) struct Boundaries(Arc<Mutex<VecDeque<Boundary>>>);
 
@@ -72,7 +73,7 @@ impl Boundaries {
         Arc::new(move |boundary| {
             let mut list = list.lock().unwrap_or_else(PoisonError::into_inner);
             if list.len() >= MOST {
-                // Nobody has asked for long: every second one goes.
+                // No mark has used them for long: every second one is dropped.
                 let mut is_kept = false;
                 list.retain(|_| {
                     is_kept = !is_kept;
@@ -83,7 +84,7 @@ impl Boundaries {
         })
     }
 
-    /// The last one whose decoded bytes before it are all done; older ones are forgotten.
+    /// The last one whose decoded bytes before it are all done; older ones are dropped.
     pub(crate) fn last_before(&self, done: u64) -> Option<Boundary> {
         let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         while list.get(1).is_some_and(|next| next.output <= done) {
@@ -93,8 +94,9 @@ impl Boundaries {
     }
 }
 
-/// Enters a stream of one layer, or of none, in the middle, where an earlier run had come to. `sum`: that of the bytes up to
-/// there or a little less, and to a place behind, where a checksum is wanted. `tables`: those of an image with tables.
+/// Enters a stream of one layer, or of none, at the position of an earlier run. The sums are those at that
+/// position or a little before it, and at one behind it, if a checksum is expected. `tables`: those of an
+/// image with tables.
 pub(super) fn enter_at(
     request: &Request,
     opened: &Facts,
@@ -157,8 +159,8 @@ pub(super) fn enter_at(
     Ok(Stream { source, reader, counted, boundaries, sums, from, standing: None })
 }
 
-/// The first bytes of a source, by which the tables are known. This reading ends behind them, so no checksum judges it: the bytes
-/// must be those that the first run has read and hashed with all the rest.
+/// The first bytes of a source, which hold its tables. This reading ends behind them, so no checksum covers
+/// it: a digest shows that they are the bytes that the first run read and hashed with all the rest.
 fn front(source: &Arc<dyn Source>, tables: &Tables) -> Result<Vec<u8>> {
     let name = &source.facts().name;
     let stream = source.stream(0)?;
@@ -175,7 +177,7 @@ fn front(source: &Arc<dyn Source>, tables: &Tables) -> Result<Vec<u8>> {
     Err(Error::failed(what).of_another_version())
 }
 
-/// `room`: the bytes of a target that is a device.
+/// Gathers the facts. `room`: the bytes of a target that is a device.
 pub(super) fn gather(
     request: &Request,
     source: &Arc<dyn Source>,
@@ -204,14 +206,14 @@ pub(super) fn gather(
     Ok((Facts { source, layers, format, kept, virtual_size, target, room, output }, way))
 }
 
-/// What it is, and its tables.
+/// The format of the disk, and its tables.
 fn look(request: &Request, bytes: Arc<dyn ReadAt>, head: &[u8]) -> Result<(Format, Box<dyn Image>)> {
     let format = request.source_format.unwrap_or_else(|| Format::probe(head));
     let image = disk_format::open(format, bytes.clone(), limits(request))?;
     if !is_kept(request, format) {
         return Ok((format, image));
     }
-    // It refers to nothing outside, and its tables are sound; now it is only bytes.
+    // It refers to no other file, and its tables are valid; from here on it is only bytes.
     walk(&*image)?;
     Ok((format, disk_format::open(Format::Raw, bytes, limits(request))?))
 }
@@ -251,7 +253,7 @@ fn by_stream(request: &Request, source: &Arc<dyn Source>) -> Result<Opened> {
     apart(|| peel(request, source, stream, boundaries))?
 }
 
-/// Takes the layers off, and looks at what is inside.
+/// Removes the layers, and detects the format inside.
 fn peel(
     request: &Request,
     source: &Arc<dyn Source>,
@@ -271,21 +273,21 @@ fn peel(
     let format = request.source_format.unwrap_or_else(|| Format::probe(head));
     let size = match format {
         Format::Raw | Format::Iso => None,
-        // A reader of its own looks at the head only.
+        // A separate reader parses the head only.
         _ => {
             let mut image = disk_format::stream(format, limits(request))?;
             image.push(0, head, false)?;
             image.virtual_size().filter(|_| !is_kept(request, format))
         }
     };
-    // Bytes that go through as they are.
-    // The header of an archive's file tells it before the first of them has come.
+    // Bytes that pass unchanged: the header of a file in an archive states their number before the first of
+    // them has come.
     let told = if layers.is_empty() { facts.size } else { reader.size() };
     let size = size.or_else(|| told.filter(|_| is_as_it_is(request, format)));
     let name = &facts.name;
     let reader: Box<dyn HoleRead + Send> = match is_kept(request, format) {
         true => Box::new(Judged::new(reader, name, limits(request))),
-        // Others are read by offset, or cannot be entered again.
+        // Other streams are read by offset, or cannot be entered again.
         false if layers.is_empty() && request.wishes.checksum.is_some() => {
             Box::new(Plain::new(reader, 0, boundaries.note()))
         }
@@ -305,7 +307,7 @@ fn walk(image: &dyn Image) -> Result<()> {
     Ok(())
 }
 
-/// What the layers may take; the rest of the bound is for buffers, and the plan checks the sum.
+/// The budget of the layers; the rest of the bound is for buffers, and the plan checks the sum.
 fn peeling(request: &Request, boundaries: &Boundaries) -> stack::Options {
     let wishes = &request.wishes;
     let beside = (48 << 20).min(wishes.memory / 2);
@@ -316,12 +318,12 @@ fn peeling(request: &Request, boundaries: &Boundaries) -> stack::Options {
     stack::Options { budget, limit, on_boundary: Some(boundaries.note()), decoded }
 }
 
-/// What a reader must refuse.
+/// Limits that a reader must enforce.
 pub(super) fn limits(request: &Request) -> Limits {
     Limits { max_size: request.wishes.max_size, ..Limits::default() }
 }
 
-/// Whether a file of this format goes through as it is.
+/// True if a file of this format passes unchanged.
 fn is_kept(request: &Request, format: Format) -> bool {
     request.keep != Keep::No && !matches!(format, Format::Raw | Format::Iso)
 }

@@ -1,13 +1,14 @@
-//! Source, target and wishes → facts → plan → run → report: the engine as one call.
+//! A conversion in one call: source, target and options → facts → plan → run → report.
 //!
 //! ```text
-//!  Request ──prepare──► Prepared: the plan, which holds what was opened  (nothing is written yet; `--plan` stops here)
+//!  Request ──prepare──► Prepared: the plan, which holds the open source  (nothing is written yet; `--plan` stops here)
 //!                           │ run
 //!                           ▼
 //!                        Report
 //! ```
 //!
-//! What names mean is decided before, where they are given: [`Named::of`], [`Destination::of`], or a job ([`crate::import`]).
+//! The meaning of names is decided before, by the caller: [`Named::of`], [`Destination::of`], or a job
+//! ([`crate::import`]).
 
 mod again;
 mod carry;
@@ -37,46 +38,44 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// What is to be done.
+/// Input of a conversion.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// The source.
     pub source: Named,
-    /// The target.
     pub target: Destination,
-    /// The source's format where the user said it; a disk said to be raw is not looked into.
+    /// The source's format if the user stated it; a disk stated to be raw is not inspected.
     pub source_format: Option<Format>,
-    /// Whether the image file inside its layers stays as it is.
+    /// Treatment of an image file inside its layers.
     pub keep: Keep,
-    /// How the source is reached.
+    /// Options for opening the source.
     pub options: Options,
-    /// What is written.
+    /// The format that is written.
     pub output: Output,
-    /// Everything the plan weighs.
+    /// Options for the plan.
     pub wishes: Wishes,
     /// Time between journal entries; `None`: as often as they cost next to nothing.
     pub journal_every: Option<Duration>,
-    /// The layout of the qcow2, where the disk is read several times: a clone of the request knows it from the first one.
+    /// The layout of the qcow2, if the disk is read several times. Clones of the request share it.
     pub layout: Known,
 }
 
-/// A layout that a first reading of the disk told, once one has.
+/// The layout that a first reading of the disk found, once there was one.
 #[derive(Debug, Clone, Default)]
 pub struct Known(Arc<OnceLock<Layout>>);
 
-/// Whether an image file stays as it is: its tables are checked, and it is not taken apart.
+/// Treatment of an image file: kept as it is, with its tables checked, or converted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
     /// Its disk is converted.
     No,
-    /// It stays, whatever its format.
+    /// It is kept, whatever its format.
     Yes,
-    /// A raw disk becomes this; anything else (also an ISO) stays.
+    /// A raw disk is written in this format; any other file (also an ISO) is kept.
     UnlessRaw(Output),
 }
 
 impl Request {
-    /// The disk of this source, raw at this target.
+    /// A conversion of this source to a raw disk at this target.
     pub fn new(source: Named, target: Destination, options: Options, wishes: Wishes) -> Request {
         Request {
             source,
@@ -91,8 +90,8 @@ impl Request {
         }
     }
 
-    /// Files and programs of the host that it uses. An image that is written is not stated here: it has names beside the
-    /// target's.
+    /// Files and programs of the host that the conversion uses. An image that is written is not included: it
+    /// has names beside the target's.
     pub fn reach(&self) -> Result<Reach> {
         let reach = Reach::new().source(&self.source, &self.options)?.target(&self.target);
         Ok(match (&self.target, &self.wishes.journals) {
@@ -102,13 +101,13 @@ impl Request {
     }
 }
 
-/// A conversion that has been planned, with the source that it was planned for.
+/// A conversion that has been planned, with its open source.
 pub struct Prepared {
     request: Request,
     plan: Plan<Seek, Stream>,
 }
 
-/// Opens the source, finds out what it is and plans. The target is looked at, not touched.
+/// Opens the source, gathers the facts and plans. The target is inspected, not changed.
 pub fn prepare(request: Request, watch: &Watch) -> Result<Prepared> {
     if is_source(&request) {
         let what = format!(
@@ -123,7 +122,7 @@ pub fn prepare(request: Request, watch: &Watch) -> Result<Prepared> {
     planned(request, &source).or_else(|e| again.after(e, watch))
 }
 
-/// Whether the target's name leads to the file that is to be read, by whatever other name.
+/// True if the target's name leads to the source file, by whatever path.
 fn is_source(request: &Request) -> bool {
     use std::os::unix::fs::MetadataExt as _;
     let (Some(source), Some(target)) = (request.source.path(), request.target.path()) else { return false };
@@ -147,22 +146,22 @@ fn planned(request: Request, source: &Arc<dyn Source>) -> Result<Prepared> {
 }
 
 impl Prepared {
-    /// Where images are, with all that was looked up of them.
+    /// The places of images, with all that was looked up in them.
     pub fn places(&self) -> &Arc<Places> {
         &self.request.options.places
     }
 
-    /// The plan for people.
+    /// The plan as text.
     pub fn plan_text(&self) -> String {
         shown::text(&self.plan)
     }
 
-    /// The plan for programs.
+    /// The plan as JSON.
     pub fn plan_json(&self) -> PlanJson {
         shown::json(&self.plan)
     }
 
-    /// Moves the bytes into a layer of an image, which `layer` makes; what must wait does so in `folder`.
+    /// Moves the bytes into a layer of an image, which `layer` makes; temporary files go into `folder`.
     pub fn run_into<'t>(
         self,
         layer: impl Fn() -> Box<dyn Target + 't>,
@@ -174,8 +173,8 @@ impl Prepared {
         done.or_else(|e| again.after(e, watch)?.once(Some((layer(), folder)), watch))
     }
 
-    /// Moves the bytes. On failure nothing stands under the target's name; what was written stays where a later run
-    /// can go on, unless the input itself is to blame.
+    /// Moves the bytes. On failure there is no file of the target's name. The written bytes stay if a later
+    /// run can continue, unless the input itself is to blame.
     pub fn run(self, watch: &Watch) -> Result<Report> {
         let again = self.again();
         self.once(None, watch).or_else(|e| again.after(e, watch)?.once(None, watch))
@@ -191,7 +190,7 @@ impl Prepared {
     }
 }
 
-/// The error that a watch keeps is the first one; what a producer or worker returned is an echo of it.
+/// The first error, which a watch keeps; the error of a producer or worker follows from it.
 fn first(watch: &Watch, e: Error) -> Error {
     watch.outcome().err().unwrap_or(e)
 }

@@ -1,12 +1,13 @@
-//! A source that lies where the target is written: below a device, through loop devices and partitions, or around the folder of a
-//! file. Asked before the first byte is written, since the first ones are the source's tables.
+//! Overlap of source and target: a source below the device that is written, through loop devices and
+//! partitions, or around the folder of a file. Checked before the first byte is written, since the first ones
+//! are the source's tables.
 
 use super::Request;
 use crate::source::Source;
 use crate::target::storage::Storage;
 use crate::{Error, Result};
 
-/// Refuses a target whose writing would change what is to be read.
+/// Refuses a target whose writing would change the source.
 pub(super) fn refuse(request: &Request, source: &dyn Source, target: &Storage) -> Result<()> {
     let name = &source.facts().name;
     let read = match (source.file(), request.source.local()) {

@@ -1,4 +1,4 @@
-//! What a finished conversion tells; its JSON is documented in `docs/reference/convert-json.md`.
+//! The report of a finished conversion; its JSON is documented in `docs/reference/convert-json.md`.
 
 use crate::size::human;
 use container_disk::registry::Counted;
@@ -7,17 +7,14 @@ use serde::Serialize;
 /// The report of a conversion.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
-    /// `coracle.convert/v1`.
+    /// Version of this JSON: `coracle.convert/v1`.
     pub schema: &'static str,
     /// The source, without credentials.
     pub source: String,
-    /// The target.
     pub target: String,
     /// Layers that were undone, outermost first.
     pub layers: Vec<&'static str>,
-    /// The source's format.
     pub source_format: &'static str,
-    /// The target's format.
     pub target_format: &'static str,
     /// The size the guest sees.
     pub virtual_size: u64,
@@ -27,30 +24,31 @@ pub struct Report {
     pub bytes_read: u64,
     /// Bytes given to the target.
     pub bytes_written: u64,
-    /// Bytes the target takes on its disk, where it has one.
+    /// Bytes the target takes on its disk, if it is on one.
     pub bytes_allocated: Option<u64>,
-    /// How the bytes flowed.
+    /// The flow of the bytes.
     pub flow: &'static str,
     /// The most bytes the spool held.
     pub spool_peak: u64,
-    /// How far an earlier run had come, in the unit of the flow; absent when it was begun anew.
+    /// The progress of an earlier run, in the unit of the flow; absent if the conversion was begun anew.
     pub resumed_at: Option<u64>,
-    /// The source's digest, when one was asked for and was right.
+    /// The source's digest, if one was expected and matched.
     pub checksum: Option<String>,
-    /// The source said neither how long the disk is nor where it ends: one that was cut short looks the same. Absent when it did.
+    /// True if the source stated neither the disk's length nor its end: a disk that was cut short looks the
+    /// same. Absent otherwise.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub length_unknown: bool,
-    /// Whether the target was read back and found equal.
+    /// True if the target was read back and found equal.
     pub verified: bool,
-    /// What all transfers with registries came to, where the source is in one.
+    /// Totals of all transfers with registries, if the source is in one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub registries: Option<Counted>,
-    /// How long it took.
+    /// Duration in seconds.
     pub seconds: f64,
 }
 
 impl Report {
-    /// One sentence for people.
+    /// The report in one sentence.
     pub fn sentence(&self) -> String {
         let rate = (self.virtual_size as f64 / self.seconds.max(0.001)) as u64;
         let mut text = format!(
@@ -77,7 +75,7 @@ impl Report {
         text
     }
 
-    /// What was added to the disk, as the end of a sentence.
+    /// The bytes added to the disk, as the end of a sentence.
     pub(crate) fn padding(&self) -> String {
         match self.bytes_padded {
             0 => String::new(),

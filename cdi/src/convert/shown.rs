@@ -1,4 +1,4 @@
-//! A plan for people and for programs.
+//! A plan as text and as JSON.
 
 use crate::plan::{Facts, GoOn, Output, Plan};
 use crate::size::human;

@@ -1,14 +1,14 @@
-//! The size that a target gets, and the zeros behind a smaller disk.
+//! The size of the target, and the zeros behind a smaller disk.
 
 use super::carry::Run;
 use crate::target::Target;
 use crate::{Detail, Error, ErrorKind, Result, plan};
 
-/// A device is told to zero so much by one call, which cannot be stopped.
+/// Bytes that a device is told to zero by one call, which cannot be interrupted.
 const ZEROED_AT_ONCE: u64 = 1 << 30;
 
 impl Run<'_> {
-    /// Zeros behind the disk: on a device it may be long until they are there, and a run may be stopped meanwhile.
+    /// Zeroes the rest behind the disk. On a device that may take long, and the run may be stopped meanwhile.
     pub(super) fn zero_rest(&self, target: &dyn Target, disk: u64, size: u64) -> Result<()> {
         let mut at = disk;
         while at < size {
@@ -20,7 +20,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The size the target gets for a disk of this size: whole sectors, and no less than was wished for.
+    /// The target's size for a disk of this size: whole sectors, and no less than requested.
     pub(super) fn final_size(&self, disk: u64) -> Result<u64> {
         if disk == 0 {
             return Err(plan::empty(&self.plan.facts.source.name));

@@ -1,4 +1,4 @@
-//! `--verify`: the target is read back, before it has its name, and compared with what went in.
+//! `--verify`: the target is read back, before its final rename, and compared with the written bytes.
 
 use super::carry::Run;
 use crate::plan::Output;
@@ -18,15 +18,15 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Compares what is under `path` (a `.partial` or a device) with the sum of what was written, all of which was synced. A
-/// difference may be anywhere, also before the last mark: nothing of the run is gone on with.
+/// Compares the file `path` (a `.partial` or a device) with the sum of the written bytes, all of which were
+/// synced. A difference may be anywhere, also before the last mark, so no later run may continue this one.
 pub(super) fn compare(run: &Run<'_>, written: Option<&Path>, wrote: DiskSum, size: u64) -> Result<()> {
     let Some(path) = written else {
         let what = "--verify cannot read standard output back; write to a file";
         return Err(Error::new(ErrorKind::Usage, what));
     };
     let source: Arc<dyn Source> = Arc::new(FileSource::open(path)?);
-    // The device is judged, and not the page cache.
+    // Compares the device, and not the page cache.
     match File::open(path) {
         Ok(file) => behind::write_out(&file),
         Err(e) => tracing::debug!("{} stays in the page cache: {e}", path.display()),

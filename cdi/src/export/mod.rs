@@ -1,7 +1,7 @@
-//! An export job → a containerDisk in a registry, without a byte that lands anywhere between.
+//! Export of a disk as a containerDisk to a registry, without temporary files.
 //!
 //! ```text
-//!  api::job::Export ──prepare──(ready: give up the rest)──► Prepared ──run──► Exported
+//!  api::job::Export ──prepare──(ready: confine the program)──► Prepared ──run──► Exported
 //!
 //!  disk ──1 measure─► layout of the qcow2                      where its zeros are, and so all tables      run/two_passes.rs
 //!   (read  2 name──► tar ─► zstd ─► SHA-256                    digest and size of the layer; sent nowhere  sinks.rs
@@ -10,16 +10,18 @@
 //!                    config, manifest, tag                     the tag last
 //! ```
 //!
-//! **Cost.** The disk is read three times (a raw one twice: it needs no layout), and packed twice. A spool would cost once
-//! the disk, and its bytes written; a layer of unknown digest could not be asked for before it is sent, and a registry that
-//! wants the digest first (`upload = "whole"`) would need a spool all the same. Holes of a file are not read at all.
-//! **Going on.** The same disk and options give the same digests. So whoever comes after a pod that was killed sends no blob that is
-//! there: when the layer is, its config and manifest alone. A connection that breaks is gone on with at its byte by the
-//! same pod ([`container_disk::registry`]). A layer that was cut short by the end of its pod is sent anew: the usual
-//! registry forgets what it has of it.
-//! **Guarantees.** The disk is raw, whatever its first bytes say: a guest that writes the header of a qcow2 with a backing
-//! file reaches no file. It is not written into an image as raw then, since others would look at those bytes. A disk that is
-//! changed between two readings ends the run; nothing gets the tag.
+//! **Cost.** The disk is read three times (a raw one twice: it needs no layout), and packed twice. A spool
+//! would need once the disk's space, and its bytes written. Without the digest the registry could not be
+//! asked for the layer before it is sent. A registry that needs the digest first (`upload = "whole"`) would
+//! need a spool all the same. Holes of a file are not read at all.
+//! **Resumption.** The same disk and options give the same digests. So the next pod after a killed one sends
+//! no blob that the registry has; if it has the layer, only config and manifest are sent. After a broken
+//! connection the same pod goes on at its byte ([`container_disk::registry`]). A layer that was cut short by
+//! the end of its pod is sent anew: the usual registry drops its partial upload.
+//! **Guarantees.** The disk is raw, whatever its first bytes are. So a guest that writes the header of a
+//! qcow2 with a backing file gets no access to that file. Such a disk is not written into an image as raw,
+//! since other programs would detect the qcow2. A disk that is changed between two readings ends the run, and
+//! no image gets the tag.
 
 mod sinks;
 
@@ -48,9 +50,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Memory that packing the layer may take.
+/// Memory for packing the layer.
 const PACKING: u64 = 28 << 20;
-/// Threads that bring the disk to the packing; each more would hold memory and win nothing.
+/// Threads that read the disk for the packing; more would take memory and be no faster.
 const CARRIERS: usize = 2;
 
 /// An export that has been planned.
@@ -63,30 +65,30 @@ pub struct Prepared {
     recipe: Recipe,
 }
 
-/// What an export has made.
+/// The result of an export.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Exported {
     /// Name of the image.
     pub name: String,
-    /// Digest of its manifest.
+    /// Digest of the manifest.
     pub digest: String,
     /// Bytes of the disk.
     pub size: u64,
     /// Bytes of the layer.
     pub layer: u64,
-    /// The registry had the layer: no byte of it was sent.
+    /// True if the registry had the layer, and no byte of it was sent.
     pub was_there: bool,
 }
 
-/// How far an export is, for whoever looks at it from another thread.
+/// Progress of an export, for other threads.
 #[derive(Debug, Default)]
 pub struct Steps {
     is_measured: AtomicBool,
     sends: AtomicBool,
 }
 
-/// Opens the disk of a job and plans. `wishes`: what the job does not say. `ready` is called when all that the job uses is
-/// known and nothing of it is open yet: there a program gives up the rest.
+/// Opens the disk of a job and plans. `wishes`: options that are not part of the job. `ready` is called when
+/// all paths of the job are known and none is open yet, so that a program can confine itself.
 pub fn prepare(
     job: &Export,
     places: Arc<Places>,
@@ -110,7 +112,7 @@ pub fn prepare(
     let output = output(job)?;
     let target = Destination::Image(name.to_string());
     let request = Request {
-        // The guest's bytes, whatever they look like.
+        // The guest's bytes, whatever format they look like.
         source_format: Some(Format::Raw),
         output,
         ..Request::new(source, target, options, wishes)
@@ -128,7 +130,7 @@ pub fn prepare(
     Ok(Prepared { request, plan, name, places, pack, recipe })
 }
 
-/// What is written into the layer.
+/// The format of the disk in the layer.
 fn output(job: &Export) -> Result<Output> {
     let path = job.disk.path();
     let looks = looks_like(path)?;
@@ -146,7 +148,7 @@ fn output(job: &Export) -> Result<Output> {
     }
 }
 
-/// What the first bytes of a disk say.
+/// The format by the first bytes of a disk.
 fn looks_like(path: &Path) -> Result<Format> {
     let source = FileSource::open(path)?;
     let Some(bytes) = source.read_at() else {
@@ -160,12 +162,12 @@ fn looks_like(path: &Path) -> Result<Format> {
 }
 
 impl Prepared {
-    /// The plan for people.
+    /// The plan as text.
     pub fn plan_text(&self) -> String {
         self.plan.plan_text()
     }
 
-    /// Makes the image.
+    /// Makes and sends the image.
     pub fn run(self, watch: &Watch, steps: &Steps) -> Result<Exported> {
         let Prepared { request, plan, name, places, pack, mut recipe } = self;
         let (layer, report) = layer(plan, &Hashed, &pack, watch)?;
@@ -194,21 +196,22 @@ impl Prepared {
 
 const CHANGED: &str = "the disk was changed between its readings: nothing may write to it meanwhile";
 
-/// A blob that is not the promised one is of another disk: of a device nothing else shows that it was changed.
+/// Turns the error of a blob with another digest into [`CHANGED`]: the second reading gave another disk. A
+/// device gives no other sign of a change.
 fn changed(e: Error) -> Error {
     let text = e.chain();
     let is_other = text.contains("; nothing of it is kept") || text.contains(" bytes promised");
     if is_other { Error::failed(CHANGED).because(e) } else { e }
 }
 
-/// The layer of the disk, through a sink.
+/// Packs the disk into a layer, through a sink.
 fn layer(
     plan: convert::Prepared,
     sink: &dyn Sink,
     options: &pack::Options,
     watch: &Watch,
 ) -> Result<(Layer, convert::Report)> {
-    // Nothing waits there: the size of what is written is known.
+    // No spool is needed, since the size of the layer's file is known.
     let folder = std::env::temp_dir();
     let made = RefCell::default();
     let target = || -> Box<dyn Target> {
@@ -222,7 +225,7 @@ fn layer(
 }
 
 impl Steps {
-    /// Bytes that are read of all that will be (0: not known yet), and whether only the last requests are left.
+    /// Bytes read so far, and in all (0: not known yet); true if only the last requests are left.
     pub fn progress(&self, watch: &Watch) -> (u64, u64, bool) {
         let (done, disk) = watch.progress();
         let sends = self.sends.load(Relaxed);
@@ -230,7 +233,7 @@ impl Steps {
             (Phase::Opening, _) => return (0, 0, false),
             (Phase::Measuring, _) => 0,
             (Phase::Finishing, true) => return (0, 0, true),
-            // The layer has its digest, and the registry is asked.
+            // The layer has its digest, and the registry is asked for it.
             (Phase::Finishing, false) => return (0, 0, self.is_measured.load(Relaxed)),
             (_, false) => 1,
             (_, true) => 2,
@@ -240,7 +243,7 @@ impl Steps {
 }
 
 impl Exported {
-    /// For people, one line.
+    /// The result in one line of text.
     pub fn sentence(&self) -> String {
         let size = crate::size::human(self.layer);
         let sent = if self.was_there { "was there already" } else { "is sent" };

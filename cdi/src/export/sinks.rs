@@ -1,4 +1,4 @@
-//! The two places that a layer goes through: one that keeps nothing, and one that knows its digest beforehand.
+//! Sinks for a layer: one that only hashes, and one that announces a known digest.
 
 use container_disk::digest::Counted;
 use container_disk::manifest::{Descriptor, Document};
@@ -6,7 +6,7 @@ use container_disk::place::{BlobWriter, Sink};
 use container_disk::{Digest, Error, Result};
 use std::io::{self, Write};
 
-/// A place that tells what blobs hash to, and keeps none.
+/// A sink that hashes blobs and keeps none.
 pub(super) struct Hashed;
 
 struct Hashing(Counted<io::Sink>);
@@ -46,7 +46,7 @@ impl BlobWriter for Hashing {
     }
 }
 
-/// A place for one blob, whose digest is known.
+/// A sink for one blob whose digest is known.
 pub(super) struct Promised<'a> {
     pub(super) sink: &'a dyn Sink,
     pub(super) promised: Descriptor,
