@@ -1,19 +1,21 @@
-//! An import job → a conversion: what `coracle run` does for a DataVolume, and what an importer pod does.
+//! An import job → a conversion, for `coracle run` with a DataVolume, and for an importer pod.
 //!
 //! ```text
-//!  api::job::Import ──request──► Request ──(ready: give up the rest)──► convert::prepare ──► Prepared ──run──► Report
+//!  api::job::Import ──request──► Request ──(ready: confine the program)──► convert::prepare ──► Prepared ──run──► Report
 //!                       │
 //!                       └─ files of Secrets and of certificates are read or listed here     secrets.rs
 //!
 //!  the same with a folder for its target ──────────────────────────► unpack::prepare ──► Prepared ──run──► Unpacked
 //! ```
 //!
-//! Which sources are served was decided when the job was made (`api::job::check`). Here a job is what another process wrote:
-//! what it says is checked again where it becomes a name, a header or a digest, and no message repeats a secret.
+//! The job's author has decided which sources are allowed (`api::job::check`). Here a job is input of another
+//! process. Its values are checked again where they become a name, a header or a digest, and no message
+//! repeats a secret.
 //!
-//! A poll asks for the version of a source alone ([`version()`]).
+//! A poll asks only for the version of a source ([`version()`]).
 //!
-//! An image that a node has mounted is read in place: its one disk is a file like any other, and may be compressed.
+//! An image that the kubelet has mounted is read in place: its only disk is an ordinary file, and may be
+//! compressed.
 
 mod secrets;
 mod version;
@@ -36,8 +38,9 @@ use disk_format::Format;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Opens the source of a job and plans its conversion. `wishes`: what the job does not say. `ready` is called when all that
-/// the job uses is known and nothing of it is open yet: there a program gives up the rest.
+/// Opens the source of a job and plans its conversion. `wishes`: options that are not part of the job.
+/// `ready` is called when all paths of the job are known and none is open yet, so that a program can confine
+/// itself.
 pub fn prepare(
     job: &Import,
     places: Arc<Places>,
@@ -50,7 +53,7 @@ pub fn prepare(
     convert::prepare(request, watch)
 }
 
-/// The same for a job whose target is a folder.
+/// As [`prepare`], for a job whose target is a folder.
 pub fn unpack(
     job: &Import,
     places: Arc<Places>,
@@ -69,7 +72,7 @@ pub fn unpack(
     unpack::prepare(&request, watch)
 }
 
-/// The name of a job's source as it may be shown and kept: without what is secret in it.
+/// The name of a job's source without secrets, for messages and files.
 pub fn shown(source: &job::Source) -> String {
     match source {
         job::Source::Upload(_) => source::upload::NAME.to_owned(),
@@ -77,7 +80,7 @@ pub fn shown(source: &job::Source) -> String {
     }
 }
 
-/// The conversion that a job asks for. Its credentials are read now.
+/// The conversion that a job describes. Its credentials are read now.
 fn request(job: &Import, places: Arc<Places>, wishes: Wishes) -> Result<Request> {
     let target = match &job.target {
         Target::File(path) => Destination::File(path.clone()),
@@ -90,14 +93,15 @@ fn request(job: &Import, places: Arc<Places>, wishes: Wishes) -> Result<Request>
     };
     let Wanted { named, options, mut wishes, format } = wanted(job, places, wishes)?;
     if let Target::Device(path) = &job.target {
-        // What somebody else has left behind the end of the disk must not be read: it is zeroed up to the device's end.
+        // The device is zeroed from the end of the disk to its own end: the guest must not read data of an
+        // earlier user there.
         let size = FileSource::open(path)?.facts().size;
         wishes.resize = wishes.resize.max(size);
     }
     Ok(Request { source_format: format, ..Request::new(named, target, options, wishes) })
 }
 
-/// Where the bytes of a job come from, and what is wished of them.
+/// The source of a job, with the options that follow from the job.
 struct Wanted {
     named: Named,
     options: Options,
@@ -147,7 +151,7 @@ fn wanted(job: &Import, places: Arc<Places>, wishes: Wishes) -> Result<Wanted> {
         job::Source::Blank => {
             let size = job.size.filter(|&size| size > 0);
             let size = size.ok_or_else(|| Error::refused("an empty disk must say its size"))?;
-            // The bound is for what others made.
+            // The bound is for foreign disks.
             wishes.max_size = wishes.max_size.max(size);
             format = Some(Format::Raw);
             Named::Blank(size)
@@ -160,7 +164,8 @@ fn wanted(job: &Import, places: Arc<Places>, wishes: Wishes) -> Result<Wanted> {
                 ));
             }
             options.mutual = Some(secrets::mutual(&clone.tls));
-            // What a guest wrote at the beginning of its disk is not taken for a format or a compression.
+            // The guest chose the first bytes of its disk. They must not be taken for a format or a
+            // compression.
             format = Some(Format::Qcow2);
             address(&clone.url)?
         }
@@ -168,7 +173,7 @@ fn wanted(job: &Import, places: Arc<Places>, wishes: Wishes) -> Result<Wanted> {
     Ok(Wanted { named, options, wishes, format })
 }
 
-/// How a web server is asked, and how it is believed.
+/// Options for a web server: headers, login, certificates.
 fn web(http: &Http, options: Options) -> Result<Options> {
     let mut headers = vec![];
     for line in &http.headers {
@@ -184,7 +189,7 @@ fn web(http: &Http, options: Options) -> Result<Options> {
     Ok(Options { headers, user, password, ca_files, insecure_tls: http.insecure, ..options })
 }
 
-/// The address, of a web server alone: a path would be a file of this host.
+/// A URL of a web server. A path is refused, since it would be a file of this host.
 fn address(url: &str) -> Result<Named> {
     match url.split_once("://") {
         Some(("http" | "https", _)) => Ok(Named::Web(url.to_owned())),
@@ -192,7 +197,7 @@ fn address(url: &str) -> Result<Named> {
     }
 }
 
-/// Where an object of Google Cloud Storage is served: `gs://BUCKET/OBJECT` is its short name.
+/// The URL of an object of Google Cloud Storage; `gs://BUCKET/OBJECT` is its short name.
 fn object(url: &str) -> Result<String> {
     let Some(rest) = url.strip_prefix("gs://") else { return Ok(url.to_owned()) };
     let wrong = || Error::refused("an object of Google Cloud Storage is named gs://BUCKET/OBJECT");
@@ -201,14 +206,14 @@ fn object(url: &str) -> Result<String> {
     if bucket.trim_matches('.').is_empty() || !bucket.chars().all(is_plain) || object.is_empty() {
         return Err(wrong());
     }
-    // An address has no place for these: another object would be asked for.
+    // A URL cannot hold these: another object would be requested.
     if object.split('/').any(|part| matches!(part, "." | "..")) || object.contains(['\t', '\n', '\r']) {
         return Err(Error::refused(
             "an object whose name has a part '.' or '..', a tab or a line break cannot be asked for; rename it",
         ));
     }
     let mut url = reqwest::Url::parse("https://storage.googleapis.com/").map_err(|_| wrong())?;
-    // What means something in an address is a letter of a name here.
+    // Characters with a meaning in URLs are plain letters of an object's name.
     url.path_segments_mut().map_err(|()| wrong())?.clear().push(bucket).extend(object.split('/'));
     Ok(url.into())
 }
@@ -217,7 +222,7 @@ fn certificates(folder: Option<&Path>) -> Result<Vec<PathBuf>> {
     Ok(folder.map(secrets::certificates).transpose()?.unwrap_or_default())
 }
 
-/// The image of a job, and the places in which it is found with what the job says of its registry: login and authorities.
+/// The image of a job, and the places with the job's own login and authorities for its registry.
 pub(crate) fn image(registry: &Registry, places: Arc<Places>) -> Result<(Name, Arc<Places>)> {
     let name = in_registry(registry)?;
     let login = registry.login.as_ref().map(secrets::registry).transpose()?;
@@ -229,7 +234,7 @@ pub(crate) fn image(registry: &Registry, places: Arc<Places>) -> Result<(Name, A
     Ok((name, places))
 }
 
-/// The image, in a registry alone: the names of other places are files of this host.
+/// The image, in a registry only: names of other places are files of this host.
 fn in_registry(registry: &Registry) -> Result<Name> {
     match Name::with_scheme(&registry.url).transpose()? {
         Some(name @ Name::Registry(_)) => Ok(name),

@@ -1,6 +1,7 @@
-//! The files of Secrets and ConfigMaps: in the job, or in a folder where a pod has them mounted.
+//! Files of Secrets and ConfigMaps: in the job, or in a folder where a pod has them mounted.
 //!
-//! A mounted folder has a file per key and, for the kubelet's own use, names that begin with `..`; those are left out.
+//! A mounted folder has a file per key and, for the kubelet's own use, names that begin with `..`; those are
+//! left out.
 
 pub(super) use crate::source::options::header;
 
@@ -17,7 +18,7 @@ use std::path::{Path, PathBuf};
 const DOCKER: &str = ".dockerconfigjson";
 /// The key of a Secret with the key file of a service account.
 const KEY_FILE: &str = "credentials.json";
-/// The most bytes of a file of a Secret; an API server takes a Secret of 1 MiB.
+/// The most bytes of a file of a Secret; an API server accepts a Secret of 1 MiB.
 const LARGEST: u64 = 1 << 20;
 /// The most files of a folder.
 const MOST: usize = 1000;
@@ -51,7 +52,7 @@ pub(super) fn login(secret: &SecretFiles) -> Result<(String, String)> {
     Ok((text("accessKeyId")?, text("secretKey")?))
 }
 
-/// Who asks a registry: a user, or what is in a Secret of the type `kubernetes.io/dockerconfigjson`.
+/// Login to a registry: a user, or a Secret of the type `kubernetes.io/dockerconfigjson`.
 pub(super) fn registry(secret: &SecretFiles) -> Result<Login> {
     let name = &secret.secret;
     match read(secret)?.remove(DOCKER) {
@@ -84,7 +85,7 @@ pub(super) fn certificates(folder: &Path) -> Result<Vec<PathBuf>> {
     list(folder)
 }
 
-/// The files of a Secret by which two workers know each other.
+/// The files of a Secret by which two workers authenticate each other.
 pub(super) fn mutual(folder: &Path) -> Mutual {
     let file = |name: &str| folder.join(name);
     Mutual { certificate: file("tls.crt"), key: file("tls.key"), authority: file("ca.crt") }

@@ -1,11 +1,11 @@
-//! The version of a job's source, without its bytes: what a poll asks for.
+//! The version of a job's source, without its bytes, for polls.
 //!
-//! | source | asked | version |
+//! | source | request | version |
 //! |---|---|---|
-//! | `registry` | the manifest or index that the name leads to, of the first mirror that has it | its digest |
-//! | `http`, `s3` | the first bytes of the file | SHA-256 of what its server says: a strong ETag, or its date and its size |
+//! | `registry` | the manifest or index of that name, of the first mirror that has it | its digest |
+//! | `http`, `s3` | the first bytes of the file | SHA-256 of the server's headers: a strong ETag, or date and size |
 //!
-//! virt-controller names versions alike where it asks itself. Every other source has none.
+//! virt-controller names versions in the same way in its own polls. Other sources have no version.
 
 use super::{Wanted, wanted};
 use crate::plan::Wishes;
@@ -18,14 +18,14 @@ use sha2::{Digest as _, Sha256};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Asks for the version. `ready` is called when all that is used is known and nobody was asked yet: there a program gives up the
-/// rest.
+/// Requests the version. `ready` is called when all paths are known and nothing was requested yet, so that a
+/// program can confine itself.
 pub fn version(
     source: &Source,
     places: Arc<Places>,
     ready: impl FnOnce(&Reach) -> Result<()>,
 ) -> Result<String> {
-    // Before anything else: what an import would want of them is not what is wrong with a poll.
+    // Checked first: the requirements of an import are not the problem of a poll.
     if matches!(source, Source::Mounted(_) | Source::Blank | Source::Upload(_) | Source::Clone(_)) {
         return Err(nameless());
     }
@@ -56,7 +56,7 @@ pub fn version(
     }
 }
 
-/// The source has no version.
+/// The error for a source without versions.
 fn nameless() -> Error {
     Error::refused("only images of registries and files of servers have versions that can be told apart")
 }

@@ -1,4 +1,4 @@
-//! Few reads of few bytes: blocks that are fetched once, and a count of what was fetched.
+//! Few and small reads: blocks that are fetched once, and a count of the fetched bytes.
 
 use super::Read;
 use disk_format::ReadAt;
@@ -7,14 +7,14 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What is fetched at once: neighbours of a superblock or of an inode are wanted next.
+/// Bytes of a block: the neighbours of a superblock or of an inode are needed next.
 const BLOCK: u64 = 16 << 10;
-/// How many blocks are kept; then all are forgotten, which a bounded look never sees.
+/// The most blocks that are kept; beyond it all are dropped, which a bounded inspection never reaches.
 const MOST: usize = 512;
-/// Longer reads pass by: they are data, and not asked for again.
+/// Longer reads are not kept: they are data, and not needed again.
 const LONG: usize = 256 << 10;
 
-/// Counts what is read.
+/// A reader that counts its reads.
 pub(super) struct Meter {
     bytes: Arc<dyn ReadAt>,
     requests: AtomicU64,
@@ -26,7 +26,7 @@ impl Meter {
         Meter { bytes, requests: AtomicU64::new(0), read: AtomicU64::new(0) }
     }
 
-    /// What was read in another way.
+    /// Counts bytes that were read in another way.
     pub(super) fn add(&self, bytes: u64) {
         self.requests.fetch_add(1, Ordering::Relaxed);
         self.read.fetch_add(bytes, Ordering::Relaxed);
@@ -47,7 +47,7 @@ impl ReadAt for Meter {
     }
 }
 
-/// Keeps blocks that were read.
+/// A reader that keeps blocks.
 pub(super) struct Blocks {
     bytes: Arc<Meter>,
     kept: Mutex<BTreeMap<u64, Vec<u8>>>,
@@ -74,7 +74,7 @@ impl ReadAt for Blocks {
         let range = offset / BLOCK..end.div_ceil(BLOCK);
         let missing = |kept: &BTreeMap<_, _>, block: u64| !kept.contains_key(&block);
         if let Some(first) = range.clone().find(|&b| missing(&kept, b)) {
-            // From the first missing one to the last in one go, even if some between them are there.
+            // From the first missing one to the last in one read, even if some between them are kept.
             let last = range.clone().rfind(|&b| missing(&kept, b)).unwrap_or(first);
             let start = first * BLOCK;
             let len = ((last + 1) * BLOCK).min(self.size()) - start;

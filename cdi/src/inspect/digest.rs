@@ -1,11 +1,11 @@
-//! The digest of the file as it is.
+//! The digest of the unchanged file.
 
 use super::Digest;
 use crate::{Error, Result};
 use sha2::{Digest as _, Sha256};
 use std::io::Read;
 
-/// Hashes `head` and all that follows it; also how much followed.
+/// Hashes `head` and the rest behind it; also returns the length of the rest.
 pub(super) fn of(head: &[u8], mut rest: Box<dyn Read + Send>, name: &str) -> Result<(Digest, u64)> {
     let mut hash = Sha256::new();
     hash.update(head);

@@ -1,4 +1,4 @@
-//! From what `disk-format` found to what the report says.
+//! Conversion of the findings of `disk-format` to the report.
 
 use super::report::{
     Boot, BootEntry, Content, Disk, Filesystem, Optical, Partition, PartitionTable, Reference, Seed, System,

@@ -8,21 +8,20 @@ use disk_format::ReadAt;
 use std::io::{self, Cursor, Read};
 use std::sync::Arc;
 
-/// What the front of a disk is.
+/// The front of a disk.
 pub(super) struct Front {
     /// The layers around it, the outermost first.
     pub(super) layers: Vec<Layer>,
-    /// Its first bytes.
     pub(super) bytes: Vec<u8>,
-    /// Whether that is all of it.
+    /// True if these are all bytes of the disk.
     pub(super) whole: bool,
-    /// Why a layer is refused.
+    /// The reason why a layer is refused.
     pub(super) refused: Option<String>,
-    /// Whether decoding ended before the end.
+    /// True if decoding ended before the end.
     cut: bool,
 }
 
-/// Whether the first bytes belong to a layer, or to one that is refused by name.
+/// True if the first bytes belong to a layer, supported or not.
 pub(super) fn is_layered(head: &[u8]) -> bool {
     filter::detect(head).is_some() || filter::refused_layer(head).is_some()
 }
@@ -33,7 +32,8 @@ impl Front {
         Front { layers: vec![], bytes, whole, refused: None, cut: false }
     }
 
-    /// Peels `input`, whose end is the true one only if `whole`. A layer that is refused is a finding.
+    /// Removes the layers of `input`, whose end is the real one only if `whole`. An unsupported layer is a
+    /// finding, not an error.
     pub(super) fn decode(input: Box<dyn Read + Send>, whole: bool, options: InspectOptions) -> Result<Front> {
         let mut front = Front { layers: vec![], bytes: vec![], whole: false, refused: None, cut: false };
         let mut reader = input;
@@ -41,7 +41,7 @@ impl Front {
             let mut head = vec![];
             if let Err(e) = read_into(&mut reader, &mut head, filter::HEAD) {
                 front.ended(e, whole)?;
-                // A reader that has failed is not asked again: what came before is all there is.
+                // A reader that has failed is not read again: the bytes before are all there is.
                 reader = Box::new(io::empty());
             }
             if let Some(why) = filter::refused_layer(&head) {
@@ -59,7 +59,7 @@ impl Front {
                 return Ok(front);
             }
             front.layers.push(layer);
-            // What it must have and no more: decoding ahead would fetch what nobody looks at.
+            // The least memory only: decoding ahead would fetch bytes that are not needed.
             let opened = need.and_then(|need| {
                 let memory = need.least.min(options.memory);
                 filter::open(layer, reader, Budget { threads: 1, memory, beside: 0 }, None, None)
@@ -81,8 +81,8 @@ impl Front {
         Ok(front)
     }
 
-    /// Decoding ended early. Where the input was cut on purpose this is its end; otherwise it is a finding, or an
-    /// error when the input could not be read.
+    /// Handles an early end of decoding. If the input was cut on purpose this is its end; otherwise it is a
+    /// finding, or an error if the input could not be read.
     fn ended(&mut self, e: io::Error, whole: bool) -> Result<()> {
         self.cut = true;
         let e = Error::reading("cannot decode the beginning of the disk", e);
@@ -95,17 +95,17 @@ impl Front {
     }
 }
 
-/// Reads up to `most` bytes; whether that was the end.
+/// Reads up to `most` bytes; true if that was the end.
 pub(super) fn read_up_to(reader: &mut dyn Read, most: usize) -> io::Result<(Vec<u8>, bool)> {
     let mut bytes = vec![];
     let ended = read_into(reader, &mut bytes, most)?;
     Ok((bytes, ended))
 }
 
-/// The same; what came before an error is kept.
+/// As [`read_up_to`], but bytes before an error are kept.
 fn read_into(reader: &mut dyn Read, bytes: &mut Vec<u8>, most: usize) -> io::Result<bool> {
     let mut buf = vec![0; 64 << 10];
-    // One byte more than is wanted tells whether anything follows.
+    // One byte more than requested shows if anything follows.
     while bytes.len() <= most {
         let room = (most + 1 - bytes.len()).min(buf.len());
         match reader.read(&mut buf[..room]) {
@@ -118,7 +118,7 @@ fn read_into(reader: &mut dyn Read, bytes: &mut Vec<u8>, most: usize) -> io::Res
     Ok(false)
 }
 
-/// The file in order, fetched as it is asked for and no further.
+/// The file in order, fetched on demand and no further.
 pub(super) struct Sequential {
     bytes: Arc<Meter>,
     at: u64,
@@ -127,7 +127,7 @@ pub(super) struct Sequential {
     used: usize,
 }
 
-/// What is fetched at once: little at first, more when more is wanted, so that round trips stay few.
+/// Sizes of the fetched pieces: small at first and then doubled, so that round trips stay few.
 const PIECES: std::ops::RangeInclusive<u64> = 128 << 10..=1 << 20;
 
 impl Sequential {

@@ -1,4 +1,4 @@
-//! A disk in a container image: what the image says, and what the disk is.
+//! A disk in a container image: the image's documents, and the disk's report.
 
 use super::report::{ContainerImage, Report};
 use super::{InspectOptions, inspect};
@@ -8,12 +8,12 @@ use crate::{ErrorKind, Result};
 use container_disk::Name;
 use container_disk::describe::describe;
 
-/// How much of a disk in a packed layer is looked at, where each byte comes over the network: enough for what the
-/// formats and partition tables begin with.
+/// Bytes of a disk in a packed layer that are inspected, where each byte comes over the network: enough for
+/// the beginning of formats and partition tables.
 const REMOTE_FRONT: usize = 256 << 10;
 
-/// Looks at an image: its documents and the front of its disk. An image without a disk is described, too, with the
-/// reason.
+/// Inspects an image: its documents and the front of its disk. An image without a disk is described, too,
+/// with the reason.
 pub fn inspect_image(name: &Name, source: &Options, options: InspectOptions) -> Result<Report> {
     let found = source.places.find(name)?;
     let facts = describe(&found, &source.image.arch)?;

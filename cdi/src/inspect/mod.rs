@@ -1,4 +1,4 @@
-//! What a disk is, without converting it: format, sizes, what lies inside, what it refers to.
+//! Inspection of a disk, without converting it: format, sizes, content, references.
 //!
 //! ```text
 //!              ┌─ seekable ─► blocks (few, kept) ─► format ─► Image ─► GuestView ─┐
@@ -6,10 +6,11 @@
 //!              └─ compressed, or a stream ─► front: the first MiB, decoded ───────┘        text(&Report)
 //! ```
 //!
-//! **Promises**: a source that can seek is read where its tables lie and nowhere else; of a compressed one or of a
-//! stream only the front is decoded, unless a digest was asked for. What an image refers to is named and never
-//! opened. An image that `convert` refuses is reported too, with the refusal in [`Report::refused`]; an `Err` means
-//! that it could not be looked at, or that there is nothing to look at: a source without a byte is refused as elsewhere. Nothing here prints. Whatever looks at the bytes runs on a thread that can open
+//! **Guarantees**: of a source that can seek only the tables are read. Of a compressed source or a stream
+//! only the front is decoded, unless a digest was requested. Files that an image refers to are named and
+//! never opened. An image that `convert` refuses is reported too, with the refusal in [`Report::refused`]. An
+//! `Err` means that it could not be inspected, or that it is empty: a source without a byte is refused, as in
+//! `convert`. The library prints nothing. Code that parses foreign bytes runs on a thread that can open
 //! nothing.
 //!
 //! The JSON of a [`Report`] is described in `docs/reference/inspect-json.md`.
@@ -37,18 +38,18 @@ use disk_format::{ErrorKind, Format, GuestView, Image, Limits, PrefixView, ReadA
 use front::Front;
 use std::sync::Arc;
 
-/// What to look for, and how far.
+/// Options for an inspection.
 #[derive(Debug, Clone, Copy)]
 pub struct InspectOptions {
-    /// Count data and zeros by walking all tables.
+    /// Count data and zeros by reading all tables.
     pub usage: bool,
     /// Compute the SHA-256 of the file, which reads all of it.
     pub digest: bool,
     /// The largest virtual size that is not refused.
     pub max_size: u64,
-    /// Memory that decoding a compressed source may take.
+    /// Memory for decoding a compressed source.
     pub memory: u64,
-    /// How many bytes of a compressed source are decoded, or of a stream are read.
+    /// Bytes that are decoded of a compressed source, or read of a stream.
     pub front: usize,
 }
 
@@ -64,13 +65,15 @@ impl Default for InspectOptions {
     }
 }
 
-/// How much of the file's front is read at first: enough to tell the format, layers and what a header refers to.
+/// Bytes of the file's front that are read first: enough to detect format, layers and the references of a
+/// header.
 const HEAD: usize = 64 << 10;
 
-/// Tables that are enough for every common image, so that a window fetches little: an L1 table of 3 TiB and more.
+/// Memory of tables that suffices for every common image, so that a window fetches little: an L1 table of 3
+/// TiB and more.
 const SMALL: usize = 256 << 10;
 
-/// Looks at a source.
+/// Inspects a source.
 pub fn inspect(source: &dyn Source, options: InspectOptions) -> Result<Report> {
     let facts = source.facts();
     let mut report = Report::new(&facts.name, facts.size);
@@ -84,7 +87,7 @@ pub fn inspect(source: &dyn Source, options: InspectOptions) -> Result<Report> {
     Ok(report)
 }
 
-/// Looks at the first bytes of a file of this size, where that is all there is to see: the rest is elsewhere.
+/// Inspects the first bytes of a file of this size, if only these are available.
 pub fn inspect_front(name: &str, size: u64, front: Vec<u8>) -> Result<Report> {
     let mut report = Report::new(name, Some(size));
     let whole = u64::try_from(front.len()).is_ok_and(|length| length >= size);
@@ -94,7 +97,7 @@ pub fn inspect_front(name: &str, size: u64, front: Vec<u8>) -> Result<Report> {
     Ok(report)
 }
 
-/// A source whose bytes can be read anywhere.
+/// Inspects a source whose bytes can be read at any offset.
 fn seekable(
     source: &dyn Source,
     bytes: Arc<dyn ReadAt>,
@@ -150,7 +153,7 @@ fn look(source: &dyn Source, meter: &Arc<Meter>, options: InspectOptions, report
     Ok(())
 }
 
-/// A source that comes once, in order.
+/// Inspects a source that comes once, in order.
 fn streamed(source: &dyn Source, options: InspectOptions, report: &mut Report) -> Result<()> {
     let name = source.facts().name.as_str();
     let mut stream = source.stream(0)?;
@@ -183,7 +186,7 @@ fn front_only(head: Vec<u8>, whole: bool, options: InspectOptions, report: &mut 
     Ok(())
 }
 
-/// What the front of a disk tells, of which nothing more was read.
+/// Inspects the front of a disk, of which nothing more was read.
 fn layered(front: Front, options: InspectOptions, report: &mut Report) -> Result<()> {
     report.layers = front.layers.iter().map(|layer| layer.name()).collect();
     report.refused = front.refused;
@@ -217,7 +220,7 @@ fn layered(front: Front, options: InspectOptions, report: &mut Report) -> Result
     Ok(())
 }
 
-/// What the header alone says; also of an image that is refused afterwards.
+/// Reports the header's own values; also for an image that is refused afterwards.
 fn describe_header(format: Format, head: &[u8], report: &mut Report) {
     report.format = format.name();
     report.refers_outside = outside(head).into_iter().map(Into::into).collect();
@@ -227,7 +230,8 @@ fn describe_header(format: Format, head: &[u8], report: &mut Report) {
     };
 }
 
-/// Opens an image so that a window fetches little; one with larger tables gets what it may have.
+/// Opens an image with small windows, so that each fetches little; an image with larger tables gets the full
+/// limit.
 fn open(format: Format, bytes: &Arc<dyn ReadAt>, limits: Limits) -> disk_format::Result<Box<dyn Image>> {
     let small = Limits { table_memory: SMALL, ..limits };
     match (format, disk_format::open(format, bytes.clone(), small)) {
@@ -238,7 +242,7 @@ fn open(format: Format, bytes: &Arc<dyn ReadAt>, limits: Limits) -> disk_format:
     }
 }
 
-/// An image that is refused is a finding; one that could not be read is an error.
+/// A refused image is a finding; one that could not be read is an error.
 fn accepted<T>(opened: disk_format::Result<T>, report: &mut Report) -> Result<Option<T>> {
     match opened {
         Ok(value) => Ok(Some(value)),

@@ -1,5 +1,6 @@
-//! The report and its JSON: the schema `coracle.inspect/v1`. A field that is not known is left out; a list is always
-//! there. A new field may come under the same name of the schema; none changes its meaning or goes.
+//! The report and its JSON: the schema `coracle.inspect/v1`. A field that is not known is left out; a list is
+//! always there. New fields may be added under the same name of the schema; none changes its meaning or is
+//! removed.
 
 use crate::source::image::ImageFile;
 use error_core::chain;
@@ -8,47 +9,46 @@ use serde::{Serialize, Serializer};
 /// The name and version of the schema.
 pub const SCHEMA: &str = "coracle.inspect/v1";
 
-/// What a disk is.
+/// The report of a disk.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
-    /// [`SCHEMA`].
+    /// Version of this JSON: [`SCHEMA`].
     pub schema: &'static str,
     /// The name of the source, without credentials.
     pub name: String,
     /// The size of the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
-    /// How much of it is allocated, for a local file.
+    /// Bytes that a local file takes on its disk.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allocated: Option<u64>,
     /// Compression and archives around the disk, the outermost first.
     pub layers: Vec<&'static str>,
-    /// The disk's format.
     pub format: &'static str,
-    /// The size the guest sees; of an image that is refused, what its header claims.
+    /// The size the guest sees; of a refused image, the size in its header.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub virtual_size: Option<u64>,
-    /// What the format says of itself, in a fixed order.
+    /// Properties of the format, in a fixed order.
     #[serde(serialize_with = "as_map")]
     pub facts: Vec<(String, String)>,
-    /// What the image refers to outside itself.
+    /// References of the image to other files.
     pub refers_outside: Vec<Reference>,
-    /// Why `convert` would refuse it.
+    /// The reason why `convert` would refuse it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
-    /// The container image it lies in.
+    /// The container image of the disk.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<ContainerImage>,
-    /// What lies inside.
+    /// The content of the disk.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk: Option<Disk>,
-    /// How full it is, if asked for.
+    /// Data and zeros of the disk, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
-    /// The digest, if asked for.
+    /// The digest, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub digest: Option<Digest>,
-    /// What it cost to find this out.
+    /// The cost of the inspection.
     pub read: Read,
     /// What a reader of this report should know, one sentence each.
     pub notes: Vec<String>,
@@ -85,85 +85,82 @@ impl Report {
     }
 }
 
-/// A container image.
+/// The container image of a disk.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ContainerImage {
-    /// What it says of itself.
+    /// The image's own documents.
     #[serde(flatten)]
     pub facts: container_disk::describe::ImageFacts,
-    /// Where the disk is in it.
+    /// The disk's file in the image.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<ImageFile>,
-    /// What the transfers with registries came to.
+    /// Totals of the transfers with registries.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub registries: Option<container_disk::registry::Counted>,
 }
 
-/// Something outside the image file.
+/// A reference to another file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Reference {
     /// `backing-file` or `data-file`.
     pub kind: &'static str,
-    /// Its name as it stands in the image.
+    /// Name of the file in the image's header.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The format the image says it has.
+    /// Format of the file by the image's header.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub format: Option<String>,
 }
 
-/// How full a disk is, in bytes of the guest's disk.
+/// Data and zeros of a disk, in bytes of the guest's disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Usage {
-    /// What told it: `tables` of the format, or `holes` of the file.
+    /// Origin of the numbers: `tables` of the format, or `holes` of the file.
     pub how: &'static str,
-    /// Stored as they are.
+    /// Bytes that are stored uncompressed.
     pub data: u64,
-    /// Stored compressed.
+    /// Bytes that are stored compressed.
     pub compressed: u64,
     /// Bytes of the file that those take, at most (formats count whole sectors).
     pub compressed_into: u64,
-    /// Not stored: zeros.
+    /// Zeros that are not stored.
     pub zero: u64,
 }
 
-/// A digest.
+/// A digest of the file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Digest {
-    /// `sha256`.
     pub algorithm: &'static str,
-    /// Of what: `file`, the bytes as they are stored or sent.
+    /// The hashed object: `file`, the bytes as they are stored or sent.
     pub of: &'static str,
-    /// In hexadecimal.
+    /// The digest in hexadecimal.
     pub value: String,
 }
 
-/// What was read.
+/// The cost of an inspection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Read {
-    /// How many reads of the source; a stream counts as one.
+    /// The number of reads of the source; a stream counts as one.
     pub requests: u64,
-    /// How many bytes they asked for.
+    /// The number of bytes read.
     pub bytes: u64,
 }
 
-/// What lies inside a disk.
+/// The content of a disk.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Disk {
-    /// Its partition table.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partition_table: Option<PartitionTable>,
-    /// What lies on it without partitions.
+    /// Content of a disk without partitions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content: Option<Content>,
-    /// What an optical disc image tells.
+    /// Facts about an optical disc image.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub optical: Option<Optical>,
-    /// Which firmware it looks bootable for.
+    /// Firmware that the disk looks bootable for.
     pub boot: Boot,
 }
 
-/// A partition table.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PartitionTable {
     /// `mbr`, `gpt` or `hybrid`.
@@ -171,55 +168,47 @@ pub struct PartitionTable {
     /// The disk's GUID or signature.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// Bytes per sector.
     pub sector_size: u32,
-    /// The partitions.
     pub partitions: Vec<Partition>,
-    /// How many more there are.
+    /// The number of partitions that are not listed.
     pub more: u64,
-    /// What is wrong with it.
+    /// Faults of the table.
     pub problems: Vec<String>,
 }
 
-/// A partition.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Partition {
-    /// Its number.
     pub number: u32,
-    /// Where it begins, in bytes.
+    /// Offset in bytes.
     pub start: u64,
-    /// How long it is, in bytes.
+    /// Length in bytes.
     pub size: u64,
     /// The type: a GUID, or two hexadecimal digits.
     pub type_id: String,
-    /// What that is called.
+    /// Name of the type.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub type_name: Option<&'static str>,
-    /// Its name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Its GUID.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
-    /// Whether a BIOS would boot it.
+    /// True if the partition is marked active for a BIOS.
     pub active: bool,
-    /// What lies in it.
     pub content: Content,
 }
 
-/// What lies somewhere.
+/// The content of a partition or a disk.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "state", rename_all = "lowercase")]
 pub enum Content {
-    /// A filesystem or something like it.
+    /// A filesystem, or something like it (a volume manager, encryption).
     Known(Box<Filesystem>),
     /// Zeros where a signature could be.
     Blank,
-    /// Nothing that is known.
+    /// No known signature.
     Unknown,
-    /// It was not looked at.
+    /// The content was not inspected.
     Unread {
-        /// Why.
         why: String,
     },
 }
@@ -227,51 +216,50 @@ pub enum Content {
 /// A filesystem, or a part of something larger.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Filesystem {
-    /// As `blkid` names it.
+    /// The type, by the names of `blkid`.
     pub kind: &'static str,
-    /// Its version or variant.
+    /// Version or variant.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Its label.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// Its UUID or serial number.
+    /// UUID or serial number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
-    /// Its size.
+    /// Size in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
-    /// How much of it is free, as its header says.
+    /// Free bytes by the filesystem's header.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub free: Option<u64>,
-    /// Whether its directories were read.
+    /// True if its directories were read.
     pub looked_into: bool,
-    /// What its root directory says about the system.
+    /// The operating system by the root directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system: Option<System>,
     /// CPU architectures with a UEFI boot program.
     pub uefi: Vec<&'static str>,
-    /// The seed of cloud-init it is.
+    /// The seed of cloud-init in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<Seed>,
 }
 
-/// What a root filesystem tells.
+/// The operating system in a root filesystem.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct System {
     /// `ID` of `os-release`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub os: Option<String>,
-    /// `PRETTY_NAME`.
+    /// `PRETTY_NAME` of `os-release`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// `VERSION_ID`.
+    /// `VERSION_ID` of `os-release`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Whether cloud-init is installed.
+    /// True if cloud-init is installed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cloud_init: Option<bool>,
-    /// Why something of this is not known.
+    /// The reason why some of this is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unread: Option<String>,
 }
@@ -281,68 +269,63 @@ pub struct System {
 pub struct Seed {
     /// `NoCloud` or `ConfigDrive`.
     pub source: &'static str,
-    /// Its files.
     pub files: Vec<String>,
 }
 
 /// An optical disc image.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Optical {
-    /// Whether it has an ISO 9660 volume.
+    /// True if it has an ISO 9660 volume.
     pub iso9660: bool,
-    /// The volume's label.
+    /// Label of the volume.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// For which system it was made.
+    /// Operating system that the volume was made for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
-    /// The set it belongs to.
+    /// Name of the volume set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub volume_set: Option<String>,
-    /// Who published it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub publisher: Option<String>,
-    /// Who prepared it.
+    /// Person or organisation that prepared the volume.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preparer: Option<String>,
-    /// With which program.
+    /// Program that made the volume.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub application: Option<String>,
-    /// When.
+    /// Time of creation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created: Option<String>,
-    /// The size of the volume.
+    /// Size of the volume.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
-    /// Whether it has Joliet names.
+    /// True if it has Joliet names.
     pub joliet: bool,
-    /// Whether it has Rock Ridge names.
+    /// True if it has Rock Ridge names.
     pub rock_ridge: bool,
-    /// Its UDF volume.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub udf: Option<Udf>,
-    /// Its El Torito entries.
+    /// The El Torito entries.
     pub boot_catalog: Vec<BootEntry>,
-    /// What it is for: `Windows installer` …
+    /// Purpose of the disc, such as `Windows installer`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub medium: Option<&'static str>,
-    /// What it says of itself.
+    /// Name of the disc by its own files.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub medium_name: Option<String>,
     /// CPU architectures with a UEFI boot program in its own directories.
     pub uefi: Vec<&'static str>,
-    /// The seed of cloud-init it is.
+    /// The seed of cloud-init in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<Seed>,
 }
 
-/// A UDF volume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Udf {
-    /// Its label.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// Its revision.
+    /// The UDF revision.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
 }
@@ -352,24 +335,24 @@ pub struct Udf {
 pub struct BootEntry {
     /// `bios`, `uefi`, `powerpc`, `mac`, or `platform-N`.
     pub platform: String,
-    /// Whether it may be booted.
+    /// True if the entry is marked bootable.
     pub bootable: bool,
     /// `none`, `floppy`, `hard disk` or `unknown`.
     pub emulation: &'static str,
-    /// Where its image begins.
+    /// Offset of the boot image.
     pub offset: u64,
-    /// How long it is.
+    /// Length of the boot image.
     pub size: u64,
     /// CPU architectures with a boot program of a UEFI entry.
     pub architectures: Vec<&'static str>,
 }
 
-/// Why a disk looks bootable.
+/// The reasons why a disk looks bootable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Boot {
-    /// By a BIOS; empty when nothing speaks for it.
+    /// Signs of a BIOS boot loader; empty if there are none.
     pub bios: Vec<String>,
-    /// By UEFI; empty when nothing speaks for it.
+    /// Signs of a UEFI boot loader; empty if there are none.
     pub uefi: Vec<String>,
     /// CPU architectures with a UEFI program.
     pub architectures: Vec<&'static str>,

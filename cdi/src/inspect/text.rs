@@ -1,4 +1,4 @@
-//! A report for people: lines of `name: value`, at most 80 columns where words allow it.
+//! The report as text: lines of `name: value`, at most 80 columns where words allow it.
 
 use super::report::{
     ContainerImage, Content, Disk, Filesystem, Optical, Partition, PartitionTable, Reference, Report, Seed,
@@ -8,7 +8,7 @@ use crate::size::human;
 use std::fmt::Write;
 
 const COLUMNS: usize = 80;
-/// Where values begin.
+/// Column of the values.
 const VALUE: usize = 15;
 
 /// The report as text; each line ends with a line feed.
@@ -51,7 +51,7 @@ fn format(report: &Report) -> String {
     for layer in report.layers.iter().rev() {
         let _ = write!(out, " inside {layer}");
     }
-    // What is not there is for programs to read.
+    // Absent properties are in the JSON only.
     for (name, value) in report.facts.iter().filter(|(_, value)| value != "no" && value != "0") {
         let _ = write!(out, ", {name} {value}");
     }
@@ -85,7 +85,7 @@ fn used(usage: &Usage) -> String {
     format!("{} (by the {})", parts.join(", "), usage.how)
 }
 
-/// Lines as they come together.
+/// Lines of the report.
 #[derive(Default)]
 struct Page {
     text: String,
@@ -118,7 +118,7 @@ impl Page {
     }
 
     fn push(&mut self, line: &str) {
-        // What an image says of itself is shown and not obeyed.
+        // Control characters of foreign text are replaced.
         let line: String = line
             .chars()
             .map(|c| if printable::is_plain(c) { c } else { char::REPLACEMENT_CHARACTER })
@@ -168,7 +168,7 @@ impl Page {
             self.table(table);
         }
         match &disk.content {
-            // A disc has said more about itself than its filesystem does.
+            // The facts of a disc are more than those of its filesystem.
             Some(_) if disk.optical.is_some() => {}
             Some(content) => {
                 self.line("content", &inside(content));

@@ -1,4 +1,4 @@
-//! How full a disk is: what its tables (or a file's holes) say, without reading the data.
+//! Data and zeros of a disk by its tables (or a file's holes), without reading the data.
 
 use super::Usage;
 use super::blocks::Meter;
@@ -7,8 +7,8 @@ use disk_format::{Data, Format, Limits, Result};
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
-/// What a local file takes on its disk. The name alone proves nothing (it may be a URL, or gone): the file must be the
-/// one whose identity the source took when it was opened.
+/// Bytes that a local file takes on its disk. The name alone proves nothing (it may be a URL, or gone): the
+/// file must have the identity that the source recorded when it was opened.
 pub(super) fn allocated(facts: &SourceFacts) -> Option<u64> {
     let identity = facts.identity.as_ref()?;
     let found = std::fs::metadata(&facts.name).ok()?;
@@ -16,7 +16,8 @@ pub(super) fn allocated(facts: &SourceFacts) -> Option<u64> {
     identity.value.starts_with(&same).then(|| found.blocks().saturating_mul(512))
 }
 
-/// Walks all windows of an image. A raw disk has none; then the holes of its file tell, if they are known.
+/// Reads all windows of an image. A raw disk has no tables; then the holes of its file are counted, if they
+/// are known.
 pub(super) fn count(
     source: &dyn Source,
     format: Format,
@@ -30,7 +31,7 @@ pub(super) fn count(
         let zero = size.saturating_sub(data);
         return Ok(Some(Usage { how: "holes", data, zero, ..Usage::default() }));
     }
-    // Larger windows than for a look: all tables are read, so the fewer reads the better.
+    // Larger windows than for an inspection: all tables are read, so fewer reads are better.
     let image = disk_format::open(format, bytes, limits)?;
     let mut usage = Usage { how: "tables", ..Usage::default() };
     let mut from = Some(0).filter(|_| image.virtual_size() > 0);

@@ -1,4 +1,5 @@
-//! The disk below the folder, as a test wants it: it knows what was synced, and a sync or a close fails where the test says so.
+//! The simulated disk of a folder for tests: it records synced files, and a sync or a close can be made to
+//! fail.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -9,13 +10,13 @@ thread_local! {
     static DISK: Disk = Disk::default();
 }
 
-/// A disk; folders that are opened by one thread have the same.
+/// A disk; folders that are opened by one thread share it.
 #[derive(Clone, Default)]
 pub(super) struct Disk(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
-    /// Inodes.
+    /// Inodes of synced files and folders.
     synced: BTreeSet<u64>,
     /// Calls until one fails.
     sync_fails: Option<u32>,
@@ -27,7 +28,7 @@ impl Disk {
         DISK.with(Disk::clone)
     }
 
-    /// Forgets what was synced. After so many syncs one fails, or after so many closes.
+    /// Forgets the synced files. The call after so many syncs fails, or after so many closes.
     pub(super) fn begins(&self, sync_fails: Option<u32>, close_fails: Option<u32>) {
         *self.0.lock().unwrap() = State { synced: BTreeSet::new(), sync_fails, close_fails };
     }
@@ -49,7 +50,7 @@ impl Disk {
     }
 }
 
-/// As Linux does, an error is told once.
+/// Reports an error once, as Linux does.
 fn fails(left: &mut Option<u32>) -> io::Result<()> {
     match left.take() {
         Some(0) => Err(io::Error::from_raw_os_error(libc::EIO)),

@@ -1,4 +1,5 @@
-//! The folder that takes an archive, and those of its own in which the archive is before it has its names.
+//! The target folder of an archive, and the hidden folders in it that hold the archive until its names are
+//! published.
 //!
 //! ```text
 //!  .cdi-OWNER.partial ──seal──► .whole ──all names are free──► .naming ── each name ──► the folder itself
@@ -6,8 +7,8 @@
 //!                                                                  └──────────────────► .done, the mark
 //! ```
 //!
-//! Each arrow is one rename, durable before the next: wherever a run breaks off, the next one finds one of these names and
-//! knows the rest.
+//! Each arrow is one rename, durable before the next. Wherever a run breaks off, the next one finds one of
+//! these names and continues from there.
 
 use crate::{Error, Result, mark, sys};
 use container_disk::publish::sync_folder;
@@ -20,10 +21,10 @@ use std::path::{Path, PathBuf};
 
 /// Deeper than any folder that an archive makes.
 const DEEPEST: usize = super::members::DEEPEST + 8;
-/// How often a folder is listed anew that does not get empty: a list may leave out what others changed meanwhile.
+/// The most listings of a folder that does not get empty: a list may miss files that were changed meanwhile.
 const ROUNDS: usize = 16;
 
-/// What is to be known of an error that comes while the names are given.
+/// Addition to an error that occurs while the names are published.
 const HALF: &str = "the archive is whole on the volume, and the next run gives the names that are left; to begin with another \
      archive, delete the DataVolume or the PVC";
 
@@ -31,13 +32,13 @@ const HALF: &str = "the archive is whole on the volume, and the next run gives t
 pub(super) struct Folder {
     at: OwnedFd,
     path: PathBuf,
-    /// Holds what has been unpacked until now.
+    /// Name of the folder with the files unpacked until now.
     partial: CString,
-    /// Holds all of the archive, durable.
+    /// Name of the folder with the complete archive, durable.
     whole: CString,
-    /// Holds what has not got its name yet.
+    /// Name of the folder with the files whose names are not published yet.
     naming: CString,
-    /// All names are given. Nothing where nobody says whose the volume is: there is no next run then.
+    /// Name of the mark for a published archive. `None` without an owner: there is no next run then.
     done: Option<CString>,
     #[cfg(test)]
     disk: super::disk::Disk,
@@ -70,14 +71,14 @@ impl Folder {
         &self.path
     }
 
-    /// Bytes that may still be written there, as far as the file system tells.
+    /// Bytes that may still be written there, by the file system.
     pub(super) fn room(&self) -> Result<u64> {
         let told = rustix::fs::fstatvfs(&self.at);
         let told = told.map_err(|e| self.failed("cannot measure the room in", e))?;
         Ok(told.f_bavail.saturating_mul(told.f_frsize))
     }
 
-    /// Refuses a name that something has already.
+    /// Refuses a name that already exists.
     pub(super) fn is_free(&self, name: &str) -> Result<()> {
         let mut own = [&self.partial, &self.whole, &self.naming].into_iter().chain(&self.done);
         if own.any(|own| own.as_bytes() == name.as_bytes()) {
@@ -90,12 +91,12 @@ impl Folder {
         }
     }
 
-    /// Whether an earlier run of the same owner left an archive that only lacks its names.
+    /// True if an earlier run of the same owner left a complete archive with unpublished names.
     pub(super) fn is_whole(&self) -> Result<bool> {
         Ok(self.is_there(&self.whole)? || self.is_there(&self.naming)?)
     }
 
-    /// Whether an earlier run of the same owner came to its end.
+    /// True if an earlier run of the same owner came to its end.
     pub(super) fn is_done(&self) -> Result<bool> {
         self.done.as_ref().map_or(Ok(false), |done| self.is_there(done))
     }
@@ -108,14 +109,14 @@ impl Folder {
         }
     }
 
-    /// An empty folder for what is unpacked.
+    /// Creates an empty folder for the unpacked files.
     pub(super) fn begin(&self) -> Result<OwnedFd> {
         let made = step().and_then(|()| rustix::fs::mkdirat(&self.at, self.partial.as_c_str(), Mode::RWXU));
         let opened = made.and_then(|()| open(self.at.as_fd(), self.partial.as_c_str()));
         opened.map_err(|e| self.failed("cannot make a folder in", e))
     }
 
-    /// Removes what has been unpacked until now.
+    /// Removes the files unpacked until now.
     pub(super) fn clear(&self) -> Result<()> {
         self.remove(&self.partial)
     }
@@ -139,7 +140,7 @@ impl Folder {
         sys::close(file)
     }
 
-    /// Makes a folder and those in it durable, which hold the names of the files: these are already.
+    /// Makes a folder and those in it durable; the files in them are durable already.
     fn sync_folders(&self, at: BorrowedFd<'_>, depth: usize) -> io::Result<()> {
         let below = depth.checked_sub(1).ok_or(Errno::NAMETOOLONG)?;
         for entry in Dir::read_from(at)? {
@@ -159,8 +160,8 @@ impl Folder {
         Ok(sync_folder(at)?)
     }
 
-    /// What has been unpacked is all there is, and survives a power cut from now on: the files are durable, then each folder,
-    /// then what the file system keeps of all of them.
+    /// Seals the archive: from now on it is complete and survives a power cut. The files are durable before;
+    /// then each folder is synced, then the whole file system.
     pub(super) fn seal(&self) -> Result<()> {
         let partial = step().and_then(|()| open(self.at.as_fd(), &self.partial));
         let folders = partial.map_err(io::Error::from).and_then(|at| self.sync_folders(at.as_fd(), DEEPEST));
@@ -172,8 +173,8 @@ impl Folder {
         sealed.map_err(|e| self.failed("cannot make the files durable in", e))
     }
 
-    /// Gives all that was sealed its names, and leaves the mark that this is done. Where one of the names is taken, none is
-    /// given, and what was sealed goes.
+    /// Publishes the names of the sealed archive, and leaves the mark. If one of the names exists already,
+    /// none is published, and the sealed archive is removed.
     pub(super) fn publish(&self) -> Result<()> {
         if self.is_there(&self.whole)? {
             self.are_free().inspect_err(|_| {
@@ -191,7 +192,8 @@ impl Folder {
         self.finish(&naming).map_err(|e| e.and(HALF))
     }
 
-    /// Looks whether anything has a name that is to be given. Nobody else is at work in the folder of a PVC that is filled.
+    /// Checks that no name to be published exists already. No other program works in the folder of a PVC that
+    /// is being filled.
     fn are_free(&self) -> Result<()> {
         let whole = open(self.at.as_fd(), self.whole.as_c_str());
         let whole = whole.map_err(|e| self.failed("cannot look into", e))?;
@@ -222,7 +224,8 @@ impl Folder {
         Err(self.failed("there are always new files in a folder of", Errno::NOTEMPTY))
     }
 
-    /// Gives those their names that a list tells of, and says how many. A list may leave out what changes meanwhile.
+    /// Publishes the names in a listing, and returns their number. A listing may miss files that were changed
+    /// meanwhile.
     fn give_names(&self, naming: &OwnedFd) -> Result<u64> {
         let mut given = 0;
         let listed = Dir::read_from(naming).map_err(|e| self.failed("cannot list a folder of", e))?;
@@ -242,7 +245,7 @@ impl Folder {
         Ok(given)
     }
 
-    /// One of our folders takes its next name, durably.
+    /// Renames one of the hidden folders to its next name, durably.
     fn becomes(&self, from: &CStr, to: &CStr) -> rustix::io::Result<()> {
         step()?;
         rustix::fs::renameat(&self.at, from, &self.at, to)?;
@@ -271,10 +274,10 @@ fn is_dots(name: &CStr) -> bool {
     matches!(name.to_bytes(), b"." | b"..")
 }
 
-/// Moves a name to another folder, where nothing has it.
+/// Moves a name to another folder, if it is free there.
 fn move_free(from: BorrowedFd<'_>, to: BorrowedFd<'_>, name: &CStr) -> rustix::io::Result<()> {
     match rustix::fs::renameat_with(from, name, to, name, RenameFlags::NOREPLACE) {
-        // What kernels and file systems say that do not know the flag: a look then, and a rename.
+        // The errors of kernels and file systems without the flag: then a check and a plain rename.
         Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::PERM) => {}
         done => return done,
     }
@@ -285,12 +288,12 @@ fn move_free(from: BorrowedFd<'_>, to: BorrowedFd<'_>, name: &CStr) -> rustix::i
     }
 }
 
-/// Removes a file, or a folder with all that is in it. Links are removed and not followed.
+/// Removes a file, or a folder with its content. Links are removed and not followed.
 fn remove(at: BorrowedFd<'_>, name: &CStr, depth: usize) -> rustix::io::Result<()> {
     step()?;
     match rustix::fs::unlinkat(at, name, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => return Ok(()),
-        // The second is what POSIX says of folders.
+        // The second is the error of POSIX for folders.
         Err(Errno::ISDIR | Errno::PERM) => {}
         Err(e) => return Err(e),
     }
@@ -311,7 +314,7 @@ fn remove(at: BorrowedFd<'_>, name: &CStr, depth: usize) -> rustix::io::Result<(
     Err(Errno::NOTEMPTY)
 }
 
-/// Comes before each change of the folder: where a test says so, the run ends there.
+/// Called before each change of the folder: a test can make the run end there.
 #[cfg(not(test))]
 #[inline]
 fn step() -> rustix::io::Result<()> {

@@ -1,4 +1,5 @@
-//! What an archive asks for, member by member, and what of it is refused. Opens nothing, and touches no file.
+//! The members of an archive as steps for the folder, and the members that are refused. Opens nothing, and
+//! touches no file.
 
 use crate::run::watch::Watch;
 use crate::{Detail, Error, Result};
@@ -6,43 +7,44 @@ use container_disk::tar::{self, Archive, Fault, Map, Member, Rules, Streamed, Wh
 use std::io::Read;
 use std::sync::mpsc::SyncSender;
 
-/// Bytes of a file that are handed on at once.
+/// Bytes of a file that are passed on at once.
 pub(super) const PIECE: usize = 256 << 10;
-/// Folders in folders: each is opened on the way to a file.
+/// The most folders in folders: each is opened on the way to a file.
 pub(super) const DEEPEST: usize = 128;
-/// Without its end mark an archive may have been cut short. Each header costs time and an inode, and no memory.
+/// Without its end mark an archive may have been cut short. Each header costs time and an inode, and no
+/// memory.
 const RULES: Rules = Rules { end: tar::End::Mark, headers: 10_000_000 };
 
-/// One thing to be done in the folder.
+/// One step of unpacking.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// A folder is there, with these permissions where it is new.
+    /// A folder must exist, with these permissions if it is new.
     Folder {
-        /// Its parts, joined by single slashes.
+        /// Path with single slashes.
         name: String,
         mode: u32,
     },
-    /// A new file; its bytes follow, and end with the next step that has none.
+    /// A new file; its bytes follow, up to the next step of another kind.
     File { name: String, mode: u32, size: u64 },
     /// Bytes of the file.
     Data { at: u64, bytes: Vec<u8> },
 }
 
-/// How the reading ended.
+/// The end of the reading.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// The archive is whole, and every step was handed on.
+    /// The archive is complete, and every step was passed on.
     Whole,
-    /// Nobody takes steps any more.
+    /// The writer takes no more steps.
     Stopped,
 }
 
-/// The most bytes that all files of an archive may have together.
+/// The most bytes of all files of an archive together.
 #[derive(Clone, Copy)]
 pub(super) struct Bounds {
-    /// Holes aside.
+    /// Bytes without holes.
     pub(super) room: u64,
-    /// With their holes: whoever copies the files may write these.
+    /// Bytes with holes: a program that copies the files may write these.
     pub(super) most: u64,
 }
 
@@ -87,7 +89,7 @@ pub(super) fn read(
     Ok(End::Whole)
 }
 
-/// What a member asks for; nothing where it is only a note, or the root.
+/// The step for a member; `None` for a note, or the root.
 fn step(member: &Member) -> Result<Option<Step>, String> {
     let name = &member.name;
     // Nine bits are left, which fit.
@@ -110,14 +112,14 @@ fn step(member: &Member) -> Result<Option<Step>, String> {
     }
 }
 
-/// Bytes that a file takes, holes aside.
+/// Bytes that a file takes, without holes.
 fn stored(member: &Member) -> u64 {
     let lengths =
         |map: &Map| map.segments().iter().fold(0, |sum: u64, part| sum.saturating_add(part.end - part.start));
     member.map.as_ref().map_or(member.size, lengths)
 }
 
-/// The data of the present member. Whether somebody took it.
+/// Passes on the data of the present member. False if the writer has stopped.
 fn hand_on(archive: &mut Archive, member: &Member, watch: &Watch, steps: &SyncSender<Step>) -> Result<bool> {
     let whole;
     let map = match &member.map {

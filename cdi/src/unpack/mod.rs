@@ -1,4 +1,4 @@
-//! An archive → the files in a folder: what a DataVolume of the contentType `archive` asks for.
+//! An archive → the files in a folder, for a DataVolume of the contentType `archive`.
 //!
 //! ```text
 //!  source ─► checksum ─► gzip, xz, zstd ─► tar ─► members.rs          a thread that can open nothing
@@ -9,17 +9,19 @@
 //!           .cdi-OWNER.whole/…  ── each name ──► the folder itself, and the mark .cdi-OWNER.done
 //! ```
 //!
-//! **What is unpacked**: files and folders with their permissions (never setuid, setgid, sticky), owned by this user, holes
-//! as holes. **What is refused**, with its name: links of both kinds, devices, pipes, names that lead out, names that come
-//! twice or are in the folder already, more bytes than the folder holds, holes longer than any disk. Whoever wrote the archive can so neither reach out
-//! of the folder nor change what is in it.
+//! **Unpacked** are files and folders with their permissions (never setuid, setgid, sticky), owned by this
+//! user, holes as holes. **Refused**, with their names, are links of both kinds, devices, pipes, names that
+//! lead out of the folder, names that come twice or exist in the folder already, more bytes than the folder
+//! holds, holes longer than any disk. So the author of the archive can neither reach out of the folder nor
+//! change files in it.
 //!
-//! **A run that broke off** leaves its `.partial`, which the next one removes: an archive is read from its beginning. When
-//! everything was read and is durable it is `.whole`, and from there the next run only gives the names ([`go_on`]), without its
-//! source; one that comes behind the end finds the mark. All hold the owner's name (the uid of the PVC), which whoever had the
-//! volume before could not know.
+//! **A run that broke off** leaves its `.partial`, which the next one removes: an archive is read from its
+//! beginning. Once everything was read and is durable it is `.whole`. From there the next run only publishes
+//! the names ([`go_on`]), without the source; a run after the end finds the mark. All these names contain the
+//! owner's name (the uid of the PVC), which earlier users of the volume could not know.
 //!
-//! **Caveat.** An archive that is whole is this PVC's: another one, of a client that sends again, is not taken in its place.
+//! **Caveat.** A complete archive belongs to its PVC: another archive, of a client that uploads again, does
+//! not replace it.
 
 #[cfg(test)]
 mod disk;
@@ -48,49 +50,48 @@ use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::thread;
 
-/// Steps that wait to be taken, at most: as many pieces of [`members::PIECE`] bytes.
+/// The most steps that wait for the writer: as many pieces of [`members::PIECE`] bytes.
 const STEPS: usize = 16;
 
-/// What is to be done.
+/// Input of an unpacking.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// The source.
     pub source: Named,
     /// The folder that the files are unpacked into.
     pub folder: PathBuf,
-    /// How the source is reached.
+    /// Options for opening the source.
     pub options: Options,
-    /// Its checksum, the memory, whose folder it is, and (`resize`) the most bytes of all files.
+    /// Checksum, memory, owner of the folder, and (`resize`) the most bytes of all files.
     pub wishes: Wishes,
 }
 
 impl Request {
-    /// Files of the host that it uses.
+    /// Files of the host that the unpacking uses.
     pub fn reach(&self) -> Result<Reach> {
         Ok(Reach::new().source(&self.source, &self.options)?.folder(&self.folder))
     }
 }
 
-/// An archive whose first bytes have been looked at, and the folder that takes it.
+/// An archive whose first bytes have been checked, and its target folder.
 pub struct Prepared {
     folder: Folder,
-    /// Nothing where an earlier run left it whole.
+    /// `None` if an earlier run left a complete archive.
     archive: Option<Archive>,
 }
 
-/// What was unpacked.
+/// The result of an unpacking.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Unpacked {
-    /// Files.
+    /// Number of files.
     pub files: u64,
     /// Folders that the archive names.
     pub folders: u64,
-    /// Bytes of the files, holes aside.
+    /// Bytes of the files, without holes.
     pub bytes: u64,
 }
 
 impl Unpacked {
-    /// For people.
+    /// The result in one line of text.
     pub fn sentence(&self) -> String {
         let Unpacked { files, folders, bytes } = self;
         format!("unpacked {files} files ({}) and {folders} folders", human(*bytes))
@@ -102,19 +103,20 @@ struct Archive {
     layers: Vec<Layer>,
     reader: Box<dyn Read + Send>,
     counted: Count,
-    /// Bytes that its files may have.
+    /// The most bytes of its files, without holes.
     room: u64,
-    /// The same with their holes.
+    /// The most bytes with holes.
     most: u64,
 }
 
-/// Opens the source and looks at its beginning. Nothing is written; what a run of the same owner left goes, since it takes room.
+/// Opens the source and checks its beginning. Nothing is written. The files of an earlier run of the same
+/// owner are removed, since they take space.
 pub fn prepare(request: &Request, watch: &Watch) -> Result<Prepared> {
     watch.enter(Phase::Opening, 0);
     let folder = Folder::open(&request.folder, request.wishes.owner.as_deref().unwrap_or_default())?;
     folder.clear()?;
     if folder.is_whole()? || folder.is_done()? {
-        // What a client sends now may be another archive.
+        // The client may be uploading another archive now.
         return match request.source {
             Named::Upload(_) => {
                 Err(Error::failed("the volume has its archive already, of an earlier upload"))
@@ -130,19 +132,20 @@ pub fn prepare(request: &Request, watch: &Watch) -> Result<Prepared> {
     Ok(Prepared { folder, archive: Some(archive) })
 }
 
-/// Gives an archive its names that an earlier run of this owner left whole. Whether there is one, with all its names now.
+/// Publishes the names of a complete archive that an earlier run of this owner left. True if there is one,
+/// with all its names now.
 pub fn go_on(folder: &Path, owner: &str) -> Result<bool> {
     let folder = Folder::open(folder, owner)?;
     folder.publish()?;
     folder.is_done()
 }
 
-/// Whether an earlier run of this owner left an archive whole that lacks names.
+/// True if an earlier run of this owner left a complete archive with unpublished names.
 pub fn is_left_whole(folder: &Path, owner: &str) -> Result<bool> {
     Folder::open(folder, owner)?.is_whole()
 }
 
-/// Takes the compression off, and looks whether an archive is inside.
+/// Removes the compression, and checks that an archive is inside.
 fn peel(
     request: &Request,
     source: Arc<dyn Source>,
@@ -158,13 +161,13 @@ fn peel(
     };
     let beside = (16 << 20).min(wishes.memory / 2);
     let budget = Budget { threads: wishes.threads, memory: wishes.memory - beside, beside };
-    // Headers and padding take more than the files themselves only where these are tiny.
+    // Headers and padding take more than the files themselves only if these are tiny.
     let limit = room.saturating_mul(2).saturating_add(1 << 30);
     let options =
         stack::Options { budget, limit, on_boundary: None, decoded: request.options.decoded.clone() };
     let Stack { layers, reader, .. } = stack::stack_of_archive(input, &options)?;
     let head = reader.head();
-    // An archive of nothing is zeros alone.
+    // An archive of nothing consists of zeros.
     if !looks_like_tar(head) && (head.is_empty() || head.iter().any(|&byte| byte != 0)) {
         let what = "this is not a tar archive, plain or in gzip, xz or zstd; a disk image wants contentType kubevirt";
         return Err(Error::of_bytes(what));
@@ -174,7 +177,7 @@ fn peel(
 }
 
 impl Prepared {
-    /// What will be done, for people.
+    /// The plan as text.
     pub fn plan_text(&self) -> String {
         let folder = self.folder.path().display();
         let Some(archive) = &self.archive else {
@@ -188,7 +191,8 @@ impl Prepared {
         format!("the tar archive {name}{packed} is unpacked into {folder} while it arrives, at most {room}")
     }
 
-    /// Unpacks it. After an error the folder is as it was before, unless its names were being given already.
+    /// Unpacks the archive. After an error the folder is as it was before, unless the names were being
+    /// published already.
     pub fn run(self, watch: &Watch) -> Result<Unpacked> {
         let Prepared { folder, archive } = self;
         let unpacked = match archive {
@@ -229,7 +233,7 @@ impl Archive {
             Ok::<_, Error>((read, written.and_then(|written| written)))
         })?;
         watch.follow(None);
-        // Who stops because the other one did says less.
+        // The thread that stopped because of the other one has the less useful error.
         let done = match (read, written) {
             (Ok(members::End::Stopped), Ok(_)) => Err(Error::failed("the archive was not read to its end")),
             (Ok(_), written) => written,

@@ -1,7 +1,8 @@
-//! The files of an archive, as they are made: below one folder, each step by the descriptor of the one before it.
+//! The files of an archive while they are written: below one folder, each step by the descriptor of the one
+//! before it.
 //!
-//! No link is followed: there is none in a folder that this run has made, and whoever puts one there meanwhile meets
-//! `O_NOFOLLOW`. A file is made where nothing has its name, or not at all.
+//! No link is followed: there is none in a folder that this run has made, and a link that another program
+//! puts there fails at `O_NOFOLLOW`. A file is created only under a free name.
 
 use super::Unpacked;
 use super::folder::Folder;
@@ -24,12 +25,12 @@ const UNNAMED: u32 = 0o755;
 /// Without these its files could not be made.
 const OWN: u32 = 0o700;
 
-/// Files that are written and wait to be synced, at most, and their bytes: one sync after each small file would be slow, and these
-/// are written out meanwhile.
+/// The most files that are written and wait to be synced, and their bytes. One sync after each small file
+/// would be slow, and meanwhile the kernel writes these out.
 const BATCH: usize = 64;
 const BATCH_BYTES: u64 = 64 << 20;
 
-/// The folder that is filled, until it is whole.
+/// The folder that is filled.
 pub(super) struct Staging<'a> {
     folder: &'a Folder,
     at: OwnedFd,
@@ -49,12 +50,12 @@ struct Open {
     file: File,
     mode: u32,
     bytes: u64,
-    // Gives up the file before it is closed.
+    // Dropped before the file, which it holds.
     behind: WriteBehind,
 }
 
 impl<'a> Staging<'a> {
-    /// `at` is empty.
+    /// `at` is the empty folder.
     pub(super) fn new(folder: &'a Folder, at: OwnedFd) -> Staging<'a> {
         Staging {
             folder,
@@ -138,14 +139,14 @@ impl<'a> Staging<'a> {
         Ok(())
     }
 
-    /// The file has all its bytes, and waits to be synced with others.
+    /// Completes the open file, which then waits to be synced with others.
     fn close(&mut self) -> Result<()> {
         let Some(Open { name, file, mode, bytes, behind }) = self.open.take() else { return Ok(()) };
         drop(behind);
         if let Err(e) = set_attributes(&file, Attributes::Mode(mode))
             && std::mem::replace(&mut self.has_modes, false)
         {
-            // A file system that chooses the modes; said once.
+            // The file system chooses the modes; warned once.
             tracing::warn!("{} has not got the mode {mode:04o}, and others may not: {e}", quoted(&name));
         }
         write_out(&file);
@@ -154,13 +155,13 @@ impl<'a> Staging<'a> {
         if self.written.len() >= BATCH || self.written_bytes >= BATCH_BYTES { self.sync() } else { Ok(()) }
     }
 
-    /// The files that are written become durable, each by its own sync: that of a whole file system says nothing of files of
-    /// FUSE, and of lost bytes on old kernels. Then they are closed, which may say of lost bytes too.
+    /// Makes the written files durable, each by its own sync: the sync of a whole file system does not cover
+    /// files of FUSE, nor lost bytes on old kernels. Then they are closed, which may report lost bytes too.
     fn sync(&mut self) -> Result<()> {
         self.written_bytes = 0;
         for (name, file) in self.written.drain(..) {
             let synced = self.folder.sync(&file);
-            // What is durable need not stay in memory.
+            // Durable bytes need not stay in memory.
             write_out(&file);
             let closed = synced.and_then(|()| self.folder.close(file.into()));
             closed.map_err(|e| Error::io(format!("cannot make {} durable", quoted(&name)), e))?;
@@ -168,7 +169,7 @@ impl<'a> Staging<'a> {
         Ok(())
     }
 
-    /// Opens a folder below, and makes those on the way that are not there.
+    /// Opens a folder below, and creates missing ones on the way.
     fn walk(&self, name: &str, mode: u32) -> Result<OwnedFd> {
         let mut at = self.at.try_clone().map_err(|e| Error::io("cannot keep a folder open", e))?;
         let mut parts = name.split('/').filter(|part| !part.is_empty()).peekable();
