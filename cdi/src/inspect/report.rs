@@ -50,7 +50,7 @@ pub struct Report {
     pub digest: Option<Digest>,
     /// The cost of the inspection.
     pub read: Read,
-    /// What a reader of this report should know, one sentence each.
+    /// Remarks for the reader of this report, one sentence each.
     pub notes: Vec<String>,
 }
 

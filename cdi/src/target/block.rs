@@ -1,16 +1,17 @@
-//! A block device: opened for us alone, written in place.
+//! A block device: opened exclusively, written in place.
 //!
-//! Only the disk is written: what lies behind its end on a larger device stays as it is. A device has no holes, and
-//! what the last tenant wrote must not show through, so a zero range is always made zero by us:
+//! Only the disk is written: on a larger device the bytes behind its end stay as they are. A device has no
+//! holes, and old data of an earlier user must not show through, so a zero range is always zeroed explicitly:
 //!
-//! | tried first to last | what the device does |
+//! | in this order | effect |
 //! |---|---|
-//! | fallocate(PUNCH_HOLE) | gives the blocks back, and promises that they read as zeros from now on |
-//! | fallocate(ZERO_RANGE), the kernel's BLKZEROOUT | writes zeros by itself, or the kernel sends them |
-//! | pwrite | we send them |
+//! | fallocate(PUNCH_HOLE) | the device frees the blocks, and guarantees that they read as zeros from now on |
+//! | fallocate(ZERO_RANGE), the kernel's BLKZEROOUT | the device writes zeros by itself, or the kernel sends them |
+//! | pwrite | this program sends zeros |
 //!
-//! A bare discard (BLKDISCARD) promises nothing about what is read afterwards and is never used.
-//! Where an earlier run has got to, `start.rs` decides. A device has no other name to be renamed from: until [`Target::finish`] it holds a part of the disk.
+//! A bare discard (BLKDISCARD) guarantees nothing about later reads and is never used. `start.rs` decides if
+//! an earlier run is continued. A device has no other name to be renamed from: until [`Target::finish`] it
+//! holds a part of the disk.
 
 mod start;
 
@@ -34,18 +35,19 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
-/// Whole pages are zeroed by the device, what is left at the edges by a write: the kernel drops the cached pages of a
-/// range it zeroes, and a page must not be half of it.
+/// Whole pages are zeroed by the device, the edges by writes: the kernel drops the cached pages of a range it
+/// zeroes, and a page must not be half in the range.
 const PAGE: u64 = 4096;
 /// Shorter zero ranges are written: a write waits in the page cache, a zeroing call waits for the device.
 const WORTH_A_CALL: u64 = 256 << 10;
-/// udev looks at a device that was just made or closed, for a moment; a real owner stays.
+/// Time to wait for udev, which opens a device for a moment after it was made or closed; a real user keeps it
+/// open.
 const PATIENCE: Duration = Duration::from_secs(3);
 static ZEROS: [u8; 256 << 10] = [0; 256 << 10];
 
 /// A block device being written.
 pub struct BlockTarget {
-    // Before the file: its thread holds the device, which is ours alone.
+    // Dropped before the file: its thread holds the device, which must be open here only.
     behind: WriteBehind,
     file: File,
     path: PathBuf,
@@ -54,14 +56,14 @@ pub struct BlockTarget {
     syncs: SyncGuard,
 }
 
-/// Ways to zero, best first.
+/// Methods of zeroing, best first.
 const PUNCH: u8 = 0;
 const ZERO: u8 = 1;
 const WRITE: u8 = 2;
 
 impl BlockTarget {
-    /// Refuses a device that is mounted or otherwise held, is read-only, or is smaller than the disk (`size`, where it
-    /// is known). The path may be a link (`/dev/disk/by-id/…`).
+    /// Refuses a device that is mounted or otherwise in use, is read-only, or is smaller than the disk
+    /// (`size`, if it is known). The path may be a link (`/dev/disk/by-id/…`).
     pub fn open(path: &Path, size: Option<u64>) -> Result<Self> {
         let shown = path.display();
         let cannot = |e| Error::io(format!("cannot examine {shown}"), e);
@@ -81,7 +83,7 @@ impl BlockTarget {
         let (path, how, syncs) = (path.to_owned(), AtomicU8::new(PUNCH), SyncGuard::default());
         let target = BlockTarget { behind, file, path, capacity, how, syncs };
         target.fits(size.unwrap_or(0))?;
-        // An error that another program left is told here, and not by the sync of what is written from now on.
+        // An error of another program's writes is reported here, and not by the later syncs of this run.
         real::drop_cache(&target.file);
         Ok(target)
     }
@@ -91,7 +93,7 @@ impl BlockTarget {
         self.capacity
     }
 
-    /// What the device lies in: a disk must not be read from where it is written.
+    /// The storage below the device, to refuse a source that lies in it.
     pub(crate) fn storage(&self) -> Result<Storage> {
         let name = self.path.display().to_string();
         Storage::of(&self.file, &name).map_err(|e| Error::io(format!("cannot examine {name}"), e))
@@ -132,7 +134,7 @@ impl BlockTarget {
             };
             match rustix::fs::fallocate(&self.file, flags, from, len) {
                 Ok(()) => return Ok(()),
-                // Not every device can do each, and some say so only when asked for the first time.
+                // Not every device can do each, and some report that only at the first call.
                 Err(e @ (Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::NODEV)) => {
                     tracing::debug!("{} does not zero by way {how}: {e}", self.path.display());
                     self.how.fetch_max(how + 1, Ordering::Relaxed);
@@ -197,7 +199,7 @@ impl Target for BlockTarget {
     }
 }
 
-/// Opens a device that nobody else has: no mount, no swap, no device mapper, no QEMU.
+/// Opens a device that is not in use: no mount, no swap, no device mapper, no QEMU.
 fn open_alone(path: &Path, rdev: u64) -> Result<File> {
     let shown = path.display();
     // Root may open such a device for writing all the same, and the first write fails.
@@ -215,13 +217,14 @@ fn open_alone(path: &Path, rdev: u64) -> Result<File> {
         Error::failed(format!("the target {shown} is in use: {by}"))
     };
     let file = loop {
-        // For a block device O_EXCL means: fail if the kernel or another such opener holds it or a partition of it.
+        // For a block device O_EXCL means: fail if the kernel or another such opener holds it or a partition
+        // of it.
         let opened =
             OpenOptions::new().read(true).write(true).custom_flags(OFlags::EXCL.bits() as i32).open(path);
         match opened {
             Ok(file) => break file,
             Err(e) if Errno::from_io_error(&e) == Some(Errno::BUSY) => {
-                // Someone with a name stays; a nameless one may be a short look of udev.
+                // A known holder keeps the device; an unknown one may be udev, for a moment.
                 if Instant::now() > patience || !held::device_holders(rdev).is_empty() {
                     return Err(in_use());
                 }
@@ -242,7 +245,7 @@ fn open_alone(path: &Path, rdev: u64) -> Result<File> {
     if !held::device_holders(rdev).is_empty() || sys::is_locked(file.as_fd(), 0, 0).unwrap_or(false) {
         return Err(in_use());
     }
-    // Also keeps udev from looking at half a disk.
+    // The lock also keeps udev from probing half a disk.
     while let Err(Errno::WOULDBLOCK) = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
         if Instant::now() > patience {
             return Err(in_use());

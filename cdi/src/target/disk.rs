@@ -1,7 +1,8 @@
-//! The operations whose order decides what a power cut leaves behind, behind two small traits.
+//! File operations whose order decides the state after a power cut, as two small traits.
 //!
-//! The file target and the journal use nothing else to change a folder, so that a test can stand in a folder which
-//! remembers what was truly durable, and cut the power after every single operation (`crash.rs`).
+//! The file target and the journal use nothing else to change a folder. So a test can replace it by a
+//! simulated folder that records the durable state, and cut the power after every single operation
+//! (`crash.rs`).
 
 use crate::Result;
 use container_disk::publish::Standing;
@@ -11,39 +12,41 @@ use std::path::PathBuf;
 
 /// The files of one folder.
 pub(crate) trait Folder: Send + Sync {
-    /// Opens a file for this process alone, and makes it if it is not there, such that nobody else may read it. Refused
-    /// when another process has it. One that is not this user's alone is never used: somebody put it there.
+    /// Opens a file for this process alone, and creates it if missing, readable by this user only. Refused if
+    /// another process has it. A file that other users own or can write is never used, since another user may
+    /// have put it there.
     fn claim(&self, name: &OsStr, strangers: Strangers) -> Result<Claimed>;
 
     /// Opens a file that may not be there.
     fn open(&self, name: &OsStr) -> io::Result<Option<Box<dyn Handle>>>;
 
-    /// Makes an empty file that nobody else may read, in place of one of that name.
+    /// Creates an empty file, readable by this user only, in place of one of that name.
     fn create(&self, name: &OsStr) -> io::Result<Box<dyn Handle>>;
 
-    /// Gives a file another name, in place of whatever has that name.
+    /// Renames a file, and replaces the file of the new name.
     fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()>;
 
-    /// Gives a whole file its final name, in place of `over` alone: `AlreadyExists` where another file has that name.
+    /// Renames a complete disk to its final name, and replaces `over` only: `AlreadyExists` if another file
+    /// has that name.
     fn publish(&self, from: &OsStr, to: &OsStr, over: Option<&Standing>) -> io::Result<()>;
 
-    /// Removes a name, if it is there. Whether it was.
+    /// Removes a name. True if it existed.
     fn remove(&self, name: &OsStr) -> io::Result<bool>;
 
-    /// Names made, changed and removed before this call stay so after a power cut.
+    /// Makes all earlier changes of names durable.
     fn sync(&self) -> io::Result<()>;
 
-    /// Bytes that may still be written, as far as the file system tells.
+    /// Bytes that may still be written, by the file system.
     fn free(&self) -> io::Result<u64>;
 
     /// The path of a name, for messages.
     fn path(&self, name: &OsStr) -> PathBuf;
 }
 
-/// What becomes of a file that is not this user's alone and has a name of ours.
+/// The treatment of a file of our name that other users own or can write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Strangers {
-    /// It is removed, and one of ours takes its place.
+    /// It is removed, and a new file takes its place.
     Replaced,
     /// It stays, and that is an error.
     Refused,
@@ -52,16 +55,14 @@ pub(crate) enum Strangers {
 /// A file that [`Folder::claim`] opened.
 pub(crate) struct Claimed {
     pub(crate) file: Box<dyn Handle>,
-    /// It was not there before.
+    /// True if it did not exist before.
     pub(crate) created: bool,
 }
 
-/// An open file.
 pub(crate) trait Handle: Send + Sync {
     /// Writes all of `data`.
     fn write_at(&self, data: &[u8], offset: u64) -> io::Result<()>;
 
-    /// Fills `buf`.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()>;
 
     /// Makes a range read as zeros; `keep`: its blocks stay reserved.
@@ -70,51 +71,51 @@ pub(crate) trait Handle: Send + Sync {
     /// Reserves blocks for the first `len` bytes.
     fn reserve(&self, len: u64) -> io::Result<()>;
 
-    /// Cuts or grows (with a hole).
+    /// Truncates or extends (with a hole).
     fn set_len(&self, len: u64) -> io::Result<()>;
 
-    /// How long it is.
+    /// The length in bytes.
     fn len(&self) -> io::Result<u64>;
 
     /// Bytes it takes on the disk.
     fn allocated(&self) -> io::Result<u64>;
 
-    /// Gives it the mode and the owner of the file that it will replace, or those of a new disk. From now on it is perhaps
-    /// not this user's alone: what takes long comes before.
+    /// Sets mode and owner to those of the file that it will replace, or to those of a new disk. Other users
+    /// may then have access, so slow steps come before.
     fn take_after(&self, old: Option<&Kept>) -> io::Result<()>;
 
-    /// Lets the system begin to write out what it holds, and forget what is on the device; promises nothing.
+    /// Starts to write out cached data, and drops pages that are on the device; without guarantee.
     fn write_out(&self);
 
-    /// Writes what the page cache holds of it, and drops that: what is read and written from now on goes by the device. Pages that
-    /// an earlier process could not write read as if they had been written; and where one is written again while it is in the
-    /// cache, ext4 writes the block and never records that it holds data, so that the device reads as zeros there. That process
-    /// may have left an error that nobody was told; it says nothing of what is written from now on.
+    /// Writes the cached data out and drops it, so that later reads and writes use the device. Pages that an
+    /// earlier process could not write read as if they had been written. If such a page is written again
+    /// while it is cached, ext4 writes the block and never records that it holds data, so the device reads as
+    /// zeros there. That process may have left an unreported error, which does not concern later writes.
     fn drop_cache(&self);
 
-    /// What was written before this call, and the length, survive a power cut after it.
+    /// Makes all earlier writes and the length durable.
     fn sync(&self) -> io::Result<()>;
 
-    /// The same, with its mode and owner.
+    /// Also makes mode and owner durable.
     fn sync_all(&self) -> io::Result<()>;
 
-    /// Why what it says cannot be believed: it is another user's, or others may write to it.
+    /// The reason to distrust the content: another user owns the file, or can write to it.
     fn strange(&self) -> io::Result<Option<String>>;
 
-    /// Why its owner proves nothing: its file system shows everybody's files as this user's.
+    /// The reason why its owner proves nothing: its file system shows all files as this user's.
     fn doubt(&self) -> io::Result<Option<String>>;
 
-    /// Tells this very file from any other that ever had its name.
+    /// An ID that differs from those of all other files that ever had this name.
     fn identity(&self) -> io::Result<String>;
 }
 
-/// The file whose place the new disk takes.
+/// The file that the new disk replaces.
 pub(crate) struct Replaced {
     pub(crate) standing: Standing,
     pub(crate) kept: Option<Kept>,
 }
 
-/// What the new disk takes over from the file whose place it takes, where that file can be trusted to tell.
+/// Attributes that the new disk takes over from the file that it replaces, if that file can be trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Kept {
     pub(crate) mode: u32,

@@ -1,26 +1,28 @@
-//! A file: written as `NAME.partial`, under its own name only when it is whole and durable.
+//! A target file: written as `NAME.partial`, and renamed only when it is complete and durable.
 //!
 //! ```text
 //!  Claim::take (claim.rs) ──► examine NAME (refuse.rs), lock NAME.partial; nothing is changed yet
 //!      │ start(job, mode): read NAME.partial.journal, may it be followed?
-//!      ├── yes ─► the .partial as it is, the mark to go on from
-//!      └── no ──► journal removed and that made durable, .partial made anew, a new journal
+//!      ├── yes ─► the .partial as it is, the mark to continue from
+//!      └── no ──► journal removed durably, a new .partial, a new journal
 //!  FileTarget ──► write, zero, sync (Journal::mark) ──► finish: length, fsync, publish, fsync of the folder, no journal
 //! ```
 //!
-//! Zeros are holes: an empty `.partial` has nothing but holes, so a zero range costs nothing; in one that is gone on
-//! with, the range is punched, because it may hold what was written after the last mark. With `preallocate` all blocks
-//! are reserved first (they read as zeros) and stay reserved. A run tells each range of a disk once, as data or as
-//! zeros.
+//! Zeros are holes. An empty `.partial` has nothing but holes, so a zero range costs nothing. In one that is
+//! continued the range is punched, because it may hold data from behind the last mark. With `preallocate` all
+//! blocks are reserved first (they read as zeros) and stay reserved. A run passes each range of a disk once,
+//! as data or as zeros.
 //!
-//! A disk that is whole takes the place of the file that stood there when its name was claimed, and of no other
-//! (`container_disk::publish`): where another program has taken the name meanwhile, the disk stays in its `.partial`.
-//! What is begun anew is written into a new file, since whoever made the one that was found may have it open.
+//! A complete disk replaces the file that had its name when the name was claimed, and no other file
+//! (`container_disk::publish`). If another program has taken the name in the meantime, the disk stays in its
+//! `.partial`. A disk that is begun anew is written into a new file, since another program may have the old
+//! one open.
 //!
-//! A file that is replaced keeps its mode and, where we may, its owner, but only where nobody else could have put it
-//! there (`refuse.rs`); access lists and extended attributes it had are not carried over. The `.partial` can
-//! be read by this user alone until it is whole and durable. `NAME.partial`, `NAME.partial.journal` and `NAME.partial.journal~` are ours: what has these
-//! names is overwritten, and what another user put there is replaced, unless somebody is writing it.
+//! The new disk takes over the mode of the file it replaces and, if permitted, the owner, but only if no
+//! other user can have put the file there (`refuse.rs`); access lists and extended attributes are not carried
+//! over. Only this user can read the `.partial` until it is complete and durable. The names `NAME.partial`,
+//! `NAME.partial.journal` and `NAME.partial.journal~` are reserved: files of these names are overwritten, and
+//! another user's file is replaced, unless a process is writing it.
 
 mod claim;
 
@@ -39,15 +41,15 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 
-/// No size is set yet. No file can be this long.
+/// The size that stands for "not set". No file can be this long.
 const OPEN_END: u64 = u64::MAX;
 
-/// What is known and wanted of a file target.
+/// Options of a file target.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct FileOptions {
-    /// The disk's size, where it is known before the data; else [`Target::set_size`] tells it at the end.
+    /// The disk's size, if it is known before the data; otherwise [`Target::set_size`] sets it at the end.
     pub size: Option<u64>,
-    /// Bytes of data the plan expects; a disk that cannot hold them is refused at once. 0: not known.
+    /// Bytes of data that the plan expects; a full file system is refused at once. 0: not known.
     pub needed: u64,
     /// Reserve blocks for the whole disk.
     pub preallocate: bool,
@@ -58,14 +60,15 @@ pub struct FileTarget {
     folder: Arc<dyn Folder>,
     names: Names,
     file: Arc<dyn Handle>,
-    /// What stands under the final name until the disk is whole.
+    /// The file under the final name, until the disk is complete.
     replaced: Option<Replaced>,
     zeros: Zeros,
     preallocate: bool,
     size: AtomicU64,
-    /// The furthest byte that was written or zeroed.
+    /// The end of the furthest range that was written or zeroed.
     end: AtomicU64,
-    /// Held by every write; taken alone where the file is made longer, so that this never cuts what is just written.
+    /// Read lock for every write; write lock to extend the file, so that this never truncates a concurrent
+    /// write.
     growing: RwLock<()>,
     behind: WriteBehind,
     syncs: SyncGuard,
@@ -77,12 +80,12 @@ struct Names {
     journal: OsString,
 }
 
-/// What a range that was never written reads as, and so what a zero range costs.
+/// The content of a range that was never written, which decides the cost of zeroing it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Zeros {
     /// Zeros: nothing to do.
     Free,
-    /// Perhaps data of an earlier run.
+    /// Possibly data of an earlier run.
     Made,
 }
 
@@ -97,7 +100,7 @@ impl FileTarget {
         self.behind.written()
     }
 
-    /// The `.partial` that stays behind when the run ends early, for the message that says how to go on.
+    /// The `.partial` that stays when the run ends early, for the message on how to continue.
     pub fn partial(&self) -> PathBuf {
         self.folder.path(&self.names.partial)
     }
@@ -106,7 +109,7 @@ impl FileTarget {
         self.names.failed(&*self.folder, what, e)
     }
 
-    /// The disk is whole and has not got its name.
+    /// The error for a complete disk that could not be renamed.
     fn not_published(&self, e: io::Error) -> Error {
         let (partial, target) = (self.partial(), self.folder.path(&self.names.target));
         let (partial, target) = (partial.display(), target.display());
@@ -122,7 +125,7 @@ impl FileTarget {
             .of_a_whole_disk()
     }
 
-    /// The disk is whole and durable, and has its name until the power fails.
+    /// The error for a complete, durable disk whose name may be lost with the power.
     fn name_not_durable(&self, e: io::Error) -> Error {
         let target = self.folder.path(&self.names.target);
         let target = target.display();
@@ -137,7 +140,7 @@ impl FileTarget {
         self.syncs.run(|| self.file.sync_all()).map_err(|e| self.write_failed("sync", e))
     }
 
-    /// Checks a range against the size, and notes how far the disk reaches.
+    /// Checks a range against the size, and records the end of the disk.
     fn reach(&self, guest: u64, len: u64) -> Result<()> {
         let size = self.size.load(Ordering::Relaxed);
         match guest.checked_add(len).filter(|&end| end <= size) {
@@ -205,8 +208,8 @@ impl Target for FileTarget {
     }
 
     fn sync(&self) -> Result<()> {
-        // A file that grows must reach as far as the disk does also where that ends in a hole: a run that goes on from
-        // here knows only the file.
+        // A file of unknown size must be extended to the disk's end also if that is a hole: a later run knows
+        // only the file.
         if self.size.load(Ordering::Relaxed) == OPEN_END {
             let _alone = self.growing.write();
             let end = self.end.load(Ordering::Relaxed);
@@ -224,11 +227,12 @@ impl Target for FileTarget {
         };
         self.file.set_len(size).map_err(|e| self.failed("cannot set the length of", e))?;
         if self.preallocate {
-            // A size that was known before is reserved already, and this finds nothing to do.
+            // A size that was known before is reserved already; then this does nothing.
             reserve(&*self.file, size, &self.folder.path(&self.names.target))?;
         }
-        // Twice: the first one may take as long as the disk is large, and until it is done the file stays ours, so that
-        // a run that is stopped meanwhile is gone on with. The second has a mode and an owner to write.
+        // Twice: the first sync may take long for a large disk, and until it is done only this user has
+        // access, so that a run that is stopped meanwhile can be continued. The second sync only writes mode
+        // and owner.
         self.sync_all()?;
         let kept = self.replaced.as_ref().and_then(|replaced| replaced.kept.as_ref());
         self.file.take_after(kept).map_err(|e| self.failed("cannot set the mode of", e))?;
@@ -237,7 +241,7 @@ impl Target for FileTarget {
         let published = self.folder.publish(&self.names.partial, &self.names.target, over);
         published.map_err(|e| self.not_published(e))?;
         self.folder.sync().map_err(|e| self.name_not_durable(e))?;
-        // The disk is done. A journal that stays behind speaks of a .partial that is gone, and nobody follows it.
+        // The disk is complete. A journal that stays is for a .partial that is gone, and is never followed.
         if let Err(e) = journal::remove(&*self.folder, &self.names.journal) {
             tracing::warn!("{} is left behind: {e}", self.folder.path(&self.names.journal).display());
         }

@@ -1,4 +1,4 @@
-//! Who else has a file or a device: what the kernel tells, put into words for a refusal.
+//! The users of a file or a device, found in the kernel's lists, as text for errors.
 
 use crate::sys;
 use rustix::fs::{FlockOperation, major, minor};
@@ -8,14 +8,14 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// " (process 12)" for the process that holds a flock on a file; empty where the kernel does not tell.
+/// " (process 12)" for the process that holds a flock on a file; empty if the kernel does not list it.
 pub(super) fn flock_owner(dev: u64, ino: u64) -> String {
     let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
     flock_owner_in(&locks, &format!("{:02x}:{:02x}:{ino}", major(dev), minor(dev)))
 }
 
 fn flock_owner_in(locks: &str, file: &str) -> String {
-    // "1: FLOCK  ADVISORY  WRITE 644 00:1a:2431 0 EOF"
+    // Example: "1: FLOCK  ADVISORY  WRITE 644 00:1a:2431 0 EOF"
     let owner = locks.lines().find_map(|line| {
         let mut words = line.split_whitespace().skip(1);
         let (kind, pid, which) = (words.next()?, words.nth(2)?, words.next()?);
@@ -24,8 +24,8 @@ fn flock_owner_in(locks: &str, file: &str) -> String {
     owner.map_or(String::new(), |pid| format!(" (process {pid})"))
 }
 
-/// Why an existing file must not be replaced or written now; `None` when nobody has it.
-/// Looks for the locks that QEMU, libvirt and others take, and for loop devices.
+/// The reason why an existing file must not be replaced or written now; `None` if it is not in use. Checks
+/// the locks that QEMU, libvirt and others take, and loop devices.
 pub(super) fn file_in_use(file: &File, path: &Path) -> std::io::Result<Option<String>> {
     let meta = file.metadata()?;
     match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
@@ -35,10 +35,10 @@ pub(super) fn file_in_use(file: &File, path: &Path) -> std::io::Result<Option<St
                 flock_owner(meta.dev(), meta.ino())
             )));
         }
-        // Without locks on this file system nobody can hold one.
+        // Without locks on this file system no process can hold one.
         _ => rustix::fs::flock(file, FlockOperation::NonBlockingUnlock).unwrap_or_default(),
     }
-    // A file system without locks answers with an error: nobody can hold one there.
+    // A file system without locks answers with an error: no lock can be held on it.
     if sys::is_locked(file.as_fd(), 0, 0).unwrap_or(false) {
         return Ok(Some("a running QEMU or another process has it open and locked".to_owned()));
     }
@@ -57,14 +57,14 @@ fn loop_device_of(path: &Path) -> Option<String> {
     None
 }
 
-/// Whether something is mounted on exactly this path (a file that a container runtime bound into place).
+/// True if something is mounted on exactly this path (a file that a container runtime bound there).
 pub(super) fn is_mount_point(path: &Path) -> bool {
     let Ok(path) = path.canonicalize() else { return false };
     mounts().iter().any(|m| m.at == path)
 }
 
-/// The kind of the file system on this device, where it is one that shows files as those of the user who mounted it,
-/// whoever made them on the server.
+/// The type of the file system on this device, if it shows all files as those of the user who mounted it,
+/// whoever created them on the server.
 pub(super) fn shows_one_owner(dev: u64) -> Option<String> {
     one_owner_of(&mounts(), (major(dev), minor(dev)))
 }
@@ -74,7 +74,7 @@ fn one_owner_of(mounts: &[Mount], dev: (u32, u32)) -> Option<String> {
     ["cifs", "smb3", "smbfs", "fuse.sshfs"].contains(&kind.as_str()).then(|| kind.clone())
 }
 
-/// Everything that has a block device open for itself: mounts, swap, device mapper, RAID, of it or of its partitions.
+/// The users of a block device and of its partitions: mounts, swap, device mapper, RAID.
 pub(super) fn device_holders(rdev: u64) -> Vec<String> {
     let mut found = Vec::new();
     for (name, rdev) in with_partitions(rdev) {
@@ -99,7 +99,7 @@ pub(super) fn device_holders(rdev: u64) -> Vec<String> {
     found
 }
 
-/// The folder of the kernel's facts on a block device.
+/// The folder of a block device in /sys.
 pub(super) fn sys_block(rdev: u64) -> PathBuf {
     PathBuf::from(format!("/sys/dev/block/{}:{}", major(rdev), minor(rdev)))
 }
@@ -124,7 +124,7 @@ pub(super) fn with_partitions(rdev: u64) -> Vec<(String, u64)> {
     all
 }
 
-/// "259:3" as two numbers.
+/// Parses "259:3" as two numbers.
 pub(super) fn pair(text: &str) -> Option<(u32, u32)> {
     let (major, minor) = text.trim().split_once(':')?;
     Some((major.parse().ok()?, minor.parse().ok()?))
@@ -142,14 +142,15 @@ fn mounts() -> Vec<Mount> {
     parse_mounts(&std::fs::read("/proc/self/mountinfo").unwrap_or_default())
 }
 
-/// Lines like `36 35 98:0 /root /at rw,noatime shared:1 - ext3 /dev/root rw`; spaces in paths are octal.
+/// Parses lines like `36 35 98:0 /root /at rw,noatime shared:1 - ext3 /dev/root rw`; spaces in paths are
+/// octal.
 fn parse_mounts(text: &[u8]) -> Vec<Mount> {
     let line = |line: &[u8]| {
         let mut words = line.split(|&b| b == b' ');
         let id = std::str::from_utf8(words.next()?).ok()?.parse().ok()?;
         let dev = pair(std::str::from_utf8(words.nth(1)?).ok()?)?;
         let at = PathBuf::from(unescape(words.nth(1)?));
-        // Behind as many optional words as there are.
+        // The next fields follow any number of optional ones and a dash.
         let mut words = words.skip_while(|&word| word != b"-").skip(1);
         let kind = String::from_utf8_lossy(words.next()?).into_owned();
         let source = PathBuf::from(unescape(words.next()?));
@@ -158,7 +159,7 @@ fn parse_mounts(text: &[u8]) -> Vec<Mount> {
     text.split(|&b| b == b'\n').filter_map(line).collect()
 }
 
-/// What is mounted by the mount with this number: the path of a device, where it is one.
+/// The source of the mount with this ID: the path of a device, if it is one.
 pub(super) fn source_of_mount(id: u64) -> Option<PathBuf> {
     mounts().into_iter().find(|mount| mount.id == id).map(|mount| mount.source)
 }

@@ -1,7 +1,8 @@
-//! A layer of a container image: the disk goes through tar, compression and hashes into a sink as it is written.
+//! A layer of a container image: the disk goes through tar, compression and hashes into a sink as it is
+//! written.
 //!
-//! A tar header tells the size before the first byte. Where the size is announced first, nothing is kept; where only the
-//! end tells it, the disk waits in one spool without a name, in the folder it was given (the store's).
+//! A tar header has the size before the first byte. If the size is announced first, nothing is kept. If it is
+//! known only at the end, the disk waits in one anonymous file in the given folder (the store's).
 
 use super::{Finished, Order, Target};
 use crate::run::scratch::Scratch;
@@ -17,7 +18,7 @@ static ZEROS: [u8; 256 << 10] = [0; 256 << 10];
 /// The layer, once the target is finished.
 pub type Made = Arc<OnceLock<Layer>>;
 
-/// One layer with one disk in it, being made.
+/// One layer with one disk in it, while it is written.
 pub struct LayerTarget<'a> {
     sink: &'a dyn Sink,
     options: Options,
@@ -39,13 +40,14 @@ enum To<'a> {
 }
 
 impl<'a> LayerTarget<'a> {
-    /// Nothing is written to the sink before the disk's size is known. `folder` is where a disk waits whose size is not.
+    /// Nothing is written to the sink before the disk's size is known. `folder` is for a disk whose size is
+    /// not announced.
     pub fn new(sink: &'a dyn Sink, options: Options, folder: PathBuf) -> LayerTarget<'a> {
         let state = Mutex::new(State { to: To::Nothing, at: 0 });
         LayerTarget { sink, options, folder, state, made: Made::default() }
     }
 
-    /// Where the layer's digest and size are to be found in the end.
+    /// A handle that holds the layer's digest and size in the end.
     pub fn made(&self) -> Made {
         self.made.clone()
     }
@@ -54,7 +56,7 @@ impl<'a> LayerTarget<'a> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The state, at this offset and with somewhere to write to.
+    /// The state, checked for this offset and with a place to write to.
     fn at(&self, guest: u64) -> Result<MutexGuard<'_, State<'a>>> {
         let mut state = self.state();
         if guest != state.at {
@@ -126,7 +128,7 @@ impl Target for LayerTarget<'_> {
             To::Nothing => self.begin(0)?.finish()?,
         };
         let size = layer.size;
-        // Nobody else sets it: a target is finished once.
+        // No other thread sets it: a target is finished once.
         let _ = self.made.set(layer);
         Ok(Finished { allocated: size })
     }

@@ -1,9 +1,9 @@
-//! Nowhere: a disk that is read to be checked.
+//! A target without storage, for disks that are only read and checked.
 
 use super::{Finished, Order, Target};
 use crate::Result;
 
-/// Takes everything and keeps nothing.
+/// Accepts all bytes and keeps none.
 #[derive(Debug)]
 pub struct Nowhere;
 

@@ -1,4 +1,4 @@
-//! What a target is: decided once, where somebody names it.
+//! The kind of a target, decided once by its name.
 
 use crate::{Error, ErrorKind, Result};
 use std::ffi::OsStr;
@@ -7,18 +7,18 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-/// Where a disk goes.
+/// The destination of a disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Destination {
     /// Standard output, `-`.
     Stdout,
     /// A block device, or a link to one (`/dev/disk/by-id/…`, `/dev/mapper/…`).
     Device(PathBuf),
-    /// A file; whether it can be one is seen when it is claimed.
+    /// A file; [`Claim::take`] checks if it can be one.
     File(PathBuf),
-    /// A layer of the image with this name. Not a name of [`Destination::of`]: images are built.
+    /// A layer of the image with this name. [`Destination::of`] never returns it, since images are built.
     Image(String),
-    /// Nowhere: the disk is read to be checked.
+    /// None: the disk is only read and checked.
     Nowhere,
 }
 
@@ -34,7 +34,7 @@ impl fmt::Display for Destination {
 }
 
 impl Destination {
-    /// Refuses what is no name of a target at all.
+    /// The destination by its name; refuses names that no target can have.
     pub fn of(name: &OsStr) -> Result<Self> {
         let bytes = name.as_bytes();
         if bytes == b"-" {
@@ -55,7 +55,7 @@ impl Destination {
         }
     }
 
-    /// The path, where it has one.
+    /// The path, if it has one.
     pub fn path(&self) -> Option<&Path> {
         match self {
             Destination::Device(path) | Destination::File(path) => Some(path),

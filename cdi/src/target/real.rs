@@ -1,5 +1,5 @@
-//! A folder of the file system we run on. All names are opened relative to the folder's descriptor, so a folder that
-//! is moved during a long run stays the same folder.
+//! A folder of the real file system. All names are opened relative to the folder's descriptor, so a folder
+//! that is moved during a long run stays the same folder.
 
 use super::disk::{Claimed, Folder, Handle, Kept, Strangers};
 use super::held;
@@ -18,9 +18,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// Disks we make can be read by all and written by their owner, less the umask.
+/// Mode of new disks: all users can read and the owner can write, less the umask.
 const NEW: Mode = Mode::from_raw_mode(0o644);
-/// A journal is nobody else's business, and a disk is not before it is whole: the one it replaces may be private.
+/// Mode of journals and unfinished disks: the file that the disk replaces may be private.
 const PRIVATE: Mode = Mode::from_raw_mode(0o600);
 /// Time to wait for a lock that another process holds.
 const LETS_GO: Duration = Duration::from_secs(1);
@@ -33,7 +33,7 @@ pub(crate) struct RealFolder {
 }
 
 impl RealFolder {
-    /// Opens a folder; the sentence names it where that fails.
+    /// Opens a folder; the error names it.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         match rustix::fs::openat(
@@ -52,13 +52,13 @@ impl RealFolder {
         }
     }
 
-    /// The descriptor, for questions about names in it.
+    /// The descriptor, for lookups of names in it.
     pub(crate) fn fd(&self) -> &OwnedFd {
         &self.fd
     }
 
     fn openat(&self, name: &OsStr, flags: OFlags, mode: Mode) -> rustix::io::Result<File> {
-        // Nonblocking, so that a named pipe put in our way does not stop us; regular files do not mind.
+        // Nonblocking, so that a planted named pipe cannot block the process; regular files are not affected.
         let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         rustix::fs::openat(&self.fd, name, flags, mode).map(File::from)
     }
@@ -67,7 +67,8 @@ impl RealFolder {
         RealFile(file, Arc::clone(&self.fd))
     }
 
-    /// A file that is there. One that we may only read is another user's, and is opened to see who holds it.
+    /// Opens an existing file. A file without write permission belongs to another user, and is opened to find
+    /// the process that holds it.
     fn existing(&self, name: &OsStr) -> rustix::io::Result<File> {
         match self.openat(name, OFlags::RDWR, NEW) {
             Err(Errno::ACCESS) => self.openat(name, OFlags::RDONLY, NEW),
@@ -75,7 +76,7 @@ impl RealFolder {
         }
     }
 
-    /// One attempt at [`Folder::claim`]; `None` when the name changed under it.
+    /// One attempt at [`Folder::claim`]; `None` if the name changed in the meantime.
     fn try_claim(&self, name: &OsStr, strangers: Strangers) -> Result<Option<Claimed>> {
         let path = self.path(name);
         let (file, created) = match self.openat(name, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL, PRIVATE) {
@@ -108,7 +109,8 @@ impl RealFolder {
                 tracing::warn!("{} cannot be locked ({e}): do not write it twice at once", path.display())
             }
         }
-        // Between opening and locking, another process may have finished it (it is now the final disk) or removed it.
+        // Between opening and locking, another process may have finished it (it is now the final disk) or
+        // removed it.
         match rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(now) if now.st_dev == meta.dev() && now.st_ino == meta.ino() => {}
             Ok(_) | Err(Errno::NOENT) => return Ok(None),
@@ -126,7 +128,7 @@ impl RealFolder {
                 );
                 Err(Error::new(ErrorKind::Usage, what))
             }
-            // Nobody is writing it: we have its lock, or there are no locks here.
+            // No process is writing it: this one has its lock, or the file system has no locks.
             Some(why) => {
                 tracing::warn!("{} is not one of ours and is replaced: {why}", path.display());
                 match rustix::fs::unlinkat(&self.fd, name, AtFlags::empty()) {
@@ -158,7 +160,8 @@ impl Folder for RealFolder {
     }
 
     fn create(&self, name: &OsStr) -> io::Result<Box<dyn Handle>> {
-        // A new file rather than a truncated one: the old one may have other names, or belong to somebody else.
+        // A new file rather than a truncated one: the old one may have other names, or belong to another
+        // user.
         self.remove(name)?;
         let file = self.openat(name, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL, PRIVATE)?;
         Ok(Box::new(self.holds(file)))
@@ -194,7 +197,7 @@ impl Folder for RealFolder {
     }
 }
 
-/// Another user's file that only they may remove.
+/// The error for another user's file that only they may remove.
 fn in_the_way(path: &Path, e: Errno) -> Error {
     let what = format!(
         "{} belongs to another user and is in the way; let them remove it, or choose another name",
@@ -225,8 +228,8 @@ fn cannot_make(path: &Path, e: Errno) -> Error {
     .because(io::Error::from(e))
 }
 
-/// The modes that this user wants no file to have. It can only be asked for by changing it: for that moment to the
-/// strictest one, should another thread make a file just then.
+/// This user's umask. It can only be read by changing it; it is set to the strictest value for that moment,
+/// in case another thread creates a file just then.
 fn umask() -> Mode {
     static UMASK: OnceLock<Mode> = OnceLock::new();
     *UMASK.get_or_init(|| {
@@ -236,12 +239,12 @@ fn umask() -> Mode {
     })
 }
 
-/// With the folder in which it lies.
+/// An open file, and the folder that it is in.
 pub(crate) struct RealFile(File, Arc<OwnedFd>);
 
 impl Drop for RealFile {
-    /// Closing is not enough to unlock: a child process that is just being started has a copy of the descriptor until
-    /// it runs its own program.
+    /// Unlocks explicitly: a child process that is just being started has a copy of the descriptor until it
+    /// runs its own program, so closing is not enough.
     fn drop(&mut self) {
         let _ = rustix::fs::flock(&self.0, FlockOperation::Unlock);
     }
@@ -306,13 +309,13 @@ impl Handle for RealFile {
             if now.mode() & 0o777 != mode
                 && let Err(e) = set_attributes(&self.0, Attributes::Mode(mode))
             {
-                // A file system that chooses the modes; the disk itself is well.
+                // The file system chooses the modes; the disk itself is fine.
                 tracing::warn!("the new disk has mode {:04o}, not {mode:04o}: {e}", now.mode() & 0o777);
             }
             return Ok(());
         };
         if (now.uid(), now.gid()) != (old.uid, old.gid) {
-            // Only root may give files away; for anybody else the new disk is theirs, as any file they make.
+            // Only root may give files away; for other users the new disk is theirs, as any file they make.
             if let Err(e) = set_attributes(&self.0, Attributes::Owner(old.uid, old.gid)) {
                 tracing::warn!(
                     "the new disk belongs to {}:{}, not {}:{}: {e}",
@@ -323,13 +326,13 @@ impl Handle for RealFile {
                 );
             }
         }
-        // A change of the owner may take rights away, so the mode is looked at behind it.
+        // A change of the owner may clear mode bits, so the mode is checked after it.
         let (now, mode) = (self.0.metadata()?.mode() & 0o777, old.mode & 0o777);
         if now == mode {
             return Ok(());
         }
         match set_attributes(&self.0, Attributes::Mode(mode)) {
-            // Nobody may do more with it than before.
+            // The mode grants no more than before.
             Err(e) if now & !mode == 0 => {
                 tracing::warn!("the new disk has mode {now:04o}, not {mode:04o}: {e}");
                 Ok(())
@@ -381,17 +384,17 @@ impl Handle for RealFile {
     }
 }
 
-/// Writes what the page cache holds of a file or a device, and drops it ([`Handle::drop_cache`]).
+/// Writes the cached data of a file or a device out, and drops it ([`Handle::drop_cache`]).
 pub(super) fn drop_cache(file: &File) {
     if let Err(e) = file.sync_data() {
         tracing::info!("an earlier run could not write all that it left: {e}");
     }
-    // All of it is clean now, written or lost.
+    // All pages are clean now, written or lost.
     behind::write_out(file);
 }
 
-/// Locks a file. A lock that is held is tried again for a moment: the kernel may take a while to let go of what a process
-/// held that was killed just now.
+/// Locks a file. A held lock is tried again for a moment: the kernel may need a while to release the locks of
+/// a process that was just killed.
 fn lock(file: &File) -> rustix::io::Result<()> {
     let begin = Instant::now();
     loop {

@@ -1,5 +1,5 @@
-//! What stands under the final name now, and whether a disk may take its place. Asked before a byte is written: a
-//! rename that fails after an hour helps nobody.
+//! Checks of the file under the final name, to decide if a disk may replace it. They come before the first
+//! byte is written, since a rename that fails after an hour wastes the hour.
 
 use super::disk::{Kept, Replaced};
 use super::held;
@@ -12,7 +12,7 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::path::Path;
 
-/// The file that the new disk replaces, and what it takes over from it; `None` when the name is free.
+/// The file that the new disk replaces, and its attributes to take over; `None` if the name is free.
 pub(super) fn existing(folder: &RealFolder, name: &OsStr, path: &Path) -> Result<Option<Replaced>> {
     let shown = path.display();
     let standing = match Standing::look(folder.fd(), name) {
@@ -82,8 +82,9 @@ pub(super) fn existing(folder: &RealFolder, name: &OsStr, path: &Path) -> Result
     Ok(Some(Replaced { standing, kept }))
 }
 
-/// Whether the mode and the owner of a file may become those of the disk: it is this user's, or in a folder in which
-/// nobody else can make files. Otherwise somebody may have put it there so that the disk becomes theirs.
+/// True if the disk may take over the mode and the owner of a file: it is this user's, or in a folder where
+/// no other user can create files. Otherwise another user may have put it there so that the disk becomes
+/// theirs.
 fn is_trusted(folder: &RealFolder, file: &Kept, path: &Path) -> bool {
     let me = rustix::process::geteuid().as_raw();
     let others = (Mode::WGRP | Mode::WOTH).as_raw_mode();

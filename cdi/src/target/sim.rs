@@ -1,12 +1,14 @@
-//! A folder for tests that knows what was truly durable, and whose power can be cut at every single operation.
+//! A simulated folder for tests. It records the durable state, and its power can be cut at every single
+//! operation.
 //!
-//! Until it is synced, a file's history is a list of changes. A power cut leaves each sector at some moment of that
-//! history or with junk in it, its length at some other, and of the changes to names any that it likes: more disorder than a real file
-//! system makes, so whatever survives here survives there.
+//! Until it is synced, a file's history is a list of changes. A power cut leaves each sector at some moment
+//! of that history or with junk in it, the length at some other moment, and any subset of the changes to
+//! names. This is more disorder than a real file system makes, so code that survives here survives there.
 //!
-//! A sync or a write can be made to fail ([`SimFolder::fail`]). A sync tells its error once, as Linux does: sectors that it could
-//! not write read as they were written until the page cache forgets them, and no later sync writes them. Nor does one after they
-//! were written again: ext4 takes the block of a cached page for allocated, and a read from the device brings zeros.
+//! A sync or a write can be made to fail ([`SimFolder::fail`]). A sync reports its error once, as Linux does.
+//! Sectors that it could not write read as written until the page cache drops them, and no later sync writes
+//! them. A later sync does not write them either after they were written again: ext4 takes the block of a
+//! cached page for allocated, and a read from the device returns zeros.
 
 use super::disk::{Claimed, Folder, Handle, Kept, Replaced, Strangers};
 use crate::{Error, Result};
@@ -20,7 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 const SECTOR: usize = 512;
 
-/// Small, fast, the same on every host.
+/// A random number generator: small, fast, the same on every host.
 #[derive(Debug, Clone)]
 pub(super) struct Rng(pub(super) u64);
 
@@ -46,7 +48,7 @@ struct State {
     steps: usize,
     /// The step at which the host or the process stops.
     stop_at: usize,
-    /// Why nothing proves who made its files.
+    /// The reason why the owner of its files proves nothing.
     doubt: Option<String>,
     done: Count,
     fault: Option<Fault>,
@@ -73,7 +75,7 @@ pub(super) enum Fault {
 struct Inode {
     /// Contents on the device.
     durable: Vec<u8>,
-    /// Contents since the last sync, oldest first; the last is what is read.
+    /// Contents since the last sync, oldest first; the last is the present one.
     history: Vec<Vec<u8>>,
     /// Sectors that the next sync writes.
     dirty: BTreeSet<usize>,
@@ -108,26 +110,26 @@ impl SimFolder {
         SimFolder(Arc::new(Mutex::new(State { stop_at: usize::MAX, ..State::default() })))
     }
 
-    /// Nothing happens any more from this step on (counted from now).
+    /// Fails every operation from this step on (counted from now).
     pub(super) fn stop_after(&self, steps: usize) {
         let mut s = self.lock();
         s.stop_at = s.steps.saturating_add(steps);
     }
 
-    /// From now on nothing proves who made its files.
+    /// From now on the owner of its files proves nothing.
     pub(super) fn begin_to_doubt(&self, why: &str) {
         self.lock().doubt = Some(why.to_owned());
     }
 
-    /// What stands under a name, to be replaced.
+    /// The file of this name, as one to be replaced.
     pub(super) fn replaced(&self, name: &str) -> Option<Replaced> {
         self.contents(name)?;
-        // Any file does: this folder looks only whether there is one.
+        // Any file will do: this folder checks only if there is one.
         let standing = Standing::of(tempfile::tempfile().unwrap().into()).unwrap();
         Some(Replaced { standing, kept: None })
     }
 
-    /// One operation fails; `luck` decides which sectors are lost.
+    /// Makes one operation fail; `luck` decides which sectors are lost.
     pub(super) fn fail(&self, fault: Fault, luck: u64) {
         let mut s = self.lock();
         (s.fault, s.luck) = (Some(fault), Some(Rng(luck)));
@@ -156,21 +158,21 @@ impl SimFolder {
         self.lock().names.keys().cloned().collect()
     }
 
-    /// What a process finds that comes after one that was killed.
+    /// The folder after the process was killed, for the next process.
     pub(super) fn after_kill(&self) -> Self {
         let mut s = self.lock().clone();
         (s.stop_at, s.fault) = (usize::MAX, None);
         SimFolder(Arc::new(Mutex::new(s)))
     }
 
-    /// The same, after the page cache has forgotten every clean page.
+    /// The same, after the page cache has dropped every clean page.
     pub(super) fn after_eviction(&self) -> Self {
         let folder = self.after_kill();
         folder.lock().inodes.iter_mut().for_each(Inode::forget_clean);
         folder
     }
 
-    /// What is found after the power came back.
+    /// The folder after a power cut.
     pub(super) fn after_power_cut(&self, rng: &mut Rng) -> Self {
         let s = self.lock().clone();
         let mut names = s.durable_names;
@@ -190,7 +192,8 @@ impl SimFolder {
         self.0.lock().unwrap()
     }
 
-    /// One operation that changes something. At the last one, whether it still happens depends on the step.
+    /// Performs one operation that changes something. The last one may or may not happen, depending on the
+    /// step.
     fn step(&self, change: impl FnOnce(&mut State)) -> io::Result<()> {
         let mut s = self.lock();
         if s.steps > s.stop_at {
@@ -235,13 +238,13 @@ impl Inode {
         self.history.last().unwrap()
     }
 
-    /// The file has these contents from now on, of which `range` was written.
+    /// Replaces the contents, of which `range` was written.
     fn write(&mut self, next: Vec<u8>, range: Range<usize>) {
         self.dirty.extend(sectors(&range));
         self.history.push(next);
     }
 
-    /// The same for a range that is a hole from now on: its pages have left the cache.
+    /// As `write`, for a range that becomes a hole: its pages leave the cache.
     fn punch(&mut self, next: Vec<u8>, range: Range<usize>) {
         let whole = range.start.div_ceil(SECTOR)..range.end / SECTOR;
         self.lost.retain(|sector| !whole.contains(sector));
@@ -285,7 +288,7 @@ impl Inode {
             let from = then.len().min(i * SECTOR);
             let bytes = &then[from..then.len().min(from + sector.len())];
             sector[..bytes.len()].copy_from_slice(bytes);
-            // A block that was given to the file and not yet written may show what somebody else had there.
+            // A block that was allocated to the file and not yet written may show another file's old data.
             let written = states.iter().any(|h| h.get(from..from + bytes.len()) != Some(bytes));
             if written && rng.below(4) == 0 {
                 sector.fill(0xEE);
@@ -366,7 +369,8 @@ struct SimFile {
 }
 
 impl SimFile {
-    /// Changes the contents: what `how` makes of them, and which bytes it touched. `keep`: [`Inode::write`] or [`Inode::punch`].
+    /// Changes the contents by `how`, which returns the changed range. `keep`: [`Inode::write`] or
+    /// [`Inode::punch`].
     fn change(
         &self,
         how: impl FnOnce(&mut Vec<u8>) -> Range<usize>,
@@ -384,7 +388,7 @@ impl SimFile {
         let cut = |bytes: &mut Vec<u8>| {
             let (before, len) = (bytes.len(), len(bytes.len()));
             bytes.resize(len, 0);
-            // The last sector is written where it is cut.
+            // The last sector is written where it is truncated.
             if len < before { len - len % SECTOR..len } else { len..len }
         };
         self.change(cut, |inode, next, range| {

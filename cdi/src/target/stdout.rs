@@ -7,7 +7,7 @@ use std::io::{self, IsTerminal, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Zeros go out in pieces of this size, as long as the largest pipe.
+/// Zeros are sent in pieces of this size, as long as the largest pipe.
 static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
 
 /// A pipe (or a redirected file) being written in guest order.
@@ -24,7 +24,7 @@ struct Pipe {
 }
 
 impl StdoutTarget {
-    /// This process's standard output; refused where it is a terminal.
+    /// This process's standard output; refused if it is a terminal.
     pub fn new() -> Result<Self> {
         let stdout = io::stdout();
         if stdout.is_terminal() {
@@ -35,9 +35,10 @@ impl StdoutTarget {
         Ok(StdoutTarget::of(fd.map_err(|e| Error::io("cannot use standard output", e))?))
     }
 
-    /// Any descriptor that takes bytes in order.
+    /// A target for any descriptor that takes bytes in order.
     pub fn of(fd: OwnedFd) -> Self {
-        // A larger pipe means fewer switches between the two processes. Where that is not allowed, it works as it is.
+        // A larger pipe means fewer switches between the two processes. If that is not allowed, it works as
+        // it is.
         if let Err(e) = rustix::pipe::fcntl_setpipe_size(&fd, ZEROS.len()) {
             tracing::trace!("the pipe of standard output keeps its size: {e}");
         }
@@ -104,7 +105,7 @@ impl Target for StdoutTarget {
 
     fn sync(&self) -> Result<()> {
         match rustix::fs::fdatasync(&self.pipe().file) {
-            // A pipe, a socket: what was sent is the reader's.
+            // A pipe, a socket: the sent bytes belong to the reader.
             Ok(()) | Err(rustix::io::Errno::INVAL | rustix::io::Errno::ROFS | rustix::io::Errno::NOTSUP) => {
                 Ok(())
             }

@@ -1,14 +1,15 @@
-//! The storage that the bytes of a file or a device lie in, down to the last device, so that a disk is not read from where it
-//! is written.
+//! The storage below a file or a device, down to the last device, to ensure that a disk is not read from
+//! where it is written.
 //!
 //! ```text
 //!  partition ─► its disk              device mapper, RAID ─► slaves
 //!  loop device ─► its backing file    file ─► the device of its file system
 //! ```
 //!
-//! All of it is read from /sys/dev/block and the list of mounts. Two disks of one device (partitions, logical volumes, files of
-//! one file system) lie beside one another; one lies in the other where one is part of the other's storage. What a program
-//! serves (nbd, FUSE) is not seen: qemu-nbd holds QEMU's locks, which sources look for.
+//! All of it is read from /sys/dev/block and the list of mounts. Two disks on one device (partitions, logical
+//! volumes, files of one file system) lie beside each other. A disk lies in another one if it is part of the
+//! other's storage. Disks served by a program (nbd, FUSE) are not detected: qemu-nbd holds QEMU's locks,
+//! which sources check.
 
 use super::held::{self, pair};
 use rustix::fs::{AtFlags, CWD, StatxFlags, major, minor};
@@ -19,12 +20,12 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// More parts than any stack of devices has.
+/// The most parts: more than any stack of devices has.
 const MOST: usize = 1024;
 /// Unit of sizes in /sys.
 const SECTOR: u64 = 512;
 
-/// A file or a device, and everything that its bytes lie in.
+/// A file or a device, and all storage that its bytes are in.
 #[derive(Debug)]
 pub(crate) struct Storage {
     parts: Vec<Part>,
@@ -33,9 +34,9 @@ pub(crate) struct Storage {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Part {
     location: Location,
-    /// Bytes of the location, where they are known.
+    /// Bytes of the location, if they are known.
     span: Option<Range<u64>>,
-    /// The file or device itself.
+    /// True for the file or device itself.
     is_itself: bool,
     name: String,
 }
@@ -54,14 +55,14 @@ impl Storage {
         Ok(Storage::walk(&copy.metadata()?, mount, name, true))
     }
 
-    /// The storage of what has this path.
+    /// The storage of the file or device with this path.
     pub(crate) fn of_path(path: &Path) -> io::Result<Storage> {
         let mount = mount_of(CWD, path, AtFlags::empty());
         Ok(Storage::walk(&fs::metadata(path)?, mount, &path.display().to_string(), true))
     }
 
-    /// The storage of files that will be made in this folder: what lies below it. The folder itself may be read, as an image in a
-    /// folder is.
+    /// The storage of files that will be made in this folder: the storage below it. The folder itself may be
+    /// read, as an image in a folder is.
     pub(crate) fn of_new_file(folder: &Path) -> io::Result<Storage> {
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
         let mount = mount_of(CWD, folder, AtFlags::empty());
@@ -85,8 +86,8 @@ impl Storage {
         Storage { parts }
     }
 
-    /// What this storage, which is read, and that of a target have in common, as a sentence; `None` where writing the one
-    /// changes nothing of the other.
+    /// The overlap of this storage, which is read, with that of a target, as a sentence; `None` if writing
+    /// the target changes nothing of the source.
     pub(crate) fn shared_with(&self, target: &Storage) -> Option<String> {
         let (read, written) = self
             .parts
@@ -114,7 +115,8 @@ impl Location {
 }
 
 impl Part {
-    /// Two disks of which neither is the other's storage may have a device in common, each in bytes of its own.
+    /// True if both are in the same bytes. Two disks of which neither is in the other's storage may share a
+    /// device, each in its own bytes.
     fn overlaps(&self, other: &Part) -> bool {
         self.location == other.location
             && match (&self.span, &other.span) {
@@ -123,7 +125,7 @@ impl Part {
             }
     }
 
-    /// The next parts below. `mount`: where a file lies.
+    /// The next parts below. `mount`: the mount that a file is on.
     fn beneath(&self, mount: Option<u64>) -> Vec<(Part, Option<u64>)> {
         match self.location {
             Location::Device(rdev) => self.beneath_device(&held::sys_block(rdev)),
@@ -149,7 +151,7 @@ impl Part {
         all
     }
 
-    /// The file of a loop device, and the folders in which it lies: an image may be a folder.
+    /// The backing file of a loop device, and the folders that contain it: an image may be a folder.
     fn backing(&self, folder: &Path) -> Vec<(Part, Option<u64>)> {
         let Ok(path) = fs::read(folder.join("loop/backing_file")) else { return vec![] };
         let path: PathBuf = {
@@ -180,14 +182,14 @@ impl Part {
         Part { location: Location::Device(rdev), span, is_itself: false, name: name(rdev) }
     }
 
-    /// The bytes that this part's bytes are of a place in which it begins at `start` and has `size` bytes.
+    /// The range of this part's bytes in a location where it begins at `start` and has `size` bytes.
     fn moved(&self, start: Option<u64>, size: Option<u64>) -> Option<Range<u64>> {
         let (span, start, size) = (self.span.as_ref()?, start?, size?);
         Some(start.saturating_add(span.start.min(size))..start.saturating_add(span.end.min(size)))
     }
 }
 
-/// "/dev/sda1", or its number where it has no name here.
+/// "/dev/sda1", or its number if it has no name here.
 fn name(rdev: u64) -> String {
     let folder = fs::canonicalize(held::sys_block(rdev)).ok();
     let name = folder.as_deref().and_then(Path::file_name);
@@ -207,7 +209,7 @@ fn sectors(file: &Path) -> Option<u64> {
     fs::read_to_string(file).ok()?.trim().parse::<u64>().ok()?.checked_mul(SECTOR)
 }
 
-/// The mount that a file lies on, by its number; kernels before 5.8 do not tell.
+/// The ID of the mount that a file is on; kernels before 5.8 do not report it.
 fn mount_of(folder: impl AsFd, path: &Path, flags: AtFlags) -> Option<u64> {
     let told = rustix::fs::statx(folder, path, flags, StatxFlags::MNT_ID).ok()?;
     (told.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(told.stx_mnt_id)

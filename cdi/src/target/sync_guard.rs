@@ -1,13 +1,15 @@
-//! Syncs of one file or device, none of which succeeds after one has failed.
+//! A guard for the syncs of one file or device: after a failed one, all later ones fail too.
 //!
-//! Linux tells a write-back error once. The pages that it could not write count as clean from then on: the next sync of the
-//! same file has nothing to do and succeeds, over the hole. So the first failure is final for whoever has the file open; a
-//! later run goes on from the last mark before it, and writes everything behind that mark again, past the page cache.
+//! Linux reports a write-back error once. The pages that it could not write count as clean from then on: the
+//! next sync of the same file has nothing to do and succeeds, although data is lost. So the first failure is
+//! final for this open file. A later run continues from the last mark before it, and writes everything behind
+//! that mark again, past the page cache.
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
-/// The syncs of one open file. Those of several threads wait for one another, since one of them alone is told the error.
+/// The syncs of one open file. Those of several threads wait for one another, since only one of them gets the
+/// error.
 #[derive(Debug, Default)]
 pub(crate) struct SyncGuard {
     has_failed: Mutex<bool>,

@@ -5,7 +5,7 @@
 //!                                                   │ Step: folder, file, bytes (a few at a time)
 //!                                                   ▼
 //!  folder/  .cdi-OWNER.partial/…    made step by step, links never followed        staging.rs
-//!             │ all of it is there and durable                                     folder.rs
+//!             │ all of it is complete, durable                                    folder.rs
 //!           .cdi-OWNER.whole/…  ── each name ──► the folder itself, and the mark .cdi-OWNER.done
 //! ```
 //!

@@ -20,9 +20,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt as _;
 use std::sync::mpsc::Receiver;
 
-/// Of a folder that the archive has files in and does not name.
+/// Mode of a folder that the archive has files in and does not name.
 const UNNAMED: u32 = 0o755;
-/// Without these its files could not be made.
+/// Mode bits that this process needs to create files in the folder.
 const OWN: u32 = 0o700;
 
 /// The most files that are written and wait to be synced, and their bytes. One sync after each small file

@@ -1,9 +1,10 @@
-//! Where a run to a device begins: what `file/claim.rs` decides for a file. Nothing lies beside a device, so its journal is in a
-//! folder that the caller names ([`crate::plan::Wishes::journals`]) and that is nobody else's: an emptyDir of a pod.
+//! The start of a run to a device, as `file/claim.rs` for a file. No file can lie beside a device, so its
+//! journal is in a folder that the caller names ([`crate::plan::Wishes::journals`]) and that no other program
+//! uses: an emptyDir of a pod.
 //!
-//! **Guarantee.** A journal is believed for the very device that it was written for: its number, its size, and the kernel's count
-//! of the disks that have had that number; and for one owner, as that of a file. A run that keeps no journal removes the one that is
-//! there before it writes.
+//! **Guarantee.** A journal is followed only for the device that it was written for: its number, its size,
+//! and the kernel's sequence number of disks (`diskseq`); and only for one owner, as that of a file. A run
+//! that keeps no journal removes an existing one before it writes.
 
 use super::BlockTarget;
 use crate::journal::{self, Conversion, Journal, Mode, Resume, may_resume};
@@ -19,7 +20,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 impl BlockTarget {
-    /// Goes on with the earlier run that has its journal in `folder`, where that is safe and wanted, or starts anew.
+    /// Continues the earlier run that has its journal in `folder`, if that is safe and requested, or starts
+    /// anew.
     pub fn start(self, folder: &Path, job: &Conversion, mode: Mode) -> Result<Started<BlockTarget>> {
         let (identity, name) = self.identity()?;
         let folder: Arc<dyn Folder> = Arc::new(RealFolder::open(folder)?);

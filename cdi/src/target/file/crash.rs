@@ -1,5 +1,5 @@
-//! The power is cut, or the process killed, at every operation of a run: what is left is never a half disk under the
-//! final name, never a journal that claims more than is there, and the next run comes to the same disk.
+//! The power is cut, or the process killed, at every operation of a run. Afterwards the final name is never
+//! half a disk, the journal never claims more than there is, and the next run comes to the same disk.
 
 use super::super::disk::Strangers;
 use super::super::sim::{Count, Fault, Rng, SimFolder};
@@ -28,7 +28,7 @@ fn job(seed: u64) -> Conversion {
     Conversion { source: "source".into(), identity, plan: "raw".into(), owner: None }
 }
 
-/// How a run differs from others.
+/// Parameters of a run.
 #[derive(Clone, Copy, Debug)]
 struct Manner {
     seed: u64,
@@ -38,8 +38,8 @@ struct Manner {
     marks: usize,
 }
 
-/// One run of a small engine: in order, with marks. Checks what it goes on from. After an error it does what it has begun, and
-/// marks: whoever calls a target and a journal may do so.
+/// One run of a small engine: in order, with marks. Checks the data that it continues from. After an error it
+/// completes what it has begun, and makes marks: callers of a target and a journal may do so.
 fn run(folder: &SimFolder, how: Manner) -> Result<()> {
     let disk = disk(how.seed);
     let size = disk.len() as u64;
@@ -95,7 +95,7 @@ fn run(folder: &SimFolder, how: Manner) -> Result<()> {
     Ok(())
 }
 
-/// Nothing, or one of the whole disks that could be there.
+/// Asserts that the final name is free, or is one of the allowed disks.
 fn assert_whole(folder: &SimFolder, allowed: &[Option<u64>], context: &str) {
     let there = folder.contents(NAME);
     let whole = allowed.iter().any(|seed| there == seed.map(disk));
@@ -128,7 +128,7 @@ fn a_cut_at_every_step_leaves_nothing_or_all_and_the_next_run_ends_the_same() {
                 let folder = SimFolder::new();
                 folder.stop_after(stop);
                 let done = run(&folder, how);
-                // At the very last step, the removal of the journal, the disk is done already.
+                // At the very last step, the removal of the journal, the disk is complete already.
                 assert_eq!(done.is_ok(), stop == steps - 1, "{context}");
                 let mut rng = Rng(luck);
                 let folder = if luck == 0 { folder.after_kill() } else { folder.after_power_cut(&mut rng) };
@@ -137,7 +137,7 @@ fn a_cut_at_every_step_leaves_nothing_or_all_and_the_next_run_ends_the_same() {
                 run(&folder, how).unwrap_or_else(|e| panic!("{context}: {e:?}"));
                 assert_whole(&folder, &[Some(how.seed)], &context);
                 assert_eq!(folder.names(), [NAME], "{context}");
-                // And what it finished with stays, come what may.
+                // The finished disk stays after any power cut.
                 assert_whole(&folder.after_power_cut(&mut rng), &[Some(how.seed)], &context);
             }
         }
@@ -192,7 +192,7 @@ fn a_run_that_was_cut_does_not_begin_again_from_zero() {
     let doubted = folder.after_kill();
     let before = folder.steps();
     run(&folder, how).unwrap();
-    // Where nothing proves who made it, it is begun anew.
+    // If the owner of its files proves nothing, it is begun anew.
     doubted.begin_to_doubt("one owner for all");
     let all = doubted.steps();
     run(&doubted, how).unwrap();

@@ -1,4 +1,4 @@
-//! Places where a disk cannot be put. Most of them can be made by root only.
+//! Places where a disk cannot be written. Most of them can be set up by root only.
 
 use super::*;
 use crate::ErrorKind;
@@ -23,7 +23,7 @@ fn run(program: &str, args: &[&str]) -> bool {
     }
 }
 
-/// A mount that goes away with the value.
+/// A mount that is removed with the value.
 struct Mounted(PathBuf);
 
 impl Mounted {
@@ -66,7 +66,7 @@ fn a_disk_that_becomes_full_says_how_to_go_on() {
     assert!(!path.exists() && folder.path().join("disk.img.partial").exists(), "it can be gone on with");
     discard(&path).unwrap();
 
-    // Known beforehand.
+    // A full disk that is known beforehand.
     let options = FileOptions { size: Some(1 << 30), needed: 5 << 20, preallocate: false };
     let e = FileTarget::create(&path, options).err().unwrap().to_string();
     assert!(e.contains("has 4 MiB free and the disk needs 5 MiB"), "{e}");
@@ -144,7 +144,7 @@ fn what_an_ordinary_user_may_not() {
     fs::write(at("sticky/roots"), "x").unwrap();
     mode(at("sticky/roots"), 0o666);
 
-    // User and group belong to a thread, as the kernel sees it.
+    // The kernel keeps user and group for each thread.
     let as_nobody = || {
         use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
         let (uid, gid) = (rustix::fs::Uid::from_raw(65534), rustix::fs::Gid::from_raw(65534));
@@ -162,7 +162,7 @@ fn what_an_ordinary_user_may_not() {
             let target = FileTarget::create(&at(name), FileOptions::default()).unwrap();
             (Box::new(target) as Box<dyn Target>).finish().unwrap();
         }
-        // The new file is theirs, and the one it replaces was root's.
+        // The new file belongs to the ordinary user, and the one it replaces to root.
         fs::write(at("open/mine"), "x").unwrap();
         let target = FileTarget::create(&at("open/mine"), FileOptions::default()).unwrap();
         (Box::new(target) as Box<dyn Target>).finish().unwrap();
@@ -170,7 +170,7 @@ fn what_an_ordinary_user_may_not() {
     std::thread::scope(|s| s.spawn(as_nobody).join().unwrap());
 }
 
-/// As on an NFS server that maps root to nobody.
+/// As on an NFS server that maps root to the user nobody.
 #[test]
 fn a_run_goes_on_where_the_file_system_chooses_the_owner() {
     if !rustix::process::geteuid().is_root() {
@@ -194,7 +194,7 @@ fn a_run_goes_on_where_the_file_system_chooses_the_owner() {
     });
 }
 
-/// A mistyped name of a device: the file would be in memory, and the device as it was.
+/// A mistyped name of a device: the file would be in memory, and the device unchanged.
 #[test]
 fn no_file_is_made_among_the_devices() {
     for name in ["/dev/no-such-disk0p9", "/dev/no-such-disk0p9.img"] {

@@ -1,4 +1,5 @@
-//! Files that others put in a disk's way: under the names of its halves before a run, under its own name during one.
+//! Files of other users in a disk's way: under the names of its unfinished files before a run, under its
+//! final name during one.
 
 use super::tests::{finish, folder, job, mode_of, names, refused, set_mode, sized};
 use super::*;
@@ -8,7 +9,7 @@ use rustix::fs::FlockOperation;
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
 
-/// Another program puts a file of its own under a name.
+/// Puts another program's file under a name.
 fn theirs(path: &Path) {
     let made = path.with_file_name("theirs");
     fs::write(&made, "theirs").unwrap();
@@ -29,7 +30,7 @@ fn a_planted_partial_is_replaced_and_never_becomes_the_disk() {
         fs::write(&partial, "planted").unwrap();
         set_mode(&partial, mode);
         std::os::unix::fs::chown(&partial, owner, owner).unwrap();
-        // Whoever put it there can still write to it.
+        // The file's author can still write to it.
         let theirs = File::options().write(true).open(&partial).unwrap();
         let target = FileTarget::create(&path, sized(4096)).unwrap();
         theirs.write_all_at(b"their bytes", 0).unwrap();
@@ -70,7 +71,7 @@ fn a_planted_journal_is_not_followed() {
         assert!(why.contains("its journal is not believed"), "{why}");
         assert_eq!(mode_of(&journal), 0o600, "a new one");
     }
-    // Neither a .partial that others could write to, whatever its journal says.
+    // A .partial that others could write to is not used either, whatever its journal states.
     let started = Claim::take(&path, Mode::Auto).unwrap().start(options, &job(), Mode::Never).unwrap();
     started.journal.mark(&started.target, &mark).unwrap();
     let partial = started.target.partial();
@@ -137,7 +138,7 @@ fn a_disk_that_another_program_made_meanwhile_is_not_replaced() {
         assert!(fs::read(&partial).unwrap().starts_with(b"ours"), "the whole disk stays");
         fs::remove_file(&path).unwrap();
     }
-    // A file that only went leaves a free name.
+    // A removed file leaves a free name.
     fs::write(&path, "old").unwrap();
     let target = FileTarget::create(&path, sized(4096)).unwrap();
     target.write(0, b"ours").unwrap();
@@ -152,7 +153,7 @@ fn what_is_begun_anew_is_written_into_a_new_file() {
     let path = folder.path().join("disk.img");
     let partial = folder.path().join("disk.img.partial");
     for mode in [Mode::Auto, Mode::Never] {
-        // By its owner and its mode it is ours; on SMB every file is. Whoever made it has it open still.
+        // By owner and mode the file is this user's, as every file on SMB. Its author still has it open.
         fs::write(&partial, "found").unwrap();
         set_mode(&partial, 0o600);
         let held = File::options().write(true).open(&partial).unwrap();
@@ -163,7 +164,7 @@ fn what_is_begun_anew_is_written_into_a_new_file() {
         held.write_all_at(b"their bytes", 0).unwrap();
         drop((started.target, started.journal));
         assert_eq!(fs::read(&partial).unwrap(), [0; 4096]);
-        // And the journal is of the new one.
+        // The journal is of the new file.
         let started = Claim::take(&path, Mode::Auto).unwrap().start(sized(4096), &job(), Mode::Auto).unwrap();
         assert_eq!(started.mark, Some(mark));
         drop((started.target, started.journal));
@@ -195,7 +196,7 @@ fn what_resume_refuses_stays_as_it_is() {
         assert!(said.iter().all(|said| e.to_string().contains(said)), "{e}");
         assert_eq!(facts(), before);
         fs::remove_file(&partial).unwrap();
-        // The journal alone.
+        // Only the journal is left.
         let started = Claim::take(&path, Mode::Always).unwrap().start(sized(4096), &job(), Mode::Always);
         let e = started.err().unwrap();
         assert!(e.to_string().contains("nothing was changed"), "{e}");
