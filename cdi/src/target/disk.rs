@@ -17,7 +17,7 @@ pub(crate) trait Folder: Send + Sync {
     /// have put it there.
     fn claim(&self, name: &OsStr, strangers: Strangers) -> Result<Claimed>;
 
-    /// Opens a file that may not be there.
+    /// Opens a file that may not exist.
     fn open(&self, name: &OsStr) -> io::Result<Option<Box<dyn Handle>>>;
 
     /// Creates an empty file, readable by this user only, in place of one of that name.

@@ -1,4 +1,4 @@
-//! `cdi-worker attempt`: one attempt at a job, in a process that has given up everything else.
+//! `cdi-worker attempt`: one attempt at a job, in a confined process.
 
 use crate::fault;
 use crate::labels;
@@ -24,19 +24,19 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-/// The longest order; the environment of a process takes less.
+/// The most bytes of an order; the environment of a process takes less.
 const LONGEST: u64 = 1 << 20;
-/// How often it says how far it is.
+/// Time between two progress lines.
 pub(crate) const PERIOD: Duration = Duration::from_millis(250);
-/// For QEMU, which has the same user, and for its group.
+/// Mode of a disk: access for QEMU, which has the same user, and for its group.
 const MODE: u32 = 0o660;
 
-/// Does what the order on the standard input says.
+/// Executes the order on the standard input.
 pub(crate) fn run() -> ExitCode {
     with_order(work)
 }
 
-/// The same for any job: `work` does it.
+/// The same for any kind of job, which `work` does.
 pub(crate) fn with_order<J: Job>(work: fn(&Order<J>) -> Said) -> ExitCode {
     let said = match order() {
         Ok(order) => work(&order),
@@ -52,7 +52,8 @@ pub(crate) fn with_order<J: Job>(work: fn(&Order<J>) -> Said) -> ExitCode {
     if is_done { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// One line, and no byte of what follows it: its end is waited for elsewhere.
+/// Reads one line, and no byte behind it: the end of the input is awaited by another thread, or an upload
+/// follows.
 fn order<J: Job>() -> Result<Order<J>> {
     let mut line = vec![];
     let cannot = |e| Error::io("cannot read the order of this attempt", e);
@@ -85,11 +86,11 @@ fn moved(order: &Order, watch: &Arc<Watch>) -> Result<Said> {
     };
     let decoded = wishes.decoded.clone();
     let places = Arc::new(places(order.registries.as_deref())?);
-    // The end of the conversation is the end of this sender.
+    // Dropping this sender ends the progress thread.
     let (going_on, ended) = channel::<()>();
     let ready = |reach: &Reach| {
         reach.enter();
-        // The input of an upload says itself how it ends.
+        // The input of an upload contains its own end mark.
         if !matches!(job.source, Source::Upload(_)) {
             let watch = Arc::clone(watch);
             start("asked to end", move || end_when_asked(&watch))?;
@@ -118,7 +119,7 @@ fn moved(order: &Order, watch: &Arc<Watch>) -> Result<Said> {
     if let Some(mark) = Mark::of(&job.target, &order.owner)
         && let Err(e) = mark.set()
     {
-        // The disk itself is well; a pod that is killed now is followed by one that does not know it.
+        // The disk itself is complete; after a kill the next pod does not know that.
         tracing::warn!("{}", printable::line(&e.chain()));
     }
     tracing::info!("{}", printable::line(&report.sentence()));
@@ -134,8 +135,8 @@ fn moved(order: &Order, watch: &Arc<Watch>) -> Result<Said> {
     Ok(Said::Done(Disk { size, resumed, labels, length_unknown, ..Disk::default() }))
 }
 
-/// Where images are. The cluster's settings about registries are not the DataVolume's: where they are wrong it waits until they
-/// are put right, and then another pod takes the place of this one.
+/// The places of images. The cluster's settings of registries do not belong to the DataVolume: if they are
+/// wrong it waits until an administrator has corrected them, and then another pod replaces this one.
 pub(crate) fn places(registries: Option<&Path>) -> Result<Places> {
     let places = Places::new(registries.map(Path::to_owned)).read_by(Readers::Cluster);
     if registries.is_some() {
@@ -147,7 +148,7 @@ pub(crate) fn places(registries: Option<&Path>) -> Result<Places> {
     Ok(places)
 }
 
-/// Says what will be done, and that it begins.
+/// Logs the plan, and reports that the work begins.
 pub(crate) fn planned(text: &str) {
     for line in text.lines() {
         tracing::info!("{}", printable::line(line));
@@ -160,7 +161,7 @@ pub(crate) fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<
     started.map(drop).map_err(|e| Error::io("cannot start a thread", e))
 }
 
-/// The run stops where it is, with a mark in the journal, when nobody wants it any more.
+/// Stops the run at the end of the input, with a mark in the journal.
 pub(crate) fn end_when_asked(watch: &Watch) {
     let mut rest = [0; 64];
     while io::stdin().lock().read(&mut rest).is_ok_and(|n| n > 0) {}
@@ -173,7 +174,7 @@ fn tell(watch: &Watch, decoded: &Decoded, ended: &Receiver<()>) {
         let phase = watch.phase();
         if phase != Phase::Opening {
             let (done, total) = watch.progress();
-            // What comes behind counts other bytes, and few.
+            // Later phases count other bytes, and few.
             let is_finishing = phase != Phase::Converting;
             say(&Said::Moved { done, total, is_finishing, decoded: decoded.get() });
             if phase == Phase::Finishing && !std::mem::replace(&mut is_whole, true) {
@@ -183,16 +184,16 @@ fn tell(watch: &Watch, decoded: &Decoded, ended: &Receiver<()>) {
     }
 }
 
-/// The engine makes a disk that its group can read.
+/// Makes the disk, which the engine created, accessible for its group.
 fn allow_group(path: &Path) {
     let file = File::options().write(true).open(path);
     if let Err(e) = file.and_then(|file| set_attributes(&file, Attributes::Mode(MODE))) {
-        // A file system that chooses the modes; the disk itself is well.
+        // The file system chooses the modes; the disk itself is complete.
         tracing::warn!("{} has not got the mode {MODE:04o}: {e}", path.display());
     }
 }
 
-/// Nobody is left to tell where that does not work.
+/// Writes a line for the parent process. An error is ignored, since the parent is gone then.
 pub(crate) fn say(said: &Said) {
     if let Ok(mut line) = serde_json::to_vec(said) {
         line.push(b'\n');

@@ -1,8 +1,8 @@
-//! Attempts at a job, one after the other, until it is done or nothing can mend it.
+//! Attempts at a job, one after the other, until it is done or has failed for good.
 //!
 //! ```text
 //!  Attempt::start ── lines ──► Progress ──► /v1/report
-//!      │ how it ended
+//!      │ its result
 //!      ▼
 //!  may it be tried again? ─┬─ no ────► termination message, exit
 //!                          └─ pause ─► Waiting, then anew; cut short when the pod is asked to end
@@ -25,12 +25,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 const PAUSES: Backoff = Backoff { first: Duration::from_secs(5), longest: Duration::from_secs(300) };
-/// Attempts that were killed in a row and came no further, after which there is no other one.
+/// Killed attempts in a row without progress, after which the job fails.
 const HOPELESS: u32 = 10;
-/// How often it is said in the log how far it is.
+/// Time between two log lines about the progress.
 const PERIOD: Duration = Duration::from_secs(10);
 
-/// Does a job, and says how far it is. `listen`: another address than that of a worker pod.
+/// Does a job, and serves its progress. `listen`: another address than that of a worker pod.
 pub(crate) fn run<J: Job>(job: J, progress: Progress, listen: Option<&str>) -> Result<Report> {
     let registries = settings::write(job.registry())?;
     let order = Order { memory: pod::memory()?, job, owner: owner(), registries };
@@ -41,7 +41,8 @@ pub(crate) fn run<J: Job>(job: J, progress: Progress, listen: Option<&str>) -> R
     Attempts { order, shown, stop }.run()
 }
 
-/// The fault of an attempt, after which another one makes sense or not. `failures`: attempts in a row that came no further.
+/// The fault of an attempt, which becomes final after too many failures. `failures`: attempts in a row
+/// without progress.
 fn judged(fault: Fault, failures: u32, memory: u64) -> Fault {
     if fault.reason != KILLED || failures < HOPELESS {
         return fault;
@@ -121,7 +122,7 @@ impl<J: Job> Attempts<J> {
                         tracing::info!("{}", progress.sentence());
                     }
                 }
-                // The last ones tell how it ended.
+                // The last lines are the result of the attempt.
                 Said::Whole | Said::Done(_) | Said::Failed(_) => {}
             }
         }

@@ -1,11 +1,12 @@
-//! What an earlier pod of the same PVC has finished: found before anything is begun, so that nobody is asked for it again.
+//! Results of an earlier pod of the same PVC: they are looked up first, so that no source is read twice.
 
 use crate::said::Disk;
 use api::job::{Import, Target};
 use cdi::mark::Mark;
 use cdi::{Result, unpack};
 
-/// The disk, or the files of an archive, that an earlier pod has left whole. An archive gets the names that it lacks.
+/// The disk, or the files of an archive, that an earlier pod has completed. Unpublished names of an archive
+/// are published.
 pub(crate) fn found(job: &Import, owner: &str) -> Result<Option<Disk>> {
     let Some(mark) = Mark::of(&job.target, owner) else { return Ok(None) };
     if let Target::Folder(folder) = &job.target {
@@ -18,8 +19,8 @@ pub(crate) fn found(job: &Import, owner: &str) -> Result<Option<Disk>> {
     Ok(size.map(|size| Disk { size, ..Disk::default() }))
 }
 
-/// Whether the next pod will find it, though an attempt has failed: the disk has its mark, or an archive is whole and lacks
-/// names.
+/// True if the next pod will find a result although an attempt has failed: the disk has its mark, or an
+/// archive is complete with unpublished names.
 pub(crate) fn is_left(job: &Import, owner: &str) -> bool {
     let is_whole = match &job.target {
         Target::Folder(folder) => unpack::is_left_whole(folder, owner),

@@ -1,4 +1,4 @@
-//! Labels that the maker of an image wants on the PVC: variables of the environment in its configuration, such as
+//! Labels for the PVC that an image defines: environment variables in its configuration, such as
 //! `INSTANCETYPE_KUBEVIRT_IO_DEFAULT_INSTANCETYPE=u1.medium`.
 
 use api::job::Registry;
@@ -10,13 +10,13 @@ use container_disk::manifest::Content;
 use container_disk::open::Places;
 use std::collections::BTreeMap;
 
-/// Between the two parts of such a name.
+/// The middle part of such a name.
 const MIDDLE: &str = "KUBEVIRT_IO_";
-/// The most that are taken of one image, and the most characters of a name and of a value.
+/// The most labels of one image, and the most characters of a name and of a value.
 const MOST: usize = 32;
 const LONGEST: usize = 63;
 
-/// Those of an image.
+/// The labels of an image.
 pub(crate) fn of(registry: &Registry, places: &Places) -> Result<BTreeMap<String, String>> {
     let Some(name) = Name::with_scheme(&registry.url).transpose()? else { return Ok(BTreeMap::new()) };
     let found = places.find(&name)?;

@@ -1,41 +1,44 @@
-//! `cdi-worker`: the program of the pods that fill disks. One static program, a word for each kind of work.
+//! `cdi-worker`: the program of the pods that fill disks. One static program, with a subcommand for each kind
+//! of work.
 //!
 //! ```text
-//!  cdi-worker import     the container of an importer pod: asks for attempts until the disk is whole
+//!  cdi-worker import     the container of an importer pod: starts attempts until the disk is complete
 //!    │  CDI_JOB (JSON of api::job::Import), OWNER_UID, MEMORY_LIMIT, TERMINATION_LOG          import/mod.rs
 //!    │
 //!    ├─ :8443  /v1/report  /metrics  /healthz      TLS by a certificate made at start        server.rs, places.rs, page.rs
 //!    │           ▲ api::job::Report, as it is now                                            progress.rs
 //!    │           │
-//!    ├─ cdi-worker attempt   one process per attempt, which gives up all but the source and the volume
+//!    ├─ cdi-worker attempt   one process per attempt, confined to the source and the volume
 //!    │     ◄── job ──┘ lines of JSON: planned, moved, done, failed                           attempt.rs, said.rs
-//!    │     it runs cdi::import with the journal beside the disk, so that the next attempt, or the next pod, goes on;
-//!     of a device it is in the pod's own /tmp, so that the next attempt of the pod goes on;
+//!    │     it runs cdi::import with the journal beside the disk, so that the next attempt, or the next pod, continues;
+//!     for a device it is in the pod's own /tmp, so that the next attempt of the pod continues;
 //!    │     where the target is a folder, it unpacks an archive into it (cdi::unpack)
 //!    │
-//!    └─ termination message: Report::termination(); exit code 0, 1 (Failed), or 143 (asked to end, or no room to begin)        pod.rs
+//!    └─ termination message: Report::termination(); exit code 0, 1 (Failed), or 143 (asked to end, or no space to begin)        pod.rs
 //!
-//!  cdi-worker upload     the container of an upload pod: the same, but that the bytes come to :8443      upload/mod.rs
-//!    │  moreover TLS_CERT_FILE, TLS_KEY_FILE, CLIENT_CERT_FILE, CLIENT_NAME, DEADLINE
+//!  cdi-worker upload     the container of an upload pod: the same, with the bytes sent to :8443      upload/mod.rs
+//!    │  also TLS_CERT_FILE, TLS_KEY_FILE, CLIENT_CERT_FILE, CLIENT_NAME, DEADLINE
 //!    └─ cdi-worker attempt   one process per upload, which gets its bytes through its standard input
 //!
-//!  cdi-worker serve      the container of the source pod of a clone: shows a disk to one importer pod      serve/mod.rs
+//!  cdi-worker serve      the container of the source pod of a clone: serves a disk to one importer pod      serve/mod.rs
 //!       CDI_JOB is an api::job::Serve; TLS_CERT_FILE, TLS_KEY_FILE, CLIENT_CERT_FILE, DEADLINE; it parses nothing of the disk
 //!
 //!  cdi-worker export     the container of an export pod: the same as of an import, with a job api::job::Export;
 //!    └─ cdi-worker attempt-export   it reads the disk, and writes to a registry                    export/mod.rs
 //!
-//!  cdi-worker poll       the container of the pod that polls for a DataImportCron: one question, and its end     poll.rs
+//!  cdi-worker poll       the container of the pod that polls for a DataImportCron: one request     poll.rs
 //! ```
 //!
-//! **Two processes**, as with `coracle run`: the one that reads foreign bytes is confined (package `guard`) and can neither
-//! listen nor start anything; the one that listens reads no foreign byte of a disk. What an attempt says has a bound and is made fit
-//! for a log. Each attempt reads the mounted Secrets anew. An attempt ends with the process that wants it, at once.
+//! **Two processes**, as with `coracle run`: the one that reads foreign bytes is confined (package `guard`)
+//! and can neither listen nor start processes. The one that listens reads no foreign byte of a disk. The
+//! lines of an attempt are limited in length and sanitised for the log. Each attempt reads the mounted
+//! Secrets anew. An attempt ends at once with its parent process.
 //!
-//! **Retries** of an import, and of an export (`attempts.rs`). An error that another attempt may mend is followed by one after 5 s, then 10 s, up to 5 min; the pause is
-//! short again when an attempt came further than all before it. Where the same bytes are moved again and again to the same
-//! place the pauses grow, so nobody downloads in a loop. A missing source, a refused login, a wrong checksum, a hostile or
-//! too large image end the job (`fault.rs`).
+//! **Retries** of an import, and of an export (`attempts.rs`). After an error that may be temporary there is
+//! another attempt after 5 s, then 10 s, up to 5 min; the pause is short again after an attempt that came
+//! further than all before it. If the same bytes are moved again and again to the same place the pauses grow,
+//! so there is no download loop. A missing source, a refused login, a wrong checksum, a hostile or too large
+//! image end the job (`fault.rs`).
 
 mod attempt;
 mod attempts;
@@ -94,7 +97,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Does work that speaks to servers of others, once it is known whom to trust.
+/// Does work that connects to foreign servers, once the trust store is complete.
 fn trusting(work: impl FnOnce() -> ExitCode) -> ExitCode {
     match trust::write() {
         Ok(()) => work(),

@@ -1,13 +1,13 @@
-//! The pages that are served: what each path shows. Pure.
+//! The pages of the server, by path. Pure.
 
 use crate::progress::Progress;
 use std::fmt::Write as _;
 
-/// What a path shows: the type of its content, and the content; nothing where there is no such path.
+/// The content type and the content of a page; `None` for any other path.
 pub(crate) fn page(path: &str, progress: &Progress, owner: &str) -> Option<(&'static str, String)> {
     match path {
         "/v1/report" => {
-            // Texts and numbers can always be written.
+            // Texts and numbers can always be serialized.
             Some(("application/json", serde_json::to_string(progress.report()).unwrap_or_default()))
         }
         "/metrics" => Some(("text/plain; version=0.0.4", metrics(progress, owner))),
@@ -16,7 +16,8 @@ pub(crate) fn page(path: &str, progress: &Progress, owner: &str) -> Option<(&'st
     }
 }
 
-/// The uid of an object as a label; anything else is left out, so that nobody can write a line of his own.
+/// The uid of an object as a label; an invalid one is left out, so that it cannot inject a line into the
+/// metrics.
 pub(crate) fn label(uid: &str) -> &str {
     let is_plain = uid.len() <= 64 && uid.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
     if is_plain { uid } else { "" }
@@ -34,7 +35,7 @@ fn metrics(progress: &Progress, owner: &str) -> String {
     };
     let percent = progress.percent().to_string();
     let work = if progress.is_clone() { "clone" } else { progress.work() };
-    // Upstream knows no exports.
+    // Upstream's CDI has no exports.
     let whose = if work == "export" { "coracle" } else { "kubevirt_cdi" };
     let (name, help) =
         (format!("{whose}_{work}_progress_total"), format!("The {work} progress in percentage"));

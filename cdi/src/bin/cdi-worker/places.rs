@@ -1,25 +1,26 @@
-//! The places for connections, of which strangers have a small part: who shows no certificate cannot keep out who does.
+//! Limits for connections. Clients without the required certificate have a small share, so that they cannot
+//! keep others out.
 //!
 //! ```text
-//!  accepted ─► Shaking 32 ──TLS──┬─► Known 24       none is free: the new one is closed
-//!      oldest gives way          └─► Stranger 8     oldest gives way, and none lives longer than 60 s
+//!  accepted ─► Handshaking 32 ──TLS──┬─► Authenticated 24   full: the new one is closed
+//!      oldest is evicted             └─► Anonymous 8        oldest is evicted, and none lives longer than 60 s
 //! ```
 //!
-//! Nobody waits for a place: the kubelet's probe and whoever reads the report are strangers, come with a new connection each
-//! time, and are answered long before so many others have come behind them.
+//! No connection waits for a slot. The kubelet's probe and readers of the report have no certificate; they
+//! use a new connection each time, and are answered long before so many others have come behind them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
-/// What is known of the other end of a connection.
+/// The authentication of a connection's client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
-    /// The handshake is under way.
+    /// The TLS handshake is in progress.
     Shaking,
-    /// It has not shown the certificate that is needed.
+    /// Without the required certificate.
     Stranger,
-    /// It has.
+    /// With the required certificate.
     Known,
 }
 
@@ -34,36 +35,36 @@ impl Kind {
     }
 }
 
-/// The place of a connection, by kind and age.
+/// The key of a connection, by kind and age.
 type Key = (Kind, u64);
 
-/// The places for connections.
+/// The limits for connections.
 #[derive(Clone, Default)]
 pub(crate) struct Places(Arc<Mutex<Taken>>);
 
-/// Those that are taken. A connection whose sender goes has to end.
+/// The open connections. A connection ends when its sender is dropped.
 #[derive(Default)]
 struct Taken {
     next: u64,
     all: BTreeMap<Key, oneshot::Sender<()>>,
 }
 
-/// A place of a connection; it is free again when this goes.
+/// The slot of a connection; it is free again when this is dropped.
 pub(crate) struct Place {
     key: Key,
     places: Places,
 }
 
-/// Comes to its end, with whatever, when the place is given to another connection.
+/// Resolves, with an error, when the connection is evicted.
 pub(crate) type GivesWay = oneshot::Receiver<()>;
 
 impl Places {
-    /// Connections that are open.
+    /// The number of open connections.
     pub(crate) fn open(&self) -> usize {
         self.taken().all.len()
     }
 
-    /// The place of a new connection; where there is none, the oldest whose handshake is under way gives way.
+    /// A slot for a new connection; if there is none, the oldest connection in its handshake is evicted.
     pub(crate) fn enter(&self) -> (Place, GivesWay) {
         let (ends, gives_way) = oneshot::channel();
         let key = self.taken().put(Kind::Shaking, ends);
@@ -76,7 +77,7 @@ impl Places {
 }
 
 impl Taken {
-    /// Puts a connection behind the others of its kind, whose oldest gives way where there are too many.
+    /// Adds a connection as the newest of its kind, whose oldest is evicted if there are too many.
     fn put(&mut self, kind: Kind, ends: oneshot::Sender<()>) -> Key {
         if self.count(kind) >= kind.most() {
             let oldest = self.all.range((kind, 0)..).next().map(|(&key, _)| key);
@@ -94,13 +95,13 @@ impl Taken {
 }
 
 impl Place {
-    /// The handshake is over, and this is known of the other end. `false`: the connection has no place any more.
+    /// Sets the kind after the handshake. `false`: there is no slot for the connection any more.
     pub(crate) fn becomes(&mut self, kind: Kind) -> bool {
         let mut taken = self.places.taken();
         if kind == Kind::Known && taken.count(kind) >= kind.most() {
             return false;
         }
-        // One that gave way meanwhile has none.
+        // A connection that was evicted in the meantime has none.
         let Some(ends) = taken.all.remove(&self.key) else { return false };
         self.key = taken.put(kind, ends);
         true

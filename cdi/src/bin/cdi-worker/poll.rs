@@ -1,12 +1,12 @@
-//! `cdi-worker poll`: asks for the version of an image, once, and ends with it.
+//! `cdi-worker poll`: requests the version of an image, once.
 //!
 //! ```text
-//!  CDI_JOB (JSON of api::job::Poll) ──► one question ──► termination message: Report with the digest, or with a reason
+//!  CDI_JOB (JSON of api::job::Poll) ──► one request ──► termination message: Report with the digest, or with a reason
 //! ```
 //!
-//! The whole process is confined before it asks: it reads the mounted Secrets first, and then has the network, the certificates and
-//! the file of its last words. It serves nothing, and virt-controller makes the next pod: nothing is tried again here but by the
-//! engine. What a server says is made fit for a log and a condition.
+//! The process reads the mounted Secrets first. Then it confines itself to the network, the certificates and
+//! the file of the termination message. It serves nothing, and only the engine repeats requests, since
+//! virt-controller starts the next pod. Text of a server is sanitised for a log and a condition.
 
 use crate::attempt::places;
 use crate::fault;
@@ -20,9 +20,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// Asks.
+/// Polls for the version.
 pub(crate) fn run() -> ExitCode {
-    // It cannot be opened any more afterwards.
+    // A confined process could not open it.
     let last = Termination::open();
     last.end(work())
 }
@@ -49,7 +49,7 @@ fn work() -> Result<Report> {
             ..Report::default()
         },
         Err(error) => {
-            // The reasons are those of an import, which has a target.
+            // The reasons are those of an import, which needs a target.
             let target = Target::File(PathBuf::from("/data/disk.img"));
             let fault = fault::of(&error, &Import { source, target, size: None, preallocate: false });
             Report { stage: Stage::Failed, reason: fault.reason, message: fault.message, ..Report::default() }

@@ -1,4 +1,4 @@
-//! How far the job is: what attempts say, and what comes of them, as the one report that is shown.
+//! Progress of the job: the lines of attempts, collected in the report that is served.
 
 use crate::fault::INTERRUPTED;
 use crate::said::{Disk, Fault};
@@ -8,35 +8,35 @@ use jiff::Timestamp;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// The rate is that of so much time.
+/// The time over which the rate is measured.
 const WINDOW: Duration = Duration::from_secs(10);
-/// Bytes that are sent are noted this often.
+/// The shortest time between two measurements of sent bytes.
 const MOMENT: Duration = Duration::from_millis(250);
 
-/// The state of the job. Nothing here looks at a clock: times are told.
+/// The state of the job. It reads no clock: the caller passes times.
 #[derive(Debug)]
 pub(crate) struct Progress {
     report: Report,
-    /// When the present attempt had done how much.
+    /// Done bytes of the present attempt, with their times.
     seen: VecDeque<(Instant, u64)>,
-    /// The furthest that an attempt before this one came.
+    /// The furthest progress of the attempts before this one.
     furthest: u64,
-    /// Attempts in a row that came no further than those before.
+    /// Attempts in a row without further progress.
     in_a_row: u32,
     words: Words,
     preallocates: bool,
-    /// An attempt that follows another begins at the first byte: how far one came is nothing to the next.
+    /// True if an attempt always begins at the first byte, so that progress of an earlier one does not count.
     begins_anew: bool,
-    /// An upload whose connection broke and may go on: what is said of it stays.
+    /// True for an upload whose connection broke and that may be resumed; its message stays.
     is_held: bool,
     is_stopped: bool,
     is_clone: bool,
 }
 
-/// The words for the kind of work.
+/// The texts for the kind of work.
 #[derive(Debug)]
 struct Words {
-    /// In the names of metrics.
+    /// The part of the metrics' names.
     work: &'static str,
     looks: String,
     moves: String,
@@ -46,11 +46,11 @@ struct Words {
     late: &'static str,
 }
 
-/// What is left of a disk that is written.
+/// The message of the last step of a disk.
 const FINISHES: &str = "makes the disk durable";
 
 impl Progress {
-    /// Before the first attempt. `source`: its name, without what is secret in it.
+    /// The state before the first attempt. `source`: its name, without secrets.
     pub(crate) fn new(source: &str, preallocates: bool) -> Progress {
         let words = Words {
             work: "import",
@@ -64,22 +64,22 @@ impl Progress {
         Progress::with(words, preallocates)
     }
 
-    /// The same of a clone, or not.
+    /// Marks the job as a clone, or not.
     pub(crate) fn of_clone(self, is_clone: bool) -> Progress {
         Progress { is_clone, ..self }
     }
 
-    /// Whether a clone is made.
+    /// True for a clone.
     pub(crate) fn is_clone(&self) -> bool {
         self.is_clone
     }
 
-    /// The kind of work, in the names of metrics.
+    /// The kind of work, for the names of metrics.
     pub(crate) fn work(&self) -> &'static str {
         self.words.work
     }
 
-    /// Before the first upload.
+    /// The state before the first upload.
     pub(crate) fn of_uploads(preallocates: bool) -> Progress {
         let words = Words {
             work: "import",
@@ -93,7 +93,8 @@ impl Progress {
         Progress::with(words, preallocates)
     }
 
-    /// Before the client of a clone came. What is done are bytes that were sent, and how many there will be is not known.
+    /// The state before the client of a clone connects. Done bytes are the sent ones, and their total is not
+    /// known.
     pub(crate) fn of_clones() -> Progress {
         let words = Words {
             work: "import",
@@ -107,7 +108,7 @@ impl Progress {
         Progress::with(words, false)
     }
 
-    /// Before the first attempt at an export to this image.
+    /// The state before the first attempt at an export to this image.
     pub(crate) fn of_export(target: &str) -> Progress {
         let words = Words {
             work: "export",
@@ -137,12 +138,12 @@ impl Progress {
         }
     }
 
-    /// As it is now.
+    /// The present report.
     pub(crate) fn report(&self) -> &Report {
         &self.report
     }
 
-    /// An attempt begins.
+    /// Begins an attempt.
     pub(crate) fn begins(&mut self) {
         self.seen.clear();
         let Report { resumed, failures, done, total, .. } = self.report;
@@ -150,7 +151,7 @@ impl Progress {
         self.report = Report { message, resumed, failures, done, total, ..Report::default() };
     }
 
-    /// An upload begins, of so many bytes where they are known. It has nothing of those before it.
+    /// Begins an upload, of so many bytes if they are known, independent of those before it.
     pub(crate) fn receives(&mut self, total: Option<u64>) {
         self.seen.clear();
         self.is_held = false;
@@ -158,7 +159,7 @@ impl Progress {
         self.report = Report { stage: Stage::Moving, message, failures, total, ..Report::default() };
     }
 
-    /// The connection of an upload broke, and another may go on with it.
+    /// Records that the connection of an upload broke; another one may resume it.
     pub(crate) fn holds(&mut self, message: String) {
         self.is_held = true;
         self.ends(
@@ -167,7 +168,7 @@ impl Progress {
         );
     }
 
-    /// Another connection goes on with it.
+    /// Resumes the upload on another connection.
     pub(crate) fn goes_on(&mut self) {
         self.seen.clear();
         self.is_held = false;
@@ -175,14 +176,14 @@ impl Progress {
         (self.report.reason, self.report.message) = (String::new(), self.words.moves.clone());
     }
 
-    /// An upload failed, and another one may be sent.
+    /// Records that an upload failed; another one may be sent.
     pub(crate) fn waits_for_another(&mut self, fault: &Fault) {
         self.is_held = false;
         self.report.failures = self.report.failures.saturating_add(1);
         self.ends(Stage::Waiting, fault);
     }
 
-    /// The deadline of the pod passed.
+    /// Records that the deadline of the pod has passed.
     pub(crate) fn is_late(&mut self) {
         let message = self.words.late.to_owned();
         let fault =
@@ -191,20 +192,20 @@ impl Progress {
         self.report.deadline_passed = true;
     }
 
-    /// Its source is open.
+    /// Records that the source is open.
     pub(crate) fn planned(&mut self) {
         self.report.stage = Stage::Moving;
         self.report.message.clone_from(&self.words.moves);
     }
 
-    /// It has done so much, of so much (0: not known).
+    /// Records the done bytes, and their total (0: not known).
     pub(crate) fn moved(&mut self, done: u64, total: u64, is_finishing: bool, now: Instant) {
         if self.is_held {
             self.report.done = done;
             return;
         }
         if is_finishing {
-            // The last phase counts nothing: what is done stays.
+            // The last phase counts no bytes: the number of done bytes stays.
             self.report.stage = Stage::Finishing;
             self.report.message = self.words.finishes.to_owned();
             (self.report.rate, self.report.seconds_left) = (0, None);
@@ -228,13 +229,13 @@ impl Progress {
         self.report.seconds_left = left.and_then(|left| left.checked_div(self.report.rate));
     }
 
-    /// So many bytes more were sent.
+    /// Adds sent bytes.
     pub(crate) fn sent(&mut self, bytes: u64, now: Instant) {
         if self.report.stage != Stage::Moving {
             self.planned();
         }
         self.report.done = self.report.done.saturating_add(bytes);
-        // Of many pieces in a moment the rate takes one.
+        // Only one of many pieces in a moment counts for the rate.
         if self.seen.back().is_none_or(|(then, _)| now.duration_since(*then) >= MOMENT) {
             self.moved(self.report.done, 0, false, now);
         }
@@ -248,7 +249,8 @@ impl Progress {
         done.saturating_sub(*before).saturating_mul(1000).checked_div(millis).unwrap_or(0)
     }
 
-    /// The attempt failed, and there will be another: the number of failures in a row, by which it is decided when.
+    /// Records that the attempt failed, and that there will be another. Returns the number of failures in a
+    /// row, for the pause.
     pub(crate) fn failed(&mut self) -> u32 {
         self.report.failures = self.report.failures.saturating_add(1);
         let is_further = self.report.done > self.furthest && !self.begins_anew;
@@ -257,18 +259,19 @@ impl Progress {
         self.in_a_row
     }
 
-    /// It waits for the next attempt.
+    /// Waits for the next attempt.
     pub(crate) fn waits(&mut self, fault: &Fault, until: Timestamp) {
         self.ends(Stage::Waiting, fault);
         self.report.retry_at = Some(until.to_string());
     }
 
-    /// There will be no disk.
+    /// Ends the job without a disk.
     pub(crate) fn fails(&mut self, fault: &Fault) {
         self.ends(Stage::Failed, fault);
     }
 
-    /// The process was asked to end. A disk that is whole stays so; behind this none becomes whole.
+    /// Records that the process was asked to end. A complete disk stays complete; after this none becomes
+    /// complete.
     pub(crate) fn stops(&mut self) {
         if self.report.stage == Stage::Done {
             return;
@@ -287,7 +290,7 @@ impl Progress {
         (self.report.rate, self.report.seconds_left, self.report.retry_at) = (0, None, None);
     }
 
-    /// The disk is whole. `false`: the process was asked to end before, and its last words are said.
+    /// Records the complete disk. `false`: the process was asked to end before, and the report is final.
     pub(crate) fn done(&mut self, disk: Disk) -> bool {
         if self.is_stopped {
             return false;
@@ -326,7 +329,7 @@ impl Progress {
         }
     }
 
-    /// In percent, with two places.
+    /// The progress in percent, with two places.
     pub(crate) fn percent(&self) -> f64 {
         match (self.report.stage, self.report.total) {
             (Stage::Done, _) => 100.0,

@@ -1,4 +1,4 @@
-//! One attempt, from outside: a process of this program that is given an order and says how far it is.
+//! The parent's side of an attempt: a process of this program that gets an order and reports its progress.
 
 use crate::fault::{FAILED, KILLED};
 use crate::pod;
@@ -10,14 +10,14 @@ use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 
-/// How an attempt ended.
+/// The result of an attempt.
 #[derive(Debug, Clone)]
 pub(crate) enum Ended {
     Done(Disk),
     Failed(Fault),
 }
 
-/// An attempt that runs.
+/// A running attempt.
 pub(crate) struct Attempt {
     lines: BufReader<ChildStdout>,
     last: Option<Said>,
@@ -25,21 +25,22 @@ pub(crate) struct Attempt {
 }
 
 impl Attempt {
-    /// Starts one, which ends when the process is asked to end.
+    /// Starts an attempt, which ends when this process is asked to end.
     pub(crate) fn start<J: Job>(order: &Order<J>, stop: &Stop) -> Result<Attempt> {
         let (child, to, from) = spawn(order)?;
         stop.runs(Running { child, wanted: Some(to) });
         Ok(Attempt { lines: BufReader::new(from), last: None, stop: stop.clone() })
     }
 
-    /// Starts one whose source comes through its input. The thread that calls this must live as long as the attempt.
+    /// Starts an attempt whose source comes through its input. The thread that calls this must live as long
+    /// as the attempt.
     pub(crate) fn start_with_input(order: &Order, stop: &Stop) -> Result<(Attempt, ChildStdin)> {
         let (child, to, from) = spawn(order)?;
         stop.runs(Running { child, wanted: None });
         Ok((Attempt { lines: BufReader::new(from), last: None, stop: stop.clone() }, to))
     }
 
-    /// What it says next; nothing at its end, or where what it says makes no sense.
+    /// The next line of the attempt; `None` at its end, or if the line makes no sense.
     pub(crate) fn next(&mut self) -> Option<Said> {
         let mut line = vec![];
         self.lines.by_ref().take(LONGEST).read_until(b'\n', &mut line).ok()?;
@@ -50,10 +51,10 @@ impl Attempt {
         Some(said)
     }
 
-    /// Waits for its end.
+    /// Waits for the end of the attempt.
     pub(crate) fn end(self) -> Result<Ended> {
         let Attempt { lines, last, stop } = self;
-        // Whoever has more to say is told that nobody listens.
+        // Closes the pipe, so that further lines of the attempt fail.
         drop(lines);
         let status = stop.ended(|running| {
             let Some(Running { mut child, wanted }) = running else {
@@ -73,27 +74,28 @@ impl Attempt {
     }
 }
 
-/// The process, which has its order, and its pipes.
+/// Starts the process with its order, and returns its pipes.
 fn spawn<J: Job>(order: &Order<J>) -> Result<(Child, ChildStdin, ChildStdout)> {
     let cannot = |e| Error::io("cannot start the process that converts", e);
     let mut order = serde_json::to_vec(order).map_err(|e| cannot(e.into()))?;
     order.push(b'\n');
-    // This very program.
+    // The running program.
     let mut command = Command::new("/proc/self/exe");
     command.arg0("cdi-worker").arg(J::ATTEMPT).stdin(Stdio::piped()).stdout(Stdio::piped());
-    // It has it in its order.
+    // The order contains the job.
     command.env_remove(pod::JOB);
     end_with_us(&mut command);
     let mut child = command.spawn().map_err(cannot)?;
     let (Some(mut to), Some(from)) = (child.stdin.take(), child.stdout.take()) else {
         return Err(Error::failed("the process that converts has no pipes"));
     };
-    // Where that fails it has ended, and how it did says more.
+    // If this fails the process has ended, and its exit status is the better error.
     let _ = to.write_all(&order);
     Ok((child, to, from))
 }
 
-/// It ended without a word. Killed, perhaps for lack of memory, it may do better; whatever else ends it would do so again.
+/// The fault of a process that ended without a result. After a kill, perhaps for lack of memory, another
+/// attempt may succeed; after any other end it would end so again.
 fn harmed(status: ExitStatus) -> Fault {
     let is_killed = status.signal() == Some(Signal::KILL.as_raw());
     let message = match is_killed {
@@ -109,7 +111,7 @@ fn harmed(status: ExitStatus) -> Fault {
     Fault { reason: reason.to_owned(), message, may_retry: is_killed, ..Fault::default() }
 }
 
-/// Whatever ends us, it ends too: by the one signal that nobody ignores.
+/// Makes the attempt end with this process, by SIGKILL, which cannot be ignored.
 #[allow(unsafe_code)]
 fn end_with_us(command: &mut Command) {
     let ask = || set_parent_process_death_signal(Some(Signal::KILL)).map_err(io::Error::from);
@@ -119,7 +121,8 @@ fn end_with_us(command: &mut Command) {
     }
 }
 
-/// Takes note of ended processes that an attempt left: the first process of a container inherits them, and has no others.
+/// Reaps ended processes that an attempt left: the first process of a container inherits them, and has no
+/// others.
 fn reap() {
     while std::process::id() == 1 && matches!(rustix::process::wait(WaitOptions::NOHANG), Ok(Some(_))) {}
 }

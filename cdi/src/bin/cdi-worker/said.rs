@@ -1,5 +1,5 @@
-//! What the two processes say to each other: an order on the standard input of an attempt, lines on its standard output.
-//! Behind the order of an upload its bytes follow (`cdi::source::upload`).
+//! The protocol of the two processes: an order on the standard input of an attempt, lines on its standard
+//! output. Behind the order of an upload come its bytes (`cdi::source::upload`).
 
 use api::job::{Export, Import, Registry, Source};
 use serde::de::DeserializeOwned;
@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// A job that attempts are made at.
+/// A kind of job, for attempts.
 pub(crate) trait Job: Serialize + DeserializeOwned {
-    /// The word that starts an attempt; people do not type it.
+    /// The internal subcommand that starts an attempt.
     const ATTEMPT: &'static str;
 
-    /// The registry that is asked.
+    /// The registry of the job.
     fn registry(&self) -> Option<&Registry>;
 }
 
@@ -38,16 +38,16 @@ impl Job for Export {
 /// The longest line that is read.
 pub(crate) const LONGEST: u64 = 64 << 10;
 
-/// One attempt. Its standard input stays open behind this line; the end of it asks the attempt to end, unless an upload comes
-/// there.
+/// The order of an attempt. Its standard input stays open behind this line; the end of it asks the attempt to
+/// end, unless an upload comes there.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Order<J = Import> {
     pub(crate) job: J,
-    /// Bytes of memory that it may take.
+    /// Memory of the attempt, in bytes.
     pub(crate) memory: u64,
-    /// The uid of the PVC: what another one's attempt left on the volume is not gone on with.
+    /// The uid of the PVC: files of another PVC's attempt on the volume are not continued.
     pub(crate) owner: String,
-    /// The file with the cluster's settings about registries, where it has any.
+    /// The file with the cluster's settings of registries, if there are any.
     #[serde(default)]
     pub(crate) registries: Option<PathBuf>,
 }
@@ -58,7 +58,7 @@ pub(crate) struct Order<J = Import> {
 pub(crate) enum Said {
     /// The source is open, and planned.
     Planned,
-    /// Bytes are moved: so far, of so many (0: not known).
+    /// Progress in bytes: so far, and in total (0: not known).
     Moved {
         done: u64,
         total: u64,
@@ -66,15 +66,15 @@ pub(crate) enum Said {
         /// Bytes that decompression made.
         decoded: u64,
     },
-    /// All bytes came and were in order; what is left is to make the disk durable.
+    /// All bytes came and were valid; the rest of the work makes the disk durable.
     Whole,
-    /// The disk is whole and durable.
+    /// The disk is complete and durable.
     Done(Disk),
-    /// There is no disk.
+    /// The attempt failed.
     Failed(Fault),
 }
 
-/// A disk that is whole.
+/// A complete disk.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Disk {
     pub(crate) size: u64,
@@ -83,23 +83,22 @@ pub(crate) struct Disk {
     /// Digest of the image that was made of it.
     #[serde(default)]
     pub(crate) digest: String,
-    /// Nothing told how long the disk is: one that was cut short looks the same.
+    /// True if the source stated no length: a disk that was cut short looks the same.
     #[serde(default)]
     pub(crate) length_unknown: bool,
     /// Labels for the PVC.
     pub(crate) labels: BTreeMap<String, String>,
 }
 
-/// Why an attempt failed.
+/// The reason why an attempt failed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Fault {
-    /// In one word, for conditions.
+    /// One word, for conditions.
     pub(crate) reason: String,
-    /// One sentence.
     pub(crate) message: String,
-    /// Whether another attempt may mend it.
+    /// True if another attempt may succeed.
     pub(crate) may_retry: bool,
-    /// Bytes of the disk, where the volume is too small for them.
+    /// Bytes of the disk, if the volume is too small for them.
     #[serde(default)]
     pub(crate) required: Option<u64>,
 }

@@ -9,9 +9,9 @@ use tokio::sync::mpsc::Receiver;
 
 /// The body of an answer.
 pub(crate) enum Sent {
-    /// All of it.
     Text(Full<Bytes>),
-    /// So many bytes, in pieces that another thread makes. An error, or an end before the last byte, ends the connection.
+    /// So many bytes, in pieces from another thread. An error, or an end before the last byte, ends the
+    /// connection.
     Pieces(Receiver<io::Result<Bytes>>, u64),
 }
 

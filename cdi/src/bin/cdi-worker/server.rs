@@ -1,8 +1,9 @@
-//! The server of a worker pod: TLS, bounded connections, and three pages that anybody may read.
+//! The server of a worker pod: TLS, bounded connections, and three public pages.
 //!
-//! Nothing secret is shown there, and nobody is asked who he is. Everything is bounded: connections, the head of a request,
-//! the time for each step, and for a whole connection of a stranger (`places.rs`). The body of a request is read by a [`Site`]
-//! that wants it (`upload/`), and by no other; an answer is a text, or what a site reads piece by piece (`sent.rs`).
+//! The pages hold no secrets and need no authentication. Everything is bounded: connections, the head of a
+//! request, the time for each step, and for a whole connection without a certificate (`places.rs`). Only a
+//! [`Site`] that needs it reads the body of a request (`upload/`). An answer is a text, or pieces that a site
+//! reads on demand (`sent.rs`).
 
 use crate::client::common_name;
 use crate::page::page;
@@ -27,32 +28,31 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-/// Addresses of both families, and of one where there is no other.
+/// The addresses for both families, and for IPv4 only.
 const EVERYWHERE: [&str; 2] = ["[::]:8443", "0.0.0.0:8443"];
 /// The most bytes of the head of a request, and of a body that are read at once.
 const HEAD: usize = 64 << 10;
-/// Time for a handshake.
+/// Longest time of a handshake.
 const STEP: Duration = Duration::from_secs(5);
-/// Time for the head of a request, also behind another one.
+/// Longest time for the head of a request, also of a later one.
 const READ_HEAD: Duration = Duration::from_secs(30);
-/// Time for a whole connection of a stranger.
+/// Longest time of a connection without a certificate.
 const LONGEST: Duration = Duration::from_secs(60);
-/// Silence of a connection before the first probe, time between probes, and probes that may go unanswered: a client that is
-/// gone without a word is found.
+/// TCP keepalive: silence before the first probe, time between probes, and unanswered probes, so that
+/// vanished clients are detected.
 const PROBES: (Duration, Duration, u32) = (Duration::from_secs(15), Duration::from_secs(5), 3);
 
-/// An answer.
 pub(crate) type Answer = Response<Sent>;
 
-/// What is served.
+/// The content of a server.
 pub(crate) trait Site: Send + Sync + 'static {
-    /// The certificate that is shown now.
+    /// The TLS settings with the present certificate.
     fn tls(&self) -> TlsAcceptor;
 
-    /// Whether this client has a place that no stranger takes, for as long as an upload takes.
+    /// True if this client is authenticated, and its connection is not evicted, for as long as an upload
+    /// takes.
     fn knows(&self, client: &Client) -> bool;
 
-    /// Answers a request.
     fn answer(
         self: Arc<Self>,
         request: Request<Incoming>,
@@ -63,24 +63,24 @@ pub(crate) trait Site: Send + Sync + 'static {
 /// The other end of a connection.
 #[derive(Clone)]
 pub(crate) struct Client {
-    /// The certificate that it showed, and that was found good.
+    /// The client's certificate, already verified.
     pub(crate) certificate: Option<CertificateDer<'static>>,
     is_gone: Arc<AtomicBool>,
 }
 
 impl Client {
-    /// Whether its certificate has this common name.
+    /// True if its certificate has this common name.
     pub(crate) fn is_named(&self, name: &str) -> bool {
         self.certificate.as_ref().and_then(|certificate| common_name(certificate)) == Some(name)
     }
 
-    /// Whether the connection ended; a body that ended then may not be whole.
+    /// True if the connection has ended; a body that ended then may be incomplete.
     pub(crate) fn is_gone(&self) -> bool {
         self.is_gone.load(SeqCst)
     }
 }
 
-/// Says that the connection ended.
+/// Records the end of the connection when it is dropped.
 struct Gone(Arc<AtomicBool>);
 
 impl Drop for Gone {
@@ -89,14 +89,14 @@ impl Drop for Gone {
     }
 }
 
-/// What the pages show.
+/// The state that the pages show.
 pub(crate) struct Shown {
     pub(crate) progress: Mutex<Progress>,
     /// The uid of the PVC, for metrics.
     pub(crate) owner: String,
 }
 
-/// The pages alone, by a certificate that is made at start.
+/// A site of the pages only, with a certificate that is made at start.
 pub(crate) struct Pages {
     shown: Arc<Shown>,
     acceptor: TlsAcceptor,
@@ -123,7 +123,7 @@ impl Site for Pages {
     }
 }
 
-/// The answer to a request for a page; nothing where there is no such page.
+/// The answer to a request for a page; `None` for any other path.
 pub(crate) fn pages(shown: &Shown, method: &Method, path: &str) -> Option<Answer> {
     let progress = shown.progress.lock().unwrap_or_else(PoisonError::into_inner);
     let (kind, content) = page(path, &progress, &shown.owner)?;
@@ -146,7 +146,7 @@ pub(crate) fn text(status: StatusCode, text: impl Into<String>) -> Answer {
     answer
 }
 
-/// Begins to serve; tells where.
+/// Starts the server; returns its address and its connections.
 pub(crate) fn start<S: Site>(listener: TcpListener, site: Arc<S>) -> Result<(SocketAddr, Places)> {
     let cannot = |e| Error::io("cannot listen", e);
     let at = listener.local_addr().map_err(cannot)?;
@@ -159,7 +159,7 @@ pub(crate) fn start<S: Site>(listener: TcpListener, site: Arc<S>) -> Result<(Soc
     Ok((at, places))
 }
 
-/// Listens at an address, or at the port that a worker pod has.
+/// Listens at an address, or at the port of a worker pod.
 pub(crate) fn bind(address: Option<&str>) -> Result<TcpListener> {
     if let Some(address) = address {
         return TcpListener::bind(address).map_err(|e| Error::io(format!("cannot listen on {address}"), e));
@@ -170,7 +170,7 @@ pub(crate) fn bind(address: Option<&str>) -> Result<TcpListener> {
         .map_err(|e| Error::io(format!("cannot listen on {both} or {one}"), e))
 }
 
-/// TLS 1.3 alone, which no setting of the cluster is stricter than.
+/// TLS 1.3 only: no cluster setting is stricter.
 fn tls() -> Result<rustls::ServerConfig> {
     let cannot = |e: Box<dyn std::error::Error + Send + Sync>| {
         Error::new(ErrorKind::Failed, "cannot make a certificate for TLS").because(e)
@@ -210,7 +210,7 @@ async fn serve<S: Site>(listener: tokio::net::TcpListener, site: Arc<S>, places:
     }
 }
 
-/// A client that goes away ends its own connection.
+/// Serves one connection; an error of the client ends this connection only.
 async fn connection<S: Site>(stream: TcpStream, site: Arc<S>, mut place: Place) {
     probe(&stream);
     let stream = match timeout(STEP, site.tls().accept(stream)).await {
@@ -235,7 +235,7 @@ async fn connection<S: Site>(stream: TcpStream, site: Arc<S>, mut place: Place) 
         .max_buf_size(HEAD)
         .serve_connection(TokioIo::new(stream), service);
     let mut served = std::pin::pin!(served);
-    // Of the two this ends first, also where the connection is cut from outside.
+    // Dropped before the service, also if the connection is cut from outside.
     let gone = Gone(is_gone);
     let ended = match is_known {
         true => Ok(served.as_mut().await),
@@ -249,7 +249,7 @@ async fn connection<S: Site>(stream: TcpStream, site: Arc<S>, mut place: Place) 
     drop(gone);
 }
 
-/// Where the kernel does not do it, a client that is gone keeps its place for longer.
+/// Sets TCP keepalive. If that fails, a vanished client keeps its slot for longer.
 fn probe(stream: &TcpStream) {
     let set = || -> rustix::io::Result<()> {
         sockopt::set_socket_keepalive(stream, true)?;

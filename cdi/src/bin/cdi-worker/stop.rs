@@ -1,4 +1,5 @@
-//! The wish of the kubelet that the pod ends: noted, told to the attempt that runs, and heard by who waits.
+//! The end of the pod by the kubelet: the signal is recorded, passed to the running attempt, and wakes
+//! waiting threads.
 
 use cdi::{Error, Result};
 use std::process::{Child, ChildStdin};
@@ -6,10 +7,11 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Time for an attempt to leave its mark; then it is ended.
+/// Time for an attempt to write its mark; then it is killed.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Whether the process was asked to end. As the first process of a container it would not be ended otherwise.
+/// A shared flag: the process was asked to end. The first process of a container would ignore the signal
+/// without a handler.
 #[derive(Clone, Default)]
 pub(crate) struct Stop(Arc<Shared>);
 
@@ -29,7 +31,7 @@ struct State {
 /// The process of an attempt, and the way to end it.
 pub(crate) struct Running {
     pub(crate) child: Child,
-    /// Open while it is wanted; nothing where its input is an upload.
+    /// The input pipe, open until the attempt is asked to end; `None` if it carries an upload.
     pub(crate) wanted: Option<ChildStdin>,
 }
 
@@ -39,7 +41,7 @@ impl Running {
     }
 
     fn kill(&mut self) {
-        // It may have ended just now.
+        // The process may have ended just now.
         let _ = self.child.kill();
     }
 }
@@ -64,18 +66,17 @@ impl Stop {
         Ok(stop)
     }
 
-    /// Whether it was asked.
     pub(crate) fn is_asked(&self) -> bool {
         self.state().is_asked
     }
 
-    /// Waits until it is asked.
+    /// Waits until the process is asked to end.
     pub(crate) async fn asked(&self) {
-        // The sender lives as long as this does.
+        // The sender lives as long as `self`.
         let _ = self.0.asked.subscribe().wait_for(|is_asked| *is_asked).await;
     }
 
-    /// Waits so long, or until it is asked.
+    /// Waits for this time, or until the process is asked to end.
     pub(crate) fn wait(&self, time: Duration) {
         let until = Instant::now() + time;
         let mut state = self.state();
@@ -88,7 +89,7 @@ impl Stop {
         }
     }
 
-    /// An attempt that is to end with us; one that comes too late ends at once.
+    /// Registers an attempt that must end with this process; a late one is asked to end at once.
     pub(crate) fn runs(&self, mut running: Running) {
         let mut state = self.state();
         if state.is_asked {
@@ -97,7 +98,8 @@ impl Stop {
         state.running = Some(running);
     }
 
-    /// The attempt has ended, and was waited for by `wait`: nobody signals its number any more.
+    /// Unregisters the attempt and waits for its end with `wait`, so that no signal reaches a reused process
+    /// ID.
     pub(crate) fn ended<T>(&self, wait: impl FnOnce(Option<Running>) -> T) -> T {
         let mut state = self.state();
         let running = state.running.take();
@@ -115,7 +117,7 @@ impl Stop {
         self.0.asked.send_replace(true);
     }
 
-    /// Ends the attempt that runs, whatever it does.
+    /// Kills the running attempt.
     pub(crate) fn insist(&self) {
         if let Some(running) = &mut self.state().running {
             running.kill();

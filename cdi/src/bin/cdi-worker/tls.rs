@@ -1,8 +1,9 @@
-//! TLS by certificates in files, which are read anew when they change: the kubelet renews mounted Secrets.
+//! TLS with certificates in files, which are read again when they change: the kubelet renews mounted Secrets.
 //!
-//! TLS 1.3 alone: all clients are programs of ours, and no setting of the cluster asks for more than that.
+//! TLS 1.3 only: all clients are programs of this project, and no cluster setting is stricter.
 //!
-//! A client need not show a certificate; one that it shows must be good. What it allows is decided by its name.
+//! A client may connect without a certificate; one that it presents must be valid. Its name decides the
+//! client's rights.
 
 use crate::pod;
 use cdi::{Error, ErrorKind, Result};
@@ -16,21 +17,21 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use tokio_rustls::TlsAcceptor;
 
-/// Time between two looks at the files.
+/// Time between two checks of the files.
 const PERIOD: Duration = Duration::from_secs(1);
-/// The most bytes of a file; an API server takes a Secret of 1 MiB.
+/// The most bytes of a file; an API server accepts a Secret of 1 MiB.
 const LARGEST: u64 = 1 << 20;
 
-/// The certificate, its key and the authority of clients, as they are now.
+/// The present certificate, its key and the authority of clients.
 pub(crate) struct Tls(Arc<RwLock<TlsAcceptor>>);
 
 impl Tls {
-    /// Those in the files that the environment names, watched from now on.
+    /// Reads the files that the environment names, and watches them.
     pub(crate) fn open() -> Result<Tls> {
         Tls::watch(Files::named()?)
     }
 
-    /// The folders of these files, which the kubelet fills anew.
+    /// The folders of these files, which the kubelet replaces.
     pub(crate) fn folders() -> Result<Vec<PathBuf>> {
         let Files { chain, key, clients } = Files::named()?;
         let folder = |file: PathBuf| file.parent().map_or_else(|| PathBuf::from("."), Path::to_owned);
@@ -43,7 +44,7 @@ impl Tls {
         let shared = Arc::downgrade(&current);
         let look = move || {
             while let Some(current) = shared.upgrade() {
-                // Files that are just being replaced are looked at again.
+                // Files that are just being replaced are checked again.
                 match files.read() {
                     Ok(now) if now != known => match now.acceptor() {
                         Ok(acceptor) => {
@@ -65,7 +66,7 @@ impl Tls {
         Ok(Tls(current))
     }
 
-    /// For the next connection.
+    /// The settings for the next connection.
     pub(crate) fn acceptor(&self) -> TlsAcceptor {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -85,7 +86,7 @@ struct Contents {
 }
 
 impl Files {
-    /// Those that the environment names.
+    /// The files that the environment names.
     fn named() -> Result<Files> {
         let path = |name| pod::setting(name).map(PathBuf::from);
         Ok(Files {

@@ -1,18 +1,19 @@
-//! The authorities of the proxy that the cluster has for imports: beside the system's, in the file where everything that speaks TLS
-//! looks for whom it trusts.
+//! The authorities of the cluster's proxy for imports: they are added to the system's, in the file that every
+//! TLS client reads.
 
 use crate::pod;
 use cdi::{Error, Result};
 use std::path::Path;
 
-/// Certificates (PEM); virt-controller sets it, with the name of the file in `SSL_CERT_FILE`.
+/// Certificates (PEM); virt-controller sets the variable, and the name of the file in `SSL_CERT_FILE`.
 const AUTHORITIES: &str = "CDI_PROXY_CA";
-/// The file that programs look into.
+/// The variable with the file of trusted authorities.
 const FILE: &str = "SSL_CERT_FILE";
-/// The system's authorities, as the image of cdi-worker has them.
+/// The system's authorities, in the image of cdi-worker.
 const SYSTEM: &str = "/etc/ssl/certs/ca-certificates.crt";
 
-/// Writes the file, where there are any. Before the first connection, and before the process is confined.
+/// Writes the file, if there are such authorities. Called before the first connection, and before the process
+/// is confined.
 pub(crate) fn write() -> Result<()> {
     let Ok(pem) = std::env::var(AUTHORITIES) else { return Ok(()) };
     let path = pod::setting(FILE)?;
@@ -21,7 +22,7 @@ pub(crate) fn write() -> Result<()> {
         .map_err(|e| Error::io(format!("cannot write the authorities of the proxy to {path}"), e))
 }
 
-/// Those of the system; none where it has none.
+/// The system's authorities; empty if the file does not exist.
 fn system(path: &Path) -> Result<String> {
     match std::fs::read_to_string(path) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
@@ -29,7 +30,7 @@ fn system(path: &Path) -> Result<String> {
     }
 }
 
-/// One file after the other, whether or not the first ends with a line break.
+/// Joins two files, with or without a line break at the end of the first.
 fn join(first: &str, second: &str) -> String {
     let between = if first.is_empty() || first.ends_with('\n') { "" } else { "\n" };
     format!("{first}{between}{second}")

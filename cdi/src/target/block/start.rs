@@ -50,7 +50,7 @@ impl BlockTarget {
         }
     }
 
-    /// What tells this device from any other, and the name of its journal.
+    /// An ID that no other device has, and the name of the journal.
     fn identity(&self) -> Result<(String, OsString)> {
         let cannot = |e| Error::io(format!("cannot examine {}", self.path.display()), e);
         let rdev = self.file.metadata().map_err(cannot)?.rdev();

@@ -1,4 +1,4 @@
-//! One attempt at an export, in a process that has given up everything but the disk and the network.
+//! One attempt at an export, in a process with access to the disk and the network only.
 
 use crate::attempt::{PERIOD, end_when_asked, places, planned, say, start, with_order};
 use crate::fault;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 
-/// Does what the order on the standard input says.
+/// Executes the order on the standard input.
 pub(crate) fn run() -> ExitCode {
     with_order(work)
 }
@@ -30,7 +30,7 @@ fn moved(order: &Order<Export>) -> Result<Said> {
     let (watch, steps) = (Arc::new(Watch::default()), Arc::new(Steps::default()));
     let threads = thread::available_parallelism().map_or(2, usize::from);
     let wishes = Wishes { memory: order.memory, ..Wishes::of_threads(threads) };
-    // The end of the conversation is the end of this sender.
+    // Dropping this sender ends the progress thread.
     let (going_on, ended) = channel::<()>();
     let ready = |reach: &Reach| {
         reach.enter();

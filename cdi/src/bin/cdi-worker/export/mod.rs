@@ -5,8 +5,8 @@
 //!    /v1/report ◄──── lines ────┘                attempt.rs; the work itself: cdi::export
 //! ```
 //!
-//! Retries are those of an import: 401 and 403, a name that the registry does not take, and a hostile disk end the job; all else
-//! is tried again after a pause. The disk is mounted read-only.
+//! Retries are those of an import: 401 and 403, a name that the registry rejects, and a hostile disk end the
+//! job; all other errors lead to another attempt after a pause. The disk is mounted read-only.
 
 pub(crate) mod attempt;
 

@@ -1,28 +1,31 @@
-//! `cdi-worker serve`: the disk of a PVC, shown to the importer pod of a clone and to nobody else.
+//! `cdi-worker serve`: the disk of a PVC, served to the importer pod of a clone and to no other client.
 //!
 //! ```text
 //!  request ─► a page (server.rs)
-//!          ─► GET, HEAD /disk ─► who? ─► which bytes? range.rs ─► opened.rs: the disk as a qcow2 that is computed as it is read
-//!                                                                     │ pieces of 128 KiB, read by a thread of their own
+//!          ─► GET, HEAD /disk ─► client? ─► range? range.rs ─► opened.rs: the disk as a qcow2 that is computed as it is read
+//!                                                                     │ pieces of 128 KiB, read by a separate thread
 //!                                                                     ▼ piece.rs
 //!  TLS_CERT_FILE TLS_KEY_FILE CLIENT_CERT_FILE ─► tls.rs          the answer: 200 or 206, with a strong ETag
 //! ```
 //!
-//! **What is shown.** The file of the disk, or the block device, as a qcow2 (`disk_format::qcow2::write::View`): its holes
-//! are in no table, so the importer never asks for them; it writes each cluster once, and goes on from its journal. Nothing
-//! that a guest wrote to its disk is taken for a format.
+//! **Content.** The file of the disk, or the block device, as a qcow2 (`disk_format::qcow2::write::View`).
+//! Its holes are in no table, so the importer never requests them; it writes each cluster once, and resumes
+//! from its journal. The guest's data is never taken for a format.
 //!
-//! **Changes.** The ETag names the version of the disk (`version.rs`). Before and after each piece the disk is looked at: where
-//! it changed, the connection ends and the piece is not sent; the next request is answered by the disk as it is then, with another
-//! ETag, and the importer begins anew. No VM may run with the disk meanwhile: a QEMU that writes to it is refused by its lock.
+//! **Changes.** The ETag names the version of the disk (`version.rs`). The disk is checked before and after
+//! each piece. If it changed, the connection ends and the piece is not sent. The next request gets the disk
+//! as it is then, with another ETag, and the importer begins anew. No VM may run with the disk in the
+//! meantime: a disk with the lock of a running QEMU is refused.
 //!
-//! **Who.** TLS by both ends; the certificate of the client must be of the one authority, and its common name that of the
-//! job. Anybody else gets 401 and the pages of all workers, in the places of strangers (`places.rs`).
+//! **Authentication.** Mutual TLS: the certificate of the client must be signed by the given authority, and
+//! have the common name of the job. Other clients get 401 and the pages of all workers, and the smaller share
+//! of connections (`places.rs`).
 //!
-//! **Little is left to lose.** Nothing is parsed. Before the disk is opened the process gives up all but that volume, read-only,
-//! its certificates, and connections that others make (package `guard`). A disk that is a link is refused.
+//! **Confinement.** The disk is not parsed. Before it is opened the process confines itself to that volume,
+//! read-only, its certificates, and incoming connections (package `guard`). A disk that is a link is refused.
 //!
-//! **The end**: at DEADLINE, or when asked to end; the importer waits for the next pod. virt-controller ends the pod of a clone that is whole.
+//! **End**: at DEADLINE, or when asked to end; the importer waits for the next pod. virt-controller ends the
+//! pod of a complete clone.
 
 mod opened;
 mod piece;
@@ -49,7 +52,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio_rustls::TlsAcceptor;
 
-/// Where the disk is.
+/// Path of the disk.
 const PATH: &str = "/disk";
 
 /// Serves the disk of the job. `listen`: another address than that of a worker pod.
@@ -86,7 +89,8 @@ fn path(job: &Serve) -> Result<PathBuf> {
     }
 }
 
-/// No other thread may have been started before. The folder of a file, so that a disk in its place is found.
+/// Confines the process. No other thread may have been started before. The folder of a file stays readable,
+/// so that a new disk in its place is found.
 fn give_up(disk: &Path) -> Result<()> {
     let place = if version::is_device(disk) { disk } else { disk.parent().unwrap_or(disk) };
     let mut process = Process::new().uses(place, Use::Read).accepts();
@@ -103,7 +107,7 @@ fn give_up(disk: &Path) -> Result<()> {
 /// The server of a disk.
 struct Serving {
     disk: Arc<Disk>,
-    /// The common name of who may read it.
+    /// The common name of the client that may read it.
     client: String,
     shown: Arc<Shown>,
     tls: Tls,
@@ -135,7 +139,7 @@ impl Site for Serving {
             answer.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
             return answer;
         }
-        // It may have to be opened.
+        // The disk may have to be opened, which blocks.
         let disk = Arc::clone(&self.disk);
         match tokio::task::spawn_blocking(move || disk.now()).await {
             Ok(Ok(opened)) => self.disk_of(&request, opened),
@@ -190,13 +194,13 @@ impl Serving {
 }
 
 fn set(answer: &mut Answer, name: hyper::header::HeaderName, value: &str) {
-    // Digits and letters are always a header.
+    // Digits and letters are always valid in a header.
     if let Ok(value) = HeaderValue::from_str(value) {
         answer.headers_mut().insert(name, value);
     }
 }
 
-/// The importer tries again.
+/// The answer to a failed read; the importer tries again.
 fn cannot(why: &str) -> Answer {
     tracing::warn!("the disk cannot be read: {}", line(why));
     text(StatusCode::SERVICE_UNAVAILABLE, "the disk cannot be read now\n")

@@ -1,4 +1,4 @@
-//! The disk of a clone, open: its bytes as a qcow2, and whether they are still those of the same version.
+//! The open disk of a clone: its bytes as a qcow2, and checks of its version.
 
 use super::version;
 use cdi::source::{FileSource, Source as _, SparseFile};
@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The disk, opened anew where it changed.
+/// The disk, which is opened anew when it changed.
 pub(super) struct Disk {
     path: PathBuf,
     opened: Mutex<Arc<Opened>>,
@@ -21,7 +21,7 @@ impl Disk {
         Ok(Disk { path, opened })
     }
 
-    /// The disk as it is now. Blocks.
+    /// The present version of the disk. Blocks.
     pub(super) fn now(&self) -> Result<Arc<Opened>> {
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(e) = opened.unchanged() {
@@ -52,7 +52,7 @@ impl Opened {
         Ok(Opened { path: path.to_owned(), source, view: View::new(disk)?, version, etag })
     }
 
-    /// Bytes of what is shown.
+    /// Bytes of the qcow2.
     pub(super) fn size(&self) -> u64 {
         self.view.size()
     }
@@ -61,7 +61,7 @@ impl Opened {
         &self.etag
     }
 
-    /// Fills `buf`, where it is known that the disk did not change up to then. Blocks.
+    /// Fills `buf`; an error if the disk changed before or during the read. Blocks.
     pub(super) fn read(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
         self.view.read_exact_at(buf, offset)?;
         self.unchanged().map_err(io::Error::other)
@@ -69,7 +69,7 @@ impl Opened {
 
     fn unchanged(&self) -> Result<()> {
         self.source.unchanged()?;
-        // Another file may have come in its place, and a device tells of writes elsewhere.
+        // Another file may have taken its place, and a device has counters of other writes.
         if version::of(&self.path, &self.source)? != self.version {
             return Err(Error::failed(format!("{} changed while it was served", self.path.display())));
         }

@@ -1,4 +1,4 @@
-//! Bytes of the disk on their way to the client: read by a thread that may block, at the pace of the connection.
+//! Pieces of the disk for a client: read by a thread that may block, at the pace of the connection.
 
 use super::opened::Opened;
 use crate::sent::Sent;
@@ -12,10 +12,11 @@ use tokio::sync::mpsc::{Sender, channel};
 
 /// Bytes of one read.
 const PIECE: u64 = 128 << 10;
-/// Pieces that wait for the connection, at most.
+/// The most pieces that wait for the connection.
 const AHEAD: usize = 2;
 
-/// These bytes, read as they are taken. They end early, with the connection, where the disk changes or cannot be read.
+/// A body of these bytes, read as the client takes them. It ends early, with the connection, if the disk
+/// changes or cannot be read.
 pub(super) fn pieces(opened: Arc<Opened>, range: Range<u64>, shown: Arc<Shown>) -> Sent {
     let (tell, pieces) = channel(AHEAD);
     let length = range.end.saturating_sub(range.start);
@@ -35,7 +36,7 @@ fn read(opened: &Opened, mut range: Range<u64>, shown: &Shown, tell: &Sender<io:
             }
             Err(e) => {
                 tracing::warn!("a connection ends: {}", printable::line(&e.to_string()));
-                // Whoever asked may be gone.
+                // The client may be gone.
                 let _ = tell.blocking_send(Err(e));
                 return;
             }

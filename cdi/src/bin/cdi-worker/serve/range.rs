@@ -1,23 +1,23 @@
-//! Which bytes a request asks for (RFC 9110, 13.1.5 and 14.2). Pure.
+//! The range of bytes of a request (RFC 9110, 13.1.5 and 14.2). Pure.
 //!
-//! One range is given. Several are refused: whoever wants many small ones would get as many answers as he likes for one
+//! One range is served. Several are refused: a client could otherwise get any number of answers for one
 //! request.
 
 use hyper::header::{HeaderMap, HeaderName, IF_RANGE, RANGE};
 use std::ops::Range;
 
-/// What is to be sent.
+/// The bytes to be sent.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Part {
     /// All bytes, of a version that the client may not know.
     Whole,
-    /// These, which are not none.
+    /// A range that is not empty.
     Range(Range<u64>),
-    /// Nothing: there are no such bytes, or it is not one range.
+    /// None: there are no such bytes, or it is not one range.
     Nowhere,
 }
 
-/// The part that is asked for, of the version with this ETag and of so many bytes.
+/// The requested part of the version with this ETag and of so many bytes.
 pub(super) fn part(headers: &HeaderMap, etag: &str, size: u64) -> Part {
     let mut ranges = headers.get_all(RANGE).iter();
     let range = match (ranges.next(), ranges.next()) {
@@ -34,12 +34,12 @@ pub(super) fn part(headers: &HeaderMap, etag: &str, size: u64) -> Part {
     one.filter(|range| !range.is_empty()).map_or(Part::Nowhere, Part::Range)
 }
 
-/// `FIRST-LAST`, `FIRST-` or `-LENGTH`, cut at the end.
+/// Parses `FIRST-LAST`, `FIRST-` or `-LENGTH`, cut at the end of the disk.
 fn bytes(range: &str, size: u64) -> Option<Range<u64>> {
     let (first, last) = range.split_once('-')?;
     let number = |digits: &str| {
         let is_plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-        // More than there are bytes is the end.
+        // A larger number than the size means the end.
         is_plain.then(|| digits.parse().unwrap_or(u64::MAX))
     };
     match (number(first), number(last)) {

@@ -1,10 +1,10 @@
-//! What tells one version of a disk from another, also for the next pod that serves it.
+//! The version of a disk, the same for the next pod that serves it.
 //!
 //! | disk | changes with | |
 //! |---|---|---|
-//! | a file | inode, size, time of the last change of its bytes | not its owner or mode: the kubelet sets them at each mount |
-//! | a block device | boot, number, use of that number, size, what this node wrote | of the kernel's own counters |
-//! | a device whose counters are not known | each time it is opened | the clone begins anew |
+//! | a file | inode, size, time of the last change of its bytes | owner and mode are left out: the kubelet sets them at each mount |
+//! | a block device | boot, number, sequence number, size, writes of this node | by the kernel's counters |
+//! | a device without counters | each time it is opened | the clone begins anew |
 //!
 //! While a file is served its other times count too (`FileSource::unchanged`).
 
@@ -17,20 +17,20 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Where the kernel tells of devices and of itself.
+/// The kernel's files about devices and its boot.
 pub(super) const FACTS: [&str; 3] = [DEVICES, "/sys/devices", BOOT];
 const DEVICES: &str = "/sys/dev/block";
 const BOOT: &str = "/proc/sys/kernel/random/boot_id";
 
-/// Counts of a device's `stat` that grow with what is written or discarded: requests and sectors of both.
+/// Fields of a device's `stat` that grow with writes and discards: requests and sectors of both.
 const WRITES: [usize; 4] = [4, 6, 11, 13];
 
-/// Whether a block device is there.
+/// True if the path is a block device.
 pub(super) fn is_device(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_block_device())
 }
 
-/// The version of the disk that is open, and that this path leads to.
+/// The version of the open disk, which has this path.
 pub(super) fn of(path: &Path, source: &FileSource) -> Result<String> {
     let found =
         fs::symlink_metadata(path).map_err(|e| Error::io(format!("cannot examine {}", path.display()), e))?;
@@ -45,7 +45,7 @@ pub(super) fn of(path: &Path, source: &FileSource) -> Result<String> {
     Ok(format!("device:{major}:{minor}:{size}:{state}"))
 }
 
-/// A name that tells nobody the times of a disk.
+/// A hash of the version, which does not reveal the times of the disk.
 pub(super) fn digest(version: &str) -> String {
     hex::encode(Sha256::digest(version))
 }
@@ -53,7 +53,7 @@ pub(super) fn digest(version: &str) -> String {
 fn written(folder: &Path) -> Option<String> {
     let read = |path: PathBuf| fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
     let boot = read(BOOT.into())?;
-    // A partition has that of its disk.
+    // A partition has the number of its disk.
     let used = read(folder.join("diskseq")).or_else(|| read(folder.join("../diskseq")))?;
     let writes = counts(&read(folder.join("stat"))?)?;
     Some(format!("{boot}:{used}:{writes}"))
@@ -65,7 +65,7 @@ fn counts(stat: &str) -> Option<String> {
     writes.map(|writes| writes.join(","))
 }
 
-/// What no other process of this program is.
+/// An ID that no other process of this program has.
 fn process() -> &'static str {
     static PROCESS: OnceLock<String> = OnceLock::new();
     PROCESS.get_or_init(|| {

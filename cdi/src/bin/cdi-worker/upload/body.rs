@@ -1,4 +1,4 @@
-//! The bytes of a request, and whether they are all.
+//! The body of a request, and checks that it is complete.
 
 use super::conversion::Conversion;
 use super::form::{Form, Piece};
@@ -17,13 +17,13 @@ use tokio::time::timeout;
 
 /// Silence after which a connection counts as broken.
 const SILENCE: Duration = Duration::from_secs(10 * 60);
-/// How long what a client still sends is taken when it has its answer: it would not read the answer otherwise.
+/// Time for which the rest of a body is read after the answer, so that the client reads the answer.
 const DRAIN: Duration = Duration::from_secs(5);
 
 /// The body of an upload.
 pub(super) struct Body {
     incoming: Incoming,
-    /// Bytes by its head.
+    /// The length by the request's head.
     length: Option<u64>,
     taken: u64,
     client: Client,
@@ -31,12 +31,12 @@ pub(super) struct Body {
     rate: RateJudge,
 }
 
-/// How pouring a body into a conversion ended.
+/// The result of passing a body to a conversion.
 #[derive(Debug)]
 pub(super) enum Poured {
-    /// All its bytes were handed on.
+    /// All bytes were passed on.
     Whole,
-    /// They do not all come, and this is why.
+    /// The body is incomplete, for this reason.
     Broken(String),
     /// The conversion ended before.
     Ended(Ended),
@@ -47,7 +47,7 @@ pub(super) fn length(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// Gives up a client that sends too little. One that pauses is told by its silence.
+/// A rate check for a client. Pauses up to the silence are tolerated.
 fn judge(decoded: Decoded) -> RateJudge {
     RateJudge::new(UNWATCHED).tolerates(SILENCE).counts(decoded)
 }
@@ -59,7 +59,7 @@ impl Body {
         Body { incoming: request.into_body(), length, taken: 0, client, form, rate }
     }
 
-    /// The next bytes of the upload; nothing at its end.
+    /// The next bytes of the upload; `None` at its end.
     async fn next(&mut self) -> Result<Option<Bytes>, String> {
         loop {
             if let Some(form) = &mut self.form {
@@ -88,7 +88,7 @@ impl Body {
             match frame {
                 Some(Err(e)) => return Err(self.broke(&e.to_string())),
                 Some(Ok(frame)) => {
-                    // Trailers say nothing here.
+                    // Trailers are ignored.
                     let Ok(bytes) = frame.into_data() else { continue };
                     self.taken = self.taken.saturating_add(bytes.len() as u64);
                     if let Some(slow) = self.rate.came(bytes.len()) {
@@ -114,7 +114,8 @@ impl Body {
     }
 }
 
-/// Hands the body on, at the pace of the conversion; `count` hears of bytes that were, and says how many may still come.
+/// Passes the body on, at the pace of the conversion. `count` gets the number of received bytes, and fails if
+/// there are too many.
 pub(super) async fn pour(
     body: &mut Body,
     conversion: &mut Conversion,
@@ -145,13 +146,14 @@ pub(super) async fn pour(
             ended = end.wait() => return Poured::Ended(ended),
         };
         if put.is_err() {
-            // Nobody reads the pipe any more.
+            // The conversion has closed the pipe.
             return Poured::Ended(end.wait().await);
         }
     }
 }
 
-/// Answers without the body, and takes what comes of it nevertheless. A client that waits for `100 Continue` sends none.
+/// Answers without the body, and discards the bytes that still come. A client that waits for `100 Continue`
+/// sends none.
 pub(super) fn refuse(request: Request<Incoming>, answer: Answer) -> Answer {
     if !request.headers().contains_key(EXPECT) {
         tokio::spawn(drain(request.into_body()));
@@ -161,6 +163,6 @@ pub(super) fn refuse(request: Request<Incoming>, answer: Answer) -> Answer {
 
 async fn drain(mut body: Incoming) {
     let rest = async { while body.frame().await.is_some_and(|frame| frame.is_ok()) {} };
-    // Whatever comes later is not waited for.
+    // Later bytes are not awaited.
     let _ = timeout(DRAIN, rest).await;
 }

@@ -1,4 +1,4 @@
-//! A conversion that is fed: the process that reads foreign bytes, and the pipe to it.
+//! A conversion of an upload: the process that reads foreign bytes, and the pipe to it.
 
 use crate::fault::FAILED;
 use crate::running::{Attempt, Ended};
@@ -21,10 +21,10 @@ use tokio::time::timeout;
 
 /// A pipe of this size means fewer switches between the two processes.
 const PIPE: usize = 1 << 20;
-/// Time for a process that is not wanted any more to clean up; then it is ended.
+/// Time for an abandoned process to clean up; then it is killed.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// A conversion that runs.
+/// A running conversion.
 pub(super) struct Conversion {
     pipe: pipe::Sender,
     told: watch::Receiver<Told>,
@@ -32,11 +32,11 @@ pub(super) struct Conversion {
     decoded: Decoded,
 }
 
-/// What is known of it.
+/// The state of a conversion.
 #[derive(Debug, Clone)]
 pub(super) enum Told {
     Runs,
-    /// All bytes came and were in order.
+    /// All bytes came and were valid.
     Whole,
     Ended(Ended),
 }
@@ -60,7 +60,7 @@ impl Conversion {
         started.map_err(|e| Error::io("cannot start a thread", e))?;
         let stdin: ChildStdin =
             input.await.map_err(|_| Error::failed("the process that converts was not started"))??;
-        // Where that is not allowed it works as it is.
+        // If that is not allowed it works as it is.
         if let Err(e) = rustix::pipe::fcntl_setpipe_size(&stdin, PIPE) {
             tracing::debug!("the pipe keeps its size: {e}");
         }
@@ -69,11 +69,11 @@ impl Conversion {
         Ok(Conversion { pipe, told, stop: stop.clone(), decoded })
     }
 
-    /// Hands bytes on; waits as long as the conversion takes for those before them.
+    /// Passes bytes on; waits until the conversion has taken those before them.
     pub(super) async fn put(&mut self, mut bytes: Bytes) -> io::Result<()> {
         while !bytes.is_empty() {
             let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-            // As much as its length says.
+            // A piece of the announced length.
             let piece = bytes.split_to(bytes.len().min(length as usize));
             let head = before(length);
             self.pipe.write_all_buf(&mut (&head[..]).chain(piece)).await?;
@@ -81,9 +81,9 @@ impl Conversion {
         Ok(())
     }
 
-    /// That was all. Waits for its end, or until all bytes are known to be in order.
+    /// Ends the input. Waits for the end of the conversion, or until all bytes are known to be valid.
     pub(super) async fn finish(&mut self, is_async: bool) -> Told {
-        // Where that fails it has ended, and how it did says more.
+        // If this fails the process has ended, and its result is the better error.
         let _ = self.pipe.write_all(&END).await;
         let told = self.told.wait_for(|told| match told {
             Told::Runs => false,
@@ -93,31 +93,31 @@ impl Conversion {
         told.await.map_or_else(|_| Told::Ended(lost()), |told| told.clone())
     }
 
-    /// What its decoders make of the bytes.
+    /// The count of decompressed bytes.
     pub(super) fn decoded(&self) -> Decoded {
         self.decoded.clone()
     }
 
-    /// Where its end can be waited for, beside the writing.
+    /// A handle to wait for the end while bytes are written.
     pub(super) fn end(&self) -> End {
         End(self.told.clone())
     }
 
-    /// Ends it where it is, and waits for that.
+    /// Ends the conversion before its end, and waits for that.
     pub(super) async fn abandon(self) {
         let Conversion { pipe, told, stop, .. } = self;
         let mut end = End(told);
         // Without its last piece the upload is a broken one.
         drop(pipe);
         if timeout(GRACE, end.wait()).await.is_err() {
-            // It may be in the middle of a call of the kernel; nothing waits for a lock meanwhile but its own thread.
+            // The process may be in the middle of a system call; only its own thread holds a lock meanwhile.
             stop.insist();
             end.wait().await;
         }
     }
 }
 
-/// The end of a conversion.
+/// A handle to wait for the end of a conversion.
 pub(super) struct End(watch::Receiver<Told>);
 
 impl End {
@@ -134,7 +134,7 @@ fn lost() -> Ended {
     Ended::Failed(Fault { reason: FAILED.to_owned(), message, may_retry: true, ..Fault::default() })
 }
 
-/// Hears what it says until it ends.
+/// Reads the lines of the attempt until it ends.
 fn follow(mut attempt: Attempt, shown: &Shown, counts: &Decoded, tell: &watch::Sender<Told>) {
     while let Some(said) = attempt.next() {
         match said {
@@ -144,7 +144,7 @@ fn follow(mut attempt: Attempt, shown: &Shown, counts: &Decoded, tell: &watch::S
                 progress.moved(done, total, is_finishing, Instant::now());
             }
             Said::Whole => drop(tell.send(Told::Whole)),
-            // The last ones tell how it ended.
+            // These lines are the result of the attempt.
             Said::Planned | Said::Done(_) | Said::Failed(_) => {}
         }
     }

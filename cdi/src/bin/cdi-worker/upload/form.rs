@@ -1,18 +1,19 @@
-//! A form of a browser (`multipart/form-data`): the bytes of its part `file`, taken out as they arrive.
+//! A browser's form (`multipart/form-data`): the bytes of its part `file`, extracted as they arrive.
 //!
-//! Own, since the head of a part must have a bound and the bytes go on at once; a form is told apart by one delimiter.
+//! A parser of its own, since the head of a part needs a limit and the bytes must flow at once; a form has
+//! just one delimiter.
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use hyper::header::HeaderValue;
 
-/// The most bytes of the head of a part, and of what stands between two parts.
+/// The most bytes of the head of a part, and of the bytes between two parts.
 const HEAD: usize = 16 << 10;
 /// The most bytes of a boundary.
 const BOUNDARY: usize = 70;
 
 /// A form that arrives.
 pub(super) struct Form {
-    /// `\r\n--BOUNDARY`
+    /// The delimiter of parts, `\r\n--BOUNDARY`.
     delimiter: Vec<u8>,
     buffer: BytesMut,
     state: State,
@@ -20,7 +21,7 @@ pub(super) struct Form {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// In what comes before the first part, or in a part that nobody wants.
+    /// Before the first part, or in another part than `file`.
     Skips,
     /// In the part `file`.
     Takes,
@@ -29,13 +30,13 @@ enum State {
     Ended,
 }
 
-/// What comes next.
+/// The next piece of the part `file`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Piece {
     Bytes(Bytes),
     /// Unknown until more bytes have arrived.
     More,
-    /// The part is whole.
+    /// The end of the part.
     End,
 }
 
@@ -89,7 +90,7 @@ impl Form {
         }
     }
 
-    /// Takes the head of the next part: whether it is the part `file`. Nothing where it has not arrived.
+    /// Takes the head of the next part: true for the part `file`; `None` until all of it has arrived.
     fn head(&mut self) -> Result<Option<bool>, String> {
         if self.buffer.starts_with(b"--") {
             return Err("the form has no part 'file'".to_owned());

@@ -2,35 +2,40 @@
 //!
 //! ```text
 //!  request ─► route.rs ─┬─ a page (server.rs)
-//!                       ├─ POST /upload …       plain.rs ─┐ body.rs, form.rs: its bytes, and whether they are all
+//!                       ├─ POST /upload …       plain.rs ─┐ body.rs, form.rs: its bytes, and checks for completeness
 //!                       └─ /upload-tus/ID       tus.rs  ──┤
 //!                                                         ▼ slot.rs: one upload at a time, and none after the last
 //!                                      conversion.rs ── pipe ──► cdi-worker attempt ──► the disk
 //!  TLS_CERT_FILE TLS_KEY_FILE CLIENT_CERT_FILE ─► ../tls.rs: read anew when they change; ../client.rs: CLIENT_NAME
 //! ```
 //!
-//! **One pass.** Nothing is stored on the way: a slow volume slows the client down, through the pipe and its connection,
-//! and this process holds a few pieces of 64 KiB. The pipe says itself where the upload ends (`cdi::source::upload`).
+//! **One pass.** Nothing is stored on the way. A slow volume slows the client down, through the pipe and its
+//! connection, and this process holds a few pieces of 64 KiB. The pipe contains the end mark of the upload
+//! (`cdi::source::upload`).
 //!
-//! **Answers.** 200 when the disk is whole and durable under its name, and no other pod of this PVC will be asked for it; of
-//! `-async` when all bytes came and were in order.
-//! 401 without the right certificate, 404 for other methods, 409 when a disk is there already, 503 while another upload runs,
-//! 400 where the disk does not fit, 500 with the sentence of the engine. Refusals come before the body where the client
-//! waits for `100 Continue`.
+//! **Answers.** 200 when the disk is complete and durable under its name, and no other pod of this PVC will
+//! need it again; for `-async` when all bytes came and were valid. 401 without the right certificate, 404 for
+//! other methods, 409 when there is a disk already, 503 while another upload runs, 400 if the disk does not
+//! fit, 500 with the message of the engine. Refusals come before the body if the client waits for `100
+//! Continue`.
 //!
-//! **Archives.** A job whose target is a folder (contentType `archive`) takes a tar archive at `/upload-archive`, or by
-//! `/upload-tus`, and no disk; any other job takes a disk, and no archive. Whoever mixes them up is told with 400.
+//! **Archives.** A job whose target is a folder (contentType `archive`) takes a tar archive at
+//! `/upload-archive`, or by `/upload-tus`, and no disk; any other job takes a disk, and no archive. A
+//! mixed-up request gets 400.
 //!
-//! **A connection that breaks** ends its upload within 2 s, and the next one begins anew; of `upload-tus` (tus 1.0) the pipe
-//! stays open for [`PATIENCE`], and the next PATCH goes on behind the last byte that was taken. A new pod has nothing of it:
-//! it answers `Upload-Offset: 0`. An upload that waits so gives way to a new one.
+//! **A broken connection** ends its upload within 2 s, and the next one begins anew. For `upload-tus` (tus
+//! 1.0) the pipe stays open for [`PATIENCE`], and the next PATCH continues behind the last byte that was
+//! taken. A new pod has no bytes of it, and answers `Upload-Offset: 0`. A waiting upload gives way to a new
+//! one.
 //!
-//! **200 is for ever**, whatever is killed behind it, in this order: the disk has its name ─► its mark (`cdi::mark`), which the
-//! next pod finds and ends with ─► the report, which virt-controller reads ─► the termination message ─► the answer. A device has
-//! no place for a mark: its answer waits for virt-controller, which deletes the pod when it has noted the disk, or for [`NOTED`].
+//! **200 is final**, whichever process is killed after it, by this order: the disk has its name ─► its mark
+//! (`cdi::mark`), which the next pod finds and ends with ─► the report, which virt-controller reads ─► the
+//! termination message ─► the answer. A device has no place for a mark: its answer waits for virt-controller,
+//! which deletes the pod when it has recorded the disk, or for [`NOTED`].
 //!
-//! **The end**: after the disk is whole, or at DEADLINE where no upload is in flight, or when asked to end. An upload that waits for its
-//! next connection is not in flight: at DEADLINE it is given up, for nobody reaches this pod much longer.
+//! **End**: after the disk is complete, or at DEADLINE if no upload is in flight, or when asked to end. An
+//! upload that waits for its next connection is not in flight: at DEADLINE it is given up, since clients will
+//! soon lose access to this pod.
 
 mod body;
 mod conversion;
@@ -65,27 +70,27 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
-/// The name in the certificates of those who may upload.
+/// The environment variable with the name in the certificates of upload clients.
 const CLIENT_NAME: &str = "CLIENT_NAME";
-/// How long an upload of tus waits for its next connection, and no longer than the pod does: a computer that was closed for an
-/// evening goes on.
+/// Time that an upload of tus waits for its next connection, at most until the end of the pod: long enough
+/// for a laptop that was closed for an evening.
 const PATIENCE: Duration = Duration::from_secs(6 * 60 * 60);
-/// How long connections that are still open are answered after the disk is whole, at most.
+/// The longest time that open connections are served after the disk is complete.
 const LINGER: Duration = Duration::from_secs(2);
-/// How long the answer about a device waits to be noted.
+/// The longest time that the answer about a device waits until virt-controller has recorded the disk.
 const NOTED: Duration = Duration::from_secs(10);
 
-/// What may be said on the command line.
+/// Options of the command line.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Settings<'a> {
     listen: Option<&'a str>,
-    /// How long requests are answered after the disk is whole, whether anybody asks or not.
+    /// Time that requests are served after the disk is complete, also without open connections.
     linger: Option<Duration>,
     patience: Option<Duration>,
 }
 
 impl<'a> Settings<'a> {
-    /// Those of the command line; nothing where it makes no sense.
+    /// Parses the command line; `None` if it is invalid.
     pub(crate) fn of(words: &[&'a str]) -> Option<Settings<'a>> {
         let mut settings = Settings::default();
         for pair in words.chunks(2) {
@@ -140,12 +145,12 @@ fn work(settings: &Settings<'_>) -> Result<Report> {
     Ok(site.progress().report().clone())
 }
 
-/// How it all ended.
+/// The end of the server's work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Over {
-    /// The disk is whole.
+    /// The disk is complete.
     Done,
-    /// It failed when its client had been told that all is well.
+    /// The conversion failed after its client had got 200.
     Failed,
 }
 
@@ -202,12 +207,12 @@ impl Site for Uploads {
 }
 
 impl Uploads {
-    /// Its content is a tar archive, and its files go into a folder.
+    /// True if the content is a tar archive, and the target a folder.
     fn takes_archives(&self) -> bool {
         matches!(self.job.target, Target::Folder(_))
     }
 
-    /// Begins a conversion of so many bytes, where they are known.
+    /// Begins a conversion of so many bytes, if they are known.
     async fn begin(&self, bytes: Option<u64>) -> Result<Conversion, Fault> {
         self.progress().receives(bytes);
         let job = Import { source: Source::Upload(Upload { bytes }), ..self.job.clone() };
@@ -221,8 +226,9 @@ impl Uploads {
         })
     }
 
-    /// The upload failed, and another one may come. Nothing is left of it, unless the names of an archive were being given
-    /// already: that is in the fault's sentence, and this pod makes room for one that ends what is left.
+    /// Ends a failed upload; another one may come. Nothing of it is left, unless the names of an archive were
+    /// being published already. That is in the fault's message, and then this pod ends so that the next one
+    /// completes the archive.
     async fn fails(&self, fault: &Fault) {
         tracing::warn!(reason = fault.reason, "{}", printable::line(&fault.message));
         let (job, owner) = (self.job.clone(), self.shown.owner.clone());
@@ -236,7 +242,7 @@ impl Uploads {
         self.slot.free();
     }
 
-    /// The connection broke.
+    /// Ends an upload whose connection broke.
     async fn breaks(&self, why: &str) {
         let message = format!("{why}; the next upload begins anew");
         let fault = Fault {
@@ -248,15 +254,16 @@ impl Uploads {
         self.fails(&fault).await;
     }
 
-    /// The disk is whole; `answer` is called before the process may end.
+    /// Completes the disk; `answer` is called before the process may end.
     async fn done(&self, id: Option<String>, disk: Disk, answer: impl FnOnce()) {
         if !self.progress().done(disk) {
-            // Asked to end a moment ago. Nobody is told that all is well; the next pod may know it.
+            // The process was asked to end a moment ago. The client gets no success; the next pod may find
+            // the disk.
             return;
         }
         self.slot.done(id);
         let report = self.progress().report().clone();
-        // Where that fails it is said in the log.
+        // A failure is logged there.
         drop(tokio::task::spawn_blocking(move || pod::leave(&report)).await);
         self.over.send_replace(Some(Over::Done));
         if let Target::Device(_) = &self.job.target {
@@ -268,7 +275,7 @@ impl Uploads {
         answer();
     }
 
-    /// What became of an upload that was answered before its disk was durable.
+    /// Handles the end of an upload that was answered before its disk was durable.
     async fn done_behind(&self, ended: Ended) {
         match ended {
             Ended::Done(disk) => self.done(None, disk, || ()).await,
@@ -283,7 +290,7 @@ impl Uploads {
         let mut over = self.over.subscribe();
         tokio::select! {
             biased;
-            // The sender is a part of this.
+            // The sender is a part of `self`.
             over = over.wait_for(Option::is_some) => if over.is_err() || over.is_ok_and(|over| *over == Some(Over::Failed)) {
                 return;
             },
@@ -301,7 +308,7 @@ impl Uploads {
         }
     }
 
-    /// The deadline passed, and nothing is in flight; no upload is taken any more then.
+    /// Waits until the deadline has passed and nothing is in flight; no upload is accepted any more then.
     async fn late(&self) {
         pod::until(self.deadline).await;
         self.slot.close().await;
@@ -318,7 +325,7 @@ async fn all_closed(places: &Places) {
     }
 }
 
-/// The words that tools know.
+/// The answer for a failed upload. Tools match its first words.
 fn failure(fault: &Fault) -> Answer {
     let (status, more) = match fault.reason.as_str() {
         crate::fault::TOO_SMALL => {
@@ -327,7 +334,7 @@ fn failure(fault: &Fault) -> Answer {
         _ => (StatusCode::INTERNAL_SERVER_ERROR, ""),
     };
     let mut answer = text(status, format!("Saving stream failed: {more}{}", printable::line(&fault.message)));
-    // Whoever tries again by himself need not.
+    // Tells clients that retry by themselves to stop.
     if let Ok(reason) = HeaderValue::try_from(&fault.reason)
         && !fault.may_retry
     {

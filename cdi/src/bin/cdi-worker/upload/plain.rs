@@ -1,4 +1,4 @@
-//! `POST /upload` and its sisters: one request, one disk.
+//! `POST /upload` and its variants: one request, one disk.
 
 use super::body::{Body, Poured, length, pour, refuse};
 use super::conversion::Told;
@@ -31,7 +31,7 @@ pub(super) async fn upload(
     };
     let bytes = length(request.headers()).filter(|_| !kind.is_form);
     let body = Body::new(request, client, form);
-    // On its own, so that it comes to its end whatever happens to the connection.
+    // A task of its own, so that it completes whatever happens to the connection.
     let (tell, told) = oneshot::channel();
     tokio::spawn(async move {
         let rest = receive(&site, turn, body, bytes, kind.is_async, tell).await;
@@ -41,7 +41,7 @@ pub(super) async fn upload(
     told.await.unwrap_or_else(lost)
 }
 
-/// Tells the answer, and gives back what is left of the body.
+/// Sends the answer, and returns the body for its rest to be discarded.
 async fn receive(
     site: &Uploads,
     turn: Turn,
@@ -50,7 +50,7 @@ async fn receive(
     is_async: bool,
     tell: oneshot::Sender<Answer>,
 ) -> Body {
-    // Nobody may wait for the answer any more.
+    // The client may not wait for the answer any more.
     let answer = |answer: Answer| drop(tell.send(answer));
     if let Some(earlier) = turn.earlier {
         earlier.abandon().await;
@@ -87,7 +87,7 @@ async fn receive(
     body
 }
 
-/// The place is not to be had.
+/// The answer if there is no turn.
 pub(super) fn refusal(taken: &Taken) -> Answer {
     match taken {
         Taken::Busy => text(StatusCode::SERVICE_UNAVAILABLE, "another upload of this PVC is in progress\n"),

@@ -1,17 +1,17 @@
-//! What a method and a path ask for. Pure.
+//! Routing by method and path. Pure.
 
 use hyper::Method;
 
-/// The errand of a request.
+/// The route of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Route<'a> {
     /// One of the pages that all workers have.
     Page,
-    /// Whether this is an upload server that answers early.
+    /// A test for an upload server that answers early.
     Probe,
     Upload(Kind),
     Archive,
-    /// A request of tus, to the id of an upload where it has one.
+    /// A request of tus, with the ID of an upload if it has one.
     Tus(Option<&'a str>),
     Nowhere,
 }
@@ -19,13 +19,13 @@ pub(super) enum Route<'a> {
 /// The kind of an upload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Kind {
-    /// The bytes are a part of a form.
+    /// True if the bytes are a part of a form.
     pub(super) is_form: bool,
-    /// It is answered when all bytes came and were in order.
+    /// True if it is answered when all bytes came and were valid.
     pub(super) is_async: bool,
 }
 
-/// Where uploads of tus are.
+/// The path of uploads of tus.
 pub(super) const TUS: &str = "/v1beta1/upload-tus";
 
 pub(super) fn route<'a>(method: &Method, path: &'a str) -> Route<'a> {

@@ -1,4 +1,4 @@
-//! The one place for an upload: who has it, and who gets it. No I/O.
+//! The slot for one upload at a time, and its states. No I/O.
 //!
 //! ```text
 //!            take                     hold (tus)
@@ -12,7 +12,7 @@ use super::conversion::Conversion;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, oneshot, watch};
 
-/// The place.
+/// The slot.
 #[derive(Default)]
 pub(super) struct Slot {
     state: Mutex<State>,
@@ -29,7 +29,7 @@ enum State {
         cut: Arc<Notify>,
     },
     Waiting(Held),
-    /// The disk is whole; the id of its upload, where it was one of tus.
+    /// The disk is complete; with the ID of its upload, if it was one of tus.
     Done(Option<String>),
     /// The deadline has passed.
     Shut,
@@ -38,46 +38,46 @@ enum State {
 /// An upload of tus between two connections.
 pub(super) struct Held {
     pub(super) id: String,
-    /// Bytes that were handed to the conversion.
+    /// Bytes that were passed to the conversion.
     pub(super) offset: u64,
     pub(super) conversion: Conversion,
-    /// Its other end hears when the wait is over.
+    /// Dropped at the end of the wait, which wakes the receiver.
     pub(super) _waits: oneshot::Sender<()>,
 }
 
-/// The place is the caller's, who must give it back.
+/// The right to use the slot; the caller must give it back.
 pub(super) struct Turn {
-    /// One that waited, and that must be abandoned first.
+    /// An upload that waited, and that must be abandoned first.
     pub(super) earlier: Option<Conversion>,
-    /// Another connection wants to go on with the same upload.
+    /// Notified when another connection continues the same upload.
     pub(super) cut: Arc<Notify>,
 }
 
-/// Why the place is not to be had.
+/// The reason why the slot cannot be taken.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Taken {
-    /// By another upload that runs.
+    /// Another upload is running.
     Busy,
-    /// The disk is there already.
+    /// The disk exists already.
     Done,
-    /// No upload is taken any more.
+    /// No upload is accepted any more.
     Shut,
 }
 
-/// An upload of tus, as it is found.
+/// The state of an upload of tus.
 pub(super) enum Found {
-    /// Nothing of it is here; the place is free for it.
+    /// No byte of it was taken; the slot is free for it.
     Nothing,
     /// So many bytes were taken, and it waits.
     At(u64),
-    /// It is whole.
+    /// The upload is complete.
     Whole,
-    /// The place is not to be had.
+    /// The slot cannot be taken.
     Not(Taken),
 }
 
 impl Slot {
-    /// For a new upload. One that waits for its connection gives way.
+    /// Takes the slot for a new upload. One that waits for its connection gives way.
     pub(super) fn take(&self, id: Option<&str>) -> Result<Turn, Taken> {
         let mut state = self.state();
         match &*state {
@@ -97,7 +97,7 @@ impl Slot {
         Ok(Turn { earlier, cut })
     }
 
-    /// How an upload of tus is found. A connection that still sends it is cut, and waited for.
+    /// Looks up an upload of tus. A connection that still sends it is cut, and its end awaited.
     pub(super) async fn find(&self, id: &str) -> Found {
         let mut changes = self.changed.subscribe();
         loop {
@@ -117,7 +117,7 @@ impl Slot {
         }
     }
 
-    /// Goes on with an upload of tus that waits at this byte; nothing where it does not any more.
+    /// Resumes an upload of tus that waits at this byte; `None` if it does not wait any more.
     pub(super) fn resume(&self, id: &str, offset: u64) -> Option<(Conversion, Arc<Notify>)> {
         let mut state = self.state();
         if !matches!(&*state, State::Waiting(held) if held.id == id && held.offset == offset) {
@@ -131,7 +131,7 @@ impl Slot {
         Some((held.conversion, cut))
     }
 
-    /// Takes the place from the upload of this id, where it waits.
+    /// Takes the slot from the upload of this ID, if it waits.
     pub(super) fn evict(&self, id: &str) -> Option<Conversion> {
         let mut state = self.state();
         if !matches!(&*state, State::Waiting(held) if held.id == id) {
@@ -142,13 +142,13 @@ impl Slot {
         Some(held.conversion)
     }
 
-    /// The upload waits for its next connection.
+    /// Makes the upload wait for its next connection.
     pub(super) fn hold(&self, held: Held) {
         *self.state() = State::Waiting(held);
         self.tell();
     }
 
-    /// Whether an upload could begin.
+    /// The reason why no upload could begin, if there is one.
     pub(super) fn is_taken(&self) -> Option<Taken> {
         match &*self.state() {
             State::Free | State::Waiting(_) => None,
@@ -168,7 +168,7 @@ impl Slot {
         self.tell();
     }
 
-    /// Waits until it is free, and lets nobody in any more; for ever where the disk is there.
+    /// Waits until the slot is free, and closes it; waits for ever if the disk exists.
     pub(super) async fn close(&self) {
         let mut changes = self.changed.subscribe();
         loop {

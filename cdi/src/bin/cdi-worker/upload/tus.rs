@@ -2,13 +2,13 @@
 //!
 //! | request | answer |
 //! |---|---|
-//! | POST `/upload-tus`, Upload-Length | 201, Location: the id, which holds the length, so that a new pod knows it, too |
-//! | HEAD `/upload-tus/ID` | 200, Upload-Offset; a connection that still sends it is cut before |
+//! | POST `/upload-tus`, Upload-Length | 201, Location: the ID, which contains the length, so that a new pod has it, too |
+//! | HEAD `/upload-tus/ID` | 200, Upload-Offset; a connection that still sends it is cut first |
 //! | PATCH `/upload-tus/ID`, Upload-Offset | 204, the new Upload-Offset; with the last byte, when the disk is durable |
 //! | DELETE `/upload-tus/ID` | 204 |
 //!
-//! Nothing is begun before the first PATCH. A byte that was taken is in the pipe of the conversion, which lives as long as
-//! this process: where it ends, the offset is 0 again.
+//! Nothing is begun before the first PATCH. A byte that was taken is in the pipe of the conversion, which
+//! lives as long as this process: after its end the offset is 0 again.
 
 use super::body::{Body, Poured, length, pour, refuse};
 use super::conversion::{Conversion, Told};
@@ -39,10 +39,10 @@ const LENGTH: HeaderName = HeaderName::from_static("upload-length");
 const VERSION: HeaderValue = HeaderValue::from_static("1.0.0");
 /// The content type of a PATCH.
 const BYTES: &str = "application/offset+octet-stream";
-/// Time for a connection that is cut to give the upload back; also for a disk that is made durable meanwhile.
+/// Time for a connection that is cut to release the upload; also for a disk that is made durable meanwhile.
 const HANDOVER: Duration = Duration::from_secs(10);
 
-/// Answers a request for uploads of tus; `id`: of one of them.
+/// Answers a request for uploads of tus; `id`: that of an upload.
 pub(super) async fn answer(
     site: Arc<Uploads>,
     request: Request<Incoming>,
@@ -84,7 +84,7 @@ pub(super) async fn answer(
     answer
 }
 
-/// `LENGTH.RANDOM`
+/// The ID of an upload: `LENGTH.RANDOM`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Id {
     text: String,
@@ -93,7 +93,7 @@ struct Id {
 
 impl Id {
     fn new(length: u64) -> Id {
-        // It is no secret, and differs from all others.
+        // The ID is not secret, and differs from all others.
         let random = RandomState::new().build_hasher().finish();
         Id { text: format!("{length}.{random:016x}"), length }
     }
@@ -197,9 +197,9 @@ async fn patch(site: Arc<Uploads>, request: Request<Incoming>, client: Client, i
         .unwrap_or_else(|_| text(StatusCode::INTERNAL_SERVER_ERROR, "Saving stream failed: it was lost"))
 }
 
-/// The place, for one PATCH.
+/// The slot, for one PATCH.
 struct Turn {
-    /// The one that waited; or none yet, and perhaps another that must be abandoned first.
+    /// The conversion that waited; or none yet, and perhaps another one that must be abandoned first.
     conversion: Result<Conversion, Option<Conversion>>,
     cut: Arc<Notify>,
 }
@@ -212,7 +212,7 @@ async fn receive(
     mut body: Body,
     tell: oneshot::Sender<Answer>,
 ) -> Body {
-    // Nobody may wait for the answer any more.
+    // The client may not wait for the answer any more.
     let answer = |answer: Answer| drop(tell.send(answer));
     let begun = match turn.conversion {
         Ok(conversion) => Ok(conversion),
@@ -267,13 +267,13 @@ async fn receive(
         Told::Ended(Ended::Done(disk)) => {
             site.done(Some(id.text), disk, || answer(with_offset(StatusCode::NO_CONTENT, offset))).await;
         }
-        // It was waited for its end.
+        // `finish` has waited for its end.
         Told::Runs | Told::Whole => site.breaks("the upload was lost").await,
     }
     body
 }
 
-/// Between two connections, for a time.
+/// Makes the upload wait for its next connection, for a limited time.
 fn hold(site: Arc<Uploads>, id: Id, offset: u64, conversion: Conversion, why: &str) {
     let patience = until(site.patience, site.deadline, Timestamp::now());
     let length = id.length;
@@ -287,14 +287,14 @@ fn hold(site: Arc<Uploads>, id: Id, offset: u64, conversion: Conversion, why: &s
     tokio::spawn(async move {
         let fault = tokio::select! {
             biased;
-            // Another connection goes on, or another upload took the place.
+            // Another connection continues, or another upload took the slot.
             _ = over => return,
             ended = end.wait() => match ended {
                 Ended::Failed(fault) => Some(fault),
                 Ended::Done(_) => None,
             },
             () = tokio::time::sleep(patience) => None,
-            // The clock may be another one than that of the sleep.
+            // The deadline is of another clock than the sleep.
             () = pod::until(site.deadline) => None,
         };
         let Some(conversion) = site.slot.evict(&id.text) else { return };
@@ -312,13 +312,13 @@ fn hold(site: Arc<Uploads>, id: Id, offset: u64, conversion: Conversion, why: &s
     });
 }
 
-/// How long an upload is waited for: as long as the pod is.
+/// The time that an upload waits: at most until the end of the pod.
 fn until(patience: Duration, deadline: Option<Timestamp>, now: Timestamp) -> Duration {
     let left = deadline.map(|deadline| Duration::try_from(deadline.duration_since(now)).unwrap_or_default());
     left.map_or(patience, |left| left.min(patience))
 }
 
-/// A time for people.
+/// A duration as text.
 fn time(span: Duration) -> String {
     match span.as_secs() {
         seconds @ 0..120 => format!("{seconds} s"),
@@ -337,7 +337,7 @@ fn with_offset(status: StatusCode, offset: u64) -> Answer {
     answer
 }
 
-/// The bytes of a PATCH do not belong where the upload stands.
+/// The answer to a PATCH whose offset is not that of the upload.
 fn elsewhere(here: u64) -> Answer {
     let mut answer = text(StatusCode::CONFLICT, format!("the upload stands at byte {here}\n"));
     answer.headers_mut().insert(OFFSET, HeaderValue::from(here));
