@@ -144,7 +144,7 @@ fn parameter(text: &str, name: &str) -> Option<String> {
     }
 }
 
-/// The text up to its closing quote, and what is behind it.
+/// The text up to its closing quote, and the rest behind it.
 fn quoted_text(text: &str) -> Option<(String, &str)> {
     let (mut found, mut is_escaped) = (String::new(), false);
     for (at, c) in text.char_indices() {
