@@ -6,7 +6,7 @@ fn main() {
     println!("cargo::rerun-if-changed=.git/HEAD");
     println!("cargo::rerun-if-changed=.git/refs/heads");
     println!("cargo::rerun-if-env-changed=CORACLE_COMMIT");
-    // A source archive has no .git; whoever packs it says what it is made from.
+    // A source archive has no .git; its packager sets the variable.
     let commit = std::env::var("CORACLE_COMMIT").ok().or_else(described).unwrap_or_else(|| "unknown".into());
     println!("cargo::rustc-env=CORACLE_COMMIT={commit}");
 }

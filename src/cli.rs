@@ -1,4 +1,4 @@
-//! The command line. Help texts are the doc comments; each verb's arguments stand in its own file.
+//! The command line. Help texts are the doc comments; each verb's arguments are in its own file.
 
 use crate::commands;
 use crate::verbs::verbs;
@@ -18,7 +18,7 @@ pub(crate) struct Cli {
     pub(crate) log: Log,
 }
 
-// What every verb takes. What stands here as documentation would be the help text.
+// Flags of every verb. A doc comment here would replace the help text of the program.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Log {
     /// Increase log verbosity (-vv: maximum); RUST_LOG overrides it
@@ -29,7 +29,7 @@ pub(crate) struct Log {
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (commit ", env!("CORACLE_COMMIT"), ")");
 
 verbs! {
-    /// The verbs.
+    /// Verbs of the program.
     pub(crate) enum Command {
         #[command(hide = true)]
         Apart(commands::apart::Args) = "apart",
@@ -67,10 +67,10 @@ verbs! {
     }
 }
 
-/// The program, with verbs that are described when they are asked for.
+/// The program, whose verbs build their arguments only when they are used.
 pub(crate) fn by_name() -> clap::Command {
     let command = Command::by_name(Log::augment_args(clap::Command::new("coracle")));
-    // It has verbs of its own, and clap puts off but once.
+    // `virt` has verbs of its own, which clap would build at once.
     command.mut_subcommand("virt", |_| clap::Command::new("virt").defer(commands::virt::by_name))
 }
 
@@ -79,7 +79,7 @@ impl Command {
         verb
     }
 
-    /// Does what was asked.
+    /// Runs the verb of the command line.
     pub(crate) fn run(self) -> cdi::Result<()> {
         match self {
             Command::Apart(args) => commands::apart::run(&args),
@@ -118,7 +118,7 @@ impl Command {
     }
 }
 
-/// The error of a line, with tips that help: a verb that nobody types is none, and the page is not one of `coracle virt`.
+/// Adds tips to a usage error. Hidden verbs are not suggested; a verb of `coracle virt` and the page are.
 pub(crate) fn with_tips(mut error: clap::Error) -> clap::Error {
     if let Some(ContextValue::Strings(mut tips)) = error.remove(ContextKind::SuggestedSubcommand) {
         let command = Cli::command();
@@ -128,7 +128,7 @@ pub(crate) fn with_tips(mut error: clap::Error) -> clap::Error {
         }
     }
     let tip = match error.get(ContextKind::InvalidSubcommand) {
-        // The program itself knows it: another verb was asked for it.
+        // The program itself has this verb; the user looked for it among others.
         Some(ContextValue::String(word)) if word == "ui" => {
             error.remove(ContextKind::SuggestedSubcommand);
             Some("the page of the VMs of a cluster is 'coracle ui'".to_owned())
@@ -144,10 +144,10 @@ pub(crate) fn with_tips(mut error: clap::Error) -> clap::Error {
     error
 }
 
-/// A verb of `coracle virt` alone.
+/// True for a verb of `coracle virt` that the program itself does not have.
 fn is_of_cluster(word: &str) -> bool {
     let mut command = Cli::command();
-    // Some verbs are described only when they are asked for.
+    // Verbs build their arguments only when they are used.
     command.build();
     let is_verb =
         |within: &clap::Command| within.find_subcommand(word).is_some_and(|verb| !verb.is_hide_set());

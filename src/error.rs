@@ -1,9 +1,9 @@
-//! Exit codes: one number a kind of failure, documented in `docs/reference/exit-codes.md`.
+//! Exit codes: one number for each kind of failure, documented in `docs/reference/exit-codes.md`.
 
 use cdi::ErrorKind;
 use std::process::ExitCode;
 
-/// The exit code that a kind of failure has.
+/// The exit code of a kind of failure.
 pub(crate) fn code_of(kind: ErrorKind) -> u8 {
     match kind {
         ErrorKind::Failed => 1,
@@ -15,7 +15,7 @@ pub(crate) fn code_of(kind: ErrorKind) -> u8 {
     }
 }
 
-/// The kind of failure that an exit code stands for.
+/// The kind of failure of an exit code.
 pub(crate) fn kind_of(code: u8) -> ErrorKind {
     let kinds =
         [ErrorKind::Usage, ErrorKind::Refused, ErrorKind::NotFound, ErrorKind::Auth, ErrorKind::Interrupted];

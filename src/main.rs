@@ -1,13 +1,14 @@
 //! `coracle`: virtual machine disks as container images, and the VMs that boot from them.
 //!
 //! ```text
-//! main ─► cli (arguments) ─► commands/VERB (one file each) ─► libraries
-//!                                  └─► ui (the only place that prints) ─► terminal
+//!  main ─► cli (arguments) ─► commands/VERB (one file each) ─► libraries
+//!                                   └─► ui (the only place that prints) ─► terminal
 //! ```
 //!
-//! `vm/` is what the verbs on VMs of this computer share, `virt/` what those on VMs of a cluster do. Called as `virtctl` or
-//! `kubectl-virt`, the program is the verb `virt` alone; of all verbs, [`verbs`] describes the one that is asked for.
-//! Libraries return values; [`ui`] prints them; [`error`] turns a kind into an exit code, once, here.
+//! `vm/` has the code that verbs on VMs of this computer share, `virt/` that for VMs of a cluster. Called as
+//! `virtctl` or `kubectl-virt`, the program consists of the verb `virt` alone. [`verbs`] builds the arguments
+//! of the used verb alone. Libraries return values; [`ui`] prints them; [`error`] turns a kind into an exit
+//! code, once, here.
 
 mod cli;
 mod commands;

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 /// Starts logging to standard error.
 pub(crate) fn log(verbose: u8) {
     let level = match verbose {
-        // What these libraries complain of is in the error, too.
+        // Errors of these libraries are in the program's error message already.
         0 => "warn,kube_client=off,rustls_platform_verifier=off",
         1 => "info",
         _ => "debug",
@@ -27,7 +27,7 @@ pub(crate) fn log(verbose: u8) {
     log.with_ansi(coloured).without_time().init();
 }
 
-/// Prints facts. A reader that hangs up early is no failure.
+/// Prints to standard output. A closed pipe is not an error.
 pub(crate) fn out(text: &str) -> Result<()> {
     match std::io::stdout().lock().write_all(text.as_bytes()) {
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
@@ -37,7 +37,7 @@ pub(crate) fn out(text: &str) -> Result<()> {
     }
 }
 
-/// Prints bytes as they are, at once: what a guest writes on its console.
+/// Prints bytes unchanged and at once, for the output of a guest's console.
 pub(crate) fn raw(bytes: &[u8]) -> Result<()> {
     let mut out = std::io::stdout().lock();
     out.write_all(bytes)
@@ -52,9 +52,9 @@ pub(crate) fn json(value: &impl serde::Serialize) -> Result<()> {
     out(&(text + "\n"))
 }
 
-/// Says something to a person.
+/// Prints a message for the user to standard error.
 pub(crate) fn say(text: &str) {
-    // Nobody may be there to hear it.
+    // Standard error may be closed.
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn failure(e: &Error) {
     let mut text = format!("coracle: {e}");
     for cause in causes(e) {
         let said = cause.to_string();
-        // Some libraries repeat their cause in their own words.
+        // Some libraries repeat their cause in their own message.
         if !text.contains(&said) {
             text.push_str("\n  because: ");
             text.push_str(&said);
@@ -72,29 +72,29 @@ pub(crate) fn failure(e: &Error) {
     say(&text);
 }
 
-/// How progress is shown.
+/// Mode of progress display.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Show {
     /// A bar on a terminal, else a line every few seconds.
     Auto,
-    /// Nothing.
+    /// No progress is shown.
     Quiet,
 }
 
-/// Shows a run's progress until it is dropped.
+/// Display of a run's progress, until it is dropped.
 pub(crate) struct Progress {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// How far a piece of work is.
+/// State of a piece of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Step {
-    /// One word.
+    /// Name of the phase, one word.
     pub(crate) phase: &'static str,
-    /// Bytes.
+    /// Bytes that are done.
     pub(crate) done: u64,
-    /// Bytes; 0 where it is not known.
+    /// All bytes; 0 if unknown.
     pub(crate) total: u64,
 }
 
@@ -106,13 +106,13 @@ impl Step {
 }
 
 impl Progress {
-    /// Shows a run of the engine.
+    /// Shows the progress of a conversion.
     pub(crate) fn of(watch: &Arc<Watch>, show: Show) -> Progress {
         let watch = watch.clone();
         Progress::start(show, move || Step::of(&watch))
     }
 
-    /// Shows blobs that are read or moved.
+    /// Shows the progress of blobs that are read or copied.
     pub(crate) fn of_blobs(phase: &'static str, blobs: &Arc<watched::Progress>, show: Show) -> Progress {
         let blobs = blobs.clone();
         Progress::start(show, move || Step {
@@ -122,7 +122,7 @@ impl Progress {
         })
     }
 
-    /// Shows whatever tells how far it is.
+    /// Shows the progress that `step` returns.
     pub(crate) fn start(show: Show, step: impl Fn() -> Step + Send + 'static) -> Progress {
         if show == Show::Quiet {
             return Progress { stop: None, thread: None };
@@ -146,7 +146,7 @@ impl Drop for Progress {
     }
 }
 
-/// A bar: phase, part, bytes, rate, time left.
+/// Draws a bar: phase, part, bytes, rate, time left.
 fn draw(step: impl Fn() -> Step, wait: impl Fn(Duration) -> bool) {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
     let mut phase = None;
@@ -154,7 +154,7 @@ fn draw(step: impl Fn() -> Step, wait: impl Fn(Duration) -> bool) {
         let Step { phase: now, done, total } = step();
         if phase != Some(now) {
             phase = Some(now);
-            // The style first: the others draw.
+            // The style comes first, since the other calls draw.
             bar.set_style(style(total > 0));
             bar.set_message(now);
             bar.reset();
@@ -178,7 +178,7 @@ fn style(sized: bool) -> ProgressStyle {
         .progress_chars("━╸─")
 }
 
-/// A plain line every few seconds, for logs.
+/// Prints a plain line every few seconds, for logs.
 fn lines(step: impl Fn() -> Step, wait: impl Fn(Duration) -> bool) {
     const EVERY: Duration = Duration::from_secs(5);
     let (mut since, mut before) = (Instant::now(), ("", 0));
@@ -199,7 +199,7 @@ fn lines(step: impl Fn() -> Step, wait: impl Fn(Duration) -> bool) {
     }
 }
 
-/// Ctrl-C ends a transfer at once: what has come whole stays, and the same command goes on after it.
+/// Ends the program on Ctrl-C: complete files stay, and the same command continues after them.
 pub(crate) fn on_interrupt_go_on() -> Result<()> {
     let handler = || {
         say("coracle: interrupted; the same command goes on");
@@ -208,7 +208,7 @@ pub(crate) fn on_interrupt_go_on() -> Result<()> {
     on_signal(handler)
 }
 
-/// Does this when a signal asks the program to end, in place of what was to be done until now.
+/// Sets the action for a signal that asks the program to end, in place of an earlier one.
 pub(crate) fn on_signal(action: impl FnMut() + Send + 'static) -> Result<()> {
     static ACTION: Mutex<Option<Box<dyn FnMut() + Send>>> = Mutex::new(None);
     let mut slot = ACTION.lock().unwrap_or_else(PoisonError::into_inner);
@@ -225,8 +225,8 @@ pub(crate) fn on_signal(action: impl FnMut() + Send + 'static) -> Result<()> {
     ctrlc::set_handler(handler).map_err(|e| Error::failed("cannot listen for Ctrl-C").because(e))
 }
 
-/// Ctrl-C asks the run to stop; a second one, or a run that does not stop within two seconds, ends the program.
-/// What has been written stays as `.partial` with its journal either way.
+/// Asks the run to stop on Ctrl-C. A second one, or a run that does not stop within two seconds, ends the
+/// program. Written data stays as `.partial` with its journal either way.
 pub(crate) fn on_interrupt(watch: Arc<Watch>) -> Result<()> {
     let handler = move || {
         if watch.interrupted() {
@@ -244,13 +244,13 @@ pub(crate) fn on_interrupt(watch: Arc<Watch>) -> Result<()> {
     on_signal(handler)
 }
 
-/// Passes on what somebody else complained.
+/// Prints a text to standard error unchanged.
 pub(crate) fn err(text: &str) {
-    // Nobody may be there to hear it.
+    // Standard error may be closed.
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 
-/// Ends the program with the exit code of another one.
+/// Ends the program with the exit code of another program.
 pub(crate) fn leave(code: i32) -> ! {
     std::process::exit(code)
 }

@@ -1,17 +1,17 @@
-//! Verbs, each described when it is asked for.
+//! Verbs that build their arguments on use.
 //!
 //! ```text
-//!  arguments ─► by_name: the names, and the one verb in full ─► what was asked
-//!                  └─ any error, help, version ─► all verbs in full, again ─► the words for it
+//!  arguments ─► by_name: names of all verbs, arguments of the used one ─► parsed arguments
+//!                  └─ any error, help, version ─► all verbs in full, again ─► the message or help
 //! ```
 //!
-//! To describe all verbs takes longer than all else that happens before most of them begin. Whether a line is understood,
-//! and as what, does not depend on the others; words about it may: tips, lists, completions.
+//! Building the arguments of all verbs takes longer than anything else at the start of most of them. The
+//! parsed arguments do not depend on the other verbs; messages may, such as tips, lists and completions.
 
 use clap::{Arg, Command, FromArgMatches};
 use std::ffi::OsString;
 
-/// Declares the verbs of a command. `described` of the enum finishes the description of each.
+/// Declares the verbs of a command. The enum's function `described` completes each verb.
 macro_rules! verbs {
     ($(#[$of:meta])* $see:vis enum $verbs:ident { $($(#[$is:meta])* $verb:ident($args:ty) = $name:literal,)* }) => {
         $(#[$of])*
@@ -31,15 +31,15 @@ macro_rules! verbs {
 }
 pub(crate) use verbs;
 
-/// A verb with the flags of all verbs, which stand last, and not where the verb has one of its own by that name. Clap puts
-/// them first into a verb that is described later.
+/// Appends the flags of all verbs to a verb, unless it has a flag of that name. clap would put them first if
+/// the verb's arguments are built later.
 pub(crate) fn with_flags_of_all(verb: Command, all: &Command) -> Command {
     let is_own = |flag: &Arg| verb.get_arguments().any(|own| own.get_id() == flag.get_id());
     let others: Vec<Arg> = all.get_arguments().filter(|flag| !is_own(flag)).cloned().collect();
     verb.args(others)
 }
 
-/// What a line says to this description; nothing, if it is an error or wants to be told something.
+/// Parses a command line; `None` for an error, and for a request of help or version.
 pub(crate) fn parsed<T: FromArgMatches>(
     by_name: Command,
     line: impl IntoIterator<Item = OsString>,
@@ -53,7 +53,7 @@ pub(crate) mod tests {
     use clap::Command;
     use std::collections::BTreeMap;
 
-    /// Two descriptions have the same verbs, which take the same.
+    /// Asserts that two descriptions have the same verbs with the same arguments.
     pub(crate) fn agree(mut all: Command, mut by_name: Command) {
         all.build();
         by_name.build();
@@ -65,7 +65,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// What each verb takes, and the verbs of it. Lists and helps are those of all verbs.
+    /// Arguments of each verb and of its verbs.
     fn verbs(command: &Command) -> BTreeMap<String, String> {
         let verbs = command.get_subcommands().filter(|verb| verb.get_name() != "help");
         verbs.map(|verb| (verb.get_name().to_owned(), takes(verb))).collect()

@@ -1,7 +1,8 @@
-//! `coracle apart`: one job on foreign bytes for the verbs that start VMs (`vm/apart.rs`). The job comes on standard
-//! input, the answer goes to standard output.
+//! `coracle apart`: one job on foreign bytes for the verbs that start VMs (`vm/apart.rs`). The job is read
+//! from standard input, the result is written to standard output.
 //!
-//! Each job states what it uses, gives up the rest, and only then opens anything.
+//! Each job states the files and servers that it uses, gives up access to all others, and only then opens
+//! anything.
 
 use crate::ui::{self, Show};
 use crate::vm::apart::{Exact, Look, Order, Outcome, Task};
@@ -32,7 +33,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// One job for 'coracle run' and 'coracle test', on standard input
+/// Job of 'coracle run' or 'coracle test', read from standard input
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
 
@@ -40,7 +41,7 @@ pub(crate) fn run(_: &Args) -> Result<()> {
     let order: Order = serde_json::from_reader(io::stdin().lock())
         .map_err(|e| Error::refused("this is not a job; 'coracle run' makes them").because(e))?;
     let show = if order.quiet { Show::Quiet } else { Show::Auto };
-    // Each line of this process says whose it is: what confines it, too.
+    // Each log line of this process names its job, also the lines about its confinement.
     let what = order.job.what();
     let _span = tracing::info_span!("process", number = std::process::id(), job = what.as_str()).entered();
     let work = Work { places: Arc::new(Places::new(order.registries)), show };
@@ -49,7 +50,7 @@ pub(crate) fn run(_: &Args) -> Result<()> {
     ui::out(&text)
 }
 
-/// An image that was looked up before.
+/// An image by name and digest.
 struct Pinned {
     name: Name,
     digest: Digest,
@@ -60,7 +61,7 @@ struct Work {
     show: Show,
 }
 
-/// An image that is open.
+/// An open image with its manifest.
 struct Open {
     found: FoundImage,
     document: Document,
@@ -94,7 +95,7 @@ impl Work {
         Reach::new().image(image, &self.places)
     }
 
-    /// What is unpacked goes into the image's own folder.
+    /// Access of a job that unpacks into the image's own folder.
     fn unpacks(&self, image: &Name, folder: &Path) -> Result<Reach> {
         Ok(self.reads(image)?.target(&Destination::File(folder.join("any"))))
     }
@@ -172,7 +173,7 @@ impl Work {
         let located = locate::disk(&*open.found.place, manifest(&image.name, &open.document)?, &how)?;
         let inside = located.path.clone();
         drop(located);
-        // No note and no kernel begins so.
+        // The prefix keeps names apart from those of notes and kernels.
         let name = format!("_{}", inside.replace(|c: char| !c.is_ascii_alphanumeric() && c != '.', "_"));
         let target = folder.join(&name);
         let _lock = Lock::wait(&folder.join(format!("{name}.lock")))?;
@@ -209,7 +210,7 @@ impl Work {
         let partial = PathBuf::from(partial);
         let cannot = |e| Error::io(format!("cannot write {}", partial.display()), e);
         let mut file = File::create(&partial).map_err(cannot)?;
-        // The end of the stream tells whether the layer is what was promised.
+        // Reading to the end of the stream verifies the layer's digest.
         io::copy(&mut located.stream()?, &mut file).map_err(cannot)?;
         file.flush().and_then(|()| file.sync_all()).map_err(cannot)?;
         std::fs::rename(&partial, &target).map_err(cannot)?;
@@ -236,7 +237,7 @@ impl Work {
     }
 }
 
-/// What the launcher refuses, too: it does not believe whoever asks it.
+/// Checks a disk as the launcher will, which does not trust its callers.
 fn judge(path: &Path) -> Result<Value> {
     Reach::new().file(path).enter();
     let format = usable(path)?;
@@ -272,12 +273,13 @@ fn named(text: &str) -> Result<Name> {
     Ok(name.ok_or_else(|| Error::refused(format!("{text:?} names an image without its scheme")))??)
 }
 
-/// What the engine is wished for a VM's disk.
+/// Options of conversions for a VM's disk.
 fn wishes() -> Wishes {
     Wishes::of_threads(std::thread::available_parallelism().map_or(2, usize::from))
 }
 
-/// The disk that this note leads to, if it is still there. Older notes lead to the folders of layers, which are nobody's.
+/// Path of the disk in a note, if it still exists. Notes of older versions name folders of layers, which are
+/// not used.
 fn known(index: &Path) -> Option<PathBuf> {
     let path = PathBuf::from(std::fs::read_to_string(index).ok()?.trim_end());
     usable(&path).ok().filter(|_| path.parent() == index.parent())?;
@@ -291,11 +293,11 @@ fn manifest<'a>(name: &Name, document: &'a Document) -> Result<&'a Manifest> {
     }
 }
 
-/// Part of a file's name for a path in an image.
+/// Suffix of a file name for a path in an image.
 fn suffix(path: Option<&str>) -> String {
     path.map_or_else(String::new, |path| {
         let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
-        // Two paths that differ only in signs are two files.
+        // The checksum distinguishes paths that differ in replaced characters alone.
         let sum = path.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });

@@ -1,4 +1,4 @@
-//! `coracle build`.
+//! The verb `coracle build`.
 
 mod volume;
 
@@ -24,12 +24,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Memory that packing a layer may take; a quarter of --memory, but no more than this, so that a build stays small on
-/// computers with many cores.
+/// Maximum memory for packing a layer in bytes. A build uses a quarter of --memory up to this value, so that
+/// it stays small on computers with many cores.
 const PACKING: u64 = 32 << 20;
-/// Threads that carry a disk to the packing, where its clusters are not compressed on the way.
+/// Maximum number of decoding threads while clusters are not compressed.
 const CARRIERS: usize = 2;
-/// Where a kernel of ours talks.
+/// Default command line of a kernel: its console is the serial port.
 const SERIAL: &str = "console=ttyS0";
 
 /// Build a container image from a disk or a kernel
@@ -209,7 +209,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// What a build uses: its disk, its kernel, its names, and the store, where what must wait does so.
+/// Access of a build: its disk, its kernel, its names, and the store, which holds temporary files.
 fn reach(args: &Args, order: &Order, places: &Places) -> Result<Reach> {
     let mut reach = Reach::new();
     if let Some(disk) = &order.disk {
@@ -219,13 +219,13 @@ fn reach(args: &Args, order: &Order, places: &Places) -> Result<Reach> {
         reach = reach.file(file);
     }
     if args.work.plan {
-        // Nothing is written; only registries have something to look up.
+        // A plan only looks names up in registries.
         return order.names.iter().try_fold(reach, |reach, name| reach.image(name, places));
     }
     order.names.iter().try_fold(reach.store(places)?, |reach, name| reach.goal(name, places))
 }
 
-/// What takes memory while the disk is read.
+/// Memory that other parts of a build need while the disk is read.
 type Beside = Vec<(&'static str, u64)>;
 
 fn request(args: &Args, disk: &str, options: cdi::source::Options, beside: Beside) -> Result<Request> {
@@ -244,11 +244,11 @@ fn request(args: &Args, disk: &str, options: cdi::source::Options, beside: Besid
     let mut wishes = args.work.wishes(&args.from);
     wishes.beside = beside;
     if args.compress.is_none() {
-        // They only bring what the packing waits for; each more would hold memory and win nothing.
+        // Packing is the bottleneck: more decoding threads would only use memory.
         wishes.threads = wishes.threads.min(CARRIERS);
     }
     let source = Named::of(disk, &options)?;
-    // The build makes it a layer of the image.
+    // The build makes the disk a layer of the image.
     let request = Request::new(source, Destination::Nowhere, options, wishes);
     Ok(Request { source_format: args.work.source_format(), keep, output, ..request })
 }
@@ -277,14 +277,14 @@ fn recipe(args: &Args) -> Result<Recipe> {
     })
 }
 
-/// Labels that name the VMs of a disk.
+/// Labels with defaults for VMs of a disk.
 fn hinted(args: &Args) -> Vec<(String, String)> {
     let named = [("default-instancetype", &args.instancetype), ("default-preference", &args.preference)];
     let named = named.into_iter().filter_map(|(name, value)| Some((name, value.clone()?)));
     named.map(|(name, value)| (format!("instancetype.{HINTS}{name}"), value)).collect()
 }
 
-/// The names as they were given, and with --push those in the store.
+/// All names, and with --push also their names in the store.
 fn names(args: &Args) -> Result<Vec<Name>> {
     let mut names: Vec<Name> = vec![];
     for text in &args.names {

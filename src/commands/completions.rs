@@ -1,10 +1,10 @@
-//! `coracle completions`.
+//! The verb `coracle completions`.
 
 use crate::ui;
 use cdi::Error;
 use clap_complete::env::Shells;
 
-/// The variable by which a shell asks.
+/// Environment variable by which a shell requests completions.
 pub(crate) const COMPLETE: &str = "COMPLETE";
 
 /// Print a completion script for a shell
@@ -20,12 +20,12 @@ pub(crate) fn run(args: &Args) -> cdi::Result<()> {
     print(&args.shell.to_string(), "coracle")
 }
 
-/// Prints the script by which a shell completes a program of this name.
+/// Prints the script by which a shell completes the arguments of a program.
 pub(crate) fn print(shell: &str, program: &str) -> cdi::Result<()> {
     let shells = Shells::builtins();
     let found = shells.completer(shell).ok_or_else(|| Error::failed(format!("{shell} completes nothing")))?;
     let mut script = Vec::new();
-    // The script asks the program itself, so that names of VMs complete too.
+    // The script calls the program itself, so that names of VMs are completed too.
     found
         .write_registration(COMPLETE, program, program, program, &mut script)
         .map_err(|e| Error::io("cannot write the script", e))?;

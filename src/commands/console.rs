@@ -1,4 +1,4 @@
-//! `coracle console`.
+//! The verb `coracle console`.
 
 use super::vms::{self, VmArgs};
 use crate::ui;
@@ -34,8 +34,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
 }
 
-/// Joins the console until somebody leaves it (`None`) or the VM ends. A launcher that goes away meanwhile is
-/// replaced by another, which takes the VM over.
+/// Joins the console until the user leaves it (`None`) or the VM ends. A launcher that ends meanwhile is
+/// replaced by a new one, which takes over the VM.
 pub(super) fn attach(vm: &Vm, write: bool) -> Result<Option<State>> {
     let name = vm.name();
     ui::on_signal(|| {
@@ -59,7 +59,7 @@ pub(super) fn attach(vm: &Vm, write: bool) -> Result<Option<State>> {
             ));
             return Ok(None);
         }
-        // The VM has ended, or its launcher has.
+        // The stream ended with the VM or with its launcher.
         match vm.standing()? {
             standing if !standing.is_up() => {
                 return match standing {
@@ -68,7 +68,7 @@ pub(super) fn attach(vm: &Vm, write: bool) -> Result<Option<State>> {
                 };
             }
             crate::vm::record::Standing::Known(_) => {
-                // The stream ends a moment before the state is told.
+                // The stream ends a moment before the state changes.
                 match vm.wait_for_end(&client, Some(Duration::from_secs(2))) {
                     Ok(state) => return Ok(Some(state)),
                     Err(e) => tracing::info!("the console is joined again: {e}"),

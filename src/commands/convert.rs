@@ -1,4 +1,4 @@
-//! `coracle convert`.
+//! The verb `coracle convert`.
 
 use super::disk::{DiskArgs, compression, size};
 use super::source::SourceArgs;
@@ -175,8 +175,8 @@ fn request(args: &Args) -> Result<Request> {
     })
 }
 
-/// The refusal of a target whose name says that it is something that is not written here: it would be a raw disk, and
-/// the next reader would take it for what it is called.
+/// Refuses a target whose suffix stands for a format that is not written here: it would be a raw disk, which
+/// its next reader would take for that format.
 fn other_format(target: &str) -> Option<Error> {
     let (_, ending) = target.rsplit('/').next()?.rsplit_once('.')?;
     let ending = ending.to_ascii_lowercase();

@@ -1,4 +1,4 @@
-//! `coracle copy`.
+//! The verb `coracle copy`.
 
 use super::transfer::TransferArgs;
 use cdi::Result;

@@ -1,4 +1,4 @@
-//! Arguments about how a disk is read and worked on, the same for every verb that reads a whole disk.
+//! Arguments for reading a disk, shared by all verbs that read a whole disk.
 
 use super::source::SourceArgs;
 use crate::ui::Show;
@@ -7,11 +7,11 @@ use cdi::plan::Wishes;
 use cdi::{Error, ErrorKind, Result};
 use disk_format::{Codec, Format};
 
-/// Defaults.
+/// Default value of the flag `--memory`.
 const MEMORY: &str = "256MiB";
 const LARGEST: &str = "16TiB";
 
-/// How a whole disk is read.
+/// Arguments for reading a whole disk.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DiskArgs {
     /// Format of the source [default: detected]; raw disables detection
@@ -55,7 +55,7 @@ enum Read {
 }
 
 impl DiskArgs {
-    /// The format, where the user said it.
+    /// Format by the flag, if given.
     pub(crate) fn source_format(&self) -> Option<Format> {
         self.source_format.map(|format| match format {
             Read::Raw => Format::Raw,
@@ -63,13 +63,13 @@ impl DiskArgs {
         })
     }
 
-    /// As many as were asked for, or one per CPU.
+    /// Number of threads by the flag. Default: one per CPU.
     pub(crate) fn threads(&self) -> usize {
         let cpus = std::thread::available_parallelism().map_or(2, usize::from);
         self.threads.map_or(cpus, usize::from)
     }
 
-    /// The flags that were given, but for those of how a verb talks. One that says what is so without it is as good as none.
+    /// Names of given flags, without those about output. A flag with its default value does not count.
     pub(crate) fn given(&self) -> Vec<&'static str> {
         let is_other = |bytes: u64, default: &str| size(default).ok() != Some(bytes);
         let flags = [
@@ -83,7 +83,7 @@ impl DiskArgs {
         flags.into_iter().filter_map(|(flag, is_given)| is_given.then_some(flag)).collect()
     }
 
-    /// What is wished of any verb; the rest is convert's own.
+    /// Options that all verbs share; further ones belong to convert.
     pub(crate) fn wishes(&self, from: &SourceArgs) -> Wishes {
         Wishes {
             checksum: self.checksum,
@@ -95,18 +95,18 @@ impl DiskArgs {
         }
     }
 
-    /// How progress is shown.
+    /// Display of progress by the flag.
     pub(crate) fn show(&self) -> Show {
         if self.quiet { Show::Quiet } else { Show::Auto }
     }
 }
 
-/// A size.
+/// Parses a size with an optional unit.
 pub(crate) fn size(text: &str) -> Result<u64> {
     cdi::size::parse(text)
 }
 
-/// `zlib`, `zstd:9`.
+/// Parses a codec with an optional level: `zlib`, `zstd:9`.
 pub(crate) fn compression(text: &str) -> Result<(Codec, u8)> {
     let (name, level) = text.split_once(':').map_or((text, None), |(name, level)| (name, Some(level)));
     let (codec, default, levels) = match name {

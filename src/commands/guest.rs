@@ -1,4 +1,4 @@
-//! The verbs that reach into a guest: `ssh` and `exec`.
+//! The verbs that run programs in a guest: `ssh` and `exec`.
 
 use super::vms::{VmArgs, complete};
 use crate::ui;
@@ -69,7 +69,7 @@ pub(crate) fn ssh(args: &SshArgs) -> Result<()> {
     let known = vm.home.vm(name).join("known_hosts");
     let mut command = Command::new("ssh");
     command.arg("-p").arg(port.to_string());
-    // The key of the guest is its own, and is asked again when the VM was made anew.
+    // Each VM has a file of host keys of its own, which is removed with it.
     command.arg("-o").arg(known_hosts(&known));
     command.arg("-o").arg("StrictHostKeyChecking=accept-new");
     command.arg("-o").arg(format!("HostKeyAlias={name}"));
@@ -77,7 +77,7 @@ pub(crate) fn ssh(args: &SshArgs) -> Result<()> {
         command.arg("-i").arg(identity);
     }
     if let Some(user) = user {
-        // As a value of its own: a name that begins with `-` would be an option in front of an address.
+        // The user is an argument of its own: in front of an address a leading `-` would make an option.
         command.arg("-l").arg(user);
     }
     command.arg(address);
@@ -92,7 +92,7 @@ pub(crate) fn ssh(args: &SshArgs) -> Result<()> {
     Err(error)
 }
 
-/// The setting of ssh for a file of keys. A blank would end the path, and `%` begins what ssh fills in.
+/// Option of ssh for a file of host keys, quoted: a blank would end the path, and `%` begins a placeholder.
 fn known_hosts(path: &Path) -> OsString {
     let mut setting = b"UserKnownHostsFile=\"".to_vec();
     for &byte in path.as_os_str().as_bytes() {
@@ -106,7 +106,7 @@ fn known_hosts(path: &Path) -> OsString {
     OsString::from_vec(setting)
 }
 
-/// Where the guest's port 22 is reached.
+/// Address and port that are forwarded to the guest's port 22.
 fn port_of_ssh(vm: &Vm) -> Option<(String, u16)> {
     let links = vm.record.sync.resolved.interfaces.values();
     let forwards = links.flat_map(|link| match link {

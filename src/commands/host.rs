@@ -1,4 +1,4 @@
-//! `coracle host`.
+//! The verb `coracle host`.
 
 use crate::ui;
 use crate::vm::launch::LauncherArgs;
@@ -55,7 +55,7 @@ fn by_launcher(args: &Args, launcher: &Path) -> Result<Node> {
     }
 }
 
-/// The computer is the same without a folder for VMs; that there is none is one of the things that are missing.
+/// Adds an unusable folder for VMs to the missing parts; the report is otherwise the same.
 fn without_home(mut node: Node, why: &Error) -> Node {
     node.missing.push(Missing {
         what: format!("a folder for VMs: {why}"),
@@ -65,7 +65,7 @@ fn without_home(mut node: Node, why: &Error) -> Node {
     node
 }
 
-/// What is known of this computer, and what keeps a parser that is taken over from reaching further.
+/// Report on this computer: support for VMs, and confinement of compromised parsers.
 #[derive(Debug, Serialize)]
 struct Host {
     #[serde(flatten)]
@@ -76,9 +76,9 @@ struct Host {
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum Known {
-    /// What virt-launcher found out.
+    /// Facts that virt-launcher has probed.
     All(Box<Node>),
-    /// What this program sees by itself.
+    /// Facts that need no virt-launcher.
     Little(Little),
 }
 
@@ -135,7 +135,7 @@ fn text(Host { known, confinement }: &Host) -> String {
     text
 }
 
-/// What virt-launcher found out, but for devices and what is missing.
+/// Facts from virt-launcher, without devices and missing parts.
 fn about(node: &Node) -> String {
     let verdict = match node.kvm.verdict {
         Verdict::Full => "runs kernels",
@@ -169,7 +169,7 @@ fn about(node: &Node) -> String {
     text
 }
 
-/// A line for each name whose value is known.
+/// A line for each name with a value.
 fn lines(named: &[(&str, String)]) -> String {
     let known = named.iter().filter(|(_, value)| !value.is_empty());
     known.map(|(name, value)| format!("{name:<13} {value}\n")).collect()

@@ -1,4 +1,4 @@
-//! `coracle inspect`.
+//! The verb `coracle inspect`.
 
 use super::source::SourceArgs;
 use crate::ui;

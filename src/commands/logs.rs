@@ -1,4 +1,4 @@
-//! `coracle logs`.
+//! The verb `coracle logs`.
 
 use super::vms::VmArgs;
 use crate::ui;
@@ -32,7 +32,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     let mut at = 0;
     loop {
-        // Asked before it is read: what was written before the end is printed.
+        // The state is read before the log, so that output up to the VM's end is printed.
         let up = args.follow && vm.standing()?.is_up();
         at = print(&path, at)?;
         if !up {
@@ -42,7 +42,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
 }
 
-/// Prints what follows after `at`; where it ends. A log that was cut meanwhile is begun anew.
+/// Prints the log from offset `at` on, and returns the new offset. A log that has become shorter is printed
+/// from its start.
 fn print(path: &Path, at: u64) -> Result<u64> {
     let cannot = |e| Error::io(format!("cannot read {}", path.display()), e);
     let mut file = match File::open(path) {

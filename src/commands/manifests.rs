@@ -1,4 +1,4 @@
-//! `coracle manifests`.
+//! The verb `coracle manifests`.
 
 mod chart;
 mod folder;
@@ -101,7 +101,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     ui::out(&manifest::text(&objects(&wishes)))
 }
 
-/// A name as Kubernetes has it.
+/// Checks a name by the rules of Kubernetes.
 fn named(flag: &str, name: &str) -> Result<()> {
     let label = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let plain = !name.starts_with('-') && !name.ends_with('-');

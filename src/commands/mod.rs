@@ -1,4 +1,4 @@
-//! One file per verb: its arguments with their help, and what it does with the libraries.
+//! Verbs of the command: one file each, with its arguments and help texts.
 
 pub(crate) mod apart;
 pub(crate) mod build;

@@ -1,10 +1,10 @@
-//! Where images are: the arguments that every verb on images has.
+//! Arguments about registries, shared by all verbs on images.
 
 use container_disk::open::Places;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Which registries are asked, and how.
+/// Flags about the settings of registries.
 #[derive(Debug, clap::Args)]
 pub(crate) struct PlaceArgs {
     /// Mirrors, certificates and logins of registries (docs/registries.md)
@@ -14,17 +14,17 @@ pub(crate) struct PlaceArgs {
 }
 
 impl PlaceArgs {
-    /// All places that can be named.
+    /// The places that image names can refer to.
     pub(crate) fn open(&self) -> Arc<Places> {
         Arc::new(Places::new(self.registries.clone()))
     }
 
-    /// What was given of these.
+    /// Name of the flag, if given.
     pub(crate) fn given(&self) -> Option<&'static str> {
         self.registries.as_ref().map(|_| "--registries")
     }
 
-    /// The file that says which.
+    /// Path of the settings file, if given.
     pub(crate) fn settings(&self) -> Option<PathBuf> {
         self.registries.clone()
     }

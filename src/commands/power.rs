@@ -1,4 +1,4 @@
-//! The verbs that change whether a VM runs: `stop`, `kill`, `restart`, `pause`, `unpause`, `rm`.
+//! The verbs that start, stop or remove VMs: `stop`, `kill`, `restart`, `pause`, `unpause`, `rm`.
 
 use super::vms::{self, VmsArgs};
 use crate::ui;
@@ -85,7 +85,7 @@ pub(crate) fn stop(args: &StopArgs) -> Result<()> {
     vms::sweep(&args.vms.home.home()?)
 }
 
-/// The grace period, and a while for what comes after it.
+/// Timeout of a stop: the grace period, and some time for the steps after it.
 fn patience(vm: &Vm, grace: Option<u64>) -> Duration {
     let own = vm.record.sync.vmi["spec"]["terminationGracePeriodSeconds"].as_u64();
     Duration::from_secs(grace.or(own).unwrap_or(30).saturating_add(30).min(86_400 * 365))

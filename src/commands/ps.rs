@@ -1,4 +1,4 @@
-//! `coracle ps` and `coracle status`.
+//! The verbs `coracle ps` and `coracle status`.
 
 use super::vms::{self, VmArgs};
 use crate::ui;
@@ -52,7 +52,7 @@ struct Listed {
     vms: Vec<Shown>,
 }
 
-/// A VM as people and programs see it.
+/// A VM in the output of both verbs.
 #[derive(Debug, Serialize)]
 struct Shown {
     name: String,
@@ -76,7 +76,7 @@ struct Shown {
     ports: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     phases: Vec<(&'static str, String)>,
-    /// What its agent says; only `status` asks.
+    /// Report of the guest agent; `status` alone asks for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     guest: Option<GuestInfo>,
 }
@@ -106,7 +106,7 @@ pub(crate) fn status(args: &StatusArgs) -> Result<()> {
     let vm = args.vm.open()?;
     let (mut shown, _) = Shown::of(&vm, &vm.standing()?);
     if shown.agent && shown.state == "Running" {
-        // An agent that falls silent in this moment takes nothing away from the rest.
+        // The status is shown without the report if the agent fails to answer.
         shown.guest = vm.client()?.guest_info().ok();
     }
     if args.output == Some(Format::Json) {
@@ -172,7 +172,7 @@ impl Shown {
     }
 }
 
-/// How far keys and passwords are in the guest, whose words are among these.
+/// State of the guest's SSH keys and passwords.
 fn of_credentials(credentials: &Credentials) -> String {
     match credentials.synchronized {
         true => "the guest has them".to_owned(),
@@ -180,7 +180,7 @@ fn of_credentials(credentials: &Credentials) -> String {
     }
 }
 
-/// What a person wants to know of a guest.
+/// Labelled facts about the guest.
 fn of_guest(guest: &GuestInfo) -> Vec<(&'static str, String)> {
     let system = ["prettyName", "name", "id"].iter().find_map(|name| guest.os.get(*name));
     let mut lines = vec![
@@ -194,7 +194,7 @@ fn of_guest(guest: &GuestInfo) -> Vec<(&'static str, String)> {
         let said = said.map(|load| load.map_or_else(|| "-".to_owned(), |load| format!("{load:.2}")));
         lines.push(("load", said.collect::<Vec<_>>().join(" ")));
     }
-    // A guest chooses these texts: nothing in them may steer the terminal.
+    // The guest chooses these texts, so control characters are escaped.
     lines.into_iter().map(|(name, text)| (name, printable::line(&text))).collect()
 }
 
@@ -221,7 +221,7 @@ fn ports(link: &Link) -> Vec<String> {
     shown.collect()
 }
 
-/// Columns as wide as what is in them; the last one ends with its text.
+/// The VMs as a table.
 fn table(vms: &[Shown]) -> String {
     let head = ["NAME", "STATE", "SINCE", "FROM", "PORTS"].map(str::to_owned);
     let rows = vms.iter().map(|shown| {

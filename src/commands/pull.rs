@@ -1,4 +1,4 @@
-//! `coracle pull`.
+//! The verb `coracle pull`.
 
 use super::transfer::TransferArgs;
 use cdi::Result;
@@ -49,8 +49,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     args.transfer.run(&image, &name, arch)
 }
 
-/// What an image is called in the store where nobody says it: `docker://h/group/os:1` is `group/os:1`, and
-/// `oci:some/os` is `os:latest`.
+/// Default name of an image in the store: `docker://h/group/os:1` becomes `group/os:1`, and `oci:some/os`
+/// becomes `os:latest`.
 pub(super) fn local_name(image: &Name) -> Result<Local> {
     let text = match image {
         Name::Store(local) => return Ok(local.clone()),

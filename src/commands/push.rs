@@ -1,4 +1,4 @@
-//! `coracle push`.
+//! The verb `coracle push`.
 
 use super::transfer::TransferArgs;
 use cdi::{Error, ErrorKind, Result};

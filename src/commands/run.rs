@@ -1,4 +1,4 @@
-//! `coracle run`.
+//! The verb `coracle run`.
 
 use super::places::PlaceArgs;
 use super::vms;
@@ -71,7 +71,7 @@ pub(crate) struct Args {
     output: Written,
 }
 
-/// Options of starting a VM, the same for `run` and `test`.
+/// Options for the start of a VM, shared by `run` and `test`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct StartArgs {
     /// Name of the VM [default: from the manifest, or derived from SRC]
@@ -210,7 +210,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.rm
         && let Err(e) = vms::remove(&vm.home, vm.name(), true)
     {
-        // Another command removes it now, or the next one will.
+        // Another command removes it now, or a later one will.
         tracing::info!("{} is not removed yet: {e}", vm.name());
     }
     vms::ended(vm, &state)
@@ -236,7 +236,7 @@ fn dry_run(args: &Args, prepared: &Prepared, which: &Which) -> Result<()> {
     }
 }
 
-/// Says how the guest is reached.
+/// Prints the addresses of the guest's forwarded ports.
 fn tell_forwards(vm: &Vm) {
     for link in vm.record.sync.resolved.interfaces.values() {
         let Link::User { forwards, .. } = link else { continue };
@@ -249,16 +249,16 @@ fn tell_forwards(vm: &Vm) {
     }
 }
 
-/// What is to be run, read and understood.
+/// Objects of a verb's source, read and checked.
 pub(super) struct Prepared {
-    /// What a person calls it.
+    /// Name of the source in messages.
     pub(super) what: String,
     pub(super) objects: Objects,
     pub(super) images: Images,
     launcher: Option<PathBuf>,
-    /// It has no name of its own that must be kept.
+    /// True if the VM's name is derived from an image, and may get a number appended.
     is_image: bool,
-    /// Objects beside the VM, for those who want to see them.
+    /// Objects of the VM besides the VMI, for `--dry-run`.
     beside: Vec<serde_json::Value>,
 }
 
@@ -296,10 +296,10 @@ impl Prepared {
         }
         let mut objects = objects;
         let mut faults = std::mem::take(&mut objects.faults);
-        // What is wrong with the VMs is told together with what is wrong with the rest.
+        // Faults of the VMs are reported together with those of all other objects.
         for written in &objects.vmis {
             let more = crate::vm::start::faults(written);
-            // A field that could not be read is not missing too.
+            // A field that could not be read is not also reported as missing.
             faults.extend(
                 more.into_iter()
                     .filter(|finding| !faults.iter().any(|known| known.covers(finding)))
@@ -312,7 +312,7 @@ impl Prepared {
         Ok(Prepared { what, objects, images, launcher, is_image, beside })
     }
 
-    /// Starts what is meant.
+    /// Starts the selected VMs.
     fn start(&self, args: &StartArgs, which: &Which, remove: bool) -> Result<Vec<(Vm, State)>> {
         let launcher = self.launcher(args)?;
         let start = self.starter(args, &launcher, remove);
@@ -329,7 +329,7 @@ impl Prepared {
         Ok(started)
     }
 
-    /// Starts the one that is meant under this name, to be removed when it has ended.
+    /// Starts the selected VM under this name, to be removed after its end.
     pub(super) fn start_as(&self, args: &StartArgs, which: &Which, name: &str) -> Result<Vm> {
         let launcher = self.launcher(args)?;
         let chosen = self.objects.choose(&self.what, which)?;
@@ -369,13 +369,13 @@ impl Pull {
     }
 }
 
-/// Whether this is a manifest, by its name.
+/// True if a path looks like a manifest.
 fn is_text(path: &Path) -> bool {
     path.is_dir() || (is_manifest(path) && !path.to_string_lossy().contains("://"))
 }
 
 impl BareArgs {
-    /// A manifest says all of this itself.
+    /// Refuses these flags for a manifest, which has fields for all of them.
     fn check_unused(&self) -> Result<()> {
         let used = [
             ("--cpus", self.cpus.is_some()),
@@ -400,7 +400,7 @@ impl BareArgs {
         }
     }
 
-    /// The objects of a VM around SRC; whether that is an image.
+    /// Objects of a VM whose first drive is SRC. True if SRC is an image.
     fn objects(
         &self,
         source: &str,
@@ -509,7 +509,7 @@ impl BareArgs {
     }
 }
 
-/// The keys of a file, or the key itself.
+/// Public keys in a file, or the key itself.
 fn key_lines(text: &str) -> Result<Vec<String>> {
     let is_key =
         |line: &str| line.starts_with("ssh-") || line.starts_with("ecdsa-") || line.starts_with("sk-");

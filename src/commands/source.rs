@@ -1,4 +1,4 @@
-//! Arguments about a source, the same for every verb that reads a disk.
+//! Arguments about a source, shared by all verbs that read a disk.
 
 use super::places::PlaceArgs;
 use cdi::source::options::{LeastRate, least_rate};
@@ -7,12 +7,12 @@ use cdi::{Error, ErrorKind, Result};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Defaults.
+/// Default of `--idle-timeout` in seconds.
 const IDLE: u64 = 60;
 const RETRIES: u32 = 5;
 const CONNECTIONS: u16 = 8;
 
-/// How a source is reached.
+/// Arguments about access to a source.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Source")]
 pub(crate) struct SourceArgs {
@@ -77,7 +77,7 @@ pub(crate) struct SourceArgs {
 }
 
 impl SourceArgs {
-    /// The options, with secrets read from where they are kept.
+    /// The options, with secrets read from files and environment variables.
     pub(crate) fn options(&self) -> Result<Options> {
         let mut headers = Vec::new();
         for line in &self.headers {
@@ -111,7 +111,7 @@ impl SourceArgs {
         })
     }
 
-    /// The flags that were given, but for the architecture. One that says what is so without it is as good as none.
+    /// Names of given flags, without the architecture. A flag with its default value does not count.
     pub(crate) fn given(&self) -> Vec<&'static str> {
         let flags = [
             ("--header", !self.headers.is_empty()),
@@ -130,12 +130,12 @@ impl SourceArgs {
         flags.chain(self.places.given()).collect()
     }
 
-    /// The architecture, where it was said.
+    /// Architecture of the flag, if given.
     pub(crate) fn arch(&self) -> Option<String> {
         self.arch.clone()
     }
 
-    /// Which image, and which file in it.
+    /// Choice of an image in a multi-platform image, and of a file in it.
     pub(crate) fn image(&self) -> image::Options {
         let default = image::Options::default();
         image::Options { arch: self.arch.clone().unwrap_or(default.arch), path: self.path.clone(), ..default }
@@ -161,7 +161,7 @@ impl SourceArgs {
 }
 
 fn header(line: &str) -> Result<(String, String)> {
-    // The value may be a secret, so the message names only what stands before the colon.
+    // The value may be a secret, so the message does not quote the header.
     options::header(line).ok_or_else(|| {
         Error::new(ErrorKind::Usage, "a header is written 'Name: value'; one given has no colon")
     })

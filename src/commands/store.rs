@@ -87,10 +87,10 @@ pub(crate) fn rmi(args: &RmiArgs) -> Result<()> {
 pub(crate) fn prune(args: &PruneArgs) -> Result<()> {
     let folder = store::folder()?;
     let pruned = if folder.is_dir() { store::prune(&folder)? } else { store::Pruned::default() };
-    // Afterwards: what came out of a layer may go with it.
+    // The store goes first: disks unpacked of a removed image are then removed, too.
     let unpacked = match args.home.home() {
         Ok(home) => disks::prune(&home, &folder)?,
-        // Without a place for VMs there are none.
+        // Without a folder for VMs there are no VMs.
         Err(_) => disks::Pruned::default(),
     };
     let freed = pruned.freed + unpacked.freed;
@@ -105,7 +105,7 @@ fn open() -> Result<Store> {
     Ok(Store::open(&store::folder()?)?)
 }
 
-/// A name in the store.
+/// Parses a name in the store.
 fn local(name: &str) -> Result<Local> {
     match Name::of_image(name)? {
         Name::Store(local) => Ok(local),

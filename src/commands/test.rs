@@ -1,4 +1,4 @@
-//! `coracle test`.
+//! The verb `coracle test`.
 
 use super::run::{BareArgs, Prepared, StartArgs};
 use super::vms;
@@ -136,10 +136,10 @@ fn steps(args: &Args) -> Result<Vec<Step>> {
     Ok(args.expect.iter().map(step).collect())
 }
 
-/// Removes the VM, whatever ends the test.
+/// Removes the VM at the end of the test, whatever its result.
 struct Guard;
 
-/// The VM that a signal removes, too.
+/// VM that a signal handler removes, too.
 static GUARDED: Mutex<Option<(Home, String)>> = Mutex::new(None);
 
 impl Guard {
@@ -160,7 +160,7 @@ impl Drop for Guard {
 }
 
 fn clean() {
-    // Held until it is done: whoever comes second, a signal or the end, waits for the first.
+    // The lock is held until the VM is removed: a signal and the end of the test may both get here.
     let mut guarded = GUARDED.lock().unwrap_or_else(PoisonError::into_inner);
     let Some((home, name)) = guarded.take() else { return };
     match vms::remove(&home, &name, true) {
@@ -171,7 +171,7 @@ fn clean() {
     }
 }
 
-/// A VM under test, and what its console says.
+/// A VM under test, with the output of its console.
 struct Session {
     vm: Vm,
     client: Client,
@@ -225,7 +225,7 @@ impl Session {
             }),
             Action::Send(text) => self.type_in(text),
             Action::Run { command, exit, contains } => {
-                // A login that is not over yet would swallow what is typed.
+                // Input during a login would be lost.
                 self.wait(until, told, "prompt of a shell", |session| {
                     session.transcript.prompts().then_some(())
                 })?;
@@ -272,7 +272,7 @@ impl Session {
         self.keys.write_all(text.as_bytes()).map_err(|e| Error::io("cannot type on the console", e))
     }
 
-    /// Waits until something is so; looked at whenever the console says something, and every half second.
+    /// Waits until `is` returns a value; it is called for each output of the console, and every half second.
     fn wait<T>(
         &mut self,
         until: Instant,
@@ -303,12 +303,12 @@ impl Session {
 
     fn heard(&mut self, bytes: &[u8]) {
         if self.show {
-            // A reader that hung up is no failure of the guest.
+            // An error of standard output is not a failure of the guest.
             let _ = ui::raw(bytes);
         }
         self.transcript.add(bytes);
         self.console.extend_from_slice(bytes);
-        // The end is what matters.
+        // The end of the output matters most for a failure.
         const MOST: usize = 16 << 20;
         if self.console.len() > MOST {
             self.console.drain(..MOST / 2);
@@ -328,7 +328,7 @@ impl Session {
         Error::failed(format!("no {what} before the VM ended: {why}"))
     }
 
-    /// Keeps what tells why it failed.
+    /// Saves console output and screen of a failed test.
     fn keep(&mut self, folder: &Path) -> Result<()> {
         self.drain();
         std::fs::create_dir_all(folder)

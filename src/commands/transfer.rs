@@ -1,4 +1,4 @@
-//! From one place to another: what push, pull and copy have in common.
+//! Copies of images from one place to another, shared by push, pull and copy.
 
 use super::places::PlaceArgs;
 use crate::ui;
@@ -13,7 +13,7 @@ use serde::Serialize;
 use std::path::Path;
 use std::sync::Arc;
 
-/// How a transfer is shown, and where images are.
+/// Arguments of a copy.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TransferArgs {
     /// Maximum number of concurrent blob transfers
@@ -32,7 +32,7 @@ pub(crate) struct TransferArgs {
     places: PlaceArgs,
 }
 
-/// What a transfer came to.
+/// JSON report of a copy.
 #[derive(Debug, Serialize)]
 struct Report<'a> {
     schema: &'static str,
@@ -46,7 +46,7 @@ struct Report<'a> {
 }
 
 impl TransferArgs {
-    /// Brings `from` to `to`: the image for `arch`, or everything that the name stands for.
+    /// Copies `from` to `to`: the image for `arch`, or all images of the name.
     pub(crate) fn run(&self, from: &Name, to: &Name, arch: Option<String>) -> Result<()> {
         let places = self.places.open();
         Reach::new().image(from, &places)?.goal(to, &places)?.enter();
@@ -93,7 +93,7 @@ impl TransferArgs {
     }
 }
 
-/// An image that the store does not have is perhaps one of a registry, or a disk.
+/// Adds a hint if an image is not in the store: the name may be meant for a registry, or a disk file.
 fn missing(from: &Name, e: Error) -> Error {
     let Name::Store(local) = from else { return e };
     if e.kind() != ErrorKind::NotFound {

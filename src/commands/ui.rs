@@ -1,4 +1,4 @@
-//! `coracle ui`.
+//! The verb `coracle ui`.
 
 use crate::page::{Scope, Server};
 use crate::ui;
@@ -64,14 +64,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     })
 }
 
-/// Opens an address in the browser, where there is a screen for one. Whoever has none opens it himself.
+/// Opens an address in the browser of a graphical session. Without one the user opens it by hand.
 pub(crate) fn open(address: &str) {
     let has_screen = ["WAYLAND_DISPLAY", "DISPLAY"].iter().any(|name| std::env::var_os(name).is_some());
     if has_screen {
         let mut command = Command::new("xdg-open");
         command.arg(address).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         match command.spawn() {
-            // It may be the browser itself, which stays.
+            // xdg-open may turn into the browser itself, and keep running.
             Ok(mut child) => drop(std::thread::spawn(move || child.wait())),
             Err(e) => tracing::info!("xdg-open does not start: {e}"),
         }

@@ -1,4 +1,4 @@
-//! `coracle verify`.
+//! The verb `coracle verify`.
 
 use super::disk::DiskArgs;
 use super::source::SourceArgs;
@@ -98,7 +98,7 @@ fn image(args: &Args, name: &Name, options: &cdi::source::Options) -> Result<Vec
     Ok(checks?)
 }
 
-/// Reads the disk; `None` where only the plan was wanted.
+/// Verifies a disk by reading it. `None` if only the plan was printed.
 fn disk(
     args: &Args,
     source: Named,

@@ -1,4 +1,4 @@
-//! The arguments that name a VM, the same for every verb on VMs; and how names complete in the shell.
+//! Arguments that name VMs, shared by all verbs on VMs, and their completion in a shell.
 
 use crate::vm::place::{Home, HomeArgs};
 use crate::vm::record::{Standing, Vm};
@@ -9,7 +9,7 @@ use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use std::ffi::OsStr;
 use std::time::Duration;
 
-/// One VM.
+/// Argument that names a VM.
 #[derive(Debug, clap::Args)]
 pub(crate) struct VmArgs {
     /// Name of the VM
@@ -21,13 +21,13 @@ pub(crate) struct VmArgs {
 }
 
 impl VmArgs {
-    /// The VM.
+    /// The VM of this name.
     pub(crate) fn open(&self) -> Result<Vm> {
         Vm::open(&self.home.home()?, &self.name)
     }
 }
 
-/// Several VMs.
+/// Argument that names several VMs.
 #[derive(Debug, clap::Args)]
 pub(crate) struct VmsArgs {
     /// Names of the VMs
@@ -39,7 +39,7 @@ pub(crate) struct VmsArgs {
 }
 
 impl VmsArgs {
-    /// Does this with each; goes on after one that failed, and fails with the first.
+    /// Calls `verb` for each VM. It goes on after a failure, and returns the first one.
     pub(crate) fn each(&self, mut verb: impl FnMut(&Home, &str) -> Result<()>) -> Result<()> {
         let home = self.home.home()?;
         let mut first: Option<Error> = None;
@@ -55,7 +55,7 @@ impl VmsArgs {
     }
 }
 
-/// The names that begin so. A shell that asks must get an answer and no complaint.
+/// Completes names of VMs. Errors complete nothing: a shell must not print them.
 pub(super) fn complete(begin: &OsStr) -> Vec<CompletionCandidate> {
     let home = Home::of(std::env::var_os("CORACLE_HOME").map(Into::into), |name| std::env::var_os(name));
     let names = home.and_then(|home| home.names()).unwrap_or_default();
@@ -63,7 +63,7 @@ pub(super) fn complete(begin: &OsStr) -> Vec<CompletionCandidate> {
     names.iter().filter(|name| name.starts_with(&*begin)).map(CompletionCandidate::new).collect()
 }
 
-/// What a VM came to, as the result of whoever watched it to its end.
+/// The result of a verb that waited for the end of a VM: a failed VM is an error.
 pub(super) fn ended(vm: &Vm, state: &State) -> Result<()> {
     let why = state.message.as_deref().or(state.reason.as_deref()).unwrap_or("unknown reason");
     match state.life {
@@ -72,7 +72,7 @@ pub(super) fn ended(vm: &Vm, state: &State) -> Result<()> {
     }
 }
 
-/// Starts a VM again that has ended, as it was told to run.
+/// Starts a VM again that has ended, with the same settings.
 pub(super) fn again(vm: &Vm) -> Result<State> {
     let _lock = vm.home.lock_vm(vm.name())?;
     let mut vm = vm.clone();
@@ -82,12 +82,12 @@ pub(super) fn again(vm: &Vm) -> Result<State> {
     start::tell(&vm, &client)
 }
 
-/// Removes a VM that has ended; one that runs is cut off first if `force` says so.
+/// Removes a VM that has ended. With `force` a running VM is powered off first.
 pub(super) fn remove(home: &Home, name: &str, force: bool) -> Result<()> {
     crate::vm::place::check_name(name)?;
     let vm = match Vm::open(home, name) {
         Ok(vm) => vm,
-        // Something of it is there, and cannot be read.
+        // The VM has files, but its record cannot be read.
         Err(_) if force && home.vm(name).is_dir() => {
             let lock = home.lock_vm(name)?;
             let socket = home.socket(name)?;
@@ -113,7 +113,7 @@ pub(super) fn remove(home: &Home, name: &str, force: bool) -> Result<()> {
     Vm::forget(home, name, lock)
 }
 
-/// Cuts a VM off, and waits until it has ended. A launcher that is gone is started again for it.
+/// Powers a VM off, and waits until it has ended. A launcher that has ended is replaced first.
 pub(super) fn cut_off(vm: &Vm) -> Result<()> {
     let client = vm.launcher()?;
     if vm.ask(&client, &Request::Destroy)? {
@@ -122,7 +122,7 @@ pub(super) fn cut_off(vm: &Vm) -> Result<()> {
     Ok(())
 }
 
-/// Removes the VMs that were to go with their end, and what a start left that was killed in the middle.
+/// Removes VMs that were started with --rm and have ended, and the files of starts that were killed.
 pub(super) fn sweep(home: &Home) -> Result<()> {
     home.clear_gone();
     for name in home.names()? {
@@ -132,7 +132,7 @@ pub(super) fn sweep(home: &Home) -> Result<()> {
                 Standing::Left(state) => state.is_none_or(|state| state.life.is_final()),
             },
             Ok(Some(_)) | Err(_) => false,
-            // Whoever makes it now holds its lock.
+            // A start in progress holds the lock.
             Ok(None) => match home.lock_vm(&name) {
                 Ok(lock) if matches!(Vm::find(home, &name), Ok(None)) => {
                     Vm::forget(home, &name, lock)?;

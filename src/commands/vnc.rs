@@ -1,4 +1,4 @@
-//! `coracle vnc`.
+//! The verb `coracle vnc`.
 
 use super::vms::VmArgs;
 use crate::ui;
@@ -8,7 +8,7 @@ use cdi::{Error, Result};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Programs that show a screen, and what stands before the port where they are told it.
+/// Viewers, with the prefix of the port in their argument.
 const VIEWERS: [(&str, &str); 4] = [
     ("remote-viewer", "vnc://127.0.0.1:"),
     ("vncviewer", "127.0.0.1::"),
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
 }
 
-/// A viewer that is installed; none where there is no screen for it.
+/// An installed viewer; `None` without a graphical session.
 fn viewer(port: u16) -> Option<(Command, &'static str)> {
     let has_screen = ["WAYLAND_DISPLAY", "DISPLAY"].iter().any(|name| std::env::var_os(name).is_some());
     let path = std::env::var_os("PATH").filter(|_| has_screen)?;

@@ -1,4 +1,4 @@
-//! Answers: the page, its files, JSON, and sentences where there is nothing else to give.
+//! HTTP responses: the page, its files, JSON, and errors as one sentence.
 
 use super::assets::{Asset, INDEX};
 use cdi::{Error, ErrorKind};
@@ -10,12 +10,12 @@ use hyper::body::Bytes;
 use serde_json::{Value, json};
 use std::convert::Infallible;
 
-/// What an answer consists of.
+/// Body of a response.
 pub(super) type Body = UnsyncBoxBody<Bytes, Infallible>;
 
 const JSON: &str = "application/json";
 
-/// A refusal: its status, and a sentence that says what to do.
+/// An error response: its status, and a sentence that says what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Refusal {
     pub(super) status: StatusCode,
@@ -23,12 +23,12 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
-    /// With this status.
+    /// A refusal with this status.
     pub(super) fn new(status: StatusCode, sentence: impl Into<String>) -> Refusal {
         Refusal { status, sentence: sentence.into() }
     }
 
-    /// As an answer.
+    /// The refusal as JSON response.
     pub(super) fn answer(&self) -> Response<Body> {
         whole(self.status, JSON, json!({ "error": self.sentence }).to_string())
     }
@@ -39,14 +39,14 @@ impl From<Error> for Refusal {
         let status = match e.kind() {
             ErrorKind::NotFound => StatusCode::NOT_FOUND,
             ErrorKind::Usage | ErrorKind::Refused => StatusCode::UNPROCESSABLE_ENTITY,
-            // 403 is what this page says itself to whoever has no session.
+            // 403 stands for a request without a session.
             ErrorKind::Auth | ErrorKind::Failed | ErrorKind::Interrupted => StatusCode::BAD_GATEWAY,
         };
         Refusal::new(status, e.chain())
     }
 }
 
-/// An answer with these bytes.
+/// A response with these bytes.
 fn whole(status: StatusCode, media_type: &'static str, bytes: impl Into<Bytes>) -> Response<Body> {
     let mut response = Response::new(Full::new(bytes.into()).boxed_unsync());
     *response.status_mut() = status;
@@ -54,12 +54,12 @@ fn whole(status: StatusCode, media_type: &'static str, bytes: impl Into<Bytes>) 
     response
 }
 
-/// A value.
+/// A value as JSON.
 pub(super) fn value(value: &Value) -> Response<Body> {
     whole(StatusCode::OK, JSON, value.to_string())
 }
 
-/// An answer without a body, and a number in this header.
+/// A response without a body, with a number in a header.
 pub(super) fn at(status: StatusCode, name: &HeaderName, number: u64) -> Response<Body> {
     let mut response = Response::new(Full::default().boxed_unsync());
     *response.status_mut() = status;
@@ -72,16 +72,16 @@ pub(super) fn asset(asset: &'static Asset) -> Response<Body> {
     whole(StatusCode::OK, asset.media_type(), asset.bytes)
 }
 
-/// What the page gets that was opened by the token.
+/// Values for a page that was opened by the token.
 #[derive(Debug)]
 pub(super) struct Welcome {
-    /// The session: base64 for addresses.
+    /// Session key in base64url.
     pub(super) session: String,
-    /// Where the page begins: namespaces and names have no letter that HTML reads otherwise.
+    /// Path that the page begins at. Namespaces and names need no HTML escaping.
     pub(super) beginning: String,
 }
 
-/// The page. What its own scripts make of styles has the word of this answer; nothing else may.
+/// The page. `word` is the nonce of the policy: only styles of the page's own scripts have it.
 pub(super) fn page(port: u16, word: &str, welcome: Option<&Welcome>) -> Response<Body> {
     let given = |of: fn(&Welcome) -> &String| welcome.map_or("", |welcome| of(welcome).as_str());
     let index = INDEX.replace("NONCE", word);
@@ -99,7 +99,7 @@ pub(super) fn page(port: u16, word: &str, welcome: Option<&Welcome>) -> Response
     response
 }
 
-/// What every answer has: nothing is kept, framed, guessed, loaded from elsewhere or told to others.
+/// Adds security headers: no caching, framing, MIME sniffing, foreign content or referrer.
 pub(super) fn secured(mut response: Response<Body>) -> Response<Body> {
     let headers = response.headers_mut();
     for (name, text) in [

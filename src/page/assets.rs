@@ -1,11 +1,11 @@
-//! The files of the page, in the program: those of ours, and the libraries that `assets/vendor.sh` has brought.
+//! Files of the page, compiled into the program: our own, and the libraries that `assets/vendor.sh` has
+//! fetched.
 
-/// A file.
+/// A file of the page.
 #[derive(Debug)]
 pub(super) struct Asset {
-    /// Where the page asks for it.
+    /// Path in its URL.
     pub(super) path: &'static str,
-    /// What is in it.
     pub(super) bytes: &'static [u8],
 }
 
@@ -15,10 +15,10 @@ macro_rules! assets {
     };
 }
 
-/// The page itself, which has places for what is of this answer alone.
+/// HTML of the page, with placeholders for nonce, session and beginning.
 pub(super) const INDEX: &str = include_str!("assets/index.html");
 
-/// All others. What is not here is not there.
+/// All other files of the page.
 const ASSETS: &[Asset] = assets![
     "icon.svg",
     "page.css",
@@ -92,7 +92,7 @@ const ASSETS: &[Asset] = assets![
     "vendor/novnc/vendor/pako/lib/zlib/zstream.js",
     "vendor/xterm/css/xterm.css",
     "vendor/xterm/lib/xterm.mjs",
-    // Who gets the libraries gets their licences, too.
+    // The licences come with the libraries.
     "vendor/addon-fit/LICENSE",
     "vendor/novnc/AUTHORS",
     "vendor/novnc/LICENSE.txt",
@@ -108,7 +108,7 @@ impl Asset {
         ASSETS.iter().find(|asset| asset.path == path)
     }
 
-    /// Its type, which the browser believes.
+    /// Content type by the file's suffix.
     pub(super) fn media_type(&self) -> &'static str {
         match self.path.rsplit_once('.').map(|(_, ending)| ending) {
             Some("js" | "mjs") => "text/javascript; charset=utf-8",

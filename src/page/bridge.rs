@@ -1,8 +1,9 @@
-//! Consoles and screens: a WebSocket of the page, joined to one of virt-api.
+//! Serial consoles and screens: a WebSocket of the page, joined to one of virt-api.
 //!
-//! The page's side opens at once, for a browser shows no words of a WebSocket that does not. Its first message is text:
-//! `{"state": "open"}`, or `{"error": "a sentence", "code": 409}` before its end. All others are bytes of the guest, both ways. At the end
-//! stand a code and the other side's reason; [`REFUSED`] where nothing was opened.
+//! The page's WebSocket is accepted at once, since a browser does not show the error of one that is refused.
+//! Its first message is text: `{"state": "open"}`, or `{"error": "a sentence", "code": 409}` before the
+//! close. All others are bytes of the guest, in both directions. The close frame has the code and reason of
+//! the other side, or [`REFUSED`] if no stream was opened.
 
 use super::answer::{Body, Refusal};
 use super::route::{Mode, Place};
@@ -28,27 +29,27 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Message, Role, WebSocketConfig};
 
-/// How often both sides are asked whether they are there.
+/// Interval of pings to both sides.
 const PING: Duration = Duration::from_secs(15);
-/// How long the last word may take.
+/// Timeout of the closing handshake.
 const CLOSING: Duration = Duration::from_secs(1);
-/// The largest message of the page: a text that was pasted.
+/// Maximum size of a message of the page: a pasted text.
 const LARGEST: usize = 1 << 20;
-/// The largest message to virt-api, which takes 64 KiB.
+/// Maximum size of a message to virt-api, which accepts 64 KiB.
 const PIECE: usize = 32 << 10;
-/// Nothing was opened.
+/// Close code if no stream was opened.
 const REFUSED: u16 = 4000;
-/// The longest reason of a close frame, in bytes.
+/// Maximum length of a close frame's reason in bytes.
 const REASON: usize = 123;
 
 type Socket = WebSocketStream<TokioIo<Upgraded>>;
 type Page = SplitSink<Socket, Message>;
 
-/// What is to be opened.
+/// A stream of virt-api to be opened.
 #[derive(Debug)]
 pub(super) struct Target {
     path: String,
-    /// For an error.
+    /// Beginning of the error message.
     doing: String,
 }
 
@@ -74,7 +75,8 @@ impl Target {
     }
 }
 
-/// Answers the page, and joins the two for as long as both are there. The permit is given back at the end.
+/// Accepts the page's WebSocket, and joins it to a stream of virt-api until one of the two ends. The permit
+/// is held until then.
 pub(super) fn open(
     mut request: Request<Incoming>,
     cluster: Cluster,
@@ -112,7 +114,7 @@ pub(super) fn open(
     if let Ok(accept) = HeaderValue::from_str(&accept) {
         headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
     }
-    // A browser breaks off where none of its own is chosen.
+    // A browser closes the connection unless one of its subprotocols is chosen.
     if protocols {
         headers.insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(SUBPROTOCOL));
     }
@@ -123,7 +125,7 @@ async fn join(socket: Socket, cluster: &Cluster, target: &Target) {
     let (mut page, mut keys) = socket.split();
     let opened = tokio::select! {
         opened = Stream::open(cluster, &target.path) => opened,
-        // What is typed before there is a guest reaches none.
+        // Keys that are typed before the stream is open are dropped.
         () = ended(&mut keys) => return,
     };
     let stream = match opened {
@@ -153,7 +155,7 @@ async fn refuse(mut page: Page, failure: Failure, doing: &str) {
         tell(&mut page, &json!({"error": error.chain(), "code": code})).await?;
         page.send(Message::Close(Some(frame))).await.map_err(drop)
     };
-    // The page may be gone.
+    // The page may have closed the connection.
     let _ = timeout(CLOSING, told).await;
 }
 
@@ -161,7 +163,7 @@ async fn tell(page: &mut Page, value: &Value) -> Result<(), ()> {
     page.send(Message::Text(value.to_string().into())).await.map_err(drop)
 }
 
-/// Waits until the page is gone.
+/// Waits until the page closes the connection.
 async fn ended(keys: &mut SplitStream<Socket>) {
     while let Some(Ok(message)) = keys.next().await {
         if message.is_close() {
@@ -190,7 +192,7 @@ async fn to_guest(keys: &mut SplitStream<Socket>, input: &mut Input) -> Option<E
                 }
             }
             Some(Ok(Message::Close(_)) | Err(_)) | None => return None,
-            // A ping is answered by the library.
+            // The library answers pings.
             Some(Ok(_)) => {}
         }
     }
@@ -213,12 +215,12 @@ async fn to_page(output: &mut Output, page: &mut Page) -> Option<End> {
     }
 }
 
-/// What the page is told at the end.
+/// Code and reason of the close frame.
 fn last_words(end: &Option<End>) -> (u16, String) {
     match end {
         None => (1000, String::new()),
         Some(end @ End::Closed { code, .. }) => {
-            // These stand for a frame that never came, and may not be in one.
+            // These codes stand for a missing close frame, and must not be sent in one.
             let code = if matches!(code, 1005 | 1006 | 1015) || *code < 1000 { 1011 } else { *code };
             (code, short(&end.to_string()))
         }
@@ -226,7 +228,7 @@ fn last_words(end: &Option<End>) -> (u16, String) {
     }
 }
 
-/// As much of a sentence as a close frame takes.
+/// A sentence cut to the size of a close frame's reason.
 fn short(sentence: &str) -> String {
     if sentence.len() <= REASON {
         return sentence.to_owned();

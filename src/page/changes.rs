@@ -1,14 +1,15 @@
-//! The list and every change of it, as server-sent events: one watch of VMs and one of VMIs for each page that is open.
+//! The list of VMs and its changes as server-sent events: one watch of VMs and one of VMIs for each open
+//! page.
 //!
 //! ```text
-//!  list both kinds ─► event `list` ─► watch both from there ─► event `changes`: lines that are other ones now
+//!  list both kinds ─► event `list` ─► watch both from there ─► event `changes`: rows that have changed
 //!     ▲                                   │
-//!     ├─ the server has forgotten (410) ──┤
-//!     └─ a while later ◄─ event `trouble` ┘ the API server cannot be asked
+//!     ├─ the watch has expired (410) ─────┤
+//!     └─ a while later ◄─ event `trouble` ┘ the API server does not answer
 //! ```
 //!
-//! **Guarantees.** A line is told once for all its changes within [`TOGETHER`]. A page that reads slowly holds up its own
-//! watch and nobody else; one that is gone ends it.
+//! **Guarantees.** All changes of a row within [`TOGETHER`] are sent as one. A page that reads slowly holds
+//! up its own watch alone; a page that is closed ends it.
 
 use super::answer::Body;
 use super::list::{Change, List};
@@ -29,27 +30,27 @@ use std::time::Duration;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::{Instant, interval, sleep, sleep_until};
 
-/// Changes of so long are told together: a node that comes back changes hundreds of lines at once.
+/// Time for which changes are collected: a node that comes back changes hundreds of rows at once.
 const TOGETHER: Duration = Duration::from_millis(150);
-/// How often a page is told that it is not forgotten.
+/// Interval of keep-alive comments.
 const BEAT: Duration = Duration::from_secs(15);
-/// How long a watch lasts, for the server; a new one goes on where it ended.
+/// Query of a watch. It ends after this time, and a new one continues from there.
 const WATCH: &str = "timeoutSeconds=290&allowWatchBookmarks=true";
-/// From a watch that ended to the next.
+/// Pause before the watch that follows one which ended.
 const AGAIN: Duration = Duration::from_secs(1);
-/// From a failure to the next try: at first, and at most.
+/// First and longest pause after a failure.
 const LATER: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(30));
-/// The longest object that is read. The API server takes none that is longer than 3 MiB.
+/// Maximum size of an object in bytes. The API server's own limit is 3 MiB.
 const LONGEST: usize = 16 << 20;
 
 const KINDS: [Kind; 2] = [Kind::VirtualMachine, Kind::VirtualMachineInstance];
 
-/// How following came to its end.
+/// Reason for the end of following.
 #[derive(Debug)]
 enum Over {
-    /// Nobody reads any more.
+    /// The page was closed.
     Left,
-    /// The server no longer knows what came since.
+    /// The watch has expired at the API server.
     Stale,
 }
 
@@ -62,7 +63,7 @@ pub(super) async fn list(cluster: &Cluster, scope: &Scope) -> Result<List, Error
     Ok(all)
 }
 
-/// What the page reads about all lines.
+/// The list as JSON for the page.
 pub(super) fn shown(all: &List, cluster: &Cluster, scope: &Scope) -> Value {
     json!({
         "rows": all.rows(), "server": cluster.address(), "namespace": scope.namespace(),
@@ -70,7 +71,7 @@ pub(super) fn shown(all: &List, cluster: &Cluster, scope: &Scope) -> Value {
     })
 }
 
-/// Tells all lines, and each change of them, for as long as somebody reads.
+/// Sends all rows, and each change of them, until the page is closed.
 pub(super) fn stream(cluster: Cluster, scope: Scope) -> Response<Body> {
     let (sender, mut receiver): (_, Receiver<Bytes>) = channel(16);
     tokio::spawn(tell(cluster, scope, sender));
@@ -94,7 +95,7 @@ async fn tell(cluster: Cluster, scope: Scope, sender: Sender<Bytes>) {
                 if send(&sender, "trouble", &json!({"error": e.chain()})).await.is_err() {
                     return;
                 }
-                // What went well for a while is tried again soon.
+                // After a long success the first pause is short again.
                 wait = if begun.elapsed() > LATER.1 { LATER.0 } else { wait };
                 tokio::select! {
                     () = sleep(wait) => {}
@@ -106,7 +107,7 @@ async fn tell(cluster: Cluster, scope: Scope, sender: Sender<Bytes>) {
     }
 }
 
-/// Tells all lines and follows their changes.
+/// Sends all rows, and follows their changes.
 async fn follow(cluster: &Cluster, scope: &Scope, sender: &Sender<Bytes>) -> Result<Over, Error> {
     let mut all = List::default();
     let mut versions = [String::new(), String::new()];
@@ -158,7 +159,7 @@ async fn follow(cluster: &Cluster, scope: &Scope, sender: &Sender<Bytes>) -> Res
             Some("ADDED" | "MODIFIED") => all.put(KINDS[at], object),
             Some("DELETED") => all.remove(KINDS[at], object),
             Some("BOOKMARK") => None,
-            // What else is there is an error, and mostly that too much has happened.
+            // Any other type is an error, mostly an expired watch.
             _ => return Ok(Over::Stale),
         };
         if let Some(version) = object.pointer("/metadata/resourceVersion").and_then(Value::as_str) {
@@ -171,7 +172,7 @@ async fn follow(cluster: &Cluster, scope: &Scope, sender: &Sender<Bytes>) -> Res
     }
 }
 
-/// Lists all objects of a kind, and says as of which version.
+/// Lists all objects of a kind. Returns the resourceVersion of the list.
 async fn fill(all: &mut List, cluster: &Cluster, scope: &Scope, kind: Kind) -> Result<String, Error> {
     let put = |objects: Vec<Value>| {
         for object in &objects {
@@ -201,13 +202,13 @@ async fn until(due: Option<Instant>) {
     }
 }
 
-/// One event for the page.
+/// Sends one event to the page.
 async fn send(sender: &Sender<Bytes>, name: &str, data: &Value) -> Result<(), ()> {
-    // JSON of serde_json is one line.
+    // serde_json writes JSON without line breaks.
     sender.send(format!("event: {name}\ndata: {data}\n\n").into()).await.map_err(drop)
 }
 
-/// The lines of a watch.
+/// Lines of a watch's response.
 struct Lines {
     body: Stream,
     held: Vec<u8>,
@@ -221,8 +222,8 @@ async fn next(lines: &mut Option<Lines>) -> Option<Value> {
 }
 
 impl Lines {
-    /// The next event; none when the watch is over, for whatever reason: a new one tells what there is to tell. Nothing is
-    /// lost if this is not waited for to its end.
+    /// The next event; `None` when the watch has ended for any reason: the caller opens a new one.
+    /// Cancellation-safe.
     async fn next(&mut self) -> Option<Value> {
         let mut looked = 0;
         loop {

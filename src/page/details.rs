@@ -1,4 +1,4 @@
-//! One VM: what its objects say, what it waits for, and its events.
+//! Details of one VM: facts of its objects, the reason why it waits, and its events.
 
 use super::answer::Refusal;
 use super::route::Place;
@@ -11,12 +11,12 @@ use futures_util::future::join;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-/// So many events stand beside what a VM waits for.
+/// Maximum number of events beside the reason why a VM waits.
 const FIRST: usize = 12;
-/// So many are told at all.
+/// Maximum number of events in the list of all events.
 const MOST: usize = 500;
 
-/// What the objects of a VM say.
+/// The details of a VM by its objects.
 pub(super) async fn vm(cluster: &Cluster, place: &Place) -> Result<Value, Refusal> {
     let Place { namespace, name } = place;
     let read = async |kind: Kind| {
@@ -48,7 +48,7 @@ fn shown(place: &Place, vm: Option<&Value>, vmi: Option<&Value>) -> Value {
     })
 }
 
-/// Facts that people look for, with the words of the API. What is not known is left out.
+/// Labelled facts, with the terms of the API. Unknown ones are left out.
 fn facts(vm: Option<&Value>, vmi: Option<&Value>, spec: &Value) -> Vec<(&'static str, String)> {
     let of =
         |object: Option<&Value>, pointer: &str| object.map_or_else(String::new, |one| text(one, pointer));
@@ -98,7 +98,7 @@ fn memory(spec: &Value) -> String {
     places.iter().map(|place| text(spec, place)).find(|size| !size.is_empty()).unwrap_or_default()
 }
 
-/// A volume: its name, the kind and the name of its source, and how the guest sees it.
+/// A volume: its name, kind and name of its source, and its device in the guest.
 fn of_volume(volume: &Value, spec: &Value) -> Value {
     const NAMES: [&str; 7] = [
         "/dataVolume/name",
@@ -141,7 +141,7 @@ fn conditions(of: &str, object: Option<&Value>) -> Vec<Value> {
     all.map(shown).collect()
 }
 
-/// What a VM waits for, as `coracle virt why` has it.
+/// The reason why a VM waits, as `coracle virt why` finds it.
 pub(super) async fn why(cluster: &Cluster, place: &Place) -> Result<Value, Refusal> {
     let facts = fetch(&cluster.within(&place.namespace), &place.name).await?;
     let finding = find(&facts, Timestamp::now());
@@ -162,7 +162,7 @@ pub(super) async fn why(cluster: &Cluster, place: &Place) -> Result<Value, Refus
     }))
 }
 
-/// All events of a VM, the newest first.
+/// All events of a VM, newest first.
 pub(super) async fn events(cluster: &Cluster, place: &Place) -> Result<Value, Refusal> {
     let facts = fetch(&cluster.within(&place.namespace), &place.name).await?;
     Ok(json!({

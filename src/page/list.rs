@@ -1,38 +1,38 @@
-//! All VMs and VMIs, joined by name, as far as the page has been told; a change is one line of it. Pure.
+//! List of VMs and VMIs, joined by name, in the state that the page has; a change is one row. Pure.
 
 use super::row::{Row, VmPart, VmiPart, text};
 use crate::virt::object::Kind;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Namespace and name.
+/// Namespace and name of a row.
 type Key = (String, String);
 
-/// All of them.
+/// All rows of the list, by key.
 #[derive(Debug, Default)]
 pub(super) struct List(BTreeMap<Key, (Option<VmPart>, Option<VmiPart>)>);
 
-/// What came of an object's change.
+/// Effect of an object's change on the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Change {
-    /// The line is this now.
+    /// The row is new or has changed.
     Is(Row),
-    /// There is no such line any more.
+    /// The row was removed.
     Gone(Key),
 }
 
 impl List {
-    /// An object is there, or is this now. None if the line is what it was.
+    /// Notes a new or changed object. `None` if its row is unchanged.
     pub(super) fn put(&mut self, kind: Kind, object: &Value) -> Option<Change> {
         self.change(kind, object, true)
     }
 
-    /// An object is gone.
+    /// Notes a deleted object.
     pub(super) fn remove(&mut self, kind: Kind, object: &Value) -> Option<Change> {
         self.change(kind, object, false)
     }
 
-    /// The lines, by namespace and name.
+    /// All rows, ordered by namespace and name.
     pub(super) fn rows(&self) -> Vec<Row> {
         self.0.keys().filter_map(|key| self.row(key)).collect()
     }
@@ -65,7 +65,7 @@ impl List {
 }
 
 impl Change {
-    /// Whose line it is.
+    /// Namespace and name of the row.
     pub(super) fn key(&self) -> Key {
         match self {
             Change::Is(row) => (row.namespace.clone(), row.name.clone()),
@@ -73,7 +73,7 @@ impl Change {
         }
     }
 
-    /// As the page reads it.
+    /// The change as JSON for the page.
     pub(super) fn value(&self) -> Value {
         match self {
             Change::Is(row) => json!({ "row": row }),

@@ -1,5 +1,5 @@
-//! The VMs of a cluster, on a page in the browser of the user's own computer: `coracle ui`; `coracle virt vnc --web` shows
-//! one of them, its screen first.
+//! The VMs of a cluster on a local web page: `coracle ui`. `coracle virt vnc --web` shows the screen of one
+//! VM first.
 //!
 //! ```text
 //!  browser ──127.0.0.1──► server ── visitor: is it the user's own page? ── route ─┬─ assets    the page itself
@@ -12,16 +12,18 @@
 //!                                       virt (the user's kubeconfig) ◄────────────┘
 //! ```
 //!
-//! **Guarantees.** It listens on 127.0.0.1 alone, and to programs of the same user (under sudo, also of who called it). The
-//! address that is printed has a token which is good once; what it buys is a session, and without that every answer but the
-//! files of the page is 403, and the last of its connection. The session never travels as a cookie, which every other port of
-//! this address would see: a guest's web server, too. Neither another site nor a name that leads here can use it: `Host` and
-//! `Origin` are looked at. Nothing but the API server and the upload proxy is asked, as the user, who may here what he may with kubectl. Connections, streams,
-//! heads, bodies and lists are bounded; what leaves the page is what `assets` has, and its policy lets the browser load nothing
-//! else. What a guest copies comes into the clipboard of the computer by a button alone.
+//! **Guarantees.** The server listens on 127.0.0.1 alone, and only to programs of the same user (under sudo,
+//! also of the user who called it). The printed address has a token which is good once and buys a session.
+//! Without a session every response but the files of the page is 403, and closes the connection. The session
+//! is not a cookie, which every other port of this address would see, including a guest's web server. Other
+//! sites, and other names for this address, cannot use it: `Host` and `Origin` are checked. Only the API
+//! server and the upload proxy are asked, with the permissions that the user has in kubectl. The number and
+//! size of connections, streams, headers, bodies and lists is bounded. The page is made of `assets` alone,
+//! and its policy lets the browser load nothing else. Text that a guest copies reaches the clipboard of the
+//! computer by a button alone.
 //!
-//! **Absent:** state, but for uploads that are under way. What the page shows is what the API server said last; a new page
-//! begins anew.
+//! **Absent:** state, but for running uploads. The page shows what the API server sent last; a new page
+//! begins from the start.
 
 mod answer;
 mod assets;

@@ -1,4 +1,4 @@
-//! The verbs that change whether a VM runs, as `coracle virt` has them. The subresource of virt-api decides.
+//! Actions that start, stop or pause a VM, as `coracle virt` has them. The subresource of virt-api decides.
 
 use super::answer::Refusal;
 use super::route::Place;
@@ -6,7 +6,7 @@ use crate::virt::client::Cluster;
 use crate::virt::object::Kind;
 use serde_json::json;
 
-/// A verb.
+/// An action on a VM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verb {
     Start,
@@ -20,12 +20,12 @@ pub(super) enum Verb {
 const ALL: [Verb; 6] = [Verb::Start, Verb::Stop, Verb::Restart, Verb::Pause, Verb::Unpause, Verb::SoftReboot];
 
 impl Verb {
-    /// The verb of this word.
+    /// The verb with this name.
     pub(super) fn of(word: &str) -> Option<Verb> {
         ALL.into_iter().find(|verb| verb.word() == word)
     }
 
-    /// Its word.
+    /// Name of the verb in paths and messages.
     pub(super) fn word(self) -> &'static str {
         match self {
             Verb::Start => "start",
@@ -37,7 +37,7 @@ impl Verb {
         }
     }
 
-    /// Whose subresource it is, and what that is called.
+    /// Kind of the object, and name of its subresource.
     fn target(self) -> (Kind, &'static str) {
         match self {
             Verb::Start | Verb::Stop | Verb::Restart => (Kind::VirtualMachine, self.word()),
@@ -46,7 +46,7 @@ impl Verb {
         }
     }
 
-    /// Asks for it.
+    /// Sends the request to virt-api.
     pub(super) async fn ask(self, cluster: &Cluster, place: &Place) -> Result<(), Refusal> {
         let Place { namespace, name } = place;
         let (kind, part) = self.target();

@@ -1,4 +1,4 @@
-//! What is asked for: a path and a method, and nothing more of a request. Pure.
+//! Routes of the server: parsed from path and method alone. Pure.
 
 use super::answer::Refusal;
 use super::assets::Asset;
@@ -6,61 +6,59 @@ use super::power::Verb;
 use crate::virt::target::name;
 use http::{Method, StatusCode};
 
-/// A VM, or a VMI that stands alone.
+/// Namespace and name of a VM, or of a VMI without a VM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Place {
-    /// Namespace of the object.
     pub(super) namespace: String,
-    /// Name of the object.
     pub(super) name: String,
 }
 
-/// What a client does to others that have the console or the screen; another virt-api knows no modes, and takes both for
-/// whoever comes.
+/// Effect on other clients of the console or screen. Another virt-api ignores the mode, and gives both to the
+/// newest client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// The keyboard is taken from whoever has it.
+    /// Takes keyboard and mouse from another client.
     Take,
-    /// The keyboard is taken if it is free.
+    /// Takes keyboard and mouse if no other client has them.
     Write,
-    /// Nothing is typed.
+    /// Shows output, and sends no input.
     Read,
 }
 
-/// What is asked for.
+/// Route of a request, with its parameters.
 #[derive(Debug)]
 pub(super) enum Route {
-    /// The page.
+    /// The HTML of the page.
     Page,
-    /// A file of it.
+    /// A file of the page.
     File(&'static Asset),
-    /// All VMs.
+    /// List of all VMs.
     List,
-    /// All VMs, and every change of them.
+    /// List of all VMs, and its changes as events.
     Changes,
-    /// A VM.
+    /// Details of a VM.
     Vm(Place),
-    /// What a VM waits for.
+    /// Reason why a VM waits.
     Why(Place),
-    /// The events of a VM.
+    /// Events of a VM.
     Events(Place),
-    /// Something is to be done to a VM.
+    /// Action on a VM.
     Power(Verb, Place),
-    /// The serial console of a VMI.
+    /// Serial console of a VMI.
     Console(Mode, Place),
-    /// The screen of a VMI.
+    /// Screen of a VMI.
     Screen(Mode, Place),
-    /// The storage classes of the cluster.
+    /// Storage classes of the cluster.
     Classes,
-    /// The front of a file is to be looked at.
+    /// Inspection of a disk file by its first bytes.
     Look,
-    /// All uploads, and how far they are.
+    /// List of all uploads.
     Uploads,
-    /// An upload is to begin, is sent on, or ended.
+    /// Begin, part or end of an upload.
     Upload(Step, Place),
 }
 
-/// What is done to an upload.
+/// Action on an upload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     Begin,
@@ -69,7 +67,7 @@ pub(super) enum Step {
 }
 
 impl Mode {
-    /// Its word in a query.
+    /// Value of the mode in a query.
     pub(super) fn word(self) -> &'static str {
         match self {
             Mode::Take => "take",
@@ -80,7 +78,7 @@ impl Mode {
 }
 
 impl Route {
-    /// What a request asks for.
+    /// Parses method, path and query of a request.
     pub(super) fn of(method: &Method, path: &str, query: &str) -> Result<Route, Refusal> {
         let parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
         let place = |namespace: &str, of: &str| match (name(namespace), name(of)) {

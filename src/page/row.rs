@@ -1,32 +1,32 @@
-//! A line of the list: what a VM and its VMI say of themselves, and what can be asked of them as they are. Pure.
+//! Row of the list of VMs: columns from a VM and its VMI, and the actions that apply to them. Pure.
 
 use super::power::Verb;
 use serde::Serialize;
 use serde_json::Value;
 
-/// A line.
+/// Row of the list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Row {
     pub(super) namespace: String,
     pub(super) name: String,
-    /// `VM`, or `VMI` for one that stands alone.
+    /// `VM`, or `VMI` for one without a VM.
     pub(super) kind: &'static str,
-    /// What a person calls it: `Running`, `Stopped`, `Provisioning`, …
+    /// Printable status: `Running`, `Stopped`, `Provisioning`, …
     pub(super) status: String,
-    /// The guest serves.
+    /// True if the condition Ready is.
     pub(super) ready: bool,
     pub(super) node: String,
-    /// The first address of the guest.
+    /// First IP address of the guest.
     pub(super) address: String,
-    /// When it was made, as the API server writes it.
+    /// Creation time, as the API server writes it.
     pub(super) created: String,
-    /// There are a console and a screen.
+    /// True if console and screen can be opened.
     pub(super) runs: bool,
-    /// The verbs that make sense now.
+    /// Actions that apply in this state.
     pub(super) verbs: Vec<&'static str>,
 }
 
-/// What a line needs of a VM.
+/// Fields of a VM that its row shows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct VmPart {
     status: String,
@@ -36,7 +36,7 @@ pub(super) struct VmPart {
     is_deleted: bool,
 }
 
-/// What a line needs of a VMI.
+/// Fields of a VMI that its row shows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct VmiPart {
     phase: String,
@@ -48,17 +48,17 @@ pub(super) struct VmiPart {
     is_deleted: bool,
 }
 
-/// The text at a place, as a line that is seen; empty where there is none.
+/// The text at a JSON pointer as one printable line; empty if it is missing.
 pub(super) fn text(object: &Value, pointer: &str) -> String {
     object.pointer(pointer).and_then(Value::as_str).map_or_else(String::new, printable::line)
 }
 
-/// The list at a place.
+/// The list at a JSON pointer.
 pub(super) fn list<'a>(object: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
     object.pointer(pointer).and_then(Value::as_array).into_iter().flatten()
 }
 
-/// The run strategy of a VM; `running` is its older form.
+/// The run strategy of a VM; `running` is its deprecated form.
 pub(super) fn strategy(vm: &Value) -> String {
     match vm.pointer("/spec/running").and_then(Value::as_bool) {
         Some(true) => "Always".to_owned(),
@@ -72,7 +72,7 @@ fn has(object: &Value, condition: &str) -> bool {
 }
 
 impl VmPart {
-    /// Of a VM.
+    /// The fields of a VM object.
     pub(super) fn of(vm: &Value) -> VmPart {
         VmPart {
             status: text(vm, "/status/printableStatus"),
@@ -85,7 +85,7 @@ impl VmPart {
 }
 
 impl VmiPart {
-    /// Of a VMI.
+    /// The fields of a VMI object.
     pub(super) fn of(vmi: &Value) -> VmiPart {
         let mut addresses = list(vmi, "/status/interfaces").map(|interface| text(interface, "/ipAddress"));
         VmiPart {
@@ -109,7 +109,7 @@ impl VmiPart {
 }
 
 impl Row {
-    /// The line of a VM and its VMI, of which one at least is there.
+    /// The row of a VM and its VMI, one of which may be missing.
     pub(super) fn of(namespace: &str, name: &str, vm: Option<&VmPart>, vmi: Option<&VmiPart>) -> Row {
         let running = vmi.filter(|vmi| !vmi.has_ended());
         let status = match (vm, vmi) {
@@ -137,12 +137,12 @@ impl Row {
     }
 }
 
-/// What makes sense now. Whether it may be done is said by the API server, who is asked.
+/// Actions that apply in this state. Permissions are checked by the API server when an action is requested.
 fn verbs(vm: Option<&VmPart>, vmi: Option<&VmiPart>) -> Vec<Verb> {
     let mut verbs = Vec::new();
     let is_there = vmi.is_some_and(|vmi| !vmi.has_ended() && !vmi.is_deleted);
     if let Some(vm) = vm.filter(|vm| !vm.is_deleted) {
-        // A VM that always runs is about to start by itself.
+        // virt-controller is about to start a VM that always runs.
         let waits = ["Always", "Once"].contains(&vm.strategy.as_str());
         match is_there {
             true => verbs.extend([Verb::Stop, Verb::Restart]),

@@ -1,4 +1,4 @@
-//! The server on this computer: connections, their bounds, and who answers what.
+//! HTTP server of the page: connections, limits, and dispatch of requests.
 
 use super::answer::{self, Body, Refusal, Welcome};
 use super::bridge::{self, Target};
@@ -27,34 +27,34 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
-/// Connections at once. A browser has six for a page, and streams beside them.
+/// Maximum number of connections. A browser opens six for a page, and streams beside them.
 const CONNECTIONS: usize = 64;
-/// Consoles and screens at once.
+/// Maximum number of open consoles and screens.
 const STREAMS: usize = 32;
-/// How long a head or a body may take. A connection that is idle for so long is closed.
+/// Timeout of a request's header or body, and of an idle connection.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The largest head of a request, in bytes and in fields.
+/// Maximum size of a request header in bytes, and its maximum number of fields.
 const HEAD: (usize, usize) = (32 << 10, 64);
-/// The largest body: no request of the page has one, but for the form of an upload.
+/// Maximum size of a request body in bytes: only the form of an upload has a body.
 const BODY: usize = 4 << 10;
-/// The largest front of a file.
+/// Maximum size of a file's front in bytes.
 const FRONT: usize = 64 << 10;
-/// From an accept that failed to the next.
+/// Pause after a failed accept.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Which VMs the page is about.
+/// Selection of VMs that the page shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// One, whose screen is shown first.
+    /// A single VM, whose screen is shown first.
     One { namespace: String, name: String },
-    /// Those of one namespace.
+    /// All VMs of a namespace.
     Namespace(String),
-    /// All.
+    /// All VMs of the cluster.
     All,
 }
 
 impl Scope {
-    /// All objects of a kind, asked for in this way.
+    /// Path that lists the objects of a kind, with a query.
     pub(super) fn path(&self, kind: Kind, query: &str) -> String {
         match self {
             Scope::One { namespace, name } => {
@@ -66,7 +66,7 @@ impl Scope {
         }
     }
 
-    /// The namespace, where it is one.
+    /// The namespace, unless the scope is all namespaces.
     pub(super) fn namespace(&self) -> Option<&str> {
         match self {
             Scope::One { namespace, .. } | Scope::Namespace(namespace) => Some(namespace),
@@ -74,13 +74,13 @@ impl Scope {
         }
     }
 
-    /// The page is about this VM.
+    /// True if the page may show this VM.
     fn has(&self, place: &Place) -> bool {
         self.namespace().is_none_or(|namespace| namespace == place.namespace)
             && !matches!(self, Scope::One { name, .. } if *name != place.name)
     }
 
-    /// Where the page begins.
+    /// Path that the page begins at.
     fn beginning(&self) -> String {
         match self {
             Scope::One { namespace, name } => format!("/#/{namespace}/{name}/screen"),
@@ -99,7 +99,7 @@ impl fmt::Display for Scope {
     }
 }
 
-/// What all requests share.
+/// State that all requests share.
 struct Site {
     cluster: Cluster,
     scope: Scope,
@@ -109,7 +109,7 @@ struct Site {
     uploads: Uploads,
 }
 
-/// A server that listens.
+/// The server, once it listens.
 pub(crate) struct Server {
     listener: TcpListener,
     site: Arc<Site>,
@@ -117,7 +117,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// On this port of 127.0.0.1; 0 is any free one. Disks are uploaded to that upload proxy.
+    /// Listens on this port of 127.0.0.1, or on any free one for 0. Uploads go to the upload proxy `at`.
     pub(crate) async fn listen(cluster: Cluster, scope: Scope, port: u16, at: At) -> Result<Server> {
         let cannot = |e| {
             let error = Error::io(format!("cannot listen on port {port} of 127.0.0.1"), e);
@@ -132,7 +132,7 @@ impl Server {
         Ok(Server { listener, site, token })
     }
 
-    /// The address that lets in whoever opens it first.
+    /// Address with the token, which is good once.
     pub(crate) fn address(&self) -> String {
         format!("http://127.0.0.1:{}/?token={}", self.site.port, self.token)
     }
@@ -164,15 +164,15 @@ impl Server {
     }
 }
 
-/// The connection, if the program at its other end is the user's own. Someone else's browser has no session; it should not
-/// even learn what is here.
+/// The connection, if the program at its other end belongs to the same user. A browser of another user would
+/// have no session, and must not even learn that this page exists.
 fn own(stream: TcpStream) -> Option<TcpStream> {
     let stream = stream.into_std().ok()?;
     is_ours(&stream).then(|| TcpStream::from_std(stream).ok()).flatten()
 }
 
 async fn connection(stream: TcpStream, site: Arc<Site>) {
-    // Keys are short, and wait for nothing.
+    // Keys must be sent at once, without Nagle's algorithm.
     let _ = stream.set_nodelay(true);
     let service = service_fn(move |request| {
         let site = site.clone();
@@ -190,7 +190,7 @@ async fn answer(site: &Site, request: Request<Incoming>) -> Response<Body> {
     let response = match site.visitors.judge(&head) {
         Verdict::Refused(sentence) => {
             let mut response = Refusal::new(StatusCode::FORBIDDEN, sentence).answer();
-            // Another site in the user's browser could hold all connections by refusals.
+            // Another site in the user's browser could hold all connections by refused requests.
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             response
         }
@@ -219,12 +219,12 @@ async fn answer(site: &Site, request: Request<Incoming>) -> Response<Body> {
     answer::secured(response)
 }
 
-/// The page itself, which has a session where it is opened by the token.
+/// The page, with a session if it was opened by the token.
 fn page(site: &Site, welcome: Option<&Welcome>) -> Result<Response<Body>, Refusal> {
     Ok(answer::page(site.port, &secret()?, welcome))
 }
 
-/// Answers the user's own page.
+/// Answers a request with a session.
 async fn known(site: &Site, request: Request<Incoming>) -> Result<Response<Body>, Refusal> {
     let uri = request.uri();
     let route = Route::of(request.method(), uri.path(), uri.query().unwrap_or_default())?;
@@ -278,7 +278,7 @@ async fn known(site: &Site, request: Request<Incoming>) -> Result<Response<Body>
     Ok(answer)
 }
 
-/// Takes a body of so many bytes at most.
+/// Receives a body of at most `most` bytes.
 async fn small(body: Incoming, most: usize) -> Result<Bytes, Refusal> {
     let is_small = hyper::body::Body::size_hint(&body).lower() <= most as u64;
     if is_small && let Ok(Ok(body)) = timeout(PATIENCE, Limited::new(body, most).collect()).await {
@@ -288,7 +288,7 @@ async fn small(body: Incoming, most: usize) -> Result<Bytes, Refusal> {
     Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, sentence))
 }
 
-/// The names of the storage classes, for the form of an upload; none where the user may not list them.
+/// Names of the storage classes for the form of an upload; empty if the user may not list them.
 async fn classes(cluster: &Cluster) -> Result<Value, Refusal> {
     let all = match cluster.list(&Kind::StorageClass.everywhere()).await {
         Ok(all) => all,
@@ -299,7 +299,7 @@ async fn classes(cluster: &Cluster) -> Result<Value, Refusal> {
 }
 
 impl Site {
-    /// The place, if the page is about it.
+    /// The VM, if the page may show it.
     fn within<'a>(&self, place: &'a Place) -> Result<&'a Place, Refusal> {
         if self.scope.has(place) {
             return Ok(place);

@@ -1,16 +1,16 @@
-//! Which requests are those of the user's own page, in the browser that has exchanged the token for a session. Pure, but for
-//! the secrets.
+//! Authentication of requests: only the browser that has exchanged the token for a session may use the page.
+//! Pure, but for the secrets.
 //!
-//! | against | what is looked at |
+//! | threat | check |
 //! |---|---|
 //! | a name that leads to 127.0.0.1 (DNS rebinding) | `Host` is this address and port |
-//! | a form, a script or a WebSocket of another site | `Origin` is this page's, and must be there for all but reading; `Sec-Fetch-Site` |
-//! | another user of this computer | the session; and the server looks whose program calls (`vm::relay`) |
-//! | whoever reads the address later | the token is good once |
-//! | a web server at another port of this address (a guest of `coracle run -p`) | the session is no cookie: cookies know no ports |
+//! | a form, a script or a WebSocket of another site | `Origin` is this page's, and is required unless the request only reads; `Sec-Fetch-Site` |
+//! | another user of this computer | the session; and the server checks the owner of the connecting program (`vm::relay`) |
+//! | a user or program that reads the address later | the token is good once |
+//! | a web server at another port of this address (a guest of `coracle run -p`) | the session is not a cookie, since cookies are sent to all ports |
 //!
-//! The page keeps the session in the storage of its origin, of which the port is a part, and sends it in `Authorization`;
-//! with a WebSocket, which can have no such header, as the name of a subprotocol.
+//! The page keeps the session in the storage of its origin, which includes the port, and sends it in
+//! `Authorization`. A WebSocket cannot have that header, and has the session in the name of a subprotocol.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -20,47 +20,48 @@ use http::{HeaderMap, HeaderName, Method, header};
 use std::io::Read as _;
 use std::sync::{Mutex, PoisonError};
 
-/// What a visitor is told who may not ask.
+/// Error message for a request without a session.
 const STRANGER: &str = "this page is open to the browser that began with the address which 'coracle ui' has printed; \
     that address can be used once: end 'coracle ui', and start it again";
 const ELSEWHERE: &str = "this request comes from another site, or by another name: open the address which \
     'coracle ui' has printed";
 
-/// The subprotocol of the page's WebSockets …
+/// Subprotocol of the page's WebSockets.
 pub(super) const SUBPROTOCOL: &str = "coracle";
-/// … and the beginning of the one beside it, which is never chosen and ends with the session.
+/// Prefix of the second subprotocol, which carries the session and is never chosen.
 const SUBPROTOCOL_SESSION: &str = "coracle.session.";
 
-/// Who may ask.
+/// Token and session of the page.
 pub(super) struct Visitors {
     port: u16,
-    /// Good once.
+    /// Token, until it is used once.
     token: Mutex<Option<String>>,
     session: String,
 }
 
-/// What is thought of a request.
+/// Result of the authentication of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// A request with the token; the answer carries this key, which further requests are judged by.
+    /// The request has the token. The response carries this session key for all further requests.
     Welcome(String),
-    /// It has the session.
+    /// The request has the session.
     Known,
-    /// It has none, and may read what is the same for everybody: the files of the page. The sentence refuses all others.
+    /// The request has no session, and may read only the public files of the page. The sentence refuses
+    /// anything else.
     Anyone(&'static str),
-    /// It may not ask.
+    /// The request is refused, with this sentence.
     Refused(&'static str),
 }
 
 impl Visitors {
-    /// Of a page at this port, and the token of the first one.
+    /// Secrets for a page at this port. Also returns the token for its address.
     pub(super) fn new(port: u16) -> Result<(Visitors, String)> {
         let token = secret()?;
         let visitors = Visitors { port, token: Mutex::new(Some(token.clone())), session: secret()? };
         Ok((visitors, token))
     }
 
-    /// What is thought of a request with this head.
+    /// Authenticates a request by its header.
     pub(super) fn judge(&self, head: &Parts) -> Verdict {
         let says = |name: HeaderName| one(&head.headers, name);
         let host = format!("127.0.0.1:{}", self.port);
@@ -73,7 +74,7 @@ impl Visitors {
         if !names_us || !is_ours {
             return Verdict::Refused(ELSEWHERE);
         }
-        // The address may be opened from elsewhere: a terminal in the browser.
+        // The address may be opened by a link of another site, like a terminal in the browser.
         let is_page = only_reads && head.uri.path() == "/";
         if is_page && self.has_token(head.uri.query().unwrap_or_default()) {
             return Verdict::Welcome(self.session.clone());
@@ -88,7 +89,7 @@ impl Visitors {
         }
     }
 
-    /// Whether the headers have the session.
+    /// True if the headers have the session.
     fn has_session(&self, headers: &HeaderMap, only_reads: bool) -> bool {
         let bearer = one(headers, header::AUTHORIZATION).ok().flatten();
         if bearer.and_then(|said| said.strip_prefix("Bearer ")).is_some_and(|said| same(said, &self.session))
@@ -100,7 +101,7 @@ impl Visitors {
         words.any(|word| word.strip_prefix(SUBPROTOCOL_SESSION).is_some_and(|said| same(said, &self.session)))
     }
 
-    /// Whether a query has the token, which is spent by that.
+    /// True if the query has the token, which is spent by that.
     fn has_token(&self, query: &str) -> bool {
         let Some(said) = query.split('&').find_map(|pair| pair.strip_prefix("token=")) else { return false };
         let mut token = self.token.lock().unwrap_or_else(PoisonError::into_inner);
@@ -112,7 +113,7 @@ impl Visitors {
     }
 }
 
-/// The one value of a header; a header that comes twice has none that can be believed.
+/// The value of a header; an error if the header is repeated, since neither value can be trusted.
 fn one(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>, ()> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
@@ -122,13 +123,13 @@ fn one(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>, ()> {
     }
 }
 
-/// Compares two secrets in a time that tells nothing of them.
+/// Compares two secrets in constant time.
 fn same(one: &str, other: &str) -> bool {
     let differs = one.bytes().zip(other.bytes()).fold(0, |all, (a, b)| all | (a ^ b));
     one.len() == other.len() && std::hint::black_box(differs) == 0
 }
 
-/// What nobody guesses.
+/// A random secret of 32 bytes in base64url.
 pub(super) fn secret() -> Result<String> {
     let mut bytes = [0; 32];
     let read = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));

@@ -56,7 +56,7 @@ enum Mode {
 enum Session {
     /// The user left the console.
     Left,
-    /// The stream ended.
+    /// The stream ended, for this reason.
     Ended(End),
 }
 

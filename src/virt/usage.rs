@@ -26,7 +26,7 @@ pub(crate) struct Vmi {
     /// Node of the VMI; empty if it has none.
     pub(crate) node: String,
     pub(crate) phase: String,
-    /// Number of vCPUs.
+    /// Number of the guest's vCPUs.
     pub(crate) vcpus: u64,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Usage {
 pub(crate) struct Row {
     pub(crate) vmi: Vmi,
     pub(crate) usage: Usage,
-    /// Reason why there is no usage.
+    /// Reason for missing usage.
     pub(crate) note: Option<String>,
 }
 

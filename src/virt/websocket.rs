@@ -30,7 +30,7 @@ use tokio_tungstenite::tungstenite::protocol::{Message, Role, WebSocketConfig};
 
 /// Subprotocol of bytes without framing.
 pub(crate) const PLAIN: &str = "plain.kubevirt.io";
-/// Interval of pings.
+/// Interval between two pings.
 pub(super) const PING: Duration = Duration::from_secs(15);
 /// Timeout for another message of a peer that answers pings.
 const SILENCE: Duration = Duration::from_secs(60);
@@ -48,7 +48,7 @@ const LARGEST: usize = 16 << 20;
 
 type Socket = WebSocketStream<TokioIo<Upgraded>>;
 
-/// An open stream.
+/// An open stream through virt-api.
 pub(crate) struct Stream(Socket);
 
 /// Sending half of a stream.
@@ -67,7 +67,7 @@ pub(crate) struct Output {
 pub(crate) enum End {
     /// The other side closed it, with a code and maybe a reason.
     Closed { code: u16, reason: String },
-    /// The connection failed.
+    /// The connection failed, for this reason.
     Broken(String),
 }
 
@@ -160,7 +160,7 @@ impl Input {
         self.say(Message::Binary(bytes.into())).await
     }
 
-    /// Sends a ping.
+    /// Sends a ping, which keeps the stream open.
     pub(crate) async fn ping(&mut self) -> Result<(), End> {
         self.say(Message::Ping(Bytes::new())).await
     }
@@ -169,7 +169,7 @@ impl Input {
         self.0.send(message).await.map_err(|e| End::Broken(e.to_string()))
     }
 
-    /// Closes the stream.
+    /// Closes the stream with a close frame.
     pub(crate) async fn close(mut self) {
         // The error of a broken connection does not matter any more.
         let _ = timeout(CLOSING, self.0.close()).await;

@@ -1,4 +1,4 @@
-//! The requests to a launcher: each has a time limit and a limit on the size of its answer.
+//! Requests to a launcher, each with a time limit and a size limit for its answer.
 
 use crate::connect::{AtPath, Cause, Door, Open};
 use crate::connection::Connection;
@@ -24,26 +24,26 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// The size limit of an answer, unless the request has its own.
+/// Size limit of an answer in bytes, unless the request has its own.
 pub const LARGEST: usize = 1 << 20;
-/// The size limit of an answer about a program in the guest. The launcher keeps 1 MiB of each of its two outputs, and JSON
-/// may write six bytes for one.
+/// Size limit of an answer about a program in the guest. The launcher keeps 1 MiB of each of its two outputs,
+/// and JSON may write six bytes for one.
 const OUTPUT: usize = 16 << 20;
-/// The largest picture of a screen.
+/// Size limit of a screenshot in bytes.
 const PICTURE: usize = 64 << 20;
-/// The path of a picture of a screen that is woken up.
+/// Path of a screenshot after the screen was woken up.
 const AWAKE: &str = "/v1/screenshot?wake";
-/// The time that a launcher gives the guest agent to freeze or thaw file systems.
+/// Time that a launcher gives the guest agent to freeze or thaw file systems.
 const FREEZE: Duration = Duration::from_secs(30);
 
 /// Time limits of a launcher's answers.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
-    /// For an ordinary answer, the connection included.
+    /// Limit of an ordinary answer, the connection included.
     pub answer: Duration,
-    /// For the answer to a new VM.
+    /// Limit of the answer to a new VM.
     pub sync: Duration,
-    /// For a state, from its first byte to its last; for a screenshot that waits for room, from then on.
+    /// Limit of a state, from its first byte to its last, and of a screenshot once it has room.
     pub state: Duration,
 }
 
@@ -54,27 +54,27 @@ impl Default for Patience {
     }
 }
 
-/// Access to the serial console, or to the screen.
+/// Access of a client to the serial console or the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Read only.
+    /// Receive output, send nothing.
     Read,
-    /// Read and type, unless another client types already.
+    /// Send input, unless another client already does.
     Write,
-    /// Read and type; a client that types already loses the keyboard, and reads on.
+    /// Send input. A client that already does loses the keyboard, and continues read-only.
     Take,
-    /// Read and type; all clients that came to type are closed.
+    /// Send input, and disconnect all other clients that do.
     Alone,
 }
 
 impl Access {
-    /// The query of a stream.
+    /// Query part of the stream's path.
     fn query(self) -> &'static str {
         match self {
             Access::Read => "",
             Access::Write => "?write",
             Access::Take => "?take",
-            // A launcher that does not know `alone` takes the keyboard.
+            // A launcher that does not support `alone` falls back to `take`.
             Access::Alone => "?take&alone",
         }
     }
@@ -85,11 +85,11 @@ pub fn vmi_path(namespace: &str, name: &str, uid: &str) -> String {
     format!("/v1/namespaces/{namespace}/virtualmachineinstances/{name}/{uid}")
 }
 
-/// One launcher. `P` is the door's knowledge of the process that listens.
+/// Client of one launcher. `P` is the connector's knowledge of the process that listens.
 pub struct Client<P = ()> {
     who: Arc<str>,
     door: Arc<dyn Door<P>>,
-    /// The beginning of every path.
+    /// Prefix of all paths.
     prefix: Arc<str>,
     patience: Patience,
 }
@@ -107,7 +107,7 @@ impl<P> fmt::Debug for Client<P> {
     }
 }
 
-/// A request before it is sent.
+/// A request before it is sent, with its limits.
 struct Question<'a> {
     method: Method,
     path: &'a str,
@@ -117,43 +117,43 @@ struct Question<'a> {
 }
 
 impl Client {
-    /// The launcher that listens at a path; see [`AtPath`].
+    /// A client for the launcher that listens at a path; see [`AtPath`].
     pub fn at(who: impl Into<Arc<str>>, path: impl Into<PathBuf>) -> Client {
         Client::new(who, Arc::new(AtPath(path.into())))
     }
 }
 
 impl<P> Client<P> {
-    /// The launcher behind this door. Error messages begin with `who`: "the launcher of web".
+    /// A client that connects by this door. Error messages begin with `who`: "the launcher of web".
     pub fn new(who: impl Into<Arc<str>>, door: Arc<dyn Door<P>>) -> Client<P> {
         Client { who: who.into(), door, prefix: "".into(), patience: Patience::default() }
     }
 
-    /// The same with this before every path: a launcher that is asked by way of another program.
+    /// Sets a prefix for all paths, for a launcher behind another server.
     #[must_use]
     pub fn below(mut self, prefix: impl Into<Arc<str>>) -> Client<P> {
         self.prefix = prefix.into();
         self
     }
 
-    /// The same with other times.
+    /// Sets the time limits.
     #[must_use]
     pub fn with(mut self, patience: Patience) -> Client<P> {
         self.patience = patience;
         self
     }
 
-    /// Versions, process and folder of the launcher.
+    /// Version, process ID and folder of the launcher.
     pub async fn info(&self) -> Result<Info> {
         self.ask(self.get("/v1/info")).await
     }
 
-    /// The state of the VM.
+    /// Current state of the VM.
     pub async fn state(&self) -> Result<State> {
         self.ask(self.get("/v1/state")).await
     }
 
-    /// Hands the VM over. The launcher refuses a generation older than the one that it has.
+    /// Gives a VM to the launcher, which refuses a generation older than its own.
     pub async fn sync(&self, vm: &Vm) -> Result<Answer> {
         let question = self.with_body(Method::PUT, "/v1/vm", vm, self.patience.sync)?;
         self.ask(question).await.map(words::answer)
@@ -170,7 +170,7 @@ impl<P> Client<P> {
         self.ask(self.get("/v1/stats")).await
     }
 
-    /// The domain as libvirt has it.
+    /// Domain XML and names, as libvirt has them.
     pub async fn domain(&self) -> Result<Domain> {
         self.ask(Question { most: OUTPUT, ..self.get("/v1/domain") }).await
     }
@@ -186,19 +186,19 @@ impl<P> Client<P> {
         self.ask(Question { most: OUTPUT, ..question }).await
     }
 
-    /// The screen, as a PNG.
+    /// Screenshot of the guest's display, as PNG.
     pub async fn screenshot(&self) -> Result<Vec<u8>> {
         self.bytes(Question { most: PICTURE, ..self.get("/v1/screenshot") }).await
     }
 
-    /// The same, after the guest's pointer was moved: a screen that sleeps wakes up.
+    /// Screenshot as PNG, after a move of the guest's pointer has woken up a sleeping screen.
     pub async fn screenshot_awake(&self) -> Result<Vec<u8>> {
         self.bytes(Question { most: PICTURE, ..self.get(AWAKE) }).await
     }
 
-    /// The screen, as a PNG of at most `most` bytes, and `room`: the picture is read only once `room` has come, however long
-    /// that takes, and then within the time of a state. So a launcher that does not answer takes no room.
-    /// `wake` moves the pointer first.
+    /// Screenshot as PNG of at most `most` bytes, together with the output of `room`. The picture is read
+    /// once `room` is ready, however long that takes, and then within the time limit of a state: a launcher
+    /// that does not answer takes no room. `wake` moves the pointer first.
     pub async fn screenshot_in<R>(
         &self,
         wake: bool,
@@ -233,17 +233,17 @@ impl<P> Client<P> {
         self.ask(self.get("/v1/guest/filesystems")).await
     }
 
-    /// Has the guest agent write out and freeze the guest's file systems.
+    /// Asks the guest agent to flush and freeze the guest's file systems.
     pub async fn freeze(&self, freeze: &Freeze) -> Result<()> {
         self.freezes("/v1/guest/freeze", freeze).await
     }
 
-    /// Has the guest agent thaw the guest's file systems.
+    /// Asks the guest agent to thaw the guest's file systems.
     pub async fn thaw(&self) -> Result<()> {
         self.freezes("/v1/guest/thaw", &serde_json::json!({})).await
     }
 
-    /// Asks whether the guest agent answers, within a time.
+    /// Checks that the guest agent answers within a time.
     pub async fn ping(&self, within: Duration) -> Result<()> {
         let question = self.with_body(Method::POST, "/v1/guest/ping", &serde_json::json!({}), within)?;
         self.bytes(question).await.map(drop)
@@ -255,7 +255,8 @@ impl<P> Client<P> {
         self.ask(Question { most: OUTPUT, ..question }).await
     }
 
-    /// The states of the VM: the present one and each change. With them, the door's knowledge of the process that listens.
+    /// Stream of the VM's states: the current one and each change, with the door's knowledge of the process
+    /// that listens.
     pub async fn watch(&self) -> Result<(States, P)> {
         let question = self.get("/v1/state?watch");
         let (path, within) = (question.path, question.within);
@@ -276,12 +277,12 @@ impl<P> Client<P> {
         self.stream(&format!("/v1/console{}", how.query())).await
     }
 
-    /// The VM's screen: RFB. What a viewer that may not type sends is dropped.
+    /// The VM's screen as an RFB stream. Input of a read-only viewer is dropped.
     pub async fn vnc(&self, how: Access) -> Result<Stream> {
         self.stream(&format!("/v1/vnc{}", how.query())).await
     }
 
-    /// A place for a USB device of the client: usbredir.
+    /// A usbredir stream, by which the guest uses a USB device of the client.
     pub async fn usbredir(&self) -> Result<Stream> {
         self.stream("/v1/usbredir").await
     }
@@ -330,7 +331,7 @@ impl<P> Client<P> {
         self.within(path, within, &reached, answered).await
     }
 
-    /// The body of an answer, or the refusal that it is.
+    /// The body of an answer, or the error of a refusal.
     async fn rest(
         &self,
         path: &str,
@@ -366,7 +367,7 @@ impl<P> Client<P> {
         self.within(path, within, &reached, left).await
     }
 
-    /// Connects, asks, and waits for the head of the answer.
+    /// Connects, sends the request, and receives the header of the answer.
     async fn exchange(
         &self,
         question: Question<'_>,
@@ -433,7 +434,8 @@ impl<P> Client<P> {
         let has_faults = refusal.as_ref().is_some_and(|refusal| !refusal.faults.is_empty());
         let kind = match status {
             StatusCode::NOT_FOUND => ErrorKind::NotFound,
-            // Older launchers answer so whatever has failed, a full disk too: the faults of a VM alone are final.
+            // Older launchers use this status for every failure, also for a full disk: only faults of a VM
+            // are final.
             StatusCode::UNPROCESSABLE_ENTITY if !has_faults => ErrorKind::Failed,
             StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY => ErrorKind::Refused,
             _ => ErrorKind::Failed,
@@ -446,13 +448,13 @@ impl<P> Client<P> {
     }
 }
 
-/// The fault of an incomplete body.
+/// Reason for an incomplete body.
 enum Cut {
     Broken(hyper::Error),
     Endless,
 }
 
-/// A whole body, of at most so many bytes.
+/// Reads a body of at most `most` bytes.
 async fn whole(mut body: Incoming, connection: &mut Connection, most: usize) -> (Vec<u8>, Option<Cut>) {
     let mut bytes = Vec::new();
     while let Some(piece) = connection.piece(&mut body).await {

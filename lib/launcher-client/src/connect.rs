@@ -1,7 +1,8 @@
-//! A connection to a launcher, made without waiting.
+//! Non-blocking connections to a launcher.
 //!
-//! `connect` on a unix socket blocks while the socket's queue is full, for ever if nobody accepts: any owner of the
-//! socket's folder can arrange that. Here the kernel is told not to wait, and a full queue is an answer.
+//! `connect` on a unix socket blocks while the socket's queue is full, for ever if its listener never
+//! accepts. Any owner of the socket's folder can arrange that, so connections are non-blocking, and a full
+//! queue is an error of its own.
 
 use crate::duplex::Duplex;
 use futures_util::future::BoxFuture;
@@ -13,25 +14,25 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::net::UnixStream;
 
-/// The reason of a door that did not open.
+/// Cause of a failed connection.
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 
-/// The address of a launcher, and the knowledge of which process listens there.
+/// Method of connecting to a launcher. Some connectors can also tell which process listens.
 pub trait Door<P = ()>: Send + Sync {
-    /// A connection to it. Never blocks; goes on for as long as the launcher takes no connection, and may be dropped.
+    /// Connects. Never blocks, waits for as long as the launcher accepts no connection, and may be dropped.
     fn open(&self) -> BoxFuture<'_, Result<Open<P>, Cause>>;
 }
 
-/// A connection to a launcher.
+/// An open connection to a launcher.
 #[derive(Debug)]
 pub struct Open<P = ()> {
-    /// The connection.
+    /// Stream of bytes in both directions.
     pub stream: Duplex,
-    /// The process that listens, as far as the door can tell.
+    /// The process that listens, as far as the connector can tell.
     pub peer: P,
 }
 
-/// A socket at a path that only its owner can change; the process that listens there is not checked.
+/// Connector for a socket at a path that only its owner can change. The process that listens is not checked.
 #[derive(Clone, Debug)]
 pub struct AtPath(pub PathBuf);
 
@@ -49,8 +50,8 @@ impl Door for AtPath {
     }
 }
 
-/// Tries once to connect: to a socket that does not block, or to none while the queue is full. Does not wait, but for the
-/// file system that has the path.
+/// Tries to connect once. `None` if the socket's queue is full. Blocks at most for the file system of the
+/// path.
 pub fn try_connect(path: &Path) -> io::Result<Option<Blocking>> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let fd = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -66,14 +67,14 @@ pub fn is_listening(path: &Path) -> bool {
     try_connect(path).is_ok()
 }
 
-/// The pauses before a socket whose queue is full is tried again: short at first.
+/// Growing pauses between attempts to connect to a socket whose queue is full.
 #[derive(Debug)]
 pub struct Pauses(Duration);
 
 impl Pauses {
     const LONGEST: Duration = Duration::from_millis(500);
 
-    /// Waits until it is time to try again.
+    /// Waits until the next attempt.
     pub async fn next(&mut self) {
         tokio::time::sleep(self.0).await;
         self.0 = (self.0 * 2).min(Pauses::LONGEST);

@@ -1,7 +1,8 @@
-//! One request on one connection, without a task of its own: the future that waits for the answer drives the connection.
+//! Connection for one HTTP request, without a background task: the future that waits for the answer drives
+//! the connection.
 //!
 //! ```text
-//!  poll ─► the wait: is it there? ─► the connection: read, write ─► the wait again
+//!  poll ─► the waiting future ─► the connection: read, write ─► the waiting future again
 //! ```
 
 use crate::connect::Cause;
@@ -18,19 +19,19 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// The longest head of an answer, and the largest piece of a body.
+/// Size limit of a response header, and of one piece of a body.
 const HEAD: usize = 32 << 10;
 
-/// A connection with one request. It ends with this value.
+/// A connection with one request. It is closed when this value is dropped.
 pub(crate) struct Connection {
-    /// Reads and writes until HTTP is over. The answer, or its body, reports how it ended.
+    /// Reads and writes until HTTP has ended. Errors are reported by the answer or its body.
     driver: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
-    /// HTTP is not over before this one is gone.
+    /// Kept since HTTP ends when it is dropped.
     _sender: SendRequest<Full<Bytes>>,
 }
 
 impl Connection {
-    /// Asks, and waits for the head of the answer.
+    /// Sends a request, and receives the header of the response.
     pub(crate) async fn ask(
         stream: Duplex,
         request: Request<Full<Bytes>>,
@@ -45,7 +46,7 @@ impl Connection {
         Ok((answer, connection))
     }
 
-    /// The next piece of a body; may be dropped without losing data.
+    /// The next piece of a body. Cancellation-safe.
     pub(crate) async fn piece(&mut self, body: &mut Incoming) -> Option<Result<Bytes, Error>> {
         loop {
             match self.driving(body.frame()).await? {
@@ -59,7 +60,7 @@ impl Connection {
         }
     }
 
-    /// Leaves HTTP: what was below it, and the bytes that arrived already.
+    /// Upgrades the connection: returns the stream below HTTP, and the bytes that were already received.
     pub(crate) async fn leave(mut self, mut answer: Response<Incoming>) -> Result<(Bytes, Duplex), Cause> {
         let upgraded = self.driving(hyper::upgrade::on(&mut answer)).await?;
         let parts = upgraded.downcast::<TokioIo<Socket>>().map_err(|_| "its socket is not found again")?;
@@ -69,7 +70,7 @@ impl Connection {
     async fn driving<T>(&mut self, wait: impl Future<Output = T>) -> T {
         let mut wait = pin!(wait);
         poll_fn(|context| {
-            // The wait first: it registers its needs with the connection.
+            // The waiting future goes first: it tells the connection what to read.
             if let Poll::Ready(done) = wait.as_mut().poll(context) {
                 return Poll::Ready(done);
             }
@@ -84,11 +85,11 @@ impl Connection {
     }
 }
 
-/// A socket whose answer counts even when the request was not sent completely.
+/// A socket that reports the answer even if the request could not be sent completely.
 ///
-/// A launcher that refuses may not wait for all of a request: the rest that cannot be sent is thrown away, and the answer
-/// is read all the same. The launcher may even answer before the request; that answer is read after it. A launcher that
-/// ends while a part of the request is still on its way resets the connection, which is an end like any other.
+/// A launcher that refuses a request may not read all of it: the unsent rest is dropped, and the answer is
+/// read all the same. The launcher may even answer before the request is sent; that answer is read
+/// afterwards. A launcher that ends during a request resets the connection, which is treated as a normal end.
 struct Socket {
     stream: Duplex,
     has_asked: bool,

@@ -1,5 +1,5 @@
-//! The connection below HTTP: a unix socket, or whatever else leads to a launcher, such as TLS to the virt-handler of its
-//! node.
+//! Stream below HTTP: a unix socket, or another connection to a launcher, such as TLS to the virt-handler of
+//! its node.
 
 use std::fmt;
 use std::io;
@@ -8,7 +8,8 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream;
 
-/// A connection to a launcher: bytes both ways. Of a unix socket, `socket.into()`; of anything else, `Box::new(stream).into()`.
+/// Stream of bytes in both directions. Made by `socket.into()` from a unix socket, and by
+/// `Box::new(stream).into()` from any other stream.
 pub struct Duplex(Way);
 
 enum Way {
@@ -16,13 +17,13 @@ enum Way {
     Other(Box<dyn BothWays>),
 }
 
-/// Bytes both ways, of any kind.
+/// Any stream of bytes in both directions.
 trait BothWays: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> BothWays for T {}
 
 impl Duplex {
-    /// The unix socket, where it is one.
+    /// The unix socket, if the stream is one.
     pub(crate) fn into_socket(self) -> Option<UnixStream> {
         match self.0 {
             Way::Socket(socket) => Some(socket),

@@ -1,28 +1,28 @@
-//! Errors of requests to a launcher: a small kind that callers branch on, one sentence, the refusal itself, the cause.
+//! Errors of requests to a launcher: kind, message, refusal of the launcher, cause.
 
 use crate::words;
 use api::launcher::Refusal;
 use error_core::{Cause, Core, Details};
 
-/// This client's result.
+/// Result type of this package.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The kind of a failure, for callers that branch on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// No process listens.
+    /// No process listens on the socket.
     Absent,
-    /// The door did not open: [`Error::into_cause`] has the reason.
+    /// The connection failed; [`Error::into_cause`] has the reason.
     Closed,
-    /// The answer did not come in time.
+    /// The answer exceeded its time limit.
     Late,
-    /// The answer is larger than its limit.
+    /// The answer exceeded its size limit.
     Endless,
-    /// The launcher answers that the requested object is not there.
+    /// The launcher answered that the requested object does not exist.
     NotFound,
-    /// The launcher refuses its input; trying again does not help.
+    /// The launcher refused the request; a retry does not help.
     Refused,
-    /// The launcher broke off, is not understood, or could not do the requested work.
+    /// The connection broke, the answer was not understood, or the launcher failed in the work.
     Failed,
 }
 
@@ -32,7 +32,7 @@ impl error_core::ErrorKind for ErrorKind {
     }
 }
 
-/// The launcher's refusal, where it gave one, and its status.
+/// Refusal of the launcher, if it sent one, and HTTP status.
 #[derive(Default)]
 pub struct Said {
     status: Option<u16>,
@@ -55,7 +55,7 @@ impl Error {
         Error::new(ErrorKind::Failed, what)
     }
 
-    /// A refusal in the launcher's own words, shortened to single lines.
+    /// An error with the launcher's refusal, shortened to single lines.
     pub(crate) fn refused(kind: ErrorKind, said: Refusal) -> Error {
         let refusal = words::refusal(said);
         let mut what = refusal.error.clone();
@@ -75,24 +75,24 @@ impl Error {
         self
     }
 
-    /// The launcher's refusal, where it gave one: for callers that show its faults one by one.
+    /// The launcher's refusal, if it sent one, for callers that show its faults one by one.
     pub fn refusal(&self) -> Option<&Refusal> {
         self.0.details.refusal.as_deref()
     }
 
-    /// The HTTP status of an answer that is not what was asked for: for callers that pass it on. Whoever is between this
-    /// client and the launcher may have given it.
+    /// HTTP status of a failed request, for callers that pass it on. A proxy between client and launcher may
+    /// have sent it.
     pub fn status(&self) -> Option<u16> {
         self.0.details.status
     }
 
-    /// The cause, for callers with a sentence of their own.
+    /// The cause, for callers with a message of their own.
     pub fn into_cause(self) -> Option<Cause> {
         self.0.cause
     }
 }
 
-/// The error of an unreadable answer; the text repeats a part of it.
+/// Text of a parse error, which quotes a part of the answer.
 pub(crate) fn unread(e: &serde_json::Error) -> String {
     words::line(&e.to_string())
 }

@@ -1,5 +1,6 @@
-//! The one client of a launcher: HTTP/1.1 on its unix socket, types of `api::launcher`. The other end is
-//! `launcher/src/server`; or virt-handler, which passes on what virt-api asks of the launchers of its node.
+//! The one client of a launcher: HTTP/1.1 on its unix socket, with the types of `api::launcher`. The server
+//! is `launcher/src/server`, or virt-handler, which passes on virt-api's requests to the launchers of its
+//! node.
 //!
 //! ```text
 //!  Door ──open──► a connection, and the process that listens (for virt-handler: a process of the pod)

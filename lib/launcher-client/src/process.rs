@@ -1,35 +1,35 @@
-//! The QEMU process that a state names: does it run still?
+//! The QEMU process of a VM's state: does it still run?
 //!
-//! Its number alone does not tell. An ended process keeps its number, its name and its start time until its parent has
-//! taken notice (a zombie); later the number is another process's, after a reboot of the host in any case.
+//! The process ID alone does not tell. A process that has ended keeps its ID, name and start time until its
+//! parent has waited for it (a zombie); later the ID belongs to another process, and surely after a reboot of
+//! the host.
 
 use api::launcher::State;
 use std::fs;
 
-/// The beginnings of the names of QEMU's programs, as the kernel cuts them.
+/// Prefixes of the names of QEMU's programs, which the kernel truncates.
 const PROGRAMS: [&str; 2] = ["qemu-system", "qemu-kvm"];
 
-/// A process, by its number.
+/// State of a process ID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Process {
-    /// No process has the number.
+    /// No process has this ID.
     Absent,
-    /// The process has ended, and its parent has not taken notice.
+    /// The process has ended, and its parent has not waited for it.
     Zombie,
-    /// The process runs.
     Runs {
-        /// Its start, in clock ticks since boot.
+        /// Start time in clock ticks since boot.
         started: u64,
     },
 }
 
 impl Process {
-    /// The process that has this number now.
+    /// State of this process ID now.
     pub fn of(pid: u32) -> Process {
         fs::read_to_string(format!("/proc/{pid}/stat")).map_or(Process::Absent, |stat| parse(&stat))
     }
 
-    /// Its start, in clock ticks since boot, if it runs.
+    /// Start time in clock ticks since boot, if the process runs.
     pub fn started(self) -> Option<u64> {
         match self {
             Process::Runs { started } => Some(started),
@@ -38,12 +38,13 @@ impl Process {
     }
 }
 
-/// True if the QEMU of this state runs on this host.
+/// True if the QEMU process of this state runs on this host.
 pub fn runs_qemu(state: &State) -> bool {
     state.qemu_pid.is_some_and(|pid| is_qemu(pid, state.qemu_started))
 }
 
-/// True if this process is the QEMU that started at `since`; where that is not known, if its name is one of QEMU's.
+/// True if this process is the QEMU that started at `since`. Without a start time its name must be one of
+/// QEMU's.
 fn is_qemu(pid: u32, since: Option<u64>) -> bool {
     let Process::Runs { started } = Process::of(pid) else { return false };
     match since {
@@ -52,13 +53,13 @@ fn is_qemu(pid: u32, since: Option<u64>) -> bool {
     }
 }
 
-/// True for the name of a QEMU program. One that a wrapper starts may begin with a dot.
+/// True for the name of a QEMU program. A wrapped one may begin with a dot.
 fn is_program(name: &str) -> bool {
     let name = name.strip_prefix('.').unwrap_or(name);
     PROGRAMS.iter().any(|program| name.starts_with(program))
 }
 
-/// `/proc/PID/stat`: `PID (NAME) STATE …`, where the name may hold anything, and the start is field 22.
+/// Parses `/proc/PID/stat`: `PID (NAME) STATE …`. The name may contain any character, and the start time is field 22.
 fn parse(stat: &str) -> Process {
     let mut fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_ascii_whitespace();
     match fields.next() {

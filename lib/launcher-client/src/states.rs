@@ -1,4 +1,4 @@
-//! The states of a VM, a line each.
+//! Stream of a VM's states, one line of JSON each.
 
 use crate::connection::Connection;
 use crate::error::unread;
@@ -10,11 +10,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout, timeout_at};
 
-/// The length limit of a line with a state: a state with 512 disks is shorter. States come many times a second, and each
-/// is read whole.
+/// Size limit of a line with a state; one with 512 disks is shorter. States may come many times a second, and
+/// each is read in full.
 pub const LONGEST: usize = 64 << 10;
 
-/// The states of a VM, as they come.
+/// Stream of a VM's states.
 pub struct States {
     who: Arc<str>,
     body: Incoming,
@@ -23,9 +23,9 @@ pub struct States {
     patience: Duration,
     /// Bytes that were read after the last line.
     rest: Vec<u8>,
-    /// Length of the searched part, which has no end of a line: bytes are not searched again when more arrive.
+    /// Length of the part that was searched for the end of a line, so that it is not searched again.
     looked: usize,
-    /// When the first byte of the line arrived.
+    /// Arrival of the first byte of the line.
     since: Option<Instant>,
 }
 
@@ -40,7 +40,7 @@ impl States {
         States { who, body, connection, patience, rest: Vec::new(), looked: 0, since: None }
     }
 
-    /// The next state; `None` when the launcher has ended. May be dropped meanwhile without losing data.
+    /// The next state; `None` when the launcher has ended. Cancellation-safe.
     pub async fn next(&mut self) -> Result<Option<State>> {
         loop {
             let new = self.rest.get(self.looked..).unwrap_or_default();
@@ -60,7 +60,7 @@ impl States {
                 return Err(self.endless());
             }
             let piece = self.connection.piece(&mut self.body);
-            // A launcher may send nothing for days; a state that has begun must come to its end.
+            // A launcher may send nothing for days; but a state that has begun has a time limit.
             let piece = match self.since {
                 None => piece.await,
                 Some(since) => timeout_at(since + self.patience, piece).await.map_err(|_| {
@@ -74,13 +74,13 @@ impl States {
                     self.since = self.since.or_else(|| Some(Instant::now()));
                     self.rest.extend_from_slice(&data);
                 }
-                // A launcher that was killed breaks off; that is a regular end.
+                // A killed launcher breaks the connection; that is a regular end.
                 Some(Err(_)) | None => return Ok(None),
             }
         }
     }
 
-    /// The same within a time.
+    /// The next state, within a time limit.
     pub async fn next_within(&mut self, within: Duration) -> Result<Option<State>> {
         let (who, seconds) = (self.who.clone(), within.as_secs());
         let late = |_| Error::new(ErrorKind::Late, format!("{who} told no state within {seconds} s"));

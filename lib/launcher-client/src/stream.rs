@@ -1,7 +1,8 @@
-//! Bytes both ways, once HTTP was left: a console, a screen.
+//! Stream of bytes in both directions after an HTTP upgrade: a console, a screen.
 //!
-//! Only the bytes that came together with the answer are kept here: a slow reader holds the launcher back, as the socket
-//! does, and a launcher that does not read holds its writer back. A shutdown ends the sending side alone.
+//! Only the bytes that arrived together with the response header are buffered here: a slow reader holds the
+//! launcher back, as the socket does, and a launcher that does not read holds its writer back. A shutdown
+//! ends the sending side alone.
 
 use crate::duplex::Duplex;
 use hyper::body::Bytes;
@@ -11,10 +12,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Bytes both ways.
+/// A stream of bytes in both directions.
 #[derive(Debug)]
 pub struct Stream {
-    /// Bytes that arrived before the first read of the connection.
+    /// Bytes that arrived with the response header.
     first: Bytes,
     rest: Duplex,
 }
@@ -24,7 +25,8 @@ impl Stream {
         Stream { first, rest }
     }
 
-    /// For a thread of its own: the bytes that arrived already, and a blocking socket. Only a unix socket can block.
+    /// Conversion for a blocking thread: the bytes that arrived already, and a blocking socket. Fails unless
+    /// the stream is a unix socket.
     pub fn into_blocking(self) -> io::Result<(Vec<u8>, Blocking)> {
         let none =
             || io::Error::new(io::ErrorKind::Unsupported, "the launcher is not reached by a unix socket");

@@ -1,4 +1,4 @@
-//! Text of a launcher or a guest, made fit for a log, a condition and a terminal. Pure.
+//! Texts of a launcher or a guest, made safe for a log, a condition and a terminal. Pure.
 
 use api::launcher::{Answer, Refusal};
 pub use printable::{SENTENCE, line, text};

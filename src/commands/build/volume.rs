@@ -1,4 +1,4 @@
-//! `coracle build -t docker://… pvc/NAME`: the build happens in the cluster, and this computer only asks for it.
+//! `coracle build -t docker://… pvc/NAME`: the build runs in the cluster, and this computer only requests it.
 
 use super::{Args, Inside, Layer, Manifest};
 use crate::error::code_of;
@@ -25,7 +25,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Who presses a key waits for its answer.
+/// Timeout of shell completion, for which a user waits.
 const ANSWER: Duration = Duration::from_secs(3);
 
 /// Arguments of a build in the cluster.
@@ -58,16 +58,16 @@ pub(super) struct VolumeArgs {
     context: Option<String>,
 }
 
-/// What was made, for programs.
+/// JSON output of the verb.
 #[derive(Debug, Serialize)]
 struct Made<'a> {
     schema: &'static str,
     names: [&'a str; 1],
-    /// Unset while nobody waited for it.
+    /// Digest of the image; unset with --no-wait.
     digest: Option<&'a str>,
 }
 
-/// The kind and the name of a volume of the cluster; nothing where DISK is something else. A file of that path is written
+/// Kind and name of a volume of the cluster; `None` if DISK is another source. A file of that path is written
 /// with `./` before it.
 pub(super) fn named(disk: &str) -> Option<(Kind, &str)> {
     let (word, name) = disk.split_once('/')?;
@@ -79,7 +79,7 @@ pub(super) fn named(disk: &str) -> Option<(Kind, &str)> {
     Some((kind, name))
 }
 
-/// Asks for the image, follows it to its end, and says its digest.
+/// Requests the image, follows the export to its end, and prints the digest.
 pub(super) fn run(args: &Args, kind: Kind, disk: &str) -> Result<()> {
     let wish = wish(args, kind, disk)?;
     let volume = &args.volume;
@@ -129,7 +129,7 @@ async fn followed(args: &Args, wish: &Wish, cluster: &Cluster, asked: &Asked) ->
     }
 }
 
-/// Ctrl-C leaves a sentence about what becomes of the export.
+/// Prints on Ctrl-C that the export continues, and how it can be stopped.
 fn on_interrupt(wish: &Wish, cluster: &Cluster) -> Result<()> {
     let (word, name, namespace) = (wish.word(), wish.name.clone(), cluster.namespace().to_owned());
     ui::on_signal(move || {
@@ -141,7 +141,7 @@ fn on_interrupt(wish: &Wish, cluster: &Cluster) -> Result<()> {
     })
 }
 
-/// What the arguments ask for.
+/// The export that the arguments ask for.
 fn wish(args: &Args, kind: Kind, disk: &str) -> Result<Wish> {
     let wanted = name(disk).map_err(|why| usage(format!("{disk:?} is not the name of a volume: {why}")))?;
     refuse_local(args)?;
@@ -178,14 +178,14 @@ fn wish(args: &Args, kind: Kind, disk: &str) -> Result<Wish> {
     .filter_map(|(name, value)| Some((name, value?)))
     .collect();
     let notes = asks.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
-    if let Err(faults) = Request::of(&notes) {
+    if let Err(faults) = Request::from_annotations(&notes) {
         let said: Vec<String> = faults.iter().map(|fault| fault.message.clone()).collect();
         return Err(usage(format!("{target}: {}", said.join("; "))));
     }
     Ok(Wish { kind, name: wanted, asks })
 }
 
-/// What a build on this computer knows, and one in the cluster does not.
+/// Refuses flags that only a build on this computer has.
 fn refuse_local(args: &Args) -> Result<()> {
     let own = [
         ("--push", args.push),
@@ -206,7 +206,7 @@ fn refuse_local(args: &Args) -> Result<()> {
     })
 }
 
-/// What is to be done instead of giving a flag.
+/// Hints for refused flags.
 const INSTEAD: &[(&[&str], &str)] = &[
     (
         &["--registries"],
@@ -230,7 +230,7 @@ const INSTEAD: &[(&[&str], &str)] = &[
     ),
 ];
 
-/// Flags of a build in the cluster, where DISK is none of its volumes.
+/// Refuses flags of a build in the cluster for any other source.
 pub(super) fn refuse(args: &VolumeArgs) -> Result<()> {
     let flags = [
         ("--namespace", args.namespace.is_some()),
@@ -249,8 +249,8 @@ pub(super) fn refuse(args: &VolumeArgs) -> Result<()> {
     }
 }
 
-/// The names of volumes that begin so, where the line says they are, or in the namespace of the kubeconfig's context. A shell that
-/// asks must get an answer, and no complaint.
+/// Completes names of volumes, in the namespace of the command line or of the kubeconfig's context. Errors
+/// complete nothing: a shell must not print them.
 pub(super) fn complete(begin: &OsStr) -> Vec<CompletionCandidate> {
     let begin = begin.to_string_lossy();
     let Some((kind, name)) = named(&begin) else { return Vec::new() };
@@ -276,7 +276,7 @@ pub(super) fn complete(begin: &OsStr) -> Vec<CompletionCandidate> {
     names.map(|found| CompletionCandidate::new(format!("{word}{found}"))).collect()
 }
 
-/// Where the volumes are, of a line that is not whole: a shell hands over the words that are there.
+/// Cluster flags in an incomplete command line, as a shell passes it.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Place {
     namespace: Option<String>,
@@ -285,10 +285,10 @@ struct Place {
 }
 
 impl Place {
-    /// By the flags of [`VolumeArgs`]; what is no name of a namespace is not asked for.
+    /// Parses the flags of [`VolumeArgs`]. An invalid namespace is ignored.
     fn of(words: impl Iterator<Item = String>) -> Place {
         let mut place = Place::default();
-        // Before it stand the words of the shell's own question.
+        // The shell's own arguments come before `--`.
         let mut words = words.skip_while(|word| word != "--").skip(1);
         while let Some(word) = words.next() {
             let close = word.strip_prefix("-n").filter(|value| !value.is_empty() && !value.starts_with('='));

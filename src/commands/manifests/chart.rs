@@ -1,26 +1,27 @@
-//! The stream of objects as a Helm chart.
+//! The manifests as a Helm chart.
 //!
 //! ```text
-//!  Wishes of signs `<helm …>` ─ objects ─► YAML ─ `{{` escaped ─ signs become actions ─► templates/
+//!  options with placeholders `<helm …>` ─ objects ─► YAML ─ `{{` escaped ─ placeholders become actions ─► templates/
 //! ```
 //!
-//! The objects are those of [`objects`], so that a chart cannot differ from the stream. A sign has letters which YAML must
-//! quote, so that a namespace `123` stays a text; `values.schema.json` lets no quote and no line break into a value.
+//! The objects are those of [`objects`], so that the chart cannot differ from the manifests. Placeholders
+//! contain characters that YAML must quote, so that a namespace `123` stays a string; `values.schema.json`
+//! permits neither quotes nor line breaks in values.
 //!
-//! - **The Namespace** is left out: Helm keeps the release in it, so it exists before, and Helm does not take over what
+//! - **The Namespace** is left out: Helm keeps the release in it, so it exists already, and Helm does not adopt objects that
 //!   exists.
 //! - **CustomResourceDefinitions** are templates, since Helm never upgrades what is in `crds/`; with the policy `keep`, since
 //!   without them all VMs are deleted.
 //! - **The KubeVirt object** is left out, as in the stream: Helm maps every kind before it creates the definitions, and
-//!   virt-controller creates the object. Replicas and placement are set there.
+//!   virt-controller creates the object. Replicas and placement are set in it.
 
 use super::folder::{File, MARK, marked, split};
 use install::{Wishes, objects};
 use serde_json::{Value, json};
 
-/// The folder of the templates.
+/// Folder of the templates.
 pub(super) const TEMPLATES: &str = "templates";
-/// The annotation by which Helm leaves an object in the cluster.
+/// Annotation by which Helm never deletes an object.
 const POLICY: (&str, &str) = ("helm.sh/resource-policy", "keep");
 
 const NAMESPACE: (&str, &str) = ("<helm namespace>", "{{ .Release.Namespace }}");
@@ -28,11 +29,11 @@ const REGISTRY: (&str, &str) = ("<helm registry>", "{{ .Values.registry }}");
 const VERSION: (&str, &str) = ("<helm version>", "{{ .Values.version | default .Chart.AppVersion }}");
 const PULL_POLICY: (&str, &str) = ("<helm policy>", "{{ .Values.imagePullPolicy }}");
 const PULL_SECRET: (&str, &str) = ("<helm secret>", "{{ .Values.imagePullSecret }}");
-/// Braces of our own.
+/// Template expressions for literal braces.
 const BRACES: (&str, &str) = ("{{", r#"{{ "{{" }}"#);
 const BRACE: (&str, &str) = ("{", r#"{{ "{" }}"#);
 
-/// All files, `Chart.yaml` first. The wishes are the defaults; the namespace is that of the release.
+/// All files, `Chart.yaml` first. `defaults` become the default values; the namespace is that of the release.
 pub(super) fn files(defaults: &Wishes) -> Vec<File> {
     let mut files = vec![
         marked("Chart.yaml", &about(defaults)),
@@ -60,7 +61,7 @@ pub(super) fn files(defaults: &Wishes) -> Vec<File> {
 }
 
 fn about(defaults: &Wishes) -> String {
-    // A text as JSON is a text in YAML, whatever is in it.
+    // A JSON string is also a YAML string.
     format!(
         "apiVersion: v2\nname: coracle\ndescription: KubeVirt and CDI compatible control plane for VMs\ntype: application\n\
          version: {}\nappVersion: {}\nkubeVersion: \">=1.30.0-0\"\n",
@@ -83,7 +84,7 @@ fn values(defaults: &Wishes) -> String {
     )
 }
 
-/// What Helm checks values by. An unknown value is an error and not without effect; Helm itself sets `global`.
+/// JSON schema of the values. An unknown value is an error; `global` is set by Helm itself.
 fn schema() -> Value {
     json!({
         "$schema": "http://json-schema.org/draft-07/schema#",
@@ -101,7 +102,7 @@ fn schema() -> Value {
     })
 }
 
-/// YAML with signs as a template.
+/// YAML with placeholders as a template.
 fn template(yaml: &str) -> String {
     let mut text = conditional(&yaml.replace(BRACES.0, BRACES.1));
     for (sign, action) in [NAMESPACE, REGISTRY, VERSION, PULL_POLICY, PULL_SECRET] {
@@ -110,7 +111,7 @@ fn template(yaml: &str) -> String {
     text
 }
 
-/// What there is only where a value is set: the two fields, and the Secret in the annotation that repeats it.
+/// Makes lines conditional that need a value: two fields, and the Secret in the annotation that repeats it.
 fn conditional(yaml: &str) -> String {
     let begin = |(_, action): (&str, &str)| action.replacen("{{ ", "{{- if ", 1);
     let mut text = String::new();
@@ -137,7 +138,8 @@ fn conditional(yaml: &str) -> String {
     put(&text, &repeated, &action)
 }
 
-/// An action in place of each sign. A brace before it would be read as the action's own.
+/// Replaces each placeholder by an action. A brace in front of it is escaped, since it would become part of
+/// the action.
 fn put(text: &str, sign: &str, action: &str) -> String {
     let mut whole = String::new();
     for (i, part) in text.split(sign).enumerate() {

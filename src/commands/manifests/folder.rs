@@ -1,4 +1,4 @@
-//! A folder of files that this program makes: written anew over its own files alone.
+//! Folder of generated files, which overwrites files of its own alone.
 
 use crate::vm::manifest;
 use cdi::{Error, ErrorKind, Result};
@@ -6,18 +6,19 @@ use serde_json::Value;
 use std::fs;
 use std::path::Path;
 
-/// Every file of the folder has it; by it the next run knows what it may replace.
+/// Mark in every generated file, by which a later run knows that it may replace the file.
 pub(super) const MARK: &str = "Written by coracle manifests";
 
-/// A file: the path below the folder, with `/`, and the content.
+/// A file: its path in the folder, with `/`, and its content.
 pub(super) type File = (String, String);
 
-/// A file of YAML, with the mark.
+/// A YAML file with the mark.
 pub(super) fn marked(path: impl Into<String>, yaml: &str) -> File {
     (path.into(), format!("# {MARK}\n{yaml}"))
 }
 
-/// The objects as YAML below `parent`, a file for each kind and name: a Role of two namespaces is in one.
+/// The objects as YAML files below `parent`, one for each kind and name: Roles of that name in two namespaces
+/// share a file.
 pub(super) fn split(parent: &str, objects: &[Value]) -> Vec<File> {
     let mut groups: Vec<(String, Vec<Value>)> = Vec::new();
     for object in objects {
@@ -33,8 +34,8 @@ pub(super) fn split(parent: &str, objects: &[Value]) -> Vec<File> {
     groups.into_iter().map(|(path, group)| marked(path, &manifest::text(&group))).collect()
 }
 
-/// Writes the files. The first one says whose folder it is: one without it, and not empty, is somebody else's. A file of
-/// an earlier run below `parent` that is no longer made goes; files without the mark stay, and are never replaced.
+/// Writes the files. A folder that is not empty must have the first file with the mark. Marked files below
+/// `parent` that are no longer generated are removed; files without the mark stay, and are never replaced.
 pub(super) fn write(folder: &Path, parent: &str, files: &[File]) -> Result<()> {
     let failed = |what: &str, path: &Path, e| Error::io(format!("cannot {what} {}", path.display()), e);
     let main = files.first().map_or("", |(path, _)| path);
@@ -63,7 +64,7 @@ pub(super) fn write(folder: &Path, parent: &str, files: &[File]) -> Result<()> {
     let old = folder.join(parent);
     fs::create_dir_all(folder).map_err(|e| failed("make the folder", folder, e))?;
     for (path, content) in files {
-        // The first one stands before there is anything else: what is interrupted can be done again.
+        // The first file is written before all others, so that an interrupted run can be repeated.
         let path = folder.join(path);
         fs::write(&path, content).map_err(|e| failed("write", &path, e))?;
         fs::create_dir_all(&old).map_err(|e| failed("make the folder", &old, e))?;
@@ -78,7 +79,7 @@ pub(super) fn write(folder: &Path, parent: &str, files: &[File]) -> Result<()> {
     Ok(())
 }
 
-/// A file of an earlier run. What is not text is not.
+/// True for a file with the mark.
 fn is_ours(path: &Path) -> bool {
     fs::read_to_string(path).is_ok_and(|content| content.contains(MARK))
 }

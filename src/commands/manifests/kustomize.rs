@@ -1,21 +1,21 @@
-//! The stream of objects as a base for kustomize: a file for each, and a list of them.
+//! The manifests as a kustomize base: a file for each object, and the list of them.
 
 use super::folder::{File, marked, split};
 use crate::vm::manifest;
 use install::{Wishes, objects};
 use serde_json::json;
 
-/// The folder of the objects.
+/// Folder of the objects.
 pub(super) const OBJECTS: &str = "objects";
 
-/// All files, the list first.
+/// All files, `kustomization.yaml` first.
 pub(super) fn files(wishes: &Wishes) -> Vec<File> {
     let objects = split(OBJECTS, &objects(wishes));
     let list = json!({
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
         "resources": objects.iter().map(|(path, _)| path).collect::<Vec<_>>(),
-        // The order of the stream: accounts come after the policies that bind them.
+        // Keeps the order of the manifests: accounts come after the policies that bind them.
         "sortOptions": {"order": "fifo"},
     });
     let mut files = vec![marked("kustomization.yaml", &manifest::text(&[list]))];

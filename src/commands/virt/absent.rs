@@ -1,8 +1,8 @@
-//! Verbs of virtctl that are not there yet. A script that has one is told so, by a sentence and an exit code of its own.
+//! Verbs of virtctl that are not supported yet. They fail with a message and an exit code of their own.
 
 use cdi::{Error, ErrorKind, Result};
 
-/// What such a verb is given, which nobody reads.
+/// Arguments of an unsupported verb, which are ignored.
 #[derive(Debug, clap::Args)]
 pub(super) struct Given {
     #[arg(value_name = "ARGUMENTS", trailing_var_arg = true, allow_hyphen_values = true)]
@@ -38,7 +38,7 @@ pub(super) struct TemplateArgs {
     given: Given,
 }
 
-/// A verb that is not there, and what to do instead.
+/// Message for an unsupported verb, and a hint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Absent(&'static str, &'static str);
 
@@ -69,7 +69,7 @@ impl TemplateArgs {
 }
 
 impl Absent {
-    /// The refusal.
+    /// Fails with the message.
     pub(super) fn refuse(self, Given { all: _ }: &Given) -> Result<()> {
         Err(Error::new(ErrorKind::Refused, self.0).with_hint(self.1))
     }
@@ -78,7 +78,6 @@ impl Absent {
 macro_rules! refusals {
     ($($verb:ident),+) => {
         $(impl $verb {
-            /// Refuses the verb.
             pub(super) fn refuse(&self) -> Result<()> {
                 Self::ABSENT.refuse(&self.given)
             }

@@ -1,4 +1,4 @@
-//! `adm log-verbosity`.
+//! The verb `adm log-verbosity`.
 
 use super::version;
 use crate::ui;
@@ -61,10 +61,10 @@ struct VerbosityArgs {
     reset: bool,
 }
 
-/// The value that shows, as upstream has it.
+/// Value of a flag without a level, as in upstream's virtctl.
 const SHOW: u8 = 10;
 const DEFAULT: u64 = 2;
-/// Components, with their fields.
+/// Components, with their fields of the KubeVirt object.
 const COMPONENTS: [(&str, &str); 5] = [
     ("virt-api", "virtAPI"),
     ("virt-controller", "virtController"),
@@ -74,12 +74,12 @@ const COMPONENTS: [(&str, &str); 5] = [
 ];
 const AT: &str = "configuration.developerConfiguration.logVerbosity";
 
-/// What is asked for.
+/// Action that the flags ask for.
 #[derive(Debug, PartialEq, Eq)]
 enum Wish {
-    /// Of these components.
+    /// Show the verbosity of these components.
     Show(Vec<&'static str>),
-    /// Of these components, after all others have lost theirs, or not.
+    /// Set the verbosity of these components, and reset all others if the flag is true.
     Set(Vec<(&'static str, u8)>, bool),
 }
 
@@ -154,7 +154,7 @@ fn shown(kubevirt: &Value, fields: &[&str]) -> String {
     components.map(line).collect()
 }
 
-/// An error, if a component's verbosity has no effect here.
+/// Refuses components whose verbosity has no effect in this version.
 fn served(levels: &[(&str, u8)]) -> Result<()> {
     let refused: Vec<(&str, &str)> = COMPONENTS
         .iter()

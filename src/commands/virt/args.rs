@@ -1,4 +1,4 @@
-//! The arguments that many verbs have.
+//! Arguments shared by many verbs.
 
 use crate::ui;
 use crate::virt::client::Cluster;
@@ -7,7 +7,7 @@ use crate::virt::target::{kind, name};
 use cdi::Result;
 use serde_json::{Value, json};
 
-/// A VM.
+/// Argument that names a VM.
 #[derive(Debug, clap::Args)]
 pub(super) struct VmArg {
     /// Name of the VM
@@ -15,7 +15,7 @@ pub(super) struct VmArg {
     pub(super) name: String,
 }
 
-/// A VMI.
+/// Argument that names a VMI.
 #[derive(Debug, clap::Args)]
 pub(super) struct VmiArg {
     /// Name of the VMI, which is that of its VM
@@ -23,7 +23,7 @@ pub(super) struct VmiArg {
     pub(super) name: String,
 }
 
-/// A VM or a VMI.
+/// Arguments that name a VM or a VMI.
 #[derive(Debug, clap::Args)]
 pub(super) struct TypedArg {
     /// Type of the object: vm or vmi
@@ -35,7 +35,7 @@ pub(super) struct TypedArg {
     pub(super) name: String,
 }
 
-/// Whether anything is to change.
+/// Flag of a dry run.
 #[derive(Debug, clap::Args)]
 pub(super) struct DryRunArg {
     /// Validate the request without effect
@@ -44,7 +44,7 @@ pub(super) struct DryRunArg {
 }
 
 impl DryRunArg {
-    /// The options of a request, with these fields where they have a value. A dry run is told.
+    /// Options of a request: the fields with a value, and `dryRun`. Prints that a dry run is executed.
     pub(super) fn options(&self, fields: Value) -> Result<Value> {
         let mut options = fields;
         if let Some(fields) = options.as_object_mut() {
@@ -58,12 +58,12 @@ impl DryRunArg {
     }
 }
 
-/// What was being done, for an error: `cannot start VM web in namespace blue`.
+/// Beginning of an error message: `cannot start VM web in namespace blue`.
 pub(super) fn doing(verb: &str, kind: Kind, name: &str, cluster: &Cluster) -> String {
     format!("cannot {verb} {kind} {name} in namespace {}", cluster.namespace())
 }
 
-/// Asks for something to be done to a VM or a VMI.
+/// Sends a request to a subresource of a VM or a VMI.
 pub(super) async fn ask(
     cluster: &Cluster,
     verb: &str,

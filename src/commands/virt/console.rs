@@ -1,4 +1,4 @@
-//! `console`.
+//! The verb `console`.
 
 use super::args::VmiArg;
 use crate::ui;

@@ -1,12 +1,12 @@
-//! `credentials`: SSH keys and passwords of a guest, in Secrets that its VM names.
+//! The verb `credentials`: SSH keys and passwords of a guest, in Secrets that its VM refers to.
 //!
 //! ```text
-//!  add-ssh-key ─┬─ the VM names a Secret for the user ─► a key more in it
-//!               └─ it names none ─► tried: the VM with one ─► the Secret ─► the VM
+//!  add-ssh-key ─┬─ the VM refers to a Secret for the user ─► the key is added to it
+//!               └─ else ─► dry run of the VM with a new Secret ─► the Secret ─► the VM
 //! ```
 //!
-//! **Guarantees.** A change of a VM or a Secret is guarded by the version that was looked at. What the cluster refuses of
-//! a VM is refused before there is a Secret.
+//! **Guarantees.** A change of a VM or a Secret is guarded by its resourceVersion. A change of the VM that
+//! the cluster refuses fails before a Secret is created.
 
 use super::args::{VmArg, doing};
 use super::create::unused;
@@ -119,9 +119,9 @@ struct KeyArgs {
 }
 
 const VM: Kind = Kind::VirtualMachine;
-/// The largest file of a public key.
+/// Maximum size of a public key file in bytes.
 const KEY: u64 = 64 << 10;
-/// How often a change is tried that others came before.
+/// Maximum number of attempts after conflicts.
 const TRIES: u32 = 5;
 
 pub(super) async fn run(args: &Args, cluster: &Cluster) -> Result<()> {
@@ -133,7 +133,7 @@ pub(super) async fn run(args: &Args, cluster: &Cluster) -> Result<()> {
 }
 
 impl KeyArgs {
-    /// The key: a line, without what stands around it.
+    /// The key, without surrounding blanks.
     fn read(&self) -> Result<String> {
         let text = match (&self.value, &self.file) {
             (Some(text), _) => text.clone(),
@@ -186,7 +186,8 @@ async fn add(args: &AddArgs, cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-/// Makes a Secret for the key, and names it in the VM. The VM is tried first: a Secret that nobody may name helps nobody.
+/// Creates a Secret for the key, and refers to it in the VM. A dry run of the VM goes first, so that no
+/// useless Secret is created.
 async fn add_secret(
     args: &AddArgs,
     vm: &Value,
@@ -229,7 +230,7 @@ async fn add_secret(
     });
     cluster.post(&Kind::Secret.list(namespace), &object).await.map_err(|e| e.of(&what))?;
     if let Err(e) = name_in(cluster, vm, "", &secret, user).await {
-        // Nobody names it. Where it cannot be deleted, it goes with the VM, which owns it.
+        // No VM refers to the Secret. If it cannot be deleted, it is deleted with the VM, its owner.
         let _ = cluster.delete(&Kind::Secret.one(namespace, &secret), &json!({})).await;
         return Err(e.of(&what));
     }
@@ -237,7 +238,8 @@ async fn add_secret(
     Ok(())
 }
 
-/// Names a Secret in a VM, which others change meanwhile: its status is part of its version.
+/// Adds a reference to a Secret to a VM. It is repeated after conflicts: each change of the VM's status makes
+/// one.
 async fn name_in(
     cluster: &Cluster,
     vm: &Value,
@@ -258,7 +260,7 @@ async fn name_in(
     }
 }
 
-/// The change of a VM that names one more Secret.
+/// Merge patch that adds the reference.
 fn with_credential(vm: &Value, secret: &str, user: &str) -> Value {
     let mut all = credentials(vm).to_vec();
     all.push(json!({"sshPublicKey": {
@@ -301,7 +303,7 @@ async fn remove(args: &RemoveArgs, cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-/// The files that have the key, without it; nothing is left of one that had nothing else.
+/// Changes that remove the key from the files of a Secret. Files without another key are removed.
 fn without(data: &BTreeMap<String, String>, key: &str) -> Map<String, Value> {
     let mut changes = Map::new();
     for (file, text) in data {
@@ -344,7 +346,7 @@ async fn set_password(args: &PasswordArgs, cluster: &Cluster) -> Result<()> {
     ui::out(&format!("Successfully set password in secret \"{secret}\"\n"))
 }
 
-/// Changes the data of a Secret, as long as others do so meanwhile. False, where there is nothing to change.
+/// Changes the data of a Secret, and repeats that after conflicts. False if there is nothing to change.
 async fn change(
     cluster: &Cluster,
     vm: &Value,
@@ -376,7 +378,7 @@ async fn change(
     }
 }
 
-/// The files of a Secret; what is no text holds no key.
+/// Text files of a Secret; a binary one cannot hold a key.
 fn texts(secret: &Value) -> BTreeMap<String, String> {
     let data = secret["data"].as_object().into_iter().flatten();
     let texts = data.filter_map(|(file, value)| {
@@ -401,16 +403,16 @@ fn credentials(vm: &Value) -> &[Value] {
 }
 
 fn secret_of(credential: &Value) -> Option<&str> {
-    // What no Secret can be called would be printed, and become part of a path.
+    // An invalid name would be printed, and become part of a path.
     credential["source"]["secret"]["secretName"].as_str().filter(|text| name(text).is_ok())
 }
 
-/// Secrets with SSH keys that a VM names.
+/// Secrets with SSH keys that a VM refers to.
 #[derive(Debug, PartialEq, Eq)]
 struct Secrets<'a> {
-    /// Those of the user, whose keys the guest agent writes while the guest runs.
+    /// Secrets of the user, whose keys the guest agent writes while the guest runs.
     guest_agent: Vec<&'a str>,
-    /// Those that cloud-init reads when the guest starts, for the user that it makes.
+    /// Secrets that cloud-init reads when the guest boots, for its default user.
     cloud_init: Vec<&'a str>,
 }
 
@@ -430,7 +432,8 @@ impl<'a> Secrets<'a> {
         secrets
     }
 
-    /// Those that may be meant. Upstream knows the first kind alone, and so does a request that names none.
+    /// Secrets that the command can change. Upstream supports the guest agent's alone; cloud-init's are used
+    /// on request.
     fn wanted(&self, is_any: bool) -> Vec<&'a str> {
         match is_any {
             true => [self.guest_agent.as_slice(), &self.cloud_init].concat(),
@@ -438,7 +441,7 @@ impl<'a> Secrets<'a> {
         }
     }
 
-    /// Says when a guest learns of a change.
+    /// Prints when the guest gets a change.
     fn note(&self, secret: &str) {
         if self.cloud_init.contains(&secret) && !self.guest_agent.contains(&secret) {
             ui::say(&format!(
@@ -448,7 +451,7 @@ impl<'a> Secrets<'a> {
     }
 }
 
-/// The Secret that is named, or the only one.
+/// The Secret of the flag, or the only one.
 fn one_of<'a>(named: Option<&str>, all: &[&'a str], none: &str) -> Result<&'a str> {
     let refused = |what: &str| Err(Error::new(ErrorKind::NotFound, what));
     match (all, named) {

@@ -1,4 +1,4 @@
-//! `expand`, and `objectgraph`: what the API server makes of a VM.
+//! The verbs `expand` and `objectgraph`, which print the API server's view of a VM.
 
 use super::args::doing;
 use crate::ui;
@@ -72,7 +72,7 @@ pub(super) async fn expand(args: &ExpandArgs, cluster: &Cluster) -> Result<()> {
     print(&expanded, &args.output)
 }
 
-/// The one document of a file.
+/// The only document of a file.
 fn vm_of(file: &str) -> Result<Value> {
     let mut documents = manifest::values(file)?;
     match (documents.pop(), documents.is_empty()) {

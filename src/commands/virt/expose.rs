@@ -1,4 +1,4 @@
-//! `expose`.
+//! The verb `expose`.
 
 use crate::ui;
 use crate::virt::client::Cluster;
@@ -81,7 +81,7 @@ fn policy(text: &str) -> Result<String, String> {
     word(text, &["SingleStack", "PreferDualStack", "RequireDualStack"])
 }
 
-/// One of these words, in the letters that the API server wants.
+/// Finds one of these words, whatever the case of its letters.
 fn word(text: &str, words: &[&str]) -> Result<String, String> {
     let found = words.iter().find(|word| word.eq_ignore_ascii_case(text));
     found.map(|word| (*word).to_owned()).ok_or_else(|| format!("say {}", words.join(" or ")))
@@ -102,7 +102,7 @@ pub(super) async fn run(args: &Args, cluster: &Cluster) -> Result<()> {
     ui::out(&format!("Service {} successfully created for {word} {}\n", args.service, args.object))
 }
 
-/// The Service; it goes with the object.
+/// The Service. The object owns it, so that both are deleted together.
 fn service(args: &Args, kind: Kind, object: &Value) -> Result<Value> {
     let refused = |what: &str| Error::refused(format!("cannot expose {kind} {}: {what}", args.object));
     let name = object["metadata"]["name"].as_str().unwrap_or(&args.object);
@@ -174,7 +174,7 @@ fn port_of(args: &Args, port: u16) -> Value {
     Value::Object(made)
 }
 
-/// The ports of the interface in the pod network.
+/// Ports of the interface in the pod network.
 fn ports_of(spec: &Value) -> Option<Value> {
     let network = spec["networks"].as_array()?.iter().find(|network| network["pod"].is_object())?;
     let interfaces = spec["domain"]["devices"]["interfaces"].as_array()?;
@@ -187,7 +187,7 @@ fn ports_of(spec: &Value) -> Option<Value> {
     Some(made.collect())
 }
 
-/// The label by which the pod of a VMI is found: its name, or the beginning of it and a sum.
+/// Value of the label that selects the pod of a VMI: its name, or the beginning of it and a checksum.
 fn id(name: &str) -> String {
     const LABEL: usize = 63;
     const KEPT: usize = 54;

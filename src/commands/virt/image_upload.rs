@@ -1,4 +1,4 @@
-//! `image-upload`: the flags of virtctl, and what is said on the way.
+//! The verb `image-upload`, with the flags and messages of virtctl.
 
 use crate::error::code_of;
 use crate::ui;
@@ -140,8 +140,8 @@ pub(super) async fn run(args: &Args, cluster: &Cluster) -> Result<()> {
     }
 }
 
-/// Whoever typed the command: steps to standard output, sentences to standard error, and while bytes are sent a bar with rate
-/// and time left on a terminal, else a line every few seconds.
+/// Output of the verb: steps to standard output, messages to standard error. While bytes are sent, a terminal
+/// shows a bar with rate and time left; without a terminal a line is printed every few seconds.
 struct Typed {
     is_sent: Arc<AtomicBool>,
     sent: Arc<AtomicU64>,
@@ -172,7 +172,7 @@ impl Hears for Typed {
     }
 }
 
-/// Ctrl-C leaves a sentence about what becomes of the upload. True from when all bytes are sent.
+/// Prints on Ctrl-C how the upload can be resumed. The flag is to be set once all bytes are sent.
 fn on_interrupt(wish: &Wish, cluster: &Cluster) -> Result<Arc<AtomicBool>> {
     let is_sent = Arc::new(AtomicBool::new(false));
     let word = if wish.kind == Kind::DataVolume { "dv" } else { "pvc" };
@@ -194,7 +194,7 @@ fn on_interrupt(wish: &Wish, cluster: &Cluster) -> Result<Arc<AtomicBool>> {
 }
 
 impl Args {
-    /// What they ask for. What virtctl refuses is refused in its words.
+    /// The upload that the flags ask for. Errors that virtctl has too have its messages.
     fn wish(&self) -> Result<Wish> {
         let size = self.size()?;
         let volume_mode = self.volume_mode()?;
@@ -247,7 +247,7 @@ impl Args {
         }
     }
 
-    /// Where the bytes come from, and whether they are an archive.
+    /// Path of the bytes, and true for an archive.
     fn path(&self, volume_mode: Option<VolumeMode>) -> Result<(String, bool)> {
         match (said(&self.image_path), said(&self.archive_path)) {
             (None, None) => Err(usage("either image-path or archive-path must be provided")),
@@ -301,7 +301,7 @@ impl Args {
         Ok(labels)
     }
 
-    /// Says which flags have another name now.
+    /// Prints a warning for each deprecated flag.
     fn note(&self) {
         for (is_said, flag, instead) in [
             (self.pvc_name.is_some(), "pvc-name", "specify the name as the second argument instead."),
@@ -323,7 +323,7 @@ fn usage(what: impl Into<String>) -> Error {
     Error::new(ErrorKind::Usage, what)
 }
 
-/// A flag that is said. Scripts say an empty one in place of none.
+/// Value of a flag. Scripts pass an empty one for no value.
 fn said(flag: &str) -> Option<String> {
     (!flag.is_empty()).then(|| flag.to_owned())
 }

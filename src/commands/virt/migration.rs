@@ -1,4 +1,4 @@
-//! `migrate`, `migrate-cancel` and `evacuate-cancel`.
+//! The verbs `migrate`, `migrate-cancel` and `evacuate-cancel`.
 
 use super::args::{DryRunArg, TypedArg, VmArg, ask, doing};
 use crate::ui;
@@ -71,7 +71,7 @@ pub(super) async fn cancel(args: &CancelArgs, cluster: &Cluster) -> Result<()> {
     let selector = encoded(&format!("kubevirt.io/vmi-name={name}"));
     let path = format!("{}?labelSelector={selector}", Kind::Migration.list(cluster.namespace()));
     let migrations = match cluster.list(&path).await {
-        // Where VMs cannot migrate, there is no such kind.
+        // A cluster without live migration may not have the kind.
         Err(failure) if failure.code() == 404 => Vec::new(),
         found => found.map_err(|e| e.of(&what))?,
     };
@@ -83,7 +83,7 @@ pub(super) async fn cancel(args: &CancelArgs, cluster: &Cluster) -> Result<()> {
     ui::out(&format!("VM {name} was scheduled to migrate-cancel\n"))
 }
 
-/// The name of the migration that goes on; all others have ended.
+/// Name of the migration that has not ended.
 fn active(migrations: &[Value]) -> Option<&str> {
     let goes_on = |one: &&Value| !matches!(one["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
     migrations.iter().find(goes_on)?["metadata"]["name"].as_str()

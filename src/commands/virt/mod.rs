@@ -1,12 +1,13 @@
-//! `coracle virt`: the client of a cluster. Called as `virtctl`, or by kubectl as its plugin `kubectl-virt`, the program is
-//! this verb alone: the same flags, the same words on standard output.
+//! The verb `coracle virt`, the client of a cluster. Called as `virtctl`, or by kubectl as its plugin
+//! `kubectl-virt`, the program consists of this verb alone: the same flags, the same messages on standard
+//! output.
 //!
 //! ```text
-//!  arguments ─► Verb (a file for each family) ─┬─► virt (requests, streams, facts) ─► words for people and scripts
-//!                                              └─► create, completion, options, absent: no cluster is asked
+//!  arguments ─► Verb (a file for each family) ─┬─► virt (requests, streams, facts) ─► output for people and scripts
+//!                                              └─► create, completion, options, absent: without a cluster
 //! ```
 //!
-//! `docs/reference/virtctl.md` has all verbs, and what differs from upstream's virtctl.
+//! `docs/reference/virtctl.md` has all verbs, and the differences from upstream's virtctl.
 
 mod absent;
 mod adm;
@@ -43,8 +44,8 @@ use clap::{FromArgMatches, Parser, Subcommand};
 use std::ffi::OsStr;
 use std::path::Path;
 
-/// The arguments. Most runs of the program are about something else, and make none of these verbs: it takes memory to
-/// describe them.
+/// Arguments of the verb, built on use alone: they take memory, and most runs of the program are of another
+/// verb.
 #[derive(Debug)]
 pub(crate) struct Args(Virt);
 
@@ -60,7 +61,7 @@ const EXAMPLES: &str = "Examples:\n  \
 impl clap::Args for Args {
     fn augment_args(command: Command) -> Command {
         let command = command.about(ABOUT).after_help(EXAMPLES);
-        // What the flags of the cluster are would stand there.
+        // The deferred arguments would replace description and examples by those of the cluster's flags.
         command.defer(|command| Virt::augment_args(command).about(ABOUT).long_about(LONG_ABOUT))
     }
 
@@ -79,7 +80,7 @@ impl FromArgMatches for Args {
     }
 }
 
-// The cluster, and the verb. What stands here as documentation would be the help text.
+// Flags of the cluster, and the verb. A doc comment here would replace the help text.
 #[derive(Debug, clap::Args)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
 struct Virt {
@@ -113,7 +114,7 @@ struct Log {
 }
 
 verbs! {
-    /// The verbs.
+    /// Verbs of a cluster.
     enum Verb {
         Start(power::StartArgs) = "start",
         Stop(power::StopArgs) = "stop",
@@ -163,7 +164,7 @@ impl Verb {
     }
 }
 
-/// The verbs, whose switches may have a value, as those of kubectl may: `--dry-run=true`.
+/// The verbs, with switches that may have a value as in kubectl: `--dry-run=true`.
 #[derive(Debug)]
 struct Verbs(Verb);
 
@@ -214,7 +215,7 @@ fn with_value(arg: Arg) -> Arg {
         .value_name("BOOL")
 }
 
-/// The flags of the cluster, and the verbs, each described when it is asked for.
+/// The flags of the cluster, and the verbs, whose arguments are built on use.
 pub(crate) fn by_name(command: Command) -> Command {
     Verb::by_name(ConnectArgs::augment_args(command)).subcommand_required(true)
 }
@@ -226,7 +227,7 @@ pub(crate) fn run(Args(virt): &Args) -> Result<()> {
 fn of(args: &Virt) -> Result<()> {
     match &args.verb.0 {
         Verb::Version(version) => {
-            // Known without a cluster, and so said whatever becomes of the rest.
+            // The version of the client is printed even if the cluster fails to answer.
             version::client()?;
             if version.is_of_client() { Ok(()) } else { with_cluster(args) }
         }
@@ -280,7 +281,7 @@ fn with_cluster(args: &Virt) -> Result<()> {
             Verb::PermittedDevices(_) => version::permitted_devices(&args.connect, &cluster).await,
             Verb::ImageUpload(args) => image_upload::run(args, &cluster).await,
             Verb::Version(_) => version::server(&cluster).await,
-            // Those that ask no cluster are done.
+            // These verbs need no cluster.
             Verb::Create(_)
             | Verb::Completion(_)
             | Verb::Options(_)
@@ -292,7 +293,8 @@ fn with_cluster(args: &Virt) -> Result<()> {
     })
 }
 
-/// How people call this program, where its name makes it a client of a cluster alone: `virtctl`, `kubectl virt`.
+/// Name by which users call this program, if its file name makes it a client of a cluster alone: `virtctl`,
+/// `kubectl virt`.
 pub(crate) fn called(program: Option<&OsStr>) -> Option<String> {
     let name = Path::new(program?).file_name()?.to_str()?;
     match name.strip_suffix("-virt") {
@@ -301,12 +303,12 @@ pub(crate) fn called(program: Option<&OsStr>) -> Option<String> {
     }
 }
 
-/// How people call the verbs of this program.
+/// Name by which users call the verbs of this program.
 fn prefix() -> String {
     called(std::env::args_os().next().as_deref()).unwrap_or_else(|| "coracle virt".to_owned())
 }
 
-/// The description of a verb, with the program in it as people call it.
+/// The verb's help texts, with the name by which users call the program.
 fn under(name: &str, command: Command) -> Command {
     let renamed = |text: &StyledStr| text.to_string().replace("coracle virt", name);
     let mut command = command;
@@ -319,19 +321,19 @@ fn under(name: &str, command: Command) -> Command {
     command.mut_subcommands(|verb| under(name, verb))
 }
 
-/// The same, with verbs that are described when they are asked for.
+/// The program `virtctl`, whose verbs build their arguments on use.
 fn names() -> Command {
     Log::augment_args(by_name(Command::new("virtctl")))
 }
 
-/// The program under the name of virtctl.
+/// Runs the program under the name of virtctl.
 pub(crate) fn main(name: &str) -> Result<()> {
     let command = || under(name, Program::command().bin_name(name));
     clap_complete::CompleteEnv::with_factory(command).complete();
     let program: Option<Program> = parsed(names(), std::env::args_os());
     let all = || Program::from_arg_matches(&command().get_matches()).unwrap_or_else(|e| e.exit());
     let program = program.unwrap_or_else(all);
-    // What klog says from 3 on is for people; from 6 on it has requests.
+    // klog's levels from 3 on are informative; from 6 on they include requests.
     ui::log(match program.log.level {
         0..=2 => 0,
         3..=5 => 1,

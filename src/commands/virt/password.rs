@@ -1,11 +1,12 @@
-//! The password of `credentials set-password`. The words of a command are seen by every user of the computer, and kept by shells:
-//! a file or standard input is neither. `--password` is virtctl's own.
+//! Password of `credentials set-password`, from a file or standard input. The arguments of a command are
+//! visible to every user of the computer, and kept in a shell's history; `--password` exists since virtctl
+//! has it.
 
 use cdi::{Error, ErrorKind, Result};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// The longest password.
+/// Maximum size of a password in bytes.
 const LONGEST: u64 = 4 << 10;
 
 #[derive(Debug, clap::Args)]
@@ -21,7 +22,7 @@ pub(super) struct PasswordArg {
 }
 
 impl PasswordArg {
-    /// The password.
+    /// The password, from the flag, a file or standard input.
     pub(super) fn read(&self) -> Result<String> {
         match (&self.password, &self.password_file) {
             (Some(password), _) => Ok(password.clone()),
@@ -36,7 +37,7 @@ impl PasswordArg {
     }
 }
 
-/// The only line of a text. No message repeats it.
+/// The only line of a text. Messages never contain it.
 fn line(from: &str, text: impl Read) -> Result<String> {
     let mut bytes = Vec::new();
     let read = text.take(LONGEST + 1).read_to_end(&mut bytes);
@@ -48,7 +49,7 @@ fn line(from: &str, text: impl Read) -> Result<String> {
         .map_err(|_| usage(format!("the password in {from} is not text in UTF-8")))?;
     let line = text.strip_suffix('\n').unwrap_or(&text);
     let line = line.strip_suffix('\r').unwrap_or(line);
-    // The guest agent sets a password by a line: launchers refuse one of two.
+    // The guest agent's command takes one line, and launchers refuse a password with two.
     match line.contains(char::is_control) {
         true => Err(usage(format!("{from} has more than one line, or a control character in its line"))
             .with_hint("write the password alone, in a line")),

@@ -1,4 +1,4 @@
-//! `port-forward`.
+//! The verb `port-forward`.
 
 use crate::ui;
 use crate::virt::client::Cluster;

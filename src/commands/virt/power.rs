@@ -1,4 +1,5 @@
-//! The verbs that change whether a VM runs: `start`, `stop`, `restart`, `pause`, `unpause`, `soft-reboot`, `reset`.
+//! The verbs that start, stop or pause a VM: `start`, `stop`, `restart`, `pause`, `unpause`, `soft-reboot`,
+//! `reset`.
 
 use super::args::{DryRunArg, TypedArg, VmArg, VmiArg, ask, doing};
 use crate::ui;
@@ -50,7 +51,7 @@ pub(super) struct RestartArgs {
     dry_run: DryRunArg,
 }
 
-/// How much time the guest has.
+/// Flags about the grace period.
 #[derive(Debug, clap::Args)]
 struct ForceArgs {
     /// Power the VM off after --grace-period, with the loss of data that
@@ -146,7 +147,8 @@ pub(super) async fn unpause(args: &UnpauseArgs, cluster: &Cluster) -> Result<()>
     of_vmi("unpause", &args.object, &args.dry_run, cluster).await
 }
 
-/// A VM is named, its VMI is meant: where that is not there, the VM says why.
+/// Sends a request to the VMI of a VM. If the VMI does not exist, the error says that the VM is not set to
+/// run.
 async fn of_vmi(verb: &str, object: &TypedArg, dry_run: &DryRunArg, cluster: &Cluster) -> Result<()> {
     let TypedArg { kind, name } = object;
     let what = doing(verb, *kind, name, cluster);

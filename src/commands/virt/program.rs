@@ -1,4 +1,4 @@
-//! `completion` and `options`: about this program itself.
+//! The verbs `completion` and `options`, about this program itself.
 
 use super::called;
 use crate::commands::completions;

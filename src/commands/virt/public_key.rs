@@ -1,11 +1,11 @@
-//! Public SSH keys, as `authorized_keys` has them.
+//! Public SSH keys in the format of `authorized_keys`.
 
-/// The keys of a file.
+/// The keys in a file.
 pub(super) fn keys(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.lines().filter_map(key_of)
 }
 
-/// The type and the base64 word of a line of `authorized_keys`: the key is the same whatever stands around them.
+/// Key type and base64 text of a line in `authorized_keys`. Options and comment do not belong to the key.
 pub(super) fn key_of(line: &str) -> Option<(&str, &str)> {
     let is_type = |word: &str| ["ssh-", "ecdsa-", "sk-"].iter().any(|start| word.starts_with(start));
     let line = line.trim_start();
@@ -14,7 +14,7 @@ pub(super) fn key_of(line: &str) -> Option<(&str, &str)> {
     if is_type(first) {
         return Some((first, words.next()?));
     }
-    // Options: up to a blank that does not stand in quotes.
+    // Options end at a blank outside of quotes.
     let (mut is_quoted, mut is_escaped) = (false, false);
     let end = line.find(|c: char| {
         is_quoted ^= c == '"' && !is_escaped;

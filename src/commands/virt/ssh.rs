@@ -1,4 +1,5 @@
-//! `ssh` and `scp`: the programs of this computer, which reach the guest by `port-forward --stdio` of this program.
+//! The verbs `ssh` and `scp`: programs of this computer, which reach the guest by `port-forward --stdio` of
+//! this program.
 
 use crate::virt::client::Cluster;
 use crate::virt::connect::{ConnectArgs, TOKEN};
@@ -51,7 +52,7 @@ pub(super) struct ScpArgs {
     preserve: bool,
 }
 
-/// What both tell ssh.
+/// Options of both programs.
 #[derive(Debug, clap::Args)]
 struct Options {
     /// User to log in as, where no USER@ stands before the VM [default: your
@@ -90,7 +91,7 @@ pub(super) fn scp(args: &ScpArgs, connect: &ConnectArgs, cluster: &Cluster) -> R
     let mut line = options.line(&login, connect, cluster)?;
     line.extend(args.recursive.then(|| OsString::from("-r")));
     line.extend(args.preserve.then(|| OsString::from("-p")));
-    // A path that begins with a dash is no option.
+    // A path may begin with a dash, and must not be taken for an option.
     line.push("--".into());
     let remote = OsString::from(format!("{}:{path}", options.at(&login, cluster.namespace(), own())?));
     match to_guest {
@@ -100,12 +101,12 @@ pub(super) fn scp(args: &ScpArgs, connect: &ConnectArgs, cluster: &Cluster) -> R
     run("scp", &line, connect)
 }
 
-/// The user's own name.
+/// Name of the current user.
 fn own() -> Option<String> {
     std::env::var("USER").ok().filter(|user| !user.is_empty())
 }
 
-/// The guest's side of a copy, the path there, and whether the copy goes there.
+/// Login and path in the guest, and true if the copy goes there.
 fn sides<'a>(source: &'a str, destination: &'a str) -> Result<(Login, &'a str, bool)> {
     let (remote, to_guest) = match (source.contains(':'), destination.contains(':')) {
         (true, false) => (source, false),
@@ -127,7 +128,7 @@ fn sides<'a>(source: &'a str, destination: &'a str) -> Result<(Login, &'a str, b
 }
 
 impl Options {
-    /// The user and the name for ssh. The name is no address: ssh only finds it among the known keys.
+    /// User and host name for ssh. The name is not resolved: ssh only looks it up among the known keys.
     fn at(&self, login: &Login, namespace: &str, own: Option<String>) -> Result<String> {
         let target = &login.target;
         let namespace = target.namespace.as_deref().unwrap_or(namespace);
@@ -159,7 +160,8 @@ impl Options {
     }
 }
 
-/// The setting of ssh by which it reaches the guest: a line for a shell, in which ssh fills in what follows a `%`.
+/// Option of ssh with the command that connects it to the guest: quoted for a shell, and with `%` escaped for
+/// ssh.
 fn proxy_command(
     program: &std::path::Path,
     target: &Target,
@@ -191,7 +193,7 @@ fn proxy_command(
     OsString::from_vec(setting)
 }
 
-/// A word as a shell reads it whole.
+/// A word quoted for a shell.
 fn quoted(word: &OsStr) -> Vec<u8> {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_./=:,@%+".contains(byte);
     let bytes = word.as_bytes();
@@ -209,7 +211,7 @@ fn quoted(word: &OsStr) -> Vec<u8> {
     quoted
 }
 
-/// A setting of ssh with a path: a blank would end it, and `%` begins what ssh fills in.
+/// Option of ssh with a path, quoted: a blank would end it, and `%` begins a placeholder.
 fn setting(name: &str, path: &OsStr) -> OsString {
     let mut setting = format!("{name}=\"").into_bytes();
     for &byte in path.as_bytes() {
@@ -223,7 +225,7 @@ fn setting(name: &str, path: &OsStr) -> OsString {
     OsString::from_vec(setting)
 }
 
-/// Becomes the program, which starts this one again.
+/// Replaces this process by the program, which starts this one again for its connection.
 fn run(program: &str, line: &[OsString], connect: &ConnectArgs) -> Result<()> {
     tracing::info!("{program} {line:?}");
     let e = Command::new(program).args(line).envs(connect.token().map(|token| (TOKEN, token))).exec();

@@ -1,4 +1,4 @@
-//! `top`.
+//! The verb `top`.
 
 use crate::ui;
 use crate::virt::client::{Cluster, Failure};
@@ -53,11 +53,11 @@ pub(super) struct Args {
     output: String,
 }
 
-/// VMIs that are asked at once.
+/// Maximum number of concurrent requests.
 const AT_ONCE: usize = 16;
-/// VMIs that are shown at most: each is a request a table.
+/// Maximum number of VMIs: each is one request per table.
 const MOST: usize = 500;
-/// Moves to the first line, and clears the screen.
+/// Escape sequence that moves to the first line, and clears the screen.
 const ANEW: &str = "\x1b[H\x1b[2J";
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -87,7 +87,7 @@ pub(super) async fn run(args: &Args, cluster: &Cluster) -> Result<()> {
     }
 }
 
-/// Shows the rows that the terminal has room for.
+/// Prints the rows that fit on the terminal.
 fn show(args: &Args, mut rows: Vec<Row>) -> Result<()> {
     let height = rustix::termios::tcgetwinsize(std::io::stdout()).map_or(24, |size| usize::from(size.ws_row));
     let more = rows.len().saturating_sub(height.saturating_sub(3).max(1));
@@ -96,7 +96,7 @@ fn show(args: &Args, mut rows: Vec<Row>) -> Result<()> {
     ui::raw(format!("{ANEW}{}{rest}", usage::table(&rows, args.all_namespaces)).as_bytes())
 }
 
-/// The VMIs, and what they have used since the last look.
+/// The VMIs, with their usage since the last call.
 async fn look(
     args: &Args,
     cluster: &Cluster,
@@ -122,7 +122,7 @@ async fn look(
                 now.insert(key, reading);
                 (usage, None)
             }
-            // What fails for all of them is told once, with what to do.
+            // A failure that concerns all VMIs is the error of the verb.
             Some(Err(failure)) if !has_one && is_for_all(&failure) => return Err(refused(failure, &vmi)),
             Some(Err(failure)) => (Usage::default(), Some(failure.words().to_owned())),
         };
@@ -156,7 +156,7 @@ async fn listed(args: &Args, cluster: &Cluster) -> Result<Vec<Vmi>> {
     Ok(vmis.iter().map(Vmi::of).collect())
 }
 
-/// What a VMI has used; nothing of one that does not run.
+/// Counters of a VMI; `None` unless it runs.
 async fn ask(vmi: Vmi, cluster: &Cluster) -> (Vmi, Option<Result<Reading, Failure>>) {
     if vmi.phase != "Running" {
         return (vmi, None);
@@ -166,7 +166,7 @@ async fn ask(vmi: Vmi, cluster: &Cluster) -> (Vmi, Option<Result<Reading, Failur
     (vmi, Some(stats.map(|stats| Reading { at: Instant::now(), stats })))
 }
 
-/// A right is missing, or the cluster has no such numbers.
+/// True if the user lacks the permission, or the cluster does not serve the counters.
 fn is_for_all(failure: &Failure) -> bool {
     matches!(failure.code(), 401 | 403 | 404 | 501)
 }

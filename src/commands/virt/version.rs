@@ -1,4 +1,4 @@
-//! `version` and `permitted-devices`.
+//! The verbs `version` and `permitted-devices`.
 
 use crate::ui;
 use crate::virt::client::Cluster;
@@ -20,13 +20,13 @@ pub(super) struct Args {
 pub(super) struct PermittedDevicesArgs {}
 
 impl Args {
-    /// No server is to be asked.
+    /// True if only the version of this program is to be printed.
     pub(super) fn is_of_client(&self) -> bool {
         self.client
     }
 }
 
-/// Says the version of this program.
+/// Prints the version of this program.
 pub(super) fn client() -> Result<()> {
     let commit = env!("CORACLE_COMMIT");
     let state = if commit.ends_with("-dirty") { "dirty" } else { "clean" };
@@ -40,7 +40,7 @@ pub(super) fn client() -> Result<()> {
     ui::out(&format!("Client Version: {}\n", shown(&own)))
 }
 
-/// The name that Go has for it, as scripts know it.
+/// Go's name of the architecture, which scripts expect.
 fn architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -49,18 +49,18 @@ fn architecture() -> &'static str {
     }
 }
 
-/// Says the version of the control plane.
+/// Prints the version of the control plane.
 pub(super) async fn server(cluster: &Cluster) -> Result<()> {
     let served = cluster.get(VERSION).await.map_err(|e| e.of("cannot read the version of KubeVirt"))?;
     ui::out(&format!("Server Version: {}\n", shown(&served)))
 }
 
-/// Whether the cluster is one of this program's own kind.
+/// True if the cluster's control plane is Coracle.
 pub(super) async fn is_ours(cluster: &Cluster) -> bool {
     cluster.get(VERSION).await.is_ok_and(|served| served["compiler"] == "rustc")
 }
 
-/// As Go prints it, which scripts take apart.
+/// The version in Go's format, which scripts parse.
 fn shown(version: &Value) -> String {
     let fields = [
         ("GitVersion", "gitVersion"),
@@ -78,7 +78,7 @@ fn shown(version: &Value) -> String {
 }
 
 pub(super) async fn permitted_devices(connect: &ConnectArgs, cluster: &Cluster) -> Result<()> {
-    // There is one in the cluster, and few know its namespace.
+    // The cluster has one KubeVirt object, whose namespace few users know.
     let (path, place) = match connect.namespace() {
         Some(namespace) => (Kind::KubeVirt.list(namespace), format!("{namespace:?} namespace")),
         None => (Kind::KubeVirt.everywhere(), "the cluster".to_owned()),

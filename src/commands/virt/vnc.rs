@@ -1,4 +1,4 @@
-//! `vnc`, `vnc screenshot`, and `vnc --web`: the page of `coracle ui`, about one VMI.
+//! The verbs `vnc`, `vnc screenshot`, and `vnc --web`, which shows the page of `coracle ui` about one VMI.
 
 use super::args::{VmiArg, doing};
 use crate::commands::ui::open;
@@ -118,7 +118,7 @@ async fn screenshot(name: &str, file: &Path, move_cursor: bool, cluster: &Cluste
     }
 }
 
-/// Serves the page until Ctrl-C. Whether there is such a VMI is told here, where there are words for it.
+/// Serves the page until Ctrl-C. A missing VMI is reported here, before the page is opened.
 async fn web(args: &Args, name: &str, cluster: &Cluster) -> Result<()> {
     let what = doing("show the screen of", VMI, name, cluster);
     cluster.get(&VMI.one(cluster.namespace(), name)).await.map_err(|e| e.of(&what))?;
@@ -135,9 +135,9 @@ async fn web(args: &Args, name: &str, cluster: &Cluster) -> Result<()> {
 
 async fn show(args: &Args, name: &str, cluster: &Cluster) -> Result<()> {
     let what = doing("show the screen of", VMI, name, cluster);
-    // A viewer that is missing is told before the screen is taken from somebody else.
+    // A missing viewer is reported before the screen is taken from another client.
     let viewer = if args.proxy_only { None } else { Some(Viewer::find(args)?) };
-    // Another virt-api knows no modes, and takes the screen for whoever comes.
+    // Another virt-api ignores the mode, and gives the screen to the newest client.
     let part = if args.preserve_session { "vnc?preserveSession=true" } else { "vnc?mode=take" };
     let stream = Stream::open(cluster, &VMI.part(cluster.namespace(), name, part)).await;
     let stream = stream.map_err(|e| e.of(&what))?;
@@ -164,13 +164,13 @@ async fn show(args: &Args, name: &str, cluster: &Cluster) -> Result<()> {
     };
     match end {
         end if end.is_normal() => Ok(()),
-        // The viewer was closed.
+        // The user closed the viewer.
         End::Broken(why) if why.starts_with("this side is gone") => Ok(()),
         end => Err(Error::failed(format!("{what}: {end}"))),
     }
 }
 
-/// The first connection. On the loopback a viewer belongs to the user, as what it shows does.
+/// The first connection. On a loopback address the viewer must belong to the same user.
 async fn accept(listener: &TcpListener, ours: bool) -> Result<TcpStream> {
     let cannot = |e| Error::io("cannot take the connection of a viewer", e);
     loop {
@@ -186,18 +186,18 @@ async fn accept(listener: &TcpListener, ours: bool) -> Result<TcpStream> {
     }
 }
 
-/// A program that shows a screen.
+/// A VNC viewer on this computer.
 #[derive(Debug, PartialEq, Eq)]
 struct Viewer {
     program: PathBuf,
-    /// What stands before the port where it is told it.
+    /// Prefix of the port in its argument.
     address: &'static str,
 }
 
-/// The viewers by the names that upstream gives them, each with its program.
+/// Viewers by the names that upstream's virtctl has, with their programs.
 const VIEWERS: [(&str, &str, &str); 2] = [
     ("remote-viewer", "remote-viewer", "vnc://127.0.0.1:"),
-    // Two colons stand before a port, one before the number of a screen.
+    // Two colons precede a port number, one precedes a display number.
     ("tiger", "vncviewer", "127.0.0.1::"),
 ];
 
@@ -232,18 +232,18 @@ impl Viewer {
     }
 }
 
-/// A viewer that runs; it ends with this program.
+/// A running viewer, which ends with this program.
 struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // One that has ended needs nothing.
+        // It fails if the viewer has ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Waits until the viewer has ended; where there is none, for ever.
+/// Waits until the viewer has ended; for ever without a viewer.
 async fn ended(child: &mut Option<Running>) -> Result<()> {
     let Some(Running(child)) = child else { return std::future::pending().await };
     loop {

@@ -1,4 +1,4 @@
-//! `addvolume`, `removevolume` and `memory-dump`.
+//! The verbs `addvolume`, `removevolume` and `memory-dump`.
 
 use super::args::{DryRunArg, VmArg, VmiArg, ask, doing};
 use crate::ui;
@@ -103,9 +103,9 @@ enum MemoryDump {
 
 const VM: Kind = Kind::VirtualMachine;
 const VMI: Kind = Kind::VirtualMachineInstance;
-/// The longest name of a disk: it becomes a label of DNS.
+/// Maximum length of a disk's name, which becomes a DNS label.
 const LABEL: usize = 63;
-/// What the API server says when two requests change the VM at once.
+/// Message of the API server after a concurrent change of the VM.
 const CONCURRENT: &str = "the server rejected our request due to an error in our request";
 const TRIES: u32 = 15;
 
@@ -114,7 +114,7 @@ pub(super) async fn add(args: &AddArgs, cluster: &Cluster) -> Result<()> {
         ui::say("coracle: --persist is deprecated, and has no effect");
     }
     let what = doing(&format!("add volume {} to", args.volume_name), VM, &args.vmi.name, cluster);
-    // Of the arguments alone, before anything is asked.
+    // Usage errors come before the first request.
     let mut request = request(args)?;
     request["volumeSource"] = source(&args.volume_name, cluster, &what).await?;
     let options = args.dry_run.options(request)?;
@@ -154,10 +154,10 @@ fn request(args: &AddArgs) -> Result<Value> {
     Ok(json!({"name": disk, "disk": device}))
 }
 
-/// A name may be that of a DataVolume or of a PVC.
+/// Source of a volume: a DataVolume or a PVC of this name.
 async fn source(volume: &str, cluster: &Cluster, what: &str) -> Result<Value> {
     let find = async |kind: Kind| cluster.find(&kind.one(cluster.namespace(), volume)).await;
-    // Whoever may not read DataVolumes may still have a PVC.
+    // A user without permission to read DataVolumes may still use a PVC.
     if let Ok(Some(_)) = find(Kind::DataVolume).await {
         return Ok(json!({"dataVolume": {"name": volume, "hotpluggable": true}}));
     }
@@ -170,7 +170,7 @@ async fn source(volume: &str, cluster: &Cluster, what: &str) -> Result<Value> {
     }
 }
 
-/// Of the VM, which keeps the change; where there is none, of the VMI that stands alone.
+/// Sends the request to the VM, which persists the change, or to a VMI without a VM.
 async fn twice(cluster: &Cluster, name: &str, part: &str, options: &Value) -> Result<(), Failure> {
     let mut tried = 0;
     loop {

@@ -1,4 +1,4 @@
-//! `why` and `events`.
+//! The verbs `why` and `events`.
 
 use super::args::VmArg;
 use crate::ui;
@@ -25,7 +25,7 @@ pub(super) struct WhyArgs {
     what: Asked,
 }
 
-/// The object that is asked about.
+/// The object that the page is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Asked {
     kind: Kind,
@@ -65,7 +65,7 @@ pub(super) struct EventsArgs {
 pub(super) async fn why(args: &WhyArgs, cluster: &Cluster) -> Result<()> {
     let Asked { kind, name } = &args.what;
     let text = match kind {
-        // The page about one has the other on it.
+        // The page about a VM includes its VMI.
         Kind::VirtualMachine | Kind::VirtualMachineInstance => {
             page(&fetch(cluster, name).await?, &super::prefix(), Timestamp::now())
         }

@@ -1,4 +1,4 @@
-//! The form of an upload, as the page sends it. Pure.
+//! Form of an upload, as the page sends it. Pure.
 
 use super::super::answer::Refusal;
 use crate::virt::object::Kind;
@@ -9,32 +9,32 @@ use http::StatusCode;
 use serde::Deserialize;
 use std::time::Duration;
 
-/// How long an upload pod is waited for: somebody looks on, and can end it.
+/// Timeout for the upload pod: long, since the user watches, and can cancel.
 const PATIENCE: Duration = Duration::from_secs(60 * 60);
-/// Attempts without one new byte.
+/// Maximum number of attempts without one new byte.
 const ATTEMPTS: u32 = 5;
-/// The longest name of a file that is shown.
+/// Maximum length of the file's name in messages.
 const LONGEST: usize = 255;
 
-/// An upload that is to begin.
+/// The form of a new upload.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(in crate::page) struct Begin {
-    /// Name of the file, for people.
+    /// Name of the file, for messages.
     pub(super) file: String,
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub(super) length: u64,
-    /// When the file was changed last, in milliseconds, as the browser says it.
+    /// Modification time of the file in milliseconds, as the browser reports it.
     pub(super) modified: u64,
-    /// Size of the volume.
+    /// Size of the volume to create.
     size: String,
-    /// Storage class of the volume; empty: that of the cluster.
+    /// Storage class of the volume. Default: that of the cluster.
     #[serde(default)]
     storage_class: String,
 }
 
 impl Begin {
-    /// Reads a form.
+    /// Parses and checks a form.
     pub(in crate::page) fn of(body: &[u8]) -> Result<Begin, Refusal> {
         let bad = |sentence: String| Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, sentence);
         let begin: Begin = serde_json::from_slice(body)
@@ -49,7 +49,7 @@ impl Begin {
         Ok(Begin { file: printable::text(&begin.file, LONGEST), ..begin })
     }
 
-    /// What is asked for by that: a DataVolume of this name, which is filled now, whoever uses it first.
+    /// The upload that the form asks for: a DataVolume of this name whose volume is bound at once.
     pub(super) fn wish(&self, name: String) -> Wish {
         Wish {
             kind: Kind::DataVolume,

@@ -1,4 +1,4 @@
-//! One upload: its task, and what is told of it.
+//! An upload in the browser: its task and its progress.
 
 use super::Begin;
 use crate::virt::client::Cluster;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::task::AbortHandle;
 
-/// An upload that goes on, or has ended.
+/// An upload that is running or has ended.
 pub(super) struct Entry {
     begin: Begin,
     handed: Arc<Handed>,
@@ -18,20 +18,20 @@ pub(super) struct Entry {
     task: AbortHandle,
 }
 
-/// What was told of it last.
+/// Progress of an upload, written by its task.
 #[derive(Debug, Default)]
 pub(super) struct Told(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
     phase: Option<Phase>,
-    /// A sentence: what it waits for, why it broke off.
+    /// Message: the reason why it waits, or of a broken attempt.
     note: String,
     end: Option<Result<(), String>>,
 }
 
 impl Entry {
-    /// Begins an upload to the DataVolume of this name.
+    /// Starts the task of an upload to the DataVolume of this name.
     pub(super) fn begin(cluster: Cluster, name: String, begin: Begin, at: At) -> Entry {
         let wish = begin.wish(name);
         let handed = Arc::new(Handed::new(begin.file.clone(), begin.length));
@@ -46,33 +46,33 @@ impl Entry {
         Entry { begin, handed, sent, told, task: task.abort_handle() }
     }
 
-    /// Where bytes are handed in, and who is told that they move.
+    /// Receiver of the file's bytes, and the progress to update.
     pub(super) fn hands(&self) -> (Arc<Handed>, Arc<Told>) {
         (Arc::clone(&self.handed), Arc::clone(&self.told))
     }
 
-    /// The name of its file.
+    /// Name of its file.
     pub(super) fn file(&self) -> &str {
         &self.begin.file
     }
 
-    /// Whether the form is about the same file.
+    /// True if the form is about the same file.
     pub(super) fn is_of(&self, other: &Begin) -> bool {
         let facts = |begin: &Begin| (begin.file.clone(), begin.length, begin.modified);
         facts(&self.begin) == facts(other)
     }
 
-    /// The disk is whole, or cannot be.
+    /// True if the upload has succeeded or failed.
     pub(super) fn has_ended(&self) -> bool {
         self.told.state().end.is_some()
     }
 
-    /// Ends it.
+    /// Cancels the upload by aborting its task.
     pub(super) fn end(&self) {
         self.task.abort();
     }
 
-    /// What the page shows.
+    /// The progress as JSON for the page.
     pub(super) fn shown(&self, namespace: &str, name: &str) -> Value {
         let state = self.told.state();
         let (phase, error) = match (&state.end, state.phase) {
@@ -93,7 +93,7 @@ impl Entry {
 }
 
 impl Told {
-    /// Bytes move: what was said before is over.
+    /// Clears the message, since bytes are moving again.
     pub(super) fn moves(&self) {
         self.state().note.clear();
     }

@@ -1,5 +1,5 @@
-//! What a file of the browser is, by its first bytes: so that the form has a size, and a disk that will be refused is named
-//! before a byte is sent.
+//! Inspection of a disk file in the browser by its first bytes: the form gets the size of the volume, and an
+//! unsupported disk is reported before its bytes are sent.
 
 use super::super::answer::Refusal;
 use crate::virt::upload::wish::size_for;
@@ -9,7 +9,7 @@ use http::StatusCode;
 use hyper::body::Bytes;
 use serde_json::{Value, json};
 
-/// Looks at the front of a file of this length.
+/// Inspects the front of a file of this length.
 pub(in crate::page) async fn look(front: Bytes, length: u64) -> Result<Value, Refusal> {
     if front.is_empty() || length == 0 {
         return Err(Refusal::new(StatusCode::UNPROCESSABLE_ENTITY, "the file is empty"));

@@ -1,18 +1,19 @@
-//! Uploads of disks that the browser has: each is a task of this program, which does what `coracle virt image-upload` does.
+//! Uploads of disk files in the browser: each is a task of this program, which works as `coracle virt
+//! image-upload` does.
 //!
 //! ```text
 //!  POST  /api/disk                  the first bytes of the file ─► look: format, size of the disk
-//!  POST  /api/uploads/NS/NAME       Begin ─► a task: DataVolume, pod, bytes, disk       GET /api/uploads: how far all are
+//!  POST  /api/uploads/NS/NAME       Begin ─► a task: DataVolume, pod, bytes, disk       GET /api/uploads: progress of all
 //!  PATCH /api/uploads/NS/NAME       bytes at Upload-Offset ─► virt::upload::Handed ─► the upload proxy, by tus 1.0
 //!  DELETE                           ends the task, and forgets it
 //! ```
 //!
-//! A PATCH is that of tus: 204 with the next offset, 409 with the one that is wanted. The offset is one's own to ask for
-//! (`wants`): where the upload pod lost bytes, it goes back.
+//! A PATCH is that of tus: 204 with the next offset, or 409 with the expected one. The page has to read the
+//! expected offset (`wants`), which goes back if the upload pod has lost bytes.
 //!
-//! **Guarantees.** One upload for a DataVolume, [`MOST`] in all; no byte of a file is kept here, and no name of one means
-//! anything here but to people. What is begun goes on when the page is loaded anew, or closed; bytes then wait for a page
-//! that has the file. It ends with the program.
+//! **Guarantees.** One upload for a DataVolume, [`MOST`] in all. No byte of a file is stored here, and its
+//! name is used in messages alone. An upload continues when the page is reloaded or closed; it then waits for
+//! a page that has the file. It ends with the program.
 
 mod begin;
 mod entry;
@@ -32,32 +33,32 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Uploads that are remembered, whether they go on or have ended.
+/// Maximum number of uploads, running or ended.
 const MOST: usize = 32;
 const OFFSET: HeaderName = HeaderName::from_static("upload-offset");
-/// The content type of a PATCH.
+/// Content type of a PATCH.
 const PART: &str = "application/offset+octet-stream";
 
 /// The uploads of this page.
 pub(super) struct Uploads {
     at: At,
-    /// By namespace and name of the DataVolume.
+    /// Uploads by namespace and name of the DataVolume.
     all: Mutex<BTreeMap<(String, String), Entry>>,
 }
 
 impl Uploads {
-    /// None yet; the upload proxy is there.
+    /// An empty list, for uploads to this upload proxy.
     pub(super) fn new(at: At) -> Uploads {
         Uploads { at, all: Mutex::default() }
     }
 
-    /// How far all are.
+    /// Progress of all uploads as JSON.
     pub(super) fn shown(&self) -> Value {
         let all = self.all();
         json!(all.iter().map(|((namespace, name), entry)| entry.shown(namespace, name)).collect::<Vec<_>>())
     }
 
-    /// Begins one. The same file once more is the same upload.
+    /// Starts an upload. If the same file is being uploaded already, that upload goes on.
     pub(super) fn begin(&self, cluster: &Cluster, place: &Place, begin: Begin) -> Result<(), Refusal> {
         let mut all = self.all();
         let key = key(place);
@@ -87,7 +88,7 @@ impl Uploads {
         Ok(())
     }
 
-    /// Takes bytes of one.
+    /// Receives a part of an upload's file.
     pub(super) async fn take(
         &self,
         place: &Place,
@@ -128,7 +129,7 @@ impl Uploads {
         }
     }
 
-    /// Ends one, and forgets it.
+    /// Cancels an upload, and removes it from the list.
     pub(super) fn forget(&self, place: &Place) -> Result<(), Refusal> {
         let entry = self.all().remove(&key(place)).ok_or_else(|| absent(place))?;
         entry.end();

@@ -8,7 +8,7 @@ use cdi::Result;
 use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
 
-/// Sends all bytes.
+/// Sends all bytes in one request.
 pub(super) async fn attempt(proxy: &Proxy, token: &str, bytes: &Bytes) -> Result<Ended> {
     let early = address::early(proxy.base());
     // A server without an answer to the probe gets the request of the older API.

@@ -37,7 +37,7 @@ pub(crate) struct Bytes {
 
 /// Source of the bytes.
 enum Origin {
-    /// This computer reads them; `dense` leaves out the holes of a sparse disk.
+    /// Source that this computer reads; `dense` leaves out the holes of a sparse disk.
     Read { source: Arc<dyn Source>, dense: Option<Arc<Dense<SparseFile>>> },
     /// A browser sends them.
     Handed(Arc<Handed>),

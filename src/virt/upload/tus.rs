@@ -24,7 +24,7 @@ const PART: &str = "application/offset+octet-stream";
 /// Maximum number of offset changes in one attempt that do not go forward.
 const MOVES: u32 = 3;
 
-/// A resumable upload.
+/// An upload that can be resumed.
 pub(super) struct Upload {
     uploads: Url,
     place: Option<Url>,

@@ -1,4 +1,4 @@
-//! Rules about PVCs and the DataVolumes that fill them. They apply while there is no pod: afterwards the
+//! Rules about PVCs and the DataVolumes that fill them. They apply before the pod exists: afterwards the
 //! scheduler or the kubelet waits for the volume, and reports it.
 
 use super::finding::Seen;

@@ -26,7 +26,7 @@ pub(crate) struct Group {
     name: String,
     namespace: String,
     object: Value,
-    /// Its VMs or VMIs; `None` if they could not be read.
+    /// Member VMs or VMIs; `None` if they could not be read.
     members: Option<Vec<Value>>,
     events: Vec<Event>,
     /// Objects that could not be read, with the reason.

@@ -24,7 +24,7 @@ pub(super) struct Parts<'a> {
     /// A row for each object, and rows with its conditions below it.
     pub(super) rows: Vec<[String; 3]>,
     pub(super) unread: &'a [String],
-    /// Events, newest first.
+    /// Events below the objects, newest first.
     pub(super) events: &'a [Event],
     /// Command that shows all events.
     pub(super) all: String,

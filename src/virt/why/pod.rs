@@ -32,7 +32,7 @@ pub(super) fn end(pod: &Value) -> Option<Words> {
         let reason = text(ended, "/reason").unwrap_or("Error");
         let who = format!("container {} of Pod {pod_name}, {reason}", text(container, "/name")?);
         let said = text(ended, "/message")
-            .map_or_else(String::new, |message| format!(": {}", Ending::shown(message)));
+            .map_or_else(String::new, |message| format!(": {}", Ending::readable(message)));
         Some(Words { who, text: format!("ended with exit code {code}{said}") })
     })
 }

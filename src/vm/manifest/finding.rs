@@ -34,7 +34,7 @@ impl Origin {
     }
 
     fn written(&self, field: String, message: String) -> Finding {
-        Finding { file: Arc::clone(&self.file), line: self.lines.of(&field), field, message, hint: None }
+        Finding { file: Arc::clone(&self.file), line: self.lines.line(&field), field, message, hint: None }
     }
 
     /// A finding from a fault of the API checks, whose field is a path in the file already.

@@ -57,8 +57,8 @@ pub(crate) fn values(path: &str) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-fn misread(file: &Arc<str>, wrong: Vec<yaml::Wrong>) -> Vec<Finding> {
-    let finding = |wrong: yaml::Wrong| Finding {
+fn misread(file: &Arc<str>, wrong: Vec<yaml::SyntaxFault>) -> Vec<Finding> {
+    let finding = |wrong: yaml::SyntaxFault| Finding {
         file: Arc::clone(file),
         line: wrong.line,
         field: wrong.field,
@@ -73,7 +73,7 @@ pub(crate) fn made(name: &str, documents: Vec<Value>) -> Objects {
     let mut objects = Objects::default();
     let file: Arc<str> = name.into();
     for value in documents {
-        objects.add(&file, yaml::Parsed { value, lines: yaml::Lines::default() });
+        objects.add(&file, yaml::Document { value, lines: yaml::Lines::default() });
     }
     objects.finish();
     objects

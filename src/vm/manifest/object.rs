@@ -15,16 +15,16 @@ use api::claim::PersistentVolumeClaim;
 use api::configmap::ConfigMap;
 use api::datavolume::DataVolume;
 use api::fault::{Fault, Reason};
-use api::instancetype::Matched;
-use api::machine::boards::Boards;
-use api::machine::left::{Whose, left};
-use api::machine::notes::notes;
+use api::instancetype::MatcherKind;
+use api::machine::machine_type_map::MachineTypeMap;
+use api::machine::non_domain::{FieldOwner, non_domain_fields};
+use api::machine::warnings::warnings;
 use api::meta::ObjectMeta;
 use api::secret::Secret;
 use api::vm::{Template, VirtualMachine};
 use api::vmi::VirtualMachineInstance;
 use api::wire::{self, Path, Wire};
-use api::yaml::Parsed;
+use api::yaml::Document;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ pub(crate) struct Objects {
     pub(crate) secrets: BTreeMap<String, Written<Secret>>,
     pub(crate) config_maps: BTreeMap<String, Written<ConfigMap>>,
     /// Instance types and preferences, by kind and name.
-    pub(super) sizes: BTreeMap<(Matched, String), Size>,
+    pub(super) sizes: BTreeMap<(MatcherKind, String), Size>,
     /// VMs with an instance type or a preference, until all documents are read.
     pub(super) sized: Vec<Written<VirtualMachine>>,
     pub(crate) faults: Vec<Finding>,
@@ -59,7 +59,7 @@ pub(crate) struct Objects {
 
 impl Objects {
     /// Adds a document, or the items of a List.
-    pub(crate) fn add(&mut self, file: &Arc<str>, document: Parsed) {
+    pub(crate) fn add(&mut self, file: &Arc<str>, document: Document) {
         let origin = Origin { file: Arc::clone(file), lines: document.lines, before: String::new() };
         self.add_value(document.value, origin, 0);
     }
@@ -215,13 +215,13 @@ impl Objects {
             let what = format!("another VM has the name {:?}, too", name.as_deref().unwrap_or_default());
             self.faults.push(vmi.origin.finding("metadata.name", what));
         }
-        for (path, whose) in left(&vmi.object.spec, &Path::of("spec")) {
-            if !matches!(whose, Whose::Defaults | Whose::Device) {
+        for (path, whose) in non_domain_fields(&vmi.object.spec, &Path::of("spec")) {
+            if !matches!(whose, FieldOwner::Defaults | FieldOwner::Device) {
                 let what = format!("this belongs to {whose}, which is not here, and has no effect");
                 self.warnings.push(vmi.origin.finding(path.as_str(), what));
             }
         }
-        for (path, note) in notes(&vmi.object.spec, &Path::of("spec"), &Boards::default()) {
+        for (path, note) in warnings(&vmi.object.spec, &Path::of("spec"), &MachineTypeMap::default()) {
             self.warnings.push(vmi.origin.finding(path.as_str(), note));
         }
         self.vmis.push(vmi);
@@ -257,7 +257,7 @@ fn insert<T>(
         let what = format!(
             "another object of this kind is called {name:?} too, in {}:{}",
             first.origin.file,
-            first.origin.lines.of("metadata.name")
+            first.origin.lines.line("metadata.name")
         );
         faults.push(written.origin.finding("metadata.name", what));
         return;

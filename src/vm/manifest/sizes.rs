@@ -11,10 +11,10 @@
 use super::object::{Objects, Written};
 use api::cdi::DataSource;
 use api::datavolume::DataVolume;
-use api::defaults::{Binding, Given};
+use api::defaults::{Binding, DefaultsContext};
 use api::fault::{Fault, Reason};
 use api::instancetype::{
-    self, GROUP, InstancetypeSpec, Labels, Matched, Matcher, OLD_VERSIONS, PreferenceSpec, Reach, Role,
+    self, GROUP, InstancetypeSpec, Labels, MatcherKind, Matcher, OLD_VERSIONS, PreferenceSpec, Scope, Role,
     VERSION, VirtualMachineInstancetype, VirtualMachinePreference, at_write, common, expand, infer,
     requirements,
 };
@@ -29,15 +29,15 @@ pub(crate) enum Size {
 }
 
 /// The kind of a document, if it is an instance type or a preference.
-pub(super) fn kind(version: &str, kind: &str) -> Option<Matched> {
+pub(super) fn kind(version: &str, kind: &str) -> Option<MatcherKind> {
     let (group, version) = version.split_once('/')?;
     let is_known = group == GROUP && (version == VERSION || OLD_VERSIONS.contains(&version));
-    Matched::ALL.into_iter().find(|known| is_known && known.kind() == kind)
+    MatcherKind::ALL.into_iter().find(|known| is_known && known.kind() == kind)
 }
 
 impl Objects {
     /// Adds an instance type or a preference.
-    pub(super) fn size(&mut self, kind: Matched, value: serde_json::Value, origin: super::finding::Origin) {
+    pub(super) fn size(&mut self, kind: MatcherKind, value: serde_json::Value, origin: super::finding::Origin) {
         let (name, size, faults, origin) = match kind.role {
             Role::Instancetype => {
                 let read = self.read::<VirtualMachineInstancetype>(value, origin, |object| &object.metadata);
@@ -86,7 +86,7 @@ impl Objects {
         }
         let mut template = vm.spec.template.unwrap_or_default();
         // The mutating webhook of a cluster sets it before requirements are checked.
-        template.spec.architecture.get_or_insert_with(|| Given::new("").architecture);
+        template.spec.architecture.get_or_insert_with(|| DefaultsContext::new("").architecture);
         if let Some(Err(found)) =
             system.as_ref().map(|system| requirements(size.as_ref(), system, &template.spec))
         {
@@ -106,7 +106,7 @@ impl Objects {
 
     /// Instance type or preference of a VM; a name inferred from a volume is written into the VM.
     fn named(&self, vm: &mut VirtualMachine, role: Role) -> Result<Option<Size>, Vec<Fault>> {
-        let Some(matcher) = Matcher::of(&vm.spec, role) else { return Ok(None) };
+        let Some(matcher) = Matcher::from_spec(&vm.spec, role) else { return Ok(None) };
         let faults = matcher.faults(None);
         if !faults.is_empty() {
             return Err(faults);
@@ -125,7 +125,7 @@ impl Objects {
                     Ok((name, kind)) => {
                         let kind = kind.unwrap_or_default();
                         let unknown = || format!("the volume names the kind {kind}, which is none");
-                        (name, Matched::of(role, &kind).ok_or_else(unknown), ignores)
+                        (name, MatcherKind::parse(role, &kind).ok_or_else(unknown), ignores)
                     }
                     Err(error) if ignores && error.is_ignorable => return Ok(None),
                     Err(error) => {
@@ -144,11 +144,11 @@ impl Objects {
             forget_memory(&mut vm.spec);
         }
         let own = self.sizes.get(&(kind, name.clone())).cloned();
-        let common = || match (role, kind.reach) {
-            (Role::Instancetype, Reach::Cluster) => {
+        let common = || match (role, kind.scope) {
+            (Role::Instancetype, Scope::Cluster) => {
                 common::instancetype(&name).map(|spec| Size::Instancetype(Box::new(spec)))
             }
-            (Role::Preference, Reach::Cluster) => {
+            (Role::Preference, Scope::Cluster) => {
                 common::preference(&name).map(|spec| Size::Preference(Box::new(spec)))
             }
             _ => None,

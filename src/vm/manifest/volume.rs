@@ -7,7 +7,7 @@ use api::job;
 /// All faults of a DataVolume.
 pub(super) fn judge(volume: &DataVolume) -> Vec<Fault> {
     let source = volume.spec.source.as_ref();
-    // There is no upload server here.
+    // No upload server exists without a cluster.
     let upload =
         source.filter(|source| source.upload.is_some()).map(|_| Fault::not_yet("spec.source.upload"));
     let archive = volume.spec.content_type == Some(ContentType::Archive);

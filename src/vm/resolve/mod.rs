@@ -24,7 +24,7 @@ mod state;
 use crate::vm::manifest::Objects;
 use api::launcher::{Accelerator, Forward, Kernel, Resolved, Source};
 use api::machine::Credential;
-use api::machine::volume::{Named, Text};
+use api::machine::volume::{ConfigMapOrSecret, Text};
 use api::machine::{CloudInit, Disk, Machine, Volume};
 use cdi::{Error, Result};
 use container_disk::Name;
@@ -51,14 +51,14 @@ impl Resolver<'_> {
             self.check_volume(&disk.volume)?;
         }
         for secret in machine.credentials.iter().map(Credential::secret) {
-            self.files(&Named::Secret(secret.to_owned()), false)?;
+            self.files(&ConfigMapOrSecret::Secret(secret.to_owned()), false)?;
         }
         Ok(())
     }
 
     fn check_volume(&self, volume: &Volume) -> Result<()> {
         for secret in texts(volume) {
-            self.files(&Named::Secret(secret.to_owned()), false)?;
+            self.files(&ConfigMapOrSecret::Secret(secret.to_owned()), false)?;
         }
         match volume {
             Volume::ContainerDisk { image, .. } => {
@@ -69,10 +69,10 @@ impl Resolver<'_> {
             }
             Volume::Host { path, create, .. } => self.host_disk(path, *create).map(drop),
             Volume::ConfigMap { name, optional, .. } => {
-                self.files(&Named::ConfigMap(name.clone()), *optional).map(drop)
+                self.files(&ConfigMapOrSecret::ConfigMap(name.clone()), *optional).map(drop)
             }
             Volume::Secret { name, optional, .. } => {
-                self.files(&Named::Secret(name.clone()), *optional).map(drop)
+                self.files(&ConfigMapOrSecret::Secret(name.clone()), *optional).map(drop)
             }
             Volume::Sysprep { source } => self.files(source, false).map(drop),
             Volume::DownwardApi { .. } | Volume::ServiceAccount { .. } | Volume::ContainerPath { .. } => {
@@ -112,12 +112,12 @@ impl Resolver<'_> {
                 resolved.volumes.insert(disk.name.clone(), source);
             }
             for secret in texts(&disk.volume) {
-                let folder = self.folder(&secrets, &Named::Secret(secret.to_owned()), false)?;
+                let folder = self.folder(&secrets, &ConfigMapOrSecret::Secret(secret.to_owned()), false)?;
                 resolved.secrets.extend(folder.map(|folder| (secret.to_owned(), folder)));
             }
         }
         for secret in machine.credentials.iter().map(Credential::secret) {
-            let folder = self.folder(&secrets, &Named::Secret(secret.to_owned()), false)?;
+            let folder = self.folder(&secrets, &ConfigMapOrSecret::Secret(secret.to_owned()), false)?;
             resolved.secrets.extend(folder.map(|folder| (secret.to_owned(), folder)));
         }
         resolved.state = state::place(machine, &resolved);
@@ -143,10 +143,10 @@ impl Resolver<'_> {
                 None => return Ok(None),
             },
             Volume::ConfigMap { name, optional, .. } => {
-                self.iso(secrets, &Named::ConfigMap(name.clone()), *optional)?
+                self.iso(secrets, &ConfigMapOrSecret::ConfigMap(name.clone()), *optional)?
             }
             Volume::Secret { name, optional, .. } => {
-                self.iso(secrets, &Named::Secret(name.clone()), *optional)?
+                self.iso(secrets, &ConfigMapOrSecret::Secret(name.clone()), *optional)?
             }
             Volume::Sysprep { source } => self.iso(secrets, source, false)?,
             Volume::DownwardApi { .. } | Volume::ServiceAccount { .. } | Volume::ContainerPath { .. } => {
@@ -210,28 +210,28 @@ impl Resolver<'_> {
         self.images.kernel(&brought, &boot.kernel, initrd, Some(boot.cmdline.clone())).map(Some)
     }
 
-    fn iso(&self, secrets: &Path, named: &Named, optional: bool) -> Result<Source> {
+    fn iso(&self, secrets: &Path, named: &ConfigMapOrSecret, optional: bool) -> Result<Source> {
         let folder = self.folder(secrets, named, optional)?;
         Ok(folder.map_or(Source::Absent, |path| Source::Folder { path }))
     }
 
     /// Writes the files of a Secret or a ConfigMap into a folder of the VM.
-    fn folder(&self, secrets: &Path, named: &Named, optional: bool) -> Result<Option<PathBuf>> {
+    fn folder(&self, secrets: &Path, named: &ConfigMapOrSecret, optional: bool) -> Result<Option<PathBuf>> {
         let Some(files) = self.files(named, optional)? else { return Ok(None) };
         let place = match named {
-            Named::Secret(name) => format!("secret-{name}"),
-            Named::ConfigMap(name) => format!("configmap-{name}"),
+            ConfigMapOrSecret::Secret(name) => format!("secret-{name}"),
+            ConfigMapOrSecret::ConfigMap(name) => format!("configmap-{name}"),
         };
         folder::write(&secrets.join(place), &files).map(Some)
     }
 
-    fn files(&self, named: &Named, optional: bool) -> Result<Option<folder::Files>> {
+    fn files(&self, named: &ConfigMapOrSecret, optional: bool) -> Result<Option<folder::Files>> {
         let (kind, name, files) = match named {
-            Named::Secret(name) => {
+            ConfigMapOrSecret::Secret(name) => {
                 let found = self.objects.secrets.get(name);
                 ("Secret", name, found.map(|found| folder::of_secret(&found.object)))
             }
-            Named::ConfigMap(name) => {
+            ConfigMapOrSecret::ConfigMap(name) => {
                 let found = self.objects.config_maps.get(name);
                 ("ConfigMap", name, found.map(|found| folder::of_config_map(&found.object)))
             }

@@ -151,7 +151,7 @@ impl Pool<'_> {
     /// checked.
     fn import_of(&self, pvc: &str, volume: &DataVolume, folder: Option<&Path>) -> Result<Import> {
         let target = Target::File(folder.unwrap_or(Path::new("")).join("disk.img"));
-        Import::of(volume, target, &mut Given { pool: self, folder }).map_err(|refusal| match refusal {
+        Import::from_data_volume(volume, target, &mut Given { pool: self, folder }).map_err(|refusal| match refusal {
             // The manifest was refused for these faults before.
             Refusal::Faults(faults) => {
                 let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();

@@ -145,7 +145,7 @@ mod tests {
             ],
         }});
         let vmi: VirtualMachineInstance = serde_json::from_value(object).unwrap();
-        Machine::handed(&vmi).unwrap()
+        Machine::check_again(&vmi).unwrap()
     }
 
     /// A place beside a disk in a folder for the test.

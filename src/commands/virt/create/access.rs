@@ -1,4 +1,4 @@
-//! Credentials that a guest is given, from `--access-cred`.
+//! Access credentials of a guest, from `--access-cred`.
 
 use super::cloud_init::Needs;
 use super::params::{Params, fault};
@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 const FLAG: &str = "access-cred";
 const NO_USER: &str = "user cannot be specified with selected access credential type and method";
 
-/// A credential, and what it needs of cloud-init; `user` is that of the flag, `source` the data source that was said.
+/// A credential. `user` is that of the flag `--user`, `source` that of `--cloud-init`; `needs` collects its
+/// requirements on cloud-init.
 pub(super) fn credential(
     text: &str,
     user: Option<&str>,

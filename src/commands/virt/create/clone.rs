@@ -1,4 +1,4 @@
-//! `create clone`.
+//! The verb `create clone`.
 
 use super::{object, unused, usage};
 use crate::virt::target::name;

@@ -1,4 +1,4 @@
-//! The settings that cloud-init finds in the guest, from their flags.
+//! Settings of cloud-init in the guest, from their flags.
 
 use super::super::public_key::key_of;
 use super::params::fault;
@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// The first line of cloud-init's own language.
+/// First line of user data in cloud-init's own format.
 const HEADER: &str = "#cloud-config";
-/// The name of the volume.
+/// Name of the volume.
 pub(super) const DISK: &str = "cloudinitdisk";
-/// The longest password.
+/// Maximum size of a password file in bytes.
 const PASSWORD: u64 = 4 << 10;
 
 #[derive(Debug, clap::Args)]
@@ -52,22 +52,22 @@ pub(super) struct CloudInitArgs {
     cloud_init_network_data: Option<String>,
 }
 
-/// What the credentials of a VM need of cloud-init.
+/// Requirements of a VM's credentials on cloud-init.
 #[derive(Debug, Default)]
 pub(super) struct Needs {
-    /// The guest agent writes SSH keys.
+    /// True if the guest agent writes SSH keys.
     pub(super) guest_agent: bool,
-    /// Keys come by this data source.
+    /// Data source that brings SSH keys.
     pub(super) source: Option<&'static str>,
 }
 
 impl CloudInitArgs {
-    /// The data source that was said.
+    /// Data source of the flag, if given.
     pub(super) fn source(&self) -> Option<&str> {
         self.cloud_init.as_deref()
     }
 
-    /// The volume, where the flags ask for one.
+    /// The volume, if the flags ask for one.
     pub(super) fn volume(&self, needs: &Needs) -> Result<Option<Value>> {
         let said = self.cloud_init.as_deref().or(needs.source);
         let manages = self.ga_manage_ssh.unwrap_or(needs.guest_agent);
@@ -101,7 +101,7 @@ impl CloudInitArgs {
             Some(data) => source["userDataBase64"] = json!(data),
             None => {
                 let text = self.user_data(manages)?;
-                // A volume that says nothing is made where it is asked for.
+                // A volume without content is made only if a flag asks for it.
                 if said.is_none() && text == HEADER && self.cloud_init_network_data.is_none() {
                     return Ok(None);
                 }
@@ -111,7 +111,7 @@ impl CloudInitArgs {
         Ok(Some(json!({"name": DISK, field: source})))
     }
 
-    /// The flags that were given.
+    /// Names of the given flags.
     pub(super) fn given(&self) -> Vec<&'static str> {
         let all = [
             (self.user.is_some(), "--user"),
@@ -166,13 +166,13 @@ impl CloudInitArgs {
     }
 }
 
-/// A public key itself: the name of its file is taken for one too easily.
+/// Checks that a flag has a public key itself; it is easily confused with the name of its file.
 fn public_key(text: &str) -> Result<&str> {
     let key = text.trim();
     if key_of(key).is_some() {
         return Ok(key);
     }
-    // What may be a private key is not repeated.
+    // The text may be a private key, so the message does not repeat it.
     let (what, file) = match Path::new(key).is_file() {
         true => (format!("--ssh-key: {key} is a file, and not the public key itself"), key),
         false => ("--ssh-key: this is not a public key".to_owned(), "FILE.pub"),
@@ -180,7 +180,7 @@ fn public_key(text: &str) -> Result<&str> {
     Err(usage(what).with_hint(format!("say --ssh-key=\"$(cat {file})\"")))
 }
 
-/// A word of YAML: as it is where it means nothing else, in quotes where it would.
+/// A text as YAML scalar: plain if YAML reads it back as that text, else in quotes.
 fn word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./+=@ ".contains(c);
     let means_itself = text.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -190,7 +190,7 @@ fn word(text: &str) -> String {
             .contains(&text.to_lowercase().as_str());
     match means_itself {
         true => text.to_owned(),
-        // A string of JSON is one of YAML.
+        // A JSON string is also a YAML string.
         false => Value::from(text).to_string(),
     }
 }

@@ -1,9 +1,9 @@
-//! `create`: manifests, made here of flags. Nothing is asked of a cluster.
+//! The verb `create`: manifests from flags. No request is sent to a cluster.
 //!
 //! ```text
-//!  create vm ─► vm ─┬─ volumes, cloud_init, access    the parts of its spec, each from its flags (params reads them)
-//!                   └─ served: what a cluster of this version would refuse of it is refused here, by flag and field
-//!  create instancetype, preference, clone ─► types, clone     printed; served notes on standard error what is not served
+//!  create vm ─► vm ─┬─ volumes, cloud_init, access    the parts of its spec, each from its flags (params parses them)
+//!                   └─ served: a VM that clusters of this version would refuse is refused here, by flag and field
+//!  create instancetype, preference, clone ─► types, clone     printed; served notes unsupported ones on standard error
 //! ```
 
 mod access;
@@ -27,7 +27,7 @@ use std::io::Read as _;
 /// Nothing is created: give what is printed to kubectl create -f -.
 #[derive(Debug, clap::Args)]
 pub(super) struct CreateArgs {
-    // The same flag as that of the cluster, which fills it; no context is read here.
+    // It replaces the flag of the cluster with the same name; no context is read here.
     /// Namespace of the object [default: none is written]
     #[arg(short, long, global = true, value_name = "NAME", value_parser = name)]
     namespace: Option<String>,
@@ -46,13 +46,13 @@ enum Kind {
 }
 
 impl CreateArgs {
-    /// The namespace of the flag, wherever it stands on the line.
+    /// Namespace of the flag, wherever it is in the command line.
     pub(super) fn namespace(&self) -> Option<&str> {
         self.namespace.as_deref()
     }
 }
 
-/// Prints the manifest. The namespace is that of the flag, where it is set.
+/// Prints the manifest, with the namespace of the flag, if given.
 pub(super) fn run(args: &CreateArgs) -> Result<()> {
     let namespace = args.namespace();
     let object = match &args.kind {
@@ -67,12 +67,12 @@ pub(super) fn run(args: &CreateArgs) -> Result<()> {
     ui::out(&manifest::text(&[object]))
 }
 
-/// An error about what the flags say.
+/// A usage error about flags.
 fn usage(what: impl Into<String>) -> Error {
     Error::new(ErrorKind::Usage, what)
 }
 
-/// A name that nobody has taken, with upstream's letters: none that make words, none that look alike.
+/// A random name, with upstream's letters: no vowels, so that they form no words, and none that look alike.
 pub(super) fn unused(start: &str) -> Result<String> {
     const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
     let mut bytes = [0; 5];
@@ -82,7 +82,7 @@ pub(super) fn unused(start: &str) -> Result<String> {
     Ok(format!("{start}{}", letters.collect::<String>()))
 }
 
-/// An object without a spec; the namespace where there is one.
+/// An object without a spec, with a namespace if given.
 fn object(api_version: &str, kind: &str, name: &str, namespace: Option<&str>) -> Value {
     let mut object = serde_json::json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name}});
     if let Some(namespace) = namespace {

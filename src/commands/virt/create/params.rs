@@ -1,31 +1,31 @@
-//! Flags that say several things: `--volume-pvc=src:web,bootorder:1`.
+//! Flags with several parameters: `--volume-pvc=src:web,bootorder:1`.
 
 use super::usage;
 use api::quantity::Quantity;
 use cdi::{Error, Result};
 use std::collections::BTreeMap;
 
-/// What a flag says, of what it can say.
+/// Parsed parameters of a flag.
 #[derive(Debug)]
 pub(super) struct Params {
     flag: &'static str,
     said: BTreeMap<String, String>,
 }
 
-/// An error about a flag.
+/// An error about a flag's value.
 pub(super) fn fault(flag: &str, what: &str) -> Error {
     usage(format!("failed to parse \"--{flag}\" flag: {what}"))
 }
 
 impl Params {
-    /// Reads a flag that knows these parameters.
+    /// Parses a flag, which may have these parameters.
     pub(super) fn of(flag: &'static str, text: &str, known: &[&str]) -> Result<Params> {
         let params = Params::any(flag, text)?;
         params.only(known)?;
         Ok(params)
     }
 
-    /// Reads a flag whose parameters depend on one of them.
+    /// Parses a flag whose permitted parameters depend on one of them.
     pub(super) fn any(flag: &'static str, text: &str) -> Result<Params> {
         if text.is_empty() {
             return Err(fault(flag, "params may not be empty"));
@@ -40,7 +40,7 @@ impl Params {
         Ok(Params { flag, said })
     }
 
-    /// Nothing is said but these parameters.
+    /// Refuses all other parameters.
     pub(super) fn only(&self, known: &[&str]) -> Result<()> {
         let unknown = self.said.iter().filter(|(name, _)| !known.contains(&name.as_str()));
         let unknown: Vec<String> = unknown.map(|(name, value)| format!("{name}:{value}")).collect();
@@ -54,32 +54,32 @@ impl Params {
         }
     }
 
-    /// An error about this flag.
+    /// An error about this flag's value.
     pub(super) fn fault(&self, what: &str) -> Error {
         fault(self.flag, what)
     }
 
-    /// The flag.
+    /// Name of the flag.
     pub(super) fn flag(&self) -> &'static str {
         self.flag
     }
 
-    /// What is said of a parameter; an empty text says nothing.
+    /// Value of a parameter. An empty one counts as missing.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.said.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// What must be said.
+    /// Value of a required parameter.
     pub(super) fn must(&self, name: &str) -> Result<&str> {
         self.get(name).ok_or_else(|| self.fault(&format!("{name} must be specified")))
     }
 
-    /// A list: its entries are separated by semicolons.
+    /// Value as a list, separated by semicolons.
     pub(super) fn list(&self, name: &str) -> Option<Vec<&str>> {
         Some(self.get(name)?.split(';').collect())
     }
 
-    /// A number for the order in which disks are tried.
+    /// Value of `bootorder`, from 1.
     pub(super) fn boot_order(&self) -> Result<Option<u32>> {
         let Some(text) = self.said.get("bootorder") else { return Ok(None) };
         match text.parse() {
@@ -89,7 +89,7 @@ impl Params {
         }
     }
 
-    /// A quantity.
+    /// Value as a Kubernetes quantity.
     pub(super) fn quantity(&self, name: &str) -> Result<Option<&str>> {
         let Some(text) = self.said.get(name) else { return Ok(None) };
         match Quantity::parse(text) {
@@ -98,12 +98,12 @@ impl Params {
         }
     }
 
-    /// `src` as `[NAMESPACE/]NAME`.
+    /// Value of `src` in the form `[NAMESPACE/]NAME`.
     pub(super) fn source(&self) -> Result<(Option<&str>, &str)> {
         prefixed(self.must("src")?).map_err(|why| self.fault(&format!("src invalid: {why}")))
     }
 
-    /// `src` as the name of something in the VM's own namespace.
+    /// Value of `src` as the name of an object in the VM's own namespace.
     pub(super) fn local_source(&self, kind: &str) -> Result<&str> {
         match self.source()? {
             (None, name) => Ok(name),
@@ -114,7 +114,7 @@ impl Params {
     }
 }
 
-/// `[PREFIX/]NAME`.
+/// Parses the form `[PREFIX/]NAME`.
 pub(super) fn prefixed(text: &str) -> Result<(Option<&str>, &str), String> {
     let parts: Vec<&str> = text.split('/').collect();
     let (prefix, name) = match parts.as_slice() {

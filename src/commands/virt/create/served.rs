@@ -1,9 +1,10 @@
-//! What a cluster of this version serves of a manifest. Pure: the words are those of admission, whose check this is.
+//! Check of a manifest for support by clusters of this version. Pure: it calls the check of admission, with
+//! its messages.
 
 use super::usage;
 use api::crd::KINDS;
 use api::datavolume::DataVolume;
-use api::defaults::{self, Given};
+use api::defaults::{self, DefaultsContext};
 use api::fault::{Fault, Reason};
 use api::instancetype::{Matcher, Role};
 use api::machine::{Machine, Settings};
@@ -14,7 +15,7 @@ use api::wire::{self, Path};
 use cdi::{Error, ErrorKind, Result};
 use serde_json::{Value, json};
 
-/// Fields, and the flags that set them; the first of several says it best where none was given.
+/// Fields, and the flags that set them. The first flag is named if none of them was given.
 const FLAGS: [(&str, &[&str]); 8] = [
     ("spec.instancetype", &["--instancetype", "--infer-instancetype", "--infer-instancetype-from"]),
     ("spec.preference", &["--preference", "--infer-preference", "--infer-preference-from"]),
@@ -45,7 +46,7 @@ const VOLUMES: [&str; 14] = [
     "--cloud-init-network-data",
 ];
 
-/// A note about what clusters of this version do not have, or do not do alone.
+/// A note about a kind that clusters of this version do not serve, or a DataVolume that they do not fill.
 pub(super) fn note(object: &Value) -> Option<String> {
     let kind = object["kind"].as_str()?;
     if !KINDS.iter().any(|served| served.kind == kind) {
@@ -65,7 +66,8 @@ pub(super) fn note(object: &Value) -> Option<String> {
     Some(format!("coracle: clusters of this version do not fill the DataVolume {name}: {faults}"))
 }
 
-/// An error, if a cluster of this version refuses this VM of these flags, whatever its own settings are.
+/// Fails if clusters of this version refuse the VM, whatever their settings are. `given` are the flags that
+/// it was made from.
 pub(super) fn check(object: &Value, given: &[&str]) -> Result<()> {
     let vm: VirtualMachine = wire::read(object.clone()).map_err(|faults| refused(&faults, given))?;
     let faults = faults_of(&vm);
@@ -75,11 +77,11 @@ pub(super) fn check(object: &Value, given: &[&str]) -> Result<()> {
 fn faults_of(vm: &VirtualMachine) -> Vec<Fault> {
     let spec = &vm.spec;
     let mut faults = Vec::new();
-    for matcher in Role::ALL.into_iter().filter_map(|role| Matcher::of(spec, role)) {
+    for matcher in Role::ALL.into_iter().filter_map(|role| Matcher::from_spec(spec, role)) {
         faults.extend(matcher.faults(None));
     }
     for (i, template) in spec.data_volume_templates.iter().enumerate() {
-        if let Some((field, other)) = template.spec.reads_unasked(vm.metadata.namespace.as_deref()) {
+        if let Some((field, other)) = template.spec.unchecked_reference(vm.metadata.namespace.as_deref()) {
             let at = format!("spec.dataVolumeTemplates[{i}].spec.{field}");
             let what = format!("not supported: it is in the namespace {other}");
             let fault = Fault::new(at, Reason::NotSupported, what);
@@ -87,14 +89,14 @@ fn faults_of(vm: &VirtualMachine) -> Vec<Fault> {
         }
     }
     if let Some(mut vmi) = defaults::vmi_of(vm).filter(|_| faults.is_empty()) {
-        // That of the instance type, whatever it is.
+        // The instance type sets the memory; any value serves for this check.
         if spec.instancetype.is_some() {
             vmi.spec.domain.memory.get_or_insert_default().guest.get_or_insert(Quantity::of_bytes(1 << 30));
         }
         let name = vmi.metadata.name.as_deref().unwrap_or_default();
-        let given = Given::new(uuid::of_vm(name));
+        let given = DefaultsContext::new(uuid::of_vm(name));
         defaults::apply(&mut vmi, &given);
-        let settings = Settings::of_cluster(&json!({"spec": {}})).standing_at(Path::of("spec.template.spec"));
+        let settings = Settings::of_cluster(&json!({"spec": {}})).at_path(Path::of("spec.template.spec"));
         faults.extend(Machine::check(&vmi, &settings).err().into_iter().flatten());
     }
     faults
@@ -128,7 +130,7 @@ fn refused(faults: &[Fault], given: &[&str]) -> Error {
     }
 }
 
-/// A quantity of memory that can be one.
+/// Checks that the flag `--memory` has a quantity.
 pub(super) fn memory(text: &str) -> Result<&str> {
     match Quantity::parse(text) {
         Ok(_) => Ok(text),

@@ -1,4 +1,4 @@
-//! `create instancetype` and `create preference`.
+//! The verbs `create instancetype` and `create preference`.
 
 use super::params::{Params, fault};
 use super::{object, unused, usage};
@@ -66,7 +66,7 @@ pub(super) struct PreferenceArgs {
 }
 
 const GROUP: &str = "instancetype.kubevirt.io/v1beta1";
-/// Topologies, by the names that they have and by those that they had.
+/// CPU topologies, by their names and their deprecated names.
 const TOPOLOGIES: [&str; 10] = [
     "sockets",
     "cores",
@@ -128,7 +128,7 @@ fn device(flag: &'static str, text: &str) -> Result<Value> {
     Ok(json!({"name": name, "deviceName": device}))
 }
 
-/// One of a namespace, where that is said, or of the cluster.
+/// An object of the namespaced kind if a flag asks for it, else of the cluster-wide kind.
 fn of_kind(
     kind: &str,
     namespaced: bool,

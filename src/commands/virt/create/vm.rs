@@ -1,4 +1,4 @@
-//! `create vm`.
+//! The verb `create vm`.
 
 use super::cloud_init::{self, CloudInitArgs, Needs};
 use super::params::{fault, prefixed};
@@ -115,10 +115,10 @@ pub(super) struct Args {
 }
 
 const STRATEGIES: [&str; 5] = ["Always", "Manual", "Halted", "Once", "RerunOnFailure"];
-/// Memory of a guest, where nothing is said of it.
+/// Default memory of a guest.
 const MEMORY: &str = "512Mi";
 
-/// The manifest, which a cluster of this version takes.
+/// The manifest, after a check that clusters of this version accept it.
 pub(super) fn manifest(args: &Args, namespace: Option<&str>) -> Result<Value> {
     let vm = described(args, namespace)?;
     served::check(&vm, &args.given())?;
@@ -147,7 +147,7 @@ fn described(args: &Args, namespace: Option<&str>) -> Result<Value> {
         "terminationGracePeriodSeconds": args.termination_grace_period,
         "domain": {"devices": {}, "resources": {}},
     });
-    // Where nothing is inferred, that is what the guest has.
+    // Guest memory applies if no instance type is inferred.
     let is_sure = instance_type.as_ref().is_some_and(|said| said["inferFromVolumeFailurePolicy"].is_null());
     if !is_sure {
         spec["domain"]["memory"] =
@@ -166,7 +166,7 @@ fn described(args: &Args, namespace: Option<&str>) -> Result<Value> {
     Ok(vm)
 }
 
-/// A list that has entries.
+/// Sets a field to a list, unless the list is empty.
 fn fill(object: &mut Value, field: &str, list: Vec<Value>) {
     if !list.is_empty() {
         object[field] = Value::from(list);
@@ -174,7 +174,7 @@ fn fill(object: &mut Value, field: &str, list: Vec<Value>) {
 }
 
 impl Args {
-    /// The flags that were given.
+    /// Names of the given flags.
     fn given(&self) -> Vec<&'static str> {
         let all = [
             (self.memory.is_some(), "--memory"),
@@ -237,9 +237,9 @@ impl Args {
         Ok(volumes)
     }
 
-    /// Where nothing is said, one is inferred from the first volume, if that could name one.
+    /// Instance type of the flags. Default: inferred from the first volume, if that can have the labels.
     fn instance_type(&self, volumes: &Volumes) -> Result<Option<Value>> {
-        // Whoever says the memory wants no other.
+        // With a memory size nothing is inferred.
         let infer = self.infer_instancetype.or(self.memory.as_ref().map(|_| false));
         let kinds = ["virtualmachineinstancetype", "virtualmachineclusterinstancetype"];
         let from = self.infer_instancetype_from.as_deref();
@@ -253,7 +253,7 @@ impl Args {
     }
 }
 
-/// What names an instance type or a preference.
+/// Matcher for an instance type or a preference.
 fn matcher(
     named: Option<&str>,
     flag: &str,
@@ -279,7 +279,7 @@ fn matcher(
         (None, Some(false)) => return Ok(None),
         (None, None) => {
             let first = volumes.first().filter(|first| volumes.may_name_types(first).is_ok());
-            // Nobody asked for it: that it names none is no fault.
+            // The user did not ask for inference, so a volume without the labels is not an error.
             return Ok(first
                 .map(|first| json!({"inferFromVolume": first, "inferFromVolumeFailurePolicy": "Ignore"})));
         }

@@ -1,4 +1,4 @@
-//! Volumes of a VM, from their flags, and the DataVolumes that are made with it.
+//! Volumes of a VM from their flags, and the DataVolumes that are created with it.
 
 use super::params::{Params, fault};
 use super::{unused, usage};
@@ -6,22 +6,22 @@ use cdi::{Error, Result};
 use container_disk::Name;
 use serde_json::{Map, Value, json};
 
-/// Parameters of a volume that is there.
+/// Parameters of a volume that exists already.
 const PLAIN: [&str; 3] = ["name", "src", "bootorder"];
 
-/// Volumes, what they need beside themselves, and the order in which disks are tried.
+/// Volumes of a VM, with their DataVolume templates and disks.
 #[derive(Debug, Default)]
 pub(super) struct Volumes {
-    /// `spec.template.spec.volumes`.
+    /// Content of the field `spec.template.spec.volumes`.
     pub(super) volumes: Vec<Value>,
-    /// `spec.template.spec.domain.devices.disks`: those that have an order.
+    /// Content of `spec.template.spec.domain.devices.disks`: disks with a boot order.
     pub(super) disks: Vec<Value>,
-    /// `spec.dataVolumeTemplates`.
+    /// Content of the field `spec.dataVolumeTemplates`.
     pub(super) templates: Vec<Value>,
 }
 
 impl Volumes {
-    /// A disk of a container image.
+    /// Adds a volume of type containerDisk.
     pub(super) fn container_disk(&mut self, vm: &str, number: usize, text: &str) -> Result<()> {
         let params = Params::of("volume-containerdisk", text, &PLAIN)?;
         let image = params.must("src")?;
@@ -32,7 +32,7 @@ impl Volumes {
         self.add(&params, &name, "containerDisk", &json!({"image": image}))
     }
 
-    /// A PVC of the VM's namespace.
+    /// Adds a PVC of the VM's namespace.
     pub(super) fn pvc(&mut self, text: &str) -> Result<()> {
         let params = Params::of("volume-pvc", text, &PLAIN)?;
         let claim = params.local_source("pvc")?;
@@ -40,7 +40,7 @@ impl Volumes {
         self.add(&params, name, "persistentVolumeClaim", &json!({"claimName": claim}))
     }
 
-    /// A DataVolume that is made with the VM.
+    /// Adds a DataVolume that is created with the VM.
     pub(super) fn import(&mut self, text: &str) -> Result<()> {
         let params = Params::any("volume-import", text)?;
         let (source, known, optional_size) = source(&params)?;
@@ -63,7 +63,7 @@ impl Volumes {
         Ok(())
     }
 
-    /// Files that set a Windows up.
+    /// Adds the files of Windows Sysprep.
     pub(super) fn sysprep(&mut self, text: &str) -> Result<()> {
         let params = Params::of("volume-sysprep", text, &["src", "type"])?;
         let name = params.local_source("configmap or secret")?;
@@ -81,12 +81,12 @@ impl Volumes {
         self.add(&params, "sysprepdisk", "sysprep", &json!({field: {"name": name}}))
     }
 
-    /// A volume of this name is there.
+    /// True if a volume has this name.
     pub(super) fn has(&self, name: &str) -> bool {
         self.volumes.iter().any(|volume| volume["name"] == name)
     }
 
-    /// An error, unless the volume of this name can name an instance type or a preference by its labels.
+    /// Fails unless the volume of this name can have the labels of an instance type or a preference.
     pub(super) fn may_name_types(&self, name: &str) -> Result<()> {
         let Some(volume) = self.volumes.iter().find(|volume| volume["name"] == name) else {
             return Err(usage(format!("there is no volume with name \"{name}\"")));
@@ -131,16 +131,16 @@ impl Volumes {
         Ok(())
     }
 
-    /// The volume from which a guest starts: the lowest order, or the first that was said.
+    /// Name of the volume that the guest boots from: that of the lowest boot order, else the first.
     pub(super) fn first(&self) -> Option<&str> {
         let first = self.disks.iter().min_by_key(|disk| disk["bootOrder"].as_u64());
         first.or(self.volumes.first())?["name"].as_str()
     }
 }
 
-/// An error about an image that the nodes of a cluster cannot pull by this name.
+/// Error for an image that the nodes of a cluster cannot pull by this name.
 fn elsewhere(params: &Params, image: &str) -> Option<Error> {
-    // A host of such a name is known by its port.
+    // A host with the name of a scheme is recognized by its port.
     let (_, rest) = image.split_once(':')?;
     if rest.split_once('/').is_some_and(|(port, _)| port.parse::<u16>().is_ok()) {
         return None;
@@ -157,7 +157,7 @@ fn elsewhere(params: &Params, image: &str) -> Option<Error> {
     })
 }
 
-/// A label of DNS.
+/// True for a DNS label.
 fn is_label(name: &str) -> bool {
     let ends = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     name.len() <= 63
@@ -166,10 +166,10 @@ fn is_label(name: &str) -> bool {
         && name.chars().all(|c| ends(c) || c == '-')
 }
 
-/// A parameter, the field of the source that it becomes, and whether it must be there.
+/// A parameter, its field in the source, and true if it is required.
 type Field = (&'static str, &'static str, bool);
 
-/// Sources of a DataVolume: the word for `type`, the field, and its parameters.
+/// Sources of a DataVolume: value of `type`, field, and parameters.
 const SOURCES: [(&str, &str, &[Field]); 5] = [
     ("gcs", "gcs", &[("url", "url", true), ("secretref", "secretRef", false)]),
     (
@@ -219,7 +219,7 @@ const REGISTRY: [Field; 5] = [
     ("certconfigmap", "certConfigMap", false),
 ];
 
-/// The source of a DataVolume, the parameters that it has, and whether its size may be that of the source.
+/// The source of a DataVolume, its permitted parameters, and true if its size is optional.
 fn source(params: &Params) -> Result<(Value, &'static [&'static str], bool)> {
     const SRC: &[&str] = &["src"];
     let kind = params.must("type")?;
