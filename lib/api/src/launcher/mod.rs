@@ -342,6 +342,8 @@ pub enum Request {
 pub const START_FAILED: &str = "StartFailed";
 /// … and of one that cannot as it is: a part of it is broken, hostile, or not what it should be.
 pub const REFUSED: &str = "StartRefused";
+/// … and of one in [`Life::Preparing`] whose start waits for room on a disk of its node: it is tried again and again.
+pub const NO_SPACE: &str = "NoSpace";
 
 /// The state of the VMI.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
